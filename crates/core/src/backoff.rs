@@ -1,0 +1,60 @@
+//! How long a failed job waits before its next attempt.
+
+use std::time::Duration;
+
+/// Exponential backoff: `base * 2^attempt`, capped at `max`, plus up to `jitter`.
+///
+/// The jitter is added after the cap. Capping last, as is often done, gives every long-failing job the same
+/// delay, and they all come back in the same instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backoff {
+    /// The delay after the first failure.
+    pub base: Duration,
+    /// The delay never grows beyond this, jitter aside.
+    pub max: Duration,
+    /// Up to this much is added at random.
+    pub jitter: Duration,
+}
+
+impl Backoff {
+    /// One second, doubling up to 300 s, with up to a second of jitter.
+    pub const DEFAULT: Self =
+        Self { base: Duration::from_secs(1), max: Duration::from_secs(300), jitter: Duration::from_secs(1) };
+
+    /// The same delay after every failure.
+    pub const fn constant(delay: Duration) -> Self {
+        Self { base: delay, max: delay, jitter: Duration::ZERO }
+    }
+
+    /// The delay after failure number `attempt` (the first is 0), with `random` in 0.0..1.0 choosing the jitter.
+    pub fn delay(&self, attempt: u32, random: f64) -> Duration {
+        let grown = 2u32.checked_pow(attempt).and_then(|factor| self.base.checked_mul(factor));
+        let capped = grown.map_or(self.max, |delay| delay.min(self.max));
+        capped.saturating_add(self.jitter.mul_f64(random.clamp(0.0, 1.0)))
+    }
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubles_up_to_the_cap_and_keeps_its_jitter_there() {
+        let backoff = Backoff::DEFAULT;
+        assert_eq!(backoff.delay(0, 0.0), Duration::from_secs(1));
+        assert_eq!(backoff.delay(3, 0.0), Duration::from_secs(8));
+        assert_eq!(backoff.delay(9, 0.0), Duration::from_secs(300));
+        assert_eq!(backoff.delay(9, 0.5), Duration::from_millis(300_500));
+    }
+
+    #[test]
+    fn survives_any_number_of_attempts() {
+        assert_eq!(Backoff::DEFAULT.delay(u32::MAX, 0.0), Duration::from_secs(300));
+    }
+}

@@ -1,0 +1,263 @@
+//! From a typed job to one in a store: everything is checked before anything is written.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::{Handle, Job, Mill};
+use crate::clock::Timestamp;
+use crate::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Meta};
+use crate::limits::{MAX_BATCH, MAX_DELAY};
+use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
+use crate::store::{Due, Enqueued, Error, NewJob, Store};
+
+/// How an enqueue that got no answer is repeated: with the same ids, so that it makes each job once.
+const REPEAT_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+
+/// How a job is to be treated; the same for one job and for many.
+#[derive(Debug, Clone)]
+struct Plan {
+    kind: String,
+    queue: String,
+    delivery: Delivery,
+    due: Due,
+    max_attempts: u32,
+    timeout: Option<Duration>,
+    keep_result: Option<Duration>,
+    correlation_id: Option<String>,
+    user_id: Option<String>,
+}
+
+impl Plan {
+    fn of<J: Job>() -> Self {
+        Self {
+            queue: J::QUEUE.to_owned(),
+            delivery: J::DELIVERY,
+            max_attempts: J::MAX_ATTEMPTS,
+            timeout: J::TIMEOUT,
+            keep_result: J::KEEP_RESULT,
+            ..Self::named(J::KIND)
+        }
+    }
+
+    fn named(kind: &str) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            queue: "default".to_owned(),
+            delivery: Delivery::AtLeastOnce,
+            due: Due::Now,
+            max_attempts: DEFAULT_MAX_ATTEMPTS,
+            timeout: None,
+            keep_result: None,
+            correlation_id: None,
+            user_id: None,
+        }
+    }
+
+    /// Checks everything but the payloads.
+    fn check(&self, now: Timestamp) -> Result<(Queue, Kind), Error> {
+        let late = match self.due {
+            Due::Now => false,
+            Due::In(delay) => delay > MAX_DELAY,
+            Due::At(time) => now.until(time) > MAX_DELAY,
+        };
+        if late {
+            return Err(Error::Invalid("a job cannot be scheduled more than 100 years ahead".into()));
+        }
+        if self.max_attempts == 0 {
+            return Err(Error::Invalid("max_attempts must be at least 1".into()));
+        }
+        let queue = Queue { name: QueueName::new(&self.queue)?, delivery: self.delivery };
+        Ok((queue, Kind::new(&self.kind)?))
+    }
+
+    fn envelope(
+        &self,
+        mill: &Mill,
+        now: Timestamp,
+        part: (&JobId, &Kind, &RawValue),
+    ) -> Result<Bytes, Error> {
+        let (id, kind, payload) = part;
+        let (size, limit) = (payload.get().len(), mill.limits.payload);
+        if size > limit {
+            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
+        }
+        let draft = Draft {
+            id,
+            kind,
+            payload,
+            max_attempts: self.max_attempts,
+            timeout: self.timeout,
+            keep_result: self.keep_result,
+            meta: Meta {
+                correlation_id: self.correlation_id.as_deref(),
+                user_id: self.user_id.as_deref(),
+                enqueue_ts: now,
+                source: &mill.source,
+            },
+        };
+        Ok(draft.write())
+    }
+}
+
+macro_rules! plan_setters {
+    () => {
+        /// Sends it to this queue.
+        pub fn queue(mut self, queue: &str) -> Self {
+            self.plan.queue = queue.to_owned();
+            self
+        }
+
+        /// Says which guarantee the queue has.
+        pub fn delivery(mut self, delivery: Delivery) -> Self {
+            self.plan.delivery = delivery;
+            self
+        }
+
+        /// Runs it no earlier than after this long.
+        pub fn delay(mut self, delay: Duration) -> Self {
+            self.plan.due = if delay.is_zero() { Due::Now } else { Due::In(delay) };
+            self
+        }
+
+        /// Runs it no earlier than at this time; at once if it is past.
+        pub fn at(mut self, time: Timestamp) -> Self {
+            self.plan.due = Due::At(time);
+            self
+        }
+
+        /// Tries it at most this often.
+        pub fn max_attempts(mut self, attempts: u32) -> Self {
+            self.plan.max_attempts = attempts;
+            self
+        }
+
+        /// Gives each attempt this long.
+        pub fn timeout(mut self, timeout: Duration) -> Self {
+            self.plan.timeout = Some(timeout);
+            self
+        }
+
+        /// Keeps the result this long for whoever waits for it.
+        pub fn keep_result(mut self, keep: Duration) -> Self {
+            self.plan.keep_result = Some(keep);
+            self
+        }
+
+        /// Ties it to what belongs to the same request.
+        pub fn correlation_id(mut self, id: &str) -> Self {
+            self.plan.correlation_id = Some(id.to_owned());
+            self
+        }
+
+        /// Says on whose behalf it runs.
+        pub fn user_id(mut self, id: &str) -> Self {
+            self.plan.user_id = Some(id.to_owned());
+            self
+        }
+    };
+}
+
+/// One job, not yet enqueued.
+#[must_use = "a job exists only after `.enqueue().await`"]
+#[derive(Debug)]
+pub struct Enqueue<O> {
+    mill: Mill,
+    plan: Plan,
+    payload: Result<Box<RawValue>, serde_json::Error>,
+    id: Option<String>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O: DeserializeOwned> Enqueue<O> {
+    pub(super) fn typed<J: Job<Output = O>>(mill: Mill, job: &J) -> Self {
+        let payload = serde_json::value::to_raw_value(job);
+        Self { mill, plan: Plan::of::<J>(), payload, id: None, output: PhantomData }
+    }
+
+    plan_setters!();
+
+    /// Gives the job this id: enqueueing it again while it is in the store makes no second job.
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
+    /// Makes the job. When this returns, it will run.
+    pub async fn enqueue(self) -> Result<Handle<O>, Error> {
+        let now = self.mill.store.clock().now();
+        let (queue, kind) = self.plan.check(now)?;
+        let payload =
+            self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
+        let fresh = self.id.is_none();
+        let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| JobId::new(&id))?;
+        let envelope = self.plan.envelope(&self.mill, now, (&id, &kind, &payload))?;
+        let job = NewJob { id: id.clone(), envelope, due: self.plan.due, fresh };
+        let made = enqueue_surely(&*self.mill.store, &queue, vec![job]).await?;
+        let handle = Handle::new(self.mill.store.clone(), id, self.plan.keep_result.is_some());
+        Ok(if made == [Enqueued::Exists] { handle.of_existing() } else { handle })
+    }
+}
+
+impl Enqueue<Box<RawValue>> {
+    pub(super) fn untyped(mill: Mill, kind: &str, payload: Box<RawValue>) -> Self {
+        Self { mill, plan: Plan::named(kind), payload: Ok(payload), id: None, output: PhantomData }
+    }
+}
+
+/// Many jobs of one kind, not yet enqueued.
+#[must_use = "jobs exist only after `.enqueue().await`"]
+#[derive(Debug)]
+pub struct Bulk {
+    mill: Mill,
+    plan: Plan,
+    payloads: Result<Vec<Box<RawValue>>, serde_json::Error>,
+}
+
+impl Bulk {
+    pub(super) fn typed<J: Job>(mill: Mill, jobs: impl IntoIterator<Item = J>) -> Self {
+        let payloads = jobs.into_iter().map(|job| serde_json::value::to_raw_value(&job)).collect();
+        Self { mill, plan: Plan::of::<J>(), payloads }
+    }
+
+    plan_setters!();
+
+    /// Makes the jobs and returns their ids in order. All are checked before the first is written; they are
+    /// written in atomic batches of up to [`MAX_BATCH`].
+    pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
+        let now = self.mill.store.clock().now();
+        let (queue, kind) = self.plan.check(now)?;
+        let payloads =
+            self.payloads.map_err(|error| Error::Invalid(format!("a payload is not JSON: {error}")))?;
+        let mut jobs = Vec::with_capacity(payloads.len());
+        for payload in payloads {
+            let id = JobId::generate();
+            let envelope = self.plan.envelope(&self.mill, now, (&id, &kind, &payload))?;
+            jobs.push(NewJob { id, envelope, due: self.plan.due, fresh: true });
+        }
+        let ids = jobs.iter().map(|job| job.id.clone()).collect();
+        let mut rest = jobs.into_iter().peekable();
+        while rest.peek().is_some() {
+            let batch = rest.by_ref().take(MAX_BATCH).collect();
+            enqueue_surely(&*self.mill.store, &queue, batch).await?;
+        }
+        Ok(ids)
+    }
+}
+
+/// Enqueues, and repeats when the answer was lost.
+async fn enqueue_surely(store: &dyn Store, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+    let mut result = store.enqueue(queue, jobs.clone()).await;
+    for pause in REPEAT_AFTER {
+        if !matches!(result, Err(Error::Unavailable { .. })) {
+            break;
+        }
+        store.clock().sleep(pause).await;
+        let again = jobs.iter().map(|job| NewJob { fresh: false, ..job.clone() }).collect();
+        result = store.enqueue(queue, again).await;
+    }
+    result
+}

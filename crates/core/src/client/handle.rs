@@ -1,0 +1,159 @@
+//! Waiting for a job's end.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use futures_util::{FutureExt, StreamExt};
+use serde::de::DeserializeOwned;
+
+use crate::dead::DeadLetter;
+use crate::job::State;
+use crate::name::JobId;
+use crate::store::{Error, JobInfo, Record, Store, Wake, Wakes};
+
+/// How often to look when no wake-up comes: a lost one costs this much.
+const POLL: Duration = Duration::from_secs(1);
+
+/// A job that was enqueued.
+pub struct Handle<O> {
+    store: Arc<dyn Store>,
+    id: JobId,
+    kept: bool,
+    created: bool,
+    output: PhantomData<fn() -> O>,
+}
+
+/// Why waiting ended without an output.
+#[derive(Debug, thiserror::Error)]
+pub enum WaitError {
+    /// Nobody asked for the result to be kept, so there will be nothing to wait for.
+    #[error("the result of job {0} is not kept: enqueue it with `keep_result`, or set `Job::KEEP_RESULT`")]
+    NotKept(JobId),
+    /// The job is in the dead letters.
+    #[error("job {job} is dead ({reason}): {error}")]
+    Dead {
+        /// Which job.
+        job: JobId,
+        /// Why it died.
+        reason: String,
+        /// Its last error.
+        error: String,
+    },
+    /// The job was cancelled or discarded.
+    #[error("job {0} was cancelled")]
+    Cancelled(JobId),
+    /// The job is not in the store (any more).
+    #[error("job {0} is not in the store: it never was, or its record has expired")]
+    Gone(JobId),
+    /// It did not end in time.
+    #[error("job {0} has not ended yet")]
+    TimedOut(JobId),
+    /// Its output is not what the type says.
+    #[error("the output of job {0} does not fit")]
+    Output(JobId, #[source] serde_json::Error),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+impl<O> fmt::Debug for Handle<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Handle").field(&self.id).finish()
+    }
+}
+
+impl<O: DeserializeOwned> Handle<O> {
+    pub(super) fn new(store: Arc<dyn Store>, id: JobId, kept: bool) -> Self {
+        Self { store, id, kept, created: true, output: PhantomData }
+    }
+
+    pub(super) fn of_existing(self) -> Self {
+        Self { created: false, ..self }
+    }
+
+    /// The job's identity.
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// Whether the enqueue made this job; `false` if one with its id was there already.
+    pub fn created(&self) -> bool {
+        self.created
+    }
+
+    /// Waits for the job's end and returns its output.
+    pub async fn wait(&self) -> Result<O, WaitError> {
+        self.wait_until(std::future::pending()).await
+    }
+
+    /// Waits for the job's end, but no longer than `timeout`.
+    pub async fn wait_for(&self, timeout: Duration) -> Result<O, WaitError> {
+        self.wait_until(self.store.clock().sleep(timeout)).await
+    }
+
+    async fn wait_until(&self, deadline: impl Future<Output = ()> + Send) -> Result<O, WaitError> {
+        if !self.kept {
+            return Err(WaitError::NotKept(self.id.clone()));
+        }
+        // Listening begins before the first look, so that an end between the two is not missed.
+        let ended = self.ended(self.store.listen()).boxed();
+        match select(ended, Box::pin(deadline)).await {
+            Either::Left((record, _)) => self.open(&record?),
+            Either::Right(_) => Err(WaitError::TimedOut(self.id.clone())),
+        }
+    }
+
+    async fn ended(&self, mut wakes: Wakes) -> Result<Record, WaitError> {
+        loop {
+            match self.look(self.store.get(&self.id).await) {
+                Some(end) => return end,
+                None => self.next_hint(&mut wakes).await,
+            }
+        }
+    }
+
+    /// What a look at the job says; `None` if it has to be looked at again.
+    fn look(&self, found: Result<Option<JobInfo>, Error>) -> Option<Result<Record, WaitError>> {
+        match found {
+            Err(error) if error.is_transient() => None,
+            Err(error) => Some(Err(error.into())),
+            Ok(None) => Some(Err(WaitError::Gone(self.id.clone()))),
+            Ok(Some(JobInfo { record: Some(record), .. })) => Some(Ok(record)),
+            Ok(Some(info)) if info.state == State::Dead => Some(Err(self.died(info))),
+            Ok(Some(_)) => None,
+        }
+    }
+
+    async fn next_hint(&self, wakes: &mut Wakes) {
+        let mut pause = self.store.clock().sleep(POLL);
+        loop {
+            match select(wakes.next(), pause).await {
+                Either::Left((Some(Wake::Finished(job)), _)) if job == self.id => return,
+                Either::Left((Some(Wake::Everything) | None, _)) | Either::Right(_) => return,
+                Either::Left((Some(_), rest)) => pause = rest,
+            }
+        }
+    }
+
+    fn died(&self, info: JobInfo) -> WaitError {
+        match DeadLetter::read(info.data) {
+            Ok(letter) => WaitError::Dead {
+                job: self.id.clone(),
+                reason: letter.reason.to_string(),
+                error: letter.last_error.unwrap_or_default(),
+            },
+            Err(error) => WaitError::Store(error.into()),
+        }
+    }
+
+    fn open(&self, record: &Record) -> Result<O, WaitError> {
+        if record.state == State::Cancelled {
+            return Err(WaitError::Cancelled(self.id.clone()));
+        }
+        let output: &[u8] = if record.output.is_empty() { b"null" } else { &record.output };
+        serde_json::from_slice(output).map_err(|error| WaitError::Output(self.id.clone(), error))
+    }
+}

@@ -1,0 +1,108 @@
+//! The typed client: makes jobs and waits for their results.
+
+mod enqueue;
+mod handle;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+pub use enqueue::{Bulk, Enqueue};
+pub use handle::{Handle, WaitError};
+
+use crate::backoff::Backoff;
+use crate::envelope::DEFAULT_MAX_ATTEMPTS;
+use crate::limits::Limits;
+use crate::name::Delivery;
+use crate::store::Store;
+
+/// A kind of job: its payload type, its name, and how it is treated when a call does not say otherwise.
+pub trait Job: Serialize + DeserializeOwned + Send + 'static {
+    /// The envelope's `task_type`. Choose it once: it is on the wire.
+    const KIND: &'static str;
+
+    /// What its handler returns.
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// The queue it goes to.
+    const QUEUE: &'static str = "default";
+
+    /// The guarantee of that queue.
+    const DELIVERY: Delivery = Delivery::AtLeastOnce;
+
+    /// How often it is tried.
+    const MAX_ATTEMPTS: u32 = DEFAULT_MAX_ATTEMPTS;
+
+    /// How long one attempt may take.
+    const TIMEOUT: Option<Duration> = None;
+
+    /// How long it waits between attempts.
+    const BACKOFF: Backoff = Backoff::DEFAULT;
+
+    /// How long the output is kept for [`Handle::wait`]. A job without an output leaves nothing behind; one
+    /// with an output keeps it for ten minutes.
+    const KEEP_RESULT: Option<Duration> =
+        if size_of::<Self::Output>() == 0 { None } else { Some(Duration::from_secs(600)) };
+}
+
+/// A connection to a store: cheap to clone, shared by everything that makes or runs jobs.
+#[derive(Clone)]
+pub struct Mill {
+    store: Arc<dyn Store>,
+    limits: Limits,
+    source: Arc<str>,
+}
+
+impl fmt::Debug for Mill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mill").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+impl Mill {
+    /// A client of `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, limits: Limits::default(), source: "tidemill".into() }
+    }
+
+    /// Sets the limits on what may be enqueued.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the name under which this program's jobs are made: the envelope's `meta.source`.
+    pub fn source(mut self, source: &str) -> Self {
+        self.source = source.into();
+        self
+    }
+
+    /// The store behind this client.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Prepares one job.
+    pub fn job<J: Job>(&self, job: J) -> Enqueue<J::Output> {
+        Enqueue::typed(self.clone(), &job)
+    }
+
+    /// Prepares many jobs of one kind.
+    pub fn jobs<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Bulk {
+        Bulk::typed(self.clone(), jobs)
+    }
+
+    /// Prepares a job whose kind is known only at run time. The output is whatever JSON its handler returns.
+    pub fn untyped(&self, kind: &str, payload: Box<RawValue>) -> Enqueue<Box<RawValue>> {
+        Enqueue::untyped(self.clone(), kind, payload)
+    }
+
+    /// A handle to a job made elsewhere.
+    pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> Handle<O> {
+        Handle::new(self.store.clone(), job, true)
+    }
+}

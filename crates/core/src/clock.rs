@@ -1,0 +1,85 @@
+//! Time as a store sees it. Leases and due times are always the store's to judge, so a worker whose clock is
+//! wrong cannot run a job early or steal one.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// A moment, in milliseconds since 1970 in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// This process's idea of now. Stores use it as a base for their own; nothing is leased by it.
+    pub fn of_this_process() -> Self {
+        Self(jiff::Timestamp::now().as_millisecond())
+    }
+
+    /// This moment plus `duration`, at the end of time at the latest.
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(millis(duration)))
+    }
+
+    /// How long it is from this moment until `later`; zero if that is past.
+    pub fn until(self, later: Self) -> Duration {
+        Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
+    }
+}
+
+/// A duration as whole milliseconds, rounded up so that nothing is early.
+pub fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+}
+
+impl fmt::Display for Timestamp {
+    /// RFC 3339 in UTC, as in the envelope's `enqueue_ts`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(moment) => write!(f, "{moment}"),
+            Err(_) => write!(f, "{} ms", self.0),
+        }
+    }
+}
+
+impl std::str::FromStr for Timestamp {
+    type Err = jiff::Error;
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        text.parse::<jiff::Timestamp>().map(|moment| Self(moment.as_millisecond()))
+    }
+}
+
+impl serde::Serialize for Timestamp {
+    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(self)
+    }
+}
+
+/// Where a store's time comes from. `sleep` belongs to it, so that whoever waits on a store whose clock is
+/// stopped waits for that clock.
+pub trait Clock: Send + Sync + fmt::Debug {
+    /// The store's time, as well as it is known without asking the store.
+    fn now(&self) -> Timestamp;
+
+    /// Completes when this clock has advanced by `duration`.
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timestamps_read_back_as_they_are_written() {
+        let moment = Timestamp(1_735_689_600_123);
+        assert_eq!(moment.to_string(), "2025-01-01T00:00:00.123Z");
+        assert_eq!(moment.to_string().parse::<Timestamp>().unwrap(), moment);
+    }
+
+    #[test]
+    fn nothing_is_rounded_to_an_earlier_time() {
+        assert_eq!(millis(Duration::from_micros(1)), 1);
+        assert_eq!(Timestamp(0).after(Duration::MAX), Timestamp(i64::MAX));
+        assert_eq!(Timestamp(5).until(Timestamp(3)), Duration::ZERO);
+    }
+}

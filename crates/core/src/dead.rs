@@ -1,0 +1,168 @@
+//! Dead letters: jobs that will not run again by themselves, kept whole for a human.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use bytes::Bytes;
+use serde::Deserialize;
+
+use crate::clock::Timestamp;
+use crate::envelope::{Edit, Envelope, Malformed, edit};
+use crate::name::JobId;
+
+/// The longest `last_error` that is kept, in bytes: enough for a stack trace, not for a page of HTML.
+const MAX_ERROR: usize = 8 << 10;
+
+/// Why a job died. What a handler says in its own words stands beside the built-in reasons.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// It failed or crashed as often as it may.
+    MaxAttemptsExceeded,
+    /// Its bytes are no envelope.
+    InvalidEnvelope,
+    /// Its payload does not fit the type its handler wants.
+    InvalidPayload,
+    /// Its handler gave it up, for this reason.
+    Other(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::MaxAttemptsExceeded => "max_attempts_exceeded",
+            Self::InvalidEnvelope => "invalid_envelope",
+            Self::InvalidPayload => "invalid_payload",
+            Self::Other(reason) => reason,
+        })
+    }
+}
+
+impl FromStr for Reason {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "max_attempts_exceeded" => Self::MaxAttemptsExceeded,
+            "invalid_envelope" => Self::InvalidEnvelope,
+            "invalid_payload" => Self::InvalidPayload,
+            other => Self::Other(other.to_owned()),
+        })
+    }
+}
+
+/// A dead job: its whole envelope plus `dlq_ts`, `dlq_reason` and `last_error`.
+#[derive(Debug, Clone)]
+pub struct DeadLetter {
+    /// Which job. For bytes that are no envelope, a name made up for them.
+    pub job: JobId,
+    /// When it died.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: Reason,
+    /// The last thing that went wrong.
+    pub last_error: Option<String>,
+    /// The letter as it is on the wire.
+    pub bytes: Bytes,
+}
+
+impl DeadLetter {
+    /// Buries a job whose envelope is sound.
+    pub fn of(envelope: &Envelope, attempts: u32, at: Timestamp, cause: Cause) -> Self {
+        let (when, why) = (at.to_string(), cause.reason.to_string());
+        let error = cause.error.map(shorten);
+        let bytes = envelope.edit(&[
+            Edit::Number("attempts", attempts.into()),
+            Edit::Text("dlq_ts", &when),
+            Edit::Text("dlq_reason", &why),
+            error.as_deref().map_or(Edit::Remove("last_error"), |text| Edit::Text("last_error", text)),
+        ]);
+        Self { job: envelope.id().clone(), at, reason: cause.reason, last_error: error, bytes }
+    }
+
+    /// Buries bytes that are no envelope. They are kept: as text if they are text, else in base64.
+    pub fn of_malformed(job: &JobId, raw: &[u8], at: Timestamp, error: &Malformed) -> Self {
+        let last_error = error.to_string();
+        let (field, text) = match std::str::from_utf8(raw) {
+            Ok(text) => ("raw", text.to_owned()),
+            Err(_) => ("raw_base64", base64::engine::general_purpose::STANDARD.encode(raw)),
+        };
+        let (when, why) = (at.to_string(), Reason::InvalidEnvelope.to_string());
+        let bytes = edit(
+            &Bytes::from_static(b"{}"),
+            &[
+                Edit::Text("job_id", job.as_str()),
+                Edit::Text(field, &text),
+                Edit::Text("dlq_ts", &when),
+                Edit::Text("dlq_reason", &why),
+                Edit::Text("last_error", &last_error),
+            ],
+        );
+        Self { job: job.clone(), at, reason: Reason::InvalidEnvelope, last_error: Some(last_error), bytes }
+    }
+
+    /// Reads a letter back from the wire, including one that another program wrote.
+    pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
+        #[derive(Deserialize)]
+        struct Wire {
+            job_id: Option<String>,
+            dlq_ts: Option<String>,
+            dlq_reason: Option<String>,
+            last_error: Option<String>,
+        }
+        let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| Malformed::new(error.to_string()))?;
+        let job = wire.job_id.as_deref().unwrap_or_default();
+        let reason = wire.dlq_reason.as_deref().unwrap_or("unknown");
+        Ok(Self {
+            job: JobId::new(job).map_err(|error| Malformed::new(error.to_string()))?,
+            at: wire.dlq_ts.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default(),
+            reason: reason.parse().unwrap_or(Reason::InvalidEnvelope),
+            last_error: wire.last_error,
+            bytes,
+        })
+    }
+
+    /// The envelope inside, if there is a sound one.
+    pub fn envelope(&self) -> Result<Envelope, Malformed> {
+        Envelope::read(self.bytes.clone())
+    }
+}
+
+/// Why a job is buried, in two parts: a reason that can be counted and an error that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cause {
+    /// Why.
+    pub reason: Reason,
+    /// What exactly went wrong.
+    pub error: Option<String>,
+}
+
+pub(crate) fn shorten(mut error: String) -> String {
+    if error.len() > MAX_ERROR {
+        let end = (0..=MAX_ERROR).rev().find(|&end| error.is_char_boundary(end)).unwrap_or(0);
+        error.truncate(end);
+        error.push('…');
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_bytes_that_are_no_envelope() {
+        let job = JobId::new("invalid-1").unwrap();
+        let error = Envelope::read(Bytes::from_static(b"\xff{")).unwrap_err();
+        let letter = DeadLetter::of_malformed(&job, b"\xff{", Timestamp(0), &error);
+        let back = DeadLetter::read(letter.bytes.clone()).unwrap();
+        assert_eq!(back.reason, Reason::InvalidEnvelope);
+        assert!(std::str::from_utf8(&back.bytes).unwrap().contains("\"raw_base64\":\"/3s=\""));
+        assert!(back.envelope().is_err());
+    }
+
+    #[test]
+    fn a_long_error_is_cut_at_a_character() {
+        let cut = shorten("é".repeat(MAX_ERROR));
+        assert!(cut.len() <= MAX_ERROR + 4 && cut.ends_with('…'));
+    }
+}

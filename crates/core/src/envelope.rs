@@ -1,0 +1,360 @@
+//! The envelope: the JSON object around a job's payload, the same on the wire of every store.
+//!
+//! The bytes are the truth. Reading takes out the few fields Tidemill needs and leaves the rest where it is;
+//! changing a field rewrites that field only. So whatever another program put into an envelope, in whatever
+//! spelling and precision, survives every retry and the dead letters.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::clock::{Timestamp, millis};
+use crate::name::{JobId, Kind};
+
+/// How often a job is tried when nobody says otherwise.
+pub const DEFAULT_MAX_ATTEMPTS: u32 = 5;
+
+/// Bytes that are not an envelope.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not an envelope: {0}")]
+pub struct Malformed(String);
+
+impl Malformed {
+    pub(crate) fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
+/// A job's envelope, read.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    id: JobId,
+    kind: Kind,
+    attempts: u32,
+    max_attempts: u32,
+    crashes: u32,
+    timeout: Option<Duration>,
+    keep_result: Option<Duration>,
+    payload: Range<usize>,
+    bytes: Bytes,
+}
+
+#[derive(Deserialize)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    job_id: Cow<'a, str>,
+    #[serde(borrow)]
+    task_type: Cow<'a, str>,
+    #[serde(default)]
+    attempts: u32,
+    max_attempts: Option<u32>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    #[serde(default)]
+    crashes: u32,
+    timeout_ms: Option<u64>,
+    keep_result_ms: Option<u64>,
+}
+
+impl Envelope {
+    /// Reads an envelope. The bytes are kept as they are.
+    pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
+        let wire: Wire<'_> = serde_json::from_slice(&bytes).map_err(|error| Malformed(error.to_string()))?;
+        let payload = wire.payload.map_or(0..0, |raw| position(&bytes, raw.get()));
+        Ok(Self {
+            id: JobId::new(&wire.job_id).map_err(|error| Malformed(error.to_string()))?,
+            kind: Kind::new(&wire.task_type).map_err(|error| Malformed(error.to_string()))?,
+            attempts: wire.attempts,
+            max_attempts: wire.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS).max(1),
+            crashes: wire.crashes,
+            timeout: wire.timeout_ms.map(Duration::from_millis),
+            keep_result: wire.keep_result_ms.map(Duration::from_millis),
+            payload,
+            bytes,
+        })
+    }
+
+    /// The job's identity.
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// What the job does (`task_type`).
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    /// How many attempts have been counted: failures and crashes.
+    pub fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// After this many counted attempts the job is dead.
+    pub fn max_attempts(&self) -> u32 {
+        self.max_attempts
+    }
+
+    /// How many of the attempts ended with the death of the worker.
+    pub fn crashes(&self) -> u32 {
+        self.crashes
+    }
+
+    /// How long one attempt may take, if the job itself says so.
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    /// How long the result is kept for whoever waits for it; `None` if it is not.
+    pub fn keep_result(&self) -> Option<Duration> {
+        self.keep_result
+    }
+
+    /// The payload as JSON text.
+    pub fn payload(&self) -> &[u8] {
+        if self.payload.is_empty() { b"null" } else { &self.bytes[self.payload.clone()] }
+    }
+
+    /// The whole envelope as it is on the wire.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// A copy with `edits` applied, in order; everything else stays to the letter.
+    pub fn edit(&self, edits: &[Edit<'_>]) -> Bytes {
+        edit(&self.bytes, edits)
+    }
+}
+
+/// Where `part`, which lies within `whole`, begins and ends.
+fn position(whole: &[u8], part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - whole.as_ptr() as usize;
+    start..start + part.len()
+}
+
+/// One change to a top-level field.
+#[derive(Debug, Clone, Copy)]
+pub enum Edit<'a> {
+    /// Sets the field to a number.
+    Number(&'a str, u64),
+    /// Sets the field to a text.
+    Text(&'a str, &'a str),
+    /// Takes the field out.
+    Remove(&'a str),
+}
+
+impl Edit<'_> {
+    fn field(&self) -> &str {
+        match self {
+            Self::Number(field, _) | Self::Text(field, _) | Self::Remove(field) => field,
+        }
+    }
+}
+
+/// Applies `edits` to the JSON object in `object`. What is no object stays as it is: its caller has read it
+/// before, or keeps the bytes for a human to look at.
+pub(crate) fn edit(object: &Bytes, edits: &[Edit<'_>]) -> Bytes {
+    let Ok(fields) = serde_json::from_slice::<Fields<'_>>(object) else { return object.clone() };
+    let mut out = Vec::with_capacity(object.len() + 64);
+    let written = write_fields(&mut serde_json::Serializer::new(&mut out), &fields, edits);
+    if written.is_ok() { out.into() } else { object.clone() }
+}
+
+fn write_fields<S: Serializer>(to: S, fields: &Fields<'_>, edits: &[Edit<'_>]) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(None)?;
+    for (name, value) in &fields.0 {
+        match edits.iter().find(|edit| edit.field() == name) {
+            None => map.serialize_entry(name, value)?,
+            Some(edit) => write_edit(&mut map, edit)?,
+        }
+    }
+    for edit in edits.iter().filter(|edit| !fields.0.iter().any(|(name, _)| edit.field() == name)) {
+        write_edit(&mut map, edit)?;
+    }
+    map.end()
+}
+
+fn write_edit<M: SerializeMap>(map: &mut M, edit: &Edit<'_>) -> Result<(), M::Error> {
+    match edit {
+        Edit::Number(field, value) => map.serialize_entry(field, value),
+        Edit::Text(field, value) => map.serialize_entry(field, value),
+        Edit::Remove(_) => Ok(()),
+    }
+}
+
+/// The fields of an object, in their order, values untouched.
+pub(crate) struct Fields<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Walk;
+        impl<'de> Visitor<'de> for Walk {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+                let mut fields = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Walk)
+    }
+}
+
+/// A field's name, borrowed where it has no escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// What a new envelope is made of.
+#[derive(Debug, Clone)]
+pub struct Draft<'a> {
+    /// The job's identity.
+    pub id: &'a JobId,
+    /// What it does.
+    pub kind: &'a Kind,
+    /// The payload, as JSON.
+    pub payload: &'a RawValue,
+    /// How often it is tried.
+    pub max_attempts: u32,
+    /// How long one attempt may take.
+    pub timeout: Option<Duration>,
+    /// How long the result is kept.
+    pub keep_result: Option<Duration>,
+    /// Free facts about its origin.
+    pub meta: Meta<'a>,
+}
+
+/// The envelope's `meta`: where a job comes from. Nothing here changes how it runs.
+#[derive(Debug, Clone, Serialize)]
+pub struct Meta<'a> {
+    /// Ties together what belongs to one request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<&'a str>,
+    /// On whose behalf.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<&'a str>,
+    /// When it was made.
+    pub enqueue_ts: Timestamp,
+    /// By what program.
+    pub source: &'a str,
+}
+
+impl Draft<'_> {
+    /// Writes the envelope. `job_id` comes first, so that a script can find it without parsing the rest.
+    pub fn write(&self) -> Bytes {
+        #[derive(Serialize)]
+        struct Wire<'a> {
+            job_id: &'a str,
+            task_type: &'a str,
+            attempts: u32,
+            max_attempts: u32,
+            payload: &'a RawValue,
+            meta: &'a Meta<'a>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            timeout_ms: Option<i64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            keep_result_ms: Option<i64>,
+        }
+        let wire = Wire {
+            job_id: self.id.as_str(),
+            task_type: self.kind.as_str(),
+            attempts: 0,
+            max_attempts: self.max_attempts,
+            payload: self.payload,
+            meta: &self.meta,
+            timeout_ms: self.timeout.map(millis),
+            keep_result_ms: self.keep_result.map(millis),
+        };
+        let mut out = Vec::with_capacity(self.payload.get().len() + 256);
+        // Every part is already valid text and writing to a Vec cannot fail.
+        let _ = serde_json::to_writer(&mut out, &wire);
+        out.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> Result<Envelope, Malformed> {
+        Envelope::read(Bytes::copy_from_slice(json.as_bytes()))
+    }
+
+    const SEED: &str = r#"{"job_id":"5f0f","task_type":"navigate_extract","attempts":0,"max_attempts":5,
+        "payload":{"url":"https://example.com","n":12345678901234567890.10},
+        "meta":{"correlation_id":"c","enqueue_ts":"2025-01-01T00:00:00Z"},"x-trace":[1e400,{}]}"#;
+
+    #[test]
+    fn reads_the_seed_envelope() {
+        let envelope = read(SEED).unwrap();
+        assert_eq!(envelope.id().as_str(), "5f0f");
+        assert_eq!(envelope.kind().as_str(), "navigate_extract");
+        assert_eq!((envelope.attempts(), envelope.max_attempts()), (0, 5));
+        assert_eq!(envelope.payload(), br#"{"url":"https://example.com","n":12345678901234567890.10}"#);
+    }
+
+    #[test]
+    fn an_edit_leaves_foreign_fields_to_the_letter() {
+        let envelope = read(SEED).unwrap();
+        let edited = envelope.edit(&[Edit::Number("attempts", 1), Edit::Text("last_error", "a \"b\"\n")]);
+        let text = std::str::from_utf8(&edited).unwrap();
+        assert!(text.contains(r#""x-trace":[1e400,{}]"#), "{text}");
+        assert!(text.contains(r#""n":12345678901234567890.10"#), "{text}");
+        assert!(
+            text.contains(r#""attempts":1,"#) && text.ends_with(r#""last_error":"a \"b\"\n"}"#),
+            "{text}"
+        );
+        let again = Envelope::read(edited).unwrap();
+        assert_eq!(again.attempts(), 1);
+        assert!(!again.edit(&[Edit::Remove("last_error")]).ends_with(b"last_error"));
+    }
+
+    #[test]
+    fn refuses_what_is_no_envelope() {
+        let bad = [
+            "",
+            "null",
+            "[]",
+            "{}",
+            "{\"job_id\":1}",
+            "\u{0}",
+            "{\"job_id\":\"a\"}",
+            r#"{"job_id":"a b","task_type":"t"}"#,
+            r#"{"job_id":"a","task_type":"t","attempts":-1}"#,
+        ];
+        for json in bad {
+            assert!(read(json).is_err(), "{json}");
+        }
+        assert!(Envelope::read(Bytes::from_static(&[0xff, 0xfe])).is_err());
+        assert!(read(&"[".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn a_draft_reads_back() {
+        let (id, kind) = (JobId::generate(), Kind::new("mail").unwrap());
+        let payload = RawValue::from_string(r#"{"to":"a"}"#.into()).unwrap();
+        let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "test" };
+        let draft = Draft {
+            id: &id,
+            kind: &kind,
+            payload: &payload,
+            max_attempts: 3,
+            timeout: Some(Duration::from_secs(2)),
+            keep_result: None,
+            meta,
+        };
+        let envelope = Envelope::read(draft.write()).unwrap();
+        assert_eq!((envelope.id(), envelope.payload()), (&id, payload.get().as_bytes()));
+        assert_eq!((envelope.timeout(), envelope.keep_result()), (Some(Duration::from_secs(2)), None));
+    }
+}

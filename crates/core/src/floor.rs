@@ -1,0 +1,45 @@
+//! The floor under a store: the cheapest loop its driver allows, as a yardstick for our own.
+//!
+//! A floor knows no leases, tokens, retries or names. It moves the same bytes through the same server in the
+//! same batch sizes and stops there; what Tidemill costs is the distance to it.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::name::Delivery;
+use crate::store::Error;
+
+/// One raw loop on one store.
+#[async_trait]
+pub trait Floor: Send + Sync {
+    /// What kind of work it is: `stream`, `list`, `table`.
+    fn work(&self) -> &'static str;
+
+    /// The guarantee of the queues it is compared with.
+    fn delivery(&self) -> Delivery;
+
+    /// How many envelopes one [`enqueue`](Self::enqueue) takes and one [`take`](Self::take) moves.
+    fn batch(&self) -> Batch;
+
+    /// Adds envelopes in one trip, as cheaply as the server can.
+    async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error>;
+
+    /// Reads and acknowledges up to `max` envelopes; returns how many there were.
+    async fn take(&self, max: usize) -> Result<usize, Error>;
+
+    /// Waits for one envelope, as fast as the server can tell, and acknowledges it; `None` where the store
+    /// cannot wait.
+    async fn wait(&self) -> Result<Option<Bytes>, Error>;
+
+    /// Removes everything the loop made.
+    async fn clear(&self) -> Result<(), Error>;
+}
+
+/// The batch sizes of a loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Envelopes added at once.
+    pub enqueue: usize,
+    /// Envelopes read and acknowledged at once.
+    pub take: usize,
+}

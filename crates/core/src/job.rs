@@ -1,0 +1,140 @@
+//! The life of a job: its states and the only moves between them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Where a job is. It is in one place only, and every move is one atomic effect of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Waits for its time.
+    Scheduled,
+    /// Waits for a worker.
+    Ready,
+    /// Leased by a worker.
+    Running,
+    /// Ended well.
+    Done,
+    /// Ended badly; kept in the dead letters.
+    Dead,
+    /// Ended because someone asked for it, or its handler discarded it.
+    Cancelled,
+}
+
+/// What happens to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// Its time has come.
+    Promoted,
+    /// A worker took it.
+    Claimed,
+    /// Its handler finished.
+    Finished,
+    /// It has to run again, at once.
+    Requeued,
+    /// It has to run again, later.
+    Postponed,
+    /// It will not run again by itself.
+    Buried,
+    /// Somebody does not want it any more.
+    Cancelled,
+    /// It was brought back from the dead letters.
+    Redriven,
+}
+
+/// An event that cannot happen to a job in this state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a job that is {state} cannot be {event:?}")]
+pub struct IllegalMove {
+    /// Where the job is.
+    pub state: State,
+    /// What was to happen to it.
+    pub event: Event,
+}
+
+impl State {
+    /// Every state, in the order of a job's life.
+    pub const ALL: [Self; 6] =
+        [Self::Scheduled, Self::Ready, Self::Running, Self::Done, Self::Dead, Self::Cancelled];
+
+    /// The state after `event`.
+    pub fn next(self, event: Event) -> Result<Self, IllegalMove> {
+        use Event as E;
+        Ok(match (self, event) {
+            (Self::Scheduled, E::Promoted) => Self::Ready,
+            (Self::Ready, E::Claimed) => Self::Running,
+            (Self::Running, E::Finished) => Self::Done,
+            (Self::Running, E::Requeued) => Self::Ready,
+            (Self::Running, E::Postponed) => Self::Scheduled,
+            (Self::Running, E::Buried) => Self::Dead,
+            (Self::Scheduled | Self::Ready | Self::Running, E::Cancelled) => Self::Cancelled,
+            (Self::Dead, E::Redriven) => Self::Ready,
+            (state, event) => return Err(IllegalMove { state, event }),
+        })
+    }
+
+    /// Whether the job has ended. A dead job can still be redriven.
+    pub fn is_final(self) -> bool {
+        matches!(self, Self::Done | Self::Dead | Self::Cancelled)
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Ready => "ready",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Dead => "dead",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// A word that is no state.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no job state: scheduled, ready, running, done, dead or cancelled")]
+pub struct UnknownState(String);
+
+impl FromStr for State {
+    type Err = UnknownState;
+    fn from_str(word: &str) -> Result<Self, UnknownState> {
+        let found = Self::ALL.into_iter().find(|state| state.word() == word);
+        found.ok_or_else(|| UnknownState(word.chars().take(64).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_reads_back() {
+        for state in State::ALL {
+            assert_eq!(state.to_string().parse::<State>(), Ok(state));
+        }
+        assert!("gone".parse::<State>().is_err());
+    }
+
+    #[test]
+    fn nothing_leaves_a_final_state_but_a_redriven_letter() {
+        use Event::*;
+        for state in State::ALL.into_iter().filter(|state| state.is_final()) {
+            for event in [Promoted, Claimed, Finished, Requeued, Postponed, Buried, Cancelled, Redriven] {
+                let expected = state == State::Dead && event == Redriven;
+                assert_eq!(state.next(event).is_ok(), expected, "{state} {event:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_illegal_move_names_both_sides() {
+        let error = State::Ready.next(Event::Finished).unwrap_err();
+        assert_eq!(error.to_string(), "a job that is ready cannot be Finished");
+    }
+}

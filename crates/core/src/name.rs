@@ -1,0 +1,218 @@
+//! Names that cross process boundaries, checked once where they enter.
+//!
+//! A name that has its type is valid: it cannot break out of a Redis key, an SQL parameter or a terminal line.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// A name that does not follow the rules of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {shown:?} is not valid: {rule}")]
+pub struct InvalidName {
+    what: &'static str,
+    shown: String,
+    rule: &'static str,
+}
+
+impl InvalidName {
+    fn new(what: &'static str, name: &str, rule: &'static str) -> Self {
+        // A hostile name may be a megabyte long; an error message must not be.
+        let shown = name.chars().take(64).collect();
+        Self { what, shown, rule }
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $type:ident, $what:literal, $valid:expr, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $type(Arc<str>);
+
+        impl $type {
+            /// Checks `name` against the rules and keeps it.
+            pub fn new(name: &str) -> Result<Self, InvalidName> {
+                let valid: fn(&str) -> bool = $valid;
+                if valid(name) { Ok(Self(name.into())) } else { Err(InvalidName::new($what, name, $rule)) }
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = InvalidName;
+            fn from_str(name: &str) -> Result<Self, InvalidName> {
+                Self::new(name)
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str(&self.0)
+            }
+        }
+    };
+}
+
+fn within(name: &str, punctuation: &str) -> bool {
+    (1..=128).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || punctuation.as_bytes().contains(&b))
+}
+
+name!(
+    /// The name of a queue. No colon: `queue:{name}:scheduled` must not be a queue's own key as well.
+    QueueName, "queue", |name| within(name, "._-/"),
+    "1 to 128 of the characters a-z A-Z 0-9 . _ - /"
+);
+
+name!(
+    /// What a job does: selects the handler. The envelope's `task_type`.
+    Kind, "kind", |name| within(name, "._-/:"),
+    "1 to 128 of the characters a-z A-Z 0-9 . _ - / :"
+);
+
+name!(
+    /// The identity of a job: a UUID when Tidemill makes it, any short printable text when someone else does.
+    JobId, "job id", |name| (1..=128).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
+    "1 to 128 printable ASCII characters without spaces"
+);
+
+name!(
+    /// A plain prefix of every key and channel in Redis, such as `tidemill:` or `msaas:dev:`. May be empty.
+    Namespace, "namespace",
+    |name| name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && b != b'{' && b != b'}'),
+    "at most 128 printable ASCII characters without spaces or braces"
+);
+
+name!(
+    /// The identity of a worker process: `{hostname}:{pid}:{index}:{boot}`. The boot id keeps a restarted
+    /// container, which often has the same hostname and pid, from passing for the one that died.
+    WorkerId, "worker id", |name| (1..=256).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
+    "1 to 256 printable ASCII characters without spaces"
+);
+
+impl JobId {
+    /// A new identity: a UUID of version 7, so that ids made later sort later.
+    pub fn generate() -> Self {
+        let mut buffer = uuid::Uuid::encode_buffer();
+        Self((&*uuid::Uuid::now_v7().hyphenated().encode_lower(&mut buffer)).into())
+    }
+}
+
+impl WorkerId {
+    /// Names a process. `hostname` is cleaned of what a name may not hold rather than refused, because
+    /// nobody chooses it for us.
+    pub fn of_process(hostname: &str, pid: u32, index: u32) -> Self {
+        let host: String = hostname.chars().filter(|c| c.is_ascii_graphic()).take(128).collect();
+        let boot = fastrand::u32(..);
+        Self(format!("{host}:{pid}:{index}:{boot:08x}").into())
+    }
+}
+
+impl Default for Namespace {
+    fn default() -> Self {
+        Self("tidemill:".into())
+    }
+}
+
+/// What a queue promises about each of its jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// Taken off the queue when claimed: a crash loses it, and it never runs twice by itself.
+    AtMostOnce,
+    /// Leased when claimed: a crash brings it back, so it may run again.
+    AtLeastOnce,
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::AtMostOnce => "at_most_once",
+            Self::AtLeastOnce => "at_least_once",
+        })
+    }
+}
+
+impl FromStr for Delivery {
+    type Err = InvalidName;
+    fn from_str(text: &str) -> Result<Self, InvalidName> {
+        match text {
+            "at_most_once" => Ok(Self::AtMostOnce),
+            "at_least_once" => Ok(Self::AtLeastOnce),
+            _ => Err(InvalidName::new("delivery", text, "at_most_once or at_least_once")),
+        }
+    }
+}
+
+/// A queue: its name and its delivery guarantee. Two queues of one name and different guarantees are two
+/// queues, as a list and a stream are in Redis.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
+pub struct Queue {
+    /// What it is called.
+    pub name: QueueName,
+    /// What it promises.
+    pub delivery: Delivery,
+}
+
+impl Queue {
+    /// The at-least-once queue `name`.
+    pub fn at_least_once(name: QueueName) -> Self {
+        Self { name, delivery: Delivery::AtLeastOnce }
+    }
+
+    /// The at-most-once queue `name`.
+    pub fn at_most_once(name: QueueName) -> Self {
+        Self { name, delivery: Delivery::AtMostOnce }
+    }
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.delivery {
+            Delivery::AtLeastOnce => write!(f, "{}", self.name),
+            Delivery::AtMostOnce => write!(f, "{} (at most once)", self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refuses_names_that_could_break_out_of_a_key() {
+        for bad in ["", "a b", "a:b", "a{b}", "ä", "a\n", &"x".repeat(129)] {
+            assert!(QueueName::new(bad).is_err(), "{bad:?}");
+        }
+        assert!(QueueName::new("jobs.generic").is_ok());
+        assert!(Kind::new("email:send").is_ok());
+    }
+
+    #[test]
+    fn an_error_names_the_thing_the_value_and_the_rule_in_one_short_line() {
+        let error = QueueName::new(&"é".repeat(1 << 20)).unwrap_err().to_string();
+        assert!(error.starts_with("queue \"é") && error.len() < 400, "{error}");
+    }
+
+    #[test]
+    fn ids_made_later_sort_later() {
+        let ids: Vec<_> = (0..1000).map(|_| JobId::generate()).collect();
+        assert!(ids.is_sorted());
+    }
+}

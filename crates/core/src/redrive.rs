@@ -1,0 +1,128 @@
+//! Bringing jobs back from the dead letters, or dropping them: by id or by filter, page by page.
+
+use bytes::Bytes;
+
+use crate::clock::Timestamp;
+use crate::dead::DeadLetter;
+use crate::envelope::Edit;
+use crate::job::State;
+use crate::name::{JobId, Kind, Queue};
+use crate::store::{Error, JobInfo, List, Redrive, Store};
+
+const PAGE: usize = 256;
+
+/// Which letters. Every condition that is set must hold; an empty filter takes all.
+#[derive(Debug, Clone, Default)]
+pub struct Letters {
+    /// These jobs.
+    pub jobs: Vec<JobId>,
+    /// Jobs of this kind.
+    pub kind: Option<Kind>,
+    /// Jobs that died for this reason.
+    pub reason: Option<String>,
+    /// Jobs whose last error contains this text.
+    pub error: Option<String>,
+    /// Jobs that died before this time.
+    pub before: Option<Timestamp>,
+}
+
+impl Letters {
+    /// Whether `letter` is meant.
+    pub fn take(&self, letter: &DeadLetter) -> bool {
+        let kind = |kind: &Kind| letter.envelope().is_ok_and(|envelope| envelope.kind() == kind);
+        let error = |part: &String| letter.last_error.as_ref().is_some_and(|error| error.contains(part));
+        (self.jobs.is_empty() || self.jobs.contains(&letter.job))
+            && self.kind.as_ref().is_none_or(kind)
+            && self.reason.as_ref().is_none_or(|reason| letter.reason.to_string() == *reason)
+            && self.error.as_ref().is_none_or(error)
+            && self.before.is_none_or(|time| letter.at < time)
+    }
+}
+
+/// The envelope a dead job starts anew with: no attempts counted, nothing left of its death. `None` for
+/// bytes that never were an envelope: they would only die again.
+pub fn revived(letter: &DeadLetter) -> Option<Bytes> {
+    let envelope = letter.envelope().ok()?;
+    Some(envelope.edit(&[
+        Edit::Number("attempts", 0),
+        Edit::Remove("crashes"),
+        Edit::Remove("dlq_ts"),
+        Edit::Remove("dlq_reason"),
+        Edit::Remove("last_error"),
+    ]))
+}
+
+/// Redrives the letters of `queue` that `letters` takes. Returns how many moved. A letter that is no envelope
+/// stays where it is.
+pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &Letters) -> Result<u64, Error> {
+    let mut moved = 0;
+    let mut pages = Pages::new(store, queue, letters);
+    while let Some(page) = pages.next().await? {
+        let chosen: Vec<_> = page
+            .into_iter()
+            .filter_map(|letter| revived(&letter).map(|envelope| (letter.job, envelope)))
+            .collect();
+        if !chosen.is_empty() {
+            moved += store.redrive(Redrive { queue, letters: &chosen }).await?;
+        }
+    }
+    Ok(moved)
+}
+
+/// Drops the letters of `queue` that `letters` takes, for good. Returns how many there were.
+pub async fn drop(store: &dyn Store, queue: &Queue, letters: &Letters) -> Result<u64, Error> {
+    let mut dropped = 0;
+    let mut pages = Pages::new(store, queue, letters);
+    while let Some(page) = pages.next().await? {
+        let chosen: Vec<_> = page.into_iter().map(|letter| letter.job).collect();
+        if !chosen.is_empty() {
+            dropped += store.drop_letters(queue, &chosen).await?;
+        }
+    }
+    Ok(dropped)
+}
+
+/// Walks the dead letters of a queue that a filter takes. Letters asked for by id are looked up; only a
+/// filter without ids walks them all.
+struct Pages<'a> {
+    store: &'a dyn Store,
+    queue: &'a Queue,
+    letters: &'a Letters,
+    cursor: Option<String>,
+    ended: bool,
+}
+
+impl<'a> Pages<'a> {
+    fn new(store: &'a dyn Store, queue: &'a Queue, letters: &'a Letters) -> Self {
+        Self { store, queue, letters, cursor: None, ended: false }
+    }
+
+    async fn next(&mut self) -> Result<Option<Vec<DeadLetter>>, Error> {
+        if self.ended {
+            return Ok(None);
+        }
+        let infos = if self.letters.jobs.is_empty() { self.page().await? } else { self.by_id().await? };
+        let letters = infos.into_iter().filter_map(|info| DeadLetter::read(info.data).ok());
+        Ok(Some(letters.filter(|letter| self.letters.take(letter)).collect()))
+    }
+
+    async fn page(&mut self) -> Result<Vec<JobInfo>, Error> {
+        let list = List { queue: self.queue, state: State::Dead, cursor: self.cursor.take(), limit: PAGE };
+        let page = self.store.list(list).await?;
+        self.ended = page.next.is_none();
+        self.cursor = page.next;
+        Ok(page.items)
+    }
+
+    async fn by_id(&mut self) -> Result<Vec<JobInfo>, Error> {
+        self.ended = true;
+        let mut found = Vec::with_capacity(self.letters.jobs.len());
+        for job in &self.letters.jobs {
+            let info = self.store.get(job).await?;
+            found.extend(
+                info.filter(|info| info.state == State::Dead && info.queue.as_ref() == Some(self.queue)),
+            );
+        }
+        Ok(found)
+    }
+}

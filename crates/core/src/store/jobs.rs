@@ -1,0 +1,216 @@
+//! Parameters and answers of the job verbs.
+
+use std::fmt;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::clock::Timestamp;
+use crate::envelope::{Envelope, Malformed};
+use crate::job::State;
+use crate::lease::Lease;
+use crate::name::{JobId, Queue, WorkerId};
+
+/// A job to add.
+#[derive(Debug, Clone)]
+pub struct NewJob {
+    /// Its identity.
+    pub id: JobId,
+    /// Its envelope.
+    pub envelope: Bytes,
+    /// When it may run.
+    pub due: Due,
+    /// Whether the id was made for this very call and cannot be in the store yet. A promise, not a check:
+    /// it saves the store a look-up. Never set when an enqueue is repeated.
+    pub fresh: bool,
+}
+
+/// When a job may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Due {
+    /// At once.
+    Now,
+    /// After this long, by the store's clock.
+    In(Duration),
+    /// At this time; at once if it is past.
+    At(Timestamp),
+}
+
+/// What became of a job that was to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enqueued {
+    /// It is new.
+    Created,
+    /// A job with this id was there already; nothing changed.
+    Exists,
+}
+
+/// Completes when a waiting claim should give up.
+pub type Interrupt<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// What to claim.
+pub struct Claim<'a> {
+    /// From where.
+    pub queue: &'a Queue,
+    /// For whom.
+    pub worker: &'a WorkerId,
+    /// For how long.
+    pub lease: Duration,
+    /// How many at most; at least 1.
+    pub max: usize,
+    /// How many of them start at once; the rest are held.
+    pub starting: usize,
+    /// How long to wait when there are none.
+    pub wait: Duration,
+    /// Cuts the waiting short.
+    pub interrupt: Interrupt<'a>,
+}
+
+impl<'a> Claim<'a> {
+    /// Claims up to `max` jobs to start at once, without waiting.
+    pub fn now(queue: &'a Queue, worker: &'a WorkerId, lease: Duration, max: usize) -> Self {
+        let interrupt = Box::pin(pending());
+        Self { queue, worker, lease, max, starting: max, wait: Duration::ZERO, interrupt }
+    }
+}
+
+impl fmt::Debug for Claim<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { queue, worker, lease, max, starting, wait, .. } = self;
+        write!(f, "Claim {{ {queue}, {worker}, {lease:?}, {max}, {starting}, {wait:?} }}")
+    }
+}
+
+/// A job that was claimed.
+#[derive(Debug, Clone)]
+pub struct Claimed {
+    /// The right to run it.
+    pub lease: Lease,
+    /// Its envelope, or the bytes that should have been one.
+    pub body: Result<Envelope, (Bytes, Malformed)>,
+    /// Whether it counts as started.
+    pub started: bool,
+}
+
+impl Claimed {
+    /// Reads the envelope of a job. `lease` is given the envelope's id.
+    pub fn read(data: Bytes, started: bool, lease: impl FnOnce(Option<&JobId>) -> Lease) -> Self {
+        match Envelope::read(data.clone()) {
+            Ok(envelope) => Self { lease: lease(Some(envelope.id())), body: Ok(envelope), started },
+            Err(error) => Self { lease: lease(None), body: Err((data, error)), started },
+        }
+    }
+}
+
+/// Which held jobs to start.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// By whom.
+    pub worker: &'a WorkerId,
+    /// Which.
+    pub leases: &'a [Lease],
+}
+
+/// Which leases to extend.
+#[derive(Debug)]
+pub struct Extend<'a> {
+    /// By whom.
+    pub worker: &'a WorkerId,
+    /// Which.
+    pub leases: &'a [Lease],
+    /// By how much from now.
+    pub lease: Duration,
+}
+
+/// What a lease is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// It is still held, and extended.
+    Yes,
+    /// It is still held, and extended, but somebody wants the job cancelled.
+    Cancelling,
+    /// It is lost.
+    Lost,
+}
+
+/// Whether a fenced effect took place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It did.
+    Accepted,
+    /// The lease was not the current one; nothing changed.
+    LeaseLost,
+}
+
+/// Which scheduled jobs to look at.
+#[derive(Debug)]
+pub struct Promote<'a> {
+    /// Of these queues.
+    pub queues: &'a [Queue],
+    /// How many at most, per queue.
+    pub limit: usize,
+}
+
+/// What promoting did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Promoted {
+    /// How many jobs became ready.
+    pub moved: u64,
+    /// How long until the next one is due; zero if there are more right now.
+    pub next: Option<Duration>,
+}
+
+/// Which expired leases to show.
+#[derive(Debug)]
+pub struct Expired<'a> {
+    /// Of this queue.
+    pub queue: &'a Queue,
+    /// The lease that jobs of this queue are claimed for. A store that keeps each lease's end ignores it.
+    pub lease: Duration,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// How many at most.
+    pub limit: usize,
+}
+
+/// A lease, seen from outside.
+#[derive(Debug, Clone)]
+pub struct Hold {
+    /// The job and its lease.
+    pub claimed: Claimed,
+    /// Who has it.
+    pub by: String,
+}
+
+/// What cancelling did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// It was waiting and is gone.
+    Removed,
+    /// It is running; its worker has been told.
+    Requested,
+    /// It had ended already, like this.
+    Ended(State),
+    /// There is no such job.
+    NotFound,
+}
+
+/// Which letters to bring back.
+#[derive(Debug)]
+pub struct Redrive<'a> {
+    /// To which queue.
+    pub queue: &'a Queue,
+    /// Which, with the envelope each starts anew with.
+    pub letters: &'a [(JobId, Bytes)],
+}
+
+/// What pruning removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Records of finished jobs whose time is over.
+    pub records: u64,
+    /// Locks and traces of workers that are gone.
+    pub traces: u64,
+}

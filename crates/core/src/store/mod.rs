@@ -1,0 +1,132 @@
+//! The store contract: everything an engine may ask of the place where state lives.
+//!
+//! A verb is one atomic effect. It takes its parameters in a struct and says who may call it at the same time
+//! as what, what a second call does, and whose clock counts (the store's, always). What must hold for every
+//! store is written as cases in `testkit::conformance`; that suite is the definition of a store.
+
+mod error;
+mod inspect;
+mod jobs;
+mod wake;
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+pub use error::{BoxError, Error};
+pub use inspect::{
+    COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
+};
+pub use jobs::{
+    Cancelled, Claim, Claimed, Due, Enqueued, Expired, Extend, Held, Hold, Interrupt, NewJob, Promote,
+    Promoted, Pruned, Redrive, Start, Verdict,
+};
+pub use wake::{Wake, Wakes};
+
+use crate::clock::Clock;
+use crate::name::{JobId, Queue, WorkerId};
+use crate::settle::Settlement;
+
+/// A place where jobs live. Every method may be called by any number of tasks and processes at once.
+#[async_trait]
+pub trait Store: fmt::Debug + Send + Sync + 'static {
+    // ---- jobs -------------------------------------------------------------------------------------------
+
+    /// Adds jobs to a queue: all of them or, on an error, none (per shard, where a store has shards).
+    ///
+    /// A job whose id is already in the store, waiting, running, dead or with its record still kept, is not
+    /// added again and answered with [`Enqueued::Exists`]; so an enqueue whose answer was lost can be
+    /// repeated. Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
+    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error>;
+
+    /// Takes up to `max` jobs whose time has come, oldest first, giving each to this caller only.
+    ///
+    /// At least once: the job is leased and comes back if the lease runs out. At most once: the job is taken
+    /// off the queue; while its lease lasts nobody else can run a job of the same id, and when it runs out
+    /// the job is forgotten. The first `starting` jobs count as started (a crash from now on is an attempt);
+    /// the others are only held, until [`start`](Self::start). A paused queue gives nothing.
+    ///
+    /// With nothing to take it waits up to `wait` for work. It ends early, without losing anything, when
+    /// `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
+    /// lease runs out. A store with shards may return one job more per further shard, not started.
+    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
+
+    /// Marks held jobs as started. Whoever gets [`Verdict::LeaseLost`] must not run that job.
+    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error>;
+
+    /// Extends leases to `lease` from now. Answers in the leases' order; a lease that is lost stays lost.
+    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error>;
+
+    /// Ends claims. Each settlement is atomic by itself and fenced: with a stale token it has no effect and
+    /// gets [`Verdict::LeaseLost`]; so of two settlements of one lease the second has no effect. An expired
+    /// lease that nobody has rescued yet can still be settled. Works when the store is out of memory.
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
+
+    /// Makes jobs ready whose time has come, a bounded number, and says how long until the next.
+    /// Safe everywhere at once; a bad record is set aside in the dead letters and the rest go on.
+    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error>;
+
+    /// A page of leases of a queue that have run out, a bounded number. Reads only.
+    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error>;
+
+    /// Ends expired claims, like [`settle`](Self::settle), but only those that are *still* expired: a lease
+    /// that was extended or settled since gets [`Verdict::LeaseLost`]. Safe everywhere at once.
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
+
+    /// Cancels a job: a waiting one is removed, a running one is told (its worker hears of it by
+    /// [`Wake::Cancel`] at once, and by [`extend`](Self::extend) at the latest).
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error>;
+
+    /// Moves letters out of the dead letters with a fresh envelope each, ready at once. Each move is atomic;
+    /// a letter that is gone is skipped. Returns how many moved.
+    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error>;
+
+    /// Deletes letters for good. Returns how many there were.
+    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error>;
+
+    /// Stops giving out the queue's jobs. Claims made after this returns get nothing; a claim that is waiting
+    /// is told at once and stops within its `wait`. Twice is once.
+    async fn pause(&self, queue: &Queue) -> Result<(), Error>;
+
+    /// Gives the queue's jobs out again. Twice is once.
+    async fn resume(&self, queue: &Queue) -> Result<(), Error>;
+
+    /// Deletes the waiting jobs of a queue, scheduled and ready; running and dead ones stay.
+    async fn purge(&self, queue: &Queue) -> Result<u64, Error>;
+
+    /// Removes what has outlived its purpose: expired records and locks, traces of dead workers.
+    /// Bounded; safe everywhere at once.
+    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error>;
+
+    /// A worker that holds nothing any more is going: removes its traces.
+    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error>;
+
+    // ---- inspect: bounded pages and counters, never a scan of everything ---------------------------------
+
+    /// Looks up one job, in whatever state.
+    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
+
+    /// A page of a queue's jobs in one state, oldest first.
+    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error>;
+
+    /// Every queue that is known, with its counts.
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
+
+    /// Examines the store as an operator would: versions, durability, permissions, leftovers.
+    async fn checkup(&self) -> Result<Checkup, Error>;
+
+    // ---- wake and time ----------------------------------------------------------------------------------
+
+    /// Listens for what other tasks and processes announce. Hints only: anything may be lost or doubled.
+    /// The stream never ends; it resumes by itself after the store was away.
+    fn listen(&self) -> Wakes;
+
+    /// The store's clock.
+    fn clock(&self) -> &dyn Clock;
+
+    /// How safe an acknowledged enqueue is.
+    fn durability(&self) -> Durability;
+
+    /// How many commands (statements, scripts) this store has been sent by this process so far.
+    fn commands(&self) -> u64;
+}
