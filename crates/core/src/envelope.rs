@@ -42,6 +42,7 @@ pub struct Envelope {
     crashes: u32,
     timeout: Option<Duration>,
     keep_result: Option<Duration>,
+    tracked: bool,
     payload: Range<usize>,
     bytes: Bytes,
 }
@@ -61,6 +62,7 @@ struct Wire<'a> {
     crashes: u32,
     timeout_ms: Option<u64>,
     keep_result_ms: Option<u64>,
+    tracked: Option<bool>,
 }
 
 impl Envelope {
@@ -76,6 +78,7 @@ impl Envelope {
             crashes: wire.crashes,
             timeout: wire.timeout_ms.map(Duration::from_millis),
             keep_result: wire.keep_result_ms.map(Duration::from_millis),
+            tracked: wire.tracked.unwrap_or(true),
             payload,
             bytes,
         })
@@ -114,6 +117,11 @@ impl Envelope {
     /// How long the result is kept for whoever waits for it; `None` if it is not.
     pub fn keep_result(&self) -> Option<Duration> {
         self.keep_result
+    }
+
+    /// Whether the job can be found by its id. Every job can, unless it was made in bulk and says otherwise.
+    pub fn tracked(&self) -> bool {
+        self.tracked
     }
 
     /// The payload as JSON text.
@@ -230,6 +238,8 @@ pub struct Draft<'a> {
     pub timeout: Option<Duration>,
     /// How long the result is kept.
     pub keep_result: Option<Duration>,
+    /// Whether it can be found by its id while it waits.
+    pub tracked: bool,
     /// Free facts about its origin.
     pub meta: Meta<'a>,
 }
@@ -264,6 +274,8 @@ impl Draft<'_> {
             timeout_ms: Option<i64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             keep_result_ms: Option<i64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tracked: Option<bool>,
         }
         let wire = Wire {
             job_id: self.id.as_str(),
@@ -274,6 +286,7 @@ impl Draft<'_> {
             meta: &self.meta,
             timeout_ms: self.timeout.map(millis),
             keep_result_ms: self.keep_result.map(millis),
+            tracked: (!self.tracked).then_some(false),
         };
         let mut out = Vec::with_capacity(self.payload.get().len() + 256);
         // Every part is already valid text and writing to a Vec cannot fail.
@@ -351,10 +364,12 @@ mod tests {
             max_attempts: 3,
             timeout: Some(Duration::from_secs(2)),
             keep_result: None,
+            tracked: false,
             meta,
         };
         let envelope = Envelope::read(draft.write()).unwrap();
         assert_eq!((envelope.id(), envelope.payload()), (&id, payload.get().as_bytes()));
         assert_eq!((envelope.timeout(), envelope.keep_result()), (Some(Duration::from_secs(2)), None));
+        assert!(!envelope.tracked());
     }
 }

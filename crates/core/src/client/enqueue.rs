@@ -3,7 +3,6 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -12,7 +11,7 @@ use crate::clock::Timestamp;
 use crate::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Meta};
 use crate::limits::{MAX_BATCH, MAX_DELAY};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
-use crate::store::{Due, Enqueued, Error, NewJob, Store};
+use crate::store::{self, Due, Enqueued, Error, NewJob, Store};
 
 /// How an enqueue that got no answer is repeated: with the same ids, so that it makes each job once.
 const REPEAT_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
@@ -74,33 +73,33 @@ impl Plan {
         Ok((queue, Kind::new(&self.kind)?))
     }
 
-    fn envelope(
-        &self,
-        mill: &Mill,
-        now: Timestamp,
-        part: (&JobId, &Kind, &RawValue),
-    ) -> Result<Bytes, Error> {
-        let (id, kind, payload) = part;
-        let (size, limit) = (payload.get().len(), mill.limits.payload);
-        if size > limit {
-            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
-        }
+    fn job(&self, mill: &Mill, id: JobId, (kind, payload): (&Kind, &RawValue), tracked: bool) -> NewJob {
         let draft = Draft {
-            id,
+            id: &id,
             kind,
             payload,
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             keep_result: self.keep_result,
+            tracked,
             meta: Meta {
                 correlation_id: self.correlation_id.as_deref(),
                 user_id: self.user_id.as_deref(),
-                enqueue_ts: now,
+                enqueue_ts: mill.store.clock().now(),
                 source: &mill.source,
             },
         };
-        Ok(draft.write())
+        let envelope = draft.write();
+        NewJob { id, envelope, due: self.due, tracked }
     }
+}
+
+fn check_payload(mill: &Mill, payload: &RawValue) -> Result<(), Error> {
+    let (size, limit) = (payload.get().len(), mill.limits.payload);
+    if size > limit {
+        return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
+    }
+    Ok(())
 }
 
 macro_rules! plan_setters {
@@ -192,11 +191,10 @@ impl<O: DeserializeOwned> Enqueue<O> {
         let (queue, kind) = self.plan.check(now)?;
         let payload =
             self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
-        let fresh = self.id.is_none();
+        check_payload(&self.mill, &payload)?;
         let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| JobId::new(&id))?;
-        let envelope = self.plan.envelope(&self.mill, now, (&id, &kind, &payload))?;
-        let job = NewJob { id: id.clone(), envelope, due: self.plan.due, fresh };
-        let made = enqueue_surely(&*self.mill.store, &queue, vec![job]).await?;
+        let job = self.plan.job(&self.mill, id.clone(), (&kind, &payload), true);
+        let made = enqueue_surely(&*self.mill.store, &queue, &[job]).await?;
         let handle = Handle::new(self.mill.store.clone(), id, self.plan.keep_result.is_some());
         Ok(if made == [Enqueued::Exists] { handle.of_existing() } else { handle })
     }
@@ -226,38 +224,37 @@ impl Bulk {
     plan_setters!();
 
     /// Makes the jobs and returns their ids in order. All are checked before the first is written; they are
-    /// written in atomic batches of up to [`MAX_BATCH`].
+    /// written in atomic batches of up to [`MAX_BATCH`]. Jobs that run at once and keep no result are not
+    /// tracked: see [`NewJob::tracked`].
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         let now = self.mill.store.clock().now();
         let (queue, kind) = self.plan.check(now)?;
         let payloads =
             self.payloads.map_err(|error| Error::Invalid(format!("a payload is not JSON: {error}")))?;
-        let mut jobs = Vec::with_capacity(payloads.len());
-        for payload in payloads {
-            let id = JobId::generate();
-            let envelope = self.plan.envelope(&self.mill, now, (&id, &kind, &payload))?;
-            jobs.push(NewJob { id, envelope, due: self.plan.due, fresh: true });
-        }
-        let ids = jobs.iter().map(|job| job.id.clone()).collect();
-        let mut rest = jobs.into_iter().peekable();
-        while rest.peek().is_some() {
-            let batch = rest.by_ref().take(MAX_BATCH).collect();
-            enqueue_surely(&*self.mill.store, &queue, batch).await?;
+        payloads.iter().try_for_each(|payload| check_payload(&self.mill, payload))?;
+        let tracked = self.plan.keep_result.is_some() || self.plan.due != Due::Now;
+        let mut ids = Vec::with_capacity(payloads.len());
+        for batch in payloads.chunks(MAX_BATCH) {
+            let job = |payload: &Box<RawValue>| {
+                self.plan.job(&self.mill, JobId::generate(), (&kind, payload), tracked)
+            };
+            let jobs: Vec<_> = batch.iter().map(job).collect();
+            enqueue_surely(&*self.mill.store, &queue, &jobs).await?;
+            ids.extend(jobs.into_iter().map(|job| job.id));
         }
         Ok(ids)
     }
 }
 
 /// Enqueues, and repeats when the answer was lost.
-async fn enqueue_surely(store: &dyn Store, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
-    let mut result = store.enqueue(queue, jobs.clone()).await;
+async fn enqueue_surely(store: &dyn Store, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    let mut result = store.enqueue(store::Enqueue { queue, jobs, again: false }).await;
     for pause in REPEAT_AFTER {
         if !matches!(result, Err(Error::Unavailable { .. })) {
             break;
         }
         store.clock().sleep(pause).await;
-        let again = jobs.iter().map(|job| NewJob { fresh: false, ..job.clone() }).collect();
-        result = store.enqueue(queue, again).await;
+        result = store.enqueue(store::Enqueue { queue, jobs, again: true }).await;
     }
     result
 }

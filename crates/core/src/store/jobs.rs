@@ -22,9 +22,21 @@ pub struct NewJob {
     pub envelope: Bytes,
     /// When it may run.
     pub due: Due,
-    /// Whether the id was made for this very call and cannot be in the store yet. A promise, not a check:
-    /// it saves the store a look-up. Never set when an enqueue is repeated.
-    pub fresh: bool,
+    /// Whether it can be found by its id while it waits; the same as its envelope says. An untracked job has
+    /// an id made for this very call, is due now, and keeps no result: nobody will ask for it, and a store
+    /// may leave it out of its index.
+    pub tracked: bool,
+}
+
+/// What to add.
+#[derive(Debug)]
+pub struct Enqueue<'a> {
+    /// Where.
+    pub queue: &'a Queue,
+    /// What; at most [`MAX_BATCH`](crate::limits::MAX_BATCH).
+    pub jobs: &'a [NewJob],
+    /// Whether the very same call was made before and its answer was lost.
+    pub again: bool,
 }
 
 /// When a job may run.

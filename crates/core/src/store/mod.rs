@@ -18,8 +18,8 @@ pub use inspect::{
     COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
 };
 pub use jobs::{
-    Cancelled, Claim, Claimed, Due, Enqueued, Expired, Extend, Held, Hold, Interrupt, NewJob, Promote,
-    Promoted, Pruned, Redrive, Start, Verdict,
+    Cancelled, Claim, Claimed, Due, Enqueue, Enqueued, Expired, Extend, Held, Hold, Interrupt, NewJob,
+    Promote, Promoted, Pruned, Redrive, Start, Verdict,
 };
 pub use wake::{Wake, Wakes};
 
@@ -36,8 +36,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A job whose id is already in the store, waiting, running, dead or with its record still kept, is not
     /// added again and answered with [`Enqueued::Exists`]; so an enqueue whose answer was lost can be
-    /// repeated. Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
-    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error>;
+    /// repeated. (An untracked job's id is new by construction; a repeated call says so in `again`.)
+    /// Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
+    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error>;
 
     /// Takes up to `max` jobs whose time has come, oldest first, giving each to this caller only.
     ///
