@@ -1,1 +1,23 @@
-//! x
+//! Tidemill on Redis and Valkey: one server, or a Cluster.
+//!
+//! At-least-once queues are streams with one consumer group, at-most-once queues are lists, both under the
+//! keys that `docs/redis-schema.md` documents. The hot path is plain commands in batches; whatever has to
+//! look before it writes is a script.
+
+mod clock;
+mod error;
+mod floor;
+mod inspect;
+mod jobs;
+mod keys;
+mod link;
+mod options;
+mod script;
+mod search;
+mod store;
+mod value;
+mod wake;
+
+pub use floor::floors;
+pub use options::Options;
+pub use store::RedisStore;

@@ -235,10 +235,8 @@ impl Bulk {
         let tracked = self.plan.keep_result.is_some() || self.plan.due != Due::Now;
         let mut ids = Vec::with_capacity(payloads.len());
         for batch in payloads.chunks(MAX_BATCH) {
-            let job = |payload: &Box<RawValue>| {
-                self.plan.job(&self.mill, JobId::generate(), (&kind, payload), tracked)
-            };
-            let jobs: Vec<_> = batch.iter().map(job).collect();
+            let job = |payload| self.plan.job(&self.mill, JobId::generate(), (&kind, payload), tracked);
+            let jobs: Vec<_> = batch.iter().map(|payload| job(payload)).collect();
             enqueue_surely(&*self.mill.store, &queue, &jobs).await?;
             ids.extend(jobs.into_iter().map(|job| job.id));
         }

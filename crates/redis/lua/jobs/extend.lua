@@ -1,0 +1,18 @@
+-- Extends leases on stream entries: resets their idle time, if this worker still has them. XCLAIM alone
+-- would take an entry back from its new owner; JUSTID keeps the delivery count.
+-- KEYS  stream, leases, cancelled
+-- ARGV  group, worker, lease in ms, then per lease: entry, job id
+-- Returns 1 held, 2 held but to be cancelled, 0 lost.
+local group, worker, out = ARGV[1], ARGV[2], {}
+redis.call('HSET', KEYS[2], worker, ARGV[3])
+for i = 4, #ARGV, 2 do
+  local n, entry = (i - 2) / 2, ARGV[i]
+  local pending = redis.call('XPENDING', KEYS[1], group, entry, entry, 1)[1]
+  local mine = pending and (pending[2] == worker or pending[2] == worker .. '+held')
+  if mine and #redis.call('XCLAIM', KEYS[1], group, pending[2], 0, entry, 'JUSTID') == 1 then
+    out[n] = 1 + redis.call('HEXISTS', KEYS[3], ARGV[i + 1])
+  else
+    out[n] = 0
+  end
+end
+return out

@@ -1,0 +1,16 @@
+-- Extends the locks of jobs taken from a list.
+-- KEYS  cancelled, then the lock of each job
+-- ARGV  life of a lock in ms, then per job: token, job id
+-- Returns 1 held, 2 held but to be cancelled, 0 lost.
+local out = {}
+for i = 2, #ARGV, 2 do
+  local n = i / 2
+  local lock = KEYS[n + 1]
+  if redis.call('GET', lock) == ARGV[i] then
+    redis.call('PEXPIRE', lock, ARGV[1])
+    out[n] = 1 + redis.call('HEXISTS', KEYS[1], ARGV[i + 1])
+  else
+    out[n] = 0
+  end
+end
+return out

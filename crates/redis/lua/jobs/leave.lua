@@ -1,0 +1,20 @@
+-- Removes consumers that hold nothing: one worker's, or (worker '') those idle for longer than a time.
+-- Deleting a consumer deletes its pending entries too, so the check and the deletion are one step.
+-- KEYS  stream, leases
+-- ARGV  group, worker, idle in ms
+-- Returns how many were removed.
+local group, worker, idle, removed = ARGV[1], ARGV[2], tonumber(ARGV[3]), 0
+local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], group)
+if consumers.err then return 0 end
+for _, info in ipairs(consumers) do
+  local c = {}
+  for i = 1, #info, 2 do c[info[i]] = info[i + 1] end
+  local owner = string.gsub(c.name, '%+held$', '')
+  local gone = worker == '' and c.idle > idle or owner == worker
+  if gone and c.pending == 0 then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], group, c.name)
+    if c.name == owner then redis.call('HDEL', KEYS[2], owner) end
+    removed = removed + 1
+  end
+end
+return removed

@@ -1,0 +1,14 @@
+-- Moves letters out of the dead letters, each atomically.
+-- KEYS  target, dlq, jobs
+-- ARGV  kind ('s' or 'l'), queue, then per letter: entry, job id, tracked ('1' or '0'), envelope
+-- Returns how many moved.
+local q = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], jobs = KEYS[3] }
+local moved = 0
+for i = 3, #ARGV, 4 do
+  if redis.call('XDEL', KEYS[2], ARGV[i]) == 1 then
+    redis.call('HDEL', q.jobs, ARGV[i + 1])
+    put(q, ARGV[i + 1], ARGV[i + 2] == '1', ARGV[i + 3], 0, 0)
+    moved = moved + 1
+  end
+end
+return moved

@@ -1,0 +1,58 @@
+//! From what the server or the driver says to what the caller can do about it. The only such place.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use tidemill_core::Error;
+
+/// Classifies an error of the driver. `what` says what was tried.
+pub(crate) fn classify(what: &str, error: RedisError) -> Error {
+    let code = error.code().unwrap_or_default().to_owned();
+    let text = error.to_string();
+    match code.as_str() {
+        "OOM" => Error::Full("Redis is out of memory".into()),
+        "READONLY" => Error::Full("this Redis server is a read-only replica".into()),
+        "MISCONF" => Error::Full(format!("Redis cannot persist: {text}")),
+        "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Denied(text),
+        "WRONGTYPE" => Error::Unsuitable(format!("a key holds something else than it should: {text}")),
+        "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED" | "ASK" | "NOREPLICAS" => {
+            Error::unavailable(what, error)
+        }
+        // In a transaction the first refusal hides behind the abort.
+        "EXECABORT" if text.contains("OOM") => Error::Full("Redis is out of memory".into()),
+        _ if is_authentication(&error) => Error::Denied(text),
+        _ if is_connection(&error) => Error::unavailable(what, error),
+        _ if text.contains("OOM command not allowed") => Error::Full("Redis is out of memory".into()),
+        _ => Error::Unsuitable(format!("{what}: {text}")),
+    }
+}
+
+fn is_authentication(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+}
+
+/// Whether the connection is to blame, so that the next call should open another.
+pub(crate) fn is_connection(error: &RedisError) -> bool {
+    error.is_io_error()
+        || error.is_timeout()
+        || error.is_connection_dropped()
+        || error.is_connection_refusal()
+}
+
+/// Whether the server has forgotten a script.
+pub(crate) fn is_no_script(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)
+}
+
+/// Whether the slot lives elsewhere now. The command was not executed.
+pub(crate) fn is_moved(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::Moved)
+}
+
+/// Whether a stream or its group is missing: after FLUSHALL, or before the first read.
+pub(crate) fn is_no_group(error: &RedisError) -> bool {
+    error.code() == Some("NOGROUP")
+}
+
+/// An answer that is not of the shape the protocol promises.
+pub(crate) fn odd_answer(what: &str) -> Error {
+    Error::Corrupt(format!("Redis gave an unexpected answer to {what}"))
+}

@@ -1,0 +1,135 @@
+//! Looking: one job, a page of jobs, the queues, the server.
+
+mod page;
+mod queues;
+pub(crate) mod record;
+pub(crate) mod server;
+
+use bytes::Bytes;
+use redis::{Pipeline, Value};
+use tidemill_core::job::State;
+use tidemill_core::store::{JobInfo, Record};
+use tidemill_core::{Delivery, Error, JobId, Timestamp};
+
+use crate::error::classify;
+use crate::search::Place;
+use crate::store::RedisStore;
+use crate::value::{array, bytes, entries, int, text};
+
+/// A job that moves while it is looked at is looked for again, this often.
+const TRIES: usize = 5;
+
+impl RedisStore {
+    pub(crate) async fn find_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        for _ in 0..TRIES {
+            match self.locate(job).await? {
+                None => return Ok(self.find_record(job).await?.map(|record| recorded(job, record))),
+                Some(place) => {
+                    if let Some(info) = self.look_at(job, place).await? {
+                        return Ok(Some(info));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    pub(crate) async fn find_record(&self, job: &JobId) -> Result<Option<Record>, Error> {
+        let shard = self.keys.shard_of(job);
+        let ask = redis::cmd("GET").arg(self.keys.record(shard, job)).take();
+        let value: Value = self.link.query(shard, &ask).await?;
+        bytes(value).map(|value| record::read(job, &value)).transpose()
+    }
+
+    async fn look_at(&self, job: &JobId, place: Place) -> Result<Option<JobInfo>, Error> {
+        let base = JobInfo {
+            job: job.clone(),
+            queue: Some(place.queue.clone()),
+            state: State::Ready,
+            data: Bytes::new(),
+            due: None,
+            held_by: None,
+            cancelling: false,
+            record: None,
+        };
+        match place.letter {
+            's' => self.look_at_entry(base, &place).await,
+            'd' | 'D' => self.look_at_letter(base, &place).await,
+            'S' | 'L' => self.look_at_scheduled(base, &place).await,
+            _ => self.look_at_taken(base, &place).await,
+        }
+    }
+
+    async fn look_at_entry(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
+        let (shard, queue) = (place.shard, &place.queue);
+        let target = self.keys.target(shard, queue);
+        let entry = &place.reference[..];
+        let mut batch = Pipeline::new();
+        batch.cmd("XRANGE").arg(&target).arg(entry).arg(entry);
+        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.as_str());
+        let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("XRANGE", error))?;
+        let mut answer = answer.into_iter();
+        let Some(found) = entries(answer.next().unwrap_or(Value::Nil))?.pop() else { return Ok(None) };
+        let cancelling = answer.next().as_ref().and_then(int) == Some(1);
+        // A stream without a group has no pending entries: XPENDING fails, and the job is ready.
+        let ask =
+            redis::cmd("XPENDING").arg(&target).arg(self.group(queue)).arg(entry).arg(entry).arg(1).take();
+        let pending = self.link.send(shard, &ask).await.ok().and_then(array).unwrap_or_default();
+        let holder =
+            pending.into_iter().next().and_then(array).and_then(|parts| text(parts.into_iter().nth(1)?));
+        let state = if holder.is_some() { State::Running } else { State::Ready };
+        Ok(Some(JobInfo { state, data: found.data, held_by: holder, cancelling, ..base }))
+    }
+
+    async fn look_at_letter(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
+        let entry = &place.reference[..];
+        let dlq = self.keys.dlq(place.shard, &place.queue);
+        let range = redis::cmd("XRANGE").arg(dlq).arg(entry).arg(entry).take();
+        let found = entries(self.link.query(place.shard, &range).await?)?.pop();
+        Ok(found.map(|letter| JobInfo { state: State::Dead, data: letter.data, ..base }))
+    }
+
+    async fn look_at_scheduled(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
+        let scheduled = self.keys.scheduled(place.shard, &place.queue);
+        let ask = redis::cmd("ZSCORE").arg(scheduled).arg(&place.reference[..]).take();
+        let Some(due) = self.link.query::<Option<f64>>(place.shard, &ask).await? else { return Ok(None) };
+        #[expect(clippy::cast_possible_truncation, reason = "due times are whole milliseconds")]
+        let due = Some(Timestamp(due as i64));
+        Ok(Some(JobInfo { state: State::Scheduled, data: place.reference.clone(), due, ..base }))
+    }
+
+    /// A job in a list, or taken from it. Its envelope is somewhere in the list, or only with its runner.
+    async fn look_at_taken(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
+        let (shard, queue) = (place.shard, &place.queue);
+        let mut batch = Pipeline::new();
+        batch.cmd("EXISTS").arg(self.keys.lock(shard, queue, &base.job));
+        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.as_str());
+        batch.cmd("LRANGE").arg(self.keys.target(shard, queue)).arg(-1_000).arg(-1);
+        let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("LRANGE", error))?;
+        let mut answer = answer.into_iter();
+        let mut flag = || answer.next().as_ref().and_then(int) == Some(1);
+        let (locked, cancelling) = (flag(), flag());
+        let near: Vec<Bytes> = array(answer.next().unwrap_or(Value::Nil))
+            .unwrap_or_default()
+            .into_iter()
+            .filter_map(bytes)
+            .collect();
+        let data = near.into_iter().rev().find(|data| page::is_of(data, &base.job)).unwrap_or_default();
+        let state = if locked { State::Running } else { State::Ready };
+        debug_assert_eq!(queue.delivery, Delivery::AtMostOnce);
+        Ok(Some(JobInfo { state, data, cancelling, ..base }))
+    }
+}
+
+fn recorded(job: &JobId, record: Record) -> JobInfo {
+    JobInfo {
+        job: job.clone(),
+        queue: None,
+        state: record.state,
+        data: Bytes::new(),
+        due: None,
+        held_by: None,
+        cancelling: false,
+        record: Some(record),
+    }
+}

@@ -1,0 +1,198 @@
+//! Pages of a queue's jobs in one state. A cursor is `shard:position`.
+
+use bytes::Bytes;
+use redis::{Cmd, Value};
+use tidemill_core::job::State;
+use tidemill_core::store::{JobInfo, List, Page};
+use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, Timestamp};
+
+use crate::error::{classify, is_no_group, odd_answer};
+use crate::store::RedisStore;
+use crate::value::{Entry, array, bytes, entries, entry_id, int, text};
+
+/// One page of one shard: its jobs, and the position of the next.
+type Part = (Vec<JobInfo>, Option<String>);
+
+impl RedisStore {
+    pub(crate) async fn list_jobs(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+        let bad = || Error::Invalid("not a cursor of ours".into());
+        let (shard, position) = match &list.cursor {
+            None => (0, String::new()),
+            Some(cursor) => {
+                let (shard, position) = cursor.split_once(':').ok_or_else(bad)?;
+                (shard.parse::<u16>().map_err(|_| bad())?, position.to_owned())
+            }
+        };
+        if shard >= self.keys.shards() {
+            return Err(bad());
+        }
+        let (items, next) = match (list.state, list.queue.delivery) {
+            (State::Dead, _) => self.page_of_letters(shard, &position, &list).await?,
+            (State::Scheduled, _) => self.page_of_scheduled(shard, &position, &list).await?,
+            (State::Ready, Delivery::AtLeastOnce) => self.page_of_ready(shard, &position, &list).await?,
+            (State::Ready, Delivery::AtMostOnce) => self.page_of_list(shard, &position, &list).await?,
+            (State::Running, Delivery::AtLeastOnce) => self.page_of_pending(shard, &position, &list).await?,
+            (State::Running, Delivery::AtMostOnce) => self.page_of_taken(shard, &position, &list).await?,
+            (state, _) => return Err(Error::Invalid(format!("{state} jobs are not kept in a queue"))),
+        };
+        let next = match next {
+            Some(position) => Some(format!("{shard}:{position}")),
+            None if shard + 1 < self.keys.shards() => Some(format!("{}:", shard + 1)),
+            None => None,
+        };
+        Ok(Page { items, next })
+    }
+
+    async fn page_of_letters(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let key = self.keys.dlq(shard, list.queue);
+        let page = entries(self.link.query(shard, &range(&key, from, list.limit)).await?)?;
+        let next = next_of(&page, list.limit);
+        let info = |entry: Entry| {
+            let job = DeadLetter::read(entry.data.clone()).map(|letter| letter.job);
+            let job = job.ok().or_else(|| JobId::new(&format!("invalid-{}", entry_id(entry.token))).ok())?;
+            Some(JobInfo { data: entry.data, ..blank(job, list.queue, State::Dead) })
+        };
+        Ok((page.into_iter().filter_map(info).collect(), next))
+    }
+
+    /// Ready entries come after the group's position; those before it are pending.
+    async fn page_of_ready(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let key = self.keys.target(shard, list.queue);
+        let from = if from.is_empty() { self.position(shard, list.queue).await? } else { from.to_owned() };
+        let page = entries(self.link.query(shard, &range(&key, &from, list.limit)).await?)?;
+        let next = next_of(&page, list.limit);
+        let info = |entry: Entry| info_of(entry.data, list.queue, State::Ready);
+        Ok((page.into_iter().filter_map(info).collect(), next))
+    }
+
+    async fn page_of_pending(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let key = self.keys.target(shard, list.queue);
+        let start = if from.is_empty() { "-".to_owned() } else { format!("({from}") };
+        let mut ask = redis::cmd("XPENDING");
+        ask.arg(&key).arg(self.group(list.queue)).arg(start).arg("+").arg(list.limit);
+        let answer = match self.link.send(shard, &ask).await {
+            Err(error) if is_no_group(&error) => return Ok((Vec::new(), None)),
+            answer => answer.map_err(|error| classify("XPENDING", error))?,
+        };
+        let found = array(answer).ok_or_else(|| odd_answer("XPENDING"))?;
+        let full = found.len() == list.limit;
+        let (mut items, mut last) = (Vec::new(), None);
+        for item in found {
+            let mut parts = array(item).unwrap_or_default().into_iter();
+            let (Some(entry), holder) = (parts.next().and_then(text), parts.next().and_then(text)) else {
+                continue;
+            };
+            let one = redis::cmd("XRANGE").arg(&key).arg(&entry).arg(&entry).take();
+            let body = entries(self.link.query(shard, &one).await?)?.pop();
+            let info = body.and_then(|body| info_of(body.data, list.queue, State::Running));
+            items.extend(info.map(|info| JobInfo { held_by: holder, ..info }));
+            last = Some(entry);
+        }
+        Ok((items, last.filter(|_| full)))
+    }
+
+    async fn page_of_scheduled(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let offset: usize = from.parse().unwrap_or(0);
+        let mut ask = redis::cmd("ZRANGE");
+        ask.arg(self.keys.scheduled(shard, list.queue))
+            .arg(offset)
+            .arg(offset + list.limit - 1)
+            .arg("WITHSCORES");
+        let found: Vec<Value> = self.link.query(shard, &ask).await?;
+        let full = found.len() == list.limit * 2;
+        let mut items = Vec::new();
+        let mut found = found.into_iter();
+        while let (Some(member), Some(score)) = (found.next(), found.next()) {
+            let info = bytes(member).and_then(|data| info_of(data, list.queue, State::Scheduled));
+            items.extend(info.map(|info| JobInfo { due: due(&score), ..info }));
+        }
+        Ok((items, full.then(|| (offset + list.limit).to_string())))
+    }
+
+    /// A list is read from its right end, where the oldest job is.
+    async fn page_of_list(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let offset: i64 = from.parse().unwrap_or(0);
+        let limit = i64::try_from(list.limit).unwrap_or(i64::MAX);
+        let mut ask = redis::cmd("LRANGE");
+        ask.arg(self.keys.target(shard, list.queue)).arg(-(offset + limit)).arg(-(offset + 1));
+        let found: Vec<Value> = self.link.query(shard, &ask).await?;
+        let full = found.len() == list.limit;
+        let info = |value| info_of(bytes(value)?, list.queue, State::Ready);
+        Ok((found.into_iter().rev().filter_map(info).collect(), full.then(|| (offset + limit).to_string())))
+    }
+
+    async fn page_of_taken(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let cursor = if from.is_empty() { "0" } else { from };
+        let mut scan = redis::cmd("HSCAN");
+        scan.arg(self.keys.running(shard, list.queue)).arg(cursor).arg("COUNT").arg(list.limit);
+        let (next, found): (String, Vec<String>) = self.link.query(shard, &scan).await?;
+        let jobs = found.chunks_exact(2).filter_map(|pair| JobId::new(&pair[0]).ok());
+        let items = jobs.map(|job| blank(job, list.queue, State::Running)).collect();
+        Ok((items, (next != "0").then_some(next)))
+    }
+
+    /// Up to where the group has read; for a paused queue, up to where it had.
+    async fn position(&self, shard: u16, queue: &Queue) -> Result<String, Error> {
+        let paused = redis::cmd("GET").arg(self.keys.paused(shard, queue)).take();
+        if let Some(position) = self.link.query::<Option<String>>(shard, &paused).await? {
+            return Ok(position);
+        }
+        let ask = redis::cmd("XINFO").arg("GROUPS").arg(self.keys.target(shard, queue)).take();
+        // No such stream: nothing has been read.
+        let groups = self.link.send(shard, &ask).await.ok().and_then(array).unwrap_or_default();
+        for group in groups {
+            let parts: Vec<String> =
+                array(group).unwrap_or_default().into_iter().map(|v| text(v).unwrap_or_default()).collect();
+            let field =
+                |name: &str| parts.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
+            if field("name").as_deref() == Some(self.group(queue)) {
+                return Ok(field("last-delivered-id").unwrap_or_else(|| "0-0".into()));
+            }
+        }
+        Ok("0-0".into())
+    }
+}
+
+/// Entries after `from`; all of them if it is empty.
+fn range(key: &str, from: &str, limit: usize) -> Cmd {
+    let start = if from.is_empty() { "-".to_owned() } else { format!("({from}") };
+    redis::cmd("XRANGE").arg(key).arg(start).arg("+").arg("COUNT").arg(limit).take()
+}
+
+fn next_of(page: &[Entry], limit: usize) -> Option<String> {
+    page.last().filter(|_| page.len() == limit).map(|entry| entry_id(entry.token))
+}
+
+fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
+    let queue = Some(queue.clone());
+    JobInfo {
+        job,
+        queue,
+        state,
+        data: Bytes::new(),
+        due: None,
+        held_by: None,
+        cancelling: false,
+        record: None,
+    }
+}
+
+/// A job by its envelope. Bytes that are none are not listed: whoever claims them buries them.
+fn info_of(data: Bytes, queue: &Queue, state: State) -> Option<JobInfo> {
+    let job = Envelope::read(data.clone()).ok()?.id().clone();
+    Some(JobInfo { data, ..blank(job, queue, state) })
+}
+
+fn due(score: &Value) -> Option<Timestamp> {
+    if let Some(whole) = int(score) {
+        return Some(Timestamp(whole));
+    }
+    let Value::Double(due) = score else { return None };
+    #[expect(clippy::cast_possible_truncation, reason = "due times are whole milliseconds")]
+    Some(Timestamp(*due as i64))
+}
+
+/// Whether `data` is the envelope of `job`.
+pub(super) fn is_of(data: &Bytes, job: &JobId) -> bool {
+    Envelope::read(data.clone()).is_ok_and(|envelope| envelope.id() == job)
+}

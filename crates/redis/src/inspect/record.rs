@@ -1,0 +1,45 @@
+//! A finished job's record, as JSON in a key that expires.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tidemill_core::store::Record;
+use tidemill_core::{Error, JobId, Timestamp};
+
+#[derive(Serialize, Deserialize)]
+struct Wire<'a> {
+    state: &'a str,
+    #[serde(borrow)]
+    output: Option<&'a RawValue>,
+    error: Option<String>,
+    finished_ms: i64,
+    keep_ms: u64,
+}
+
+pub(crate) fn write(record: &Record) -> Bytes {
+    let state = record.state.to_string();
+    let output = serde_json::from_slice::<&RawValue>(&record.output).ok();
+    let wire = Wire {
+        state: &state,
+        output,
+        error: record.error.clone(),
+        finished_ms: record.finished_at.0,
+        keep_ms: u64::try_from(record.keep.as_millis()).unwrap_or(u64::MAX),
+    };
+    serde_json::to_vec(&wire).unwrap_or_default().into()
+}
+
+pub(crate) fn read(job: &JobId, value: &[u8]) -> Result<Record, Error> {
+    let damaged = || Error::Corrupt(format!("the record of job {job}"));
+    let wire: Wire<'_> = serde_json::from_slice(value).map_err(|_| damaged())?;
+    Ok(Record {
+        job: job.clone(),
+        state: wire.state.parse().map_err(|_| damaged())?,
+        output: wire.output.map(|raw| Bytes::copy_from_slice(raw.get().as_bytes())).unwrap_or_default(),
+        error: wire.error,
+        finished_at: Timestamp(wire.finished_ms),
+        keep: Duration::from_millis(wire.keep_ms),
+    })
+}

@@ -1,0 +1,40 @@
+//! The job verbs, a file for each that decides something.
+
+mod cancel;
+mod claim;
+mod enqueue;
+mod lease;
+mod letters;
+mod list;
+mod maintain;
+mod pause;
+mod settle;
+mod stream;
+
+use std::time::Duration;
+
+use tidemill_core::Lease;
+
+/// The most entries or ids one script is given: `unpack` fails beyond some thousands.
+const CHUNK: usize = 1_000;
+
+/// Groups the positions of `leases` by what one script can settle together: a queue's share of one shard.
+fn by_place<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<usize>)> {
+    let mut groups: Vec<(&Lease, Vec<usize>)> = Vec::new();
+    for (position, lease) in leases.enumerate() {
+        let together = |(first, members): &(&Lease, Vec<usize>)| {
+            first.shard == lease.shard && first.queue == lease.queue && members.len() < CHUNK
+        };
+        // The last group is nearly always the right one.
+        match groups.iter_mut().rev().find(|group| together(group)) {
+            Some((_, members)) => members.push(position),
+            None => groups.push((lease, vec![position])),
+        }
+    }
+    groups
+}
+
+/// A duration in milliseconds for a script, at least 1.
+fn ms(duration: Duration) -> i64 {
+    tidemill_core::clock::millis(duration).max(1)
+}

@@ -1,0 +1,195 @@
+//! Claiming: over all shards at once, in shuffled order, with the batch size spread over them.
+
+use std::future::Future;
+use std::time::Duration;
+
+use futures_util::future::{FutureExt, Shared, join_all};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use tidemill_core::store::{Claim, Claimed};
+use tidemill_core::{Delivery, Error, Queue, WorkerId};
+use tokio::time::Instant;
+
+use crate::store::RedisStore;
+
+/// How long a queue that was seen paused is believed to be so.
+const PAUSED_FOR: Duration = Duration::from_secs(1);
+
+/// What one claim asks of one shard.
+#[derive(Clone, Copy)]
+pub(super) struct Share<'a> {
+    pub(super) queue: &'a Queue,
+    pub(super) worker: &'a WorkerId,
+    pub(super) lease: Duration,
+    pub(super) shard: u16,
+    /// Jobs to start at once.
+    pub(super) starting: usize,
+    /// Jobs to hold beyond those.
+    pub(super) held: usize,
+}
+
+impl RedisStore {
+    pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
+        let interrupt = interrupt.shared();
+        let deadline = Instant::now() + wait;
+        if self.seems_paused(queue) {
+            return self.sit_out(deadline, interrupt).await;
+        }
+        let starting = starting.min(max);
+        let share = Share { queue, worker, lease, shard: 0, starting, held: max - starting };
+        // One read that blocks does both: it takes what is there, and waits if nothing is.
+        let blocks = starting > 0 && !wait.is_zero();
+        if blocks && share.held == 0 && self.keys.shards() == 1 {
+            return self.await_jobs(share, wait, interrupt).await;
+        }
+        let taken = self.take_spread(share).await?;
+        if !taken.is_empty() || wait.is_zero() {
+            return Ok(taken);
+        }
+        if !blocks {
+            return self.sit_out(deadline, interrupt).await;
+        }
+        self.await_any(share, wait, interrupt).await
+    }
+
+    /// Takes what is there, everywhere at once.
+    async fn take_spread(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
+        let shards = self.shuffled_shards();
+        let starting = spread(share.starting, shards.len());
+        let held = spread(share.held, shards.len());
+        let parts = (0..shards.len()).filter(|&i| starting[i] + held[i] > 0).map(|i| {
+            let share = Share { shard: shards[i], starting: starting[i], held: held[i], ..share };
+            async move {
+                match share.queue.delivery {
+                    Delivery::AtLeastOnce => self.read_stream(share).await,
+                    Delivery::AtMostOnce => self.pop_list(share).await,
+                }
+            }
+        });
+        let answers = join_all(parts).await;
+        // What some shards gave is claimed; an error of others must not strand it.
+        let mut jobs = Vec::new();
+        let mut failure = None;
+        for answer in answers {
+            match answer {
+                Ok(part) => jobs.extend(part),
+                Err(error) => failure = Some(error),
+            }
+        }
+        match failure {
+            Some(error) if jobs.is_empty() => Err(error),
+            _ => Ok(jobs),
+        }
+    }
+
+    /// Waits for work on one shard.
+    async fn await_jobs<I>(
+        &self,
+        share: Share<'_>,
+        wait: Duration,
+        interrupt: I,
+    ) -> Result<Vec<Claimed>, Error>
+    where
+        I: Future<Output = ()>,
+    {
+        match share.queue.delivery {
+            Delivery::AtLeastOnce => self.await_stream(share, wait, interrupt).await,
+            Delivery::AtMostOnce => self.await_list(share, wait, interrupt).await,
+        }
+    }
+
+    /// Waits for work on every shard. As soon as one has some, the reads on the others are ended; each may
+    /// still bring a job. So each asks for one only.
+    async fn await_any<I>(
+        &self,
+        share: Share<'_>,
+        wait: Duration,
+        interrupt: Shared<I>,
+    ) -> Result<Vec<Claimed>, Error>
+    where
+        I: Future<Output = ()>,
+    {
+        if self.keys.shards() == 1 {
+            return self.await_jobs(share, wait, interrupt).await;
+        }
+        let (stop, stopped) = tokio::sync::watch::channel(false);
+        let mut reads = FuturesUnordered::new();
+        for shard in self.shuffled_shards() {
+            let (mut stopped, interrupt) = (stopped.clone(), interrupt.clone());
+            let end = async move {
+                tokio::select! {
+                    () = interrupt => {}
+                    _ = stopped.wait_for(|stopped| *stopped) => {}
+                }
+            };
+            reads.push(self.await_jobs(Share { shard, starting: 1, held: 0, ..share }, wait, end));
+        }
+        let (mut jobs, mut failure) = (Vec::new(), None);
+        while let Some(answer) = reads.next().await {
+            match answer {
+                Ok(part) => jobs.extend(part),
+                Err(error) => failure = Some(error),
+            }
+            if !jobs.is_empty() || failure.is_some() {
+                stop.send_replace(true);
+            }
+        }
+        match failure {
+            Some(error) if jobs.is_empty() => Err(error),
+            _ => Ok(jobs),
+        }
+    }
+
+    /// Waits without reading: the queue is paused, or only held jobs were asked for and there are none.
+    async fn sit_out(
+        &self,
+        deadline: Instant,
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<Vec<Claimed>, Error> {
+        let pause = deadline.min(Instant::now() + PAUSED_FOR);
+        tokio::select! {
+            () = tokio::time::sleep_until(pause) => {}
+            () = interrupt => {}
+        }
+        Ok(Vec::new())
+    }
+
+    fn seems_paused(&self, queue: &Queue) -> bool {
+        let mut paused = self.paused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match paused.get(queue) {
+            Some(until) if *until > Instant::now() => true,
+            Some(_) => {
+                paused.remove(queue);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Takes note that a queue is paused, or is not any more.
+    pub(super) fn note_paused(&self, queue: &Queue, is: bool) {
+        let mut paused = self.paused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if is {
+            paused.insert(queue.clone(), Instant::now() + PAUSED_FOR);
+        } else {
+            paused.remove(queue);
+        }
+    }
+}
+
+/// Spreads `total` over `parts`: 10 over 3 gives 4, 3, 3.
+fn spread(total: usize, parts: usize) -> Vec<usize> {
+    (0..parts).map(|part| total / parts + usize::from(part < total % parts)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spreads_a_batch_evenly() {
+        assert_eq!(spread(10, 3), [4, 3, 3]);
+        assert_eq!(spread(10, 2), [5, 5]);
+        assert_eq!(spread(1, 3), [1, 0, 0]);
+    }
+}

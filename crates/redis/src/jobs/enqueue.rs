@@ -1,0 +1,138 @@
+//! Adding jobs: plain commands in a transaction where nobody will ask for the job by its id, else a script
+//! that looks first.
+
+use redis::Pipeline;
+use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake};
+use tidemill_core::{Delivery, Error, Queue};
+
+use super::ms;
+use crate::error::classify;
+use crate::keys::letter;
+use crate::link::Call;
+use crate::store::RedisStore;
+use crate::value::{int, ints};
+
+/// How long a receipt proves that a batch was added: longer than any repeated call comes after its first.
+const RECEIPT_MS: u64 = 60_000;
+
+/// How long to wait for replicas that are to confirm an enqueue.
+const REPLICAS_MS: u64 = 2_000;
+
+impl RedisStore {
+    pub(crate) async fn enqueue_jobs(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+        let Enqueue { queue, jobs, again } = enqueue;
+        let mut answers = vec![Enqueued::Created; jobs.len()];
+        for (shard, positions) in self.by_shard(jobs) {
+            let part: Vec<&NewJob> = positions.iter().map(|&position| &jobs[position]).collect();
+            let made = if part.iter().any(|job| job.tracked) {
+                self.enqueue_tracked((shard, queue), &part).await?
+            } else if again {
+                self.enqueue_again((shard, queue), &part).await?
+            } else {
+                self.enqueue_untracked((shard, queue), &part).await?
+            };
+            self.await_replicas(shard).await?;
+            positions.into_iter().zip(made).for_each(|(position, made)| answers[position] = made);
+        }
+        Ok(answers)
+    }
+
+    fn by_shard(&self, jobs: &[NewJob]) -> Vec<(u16, Vec<usize>)> {
+        if self.keys.shards() == 1 {
+            return if jobs.is_empty() { Vec::new() } else { vec![(0, (0..jobs.len()).collect())] };
+        }
+        let mut shards = vec![Vec::new(); usize::from(self.keys.shards())];
+        for (position, job) in jobs.iter().enumerate() {
+            shards[usize::from(self.keys.shard_of(&job.id))].push(position);
+        }
+        (0..).zip(shards).filter(|(_, positions)| !positions.is_empty()).collect()
+    }
+
+    async fn enqueue_tracked(&self, place: (u16, &Queue), jobs: &[&NewJob]) -> Result<Vec<Enqueued>, Error> {
+        let (shard, queue) = place;
+        let mut keys = vec![
+            self.keys.target(shard, queue),
+            self.keys.scheduled(shard, queue),
+            self.keys.jobs(shard),
+            self.keys.queues(shard),
+        ];
+        keys.extend(jobs.iter().map(|job| self.keys.record(shard, &job.id)));
+        let mut call = Call::new(&self.scripts.enqueue, &keys)
+            .arg(letter(queue))
+            .arg(queue.name.as_str())
+            .arg(self.keys.channel())
+            .arg(Wake::Sooner(queue.clone()).to_string());
+        for job in jobs {
+            call.push(job.id.as_str());
+            call.push(due(job.due));
+            call.push(&job.envelope[..]);
+        }
+        let made = ints(self.link.call(shard, call).await?, "enqueue")?;
+        Ok(made.into_iter().map(|new| if new == 1 { Enqueued::Created } else { Enqueued::Exists }).collect())
+    }
+
+    async fn enqueue_untracked(
+        &self,
+        place: (u16, &Queue),
+        jobs: &[&NewJob],
+    ) -> Result<Vec<Enqueued>, Error> {
+        let (shard, queue) = place;
+        let target = self.keys.target(shard, queue);
+        let mut batch = Pipeline::with_capacity(jobs.len() + 2);
+        batch.atomic();
+        match queue.delivery {
+            Delivery::AtLeastOnce => {
+                for job in jobs {
+                    batch.cmd("XADD").arg(&target).arg(b"*").arg(b"data").arg(&job.envelope[..]).ignore();
+                }
+            }
+            Delivery::AtMostOnce => {
+                let push = batch.cmd("LPUSH").arg(&target);
+                for job in jobs {
+                    push.arg(&job.envelope[..]);
+                }
+                push.ignore();
+            }
+        }
+        let member = format!("{} {}", letter(queue), queue.name);
+        batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
+        let receipt = self.keys.receipt(shard, &jobs[0].id);
+        batch.cmd("SET").arg(receipt).arg(1).arg("PX").arg(RECEIPT_MS).ignore();
+        self.link.pipeline(shard, &batch).await.map_err(|error| classify("enqueue", error))?;
+        Ok(vec![Enqueued::Created; jobs.len()])
+    }
+
+    async fn enqueue_again(&self, place: (u16, &Queue), jobs: &[&NewJob]) -> Result<Vec<Enqueued>, Error> {
+        let (shard, queue) = place;
+        let receipt = self.keys.receipt(shard, &jobs[0].id);
+        let keys = [self.keys.target(shard, queue), self.keys.queues(shard), receipt];
+        let mut call =
+            Call::new(&self.scripts.again, &keys).arg(letter(queue)).arg(queue.name.as_str()).arg(RECEIPT_MS);
+        jobs.iter().for_each(|job| call.push(&job.envelope[..]));
+        let new = int(&self.link.call(shard, call).await?) == Some(1);
+        Ok(vec![if new { Enqueued::Created } else { Enqueued::Exists }; jobs.len()])
+    }
+
+    /// With the durability class `replicated`, an enqueue is acknowledged only when replicas have it.
+    async fn await_replicas(&self, shard: u16) -> Result<(), Error> {
+        let wanted = self.link.options().replicas;
+        if wanted == 0 {
+            return Ok(());
+        }
+        let wait = redis::cmd("WAIT").arg(wanted).arg(REPLICAS_MS).take();
+        let reached: u32 = self.link.query(shard, &wait).await?;
+        if reached < wanted {
+            let message = format!("{reached} of {wanted} replicas confirmed the enqueue");
+            return Err(Error::Unavailable { message, source: None });
+        }
+        Ok(())
+    }
+}
+
+fn due(due: Due) -> String {
+    match due {
+        Due::Now => String::new(),
+        Due::In(delay) => format!("+{}", ms(delay)),
+        Due::At(time) => time.0.to_string(),
+    }
+}

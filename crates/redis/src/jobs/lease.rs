@@ -1,0 +1,97 @@
+//! Starting held jobs and extending leases.
+
+use tidemill_core::store::{Extend, Held, Start, Verdict};
+use tidemill_core::{Delivery, Error, Lease, WorkerId};
+
+use super::list::UNLOCKED;
+use super::{by_place, ms};
+use crate::link::Call;
+use crate::store::RedisStore;
+use crate::value::{entry_id, ints};
+
+impl RedisStore {
+    pub(crate) async fn start_jobs(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+        // A job taken from a list is gone from there whether it starts or not.
+        let mut verdicts = vec![Verdict::Accepted; start.leases.len()];
+        for (first, members) in by_place(start.leases.iter()) {
+            if first.queue.delivery == Delivery::AtMostOnce {
+                continue;
+            }
+            let keys = [self.keys.target(first.shard, &first.queue)];
+            let mut call = Call::new(&self.scripts.start, &keys)
+                .arg(self.group(&first.queue))
+                .arg(start.worker.as_str());
+            members.iter().for_each(|&member| call.push(entry_id(start.leases[member].token)));
+            let answer = ints(self.link.call(first.shard, call).await?, "start")?;
+            for (member, mine) in members.into_iter().zip(answer) {
+                verdicts[member] = if mine == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
+            }
+        }
+        Ok(verdicts)
+    }
+
+    pub(crate) async fn extend_leases(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+        let mut held = vec![Held::Yes; extend.leases.len()];
+        for (first, members) in by_place(extend.leases.iter()) {
+            let leases: Vec<&Lease> = members.iter().map(|&member| &extend.leases[member]).collect();
+            let answer = match first.queue.delivery {
+                Delivery::AtLeastOnce => {
+                    self.extend_entries(&leases, (extend.worker, ms(extend.lease))).await?
+                }
+                Delivery::AtMostOnce => self.extend_locks(&leases, ms(extend.lease)).await?,
+            };
+            members.into_iter().zip(answer).for_each(|(member, answer)| held[member] = answer);
+        }
+        Ok(held)
+    }
+
+    async fn extend_entries(
+        &self,
+        leases: &[&Lease],
+        (worker, lease): (&WorkerId, i64),
+    ) -> Result<Vec<Held>, Error> {
+        let (shard, queue) = (leases[0].shard, &leases[0].queue);
+        let keys = [
+            self.keys.target(shard, queue),
+            self.keys.leases(shard, queue),
+            self.keys.cancelled(shard, queue),
+        ];
+        let mut call =
+            Call::new(&self.scripts.extend, &keys).arg(self.group(queue)).arg(worker.as_str()).arg(lease);
+        for lease in leases {
+            call.push(entry_id(lease.token));
+            call.push(lease.job.as_str());
+        }
+        let answer = ints(self.link.call(shard, call).await?, "extend")?;
+        Ok(answer.into_iter().map(held).collect())
+    }
+
+    async fn extend_locks(&self, leases: &[&Lease], life: i64) -> Result<Vec<Held>, Error> {
+        let (shard, queue) = (leases[0].shard, &leases[0].queue);
+        let mut keys = vec![self.keys.cancelled(shard, queue)];
+        let locked: Vec<&&Lease> = leases.iter().filter(|lease| lease.token != UNLOCKED).collect();
+        if locked.is_empty() {
+            return Ok(vec![Held::Yes; leases.len()]);
+        }
+        keys.extend(locked.iter().map(|lease| self.keys.lock(shard, queue, &lease.job)));
+        let mut call = Call::new(&self.scripts.hold, &keys).arg(life);
+        for lease in &locked {
+            call.push(lease.token.0.to_string());
+            call.push(lease.job.as_str());
+        }
+        let mut answer = ints(self.link.call(shard, call).await?, "hold")?.into_iter();
+        let one = |lease: &&Lease| match lease.token {
+            UNLOCKED => Held::Yes,
+            _ => answer.next().map_or(Held::Lost, held),
+        };
+        Ok(leases.iter().map(one).collect())
+    }
+}
+
+fn held(answer: i64) -> Held {
+    match answer {
+        1 => Held::Yes,
+        2 => Held::Cancelling,
+        _ => Held::Lost,
+    }
+}

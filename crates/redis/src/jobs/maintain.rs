@@ -1,0 +1,227 @@
+//! What any process does for all: promoting due jobs, finding expired leases, removing traces.
+
+use redis::{Pipeline, Value};
+use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted, Pruned};
+use tidemill_core::{Delivery, Error, JobId, Lease, Queue, Token, WorkerId};
+
+use super::ms;
+use super::stream::{HELD, claimed};
+use crate::error::{classify, is_no_group, odd_answer};
+use crate::keys::letter;
+use crate::link::Call;
+use crate::store::RedisStore;
+use crate::value::{array, entries, int, text};
+
+/// A consumer that has read nothing for this long, and holds nothing, is gone.
+const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
+
+/// One entry of XPENDING.
+struct Pending {
+    entry: String,
+    consumer: String,
+    idle: i64,
+}
+
+impl RedisStore {
+    pub(crate) async fn promote_due(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+        let mut all = Promoted::default();
+        if promote.queues.is_empty() {
+            return Ok(all);
+        }
+        for shard in self.shuffled_shards() {
+            let part = self.promote_shard(shard, &promote).await?;
+            all.moved += part.moved;
+            all.next = all.next.into_iter().chain(part.next).min();
+        }
+        Ok(all)
+    }
+
+    async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
+        let mut keys = vec![self.keys.jobs(shard)];
+        for queue in promote.queues {
+            keys.push(self.keys.target(shard, queue));
+            keys.push(self.keys.scheduled(shard, queue));
+        }
+        let mut call = Call::new(&self.scripts.promote, &keys).arg(promote.limit);
+        for queue in promote.queues {
+            call.push(letter(queue));
+            call.push(queue.name.as_str());
+        }
+        let answer = crate::value::ints(self.link.call(shard, call).await?, "promote")?;
+        let [moved, next] = answer[..] else { return Err(odd_answer("promote")) };
+        let next = u64::try_from(next).ok().map(std::time::Duration::from_millis);
+        Ok(Promoted { moved: u64::try_from(moved).unwrap_or(0), next })
+    }
+
+    /// The cursor of a page is `shard:position`: one shard after the other.
+    pub(crate) async fn expired_leases(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+        let (shard, position) = match &expired.cursor {
+            None => (0, None),
+            Some(cursor) => {
+                parse_cursor(cursor).ok_or_else(|| Error::Invalid("not a cursor of ours".into()))?
+            }
+        };
+        let mut page = match expired.queue.delivery {
+            Delivery::AtLeastOnce => self.expired_entries(shard, position, &expired).await?,
+            Delivery::AtMostOnce => self.expired_locks(shard, position, &expired).await?,
+        };
+        page.next = match page.next {
+            Some(position) => Some(format!("{shard}:{position}")),
+            None if shard + 1 < self.keys.shards() => Some(format!("{}:", shard + 1)),
+            None => None,
+        };
+        Ok(page)
+    }
+
+    /// The server filters by the shortest lease there is; whose lease is longer is filtered here.
+    async fn expired_entries(
+        &self,
+        shard: u16,
+        from: Option<String>,
+        expired: &Expired<'_>,
+    ) -> Result<Page<Hold>, Error> {
+        let (queue, target) = (expired.queue, self.keys.target(shard, expired.queue));
+        let leases = redis::cmd("HGETALL").arg(self.keys.leases(shard, queue)).take();
+        let leases: std::collections::HashMap<String, i64> = self.link.query(shard, &leases).await?;
+        let default = ms(expired.lease);
+        let shortest = leases.values().copied().chain([default]).min().unwrap_or(default);
+        let start = from.map_or_else(|| "-".to_owned(), |position| format!("({position}"));
+        let mut ask = redis::cmd("XPENDING");
+        ask.arg(&target)
+            .arg(self.group(queue))
+            .arg("IDLE")
+            .arg(shortest)
+            .arg(start)
+            .arg("+")
+            .arg(expired.limit);
+        let answer = match self.link.send(shard, &ask).await {
+            Err(error) if is_no_group(&error) => return Ok(Page::default()),
+            answer => answer.map_err(|error| classify("XPENDING", error))?,
+        };
+        let found: Vec<Pending> = array(answer)
+            .and_then(|items| items.into_iter().map(pending).collect())
+            .ok_or_else(|| odd_answer("XPENDING"))?;
+        let next =
+            (found.len() == expired.limit).then(|| found.last().map(|last| last.entry.clone())).flatten();
+        let lease = |pending: &Pending| leases.get(pending.consumer.trim_end_matches(HELD)).copied();
+        let late = found.into_iter().filter(|entry| entry.idle >= lease(entry).unwrap_or(default)).collect();
+        Ok(Page { items: self.holds(shard, queue, late).await?, next })
+    }
+
+    async fn holds(&self, shard: u16, queue: &Queue, late: Vec<Pending>) -> Result<Vec<Hold>, Error> {
+        let target = self.keys.target(shard, queue);
+        let mut batch = Pipeline::new();
+        for pending in &late {
+            batch.cmd("XRANGE").arg(&target).arg(&pending.entry).arg(&pending.entry);
+        }
+        if late.is_empty() {
+            return Ok(Vec::new());
+        }
+        let bodies = self.link.pipeline(shard, &batch).await.map_err(|error| classify("XRANGE", error))?;
+        let mut holds = Vec::with_capacity(late.len());
+        for (pending, body) in late.into_iter().zip(bodies) {
+            match entries(body)?.pop() {
+                Some(entry) => {
+                    let started = !pending.consumer.ends_with(HELD);
+                    holds.push(Hold {
+                        claimed: claimed((queue, shard), entry, started),
+                        by: pending.consumer,
+                    });
+                }
+                // Deleted by another program while it was pending: nothing is left but the mark.
+                None => self.acknowledge(shard, queue, &pending.entry).await?,
+            }
+        }
+        Ok(holds)
+    }
+
+    async fn acknowledge(&self, shard: u16, queue: &Queue, entry: &str) -> Result<(), Error> {
+        let ack =
+            redis::cmd("XACK").arg(self.keys.target(shard, queue)).arg(self.group(queue)).arg(entry).take();
+        self.link.query::<i64>(shard, &ack).await.map(drop)
+    }
+
+    /// Jobs taken from a list whose lock has run out: their runner is gone, and so are they.
+    async fn expired_locks(
+        &self,
+        shard: u16,
+        from: Option<String>,
+        expired: &Expired<'_>,
+    ) -> Result<Page<Hold>, Error> {
+        let queue = expired.queue;
+        let cursor = from.unwrap_or_else(|| "0".to_owned());
+        let scan = redis::cmd("HSCAN")
+            .arg(self.keys.running(shard, queue))
+            .arg(cursor)
+            .arg("COUNT")
+            .arg(expired.limit)
+            .take();
+        let (next, found): (String, Vec<String>) = self.link.query(shard, &scan).await?;
+        let traces: Vec<(JobId, u128)> = found
+            .chunks_exact(2)
+            .filter_map(|pair| Some((JobId::new(&pair[0]).ok()?, pair[1].parse().ok()?)))
+            .collect();
+        let mut batch = Pipeline::new();
+        for (job, _) in &traces {
+            batch.cmd("EXISTS").arg(self.keys.lock(shard, queue, job));
+        }
+        let locked = if traces.is_empty() {
+            Vec::new()
+        } else {
+            self.link.pipeline(shard, &batch).await.map_err(|error| classify("EXISTS", error))?
+        };
+        let gone = traces.into_iter().zip(locked).filter(|(_, locked)| int(locked) == Some(0));
+        let items = gone.map(|((job, token), _)| taken((queue, shard), job, Token(token))).collect();
+        Ok(Page { items, next: (next != "0").then_some(next) })
+    }
+
+    pub(crate) async fn prune_traces(&self, queues: &[Queue]) -> Result<Pruned, Error> {
+        let mut pruned = Pruned::default();
+        self.clock.set(self.link.time().await?);
+        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
+            for shard in 0..self.keys.shards() {
+                pruned.traces += self.remove_consumers((shard, queue), "").await?;
+            }
+        }
+        Ok(pruned)
+    }
+
+    pub(crate) async fn remove_worker(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
+            for shard in 0..self.keys.shards() {
+                self.remove_consumers((shard, queue), worker.as_str()).await?;
+            }
+        }
+        self.prepared
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .retain(|(_, _, prepared)| prepared != worker);
+        Ok(())
+    }
+
+    async fn remove_consumers(&self, (shard, queue): (u16, &Queue), worker: &str) -> Result<u64, Error> {
+        let keys = [self.keys.target(shard, queue), self.keys.leases(shard, queue)];
+        let call =
+            Call::new(&self.scripts.leave, &keys).arg(self.group(queue)).arg(worker).arg(IDLE_CONSUMER_MS);
+        let removed = int(&self.link.call(shard, call).await?);
+        Ok(removed.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+}
+
+/// A job that was taken from a list: what it was is gone with its runner.
+fn taken((queue, shard): (&Queue, u16), job: JobId, token: Token) -> Hold {
+    let lease = Lease { queue: queue.clone(), job, shard, token };
+    Hold { claimed: Claimed::read(bytes::Bytes::new(), true, |_| lease), by: String::new() }
+}
+
+fn pending(item: Value) -> Option<Pending> {
+    let mut parts = array(item)?.into_iter();
+    let entry = text(parts.next()?)?;
+    let consumer = text(parts.next()?)?;
+    Some(Pending { entry, consumer, idle: int(&parts.next()?)? })
+}
+
+fn parse_cursor(cursor: &str) -> Option<(u16, Option<String>)> {
+    let (shard, position) = cursor.split_once(':')?;
+    Some((shard.parse().ok()?, (!position.is_empty()).then(|| position.to_owned())))
+}

@@ -1,0 +1,162 @@
+//! Every key and channel, in one place. `docs/redis-schema.md` documents each.
+
+use tidemill_core::{Delivery, JobId, Queue};
+
+use crate::options::Options;
+
+/// Makes the keys of a store. With one shard they are literally the documented ones behind the namespace;
+/// with more, each begins with its shard's hash tag, so that what belongs together is on one server.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    prefixes: Vec<String>,
+    channel: String,
+}
+
+impl Keys {
+    pub(crate) fn new(options: &Options) -> Self {
+        let namespace = &options.namespace;
+        let tagged = options.cluster || options.shards > 1;
+        let prefix = |shard| if tagged { format!("{{{shard}}}{namespace}") } else { namespace.to_string() };
+        Self { prefixes: (0..options.shards).map(prefix).collect(), channel: format!("{namespace}wake") }
+    }
+
+    pub(crate) fn shards(&self) -> u16 {
+        u16::try_from(self.prefixes.len()).unwrap_or(u16::MAX)
+    }
+
+    /// The shard of a job: by a hash that every version computes alike (FNV-1a).
+    pub(crate) fn shard_of(&self, job: &JobId) -> u16 {
+        if self.prefixes.len() == 1 {
+            return 0;
+        }
+        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let hash = job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        u16::try_from(hash % self.prefixes.len() as u64).unwrap_or(0)
+    }
+
+    fn prefix(&self, shard: u16) -> &str {
+        &self.prefixes[usize::from(shard)]
+    }
+
+    /// A key that any slot computation about this shard can use.
+    pub(crate) fn anchor(&self, shard: u16) -> String {
+        self.jobs(shard)
+    }
+
+    /// `stream:{queue}` or `queue:{queue}`: where workers take jobs from.
+    pub(crate) fn target(&self, shard: u16, queue: &Queue) -> String {
+        let family = match queue.delivery {
+            Delivery::AtLeastOnce => "stream",
+            Delivery::AtMostOnce => "queue",
+        };
+        format!("{}{family}:{}", self.prefix(shard), queue.name)
+    }
+
+    fn part(&self, shard: u16, queue: &Queue, part: &str) -> String {
+        let mut key = self.target(shard, queue);
+        key.push(':');
+        key.push_str(part);
+        key
+    }
+
+    /// Delayed jobs by due time.
+    pub(crate) fn scheduled(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "scheduled")
+    }
+
+    /// Dead letters.
+    pub(crate) fn dlq(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "dlq")
+    }
+
+    /// Present while the queue is paused; for a stream it holds the group's position.
+    pub(crate) fn paused(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "paused")
+    }
+
+    /// Ids of jobs that are to be cancelled.
+    pub(crate) fn cancelled(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "cancelled")
+    }
+
+    /// For how long each worker's claims on a stream last.
+    pub(crate) fn leases(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "leases")
+    }
+
+    /// Jobs taken from a list whose lock is, or was, held: id and token.
+    pub(crate) fn running(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "running")
+    }
+
+    /// The one runner of this job id.
+    pub(crate) fn lock(&self, shard: u16, queue: &Queue, job: &JobId) -> String {
+        self.part(shard, queue, &format!("lock:{job}"))
+    }
+
+    /// The index: job id to where the job is.
+    pub(crate) fn jobs(&self, shard: u16) -> String {
+        format!("{}jobs", self.prefix(shard))
+    }
+
+    /// The queues there are.
+    pub(crate) fn queues(&self, shard: u16) -> String {
+        format!("{}queues", self.prefix(shard))
+    }
+
+    /// How a job ended, while that is kept.
+    pub(crate) fn record(&self, shard: u16, job: &JobId) -> String {
+        format!("{}job:{job}", self.prefix(shard))
+    }
+
+    /// Proof that a batch of untracked jobs was added.
+    pub(crate) fn receipt(&self, shard: u16, first: &JobId) -> String {
+        format!("{}receipt:{first}", self.prefix(shard))
+    }
+
+    /// The channel of wake-ups.
+    pub(crate) fn channel(&self) -> &str {
+        &self.channel
+    }
+}
+
+/// The letter that stands for a delivery in scripts and in the index.
+pub(crate) fn letter(queue: &Queue) -> &'static str {
+    match queue.delivery {
+        Delivery::AtLeastOnce => "s",
+        Delivery::AtMostOnce => "l",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::{Namespace, QueueName};
+
+    use super::*;
+
+    fn queue(name: &str, delivery: Delivery) -> Queue {
+        Queue { name: QueueName::new(name).unwrap(), delivery }
+    }
+
+    #[test]
+    fn are_literally_the_documented_ones_with_one_shard() {
+        let namespace = Namespace::new("msaas:dev:").unwrap();
+        let keys = Keys::new(&Options::parse("redis://h").unwrap().namespace(namespace));
+        let (list, stream) =
+            (queue("jobs.generic", Delivery::AtMostOnce), queue("jobs.browser", Delivery::AtLeastOnce));
+        assert_eq!(keys.target(0, &list), "msaas:dev:queue:jobs.generic");
+        assert_eq!(keys.scheduled(0, &list), "msaas:dev:queue:jobs.generic:scheduled");
+        let job = JobId::new("j1").unwrap();
+        assert_eq!(keys.lock(0, &list, &job), "msaas:dev:queue:jobs.generic:lock:j1");
+        assert_eq!(keys.target(0, &stream), "msaas:dev:stream:jobs.browser");
+        assert_eq!(keys.dlq(0, &stream), "msaas:dev:stream:jobs.browser:dlq");
+    }
+
+    #[test]
+    fn begin_with_the_shard_s_tag_when_there_are_several() {
+        let keys = Keys::new(&Options::parse("redis+cluster://h").unwrap());
+        let job = JobId::new("j1").unwrap();
+        assert!(keys.record(7, &job).starts_with("{7}tidemill:"));
+        assert!((0..1000).map(|_| keys.shard_of(&JobId::generate())).all(|shard| shard < 8));
+    }
+}

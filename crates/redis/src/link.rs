@@ -1,0 +1,174 @@
+//! Connections: which server has which shard, one shared connection to each, and others for blocking reads.
+//!
+//! A single server and a Cluster are the same here: shards map to servers, and the map is read again when a
+//! server says that a slot has moved or does not answer.
+
+mod blocking;
+mod node;
+mod topology;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
+
+use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
+use tidemill_core::{Error, Timestamp};
+
+pub(crate) use blocking::Blocking;
+pub(crate) use node::Node;
+
+use crate::error::{classify, is_connection, is_moved, is_no_script};
+use crate::keys::Keys;
+use crate::options::Options;
+use crate::script::Script;
+
+/// The way to the servers.
+#[derive(Debug)]
+pub(crate) struct Link {
+    options: Options,
+    keys: Arc<Keys>,
+    /// The server of each shard. Replaced as a whole when the Cluster has changed.
+    shards: RwLock<Vec<Arc<Node>>>,
+    /// Commands sent, for whoever counts.
+    sent: AtomicU64,
+}
+
+impl Link {
+    pub(crate) async fn connect(options: Options, keys: Arc<Keys>) -> Result<Self, Error> {
+        let first = Node::new(options.info.clone())?;
+        let nodes = if options.cluster {
+            topology::discover(&options, &keys, &[first]).await?
+        } else {
+            first.connection().await.map_err(|error| classify(&format!("connecting to {first}"), error))?;
+            vec![first; usize::from(options.shards)]
+        };
+        Ok(Self { options, keys, shards: RwLock::new(nodes), sent: AtomicU64::new(0) })
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count(&self, commands: u64) {
+        self.sent.fetch_add(commands, Ordering::Relaxed);
+    }
+
+    /// The server of a shard.
+    pub(crate) fn node(&self, shard: u16) -> Arc<Node> {
+        self.read_shards()[usize::from(shard)].clone()
+    }
+
+    /// Every server once.
+    pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
+        let mut nodes: Vec<Arc<Node>> = Vec::new();
+        for node in self.read_shards().iter() {
+            if !nodes.iter().any(|known| Arc::ptr_eq(known, node)) {
+                nodes.push(node.clone());
+            }
+        }
+        nodes
+    }
+
+    fn read_shards(&self) -> std::sync::RwLockReadGuard<'_, Vec<Arc<Node>>> {
+        self.shards.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Finds out anew which server has which shard.
+    async fn refresh(&self) {
+        if !self.options.cluster {
+            return;
+        }
+        let mut seeds = self.nodes();
+        seeds.extend(Node::new(self.options.info.clone()));
+        match topology::discover(&self.options, &self.keys, &seeds).await {
+            Ok(nodes) => *self.shards.write().unwrap_or_else(std::sync::PoisonError::into_inner) = nodes,
+            Err(error) => tracing::warn!(error = error.chain(), "cannot learn the Cluster's layout"),
+        }
+    }
+
+    /// Sends one command to the server of `shard`.
+    pub(crate) async fn query<T: FromRedisValue>(&self, shard: u16, command: &Cmd) -> Result<T, Error> {
+        let answer = self.send(shard, command).await.map_err(|error| classify("a command", error))?;
+        redis::from_redis_value(answer).map_err(|_| crate::error::odd_answer("a command"))
+    }
+
+    /// Sends one command and leaves the error as it is, for callers who look at it.
+    pub(crate) async fn send(&self, shard: u16, command: &Cmd) -> Result<Value, RedisError> {
+        self.count(1);
+        let node = self.node(shard);
+        match node.command(command).await {
+            // It was not executed, so trying again is safe.
+            Err(error) if is_moved(&error) => {
+                self.refresh().await;
+                self.node(shard).command(command).await
+            }
+            Err(error) => Err(self.failed(error).await),
+            answer => answer,
+        }
+    }
+
+    /// Sends several commands in one trip. An error of any fails all; a transaction is all or nothing.
+    pub(crate) async fn pipeline(&self, shard: u16, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        self.count(pipeline.len() as u64);
+        let node = self.node(shard);
+        match node.pipeline(pipeline).await {
+            Err(error) => Err(self.failed(error).await),
+            answer => answer,
+        }
+    }
+
+    /// Calls a script by its hash; loads it where it is not known.
+    pub(crate) async fn call(&self, shard: u16, call: Call<'_>) -> Result<Value, Error> {
+        let what = || format!("script {}", call.script.name);
+        match self.send(shard, &call.command).await {
+            Err(error) if is_no_script(&error) => {
+                let load = redis::cmd("SCRIPT").arg("LOAD").arg(&call.script.code).take();
+                self.send(shard, &load).await.map_err(|error| classify(&what(), error))?;
+                self.send(shard, &call.command).await.map_err(|error| classify(&what(), error))
+            }
+            answer => answer.map_err(|error| classify(&what(), error)),
+        }
+    }
+
+    async fn failed(&self, error: RedisError) -> RedisError {
+        if is_connection(&error) || is_moved(&error) {
+            self.refresh().await;
+        }
+        error
+    }
+
+    /// The server's time.
+    pub(crate) async fn time(&self) -> Result<Timestamp, Error> {
+        let (seconds, micros): (i64, i64) = self.query(0, &redis::cmd("TIME")).await?;
+        Ok(Timestamp(seconds * 1000 + micros / 1000))
+    }
+}
+
+/// A call of a script: keys first, then arguments.
+pub(crate) struct Call<'a> {
+    script: &'a Script,
+    command: Cmd,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(script: &'a Script, keys: &[String]) -> Self {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&script.sha).arg(keys.len());
+        for key in keys {
+            command.arg(key);
+        }
+        Self { script, command }
+    }
+
+    pub(crate) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {
+        self.command.arg(value);
+        self
+    }
+
+    pub(crate) fn push(&mut self, value: impl redis::ToRedisArgs) {
+        self.command.arg(value);
+    }
+}

@@ -1,0 +1,85 @@
+//! Connections for blocking reads, each used by one read at a time.
+//!
+//! A blocking read must be answered or its connection thrown away: an answer nobody waits for is a job that
+//! is lost (list) or stranded (stream). So the driver has no response timeout here, and stopping early means
+//! asking the server to unblock and then still taking the answer.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::{Cmd, ErrorKind, RedisError, Value};
+
+use super::Node;
+
+/// How long beyond its block time a read may take before the server counts as gone.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Idle connections of one server.
+#[derive(Default)]
+pub(super) struct Pool(Mutex<Vec<Blocking>>);
+
+/// A connection of its own, and the number under which the server knows it.
+pub(crate) struct Blocking {
+    connection: MultiplexedConnection,
+    client: i64,
+}
+
+impl Blocking {
+    /// Takes an idle connection to `node`, or opens one.
+    pub(crate) async fn take(node: &Node) -> Result<Self, RedisError> {
+        let idle = node.blocking.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(idle) = idle {
+            return Ok(idle);
+        }
+        let mut connection = node.connect(None).await?;
+        let ask = redis::cmd("CLIENT").arg("ID").take();
+        let client = tokio::time::timeout(GRACE, ask.query_async(&mut connection)).await;
+        Ok(Self { connection, client: client.map_err(|_| silent())?? })
+    }
+
+    /// Sends a command that blocks for up to `block`; asks the server to give up when `interrupt` completes.
+    /// The connection goes back to its pool unless it failed.
+    pub(crate) async fn read(
+        mut self,
+        node: &Arc<Node>,
+        (command, block): (&Cmd, Duration),
+        interrupt: impl Future<Output = ()>,
+    ) -> Result<Value, RedisError> {
+        let client = self.client;
+        let answer = {
+            let limit = block + GRACE;
+            let read = pin!(tokio::time::timeout(limit, self.connection.req_packed_command(command)));
+            match select(read, pin!(interrupt)).await {
+                Either::Left((answer, _)) => answer,
+                Either::Right(((), read)) => {
+                    unblock(node, client).await;
+                    read.await
+                }
+            }
+        };
+        let answer = answer.map_err(|_| silent()).flatten();
+        // An error of the server itself leaves the connection as good as before.
+        if answer.as_ref().is_ok_and(|_| true)
+            || answer.as_ref().is_err_and(|e| !crate::error::is_connection(e))
+        {
+            node.blocking.0.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        }
+        answer
+    }
+}
+
+/// Ends a blocked read. If this fails, the read ends by itself after its block time.
+async fn unblock(node: &Node, client: i64) {
+    let command = redis::cmd("CLIENT").arg("UNBLOCK").arg(client).take();
+    if let Err(error) = node.command(&command).await {
+        tracing::debug!(%error, "cannot unblock a read");
+    }
+}
+
+fn silent() -> RedisError {
+    RedisError::from((ErrorKind::Io, "the server did not answer a blocking read"))
+}

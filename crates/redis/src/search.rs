@@ -1,0 +1,138 @@
+//! Where a job is: by the index or, for a job that has no entry there, by a bounded search.
+
+use bytes::Bytes;
+use redis::Value;
+use tidemill_core::{Delivery, Envelope, Error, JobId, Queue, QueueName};
+
+use crate::store::RedisStore;
+use crate::value::{bytes, entries, entry_id};
+
+/// A job's id says when it was made, and a stream's ids say when they were added: an untracked job is looked
+/// for in this window around its time.
+const BEFORE_MS: u64 = 2_000;
+const AFTER_MS: u64 = 10_000;
+
+/// Entries read per trip, and trips made, before a search gives up.
+const PAGE: usize = 1_000;
+const PAGES: usize = 200;
+
+/// Where a job is.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) shard: u16,
+    pub(crate) queue: Queue,
+    /// What kind of place: see `lua/prelude.lua`.
+    pub(crate) letter: char,
+    /// The entry, or the member of a sorted set.
+    pub(crate) reference: Bytes,
+    /// The index value as it was read; empty for a job that has none.
+    pub(crate) indexed: Bytes,
+}
+
+impl Place {
+    pub(crate) fn is_dead(&self) -> bool {
+        matches!(self.letter, 'd' | 'D')
+    }
+
+    fn read(shard: u16, value: Bytes) -> Option<Self> {
+        let letter = char::from(*value.first()?);
+        let delivery = match letter {
+            's' | 'S' | 'd' => Delivery::AtLeastOnce,
+            'l' | 'L' | 'D' => Delivery::AtMostOnce,
+            _ => return None,
+        };
+        let rest = value.get(2..)?;
+        let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
+        let name = QueueName::new(std::str::from_utf8(&rest[..end]).ok()?).ok()?;
+        let reference = value.slice((2 + end + 1).min(value.len())..);
+        Some(Self { shard, queue: Queue { name, delivery }, letter, reference, indexed: value })
+    }
+}
+
+impl RedisStore {
+    /// Where a job is, if it is anywhere.
+    pub(crate) async fn locate(&self, job: &JobId) -> Result<Option<Place>, Error> {
+        match self.locate_indexed(job).await? {
+            Some(place) => Ok(Some(place)),
+            None => self.search(job).await,
+        }
+    }
+
+    pub(crate) async fn locate_indexed(&self, job: &JobId) -> Result<Option<Place>, Error> {
+        let shard = self.keys.shard_of(job);
+        let ask = redis::cmd("HGET").arg(self.keys.jobs(shard)).arg(job.as_str()).take();
+        let value: Value = self.link.query(shard, &ask).await?;
+        let Some(value) = bytes(value) else { return Ok(None) };
+        let damaged = || Error::Corrupt(format!("the index entry of job {job}"));
+        Place::read(shard, value).ok_or_else(damaged).map(Some)
+    }
+
+    async fn search(&self, job: &JobId) -> Result<Option<Place>, Error> {
+        let Some(made) = made_at(job) else { return Ok(None) };
+        let shard = self.keys.shard_of(job);
+        for queue in self.names_of_queues(shard).await? {
+            let found = match queue.delivery {
+                Delivery::AtLeastOnce => self.search_stream((shard, &queue), job, made).await?,
+                Delivery::AtMostOnce => None,
+            };
+            if let Some(entry) = found {
+                let (letter, indexed) = ('s', Bytes::new());
+                return Ok(Some(Place { shard, queue, letter, reference: entry.into(), indexed }));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn search_stream(
+        &self,
+        (shard, queue): (u16, &Queue),
+        job: &JobId,
+        made: u64,
+    ) -> Result<Option<String>, Error> {
+        let mut from = made.saturating_sub(BEFORE_MS).to_string();
+        let to = (made + AFTER_MS).to_string();
+        for _ in 0..PAGES {
+            let mut range = redis::cmd("XRANGE");
+            range.arg(self.keys.target(shard, queue)).arg(&from).arg(&to).arg("COUNT").arg(PAGE);
+            let page = entries(self.link.query(shard, &range).await?)?;
+            let Some(last) = page.last().map(|entry| entry_id(entry.token)) else { break };
+            let is_it =
+                |data: &Bytes| Envelope::read(data.clone()).is_ok_and(|envelope| envelope.id() == job);
+            if let Some(entry) = page.into_iter().find(|entry| is_it(&entry.data)) {
+                return Ok(Some(entry_id(entry.token)));
+            }
+            from = format!("({last}");
+        }
+        Ok(None)
+    }
+}
+
+/// When an id of ours was made: the first 48 bits of a UUID of version 7.
+fn made_at(job: &JobId) -> Option<u64> {
+    let id = job.as_str();
+    let is_ours = id.len() == 36 && id.as_bytes()[14] == b'7';
+    let hex = format!("{}{}", id.get(..8)?, id.get(9..13)?);
+    is_ours.then(|| u64::from_str_radix(&hex, 16).ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_says_when_it_was_made() {
+        let now = u64::try_from(tidemill_core::Timestamp::of_this_process().0).unwrap();
+        assert!(made_at(&JobId::generate()).unwrap().abs_diff(now) < 10_000);
+        assert!(made_at(&JobId::new("order-17").unwrap()).is_none());
+    }
+
+    #[test]
+    fn index_values_read_back() {
+        let place = Place::read(3, Bytes::from_static(b"S mail {\"a b\":1}")).unwrap();
+        assert_eq!((place.letter, place.queue.name.as_str()), ('S', "mail"));
+        assert_eq!(&place.reference[..], b"{\"a b\":1}");
+        let place = Place::read(0, Bytes::from_static(b"l mail")).unwrap();
+        assert!(place.reference.is_empty() && place.queue.delivery == Delivery::AtMostOnce);
+        assert!(Place::read(0, Bytes::from_static(b"x mail")).is_none());
+    }
+}

@@ -1,0 +1,169 @@
+//! The store: what it is made of, how it is opened, and which part does what.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
+    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+};
+use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
+use tokio::time::Instant;
+
+use crate::clock::ServerClock;
+use crate::inspect::server::Server;
+use crate::keys::Keys;
+use crate::link::Link;
+use crate::options::Options;
+use crate::script::Scripts;
+use crate::wake::Waker;
+
+/// Jobs in Redis or Valkey.
+#[derive(Debug)]
+pub struct RedisStore {
+    pub(crate) link: Arc<Link>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) scripts: Scripts,
+    pub(crate) clock: ServerClock,
+    pub(crate) waker: Waker,
+    durability: Durability,
+    /// Queues that this process has paused or seen paused, with when to look again.
+    pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
+    /// Streams whose group exists and whose rescuers know this worker's lease.
+    pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
+}
+
+impl RedisStore {
+    /// Connects, and refuses a server that would lose jobs or does not know what is needed.
+    pub async fn connect(options: Options) -> Result<Self, Error> {
+        let keys = Arc::new(Keys::new(&options));
+        let link = Arc::new(Link::connect(options, keys.clone()).await?);
+        let server = Server::ask(&link).await?;
+        server.check(link.options())?;
+        let clock = ServerClock::default();
+        clock.set(link.time().await?);
+        Ok(Self {
+            waker: Waker::new(link.clone(), keys.channel().to_owned()),
+            scripts: Scripts::new(server.version >= (7, 0)),
+            durability: server.durability(link.options()),
+            link,
+            keys,
+            clock,
+            paused: Mutex::default(),
+            prepared: Mutex::default(),
+        })
+    }
+
+    /// The consumer group of a queue.
+    pub(crate) fn group(&self, queue: &Queue) -> &str {
+        self.link.options().group_of(&queue.name)
+    }
+
+    /// All shards in random order, so that none is always the first to be served.
+    pub(crate) fn shuffled_shards(&self) -> Vec<u16> {
+        let mut shards: Vec<u16> = (0..self.keys.shards()).collect();
+        fastrand::shuffle(&mut shards);
+        shards
+    }
+}
+
+#[async_trait]
+impl Store for RedisStore {
+    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+        self.enqueue_jobs(enqueue).await
+    }
+
+    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        self.claim_jobs(claim).await
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+        self.start_jobs(start).await
+    }
+
+    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+        self.extend_leases(extend).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.settle_claims(settlements).await
+    }
+
+    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+        self.promote_due(promote).await
+    }
+
+    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+        self.expired_leases(expired).await
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.rescue_claims(settlements).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        self.cancel_job(job).await
+    }
+
+    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+        self.redrive_letters(redrive).await
+    }
+
+    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.delete_letters(queue, jobs).await
+    }
+
+    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
+        self.pause_queue(queue).await
+    }
+
+    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
+        self.resume_queue(queue).await
+    }
+
+    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
+        self.purge_queue(queue).await
+    }
+
+    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
+        self.prune_traces(queues).await
+    }
+
+    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+        self.remove_worker(worker, queues).await
+    }
+
+    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.find_job(job).await
+    }
+
+    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+        self.list_jobs(list).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        self.known_queues().await
+    }
+
+    async fn checkup(&self) -> Result<Checkup, Error> {
+        self.examine().await
+    }
+
+    fn listen(&self) -> Wakes {
+        self.waker.listen()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn commands(&self) -> u64 {
+        self.link.sent()
+    }
+}

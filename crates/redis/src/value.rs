@@ -1,0 +1,119 @@
+//! Taking apart what Redis answers, without copying more than needed.
+
+use bytes::Bytes;
+use redis::Value;
+use tidemill_core::{Error, Token};
+
+use crate::error::odd_answer;
+
+/// A stream entry: its id and the bytes of its field `data`.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) token: Token,
+    pub(crate) data: Bytes,
+}
+
+pub(crate) fn bytes(value: Value) -> Option<Bytes> {
+    match value {
+        Value::BulkString(bytes) => Some(bytes.into()),
+        Value::SimpleString(text) => Some(text.into()),
+        Value::VerbatimString { text, .. } => Some(text.into()),
+        _ => None,
+    }
+}
+
+pub(crate) fn text(value: Value) -> Option<String> {
+    bytes(value).and_then(|bytes| String::from_utf8(bytes.into()).ok())
+}
+
+pub(crate) fn array(value: Value) -> Option<Vec<Value>> {
+    match value {
+        Value::Array(items) => Some(items),
+        Value::Nil => Some(Vec::new()),
+        _ => None,
+    }
+}
+
+pub(crate) fn int(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(number) => Some(*number),
+        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok()?.parse().ok(),
+        Value::SimpleString(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// A list of numbers, such as scripts answer with.
+pub(crate) fn ints(value: Value, what: &str) -> Result<Vec<i64>, Error> {
+    let items = array(value).ok_or_else(|| odd_answer(what))?;
+    items.iter().map(|item| int(item).ok_or_else(|| odd_answer(what))).collect()
+}
+
+/// The answer of XREADGROUP on one stream.
+pub(crate) fn read_group(value: Value) -> Result<Vec<Entry>, Error> {
+    let odd = || odd_answer("XREADGROUP");
+    let Some(stream) = array(value).ok_or_else(odd)?.into_iter().next() else { return Ok(Vec::new()) };
+    let parts = array(stream).ok_or_else(odd)?;
+    entries(parts.into_iter().nth(1).ok_or_else(odd)?)
+}
+
+/// A list of entries. One whose fields are not ours still counts: its data is empty, and whoever claims it
+/// buries it. One that was deleted while pending has no fields and is left out.
+pub(crate) fn entries(value: Value) -> Result<Vec<Entry>, Error> {
+    let odd = || odd_answer("a stream");
+    let items = array(value).ok_or_else(odd)?;
+    let mut entries = Vec::with_capacity(items.len());
+    for item in items {
+        let mut parts = array(item).ok_or_else(odd)?.into_iter();
+        let token = parts.next().and_then(|id| token(&id)).ok_or_else(odd)?;
+        match parts.next() {
+            Some(Value::Nil) | None => {}
+            Some(fields) => entries.push(Entry { token, data: data(fields).unwrap_or_default() }),
+        }
+    }
+    Ok(entries)
+}
+
+/// The value of the field `data`; of any other entry, its first value.
+fn data(fields: Value) -> Option<Bytes> {
+    let fields = array(fields)?;
+    let named = fields
+        .chunks_exact(2)
+        .position(|pair| matches!(&pair[0], Value::BulkString(name) if name == b"data"));
+    bytes(fields.into_iter().nth(named.unwrap_or(0) * 2 + 1)?)
+}
+
+/// `milliseconds-sequence` as a token: it grows with every entry of a stream.
+pub(crate) fn token(id: &Value) -> Option<Token> {
+    let Value::BulkString(id) = id else { return None };
+    parse_token(std::str::from_utf8(id).ok()?)
+}
+
+pub(crate) fn parse_token(id: &str) -> Option<Token> {
+    let (ms, seq) = id.split_once('-')?;
+    Some(Token(u128::from(ms.parse::<u64>().ok()?) << 64 | u128::from(seq.parse::<u64>().ok()?)))
+}
+
+/// Set in the token of a stream entry whose job has no index entry. No clock reaches this bit.
+pub(crate) const UNTRACKED: u128 = 1 << 127;
+
+/// The entry id of a token.
+pub(crate) fn entry_id(token: Token) -> String {
+    let id = token.0 & !UNTRACKED;
+    format!("{}-{}", id >> 64, id & u128::from(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_ids_read_back_and_grow() {
+        let early = parse_token("1700000000000-7").unwrap();
+        let late = parse_token("1700000000001-0").unwrap();
+        assert!(early < late);
+        assert_eq!(entry_id(early), "1700000000000-7");
+        assert_eq!(entry_id(Token(early.0 | UNTRACKED)), "1700000000000-7");
+        assert!(parse_token("17").is_none() && parse_token("-").is_none());
+    }
+}

@@ -1,0 +1,98 @@
+//! Wake-ups over one subscription per process, started when someone first listens.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tidemill_core::store::{Wake, Wakes};
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+
+use crate::link::Link;
+
+/// A listener this far behind is told to look at everything instead.
+const BACKLOG: usize = 1_024;
+
+/// How long to wait before subscribing again.
+const PAUSES: [Duration; 4] = [
+    Duration::from_millis(50),
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+];
+
+/// Shares one subscription among all listeners of the process.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    link: Arc<Link>,
+    channel: String,
+    sender: broadcast::Sender<Wake>,
+    task: OnceLock<Task>,
+}
+
+/// Ends with its owner.
+#[derive(Debug)]
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Waker {
+    pub(crate) fn new(link: Arc<Link>, channel: String) -> Self {
+        Self { link, channel, sender: broadcast::Sender::new(BACKLOG), task: OnceLock::new() }
+    }
+
+    pub(crate) fn listen(&self) -> Wakes {
+        let receiver = self.sender.subscribe();
+        self.task.get_or_init(|| {
+            let (link, channel, sender) = (self.link.clone(), self.channel.clone(), self.sender.clone());
+            Task(tokio::spawn(subscribe(link, channel, sender)))
+        });
+        Box::pin(stream::unfold(receiver, |mut receiver| async move {
+            match receiver.recv().await {
+                Ok(wake) => Some((wake, receiver)),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Wake::Everything, receiver)),
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        }))
+    }
+}
+
+/// Keeps the subscription alive. After every gap listeners are told to look at everything.
+async fn subscribe(link: Arc<Link>, channel: String, sender: broadcast::Sender<Wake>) {
+    let mut failures = 0;
+    loop {
+        match messages(&link, &channel, &sender).await {
+            Ok(()) => failures = 0,
+            Err(error) => tracing::debug!(%error, "cannot subscribe to wake-ups"),
+        }
+        let pause = PAUSES[usize::min(failures, PAUSES.len() - 1)];
+        failures += 1;
+        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+    }
+}
+
+/// Passes messages on until the connection ends. In a Cluster every server hears every message.
+async fn messages(
+    link: &Link,
+    channel: &str,
+    sender: &broadcast::Sender<Wake>,
+) -> Result<(), redis::RedisError> {
+    let nodes = link.nodes();
+    let node = &nodes[fastrand::usize(..nodes.len())];
+    let mut subscription = node.client().get_async_pubsub().await?;
+    subscription.subscribe(channel).await?;
+    link.count(1);
+    let _ = sender.send(Wake::Everything);
+    let mut stream = subscription.on_message();
+    while let Some(message) = stream.next().await {
+        // What is no wake-up of ours is ignored: anyone may publish.
+        if let Some(wake) = message.get_payload::<String>().ok().and_then(|text| text.parse().ok()) {
+            let _ = sender.send(wake);
+        }
+    }
+    Ok(())
+}
