@@ -2,4 +2,5 @@
 //!
 //! A dev-dependency only. It knows the contract, never a store or an engine.
 
+pub mod conformance;
 pub mod servers;
