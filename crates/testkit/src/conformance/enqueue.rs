@@ -125,8 +125,8 @@ pub async fn a_repeated_enqueue_changes_nothing_of_the_first(subject: Subject) {
     for scene in subject.scenes() {
         let first = job();
         scene.enqueue(first.clone()).await;
-        let other = Traits { payload: "\"other\"".to_owned(), ..Traits::default() }.job();
-        let second = NewJob { envelope: other.envelope, due: Due::In(LONG), fresh: false, ..first.clone() };
+        let other = Traits { payload: "\"other\"".to_owned(), due: Due::In(LONG), ..Traits::default() };
+        let second = other.job_of(first.id.clone());
         assert_eq!(scene.enqueue_again(second).await, Enqueued::Exists);
         assert_eq!(envelope(&scene.claim_one().await).bytes(), &first.envelope);
     }

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cases;
+mod model;
 mod run;
 pub mod scene;
 mod subject;
@@ -28,4 +29,21 @@ macro_rules! themes {
     };
 }
 
-themes!(enqueue, claim, lease,);
+themes!(
+    enqueue,
+    claim,
+    lease,
+    settle,
+    retry,
+    rescue,
+    cancel,
+    letters,
+    pause,
+    promote,
+    inspect,
+    wake,
+    prune,
+    concurrency,
+    hygiene,
+    history,
+);

@@ -36,8 +36,12 @@ impl Default for Traits {
 impl Traits {
     /// A new job like this.
     pub fn job(&self) -> NewJob {
-        let id = JobId::generate();
-        NewJob { envelope: self.envelope(&id), id, due: self.due, fresh: true }
+        NewJob { fresh: true, ..self.job_of(JobId::generate()) }
+    }
+
+    /// A job like this with an id that may be in the store already.
+    pub fn job_of(&self, id: JobId) -> NewJob {
+        NewJob { envelope: self.envelope(&id), id, due: self.due, fresh: false }
     }
 
     fn envelope(&self, id: &JobId) -> Bytes {
