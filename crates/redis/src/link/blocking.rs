@@ -61,7 +61,7 @@ impl Blocking {
                 }
             }
         };
-        let answer = answer.map_err(|_| silent()).flatten();
+        let answer = answer.map_err(|_| silent()).flatten().and_then(Value::extract_error);
         // An error of the server itself leaves the connection as good as before.
         if answer.as_ref().is_ok_and(|_| true)
             || answer.as_ref().is_err_and(|e| !crate::error::is_connection(e))

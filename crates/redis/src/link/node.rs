@@ -96,7 +96,7 @@ impl Node {
 
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, RedisError> {
         let mut open = self.open().await?;
-        let answer = open.connection.req_packed_command(command).await;
+        let answer = open.connection.req_packed_command(command).await.and_then(Value::extract_error);
         self.note(open.number, answer)
     }
 

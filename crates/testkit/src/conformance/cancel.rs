@@ -3,7 +3,7 @@
 use tidemill_core::job::State;
 use tidemill_core::name::JobId;
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Cancelled, Due, Held, NewJob};
+use tidemill_core::store::{Cancelled, Due, Held};
 
 use super::Subject;
 use super::scene::{LONG, SHORT, Traits, done, job};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidemill_core::name::{Delivery, JobId};
 use tidemill_core::redrive::{Letters, redrive};
-use tidemill_core::store::{Claim, Claimed, Enqueued, NewJob};
+use tidemill_core::store::{Claim, Claimed, Enqueued};
 
 use super::scene::{SHORT, dead, done, job, retry, until};
 use super::{Scene, Subject};

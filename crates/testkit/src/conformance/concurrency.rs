@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Cancelled, Due, Enqueued, NewJob, Verdict};
+use tidemill_core::store::{Cancelled, Due, Enqueued, Verdict};
 
 use super::hygiene::assert_nothing_is_left;
 use super::scene::{SHORT, Traits, done, envelope, job, retry, until};

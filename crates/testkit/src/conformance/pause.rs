@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidemill_core::job::State;
-use tidemill_core::store::{Due, NewJob};
+use tidemill_core::store::{Due};
 
 use super::scene::{LONG, Traits, done, job, until};
 use super::{Scene, Subject};

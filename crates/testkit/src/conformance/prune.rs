@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidemill_core::job::State;
 use tidemill_core::name::WorkerId;
-use tidemill_core::store::{Due, Enqueued, NewJob};
+use tidemill_core::store::{Due, Enqueued};
 
 use super::Subject;
 use super::scene::{LONG, Traits, done, job, until};
