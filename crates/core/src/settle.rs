@@ -134,15 +134,19 @@ struct Failure {
 fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Change {
     let attempts = envelope.attempts().saturating_add(1);
     let error = shorten(failure.error);
-    if attempts >= envelope.max_attempts() {
-        let cause = Cause { reason: Reason::MaxAttemptsExceeded, error: Some(error) };
-        return Change::Bury(DeadLetter::of(envelope, attempts, now, cause));
-    }
+    let crashes = u64::from(envelope.crashes()) + u64::from(failure.crashed);
     let mut edits = vec![Edit::Number("attempts", attempts.into()), Edit::Text("last_error", &error)];
-    if failure.crashed {
-        edits.push(Edit::Number("crashes", u64::from(envelope.crashes()) + 1));
+    if crashes > 0 {
+        edits.push(Edit::Number("crashes", crashes));
     }
-    Change::Requeue { envelope: envelope.edit(&edits), delay: failure.delay }
+    let next = envelope.edit(&edits);
+    if attempts < envelope.max_attempts() {
+        return Change::Requeue { envelope: next, delay: failure.delay };
+    }
+    // The edit of a sound envelope is sound.
+    let last = Envelope::read(next).unwrap_or_else(|_| envelope.clone());
+    let cause = Cause { reason: Reason::MaxAttemptsExceeded, error: Some(error) };
+    Change::Bury(DeadLetter::of(&last, attempts, now, cause))
 }
 
 /// The record of an end, if someone may come to ask for it.

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use redis::{Pipeline, Value};
 use tidemill_core::job::State;
 use tidemill_core::store::{JobInfo, Record};
-use tidemill_core::{Delivery, Error, JobId, Timestamp};
+use tidemill_core::{Error, JobId, Timestamp};
 
 use crate::error::classify;
 use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::{array, bytes, entries, int, text};
+use crate::value::{Trace, array, bytes, entries, int, text};
 
 /// A job that moves while it is looked at is looked for again, this often.
 const TRIES: usize = 5;
@@ -102,22 +102,24 @@ impl RedisStore {
     async fn look_at_taken(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
         let (shard, queue) = (place.shard, &place.queue);
         let mut batch = Pipeline::new();
-        batch.cmd("EXISTS").arg(self.keys.lock(shard, queue, &base.job));
+        batch.cmd("HGET").arg(self.keys.running(shard, queue)).arg(base.job.as_str());
         batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.as_str());
         batch.cmd("LRANGE").arg(self.keys.target(shard, queue)).arg(-1_000).arg(-1);
         let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("LRANGE", error))?;
         let mut answer = answer.into_iter();
-        let mut flag = || answer.next().as_ref().and_then(int) == Some(1);
-        let (locked, cancelling) = (flag(), flag());
+        let trace = answer.next().and_then(bytes).and_then(|value| Trace::read(&value));
+        let cancelling = answer.next().as_ref().and_then(int) == Some(1);
+        if let Some(Trace { worker, envelope, .. }) = trace {
+            let (state, held_by) = (State::Running, Some(worker));
+            return Ok(Some(JobInfo { state, data: envelope, held_by, cancelling, ..base }));
+        }
         let near: Vec<Bytes> = array(answer.next().unwrap_or(Value::Nil))
             .unwrap_or_default()
             .into_iter()
             .filter_map(bytes)
             .collect();
         let data = near.into_iter().rev().find(|data| page::is_of(data, &base.job)).unwrap_or_default();
-        let state = if locked { State::Running } else { State::Ready };
-        debug_assert_eq!(queue.delivery, Delivery::AtMostOnce);
-        Ok(Some(JobInfo { state, data, cancelling, ..base }))
+        Ok(Some(JobInfo { data, ..base }))
     }
 }
 

@@ -79,12 +79,17 @@ impl Keys {
         self.part(shard, queue, "cancelled")
     }
 
+    /// Ids in a list whose next copy is to be dropped when it is popped, and how many.
+    pub(crate) fn dropped(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "dropped")
+    }
+
     /// For how long each worker's claims on a stream last.
     pub(crate) fn leases(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "leases")
     }
 
-    /// Jobs taken from a list whose lock is, or was, held: id and token.
+    /// Jobs taken from a list whose lock is, or was, held: id to `token worker envelope`.
     pub(crate) fn running(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "running")
     }

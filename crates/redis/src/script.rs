@@ -42,6 +42,7 @@ scripts! {
     enqueue: Refused,
     again: Refused,
     start: Runs,
+    retreat: Runs,
     extend: Runs,
     finish: Runs,
     settle: Runs,

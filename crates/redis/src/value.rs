@@ -94,6 +94,23 @@ pub(crate) fn parse_token(id: &str) -> Option<Token> {
     Some(Token(u128::from(ms.parse::<u64>().ok()?) << 64 | u128::from(seq.parse::<u64>().ok()?)))
 }
 
+/// What is known of a job taken from a list: `token worker envelope`.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    pub(crate) token: Token,
+    pub(crate) worker: String,
+    pub(crate) envelope: Bytes,
+}
+
+impl Trace {
+    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+        let mut parts = value.splitn(3, |&byte| byte == b' ');
+        let token = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
+        let worker = std::str::from_utf8(parts.next()?).ok()?.to_owned();
+        Some(Self { token: Token(token), worker, envelope: Bytes::copy_from_slice(parts.next()?) })
+    }
+}
+
 /// Set in the token of a stream entry whose job has no index entry. No clock reaches this bit.
 pub(crate) const UNTRACKED: u128 = 1 << 127;
 

@@ -1,5 +1,5 @@
 -- Cancels one job that is where the index said, or tells that it has moved.
--- KEYS  jobs, target, scheduled, cancelled, lock
+-- KEYS  jobs, target, scheduled, cancelled, lock, dropped
 -- ARGV  job id, the index value as it was read ('' for an untracked job), place (first letter of that value),
 --       reference (entry or member), group, channel
 -- Returns 'removed', 'requested' or 'moved'.
@@ -20,7 +20,7 @@ elseif place == 's' then
 else
   if redis.call('EXISTS', KEYS[5]) == 1 then return request() end
   -- Taking it out of the middle of a list costs a walk; whoever pops it drops it instead.
-  redis.call('HSET', KEYS[4], id, 1)
+  redis.call('HINCRBY', KEYS[6], id, 1)
 end
 redis.call('HDEL', KEYS[1], id)
 return 'removed'

@@ -1,21 +1,21 @@
 -- Locks the ids of jobs that were taken from a list, so that each id has one runner.
--- KEYS  running, cancelled, paused, jobs, then the lock of each job
--- ARGV  life of a lock in ms, then job ids
+-- KEYS  running, dropped, paused, then the lock of each job
+-- ARGV  life of a lock in ms, worker, then per job: job id, envelope
 -- Returns 'paused' if the queue is; else the token, and for each job 1 locked, 0 another has it, 2 cancelled.
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'paused' end
 local t = redis.call('TIME')
 local token = string.format('%.0f', tonumber(t[1]) * 1000000 + tonumber(t[2]))
 local out = { token }
-for i = 2, #ARGV do
-  local id = ARGV[i]
-  if redis.call('HDEL', KEYS[2], id) == 1 then
-    redis.call('HDEL', KEYS[4], id)
-    out[i] = 2
-  elseif redis.call('SET', KEYS[i + 3], token, 'NX', 'PX', ARGV[1]) then
-    redis.call('HSET', KEYS[1], id, token)
-    out[i] = 1
+for i = 3, #ARGV, 2 do
+  local n, id = (i - 1) / 2, ARGV[i]
+  if redis.call('HEXISTS', KEYS[2], id) == 1 then
+    if redis.call('HINCRBY', KEYS[2], id, -1) <= 0 then redis.call('HDEL', KEYS[2], id) end
+    out[n + 1] = 2
+  elseif redis.call('SET', KEYS[n + 3], token, 'NX', 'PX', ARGV[1]) then
+    redis.call('HSET', KEYS[1], id, token .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 1])
+    out[n + 1] = 1
   else
-    out[i] = 0
+    out[n + 1] = 0
   end
 end
 return out

@@ -13,7 +13,8 @@ for i = 5, #ARGV, 6 do
   local token, id, lock = ARGV[i], ARGV[i + 1], KEYS[5 + 2 * n]
   local held = redis.call('GET', lock)
   if mode == 'rescue' then
-    out[n] = (not held and redis.call('HGET', KEYS[6], id) == token) and 1 or 0
+    local trace = redis.call('HGET', KEYS[6], id)
+    out[n] = (not held and trace and string.match(trace, '^%d+') == token) and 1 or 0
   else
     out[n] = (token == '0' or held == token) and 1 or 0
   end

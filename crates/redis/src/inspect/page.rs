@@ -8,7 +8,7 @@ use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, Timesta
 
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::store::RedisStore;
-use crate::value::{Entry, array, bytes, entries, entry_id, int, text};
+use crate::value::{Entry, Trace, array, bytes, entries, entry_id, int, text};
 
 /// One page of one shard: its jobs, and the position of the next.
 type Part = (Vec<JobInfo>, Option<String>);
@@ -126,8 +126,12 @@ impl RedisStore {
         let mut scan = redis::cmd("HSCAN");
         scan.arg(self.keys.running(shard, list.queue)).arg(cursor).arg("COUNT").arg(list.limit);
         let (next, found): (String, Vec<String>) = self.link.query(shard, &scan).await?;
-        let jobs = found.chunks_exact(2).filter_map(|pair| JobId::new(&pair[0]).ok());
-        let items = jobs.map(|job| blank(job, list.queue, State::Running)).collect();
+        let info = |pair: &[String]| {
+            let (job, trace) = (JobId::new(&pair[0]).ok()?, Trace::read(pair[1].as_bytes())?);
+            let (data, held_by) = (trace.envelope, Some(trace.worker));
+            Some(JobInfo { data, held_by, ..blank(job, list.queue, State::Running) })
+        };
+        let items = found.chunks_exact(2).filter_map(info).collect();
         Ok((items, (next != "0").then_some(next)))
     }
 

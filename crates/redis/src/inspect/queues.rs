@@ -48,13 +48,14 @@ impl RedisStore {
         batch.cmd("XLEN").arg(self.keys.dlq(shard, &queue));
         batch.cmd("EXISTS").arg(self.keys.paused(shard, &queue));
         batch.cmd("HLEN").arg(self.keys.running(shard, &queue));
+        batch.cmd("HLEN").arg(self.keys.dropped(shard, &queue));
         let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("counting", error))?;
         let number = |position: usize| {
             answer.get(position).and_then(int).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
         };
         let (length, scheduled, dead, paused) = (number(0), number(1), number(2), number(3) == 1);
         let (ready, running) = match queue.delivery {
-            Delivery::AtMostOnce => (length, number(4)),
+            Delivery::AtMostOnce => (length.saturating_sub(number(5)), number(4)),
             Delivery::AtLeastOnce => {
                 let pending = self.pending(shard, &queue).await;
                 (length.saturating_sub(pending), pending)

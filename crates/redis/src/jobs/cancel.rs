@@ -40,6 +40,7 @@ impl RedisStore {
             self.keys.scheduled(shard, queue),
             self.keys.cancelled(shard, queue),
             self.keys.lock(shard, queue, job),
+            self.keys.dropped(shard, queue),
         ];
         let call = Call::new(&self.scripts.cancel, &keys)
             .arg(job.as_str())

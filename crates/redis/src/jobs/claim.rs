@@ -27,6 +27,41 @@ pub(super) struct Share<'a> {
     pub(super) held: usize,
 }
 
+impl Share<'_> {
+    /// What is still to be taken after `jobs`.
+    fn missing(self, jobs: &[Claimed]) -> Self {
+        let started = jobs.iter().filter(|job| job.started).count();
+        let held = jobs.len() - started;
+        let (starting, held) = (self.starting.saturating_sub(started), self.held.saturating_sub(held));
+        Self { starting, held, ..self }
+    }
+}
+
+/// What several shards gave. What some gave is claimed; an error of others must not strand it.
+#[derive(Default)]
+struct Taken {
+    jobs: Vec<Claimed>,
+    failure: Option<Error>,
+}
+
+impl Taken {
+    fn add(&mut self, answer: Result<Vec<Claimed>, Error>) {
+        match answer {
+            Ok(part) => self.jobs.extend(part),
+            Err(error) => self.failure = Some(error),
+        }
+    }
+
+    /// The jobs, those that start first.
+    fn sorted(mut self) -> Result<Vec<Claimed>, Error> {
+        self.jobs.sort_by_key(|job| !job.started);
+        match self.failure {
+            Some(error) if self.jobs.is_empty() => Err(error),
+            _ => Ok(self.jobs),
+        }
+    }
+}
+
 impl RedisStore {
     pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
@@ -58,27 +93,25 @@ impl RedisStore {
         let starting = spread(share.starting, shards.len());
         let held = spread(share.held, shards.len());
         let parts = (0..shards.len()).filter(|&i| starting[i] + held[i] > 0).map(|i| {
-            let share = Share { shard: shards[i], starting: starting[i], held: held[i], ..share };
-            async move {
-                match share.queue.delivery {
-                    Delivery::AtLeastOnce => self.read_stream(share).await,
-                    Delivery::AtMostOnce => self.pop_list(share).await,
-                }
-            }
+            self.take_from(Share { shard: shards[i], starting: starting[i], held: held[i], ..share })
         });
-        let answers = join_all(parts).await;
-        // What some shards gave is claimed; an error of others must not strand it.
-        let mut jobs = Vec::new();
-        let mut failure = None;
-        for answer in answers {
-            match answer {
-                Ok(part) => jobs.extend(part),
-                Err(error) => failure = Some(error),
+        let mut taken = Taken::default();
+        join_all(parts).await.into_iter().for_each(|answer| taken.add(answer));
+        // A batch smaller than the number of shards reaches the rest of them one by one.
+        for i in (0..shards.len()).filter(|&i| starting[i] + held[i] == 0) {
+            let missing = share.missing(&taken.jobs);
+            if missing.starting + missing.held == 0 {
+                break;
             }
+            taken.add(self.take_from(Share { shard: shards[i], ..missing }).await);
         }
-        match failure {
-            Some(error) if jobs.is_empty() => Err(error),
-            _ => Ok(jobs),
+        taken.sorted()
+    }
+
+    async fn take_from(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
+        match share.queue.delivery {
+            Delivery::AtLeastOnce => self.read_stream(share).await,
+            Delivery::AtMostOnce => self.pop_list(share).await,
         }
     }
 
@@ -124,20 +157,18 @@ impl RedisStore {
             };
             reads.push(self.await_jobs(Share { shard, starting: 1, held: 0, ..share }, wait, end));
         }
-        let (mut jobs, mut failure) = (Vec::new(), None);
+        let mut taken = Taken::default();
         while let Some(answer) = reads.next().await {
-            match answer {
-                Ok(part) => jobs.extend(part),
-                Err(error) => failure = Some(error),
-            }
-            if !jobs.is_empty() || failure.is_some() {
+            taken.add(answer);
+            if !taken.jobs.is_empty() || taken.failure.is_some() {
                 stop.send_replace(true);
             }
         }
-        match failure {
-            Some(error) if jobs.is_empty() => Err(error),
-            _ => Ok(jobs),
-        }
+        drop(reads);
+        let mut jobs = taken.sorted()?;
+        let asked = share.starting.min(jobs.len());
+        self.hold_back(&mut jobs[asked..], share.worker).await?;
+        Ok(jobs)
     }
 
     /// Waits without reading: the queue is paused, or only held jobs were asked for and there are none.

@@ -132,6 +132,7 @@ impl RedisStore {
 fn due(due: Due) -> String {
     match due {
         Due::Now => String::new(),
+        Due::In(delay) if delay.is_zero() => String::new(),
         Due::In(delay) => format!("+{}", ms(delay)),
         Due::At(time) => time.0.to_string(),
     }

@@ -1,6 +1,6 @@
 //! Starting held jobs and extending leases.
 
-use tidemill_core::store::{Extend, Held, Start, Verdict};
+use tidemill_core::store::{Claimed, Extend, Held, Start, Verdict};
 use tidemill_core::{Delivery, Error, Lease, WorkerId};
 
 use super::list::UNLOCKED;
@@ -11,23 +11,44 @@ use crate::value::{entry_id, ints};
 
 impl RedisStore {
     pub(crate) async fn start_jobs(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
-        // A job taken from a list is gone from there whether it starts or not.
         let mut verdicts = vec![Verdict::Accepted; start.leases.len()];
         for (first, members) in by_place(start.leases.iter()) {
-            if first.queue.delivery == Delivery::AtMostOnce {
-                continue;
-            }
-            let keys = [self.keys.target(first.shard, &first.queue)];
-            let mut call = Call::new(&self.scripts.start, &keys)
-                .arg(self.group(&first.queue))
-                .arg(start.worker.as_str());
-            members.iter().for_each(|&member| call.push(entry_id(start.leases[member].token)));
-            let answer = ints(self.link.call(first.shard, call).await?, "start")?;
-            for (member, mine) in members.into_iter().zip(answer) {
-                verdicts[member] = if mine == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
+            let leases: Vec<&Lease> = members.iter().map(|&member| &start.leases[member]).collect();
+            let held = match first.queue.delivery {
+                Delivery::AtLeastOnce => self.start_entries(&leases, start.worker).await?,
+                // A job taken from a list is gone from there whether it starts or not.
+                Delivery::AtMostOnce => self.extend_locks(&leases, 0).await?,
+            };
+            for (member, held) in members.into_iter().zip(held) {
+                verdicts[member] = if held == Held::Lost { Verdict::LeaseLost } else { Verdict::Accepted };
             }
         }
         Ok(verdicts)
+    }
+
+    async fn start_entries(&self, leases: &[&Lease], worker: &WorkerId) -> Result<Vec<Held>, Error> {
+        let (shard, queue) = (leases[0].shard, &leases[0].queue);
+        let keys = [self.keys.target(shard, queue)];
+        let mut call = Call::new(&self.scripts.start, &keys).arg(self.group(queue)).arg(worker.as_str());
+        leases.iter().for_each(|lease| call.push(entry_id(lease.token)));
+        let answer = ints(self.link.call(shard, call).await?, "start")?;
+        Ok(answer.into_iter().map(held).collect())
+    }
+
+    /// Makes jobs that a blocked read brought beyond what was asked for held ones.
+    pub(super) async fn hold_back(&self, jobs: &mut [Claimed], worker: &WorkerId) -> Result<(), Error> {
+        for job in jobs {
+            job.started = false;
+            if job.lease.queue.delivery == Delivery::AtLeastOnce {
+                let (shard, queue) = (job.lease.shard, &job.lease.queue);
+                let call = Call::new(&self.scripts.retreat, &[self.keys.target(shard, queue)])
+                    .arg(self.group(queue))
+                    .arg(worker.as_str())
+                    .arg(entry_id(job.lease.token));
+                self.link.call(shard, call).await?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) async fn extend_leases(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {

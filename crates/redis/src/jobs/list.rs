@@ -97,8 +97,8 @@ impl RedisStore {
         if tracked.is_empty() {
             return Ok(jobs);
         }
-        let Some(locks) = self.lock(share, tracked.iter().map(|&position| &jobs[position].lease.job)).await?
-        else {
+        let to_lock = tracked.iter().map(|&position| (&jobs[position].lease.job, &popped[position]));
+        let Some(locks) = self.lock(share, to_lock).await? else {
             self.put_back(share, &popped).await?;
             return Ok(Vec::new());
         };
@@ -117,18 +117,20 @@ impl RedisStore {
     async fn lock<'a>(
         &self,
         share: Share<'_>,
-        jobs: impl Iterator<Item = &'a JobId> + Clone,
+        jobs: impl Iterator<Item = (&'a JobId, &'a Bytes)> + Clone,
     ) -> Result<Option<(Token, Vec<i64>)>, Error> {
         let (shard, queue) = (share.shard, share.queue);
         let mut keys = vec![
             self.keys.running(shard, queue),
-            self.keys.cancelled(shard, queue),
+            self.keys.dropped(shard, queue),
             self.keys.paused(shard, queue),
-            self.keys.jobs(shard),
         ];
-        keys.extend(jobs.clone().map(|job| self.keys.lock(shard, queue, job)));
-        let mut call = Call::new(&self.scripts.lock, &keys).arg(ms(share.lease));
-        jobs.for_each(|job| call.push(job.as_str()));
+        keys.extend(jobs.clone().map(|(job, _)| self.keys.lock(shard, queue, job)));
+        let mut call = Call::new(&self.scripts.lock, &keys).arg(ms(share.lease)).arg(share.worker.as_str());
+        for (job, envelope) in jobs {
+            call.push(job.as_str());
+            call.push(&envelope[..]);
+        }
         let answer = self.link.call(shard, call).await?;
         let Value::Array(mut parts) = answer else { return Ok(None) };
         let odd = || odd_answer("lock");

@@ -2,7 +2,7 @@
 
 use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted, Pruned};
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue, Token, WorkerId};
+use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
 
 use super::ms;
 use super::stream::{HELD, claimed};
@@ -10,7 +10,7 @@ use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::letter;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, entries, int, text};
+use crate::value::{Trace, array, entries, int, text};
 
 /// A consumer that has read nothing for this long, and holds nothing, is gone.
 const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
@@ -157,9 +157,9 @@ impl RedisStore {
             .arg(expired.limit)
             .take();
         let (next, found): (String, Vec<String>) = self.link.query(shard, &scan).await?;
-        let traces: Vec<(JobId, u128)> = found
+        let traces: Vec<(JobId, Trace)> = found
             .chunks_exact(2)
-            .filter_map(|pair| Some((JobId::new(&pair[0]).ok()?, pair[1].parse().ok()?)))
+            .filter_map(|pair| Some((JobId::new(&pair[0]).ok()?, Trace::read(pair[1].as_bytes())?)))
             .collect();
         let mut batch = Pipeline::new();
         for (job, _) in &traces {
@@ -171,7 +171,7 @@ impl RedisStore {
             self.link.pipeline(shard, &batch).await.map_err(|error| classify("EXISTS", error))?
         };
         let gone = traces.into_iter().zip(locked).filter(|(_, locked)| int(locked) == Some(0));
-        let items = gone.map(|((job, token), _)| taken((queue, shard), job, Token(token))).collect();
+        let items = gone.map(|((job, trace), _)| taken((queue, shard), job, trace)).collect();
         Ok(Page { items, next: (next != "0").then_some(next) })
     }
 
@@ -208,10 +208,10 @@ impl RedisStore {
     }
 }
 
-/// A job that was taken from a list: what it was is gone with its runner.
-fn taken((queue, shard): (&Queue, u16), job: JobId, token: Token) -> Hold {
-    let lease = Lease { queue: queue.clone(), job, shard, token };
-    Hold { claimed: Claimed::read(bytes::Bytes::new(), true, |_| lease), by: String::new() }
+/// A job that was taken from a list and whose lock is gone.
+fn taken((queue, shard): (&Queue, u16), job: JobId, trace: Trace) -> Hold {
+    let lease = Lease { queue: queue.clone(), job, shard, token: trace.token };
+    Hold { claimed: Claimed::read(trace.envelope, true, |_| lease), by: trace.worker }
 }
 
 fn pending(item: Value) -> Option<Pending> {

@@ -35,7 +35,13 @@ impl RedisStore {
         for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
             let place = (first.shard, &first.queue);
             let short = |member: &usize| mode == Mode::Settle && leaves_nothing(&settlements[*member]);
-            let (plain, special): (Vec<usize>, Vec<usize>) = members.into_iter().partition(short);
+            let (mut plain, mut special): (Vec<usize>, Vec<usize>) = members.into_iter().partition(short);
+            let token = |member: &usize| settlements[*member].lease.token;
+            // Two settlements of one lease must take their turn: the first counts.
+            if special.iter().any(|one| plain.iter().any(|other| token(one) == token(other))) {
+                special.append(&mut plain);
+                special.sort_unstable();
+            }
             for (members, is_plain) in [(plain, true), (special, false)] {
                 if members.is_empty() {
                     continue;

@@ -1,0 +1,7 @@
+-- Makes started stream entries held ones: they move from the worker's own consumer to its `+held` one.
+-- KEYS  stream
+-- ARGV  group, worker, then entries
+for i = 3, #ARGV do
+  redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2] .. '+held', 0, ARGV[i], 'JUSTID')
+end
+return 1
