@@ -60,7 +60,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Ends claims. Each settlement is atomic by itself and fenced: with a stale token it has no effect and
     /// gets [`Verdict::LeaseLost`]; so of two settlements of one lease the second has no effect. An expired
-    /// lease that nobody has rescued yet can still be settled. Works when the store is out of memory.
+    /// lease that nobody has rescued yet can still be settled. A job that is to be cancelled is not put back:
+    /// its requeue removes it. Works when the store is out of memory.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
 
     /// Makes jobs ready whose time has come, a bounded number, and says how long until the next.

@@ -1,14 +1,18 @@
 -- Deletes waiting jobs, a bounded number: scheduled ones, then ready ones. Entries up to the group's position
 -- are pending and stay.
--- KEYS  target, scheduled, jobs, paused, cancelled
+-- KEYS  target, scheduled, jobs, paused, dropped
 -- ARGV  kind ('s' or 'l'), group, limit
--- Returns how many were deleted.
-local limit, count = tonumber(ARGV[3]), 0
+-- Returns how many were deleted, and how many were looked at.
+local limit, count, seen = tonumber(ARGV[3]), 0, 0
 local function forget(envelope)
+  seen = seen + 1
   local sound, read = pcall(cjson.decode, envelope)
   if sound and type(read) == 'table' and type(read.job_id) == 'string' then
+    if redis.call('HEXISTS', KEYS[5], read.job_id) == 1 then
+      if redis.call('HINCRBY', KEYS[5], read.job_id, -1) <= 0 then redis.call('HDEL', KEYS[5], read.job_id) end
+      return
+    end
     redis.call('HDEL', KEYS[3], read.job_id)
-    redis.call('HDEL', KEYS[5], read.job_id)
   end
   count = count + 1
 end
@@ -17,7 +21,7 @@ for i, part in ipairs(redis.call('ZPOPMIN', KEYS[2], limit)) do
 end
 if ARGV[1] == 'l' then
   for _, envelope in ipairs(redis.call('RPOP', KEYS[1], limit) or {}) do forget(envelope) end
-  return count
+  return { count, seen }
 end
 local from = redis.call('GET', KEYS[4])
 if not from and redis.call('EXISTS', KEYS[1]) == 1 then
@@ -31,4 +35,4 @@ for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '(' .. (from or '0-0'), '+'
   redis.call('XDEL', KEYS[1], entry[1])
   forget(entry[2][2])
 end
-return count
+return { count, seen }

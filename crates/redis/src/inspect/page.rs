@@ -131,7 +131,9 @@ impl RedisStore {
             let (data, held_by) = (trace.envelope, Some(trace.worker));
             Some(JobInfo { data, held_by, ..blank(job, list.queue, State::Running) })
         };
-        let items = found.chunks_exact(2).filter_map(info).collect();
+        let mut items: Vec<JobInfo> = found.chunks_exact(2).filter_map(info).collect();
+        // A hash has no order; within a page the ids give one.
+        items.sort_by(|one, other| one.job.cmp(&other.job));
         Ok((items, (next != "0").then_some(next)))
     }
 

@@ -3,10 +3,11 @@
 use tidemill_core::store::Wake;
 use tidemill_core::{Delivery, Error, Queue};
 
+use crate::error::odd_answer;
 use crate::keys::letter;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::int;
+use crate::value::ints;
 
 /// How many jobs one purging script deletes.
 const PURGE_BATCH: usize = 500;
@@ -62,9 +63,9 @@ impl RedisStore {
         let mut purged = 0;
         for shard in 0..self.keys.shards() {
             loop {
-                let deleted = self.purge_some(shard, queue).await?;
+                let (deleted, seen) = self.purge_some(shard, queue).await?;
                 purged += deleted;
-                if deleted == 0 {
+                if seen == 0 {
                     break;
                 }
             }
@@ -72,17 +73,19 @@ impl RedisStore {
         Ok(purged)
     }
 
-    async fn purge_some(&self, shard: u16, queue: &Queue) -> Result<u64, Error> {
+    /// Purges a batch; returns how many jobs were deleted and how many looked at.
+    async fn purge_some(&self, shard: u16, queue: &Queue) -> Result<(u64, u64), Error> {
         let keys = [
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
             self.keys.jobs(shard),
             self.keys.paused(shard, queue),
-            self.keys.cancelled(shard, queue),
+            self.keys.dropped(shard, queue),
         ];
         let call =
             Call::new(&self.scripts.purge, &keys).arg(letter(queue)).arg(self.group(queue)).arg(PURGE_BATCH);
-        let deleted = int(&self.link.call(shard, call).await?);
-        Ok(deleted.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+        let counts = ints(self.link.call(shard, call).await?, "purge")?;
+        let [deleted, seen] = counts[..] else { return Err(odd_answer("purge")) };
+        Ok((deleted.unsigned_abs(), seen.unsigned_abs()))
     }
 }

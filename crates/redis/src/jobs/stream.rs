@@ -122,6 +122,9 @@ impl RedisStore {
         let (shard, queue) = (share.shard, share.queue);
         self.create_group(shard, queue).await?;
         let mut batch = Pipeline::new();
+        // With its consumer in place, a worker's lease is never taken for that of one that has left.
+        let create = batch.cmd("XGROUP").arg("CREATECONSUMER").arg(self.keys.target(shard, queue));
+        create.arg(self.group(queue)).arg(share.worker.as_str()).ignore();
         let leases = self.keys.leases(shard, queue);
         batch.cmd("HSET").arg(leases).arg(share.worker.as_str()).arg(ms(share.lease)).ignore();
         let member = format!("{} {}", letter(queue), queue.name);

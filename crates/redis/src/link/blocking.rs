@@ -18,6 +18,9 @@ use super::Node;
 /// How long beyond its block time a read may take before the server counts as gone.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// How long a read that was asked to end has for it before it is asked again.
+const AGAIN: Duration = Duration::from_millis(20);
+
 /// Idle connections of one server.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<Vec<Blocking>>);
@@ -55,10 +58,7 @@ impl Blocking {
             let read = pin!(tokio::time::timeout(limit, self.connection.req_packed_command(command)));
             match select(read, pin!(interrupt)).await {
                 Either::Left((answer, _)) => answer,
-                Either::Right(((), read)) => {
-                    unblock(node, client).await;
-                    read.await
-                }
+                Either::Right(((), read)) => unblock_until(node, client, read).await,
             }
         };
         let answer = answer.map_err(|_| silent()).flatten().and_then(Value::extract_error);
@@ -69,6 +69,18 @@ impl Blocking {
             node.blocking.0.lock().unwrap_or_else(PoisonError::into_inner).push(self);
         }
         answer
+    }
+}
+
+/// Asks to end a read until it has ended: the first request may overtake the read itself.
+async fn unblock_until<T>(node: &Node, client: i64, read: impl Future<Output = T> + Unpin) -> T {
+    let mut read = read;
+    loop {
+        unblock(node, client).await;
+        match select(&mut read, pin!(tokio::time::sleep(AGAIN))).await {
+            Either::Left((answer, _)) => return answer,
+            Either::Right(_) => {}
+        }
     }
 }
 

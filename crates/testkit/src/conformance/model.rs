@@ -23,6 +23,7 @@ struct Entry {
     state: State,
     keeps_record: bool,
     held: Option<Claimed>,
+    cancelling: bool,
 }
 
 impl Model {
@@ -51,7 +52,7 @@ impl Model {
         if !self.ids.contains(job) {
             self.ids.push(job.clone());
         }
-        self.jobs.insert(job.clone(), Entry { state, keeps_record, held: None });
+        self.jobs.insert(job.clone(), Entry { state, keeps_record, held: None, cancelling: false });
         Enqueued::Created
     }
 
@@ -60,13 +61,16 @@ impl Model {
         entry.held = Some(claimed);
     }
 
-    /// Ends a claim with `event`. A job that ends without a record is gone.
+    /// Ends a claim with `event`. A job that ends without a record is gone, and one that is to be cancelled is
+    /// not put back.
     pub(super) fn settle(&mut self, job: &JobId, event: Event) {
-        let entry = self.happen(job, event);
+        let cancelling = self.jobs.get_mut(job).is_some_and(|entry| std::mem::take(&mut entry.cancelling));
+        let removed = cancelling && matches!(event, Event::Requeued | Event::Postponed);
+        let entry = self.happen(job, if removed { Event::Cancelled } else { event });
         let (state, keeps_record) = (entry.state, entry.keeps_record);
         let over = entry.held.take();
         self.stale.extend(over);
-        if state.is_final() && state != State::Dead && !keeps_record {
+        if removed || state.is_final() && state != State::Dead && !keeps_record {
             self.jobs.remove(job);
         }
     }
@@ -74,7 +78,10 @@ impl Model {
     pub(super) fn cancel(&mut self, job: &JobId) -> Cancelled {
         match self.state(job) {
             None => Cancelled::NotFound,
-            Some(State::Running) => Cancelled::Requested,
+            Some(State::Running) => {
+                self.jobs.entry(job.clone()).and_modify(|entry| entry.cancelling = true);
+                Cancelled::Requested
+            }
             Some(state) if state.is_final() => Cancelled::Ended(state),
             Some(_) => {
                 self.happen(job, Event::Cancelled);
