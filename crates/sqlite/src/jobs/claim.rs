@@ -3,8 +3,9 @@
 use std::future::pending;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rusqlite::{Connection, params};
-use tidemill_core::name::{Queue, WorkerId};
+use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::store::{Claim, Claimed, Interrupt};
 use tidemill_core::{Error, Store, Timestamp};
 
@@ -71,42 +72,70 @@ async fn take(store: &SqliteStore, order: &Order) -> Result<Taken, Error> {
 fn take_front(tx: &mut Tx<'_>, order: &Order) -> Result<(Vec<Leased>, Option<Timestamp>), Failure> {
     let open = queue::find(tx.connection, &order.queue)?.filter(|known| !known.paused);
     let Some(known) = open else { return Ok((Vec::new(), None)) };
-    let front = front(tx, known.number, order.max)?;
+    let front = front(tx, known.number, order)?;
     let Some(last) = front.last() else { return Ok((Vec::new(), queue::next_due(tx, known.number)?)) };
+    let claim = next_token(tx.connection)?;
+    // Where the started ones end; nowhere if none starts.
+    let begun =
+        order.starting.min(front.len()).checked_sub(1).map_or(Place::NOWHERE, |index| front[index].place);
+    lease(tx, order, Front { queue: known.number, claim, last: last.place, begun })?;
     let mut leave = tx.connection.prepare_cached(include_str!("../../sql/jobs/take.sql"))?;
-    leave.execute([known.number, last.due, last.seq])?;
-    Ok((lease_all(tx, known.number, order, front)?, None))
+    leave.execute([known.number, last.place.due, last.place.seq])?;
+    Ok((front.into_iter().map(|first| first.leased(claim)).collect(), None))
+}
+
+/// A place in a queue's line.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    due: i64,
+    seq: i64,
+}
+
+impl Place {
+    const NOWHERE: Self = Self { due: i64::MIN, seq: i64::MIN };
 }
 
 /// A job at the front of a line.
 struct First {
-    due: i64,
-    seq: i64,
-    id: tidemill_core::JobId,
-    body: bytes::Bytes,
+    place: Place,
+    started: bool,
+    id: JobId,
+    body: Bytes,
 }
 
-fn front(tx: &Tx<'_>, queue: i64, max: usize) -> Result<Vec<First>, Failure> {
+impl First {
+    fn leased(self, claim: i64) -> Leased {
+        let Self { place, started, id, body } = self;
+        Leased { token: row::token(claim, place.seq), id, body, started }
+    }
+}
+
+fn front(tx: &Tx<'_>, queue: i64, order: &Order) -> Result<Vec<First>, Failure> {
     let mut claim = tx.connection.prepare_cached(include_str!("../../sql/jobs/claim.sql"))?;
-    let mut rows = claim.query(params![queue, tx.now.0, max as i64])?;
-    let mut front = Vec::with_capacity(max.min(256));
+    let mut rows = claim.query(params![queue, tx.now.0, order.max as i64])?;
+    let mut front = Vec::with_capacity(order.max.min(256));
     while let Some(row) = rows.next()? {
-        let (due, seq) = (row.get(0)?, row.get(1)?);
-        front.push(First { due, seq, id: row::job_id(row, 2, seq)?, body: row::body(row, 3)? });
+        let place = Place { due: row.get(0)?, seq: row.get(1)? };
+        let (id, body) = (row::job_id(row, 2, place.seq)?, row::body(row, 3)?);
+        front.push(First { place, started: front.len() < order.starting, id, body });
     }
     Ok(front)
 }
 
-fn lease_all(tx: &Tx<'_>, queue: i64, order: &Order, front: Vec<First>) -> Result<Vec<Leased>, Failure> {
-    let (claim, until) = (next_token(tx.connection)?, tx.now.after(order.lease));
+/// The part of a line that a claim takes.
+struct Front {
+    queue: i64,
+    claim: i64,
+    last: Place,
+    begun: Place,
+}
+
+fn lease(tx: &Tx<'_>, order: &Order, front: Front) -> Result<(), Failure> {
+    let Front { queue, claim, last, begun } = front;
+    let (until, worker) = (tx.now.after(order.lease).0, order.worker.as_str());
     let mut lease = tx.connection.prepare_cached(include_str!("../../sql/jobs/lease.sql"))?;
-    let mut leased = Vec::with_capacity(front.len());
-    for (index, First { seq, id, body, .. }) in front.into_iter().enumerate() {
-        let started = index < order.starting;
-        lease.execute(params![seq, claim, queue, until.0, order.worker.as_str(), started])?;
-        leased.push(Leased { token: row::token(claim, seq), id, body, started });
-    }
-    Ok(leased)
+    lease.execute(params![queue, last.due, last.seq, claim, until, worker, begun.due, begun.seq])?;
+    Ok(())
 }
 
 fn next_token(connection: &Connection) -> Result<i64, Failure> {

@@ -37,6 +37,7 @@ fn add_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueu
             Enqueued::Created => earliest = Some(earliest.map_or(due, |other| due.min(other))),
         }
     }
+    adder.line_up()?;
     if ready {
         tx.announcements.add(Wake::Queue(queue.clone()));
     }
@@ -60,7 +61,8 @@ struct Adder<'c> {
     connection: &'c Connection,
     kept: CachedStatement<'c>,
     enqueue: CachedStatement<'c>,
-    wait: CachedStatement<'c>,
+    /// The numbers of the first and the last job added.
+    added: Option<(i64, i64)>,
 }
 
 impl<'c> Adder<'c> {
@@ -70,7 +72,7 @@ impl<'c> Adder<'c> {
             connection,
             kept: connection.prepare_cached(include_str!("../../sql/records/kept.sql"))?,
             enqueue: connection.prepare_cached(include_str!("../../sql/jobs/enqueue.sql"))?,
-            wait: connection.prepare_cached(include_str!("../../sql/jobs/wait.sql"))?,
+            added: None,
         })
     }
 
@@ -92,9 +94,17 @@ impl<'c> Adder<'c> {
         let key = params![job.id.as_str(), self.queue, due.0, &job.envelope[..]];
         let added = self.enqueue.execute(key)? == 1;
         if added {
-            self.wait.execute([self.queue, due.0, self.connection.last_insert_rowid()])?;
+            let seq = self.connection.last_insert_rowid();
+            self.added = Some((self.added.map_or(seq, |(first, _)| first), seq));
         }
         Ok(added)
+    }
+
+    fn line_up(&self) -> Result<(), Failure> {
+        let Some((first, last)) = self.added else { return Ok(()) };
+        let mut line_up = self.connection.prepare_cached(include_str!("../../sql/jobs/line_up.sql"))?;
+        line_up.execute([first, last])?;
+        Ok(())
     }
 }
 

@@ -41,17 +41,47 @@ async fn end_all(
     if settlements.is_empty() {
         return Ok(Vec::new());
     }
-    let settlements = settlements.to_vec();
-    let work = move |tx: &mut Tx<'_>| {
+    let batch = Batch::of(settlements);
+    store.write(settlements.len(), move |tx| batch.end(tx, which)).await
+}
+
+/// Settlements in the order of their tokens, and where each was in the caller's. Jobs that were claimed
+/// together and end together stand together then, and need two statements instead of two each. Of two
+/// settlements of one lease the first stays first.
+struct Batch {
+    settlements: Vec<(usize, Settlement)>,
+}
+
+impl Batch {
+    fn of(settlements: &[Settlement]) -> Self {
+        let mut settlements: Vec<_> = settlements.iter().cloned().enumerate().collect();
+        settlements.sort_by_key(|(_, settlement)| settlement.lease.token);
+        Self { settlements }
+    }
+
+    fn end(&self, tx: &mut Tx<'_>, which: Which) -> Result<Vec<Verdict>, Failure> {
+        let mut verdicts = vec![Verdict::LeaseLost; self.settlements.len()];
         let mut ender = Ender::new(tx.connection, which)?;
-        settlements.iter().map(|one| ender.end(tx, one)).collect()
-    };
-    store.write(256, work).await
+        for run in self.settlements.chunk_by(|(_, one), (_, next)| follows(one, next)) {
+            let all_ended = run.len() > 1 && ender.end_run(&run[0].1, &run[run.len() - 1].1)?;
+            for (index, settlement) in run {
+                verdicts[*index] = if all_ended { Verdict::Accepted } else { ender.end(tx, settlement)? };
+            }
+        }
+        Ok(verdicts)
+    }
+}
+
+/// Whether `next` is the same end of the next job of the same claim.
+fn follows(one: &Settlement, next: &Settlement) -> bool {
+    let plain = |settlement: &Settlement| matches!(settlement.change, Change::Finish(None));
+    plain(one) && plain(next) && one.lease.token.0.checked_add(1) == Some(next.lease.token.0)
 }
 
 /// The statements that end a lease and finish its job, looked up once for a whole batch: for one job, looking
 /// them up costs as much as running them.
 struct Ender<'c> {
+    connection: &'c Connection,
     which: Which,
     release: CachedStatement<'c>,
     finish: CachedStatement<'c>,
@@ -65,7 +95,24 @@ impl<'c> Ender<'c> {
         };
         let release = connection.prepare_cached(release)?;
         let finish = connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?;
-        Ok(Self { which, release, finish })
+        Ok(Self { connection, which, release, finish })
+    }
+
+    /// Finishes all jobs from `first` to `last`, if their one claim still holds every one of them.
+    fn end_run(&mut self, first: &Settlement, last: &Settlement) -> Result<bool, Failure> {
+        let ((claim, first), (_, last)) = (row::parts(first.lease.token), row::parts(last.lease.token));
+        if !matches!(self.which, Which::Current) || self.held(claim, first, last)? != last - first + 1 {
+            return Ok(false);
+        }
+        let connection = self.connection;
+        connection.prepare_cached(include_str!("../../sql/jobs/settle_run.sql"))?.execute([first, last])?;
+        connection.prepare_cached(include_str!("../../sql/jobs/finish_run.sql"))?.execute([first, last])?;
+        Ok(true)
+    }
+
+    fn held(&self, claim: i64, first: i64, last: i64) -> Result<i64, Failure> {
+        let mut held = self.connection.prepare_cached(include_str!("../../sql/jobs/held.sql"))?;
+        Ok(held.query_row([first, last, claim], |row| row.get(0))?)
     }
 
     fn end(&mut self, tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
