@@ -176,8 +176,15 @@ impl Patience<'_> {
 }
 
 fn sleep_until(store: &SqliteStore, due: Option<Timestamp>) -> Interrupt<'static> {
-    let clock = store.clock();
-    due.map_or_else(|| Box::pin(pending()) as _, |due| clock.sleep(clock.now().until(due)))
+    let (clock, Some(due)) = (store.clock(), due) else { return Box::pin(pending()) };
+    loop {
+        let now = clock.now();
+        let sleep = clock.sleep(now.until(due));
+        // A clock that was advanced between the two would let us sleep too long.
+        if clock.now() == now {
+            return sleep;
+        }
+    }
 }
 
 /// What a queue has to give.
