@@ -33,13 +33,35 @@ pub(crate) trait Call: Send {
     /// to hear it.
     fn answer(self: Box<Self>, outcome: Result<(), Error>);
 
+    /// What it costs.
+    fn cost(&self) -> Cost;
+}
+
+/// What a piece of work costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cost {
+    /// It makes the database larger, by about so many rows: not to be had while the disk is full.
+    Growth(usize),
+    /// It changes about so many rows, or removes them.
+    Change(usize),
+}
+
+impl Cost {
+    pub(crate) fn is_growth(self) -> bool {
+        matches!(self, Self::Growth(_))
+    }
+
     /// About how many rows it touches.
-    fn weight(&self) -> usize;
+    pub(crate) fn rows(self) -> usize {
+        match self {
+            Self::Growth(rows) | Self::Change(rows) => rows,
+        }
+    }
 }
 
 struct Work<T, F> {
     work: F,
-    weight: usize,
+    cost: Cost,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, Error>>,
     _permit: OwnedSemaphorePermit,
@@ -60,8 +82,8 @@ where
         let _ = reply.send(outcome.and_then(|()| result.ok_or_else(stopped)));
     }
 
-    fn weight(&self) -> usize {
-        self.weight
+    fn cost(&self) -> Cost {
+        self.cost
     }
 }
 
@@ -89,14 +111,14 @@ impl Line {
     }
 
     /// Has `work` done and waits for the answer. Whoever stops waiting does not stop the work.
-    pub(crate) async fn call<T, F>(&self, weight: usize, work: F) -> Result<T, Error>
+    pub(crate) async fn call<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
         let permit = self.turns.clone().acquire_owned().await.map_err(|_| stopped())?;
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Call(Box::new(Work { work, weight, result: None, reply, _permit: permit })));
+        self.send(Message::Call(Box::new(Work { work, cost, result: None, reply, _permit: permit })));
         // A thread that is gone drops the reply, which is noticed here.
         answer.await.map_err(|_| stopped())?
     }

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use tidemill_core::store::{Checkup, Finding, Severity};
 use tidemill_core::{Error, Store};
 
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
@@ -69,7 +69,7 @@ async fn writable(store: &SqliteStore) -> Finding {
         let version: i64 = tx.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         Ok(tx.connection.pragma_update(None, "user_version", version)?)
     };
-    match store.write(1, touch).await {
+    match store.write(Cost::Change(1), touch).await {
         Ok(()) => Finding::new(Severity::Good, "writing", "works"),
         Err(error) => Finding::new(Severity::Bad, "writing", error.chain()),
     }

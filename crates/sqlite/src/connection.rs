@@ -24,11 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 /// More than there are statements, so that each is prepared once.
 const STATEMENTS: usize = 96;
 
-/// Pages in the log before it is copied into the file. Four times the default: one copy costs two more syncs
-/// to disk, and most pages of a queue are rewritten before they are copied.
-const CHECKPOINT: i64 = 4_000;
-
-/// The writer's page cache, in KiB: as much as fills up between two copies of the log.
+/// The writer's page cache, in KiB: the log, a few times over.
 const CACHE: i64 = 16_000;
 
 /// Opens the connection that writes.
@@ -105,8 +101,7 @@ fn make_durable(connection: &Connection, synchronous: Synchronous) -> rusqlite::
         Synchronous::Normal => "normal",
     };
     connection.pragma_update(None, "synchronous", level)?;
-    connection.pragma_update(None, "cache_size", -CACHE)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)
+    connection.pragma_update(None, "cache_size", -CACHE)
 }
 
 fn pause() {

@@ -89,6 +89,13 @@ fn unavailable(message: String) -> Error {
     Error::Unavailable { message, source: None }
 }
 
+impl Failure {
+    /// Whether the disk had no room.
+    pub(crate) fn is_disk_full(&self) -> bool {
+        matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
+    }
+}
+
 /// Whether someone else has the file just now, so that trying again helps.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     use ErrorCode as C;

@@ -12,7 +12,7 @@ use tidemill_core::store::{
 };
 use tidemill_core::{Clock, Error, Store};
 
-use crate::call::{Line, Message, Tx};
+use crate::call::{Cost, Line, Message, Tx};
 use crate::clock::MachineClock;
 use crate::error::Failure;
 use crate::options::{Location, Options};
@@ -55,18 +55,18 @@ impl SqliteStore {
     /// Changes a setting of the writing connection. For tests that need a small or a read-only disk.
     #[doc(hidden)]
     pub async fn set_pragma(&self, pragma: &'static str) -> Result<(), Error> {
-        self.write(1, move |tx| Ok(tx.connection.execute_batch(&format!("PRAGMA {pragma}"))?)).await
+        self.write(Cost::Change(1), move |tx| Ok(tx.connection.execute_batch(&format!("PRAGMA {pragma}"))?))
+            .await
     }
 
-    /// Has `work` done in a transaction, together with whatever else is waiting. It touches about `weight`
-    /// rows, and may run twice.
-    pub(crate) async fn write<T, F>(&self, weight: usize, work: F) -> Result<T, Error>
+    /// Has `work` done in a transaction, together with whatever else is waiting. It may run twice.
+    pub(crate) async fn write<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
         self.shared.commands.fetch_add(1, Ordering::Relaxed);
-        self.shared.writer.call(weight, work).await
+        self.shared.writer.call(cost, work).await
     }
 
     /// Has `work` done on the reading connection.
@@ -76,7 +76,7 @@ impl SqliteStore {
         F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
         self.shared.commands.fetch_add(1, Ordering::Relaxed);
-        self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(1, work).await
+        self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::Change(1), work).await
     }
 
     /// Listens from now on, to other processes too.

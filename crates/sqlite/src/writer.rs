@@ -16,6 +16,7 @@ use crate::connection::{self, patiently};
 use crate::error::{Failure, classify};
 use crate::migration::migrate;
 use crate::options::{Location, Options};
+use crate::reserve::Reserve;
 use crate::wake::{Announcements, Announcer};
 
 /// How many rows one transaction gathers: enough that the sync to disk no longer matters, few enough that
@@ -54,8 +55,8 @@ struct Writer {
     connection: Connection,
     clock: Arc<dyn Clock>,
     announcer: Announcer,
-    /// Whether other processes can write here too.
-    shared: bool,
+    /// What is beside a file, where other processes can write too; none in memory.
+    reserve: Option<Reserve>,
     /// SQLite's counter of other connections' commits, when last looked at.
     seen: i64,
     looked: Instant,
@@ -65,9 +66,14 @@ impl Writer {
     fn open(options: &Options, clock: Arc<dyn Clock>, announcer: Announcer) -> Result<Self, Error> {
         let connection = connection::open(options)?;
         migrate(&connection)?;
-        let shared = matches!(options.path, Location::File(_));
+        let mut reserve = match &options.path {
+            Location::File(path) => Some(Reserve::of(path)),
+            Location::Memory => None,
+        };
+        // A disk without this much room is told to whoever adds a job.
+        reserve.as_mut().map(Reserve::hold);
         let seen = data_version(&connection).map_err(|error| classify(&error))?;
-        Ok(Self { connection, clock, announcer, shared, seen, looked: Instant::now() })
+        Ok(Self { connection, clock, announcer, reserve, seen, looked: Instant::now() })
     }
 
     /// Works until nobody can send any more.
@@ -84,7 +90,7 @@ impl Writer {
     /// Waits for a call, with an eye on other processes while anyone listens.
     fn next(&mut self, calls: &Receiver<Message>) -> Option<Box<dyn Call>> {
         loop {
-            let message = if self.shared && self.announcer.is_heard() {
+            let message = if self.reserve.is_some() && self.announcer.is_heard() {
                 calls.recv_timeout(LOOK.saturating_sub(self.looked.elapsed()))
             } else {
                 calls.recv().map_err(RecvTimeoutError::from)
@@ -100,7 +106,7 @@ impl Writer {
     /// Tells everyone to look at everything if another process has written.
     fn look(&mut self) {
         self.looked = Instant::now();
-        if !self.shared {
+        if self.reserve.is_none() {
             return;
         }
         // A failure here will come up in the next call, whose caller can be told.
@@ -114,35 +120,47 @@ impl Writer {
 
     /// Runs the batch in one transaction. If anything in it fails, nothing of it has happened, and each call
     /// is run on its own, so that one that cannot succeed harms no other.
-    fn commit(&mut self, mut batch: Vec<Box<dyn Call>>) {
+    fn commit(&mut self, batch: Vec<Box<dyn Call>>) {
+        let mut batch = self.refuse_growth(batch);
         match self.transact(&mut batch) {
             Ok(()) => batch.into_iter().for_each(|call| call.answer(Ok(()))),
             Err(Stage::Begin(error)) => {
                 batch.into_iter().for_each(|call| call.answer(Err(classify(&error))));
             }
             Err(Stage::Work(failure)) => match <[_; 1]>::try_from(batch) {
-                Ok([call]) => self.last_resort(call, failure.into()),
+                Ok([call]) => self.last_resort(call, failure),
                 Err(batch) => batch.into_iter().for_each(|call| self.commit(vec![call])),
             },
         }
     }
 
-    /// A call that found no room is tried once more after the log was copied into the file: the log's space
-    /// can then be used again, which is enough to settle what runs even if the disk stays full.
-    fn last_resort(&mut self, mut call: Box<dyn Call>, error: Error) {
-        let has_room = self.shared && matches!(error, Error::Full(_)) && self.copy_log().is_ok();
-        if !has_room {
-            return call.answer(Err(error));
+    /// Sends away what would make the database larger while there is no reserve.
+    fn refuse_growth(&mut self, batch: Vec<Box<dyn Call>>) -> Vec<Box<dyn Call>> {
+        let grows = batch.iter().any(|call| call.cost().is_growth());
+        let refused = grows && self.reserve.as_mut().is_some_and(|reserve| !reserve.hold());
+        if !refused {
+            return batch;
         }
+        let (growing, rest): (Vec<_>, _) = batch.into_iter().partition(|call| call.cost().is_growth());
+        let why = "the disk is full; what room is left is for jobs that run to be settled";
+        growing.into_iter().for_each(|call| call.answer(Err(Error::Full(why.into()))));
+        rest
+    }
+
+    /// A call that makes nothing larger but found no room on the disk is given the reserve. Copying the log
+    /// into the database first makes the log's own room usable again, so the reserve is needed only once.
+    fn last_resort(&mut self, mut call: Box<dyn Call>, failure: Failure) {
+        let may_use = !call.cost().is_growth() && failure.is_disk_full();
+        if !may_use || !self.reserve.as_mut().is_some_and(Reserve::release) {
+            return call.answer(Err(failure.into()));
+        }
+        // If even this fails there is still the room the reserve left.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(restart)", [], |_| Ok(()));
         let outcome = self.transact(slice::from_mut(&mut call)).map_err(|stage| match stage {
             Stage::Begin(error) => classify(&error),
             Stage::Work(failure) => failure.into(),
         });
         call.answer(outcome);
-    }
-
-    fn copy_log(&self) -> rusqlite::Result<()> {
-        self.connection.query_row("PRAGMA wal_checkpoint(restart)", [], |_| Ok(()))
     }
 
     fn transact(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Stage> {
@@ -194,12 +212,12 @@ fn run_all(
 
 /// Adds to `first` what is already waiting.
 fn gather(first: Box<dyn Call>, calls: &Receiver<Message>) -> Vec<Box<dyn Call>> {
-    let mut weight = first.weight();
+    let mut rows = first.cost().rows();
     let mut batch = vec![first];
-    while weight < GATHER {
+    while rows < GATHER {
         match calls.try_recv() {
             Ok(Message::Call(call)) => {
-                weight += call.weight();
+                rows += call.cost().rows();
                 batch.push(call);
             }
             // Whoever has just begun to listen is looked out for after this batch.

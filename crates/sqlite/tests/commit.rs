@@ -9,6 +9,7 @@ use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{NewJob, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_testkit::conformance::scene::{Traits, done, job};
+use tidemill_testkit::conformance::until;
 
 /// A job that needs more pages than are left in a file without room.
 fn big() -> NewJob {
@@ -91,4 +92,24 @@ async fn a_caller_that_stops_waiting_stops_nothing() {
     assert!(tokio::time::timeout(Duration::from_millis(10), enqueue).await.is_err());
     lock.execute_batch("COMMIT").unwrap();
     scene.claim(1).await;
+}
+
+#[tokio::test]
+async fn without_room_for_its_reserve_the_store_only_lets_jobs_go() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue_many(10).await;
+    let reserve = place.path().with_extension("db-reserve");
+    std::fs::remove_file(&reserve).unwrap();
+    // A directory in its place is as good as a full disk.
+    std::fs::create_dir(&reserve).unwrap();
+    let refused = store.enqueue(&scene.queue, vec![job()]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    for claimed in &scene.claim(10).await {
+        scene.settle(claimed, done()).await;
+    }
+    scene.assert_counts([0; 4]).await;
+    std::fs::remove_dir(&reserve).unwrap();
+    until("room", || async { store.enqueue(&scene.queue, vec![job()]).await.ok() }).await;
 }

@@ -1,4 +1,5 @@
 //! The store held to its contract, in a file and in memory.
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::sync::Arc;

@@ -6,14 +6,14 @@ use tidemill_core::name::JobId;
 use tidemill_core::store::{Cancelled, Wake};
 use tidemill_core::{Error, Timestamp};
 
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::inspect::find_record;
 use crate::store::SqliteStore;
 
 pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled, Error> {
     let job = job.clone();
-    store.write(1, move |tx| cancel_one(tx, &job)).await
+    store.write(Cost::Change(1), move |tx| cancel_one(tx, &job)).await
 }
 
 /// Where a job is, in as much as cancelling it depends on that.

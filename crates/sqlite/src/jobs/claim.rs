@@ -10,7 +10,7 @@ use tidemill_core::store::{Claim, Claimed, Interrupt};
 use tidemill_core::{Error, Store, Timestamp};
 
 use super::queue;
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::row::{self, Leased};
 use crate::store::SqliteStore;
@@ -63,7 +63,7 @@ struct Taken {
 
 async fn take(store: &SqliteStore, order: &Order) -> Result<Taken, Error> {
     let sent = order.clone();
-    let (rows, next) = store.write(order.max, move |tx| take_front(tx, &sent)).await?;
+    let (rows, next) = store.write(Cost::Change(order.max), move |tx| take_front(tx, &sent)).await?;
     // Envelopes are read here, by the caller's thread: the writer has others to serve.
     let jobs = rows.into_iter().map(|row| row.read(&order.queue)).collect();
     Ok(Taken { jobs, next })

@@ -6,7 +6,7 @@ use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
 use tidemill_core::{Error, Timestamp};
 
 use super::{prune, queue};
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
@@ -19,7 +19,7 @@ pub(crate) async fn enqueue(
         return Ok(Vec::new());
     }
     let queue = queue.clone();
-    store.write(jobs.len(), move |tx| add_all(tx, &queue, &jobs)).await
+    store.write(Cost::Growth(jobs.len()), move |tx| add_all(tx, &queue, &jobs)).await
 }
 
 fn add_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Failure> {

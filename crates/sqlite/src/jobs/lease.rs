@@ -6,14 +6,18 @@ use tidemill_core::store::{Expired, Extend, Held, Hold, Page, Start, Verdict};
 use tidemill_core::{Error, Token};
 
 use super::queue;
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::row::{self, Leased};
 use crate::store::SqliteStore;
 
 pub(crate) async fn start(store: &SqliteStore, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
     let tokens: Vec<_> = start.leases.iter().map(|lease| lease.token).collect();
-    store.write(tokens.len(), move |tx| tokens.iter().map(|token| start_one(tx, *token)).collect()).await
+    store
+        .write(Cost::Change(tokens.len()), move |tx| {
+            tokens.iter().map(|token| start_one(tx, *token)).collect()
+        })
+        .await
 }
 
 fn start_one(tx: &Tx<'_>, token: Token) -> Result<Verdict, Failure> {
@@ -30,7 +34,7 @@ pub(crate) async fn extend(store: &SqliteStore, extend: Extend<'_>) -> Result<Ve
         let until = tx.now.after(lease).0;
         tokens.iter().map(|token| extend_one(tx, *token, until)).collect()
     };
-    store.write(extend.leases.len(), work).await
+    store.write(Cost::Change(extend.leases.len()), work).await
 }
 
 fn extend_one(tx: &Tx<'_>, token: Token, until: i64) -> Result<Held, Failure> {

@@ -6,13 +6,13 @@ use tidemill_core::name::{JobId, Queue};
 use tidemill_core::store::{Redrive, Wake};
 
 use super::queue;
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
 pub(crate) async fn redrive(store: &SqliteStore, redrive: Redrive<'_>) -> Result<u64, Error> {
     let (queue, letters) = (redrive.queue.clone(), redrive.letters.to_vec());
-    store.write(letters.len(), move |tx| redrive_all(tx, &queue, &letters)).await
+    store.write(Cost::Change(letters.len()), move |tx| redrive_all(tx, &queue, &letters)).await
 }
 
 fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]) -> Result<u64, Failure> {
@@ -34,7 +34,7 @@ fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]
 
 pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
     let (queue, jobs) = (queue.clone(), jobs.to_vec());
-    store.write(jobs.len(), move |tx| drop_all(tx, &queue, &jobs)).await
+    store.write(Cost::Change(jobs.len()), move |tx| drop_all(tx, &queue, &jobs)).await
 }
 
 fn drop_all(tx: &Tx<'_>, queue: &Queue, jobs: &[JobId]) -> Result<u64, Failure> {

@@ -6,7 +6,7 @@ use tidemill_core::name::{Delivery, JobId, Queue};
 use tidemill_core::store::Pruned;
 
 use super::queue;
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
@@ -16,7 +16,7 @@ const LIMIT: i64 = 1_000;
 pub(crate) async fn prune(store: &SqliteStore, queues: &[Queue]) -> Result<Pruned, Error> {
     let forgetful = |queue: &&Queue| queue.delivery == Delivery::AtMostOnce;
     let queues: Vec<_> = queues.iter().filter(forgetful).cloned().collect();
-    store.write(LIMIT as usize, move |tx| prune_all(tx, &queues)).await
+    store.write(Cost::Change(LIMIT as usize), move |tx| prune_all(tx, &queues)).await
 }
 
 fn prune_all(tx: &Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {

@@ -5,7 +5,7 @@ use tidemill_core::name::Queue;
 use tidemill_core::store::Wake;
 use tidemill_core::{Error, Timestamp};
 
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
@@ -67,16 +67,18 @@ async fn set_paused(store: &SqliteStore, queue: &Queue, paused: bool) -> Result<
         tx.announcements.add(Wake::Queue(queue.clone()));
         Ok(())
     };
-    store.write(1, work).await
+    store.write(Cost::Change(1), work).await
 }
 
 pub(crate) async fn purge(store: &SqliteStore, queue: &Queue) -> Result<u64, Error> {
     let wanted = queue.clone();
-    let range = store.write(1, move |tx| range(tx.connection, &wanted)).await?;
+    let range = store.write(Cost::Change(1), move |tx| range(tx.connection, &wanted)).await?;
     let Some((queue, last)) = range else { return Ok(0) };
     let mut purged = 0;
     loop {
-        let removed = store.write(PURGE as usize, move |tx| purge_some(tx.connection, queue, last)).await?;
+        let removed = store
+            .write(Cost::Change(PURGE as usize), move |tx| purge_some(tx.connection, queue, last))
+            .await?;
         purged += removed;
         if removed < PURGE as u64 {
             return Ok(purged);

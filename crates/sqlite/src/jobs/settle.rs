@@ -11,7 +11,7 @@ use tidemill_core::{Error, Lease};
 
 use super::enqueue::{Line, announce_if_sooner};
 use super::queue;
-use crate::call::Tx;
+use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::row;
 use crate::store::SqliteStore;
@@ -42,7 +42,7 @@ async fn end_all(
         return Ok(Vec::new());
     }
     let batch = Batch::of(settlements);
-    store.write(settlements.len(), move |tx| batch.end(tx, which)).await
+    store.write(Cost::Change(settlements.len()), move |tx| batch.end(tx, which)).await
 }
 
 /// Settlements in the order of their tokens, and where each was in the caller's. Jobs that were claimed

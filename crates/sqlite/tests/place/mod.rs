@@ -1,5 +1,6 @@
 //! A directory with a database in it, and everything a test opens there.
 #![allow(dead_code, reason = "each test program uses its part")]
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
