@@ -1,0 +1,209 @@
+//! Taking jobs off the front of a queue's line, and waiting for some.
+
+use std::future::pending;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusqlite::{Connection, params};
+use tidemill_core::name::{JobId, Queue, WorkerId};
+use tidemill_core::store::{Claim, Claimed, Interrupt};
+use tidemill_core::{Error, Store, Timestamp};
+
+use super::queue;
+use crate::call::{Cost, Tx};
+use crate::error::Failure;
+use crate::row::{self, Leased};
+use crate::store::SqliteStore;
+use crate::wake::{Hint, Listener};
+
+/// The most one claim takes, however much it asks for: it bounds what a transaction holds up.
+const MOST: usize = 4_096;
+
+pub(crate) async fn claim(store: &SqliteStore, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+    let order = Order::of(&claim);
+    let Claim { queue, wait, interrupt, .. } = claim;
+    if wait.is_zero() {
+        return Ok(take(store, &order).await?.jobs);
+    }
+    // Listening begins before the first look, so that work added between the two is not missed.
+    let ends = store.clock().sleep(wait);
+    let mut patience = Patience { store, queue, listener: store.hear(), ends, interrupt };
+    loop {
+        let taken = take(store, &order).await?;
+        if !taken.jobs.is_empty() || !patience.until_work(taken.next).await? {
+            return Ok(taken.jobs);
+        }
+    }
+}
+
+/// What is wanted, owned: it travels to the writer.
+#[derive(Debug, Clone)]
+struct Order {
+    queue: Queue,
+    worker: WorkerId,
+    lease: Duration,
+    max: usize,
+    starting: usize,
+}
+
+impl Order {
+    fn of(claim: &Claim<'_>) -> Self {
+        let Claim { lease, max, starting, .. } = *claim;
+        let (queue, worker) = (claim.queue.clone(), claim.worker.clone());
+        Self { queue, worker, lease, max: max.min(MOST), starting }
+    }
+}
+
+/// What a look at a queue gave.
+struct Taken {
+    jobs: Vec<Claimed>,
+    /// When to look again if there was nothing.
+    next: Option<Timestamp>,
+}
+
+async fn take(store: &SqliteStore, order: &Order) -> Result<Taken, Error> {
+    let sent = order.clone();
+    let (rows, next) = store.write(Cost::Change(order.max), move |tx| take_front(tx, &sent)).await?;
+    // Envelopes are read here, by the caller's thread: the writer has others to serve.
+    let jobs = rows.into_iter().map(|row| row.read(&order.queue)).collect();
+    Ok(Taken { jobs, next })
+}
+
+fn take_front(tx: &mut Tx<'_>, order: &Order) -> Result<(Vec<Leased>, Option<Timestamp>), Failure> {
+    let open = queue::find(tx.connection, &order.queue)?.filter(|known| !known.paused);
+    let Some(known) = open else { return Ok((Vec::new(), None)) };
+    let front = front(tx, known.number, order)?;
+    let Some(last) = front.last() else { return Ok((Vec::new(), queue::next_due(tx, known.number)?)) };
+    let claim = next_token(tx.connection)?;
+    // Where the started ones end; nowhere if none starts.
+    let begun =
+        order.starting.min(front.len()).checked_sub(1).map_or(Place::NOWHERE, |index| front[index].place);
+    lease(tx, order, Front { queue: known.number, claim, last: last.place, begun })?;
+    let mut leave = tx.connection.prepare_cached(include_str!("../../sql/jobs/take.sql"))?;
+    leave.execute([known.number, last.place.due, last.place.seq])?;
+    Ok((front.into_iter().map(|first| first.leased(claim)).collect(), None))
+}
+
+/// A place in a queue's line.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    due: i64,
+    seq: i64,
+}
+
+impl Place {
+    const NOWHERE: Self = Self { due: i64::MIN, seq: i64::MIN };
+}
+
+/// A job at the front of a line.
+struct First {
+    place: Place,
+    started: bool,
+    id: JobId,
+    body: Bytes,
+}
+
+impl First {
+    fn leased(self, claim: i64) -> Leased {
+        let Self { place, started, id, body } = self;
+        Leased { token: row::token(claim, place.seq), id, body, started }
+    }
+}
+
+fn front(tx: &Tx<'_>, queue: i64, order: &Order) -> Result<Vec<First>, Failure> {
+    let mut claim = tx.connection.prepare_cached(include_str!("../../sql/jobs/claim.sql"))?;
+    let mut rows = claim.query(params![queue, tx.now.0, order.max as i64])?;
+    let mut front = Vec::with_capacity(order.max.min(256));
+    while let Some(row) = rows.next()? {
+        let place = Place { due: row.get(0)?, seq: row.get(1)? };
+        let (id, body) = (row::job_id(row, 2, place.seq)?, row::body(row, 3)?);
+        front.push(First { place, started: front.len() < order.starting, id, body });
+    }
+    Ok(front)
+}
+
+/// The part of a line that a claim takes.
+struct Front {
+    queue: i64,
+    claim: i64,
+    last: Place,
+    begun: Place,
+}
+
+fn lease(tx: &Tx<'_>, order: &Order, front: Front) -> Result<(), Failure> {
+    let Front { queue, claim, last, begun } = front;
+    let (until, worker) = (tx.now.after(order.lease).0, order.worker.as_str());
+    let mut lease = tx.connection.prepare_cached(include_str!("../../sql/jobs/lease.sql"))?;
+    lease.execute(params![queue, last.due, last.seq, claim, until, worker, begun.due, begun.seq])?;
+    Ok(())
+}
+
+fn next_token(connection: &Connection) -> Result<i64, Failure> {
+    let mut fence = connection.prepare_cached(include_str!("../../sql/jobs/fence.sql"))?;
+    Ok(fence.query_row([], |row| row.get(0))?)
+}
+
+/// A claim that waits: what can end the waiting.
+struct Patience<'c> {
+    store: &'c SqliteStore,
+    queue: &'c Queue,
+    listener: Listener,
+    ends: Interrupt<'static>,
+    interrupt: Interrupt<'c>,
+}
+
+impl Patience<'_> {
+    /// Waits until there may be work, or until `due`; `false` when the waiting is over.
+    async fn until_work(&mut self, due: Option<Timestamp>) -> Result<bool, Error> {
+        let mut comes_due = sleep_until(self.store, due);
+        loop {
+            let hint = tokio::select! {
+                biased;
+                () = &mut self.interrupt => return Ok(false),
+                () = &mut comes_due => Hint::Queue,
+                hint = self.listener.about(self.queue) => hint,
+                () = &mut self.ends => return Ok(false),
+            };
+            if hint == Hint::Queue {
+                return Ok(true);
+            }
+            match prospect(self.store, self.queue).await? {
+                Prospect::Ready => return Ok(true),
+                Prospect::Due(due) => comes_due = sleep_until(self.store, due),
+            }
+        }
+    }
+}
+
+fn sleep_until(store: &SqliteStore, due: Option<Timestamp>) -> Interrupt<'static> {
+    let (clock, Some(due)) = (store.clock(), due) else { return Box::pin(pending()) };
+    loop {
+        let now = clock.now();
+        let sleep = clock.sleep(now.until(due));
+        // A clock that was advanced between the two would let us sleep too long.
+        if clock.now() == now {
+            return sleep;
+        }
+    }
+}
+
+/// What a queue has to give.
+enum Prospect {
+    /// A job, now.
+    Ready,
+    /// None before this time.
+    Due(Option<Timestamp>),
+}
+
+/// Looks without a write lock: most of what other processes do concerns other queues.
+async fn prospect(store: &SqliteStore, queue: &Queue) -> Result<Prospect, Error> {
+    let queue = queue.clone();
+    let look = move |tx: &mut Tx<'_>| {
+        let open = queue::find(tx.connection, &queue)?.filter(|known| !known.paused);
+        let Some(known) = open else { return Ok(Prospect::Due(None)) };
+        let mut ready = tx.connection.prepare_cached(include_str!("../../sql/jobs/ready.sql"))?;
+        let is_ready = ready.query_row([known.number, tx.now.0], |row| row.get(0))?;
+        Ok(if is_ready { Prospect::Ready } else { Prospect::Due(queue::next_due(tx, known.number)?) })
+    };
+    store.read(look).await
+}

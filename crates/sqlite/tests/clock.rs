@@ -1,0 +1,78 @@
+//! A store on a stopped clock: nothing happens before its time, everything at it.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use place::scene;
+use tidemill_core::job::State;
+use tidemill_core::store::{Due, NewJob, Wake};
+use tidemill_core::{Store, Timestamp};
+use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_testkit::conformance::LONG;
+use tidemill_testkit::conformance::scene::job;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+async fn stopped() -> (SqliteStore, PausedClock) {
+    let clock = PausedClock::new(Timestamp(1_735_689_600_000));
+    let store = SqliteStore::open(Options::memory().clock(Arc::new(clock.clone()))).await.unwrap();
+    (store, clock)
+}
+
+#[tokio::test]
+async fn a_delayed_job_waits_for_the_stores_clock() {
+    let (store, clock) = stopped().await;
+    let scene = scene(&store);
+    let id = scene.enqueue(NewJob { due: Due::In(HOUR), ..job() }).await;
+    scene.claim_nothing().await;
+    assert_eq!(scene.promote().await.next, Some(HOUR));
+    clock.advance(HOUR - Duration::from_millis(1));
+    scene.claim_nothing().await;
+    assert_eq!(scene.state(&id).await, Some(State::Scheduled));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(scene.state(&id).await, Some(State::Ready));
+    scene.claim(1).await;
+}
+
+#[tokio::test]
+async fn a_waiting_claim_is_given_the_job_when_the_clock_reaches_it() {
+    let (store, clock) = stopped().await;
+    let waiting = scene(&store);
+    let claim = tokio::spawn(async move { waiting.claim_with(1, 1, 2 * HOUR).await });
+    scene(&store).enqueue(NewJob { due: Due::In(HOUR), ..job() }).await;
+    clock.advance(HOUR);
+    assert_eq!(claim.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn waiting_ends_when_the_clock_says_so() {
+    let (store, clock) = stopped().await;
+    let waiting = scene(&store);
+    let mut wakes = store.listen();
+    let claim = tokio::spawn(async move { waiting.claim_with(1, 1, HOUR).await });
+    // The claim's first look is over when a later call has been answered.
+    store.pause(&scene(&store).queue).await.unwrap();
+    let wake = futures_util::StreamExt::next(&mut wakes).await;
+    assert_eq!(wake, Some(Wake::Queue(scene(&store).queue)));
+    while !claim.is_finished() {
+        clock.advance(HOUR);
+        tokio::task::yield_now().await;
+    }
+    assert!(claim.await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_lease_runs_out_by_the_stores_clock() {
+    let (store, clock) = stopped().await;
+    let scene = scene(&store);
+    scene.enqueue_many(1).await;
+    scene.claim(1).await;
+    clock.advance(LONG - Duration::from_millis(1));
+    assert_eq!(scene.rescue().await, 0);
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(scene.rescue().await, 1);
+    scene.claim(1).await;
+}

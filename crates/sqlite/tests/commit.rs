@@ -1,0 +1,115 @@
+//! Group commit: callers share a transaction, and one that fails harms no other.
+
+mod place;
+
+use std::time::Duration;
+
+use place::{Place, scene};
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::{NewJob, Verdict};
+use tidemill_core::{Error, Store};
+use tidemill_testkit::conformance::scene::{Traits, done, job};
+use tidemill_testkit::conformance::until;
+
+/// A job that needs more pages than are left in a file without room.
+fn big() -> NewJob {
+    Traits { payload: format!("{:?}", "x".repeat(500_000)), ..Traits::default() }.job()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue_many(40).await;
+    let running = scene.claim(20).await;
+    store.set_pragma("max_page_count = 60").await.unwrap();
+    // While someone else has the lock, everything sent gathers, and then goes into few transactions.
+    let lock = place.raw();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let too_much = tokio::spawn({
+        let (store, queue) = (store.clone(), scene.queue.clone());
+        async move { store.enqueue(&queue, vec![big()]).await }
+    });
+    let endings: Vec<_> = running
+        .into_iter()
+        .map(|claimed| {
+            let store = store.clone();
+            let change = Change::Finish(None);
+            let one = [Settlement { lease: claimed.lease, change }];
+            tokio::spawn(async move { store.settle(&one).await })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    lock.execute_batch("COMMIT").unwrap();
+    for ending in endings {
+        assert_eq!(ending.await.unwrap().unwrap(), [Verdict::Accepted]);
+    }
+    let refused = too_much.await.unwrap();
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    scene.assert_counts([20, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn at_a_full_disk_nothing_is_written_half_and_jobs_can_still_settle() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue_many(10).await;
+    let running = scene.claim(5).await;
+    store.set_pragma("max_page_count = 40").await.unwrap();
+    let refused = store.enqueue(&scene.queue, vec![job(), big()]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    scene.assert_counts([5, 0, 5, 0]).await;
+    for claimed in &running {
+        scene.settle(claimed, done()).await;
+    }
+    scene.assert_counts([5, 0, 0, 0]).await;
+    store.set_pragma("max_page_count = 100000").await.unwrap();
+    scene.enqueue(big()).await;
+}
+
+#[tokio::test]
+async fn a_read_only_store_says_so_and_can_be_read() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue_many(3).await;
+    store.set_pragma("query_only = on").await.unwrap();
+    let refused = store.enqueue(&scene.queue, vec![job()]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    scene.assert_counts([3, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn a_caller_that_stops_waiting_stops_nothing() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let lock = place.raw();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let enqueue = store.enqueue(&scene.queue, vec![job()]);
+    assert!(tokio::time::timeout(Duration::from_millis(10), enqueue).await.is_err());
+    lock.execute_batch("COMMIT").unwrap();
+    scene.claim(1).await;
+}
+
+#[tokio::test]
+async fn without_room_for_its_reserve_the_store_only_lets_jobs_go() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue_many(10).await;
+    let reserve = place.path().with_extension("db-reserve");
+    std::fs::remove_file(&reserve).unwrap();
+    // A directory in its place is as good as a full disk.
+    std::fs::create_dir(&reserve).unwrap();
+    let refused = store.enqueue(&scene.queue, vec![job()]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    for claimed in &scene.claim(10).await {
+        scene.settle(claimed, done()).await;
+    }
+    scene.assert_counts([0; 4]).await;
+    std::fs::remove_dir(&reserve).unwrap();
+    until("room", || async { store.enqueue(&scene.queue, vec![job()]).await.ok() }).await;
+}

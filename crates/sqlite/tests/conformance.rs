@@ -1,0 +1,49 @@
+//! The store held to its contract, in a file and in memory.
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tidemill_core::Store;
+use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_testkit::conformance::Subject;
+
+/// Everything a job, a lease or a worker could leave.
+const TABLES: [&str; 4] = ["jobs", "waiting", "running", "records"];
+
+async fn store(options: Options) -> Arc<dyn Store> {
+    Arc::new(SqliteStore::open(options).await.expect("a store"))
+}
+
+async fn in_a_file() -> Subject {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("jobs.db");
+    let (again, looked_at) = (path.clone(), path.clone());
+    Subject::new(store(Options::file(path)).await, folder)
+        .reopen(move || store(Options::file(again.clone())))
+        .leftovers(move || std::future::ready(rows_left(&looked_at)))
+}
+
+fn rows_left(path: &Path) -> Vec<String> {
+    let connection = Connection::open(path).expect("the file");
+    let count = |table: &&str| {
+        connection
+            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0))
+            .expect("a count")
+    };
+    let left = TABLES.iter().map(|table| (table, count(table))).filter(|(_, count)| *count > 0);
+    left.map(|(table, count)| format!("{count} rows in {table}")).collect()
+}
+
+async fn in_memory() -> Subject {
+    Subject::new(store(Options::memory()).await, ())
+}
+
+mod file {
+    tidemill_testkit::conformance!(super::in_a_file);
+}
+
+mod memory {
+    tidemill_testkit::conformance!(super::in_memory);
+}

@@ -1,0 +1,120 @@
+//! What may be opened, and what is refused with a clear word.
+
+mod place;
+
+use std::fs;
+
+use place::{Place, scene};
+use tidemill_core::store::Severity;
+use tidemill_core::{Error, Store};
+use tidemill_sqlite::{Options, SqliteStore};
+
+#[tokio::test]
+async fn a_file_made_by_a_newer_version_is_refused() {
+    let place = Place::new();
+    drop(place.open().await);
+    place.raw().pragma_update(None, "user_version", 99).unwrap();
+    let error = place.try_open().await.unwrap_err();
+    assert!(matches!(&error, Error::Unsuitable(why) if why.contains("99")), "{error}");
+}
+
+#[tokio::test]
+async fn a_database_of_another_program_is_refused_and_untouched() {
+    let place = Place::new();
+    place.raw().execute_batch("CREATE TABLE jobs (a); INSERT INTO jobs VALUES (1)").unwrap();
+    let error = place.try_open().await.unwrap_err();
+    assert!(matches!(&error, Error::Unsuitable(why) if why.contains("another program")), "{error}");
+    let tables: i64 =
+        place.raw().query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).unwrap();
+    assert_eq!(tables, 1);
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused_and_untouched() {
+    let place = Place::new();
+    let text = "not a database, but longer than a header would be\n".repeat(100);
+    fs::write(place.path(), &text).unwrap();
+    let error = place.try_open().await.unwrap_err();
+    assert!(matches!(&error, Error::Unsuitable(why) if why.contains("not a SQLite database")), "{error}");
+    assert_eq!(fs::read_to_string(place.path()).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_missing_directory_and_a_directory_are_named() {
+    let place = Place::new();
+    for path in [place.path().join("missing/jobs.db"), place.path().parent().unwrap().to_owned()] {
+        let error = SqliteStore::open(Options::file(&path)).await.unwrap_err();
+        assert!(matches!(&error, Error::Invalid(_)), "{error}");
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_file_becomes_a_store() {
+    let place = Place::new();
+    fs::write(place.path(), "").unwrap();
+    scene(&place.open().await).enqueue_many(1).await;
+}
+
+#[tokio::test]
+async fn a_damaged_file_gives_errors_and_never_a_panic() {
+    let place = Place::new();
+    scene(&place.open().await).enqueue_many(500).await;
+    let mut bytes = fs::read(place.path()).unwrap();
+    // The first page says what the file is; everything behind it is noise.
+    bytes[4096..].iter_mut().enumerate().for_each(|(index, byte)| *byte = (index * 31 % 251) as u8);
+    fs::write(place.path(), bytes).unwrap();
+    let error = match place.try_open().await {
+        Err(error) => error,
+        Ok(store) => store.queues().await.unwrap_err(),
+    };
+    assert!(matches!(error, Error::Corrupt(_)), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_row_that_makes_no_sense_does_not_hold_up_the_rest() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue_many(3).await;
+    place.raw().execute("UPDATE jobs SET id = 'not an id', body = x'ff' WHERE seq = 2", []).unwrap();
+    let claimed = scene.claim(3).await;
+    assert_eq!(claimed.iter().filter(|one| one.body.is_err()).count(), 1);
+    assert_eq!(claimed[1].lease.job.as_str(), "invalid-2");
+    place.raw().execute("UPDATE queues SET name = 'not a name'", []).unwrap();
+    assert!(matches!(store.queues().await, Err(Error::Corrupt(_))));
+}
+
+#[tokio::test]
+async fn the_file_is_closed_when_the_last_clone_is_dropped() {
+    let place = Place::new();
+    let store = place.open().await;
+    let clone = store.clone();
+    drop(store);
+    scene(&clone).enqueue_many(1).await;
+    let log = place.path().with_extension("db-wal");
+    assert!(log.exists());
+    drop(clone);
+    assert!(!log.exists(), "whoever closes the file last takes the log away");
+}
+
+#[tokio::test]
+async fn a_checkup_finds_nothing_wrong_with_a_new_store() {
+    let place = Place::new();
+    for store in [place.open().await, SqliteStore::open(Options::memory()).await.unwrap()] {
+        let checkup = store.checkup().await.unwrap();
+        assert!(checkup.server.starts_with("sqlite 3."), "{}", checkup.server);
+        assert!(checkup.findings.iter().all(|finding| finding.severity == Severity::Good), "{checkup:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_checkup_finds_jobs_that_are_in_no_place() {
+    let place = Place::new();
+    let store = place.open().await;
+    scene(&store).enqueue_many(2).await;
+    place.raw().execute("DELETE FROM waiting WHERE seq = 1", []).unwrap();
+    let findings = store.checkup().await.unwrap().findings;
+    let jobs = findings.iter().find(|finding| finding.subject == "jobs").unwrap();
+    assert_eq!(jobs.severity, Severity::Bad);
+}

@@ -1,0 +1,49 @@
+//! A directory with a database in it, and everything a test opens there.
+#![allow(dead_code, reason = "each test program uses its part")]
+#![allow(clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use tempfile::TempDir;
+use tidemill_core::{Delivery, Error};
+use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_testkit::conformance::{Scene, Subject};
+
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().expect("a directory") }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("jobs.db")
+    }
+
+    pub(crate) async fn try_open(&self) -> Result<SqliteStore, Error> {
+        SqliteStore::open(Options::file(self.path())).await
+    }
+
+    pub(crate) async fn open(&self) -> SqliteStore {
+        self.try_open().await.expect("a store")
+    }
+
+    /// A connection of our own, past the store.
+    pub(crate) fn raw(&self) -> Connection {
+        Connection::open(self.path()).expect("a connection")
+    }
+}
+
+/// A queue of `store` and a worker on it.
+pub(crate) fn scene(store: &SqliteStore) -> Scene {
+    scene_on(store, "jobs")
+}
+
+/// A queue of this name, and a worker on it.
+pub(crate) fn scene_on(store: &SqliteStore, name: &str) -> Scene {
+    Subject::new(Arc::new(store.clone()), ()).scene_on(name, Delivery::AtLeastOnce)
+}

@@ -1,0 +1,132 @@
+//! Several processes on one file: nobody hears of a lock, and nobody loses what was acknowledged.
+
+mod place;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use place::{Place, scene, scene_on};
+use tidemill_core::store::{Claim, Due, NewJob};
+use tidemill_core::{JobId, Store};
+use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_testkit::conformance::scene::{done, job};
+use tidemill_testkit::conformance::{LONG, until};
+
+/// Tells this program's child what to do: the path of the database.
+const PATH: &str = "TIDEMILL_TEST_DATABASE";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_file_can_be_opened_by_many_at_once() {
+    let place = Place::new();
+    let opening: Vec<_> = (0..16)
+        .map(|_| {
+            let options = Options::file(place.path());
+            // Each on a thread and a runtime of its own, as processes are.
+            std::thread::spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(SqliteStore::open(options)).unwrap()
+            })
+        })
+        .collect();
+    let stores: Vec<_> = opening.into_iter().map(|thread| thread.join().unwrap()).collect();
+    for store in &stores {
+        scene(store).enqueue_many(1).await;
+    }
+    scene(&stores[0]).assert_counts([16, 0, 0, 0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_writers_share_a_file_without_an_error() {
+    let place = Place::new();
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let scene = scene(&place.open().await);
+        writers.push(tokio::spawn(async move {
+            for _ in 0..25 {
+                scene.enqueue_many(4).await;
+                for claimed in scene.try_claim(4).await {
+                    scene.settle(&claimed, done()).await;
+                }
+            }
+        }));
+    }
+    for writer in writers {
+        writer.await.expect("no writer hears of another");
+    }
+    let rest = scene(&place.open().await);
+    while let Some(claimed) = rest.try_claim(1).await.pop() {
+        rest.settle(&claimed, done()).await;
+    }
+    rest.assert_counts([0; 4]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_claim_hears_of_work_and_of_times_from_another_process() {
+    let place = Place::new();
+    let (here, there) = (place.open().await, place.open().await);
+    let (waiting, other) = (scene(&here), scene(&there));
+    let claim = tokio::spawn(async move { waiting.claim_with(1, 1, LONG).await });
+    let id = other.enqueue(job()).await;
+    assert_eq!(claim.await.unwrap()[0].lease.job, id);
+
+    let waiting = scene(&here);
+    let claim = tokio::spawn(async move { waiting.claim_with(1, 1, LONG).await });
+    let id = other.enqueue(NewJob { due: Due::In(Duration::from_millis(120)), ..job() }).await;
+    assert_eq!(claim.await.unwrap()[0].lease.job, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_claim_asks_nothing_while_other_queues_have_work() {
+    let place = Place::new();
+    let store = place.open().await;
+    let (here, elsewhere) = (scene(&store), scene_on(&store, "elsewhere"));
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let claim = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let interrupt = Box::pin(async { stopped.await.unwrap_or_default() });
+            let now = Claim::now(&here.queue, &here.worker, LONG, 1);
+            store.claim(Claim { wait: LONG, interrupt, ..now }).await
+        }
+    });
+    until("the first look", || async { (store.commands() == 1).then_some(()) }).await;
+    for _ in 0..10 {
+        elsewhere.enqueue_many(1).await;
+    }
+    drop(stop);
+    assert!(claim.await.unwrap().unwrap().is_empty());
+    assert_eq!(store.commands(), 11);
+}
+
+/// Not a case: the other process of the next one. Acknowledges jobs on its output until it is killed.
+#[tokio::test]
+async fn child() {
+    let Ok(path) = std::env::var(PATH) else { return };
+    let store = SqliteStore::open(Options::file(path)).await.unwrap();
+    let scene = scene(&store);
+    loop {
+        let id = scene.enqueue(job()).await;
+        println!("\nacknowledged {id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_process_acknowledged_is_there() {
+    let place = Place::new();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "child", "--nocapture"]).env(PATH, place.path()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut ids =
+        lines.filter_map(|line| line.unwrap().strip_prefix("acknowledged ").map(|id| id.to_owned()));
+    let seen: Vec<JobId> = ids.by_ref().take(50).map(|id| JobId::new(&id).unwrap()).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let store = place.open().await;
+    let scene = scene(&store);
+    for id in seen {
+        assert!(scene.get(&id).await.is_some(), "{id} is lost");
+    }
+    until("the jobs to be given out again", || async { scene.try_claim(1).await.pop() }).await;
+}
