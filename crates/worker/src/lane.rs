@@ -1,0 +1,94 @@
+//! One queue of a worker: its slots, its counters, and how far ahead it claims.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidemill_core::Queue;
+use tokio::sync::Notify;
+
+use crate::pace::Pace;
+use crate::stats::Counters;
+
+/// Claiming more than this at once gains nothing and makes the store hold its breath.
+pub(crate) const MAX_CLAIM: usize = 256;
+
+/// Longer jobs gain nothing from being claimed ahead: a round trip is small against them, and another worker
+/// could have run them meanwhile.
+const PREFETCH_BELOW: Duration = Duration::from_millis(5);
+
+/// Shorter jobs gain nothing either: their slots are free again before a claim has come back, and a job that
+/// is claimed into a free slot saves marking it as started.
+const QUICK_BELOW: Duration = Duration::from_micros(200);
+
+/// How many jobs to claim beyond the free slots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prefetch {
+    /// As the jobs' duration suggests.
+    Auto,
+    /// This many.
+    Fixed(usize),
+}
+
+/// A queue and its slots.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) queue: Queue,
+    pub(crate) concurrency: usize,
+    pub(crate) counters: Counters,
+    /// How long its handlers run.
+    pub(crate) pace: Pace,
+    /// Told whenever a slot becomes free.
+    pub(crate) freed: Notify,
+    prefetch: Prefetch,
+    running: AtomicUsize,
+}
+
+impl Lane {
+    pub(crate) fn new(queue: Queue, concurrency: usize, prefetch: Prefetch) -> Self {
+        Self {
+            queue,
+            concurrency,
+            prefetch,
+            counters: Counters::default(),
+            pace: Pace::default(),
+            freed: Notify::new(),
+            running: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// How many more may run. Only the lane's producer occupies slots, so what it sees free stays free.
+    pub(crate) fn free(&self) -> usize {
+        self.concurrency.saturating_sub(self.running())
+    }
+
+    pub(crate) fn occupy(&self, slots: usize) {
+        self.running.fetch_add(slots, Ordering::AcqRel);
+    }
+
+    pub(crate) fn release(&self, slots: usize) {
+        self.running.fetch_sub(slots, Ordering::AcqRel);
+        self.freed.notify_one();
+    }
+
+    /// How many jobs may wait in the buffer.
+    pub(crate) fn prefetch(&self) -> usize {
+        match self.prefetch {
+            Prefetch::Fixed(jobs) => jobs,
+            Prefetch::Auto => match self.pace.mean() {
+                Some(mean) if (QUICK_BELOW..PREFETCH_BELOW).contains(&mean) => {
+                    self.concurrency.min(MAX_CLAIM)
+                }
+                _ => 0,
+            },
+        }
+    }
+
+    /// Whether the running jobs will have ended by the time a claim comes back.
+    pub(crate) fn is_quick(&self) -> bool {
+        self.pace.is_under(QUICK_BELOW)
+    }
+}
