@@ -1,0 +1,2 @@
+-- Removes what the loop made.
+DROP TABLE IF EXISTS floor

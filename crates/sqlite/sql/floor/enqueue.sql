@@ -1,0 +1,2 @@
+-- One envelope; a batch shares its transaction.
+INSERT INTO floor (envelope) VALUES (?1)

@@ -1,0 +1,2 @@
+-- Removes a job whose lease has just been ended.
+DELETE FROM jobs WHERE seq = ?1

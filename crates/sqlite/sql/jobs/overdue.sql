@@ -1,0 +1,2 @@
+-- How many leases have run out.
+SELECT count(*) FROM running WHERE until <= ?1

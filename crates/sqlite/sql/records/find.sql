@@ -1,0 +1,2 @@
+-- How a job ended, while that is kept.
+SELECT state, error, finished, expires, output FROM records WHERE job = ?1 AND expires > ?2

@@ -1,0 +1,76 @@
+//! The store as an operator would examine it.
+
+use rusqlite::Connection;
+use tidemill_core::store::{Checkup, Finding, Severity};
+use tidemill_core::{Error, Store};
+
+use crate::call::Tx;
+use crate::error::Failure;
+use crate::store::SqliteStore;
+
+/// How many faults of the file are asked for: one is enough to act, a thousand would not help more.
+const FAULTS: i64 = 5;
+
+pub(crate) async fn checkup(store: &SqliteStore) -> Result<Checkup, Error> {
+    let mut findings = store.read(|tx| look(tx)).await?;
+    findings.push(writable(store).await);
+    let server = format!("sqlite {}", rusqlite::version());
+    Ok(Checkup { server, durability: store.durability(), findings })
+}
+
+fn look(tx: &Tx<'_>) -> Result<Vec<Finding>, Failure> {
+    Ok(vec![log(tx.connection)?, integrity(tx.connection)?, places(tx.connection)?, leases(tx)?])
+}
+
+fn log(connection: &Connection) -> Result<Finding, Failure> {
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    let severity = if mode == "wal" || mode == "memory" { Severity::Good } else { Severity::Warning };
+    Ok(Finding::new(severity, "journal mode", mode))
+}
+
+fn integrity(connection: &Connection) -> Result<Finding, Failure> {
+    let mut check = connection.prepare(&format!("PRAGMA quick_check({FAULTS})"))?;
+    let faults: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(match faults.as_slice() {
+        [fine] if fine == "ok" => Finding::new(Severity::Good, "integrity", "the file is sound"),
+        faults => {
+            let message = format!("the file is damaged, restore it from a backup: {}", faults.join("; "));
+            Finding::new(Severity::Bad, "integrity", message)
+        }
+    })
+}
+
+/// Every job is in one place. One in none would never run.
+fn places(connection: &Connection) -> Result<Finding, Failure> {
+    let lost: i64 = connection.query_row(include_str!("../sql/jobs/lost.sql"), [], |row| row.get(0))?;
+    Ok(match lost {
+        0 => Finding::new(Severity::Good, "jobs", "every job is in one place"),
+        lost => {
+            Finding::new(Severity::Bad, "jobs", format!("{lost} jobs or more are in none or in two places"))
+        }
+    })
+}
+
+fn leases(tx: &Tx<'_>) -> Result<Finding, Failure> {
+    let count = include_str!("../sql/jobs/overdue.sql");
+    let expired: i64 = tx.connection.query_row(count, [tx.now.0], |row| row.get(0))?;
+    Ok(match expired {
+        0 => Finding::new(Severity::Good, "leases", "none has run out"),
+        expired => {
+            let message = format!("{expired} have run out; a running worker brings their jobs back");
+            Finding::new(Severity::Warning, "leases", message)
+        }
+    })
+}
+
+/// Writes nothing: takes the lock and sets a mark in the file's header to what it is.
+async fn writable(store: &SqliteStore) -> Finding {
+    let touch = |tx: &mut Tx<'_>| {
+        let version: i64 = tx.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        Ok(tx.connection.pragma_update(None, "user_version", version)?)
+    };
+    match store.write(1, touch).await {
+        Ok(()) => Finding::new(Severity::Good, "writing", "works"),
+        Err(error) => Finding::new(Severity::Bad, "writing", error.chain()),
+    }
+}

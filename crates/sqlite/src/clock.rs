@@ -1,0 +1,76 @@
+//! Time: the machine's, which all processes on one file share, or a stopped one for tests.
+
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_core::{Clock, Timestamp};
+use tokio::sync::watch;
+
+/// The machine's clock.
+#[derive(Debug)]
+pub(crate) struct MachineClock;
+
+impl Clock for MachineClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::of_this_process()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(tokio::time::sleep(duration))
+    }
+}
+
+/// A clock that stands still until it is told to advance: for tests of what happens later.
+#[derive(Debug, Clone)]
+pub struct PausedClock {
+    now: Arc<watch::Sender<Timestamp>>,
+}
+
+impl PausedClock {
+    /// A clock that shows `now`.
+    pub fn new(now: Timestamp) -> Self {
+        Self { now: Arc::new(watch::Sender::new(now)) }
+    }
+
+    /// Moves the clock forward and wakes whoever has slept long enough.
+    pub fn advance(&self, by: Duration) {
+        self.now.send_modify(|now| *now = now.after(by));
+    }
+}
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        *self.now.borrow()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let end = self.now().after(duration);
+        let mut clock = self.now.subscribe();
+        Box::pin(async move {
+            // When the clock is gone, its time will never come.
+            if clock.wait_for(|now| *now >= end).await.is_err() {
+                pending::<()>().await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn a_sleeper_wakes_when_the_clock_has_advanced_far_enough() {
+        let clock = PausedClock::new(Timestamp(1_000));
+        let mut sleep = clock.sleep(Duration::from_millis(10));
+        clock.advance(Duration::from_millis(9));
+        assert!((&mut sleep).now_or_never().is_none());
+        clock.advance(Duration::from_millis(1));
+        assert!((&mut sleep).now_or_never().is_some());
+        assert_eq!(clock.now(), Timestamp(1_010));
+    }
+}

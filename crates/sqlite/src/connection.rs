@@ -1,0 +1,110 @@
+//! Opening a connection: the right mode, patient with other processes.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+use tidemill_core::Error;
+
+use crate::error::{classify, is_busy};
+use crate::options::{Location, Options, Synchronous};
+
+/// How long to wait for other processes before a caller hears of it. A transaction takes milliseconds, so
+/// only a process that was stopped in the middle of one, or a disk that hangs, makes anyone wait so long.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many pauses of half [`LONGEST_PAUSE`] on average that is.
+const TRIES: i32 = 12_000;
+
+/// The longest pause between two attempts to get the lock: short, because SQLite has no queue for it and
+/// whoever looks more often gets it sooner.
+const LONGEST_PAUSE: Duration = Duration::from_millis(5);
+
+/// More than there are statements, so that each is prepared once.
+const STATEMENTS: usize = 96;
+
+/// Pages in the log before it is copied into the file. Four times the default: one copy costs two more syncs
+/// to disk, and most pages of a queue are rewritten before they are copied.
+const CHECKPOINT: i64 = 4_000;
+
+/// Opens the connection that writes.
+pub(crate) fn open(options: &Options) -> Result<Connection, Error> {
+    let mut connection = match &options.path {
+        Location::Memory => Connection::open_in_memory().map_err(|error| classify(&error))?,
+        Location::File(path) => open_file(path)?,
+    };
+    set_up(&mut connection).map_err(|error| classify(&error))?;
+    if let Location::File(path) = &options.path {
+        switch_to_wal(&connection, path)?;
+        make_durable(&connection, options.synchronous).map_err(|error| classify(&error))?;
+    }
+    Ok(connection)
+}
+
+/// Opens a connection that only reads.
+pub(crate) fn open_reader(path: &Path) -> Result<Connection, Error> {
+    let mut connection = open_file(path)?;
+    let ready = set_up(&mut connection).and_then(|()| connection.pragma_update(None, "query_only", true));
+    ready.map_err(|error| classify(&error))?;
+    Ok(connection)
+}
+
+/// Runs `work` until it no longer finds the file busy, or patience ends. SQLite does not call its busy handler
+/// where waiting could be a deadlock (two processes switching to WAL) or during recovery after a crash.
+pub(crate) fn patiently<T>(mut work: impl FnMut() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let start = Instant::now();
+    loop {
+        match work() {
+            Err(error) if is_busy(&error) && start.elapsed() < PATIENCE => pause(),
+            result => return result,
+        }
+    }
+}
+
+fn open_file(path: &Path) -> Result<Connection, Error> {
+    let shown = path.display();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+        return Err(Error::Invalid(format!("`{shown}`: there is no directory `{}`", folder.display())));
+    }
+    if path.is_dir() {
+        return Err(Error::Invalid(format!("`{shown}` is a directory")));
+    }
+    // No mutex: each connection stays on its own thread.
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags).map_err(|error| Error::unavailable(format!("`{shown}`"), error))
+}
+
+fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    connection.busy_handler(Some(|tries| {
+        pause();
+        tries < TRIES
+    }))?;
+    connection.pragma_update(None, "temp_store", "memory")
+}
+
+fn switch_to_wal(connection: &Connection, path: &Path) -> Result<(), Error> {
+    let switch = || connection.query_row("PRAGMA journal_mode = wal", [], |row| row.get::<_, String>(0));
+    let mode = patiently(switch).map_err(|error| classify(&error))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let why = format!("`{}` cannot have a write-ahead log (its mode stays `{mode}`)", path.display());
+    Err(Error::Unsuitable(format!("{why}: it is read-only, or its file system has no shared memory")))
+}
+
+fn make_durable(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+    let level = match synchronous {
+        Synchronous::Full => "full",
+        Synchronous::Normal => "normal",
+    };
+    connection.pragma_update(None, "synchronous", level)?;
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT)
+}
+
+fn pause() {
+    sleep(LONGEST_PAUSE.mul_f64(fastrand::f64()));
+}

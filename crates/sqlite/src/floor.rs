@@ -1,0 +1,114 @@
+//! The floor under this store: the cheapest durable loop on a SQLite table.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use rusqlite::{Connection, TransactionBehavior};
+use tidemill_core::floor::{Batch, Floor};
+use tidemill_core::{Delivery, Error};
+
+use crate::connection::open;
+use crate::error::Failure;
+use crate::migration::migrate;
+use crate::options::Options;
+
+/// The raw loops on this store: one, because both guarantees are the same table here.
+pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
+    let open = move || {
+        let connection = open(&options)?;
+        // The loop's table lies beside ours, so the file is made ours first.
+        migrate(&connection)?;
+        Ok(connection)
+    };
+    let connection = Arc::new(Mutex::new(blocking(open).await?));
+    Ok(vec![Box::new(Table { connection })])
+}
+
+struct Table {
+    connection: Arc<Mutex<Connection>>,
+}
+
+impl Table {
+    /// Runs `work` in one transaction.
+    async fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Error> {
+        let connection = self.connection.clone();
+        blocking(move || {
+            let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+            let begin = TransactionBehavior::Immediate;
+            let transaction = connection.transaction_with_behavior(begin).map_err(Failure::from)?;
+            let result = work(&transaction)?;
+            transaction.commit().map_err(Failure::from)?;
+            Ok(result)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Floor for Table {
+    fn work(&self) -> &'static str {
+        "table"
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::AtLeastOnce
+    }
+
+    fn batch(&self) -> Batch {
+        Batch { enqueue: 256, take: 256 }
+    }
+
+    async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
+        let envelopes = envelopes.to_vec();
+        let work = move |connection: &Connection| {
+            connection.prepare_cached(include_str!("../sql/floor/make.sql"))?.execute([])?;
+            let mut enqueue = connection.prepare_cached(include_str!("../sql/floor/enqueue.sql"))?;
+            for envelope in &envelopes {
+                enqueue.execute([&envelope[..]])?;
+            }
+            Ok(())
+        };
+        self.transact(work).await
+    }
+
+    async fn take(&self, max: usize) -> Result<usize, Error> {
+        let taken = self.transact(move |connection| claim(connection, max)).await?;
+        let count = taken.len();
+        self.transact(move |connection| acknowledge(connection, &taken)).await?;
+        Ok(count)
+    }
+
+    async fn wait(&self) -> Result<Option<Bytes>, Error> {
+        Ok(None)
+    }
+
+    async fn clear(&self) -> Result<(), Error> {
+        self.transact(|connection| Ok(connection.execute_batch(include_str!("../sql/floor/clear.sql"))?))
+            .await
+    }
+}
+
+fn claim(connection: &Connection, max: usize) -> Result<Vec<(i64, Bytes)>, Failure> {
+    let mut claim = connection.prepare_cached(include_str!("../sql/floor/claim.sql"))?;
+    let rows = claim.query_map([max as i64], |row| Ok((row.get(0)?, row.get::<_, Vec<u8>>(1)?.into())))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn acknowledge(connection: &Connection, taken: &[(i64, Bytes)]) -> Result<(), Failure> {
+    let mut acknowledge = connection.prepare_cached(include_str!("../sql/floor/acknowledge.sql"))?;
+    for (seq, _) in taken {
+        acknowledge.execute([seq])?;
+    }
+    Ok(())
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Error::unavailable("the raw loop was cut short", error))?
+}

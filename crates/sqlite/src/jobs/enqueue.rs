@@ -1,0 +1,118 @@
+//! Adding jobs.
+
+use rusqlite::{CachedStatement, Connection, params};
+use tidemill_core::name::Queue;
+use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
+use tidemill_core::{Error, Timestamp};
+
+use super::{prune, queue};
+use crate::call::Tx;
+use crate::error::Failure;
+use crate::store::SqliteStore;
+
+pub(crate) async fn enqueue(
+    store: &SqliteStore,
+    queue: &Queue,
+    jobs: Vec<NewJob>,
+) -> Result<Vec<Enqueued>, Error> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let queue = queue.clone();
+    store.write(jobs.len(), move |tx| add_all(tx, &queue, &jobs)).await
+}
+
+fn add_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Failure> {
+    let line = Line { queue, number: queue::find_or_add(tx.connection, queue)?.number };
+    let mut adder = Adder::new(tx.connection, line.number)?;
+    let mut answers = Vec::with_capacity(jobs.len());
+    let (mut ready, mut earliest) = (false, None);
+    for job in jobs {
+        let due = due(job.due, tx.now);
+        let added = adder.add_or_find(tx, job, due)?;
+        answers.push(added);
+        match added {
+            Enqueued::Exists => {}
+            Enqueued::Created if due <= tx.now => ready = true,
+            Enqueued::Created => earliest = Some(earliest.map_or(due, |other| due.min(other))),
+        }
+    }
+    if ready {
+        tx.announcements.add(Wake::Queue(queue.clone()));
+    }
+    announce_if_sooner(tx, &line, earliest)?;
+    Ok(answers)
+}
+
+/// A time that is past means now: a job does not overtake those that have waited longer.
+fn due(due: Due, now: Timestamp) -> Timestamp {
+    match due {
+        Due::Now => now,
+        Due::In(delay) => now.after(delay),
+        Due::At(time) => time.max(now),
+    }
+}
+
+/// The statements that add a job, looked up once for a whole batch: for one job, looking them up costs as
+/// much as running them.
+struct Adder<'c> {
+    queue: i64,
+    connection: &'c Connection,
+    kept: CachedStatement<'c>,
+    enqueue: CachedStatement<'c>,
+    wait: CachedStatement<'c>,
+}
+
+impl<'c> Adder<'c> {
+    fn new(connection: &'c Connection, queue: i64) -> Result<Self, Failure> {
+        Ok(Self {
+            queue,
+            connection,
+            kept: connection.prepare_cached(include_str!("../../sql/records/kept.sql"))?,
+            enqueue: connection.prepare_cached(include_str!("../../sql/jobs/enqueue.sql"))?,
+            wait: connection.prepare_cached(include_str!("../../sql/jobs/wait.sql"))?,
+        })
+    }
+
+    fn add_or_find(&mut self, tx: &Tx<'_>, job: &NewJob, due: Timestamp) -> Result<Enqueued, Failure> {
+        if !job.fresh && self.is_kept(tx, job)? {
+            return Ok(Enqueued::Exists);
+        }
+        // An id that is taken may belong to a job that is only not forgotten yet.
+        let added = self.add(job, due)? || (prune::forget_if_expired(tx, &job.id)? && self.add(job, due)?);
+        Ok(if added { Enqueued::Created } else { Enqueued::Exists })
+    }
+
+    fn is_kept(&mut self, tx: &Tx<'_>, job: &NewJob) -> Result<bool, Failure> {
+        Ok(self.kept.query_row(params![job.id.as_str(), tx.now.0], |row| row.get(0))?)
+    }
+
+    /// Adds a job unless its id is taken.
+    fn add(&mut self, job: &NewJob, due: Timestamp) -> Result<bool, Failure> {
+        let key = params![job.id.as_str(), self.queue, due.0, &job.envelope[..]];
+        let added = self.enqueue.execute(key)? == 1;
+        if added {
+            self.wait.execute([self.queue, due.0, self.connection.last_insert_rowid()])?;
+        }
+        Ok(added)
+    }
+}
+
+/// A queue and its number.
+pub(super) struct Line<'q> {
+    pub(super) queue: &'q Queue,
+    pub(super) number: i64,
+}
+
+/// Tells those who wait for the queue's next scheduled job if `added` is now the next.
+pub(super) fn announce_if_sooner(
+    tx: &mut Tx<'_>,
+    line: &Line<'_>,
+    added: Option<Timestamp>,
+) -> Result<(), Failure> {
+    let is_next = added.is_some() && queue::next_due(tx, line.number)? == added;
+    if is_next {
+        tx.announcements.add(Wake::Sooner(line.queue.clone()));
+    }
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! Keeping leases and finding those that have run out.
+
+use rusqlite::{OptionalExtension, params};
+use tidemill_core::name::Queue;
+use tidemill_core::store::{Expired, Extend, Held, Hold, Page, Start, Verdict};
+use tidemill_core::{Error, Token};
+
+use super::queue;
+use crate::call::Tx;
+use crate::error::Failure;
+use crate::row::{self, Leased};
+use crate::store::SqliteStore;
+
+pub(crate) async fn start(store: &SqliteStore, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    let tokens: Vec<_> = start.leases.iter().map(|lease| lease.token).collect();
+    store.write(tokens.len(), move |tx| tokens.iter().map(|token| start_one(tx, *token)).collect()).await
+}
+
+fn start_one(tx: &Tx<'_>, token: Token) -> Result<Verdict, Failure> {
+    let (claim, seq) = row::parts(token);
+    let mut start = tx.connection.prepare_cached(include_str!("../../sql/jobs/start.sql"))?;
+    let started = start.execute([seq, claim])? == 1;
+    Ok(if started { Verdict::Accepted } else { Verdict::LeaseLost })
+}
+
+pub(crate) async fn extend(store: &SqliteStore, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    let tokens: Vec<_> = extend.leases.iter().map(|lease| lease.token).collect();
+    let lease = extend.lease;
+    let work = move |tx: &mut Tx<'_>| {
+        let until = tx.now.after(lease).0;
+        tokens.iter().map(|token| extend_one(tx, *token, until)).collect()
+    };
+    store.write(extend.leases.len(), work).await
+}
+
+fn extend_one(tx: &Tx<'_>, token: Token, until: i64) -> Result<Held, Failure> {
+    let (claim, seq) = row::parts(token);
+    let mut extend = tx.connection.prepare_cached(include_str!("../../sql/jobs/extend.sql"))?;
+    let cancelling = extend.query_row([seq, claim, until], |row| row.get::<_, bool>(0)).optional()?;
+    Ok(match cancelling {
+        Some(false) => Held::Yes,
+        Some(true) => Held::Cancelling,
+        None => Held::Lost,
+    })
+}
+
+pub(crate) async fn expired(store: &SqliteStore, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+    let after = match &expired.cursor {
+        None => i64::MIN,
+        Some(cursor) => {
+            cursor.parse().map_err(|_| Error::Invalid(format!("{cursor:?} is no place in a page")))?
+        }
+    };
+    let (queue, limit) = (expired.queue.clone(), expired.limit);
+    let rows = store.read(move |tx| expired_page(tx, &queue, after, limit)).await?;
+    let next = rows.last().filter(|_| rows.len() == limit).map(|(leased, _)| row::parts(leased.token).1);
+    let hold = |(leased, by): (Leased, String)| Hold { claimed: leased.read(expired.queue), by };
+    Ok(Page { items: rows.into_iter().map(hold).collect(), next: next.map(|seq| seq.to_string()) })
+}
+
+fn expired_page(
+    tx: &Tx<'_>,
+    queue: &Queue,
+    after: i64,
+    limit: usize,
+) -> Result<Vec<(Leased, String)>, Failure> {
+    let Some(known) = queue::find(tx.connection, queue)? else { return Ok(Vec::new()) };
+    let mut expired = tx.connection.prepare_cached(include_str!("../../sql/jobs/expired.sql"))?;
+    let mut rows = expired.query(params![known.number, tx.now.0, after, limit as i64])?;
+    let mut page = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (seq, claim) = (row.get(0)?, row.get(1)?);
+        let (id, body) = (row::job_id(row, 4, seq)?, row::body(row, 5)?);
+        let token = row::token(claim, seq);
+        page.push((Leased { token, id, body, started: row.get(3)? }, row.get(2)?));
+    }
+    Ok(page)
+}

@@ -1,0 +1,48 @@
+//! Bringing dead letters back, or dropping them.
+
+use rusqlite::{OptionalExtension, params};
+use tidemill_core::Error;
+use tidemill_core::name::{JobId, Queue};
+use tidemill_core::store::{Redrive, Wake};
+
+use super::queue;
+use crate::call::Tx;
+use crate::error::Failure;
+use crate::store::SqliteStore;
+
+pub(crate) async fn redrive(store: &SqliteStore, redrive: Redrive<'_>) -> Result<u64, Error> {
+    let (queue, letters) = (redrive.queue.clone(), redrive.letters.to_vec());
+    store.write(letters.len(), move |tx| redrive_all(tx, &queue, &letters)).await
+}
+
+fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]) -> Result<u64, Failure> {
+    let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
+    let mut redrive = tx.connection.prepare_cached(include_str!("../../sql/letters/redrive.sql"))?;
+    let mut moved = 0;
+    for (job, envelope) in letters {
+        let key = params![job.as_str(), known.number, &envelope[..], tx.now.0];
+        if let Some(seq) = redrive.query_row(key, |row| row.get(0)).optional()? {
+            queue::line_up(tx, known.number, tx.now, seq)?;
+            moved += 1;
+        }
+    }
+    if moved > 0 {
+        tx.announcements.add(Wake::Queue(queue.clone()));
+    }
+    Ok(moved)
+}
+
+pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+    let (queue, jobs) = (queue.clone(), jobs.to_vec());
+    store.write(jobs.len(), move |tx| drop_all(tx, &queue, &jobs)).await
+}
+
+fn drop_all(tx: &Tx<'_>, queue: &Queue, jobs: &[JobId]) -> Result<u64, Failure> {
+    let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
+    let mut drop = tx.connection.prepare_cached(include_str!("../../sql/letters/drop.sql"))?;
+    let mut dropped = 0;
+    for job in jobs {
+        dropped += drop.execute(params![job.as_str(), known.number])? as u64;
+    }
+    Ok(dropped)
+}

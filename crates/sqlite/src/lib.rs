@@ -1,0 +1,26 @@
+//! The embedded store: jobs in one SQLite file that any number of processes share, or in memory.
+//!
+//! All writing goes through one thread, which runs everything that is waiting in one transaction and answers
+//! when it has committed, so that many callers share the price of one sync to disk. Reading has a thread and a
+//! connection of its own and never waits for the writer.
+
+mod call;
+mod checkup;
+mod clock;
+mod connection;
+mod error;
+mod floor;
+mod inspect;
+mod jobs;
+mod migration;
+mod options;
+mod reader;
+mod row;
+mod store;
+mod wake;
+mod writer;
+
+pub use clock::PausedClock;
+pub use floor::floors;
+pub use options::{Location, Options, Synchronous};
+pub use store::SqliteStore;

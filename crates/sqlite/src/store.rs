@@ -1,0 +1,189 @@
+//! The store: two database threads and the verbs that are sent to them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use tidemill_core::name::{JobId, Queue, WorkerId};
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, Checkup, Claim, Claimed, Durability, Enqueued, Expired, Extend, Held, Hold, JobInfo, List,
+    NewJob, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+};
+use tidemill_core::{Clock, Error, Store};
+
+use crate::call::{Line, Message, Tx};
+use crate::clock::MachineClock;
+use crate::error::Failure;
+use crate::options::{Location, Options};
+use crate::wake::{Announcer, Listener};
+use crate::{checkup, inspect, jobs, reader, writer};
+
+/// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    writer: Line,
+    /// None in memory, where there is only one connection.
+    reader: Option<Line>,
+    announcer: Announcer,
+    clock: Arc<dyn Clock>,
+    durability: Durability,
+    commands: AtomicU64,
+}
+
+impl SqliteStore {
+    /// Opens the database, makes it if it is not there and brings its schema up to date.
+    pub async fn open(options: Options) -> Result<Self, Error> {
+        let durability = options.durability();
+        let path = options.path.clone();
+        let clock = options.clock.clone().unwrap_or_else(|| Arc::new(MachineClock));
+        let announcer = Announcer::new();
+        let writer = writer::start(options, clock.clone(), announcer.clone()).await?;
+        let reader = match path {
+            Location::File(path) => Some(reader::start(path, clock.clone()).await?),
+            Location::Memory => None,
+        };
+        let commands = AtomicU64::new(0);
+        Ok(Self { shared: Arc::new(Shared { writer, reader, announcer, clock, durability, commands }) })
+    }
+
+    /// Changes a setting of the writing connection. For tests that need a small or a read-only disk.
+    #[doc(hidden)]
+    pub async fn set_pragma(&self, pragma: &'static str) -> Result<(), Error> {
+        self.write(1, move |tx| Ok(tx.connection.execute_batch(&format!("PRAGMA {pragma}"))?)).await
+    }
+
+    /// Has `work` done in a transaction, together with whatever else is waiting. It touches about `weight`
+    /// rows, and may run twice.
+    pub(crate) async fn write<T, F>(&self, weight: usize, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        self.shared.commands.fetch_add(1, Ordering::Relaxed);
+        self.shared.writer.call(weight, work).await
+    }
+
+    /// Has `work` done on the reading connection.
+    pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        self.shared.commands.fetch_add(1, Ordering::Relaxed);
+        self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(1, work).await
+    }
+
+    /// Listens from now on, to other processes too.
+    pub(crate) fn hear(&self) -> Listener {
+        let listener = self.shared.announcer.listen();
+        self.shared.writer.send(Message::Listen);
+        listener
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        jobs::enqueue(self, queue, jobs).await
+    }
+
+    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        jobs::claim(self, claim).await
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+        jobs::start(self, start).await
+    }
+
+    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+        jobs::extend(self, extend).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        jobs::settle(self, settlements).await
+    }
+
+    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+        jobs::promote(self, promote).await
+    }
+
+    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+        jobs::expired(self, expired).await
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        jobs::rescue(self, settlements).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        jobs::cancel(self, job).await
+    }
+
+    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+        jobs::redrive(self, redrive).await
+    }
+
+    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        jobs::drop_letters(self, queue, jobs).await
+    }
+
+    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
+        jobs::pause(self, queue).await
+    }
+
+    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
+        jobs::resume(self, queue).await
+    }
+
+    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
+        jobs::purge(self, queue).await
+    }
+
+    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
+        jobs::prune(self, queues).await
+    }
+
+    /// A worker that holds nothing has left nothing: its only traces are its leases.
+    async fn leave(&self, _worker: &WorkerId, _queues: &[Queue]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        inspect::get(self, job).await
+    }
+
+    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+        inspect::list(self, list).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        inspect::queues(self).await
+    }
+
+    async fn checkup(&self) -> Result<Checkup, Error> {
+        checkup::checkup(self).await
+    }
+
+    fn listen(&self) -> Wakes {
+        self.hear().into_stream()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &*self.shared.clock
+    }
+
+    fn durability(&self) -> Durability {
+        self.shared.durability
+    }
+
+    /// Pieces of work sent to the database. Looking at SQLite's change counter is none.
+    fn commands(&self) -> u64 {
+        self.shared.commands.load(Ordering::Relaxed)
+    }
+}

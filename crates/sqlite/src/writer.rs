@@ -1,0 +1,215 @@
+//! The one thread that writes. It takes everything that is waiting, runs it in one transaction and answers
+//! when it has committed: many callers, one sync to disk. In between it looks whether another process wrote.
+
+use std::slice;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tidemill_core::{Clock, Error, Timestamp};
+use tokio::sync::oneshot;
+
+use crate::call::{Call, Line, Message, Tx};
+use crate::connection::{self, patiently};
+use crate::error::{Failure, classify};
+use crate::migration::migrate;
+use crate::options::{Location, Options};
+use crate::wake::{Announcements, Announcer};
+
+/// How many rows one transaction gathers: enough that the sync to disk no longer matters, few enough that
+/// the first of the callers does not wait long for the last.
+const GATHER: usize = 4_096;
+
+/// How often to look whether another process wrote, while someone here wants to know: half of the 100 ms
+/// within which a job from another process has to start.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Opens the database on a thread of its own.
+pub(crate) async fn start(
+    options: Options,
+    clock: Arc<dyn Clock>,
+    announcer: Announcer,
+) -> Result<Line, Error> {
+    let (sender, calls) = mpsc::channel();
+    let (opened, is_open) = oneshot::channel();
+    let work = move || match Writer::open(&options, clock, announcer) {
+        Ok(writer) => {
+            let _ = opened.send(Ok(()));
+            writer.run(&calls);
+        }
+        Err(error) => {
+            let _ = opened.send(Err(error));
+        }
+    };
+    let thread = thread::Builder::new().name("tidemill-writer".into()).spawn(work);
+    let thread = thread.map_err(|error| Error::unavailable("no thread for the writer", error))?;
+    let line = Line::new(sender, thread);
+    is_open.await.map_err(|error| Error::unavailable("the writer did not start", error))??;
+    Ok(line)
+}
+
+struct Writer {
+    connection: Connection,
+    clock: Arc<dyn Clock>,
+    announcer: Announcer,
+    /// Whether other processes can write here too.
+    shared: bool,
+    /// SQLite's counter of other connections' commits, when last looked at.
+    seen: i64,
+    looked: Instant,
+}
+
+impl Writer {
+    fn open(options: &Options, clock: Arc<dyn Clock>, announcer: Announcer) -> Result<Self, Error> {
+        let connection = connection::open(options)?;
+        migrate(&connection)?;
+        let shared = matches!(options.path, Location::File(_));
+        let seen = data_version(&connection).map_err(|error| classify(&error))?;
+        Ok(Self { connection, clock, announcer, shared, seen, looked: Instant::now() })
+    }
+
+    /// Works until nobody can send any more.
+    fn run(mut self, calls: &Receiver<Message>) {
+        while let Some(first) = self.next(calls) {
+            let batch = gather(first, calls);
+            self.commit(batch);
+            if self.looked.elapsed() >= LOOK {
+                self.look();
+            }
+        }
+    }
+
+    /// Waits for a call, with an eye on other processes while anyone listens.
+    fn next(&mut self, calls: &Receiver<Message>) -> Option<Box<dyn Call>> {
+        loop {
+            let message = if self.shared && self.announcer.is_heard() {
+                calls.recv_timeout(LOOK.saturating_sub(self.looked.elapsed()))
+            } else {
+                calls.recv().map_err(RecvTimeoutError::from)
+            };
+            match message {
+                Ok(Message::Call(call)) => return Some(call),
+                Ok(Message::Listen) | Err(RecvTimeoutError::Timeout) => self.look(),
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Tells everyone to look at everything if another process has written.
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        if !self.shared {
+            return;
+        }
+        // A failure here will come up in the next call, whose caller can be told.
+        if let Ok(version) = data_version(&self.connection)
+            && version != self.seen
+        {
+            self.seen = version;
+            self.announcer.everything();
+        }
+    }
+
+    /// Runs the batch in one transaction. If anything in it fails, nothing of it has happened, and each call
+    /// is run on its own, so that one that cannot succeed harms no other.
+    fn commit(&mut self, mut batch: Vec<Box<dyn Call>>) {
+        match self.transact(&mut batch) {
+            Ok(()) => batch.into_iter().for_each(|call| call.answer(Ok(()))),
+            Err(Stage::Begin(error)) => {
+                batch.into_iter().for_each(|call| call.answer(Err(classify(&error))));
+            }
+            Err(Stage::Work(failure)) => match <[_; 1]>::try_from(batch) {
+                Ok([call]) => self.last_resort(call, failure.into()),
+                Err(batch) => batch.into_iter().for_each(|call| self.commit(vec![call])),
+            },
+        }
+    }
+
+    /// A call that found no room is tried once more after the log was copied into the file: the log's space
+    /// can then be used again, which is enough to settle what runs even if the disk stays full.
+    fn last_resort(&mut self, mut call: Box<dyn Call>, error: Error) {
+        let has_room = self.shared && matches!(error, Error::Full(_)) && self.copy_log().is_ok();
+        if !has_room {
+            return call.answer(Err(error));
+        }
+        let outcome = self.transact(slice::from_mut(&mut call)).map_err(|stage| match stage {
+            Stage::Begin(error) => classify(&error),
+            Stage::Work(failure) => failure.into(),
+        });
+        call.answer(outcome);
+    }
+
+    fn copy_log(&self) -> rusqlite::Result<()> {
+        self.connection.query_row("PRAGMA wal_checkpoint(restart)", [], |_| Ok(()))
+    }
+
+    fn transact(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Stage> {
+        // Immediate: a transaction that starts by reading can be refused the lock with no way to wait for it.
+        let begin = || self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]);
+        patiently(begin).map_err(Stage::Begin)?;
+        let mut announcements = Announcements::default();
+        let done = run_all(&self.connection, self.clock.now(), &mut announcements, batch);
+        match done {
+            Ok(()) => {
+                self.announcer.announce(announcements);
+                Ok(())
+            }
+            Err(failure) => {
+                self.roll_back();
+                Err(Stage::Work(failure))
+            }
+        }
+    }
+
+    /// Some errors have rolled back already; the first error is the one to tell.
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit() {
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
+}
+
+/// Where a transaction failed.
+enum Stage {
+    /// Before anything ran.
+    Begin(rusqlite::Error),
+    /// In a call, or when it was to commit.
+    Work(Failure),
+}
+
+fn run_all(
+    connection: &Connection,
+    now: Timestamp,
+    announcements: &mut Announcements,
+    batch: &mut [Box<dyn Call>],
+) -> Result<(), Failure> {
+    for call in batch {
+        call.run(&mut Tx { connection, now, announcements })?;
+    }
+    connection.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}
+
+/// Adds to `first` what is already waiting.
+fn gather(first: Box<dyn Call>, calls: &Receiver<Message>) -> Vec<Box<dyn Call>> {
+    let mut weight = first.weight();
+    let mut batch = vec![first];
+    while weight < GATHER {
+        match calls.try_recv() {
+            Ok(Message::Call(call)) => {
+                weight += call.weight();
+                batch.push(call);
+            }
+            // Whoever has just begun to listen is looked out for after this batch.
+            Ok(Message::Listen) => {}
+            Err(_) => break,
+        }
+    }
+    batch
+}
+
+fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
