@@ -52,7 +52,11 @@ pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Al
     };
     let outcome = tokio::select! {
         biased;
-        outcome = Guarded(&mut attempt) => outcome,
+        outcome = Guarded(&mut attempt) => match job.stop.why() {
+            // It heard of it first and wound up by itself.
+            Some(why) => stopped(why, Some(outcome)),
+            None => outcome,
+        },
         why = job.stop.requested() => wind_up(&mut attempt, job, why, allowance.cancel_grace).await,
         () = timeout => timed_out(allowance.timeout),
     };

@@ -181,7 +181,7 @@ impl Producer {
 
     /// Whether to wait for more slots. Never longer than a moment: the slots that are taken may stay so.
     fn gathers(&mut self, free: usize) -> bool {
-        let many = self.lane.concurrency.min(MAX_CLAIM).div_ceil(2);
+        let many = (self.lane.concurrency.min(MAX_CLAIM) * 3).div_ceil(4);
         if free >= many || !self.lane.is_quick() || matches!(self.pause, Pause::Gathered) {
             return false;
         }

@@ -22,6 +22,10 @@ use crate::stats::LeftBehind;
 /// What a handler may take to be dropped, beyond the grace it was given.
 const TO_DROP: Duration = Duration::from_secs(1);
 
+/// What producers may take to hand back what they have. They need that long only if the store is away, and
+/// then what they still hold comes back when its lease runs out.
+const TO_HAND_BACK: Duration = Duration::from_secs(15);
+
 /// The parts of a running worker, and how to end them.
 pub(crate) struct Shutdown {
     station: Arc<Station>,
@@ -79,7 +83,9 @@ impl Shutdown {
 
     async fn end_claiming(&mut self) {
         self.end_of_claiming.cancel();
-        join(&mut self.producers).await;
+        if timeout(TO_HAND_BACK, join(&mut self.producers)).await.is_err() {
+            self.producers.abort_all();
+        }
         join(&mut self.maintenance).await;
     }
 

@@ -61,10 +61,11 @@ impl Promoter {
     }
 
     async fn rest(&mut self, promoted: &Promoted) {
-        tokio::time::sleep(SHORTEST_PAUSE).await;
         let pause = self.pause(promoted);
+        let due = self.station.store.clock().sleep(pause);
+        tokio::time::sleep(SHORTEST_PAUSE).await;
         tokio::select! {
-            () = self.station.store.clock().sleep(pause) => {}
+            () = due => {}
             () = self.sooner.notified() => {}
         }
     }
