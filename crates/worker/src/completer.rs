@@ -23,7 +23,7 @@ const BATCH: usize = 512;
 
 /// A second trip leaves while the first is under way only for so many: many small trips cost more than a
 /// short wait.
-const FULL: usize = 128;
+const FULL: usize = 256;
 
 /// So few may be the first of many that end in this very moment.
 const FEW: usize = 64;

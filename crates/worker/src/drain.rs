@@ -10,9 +10,11 @@ use crate::deadline::{ANSWER, within};
 use crate::outage::Outage;
 use crate::station::Station;
 
-/// How soon to look again after the queues were found busy; doubles up to [`LONGEST_LOOK`].
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LONGEST_LOOK: Duration = Duration::from_millis(250);
+/// How soon to look again while this worker is busy: that costs the store nothing.
+const BUSY_HERE: Duration = Duration::from_millis(5);
+
+/// How soon to look again while only others are busy, at first and at the longest.
+const BUSY_ELSEWHERE: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
 
 /// How empty is empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,31 +40,36 @@ impl Drainer {
     /// a store with shards does not count them all in one moment.
     pub(crate) async fn drained(self) {
         let mut outage = Outage::of("looking whether the queues are empty");
-        let (mut pause, mut empty_looks) = (FIRST_LOOK, 0);
+        let (mut pause, mut empty_looks) = (BUSY_ELSEWHERE[0], 0);
         while empty_looks < 2 {
+            if self.is_busy_here() {
+                (pause, empty_looks) = (BUSY_ELSEWHERE[0], 0);
+                tokio::time::sleep(BUSY_HERE).await;
+                continue;
+            }
             match self.is_empty().await {
                 Ok(true) => empty_looks += 1,
                 Ok(false) => {
                     empty_looks = 0;
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_LOOK);
+                    pause = (pause * 2).min(BUSY_ELSEWHERE[1]);
                 }
                 Err(error) => tokio::time::sleep(outage.failed(&error)).await,
             }
         }
     }
 
+    fn is_busy_here(&self) -> bool {
+        self.station.leases.count() > 0 || self.station.outbox.waiting() > 0
+    }
+
     async fn is_empty(&self) -> Result<bool, Error> {
-        // Cheaper than asking the store, and true most of the time.
-        if self.station.leases.count() > 0 || self.station.outbox.waiting() > 0 {
-            return Ok(false);
-        }
         if self.emptiness == Emptiness::Now && self.promotes_some().await? {
             return Ok(false);
         }
         let infos = within(ANSWER, "queues", self.station.store.queues()).await?;
         let mine = infos.iter().filter(|info| self.station.lanes.iter().any(|lane| lane.queue == info.queue));
-        Ok(mine.map(|info| self.left(info)).sum::<u64>() == 0 && self.station.leases.count() == 0)
+        Ok(mine.map(|info| self.left(info)).sum::<u64>() == 0 && !self.is_busy_here())
     }
 
     /// Whether jobs are due; if so they are ready now.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::settle::{Circumstances, Settlement, decide};
 use tidemill_core::{Backoff, Kind, Outcome};
 use tokio_util::task::TaskTracker;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::assignment::Assignment;
 use crate::attempt::{Allowance, attend, first_poll, stopped};
@@ -159,6 +159,7 @@ impl Executor {
         if handler.is_some() {
             self.station.lanes[lane].pace.sample(took);
         }
+        report(&job, &outcome);
         let ending = Ending::of(&outcome);
         let circumstances = Circumstances {
             now: self.station.store.clock().now(),
@@ -187,6 +188,20 @@ impl Executor {
             reminded.insert(kind.clone(), Instant::now());
             warn!("no handler for kind `{kind}` here; its jobs are handed back for another worker");
         }
+    }
+}
+
+/// What an operator wants to read of a job that did not end well.
+fn report(job: &Assignment, outcome: &Outcome) {
+    let (id, kind) = (job.envelope.id(), job.envelope.kind());
+    let (attempt, max) = (u64::from(job.envelope.attempts()) + 1, job.envelope.max_attempts());
+    match outcome {
+        Outcome::Retry { error, .. } => info!(job = %id, %kind, "attempt {attempt} of {max} failed: {error}"),
+        Outcome::Dead(cause) => {
+            let error = cause.error.as_deref().unwrap_or("(no error)");
+            warn!(job = %id, %kind, "dead in attempt {attempt}, {}: {error}", cause.reason);
+        }
+        _ => {}
     }
 }
 

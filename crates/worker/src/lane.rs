@@ -12,22 +12,8 @@ use crate::stats::Counters;
 /// Claiming more than this at once gains nothing and makes the store hold its breath.
 pub(crate) const MAX_CLAIM: usize = 256;
 
-/// Longer jobs gain nothing from being claimed ahead: a round trip is small against them, and another worker
-/// could have run them meanwhile.
-const PREFETCH_BELOW: Duration = Duration::from_millis(5);
-
-/// Shorter jobs gain nothing either: their slots are free again before a claim has come back, and a job that
-/// is claimed into a free slot saves marking it as started.
+/// Jobs shorter than this have freed their slots before a claim has come back.
 const QUICK_BELOW: Duration = Duration::from_micros(200);
-
-/// How many jobs to claim beyond the free slots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Prefetch {
-    /// As the jobs' duration suggests.
-    Auto,
-    /// This many.
-    Fixed(usize),
-}
 
 /// A queue and its slots.
 #[derive(Debug)]
@@ -39,12 +25,13 @@ pub(crate) struct Lane {
     pub(crate) pace: Pace,
     /// Told whenever a slot becomes free.
     pub(crate) freed: Notify,
-    prefetch: Prefetch,
+    /// How many jobs to claim beyond the free slots.
+    pub(crate) prefetch: usize,
     running: AtomicUsize,
 }
 
 impl Lane {
-    pub(crate) fn new(queue: Queue, concurrency: usize, prefetch: Prefetch) -> Self {
+    pub(crate) fn new(queue: Queue, concurrency: usize, prefetch: usize) -> Self {
         Self {
             queue,
             concurrency,
@@ -72,19 +59,6 @@ impl Lane {
     pub(crate) fn release(&self, slots: usize) {
         self.running.fetch_sub(slots, Ordering::AcqRel);
         self.freed.notify_one();
-    }
-
-    /// How many jobs may wait in the buffer.
-    pub(crate) fn prefetch(&self) -> usize {
-        match self.prefetch {
-            Prefetch::Fixed(jobs) => jobs,
-            Prefetch::Auto => match self.pace.mean() {
-                Some(mean) if (QUICK_BELOW..PREFETCH_BELOW).contains(&mean) => {
-                    self.concurrency.min(MAX_CLAIM)
-                }
-                _ => 0,
-            },
-        }
     }
 
     /// Whether the running jobs will have ended by the time a claim comes back.

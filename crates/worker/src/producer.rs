@@ -1,4 +1,4 @@
-//! Claims jobs of one queue: as many as there are free slots, and for short jobs some ahead.
+//! Claims jobs of one queue: as many as there are free slots, and some ahead if it is told to.
 //!
 //! A job that is claimed into a free slot starts at once. A job that is claimed ahead is only *held*: it waits
 //! in the buffer and is marked as started right before it runs, so that a crash never costs an attempt of a
@@ -174,7 +174,7 @@ impl Producer {
     /// How many jobs to claim ahead: nothing until half of the buffer is empty, because a claim for one costs
     /// the store as much as a claim for many.
     fn ahead(&self) -> usize {
-        let prefetch = self.lane.prefetch();
+        let prefetch = self.lane.prefetch;
         let room = prefetch.saturating_sub(self.buffer.len());
         if room * 2 >= prefetch { room } else { 0 }
     }

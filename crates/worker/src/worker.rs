@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::event::Event;
 use crate::extract::{Extract, MissingState, States};
 use crate::handler::{Handler, HandlerFn, Typed, Untyped};
-use crate::lane::{Lane, Prefetch};
+use crate::lane::Lane;
 use crate::registry::{Registered, Registry};
 use crate::station::{Manner, Station};
 use crate::stats::{Report, Stats};
@@ -44,7 +44,7 @@ pub struct Worker {
     handlers: Vec<Described>,
     queues: Vec<(String, Delivery, usize)>,
     manner: Manner,
-    prefetch: Prefetch,
+    prefetch: usize,
     stats: Stats,
     events: OnceLock<broadcast::Sender<Event>>,
 }
@@ -59,7 +59,7 @@ impl Worker {
             handlers: Vec::new(),
             queues: Vec::new(),
             manner: Manner::default(),
-            prefetch: Prefetch::Auto,
+            prefetch: 0,
             stats: Stats::default(),
             events: OnceLock::new(),
         }
@@ -135,10 +135,13 @@ impl Worker {
         self
     }
 
-    /// Claims up to this many jobs of each queue beyond those that can run at once. Unless set, none for long
-    /// jobs and as many as may run for short ones.
+    /// Claims up to this many jobs of each queue beyond those that can run at once (none unless set).
+    ///
+    /// A job that is claimed ahead is held, and marked as started right before it runs, so that a crash does
+    /// not count for it. That mark is a trip to the store of its own: claiming ahead pays only where claiming
+    /// is dear, and more concurrency is nearly always the better choice.
     pub fn prefetch(mut self, jobs: usize) -> Self {
-        self.prefetch = Prefetch::Fixed(jobs);
+        self.prefetch = jobs;
         self
     }
 
@@ -197,7 +200,7 @@ impl Worker {
     }
 }
 
-fn lanes(queues: Vec<(String, Delivery, usize)>, prefetch: Prefetch) -> Result<Vec<Arc<Lane>>, BuildError> {
+fn lanes(queues: Vec<(String, Delivery, usize)>, prefetch: usize) -> Result<Vec<Arc<Lane>>, BuildError> {
     if queues.is_empty() {
         return Err(BuildError::NoQueue);
     }

@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Never more often than this, however many jobs come due one after the other.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// Sleeps until the next job is due or somebody schedules one that is due sooner.
 pub(crate) struct Promoter {

@@ -8,6 +8,7 @@ mod cancel;
 mod drain;
 mod failures;
 mod handlers;
+mod idle;
 mod leases;
 mod outage;
 mod plan;
