@@ -12,8 +12,11 @@ use crate::stats::Counters;
 /// Claiming more than this at once gains nothing and makes the store hold its breath.
 pub(crate) const MAX_CLAIM: usize = 256;
 
-/// Jobs shorter than this have freed their slots before a claim has come back.
-const QUICK_BELOW: Duration = Duration::from_micros(200);
+/// Jobs shorter than this have freed all their slots before a claim has come back.
+const QUICK: Duration = Duration::from_micros(200);
+
+/// Jobs shorter than this free many slots in the time of a claim or two.
+const SHORT: Duration = Duration::from_millis(5);
 
 /// A queue and its slots.
 #[derive(Debug)]
@@ -61,8 +64,14 @@ impl Lane {
         self.freed.notify_one();
     }
 
-    /// Whether the running jobs will have ended by the time a claim comes back.
-    pub(crate) fn is_quick(&self) -> bool {
-        self.pace.is_under(QUICK_BELOW)
+    /// How many slots should be free for a claim to be worth its trip. The shorter the jobs, the sooner there
+    /// are more; for long ones every free slot counts.
+    pub(crate) fn worth_a_trip(&self) -> usize {
+        let most = self.concurrency.min(MAX_CLAIM);
+        match self.pace.mean() {
+            Some(mean) if mean < QUICK => (most * 3).div_ceil(4),
+            Some(mean) if mean < SHORT => most.div_ceil(8),
+            _ => 1,
+        }
     }
 }

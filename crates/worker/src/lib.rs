@@ -10,6 +10,30 @@
 //! - the **listener** hears of cancellations and of work that is due sooner,
 //! - **maintenance** promotes, rescues and prunes, deciding only from what is in the store.
 //!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tidemill_core::{Job, Mill};
+//! use tidemill_worker::{Fail, JobContext, State, Worker};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Greet { name: String }
+//! impl Job for Greet { const KIND: &'static str = "greet"; type Output = String; }
+//!
+//! #[derive(Clone)]
+//! struct Greeting(&'static str);
+//!
+//! async fn greet(job: Greet, State(greeting): State<Greeting>, cx: JobContext) -> Result<String, Fail> {
+//!     Ok(format!("{}, {}, for the {}. time", greeting.0, job.name, cx.attempt()))
+//! }
+//!
+//! # async fn example(mill: Mill) -> Result<(), Box<dyn std::error::Error>> {
+//! let worker = Worker::new(&mill).state(Greeting("Hello")).handle(greet).queue("default", 10);
+//! let report = worker.drain().await?;
+//! println!("{} done", report.total.done);
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! The parts never wait for one another's store calls, and every call has a deadline, so one that never
 //! answers cannot stop the heartbeat.
 

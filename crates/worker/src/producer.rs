@@ -27,7 +27,7 @@ use crate::outbox::{Ended, Note};
 use crate::station::Station;
 use crate::trip::{Caller, Trip};
 
-/// How long to let quick jobs free their slots before claiming for a few of them.
+/// How long to let short jobs free more slots before claiming for a few of them.
 const GATHER: Duration = Duration::from_millis(1);
 
 /// An empty answer sooner than this is no waiting.
@@ -181,8 +181,7 @@ impl Producer {
 
     /// Whether to wait for more slots. Never longer than a moment: the slots that are taken may stay so.
     fn gathers(&mut self, free: usize) -> bool {
-        let many = (self.lane.concurrency.min(MAX_CLAIM) * 3).div_ceil(4);
-        if free >= many || !self.lane.is_quick() || matches!(self.pause, Pause::Gathered) {
+        if free >= self.lane.worth_a_trip() || matches!(self.pause, Pause::Gathered) {
             return false;
         }
         if matches!(self.pause, Pause::None) {
