@@ -1,0 +1,81 @@
+//! A job in this worker's hands, and the one way to ask its handler to stop.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use tidemill_core::{Envelope, Lease};
+use tokio::sync::Notify;
+
+/// A claimed job, from the claim until its settlement has stuck.
+#[derive(Debug)]
+pub(crate) struct Assignment {
+    /// The right to run it.
+    pub(crate) lease: Lease,
+    /// What to run.
+    pub(crate) envelope: Envelope,
+    /// Which of the worker's queues it came from.
+    pub(crate) lane: usize,
+    /// Its place among the leases this worker holds.
+    pub(crate) place: usize,
+    /// Whether it should stop.
+    pub(crate) stop: Stop,
+}
+
+/// Why a handler should stop. The later ones override the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// The worker is leaving: the job goes back.
+    Leaving = 1,
+    /// Somebody cancelled the job.
+    Cancelled = 2,
+    /// The lease is somebody else's now: whatever the handler does no longer counts.
+    Lost = 3,
+}
+
+/// Tells a running handler to stop. Built into the assignment, so that a job costs no allocation for it.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    why: AtomicU8,
+    watched: AtomicBool,
+    changed: Notify,
+}
+
+impl Stop {
+    pub(crate) fn request(&self, why: Why) {
+        self.why.fetch_max(why as u8, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn why(&self) -> Option<Why> {
+        match self.why.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(Why::Leaving),
+            2 => Some(Why::Cancelled),
+            _ => Some(Why::Lost),
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.why() == Some(Why::Lost)
+    }
+
+    /// Notes that the handler looks out for being stopped, and so deserves time to wind up.
+    pub(crate) fn watch(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn requested(&self) -> Why {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Registered before the look, so that a request between the two is not missed.
+            changed.as_mut().enable();
+            if let Some(why) = self.why() {
+                return why;
+            }
+            changed.await;
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! One attempt: poll it, catch its panic, watch its time, and stop it when it has to stop.
+
+use std::any::Any;
+use std::future::{Future, pending};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tidemill_core::{Clock, Outcome};
+
+use crate::assignment::{Assignment, Why};
+use crate::handler::Attempt;
+
+/// How long an attempt that is under way may still take.
+pub(crate) struct Allowance<'a> {
+    /// Whose time counts.
+    pub(crate) clock: &'a dyn Clock,
+    /// For the whole attempt.
+    pub(crate) timeout: Option<Duration>,
+    /// To wind up once it was told to stop.
+    pub(crate) cancel_grace: Duration,
+}
+
+/// Makes an attempt and polls it for the first time, in whatever task; gives it back if it is not ready.
+/// Whoever polls it next gets the wake-ups: until then nothing is lost, because a future registers its latest
+/// waker at every poll.
+pub(crate) fn first_poll(make: impl FnOnce() -> Attempt) -> Result<Outcome, Attempt> {
+    let mut attempt = match catch_unwind(AssertUnwindSafe(make)) {
+        Ok(attempt) => attempt,
+        Err(panic) => return Ok(panicked(&*panic)),
+    };
+    let mut context = Context::from_waker(Waker::noop());
+    // Jobs that share a task must not share its budget, or the last ones would be pending for nothing.
+    let mut first = tokio::task::unconstrained(Guarded(&mut attempt));
+    match Pin::new(&mut first).poll(&mut context) {
+        Poll::Pending => Err(attempt),
+        Poll::Ready(outcome) => {
+            discard(attempt);
+            Ok(outcome)
+        }
+    }
+}
+
+/// Drives an attempt to its end.
+pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Allowance<'_>) -> Outcome {
+    let timeout = async {
+        match allowance.timeout {
+            Some(timeout) => allowance.clock.sleep(timeout).await,
+            None => pending().await,
+        }
+    };
+    let outcome = tokio::select! {
+        biased;
+        outcome = Guarded(&mut attempt) => match job.stop.why() {
+            // It heard of it first and wound up by itself.
+            Some(why) => stopped(why, Some(outcome)),
+            None => outcome,
+        },
+        why = job.stop.requested() => wind_up(&mut attempt, job, why, allowance.cancel_grace).await,
+        () = timeout => timed_out(allowance.timeout),
+    };
+    discard(attempt);
+    outcome
+}
+
+/// Ends an attempt that has to stop. Dropping it is enough for a handler that never asked whether it should.
+async fn wind_up(attempt: &mut Attempt, job: &Assignment, why: Why, grace: Duration) -> Outcome {
+    let mut last_words = None;
+    if job.stop.is_watched() {
+        last_words = tokio::time::timeout(grace, Guarded(attempt)).await.ok();
+    }
+    stopped(job.stop.why().unwrap_or(why), last_words)
+}
+
+/// What became of a job that was told to stop. What it still managed to finish is finished.
+pub(crate) fn stopped(why: Why, last_words: Option<Outcome>) -> Outcome {
+    match (why, last_words) {
+        (_, Some(done @ Outcome::Done(_))) => done,
+        (Why::Cancelled, _) => Outcome::Cancelled,
+        // An error now is most likely the stopping itself, and no fault of the job's.
+        (_, None | Some(Outcome::Retry { .. })) => Outcome::HandedBack,
+        (_, Some(outcome)) => outcome,
+    }
+}
+
+/// Polls an attempt and turns its panic into an outcome.
+struct Guarded<'a>(&'a mut Attempt);
+
+impl Future for Guarded<'_> {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
+            Ok(poll) => poll,
+            Err(panic) => Poll::Ready(panicked(&*panic)),
+        }
+    }
+}
+
+/// Drops an attempt. What the user's types do when they are dropped must not take other jobs along.
+fn discard(attempt: Attempt) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Outcome {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let error = format!("the handler panicked: {}", text.unwrap_or("(no message)"));
+    Outcome::Retry { error, after: None }
+}
+
+fn timed_out(timeout: Option<Duration>) -> Outcome {
+    let error = format!("the handler did not end within {:?}", timeout.unwrap_or_default());
+    Outcome::Retry { error, after: None }
+}

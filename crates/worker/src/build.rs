@@ -1,0 +1,59 @@
+//! What can be wrong with a worker before it runs, and when it has ended.
+
+use std::time::Duration;
+
+use tidemill_core::name::InvalidName;
+use tidemill_core::{Kind, Queue};
+
+/// A worker cannot be built as it was described.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BuildError {
+    /// A queue's or a kind's name breaks the rules.
+    #[error(transparent)]
+    Name(#[from] InvalidName),
+    /// It would have nothing to do.
+    #[error("the worker has no queue: add one with `.queue(name, concurrency)`")]
+    NoQueue,
+    /// A queue was named twice.
+    #[error("queue `{0}` is given twice")]
+    QueueTwice(Queue),
+    /// A queue may run no job at all.
+    #[error("queue `{0}` has a concurrency of 0: it would never run a job")]
+    NoConcurrency(Queue),
+    /// A kind has two handlers.
+    #[error("kind `{0}` has two handlers")]
+    KindTwice(Kind),
+    /// There are two fallback handlers.
+    #[error("there are two handlers for any kind")]
+    FallbackTwice,
+    /// There is no handler at all.
+    #[error("the worker has no handler: add one with `.handle(function)`")]
+    NoHandler,
+    /// A handler takes state that nobody gave.
+    #[error(
+        "the handler of kind `{kind}` takes `State<{state}>`, but no such state was given: add it with `.state(…)`"
+    )]
+    MissingState {
+        /// Whose handler.
+        kind: String,
+        /// The type it wants.
+        state: &'static str,
+    },
+    /// State of one type was given twice.
+    #[error("state of type `{0}` is given twice")]
+    StateTwice(&'static str),
+    /// The lease is too short to be kept.
+    #[error("a lease of {0:?} is too short: a heartbeat needs at least 100ms")]
+    LeaseTooShort(Duration),
+}
+
+/// A worker did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// It could not be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// One of its parts ended before it was told to, which is a bug. The other parts were shut down in order.
+    #[error("the worker's {0} ended unexpectedly")]
+    PartDied(String),
+}

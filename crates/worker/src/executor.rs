@@ -1,0 +1,222 @@
+//! Runs jobs: route, poll, attend, decide, hand over.
+//!
+//! A task per job would cost more than many a job itself. So jobs of a kind whose first poll has proven short
+//! share a task: it polls each once, and only a job that is still pending then gets a task of its own. A kind
+//! that is slow to return from its first poll never shares, so it cannot hold up its siblings.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidemill_core::settle::{Circumstances, Settlement, decide};
+use tidemill_core::{Backoff, Kind, Outcome};
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+
+use crate::assignment::Assignment;
+use crate::attempt::{Allowance, attend, first_poll, stopped};
+use crate::context::JobContext;
+use crate::event::Ending;
+use crate::handler::Attempt;
+use crate::lane::Lane;
+use crate::outbox::{Ended, Note};
+use crate::registry::{Registered, Registry, Route};
+use crate::station::Station;
+
+/// A first poll shorter than this may share a task: less than what a task of its own would cost in cache
+/// misses, times the chunk still well under a millisecond.
+const SHARES_BELOW: Duration = Duration::from_micros(20);
+
+/// How many jobs share a task. Small enough that a claimed batch spreads over all cores.
+const CHUNK: usize = 32;
+
+/// A single poll longer than this sends the rest of the chunk elsewhere.
+const STALL: Duration = Duration::from_millis(1);
+
+/// When to look again for a worker that knows the kind.
+const UNKNOWN_KIND: Duration = Duration::from_secs(5);
+
+/// How often a missing handler is mentioned, per kind.
+const REMIND: Duration = Duration::from_secs(60);
+
+/// A job and its handler.
+type Routed = (Arc<Assignment>, Route);
+
+/// Runs the jobs of all queues.
+pub(crate) struct Executor {
+    station: Arc<Station>,
+    registry: Registry,
+    /// Owns every task that runs a handler.
+    tasks: TaskTracker,
+    reminded: Mutex<HashMap<Kind, Instant>>,
+}
+
+impl Executor {
+    pub(crate) fn new(station: Arc<Station>, registry: Registry) -> Self {
+        Self { station, registry, tasks: TaskTracker::new(), reminded: Mutex::default() }
+    }
+
+    /// The tasks that run handlers.
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    /// Runs jobs of one lane, which has a slot occupied for each.
+    pub(crate) fn dispatch(
+        self: &Arc<Self>,
+        lane: &Arc<Lane>,
+        jobs: impl IntoIterator<Item = Arc<Assignment>>,
+    ) {
+        let mut chunk = Vec::new();
+        for job in jobs {
+            let route = self.registry.route(job.envelope.kind());
+            if !self.shares(route) {
+                self.spawn(lane, vec![(job, route)]);
+                continue;
+            }
+            chunk.push((job, route));
+            if chunk.len() == CHUNK {
+                self.spawn(lane, std::mem::take(&mut chunk));
+            }
+        }
+        if !chunk.is_empty() {
+            self.spawn(lane, chunk);
+        }
+    }
+
+    fn shares(&self, route: Route) -> bool {
+        self.registry.at(route).is_none_or(|handler| handler.first_poll.is_under(SHARES_BELOW))
+    }
+
+    fn spawn(self: &Arc<Self>, lane: &Arc<Lane>, chunk: Vec<Routed>) {
+        self.tasks.spawn(self.clone().run(lane.clone(), chunk));
+    }
+
+    /// Runs a chunk in this task; what is pending after its first poll moves to a task of its own.
+    async fn run(self: Arc<Self>, lane: Arc<Lane>, chunk: Vec<Routed>) {
+        let alone = chunk.len() == 1;
+        let mut ended = Vec::with_capacity(chunk.len());
+        let mut rest = chunk.into_iter();
+        let mut begun = Instant::now();
+        while let Some((job, route)) = rest.next() {
+            match self.begin(job, route, begun) {
+                Step::Ended(job) => ended.push(job),
+                Step::Pending(running) if alone => return self.attend(lane, running).await,
+                Step::Pending(running) => drop(self.tasks.spawn(self.clone().attend(lane.clone(), running))),
+            }
+            let now = Instant::now();
+            if now - begun > STALL && rest.len() > 0 {
+                self.dispatch(&lane, rest.by_ref().map(|(job, _)| job));
+            }
+            begun = now;
+        }
+        self.hand_over(&lane, ended).await;
+    }
+
+    /// Takes a job through its first poll.
+    fn begin(&self, job: Arc<Assignment>, route: Route, begun: Instant) -> Step {
+        let Some(handler) = self.registry.at(route) else {
+            self.mention_unknown(job.envelope.kind());
+            return Step::Ended(self.end(job, None, Outcome::Snooze(UNKNOWN_KIND), Duration::ZERO));
+        };
+        if let Some(why) = job.stop.why() {
+            return Step::Ended(self.end(job, Some(handler), stopped(why, None), Duration::ZERO));
+        }
+        let timeout = job.envelope.timeout().or(handler.timeout);
+        let deadline = timeout.map(|timeout| self.station.store.clock().now().after(timeout));
+        let first = first_poll(|| handler.handler.call(JobContext::new(job.clone(), deadline)));
+        let took = begun.elapsed();
+        handler.first_poll.sample(took);
+        match first {
+            Ok(outcome) => Step::Ended(self.end(job, Some(handler), outcome, took)),
+            Err(attempt) => Step::Pending(Running { job, route, begun, timeout, attempt }),
+        }
+    }
+
+    /// Sees a pending job through to its end.
+    async fn attend(self: Arc<Self>, lane: Arc<Lane>, running: Running) {
+        let Running { job, route, begun, timeout, attempt } = running;
+        let (clock, cancel_grace) = (self.station.store.clock(), self.station.manner.cancel_grace);
+        let outcome = attend(attempt, &job, Allowance { clock, timeout, cancel_grace }).await;
+        let ended = self.end(job, self.registry.at(route), outcome, begun.elapsed());
+        self.hand_over(&lane, vec![ended]).await;
+    }
+
+    /// Gives a job back that did not get to run.
+    pub(crate) fn hand_back(&self, job: Arc<Assignment>) -> Ended {
+        self.end(job, None, Outcome::HandedBack, Duration::ZERO)
+    }
+
+    /// Decides what becomes of a job.
+    fn end(
+        &self,
+        job: Arc<Assignment>,
+        handler: Option<&Registered>,
+        outcome: Outcome,
+        took: Duration,
+    ) -> Ended {
+        let lane = job.lane;
+        if handler.is_some() {
+            self.station.lanes[lane].pace.sample(took);
+        }
+        report(&job, &outcome);
+        let ending = Ending::of(&outcome);
+        let circumstances = Circumstances {
+            now: self.station.store.clock().now(),
+            backoff: handler.map_or(Backoff::DEFAULT, |handler| handler.backoff),
+            random: fastrand::f64(),
+        };
+        let change = decide(&job.envelope, outcome, circumstances);
+        let ending = ending.after(&change);
+        let settlement = Settlement { lease: job.lease.clone(), change };
+        Ended { settlement, note: Note { assignment: Some(job), lane, ending, took } }
+    }
+
+    /// Passes ended jobs on and frees their slots. In this order: when the completer cannot keep up, slots
+    /// stay taken.
+    async fn hand_over(&self, lane: &Lane, ended: Vec<Ended>) {
+        let slots = ended.len();
+        if slots > 0 {
+            self.station.outbox.send(ended).await;
+            lane.release(slots);
+        }
+    }
+
+    fn mention_unknown(&self, kind: &Kind) {
+        let mut reminded = self.reminded.lock().unwrap_or_else(PoisonError::into_inner);
+        if reminded.get(kind).is_none_or(|at| at.elapsed() > REMIND) {
+            reminded.insert(kind.clone(), Instant::now());
+            warn!("no handler for kind `{kind}` here; its jobs are handed back for another worker");
+        }
+    }
+}
+
+/// What an operator wants to read of a job that did not end well.
+fn report(job: &Assignment, outcome: &Outcome) {
+    let (id, kind) = (job.envelope.id(), job.envelope.kind());
+    let (attempt, max) = (u64::from(job.envelope.attempts()) + 1, job.envelope.max_attempts());
+    match outcome {
+        Outcome::Retry { error, .. } => info!(job = %id, %kind, "attempt {attempt} of {max} failed: {error}"),
+        Outcome::Dead(cause) => {
+            let error = cause.error.as_deref().unwrap_or("(no error)");
+            warn!(job = %id, %kind, "dead in attempt {attempt}, {}: {error}", cause.reason);
+        }
+        _ => {}
+    }
+}
+
+/// Where a job is after its first poll. Both are moved on at once, so the larger one is not boxed.
+#[allow(clippy::large_enum_variant)]
+enum Step {
+    Ended(Ended),
+    Pending(Running),
+}
+
+/// A job that is under way.
+struct Running {
+    job: Arc<Assignment>,
+    route: Route,
+    begun: Instant,
+    timeout: Option<Duration>,
+    attempt: Attempt,
+}

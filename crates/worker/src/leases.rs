@@ -1,0 +1,86 @@
+//! Every lease in this worker's hands: running, buffered, or waiting to be settled.
+//!
+//! One mutex is enough: it is taken once per claimed batch, once per settled batch and once per heartbeat,
+//! never per job.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidemill_core::{Envelope, JobId, Lease};
+
+use crate::assignment::{Assignment, Stop, Why};
+
+/// The leases that must be kept alive.
+#[derive(Debug, Default)]
+pub(crate) struct Leases {
+    places: Mutex<Places>,
+}
+
+#[derive(Debug, Default)]
+struct Places {
+    taken: Vec<Option<Arc<Assignment>>>,
+    vacant: Vec<usize>,
+}
+
+impl Leases {
+    /// Takes claimed jobs into this worker's hands.
+    pub(crate) fn adopt(
+        &self,
+        lane: usize,
+        claimed: impl IntoIterator<Item = (Lease, Envelope)>,
+    ) -> Vec<Arc<Assignment>> {
+        let mut places = self.lock();
+        claimed.into_iter().map(|(lease, envelope)| places.seat(lane, lease, envelope)).collect()
+    }
+
+    /// Lets go of jobs that are settled or lost.
+    pub(crate) fn release(&self, assignments: impl IntoIterator<Item = Arc<Assignment>>) {
+        let mut places = self.lock();
+        for assignment in assignments {
+            places.taken[assignment.place] = None;
+            places.vacant.push(assignment.place);
+        }
+    }
+
+    /// What to extend. A lease that is lost stays lost, so nobody asks for it again.
+    pub(crate) fn held(&self) -> Vec<Arc<Assignment>> {
+        let places = self.lock();
+        let held = places.taken.iter().flatten();
+        held.filter(|assignment| !assignment.stop.is_lost()).cloned().collect()
+    }
+
+    /// Asks the handlers of `job` to stop. A walk through all, because cancelling is rare and every other way
+    /// would cost each job something.
+    pub(crate) fn cancel(&self, job: &JobId) {
+        let places = self.lock();
+        for assignment in places.taken.iter().flatten().filter(|assignment| assignment.lease.job == *job) {
+            assignment.stop.request(Why::Cancelled);
+        }
+    }
+
+    /// Asks every handler to stop because the worker is leaving.
+    pub(crate) fn leave(&self) {
+        self.lock().taken.iter().flatten().for_each(|assignment| assignment.stop.request(Why::Leaving));
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        let places = self.lock();
+        places.taken.len() - places.vacant.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        // Nothing in here can panic half-way through a change.
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Places {
+    fn seat(&mut self, lane: usize, lease: Lease, envelope: Envelope) -> Arc<Assignment> {
+        let place = self.vacant.pop().unwrap_or_else(|| {
+            self.taken.push(None);
+            self.taken.len() - 1
+        });
+        let assignment = Arc::new(Assignment { lease, envelope, lane, place, stop: Stop::default() });
+        self.taken[place] = Some(assignment.clone());
+        assignment
+    }
+}

@@ -1,0 +1,49 @@
+//! Hears what others announce: a job is to be cancelled, a scheduled one is due sooner.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tidemill_core::store::Wake;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::station::Station;
+
+/// A stream of wake-ups never ends; should one end anyway, it is opened again, but not in a hot loop.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// Passes wake-ups on to whom they concern.
+pub(crate) struct Listener {
+    pub(crate) station: Arc<Station>,
+    /// Wakes the promoter.
+    pub(crate) sooner: Arc<Notify>,
+}
+
+impl Listener {
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        shutdown.run_until_cancelled(self.listen_for_ever()).await;
+    }
+
+    async fn listen_for_ever(&self) {
+        loop {
+            let mut wakes = self.station.store.listen();
+            while let Some(wake) = wakes.next().await {
+                self.pass_on(&wake);
+            }
+            tokio::time::sleep(REOPEN).await;
+        }
+    }
+
+    fn pass_on(&self, wake: &Wake) {
+        match wake {
+            Wake::Cancel(job) => self.station.leases.cancel(job),
+            Wake::Sooner(queue) if self.station.lanes.iter().any(|lane| lane.queue == *queue) => {
+                self.sooner.notify_one();
+            }
+            Wake::Everything => self.sooner.notify_one(),
+            // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
+            Wake::Sooner(_) | Wake::Queue(_) | Wake::Finished(_) => {}
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Claims jobs of one queue: as many as there are free slots, and some ahead if it is told to.
+//!
+//! A job that is claimed into a free slot starts at once. A job that is claimed ahead is only *held*: it waits
+//! in the buffer and is marked as started right before it runs, so that a crash never costs an attempt of a
+//! job that did not run.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::OptionFuture;
+use tidemill_core::envelope::Malformed;
+use tidemill_core::settle::{Settlement, decide_malformed};
+use tidemill_core::store::{Claimed, Verdict};
+use tidemill_core::{Error, Lease};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::assignment::Assignment;
+use crate::event::Ending;
+use crate::executor::Executor;
+use crate::lane::{Lane, MAX_CLAIM};
+use crate::outage::Outage;
+use crate::outbox::{Ended, Note};
+use crate::station::Station;
+use crate::trip::{Caller, Trip};
+
+/// How long to let short jobs free more slots before claiming for a few of them.
+const GATHER: Duration = Duration::from_millis(1);
+
+/// An empty answer sooner than this is no waiting.
+const EARLY: Duration = Duration::from_millis(50);
+
+/// So many of them in a row are bad luck: others were faster.
+const HOLLOW: u32 = 3;
+
+/// How long a call may take to come back once the worker is leaving.
+const LAST_CALL: Duration = Duration::from_secs(5);
+
+/// Claims for one queue.
+pub(crate) struct Producer {
+    index: usize,
+    lane: Arc<Lane>,
+    station: Arc<Station>,
+    executor: Arc<Executor>,
+    caller: Caller,
+    shutdown: CancellationToken,
+    /// Jobs that are held, oldest first.
+    buffer: VecDeque<Arc<Assignment>>,
+    /// A claim under way.
+    claim: Option<Trip<Vec<Claimed>>>,
+    claimed_at: Instant,
+    /// Slots kept free for the jobs of that claim.
+    reserved: usize,
+    /// A start under way, and the jobs it is about.
+    start: Option<Trip<Vec<Verdict>>>,
+    starting: Vec<Arc<Assignment>>,
+    /// Why it does not claim although it could.
+    pause: Pause,
+    /// Claims in a row that came back empty before their time.
+    hollow: u32,
+    outage: Outage,
+}
+
+/// A reason to wait before the next claim.
+enum Pause {
+    None,
+    /// The store has just failed.
+    Outage(Pin<Box<Sleep>>),
+    /// More slots will be free in a moment.
+    Gather(Pin<Box<Sleep>>),
+    /// They had their moment.
+    Gathered,
+}
+
+impl Pause {
+    fn sleep(&mut self) -> Option<&mut Pin<Box<Sleep>>> {
+        match self {
+            Self::Outage(sleep) | Self::Gather(sleep) => Some(sleep),
+            Self::None | Self::Gathered => None,
+        }
+    }
+
+    fn over(&mut self) {
+        *self = if matches!(self, Self::Gather(_)) { Self::Gathered } else { Self::None };
+    }
+}
+
+impl Producer {
+    pub(crate) fn new(
+        index: usize,
+        station: Arc<Station>,
+        executor: Arc<Executor>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let lane = station.lanes[index].clone();
+        let outage = Outage::of(format!("claiming from queue `{}`", lane.queue));
+        let caller = Caller::new(station.clone(), lane.clone(), shutdown.clone());
+        Self {
+            index,
+            lane,
+            station,
+            executor,
+            caller,
+            shutdown,
+            outage,
+            buffer: VecDeque::new(),
+            claim: None,
+            claimed_at: Instant::now(),
+            reserved: 0,
+            start: None,
+            starting: Vec::new(),
+            pause: Pause::None,
+            hollow: 0,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        while !self.shutdown.is_cancelled() {
+            self.start_held();
+            self.claim_more();
+            self.next_event().await;
+        }
+        self.wind_up().await;
+    }
+
+    async fn next_event(&mut self) {
+        // With a claim under way and nothing in the buffer, a free slot changes nothing.
+        let wants_slots = self.claim.is_none() || !self.buffer.is_empty();
+        tokio::select! {
+            biased;
+            () = self.shutdown.cancelled() => {}
+            Some(claimed) = OptionFuture::from(self.claim.as_mut()) => self.on_claimed(claimed).await,
+            Some(started) = OptionFuture::from(self.start.as_mut()) => self.on_started(started),
+            Some(()) = OptionFuture::from(self.pause.sleep()) => self.pause.over(),
+            () = self.lane.freed.notified(), if wants_slots => {}
+        }
+    }
+
+    /// Slots nobody has a claim on yet.
+    fn free(&self) -> usize {
+        self.lane.free().saturating_sub(self.reserved + self.starting.len())
+    }
+
+    /// Starts held jobs while slots are free.
+    fn start_held(&mut self) {
+        let jobs = self.free().min(self.buffer.len());
+        if jobs == 0 || self.start.is_some() || matches!(self.pause, Pause::Outage(_)) {
+            return;
+        }
+        self.starting = self.buffer.drain(..jobs).collect();
+        self.start = Some(self.caller.start(self.starting.iter().map(|job| job.lease.clone()).collect()));
+    }
+
+    /// Claims if there is room and no claim is under way.
+    fn claim_more(&mut self) {
+        if self.claim.is_some() || matches!(self.pause, Pause::Outage(_)) {
+            return;
+        }
+        let free = if self.buffer.is_empty() { self.free() } else { 0 };
+        let ahead = self.ahead();
+        let max = (free + ahead).min(MAX_CLAIM);
+        if max == 0 || self.gathers(free) {
+            return;
+        }
+        self.pause = Pause::None;
+        self.reserved = free.min(max);
+        self.claimed_at = Instant::now();
+        self.claim = Some(self.caller.claim(max, self.reserved));
+    }
+
+    /// How many jobs to claim ahead: nothing until half of the buffer is empty, because a claim for one costs
+    /// the store as much as a claim for many.
+    fn ahead(&self) -> usize {
+        let prefetch = self.lane.prefetch;
+        let room = prefetch.saturating_sub(self.buffer.len());
+        if room * 2 >= prefetch { room } else { 0 }
+    }
+
+    /// Whether to wait for more slots. Never longer than a moment: the slots that are taken may stay so.
+    fn gathers(&mut self, free: usize) -> bool {
+        if free >= self.lane.worth_a_trip() || matches!(self.pause, Pause::Gathered) {
+            return false;
+        }
+        if matches!(self.pause, Pause::None) {
+            self.pause = Pause::Gather(Box::pin(sleep(GATHER)));
+        }
+        true
+    }
+
+    async fn on_claimed(&mut self, claimed: Result<Vec<Claimed>, Error>) {
+        self.claim = None;
+        self.reserved = 0;
+        match claimed {
+            Err(error) => self.pause = Pause::Outage(Box::pin(sleep(self.outage.failed(&error)))),
+            Ok(claimed) => {
+                self.outage.is_over();
+                self.beware_of_hollow(claimed.is_empty());
+                let started = self.take_in(claimed).await;
+                self.run_all(started);
+            }
+        }
+    }
+
+    /// A store that keeps answering at once that there is nothing must not make a hot loop.
+    fn beware_of_hollow(&mut self, empty: bool) {
+        let early = empty && self.claimed_at.elapsed() < EARLY;
+        self.hollow = if early { self.hollow.saturating_add(1) } else { 0 };
+        if self.hollow > HOLLOW {
+            self.pause = Pause::Outage(Box::pin(sleep(EARLY)));
+        }
+    }
+
+    /// Takes claimed jobs into this worker's hands: held ones into the buffer, started ones are returned.
+    async fn take_in(&mut self, claimed: Vec<Claimed>) -> Vec<Arc<Assignment>> {
+        self.lane.counters.claimed(claimed.len());
+        let (mut started, mut held, mut malformed) = (Vec::with_capacity(claimed.len()), vec![], vec![]);
+        for Claimed { lease, body, started: is_started } in claimed {
+            match body {
+                Ok(envelope) if is_started => started.push((lease, envelope)),
+                Ok(envelope) => held.push((lease, envelope)),
+                Err((raw, error)) => malformed.push(self.bury(lease, &raw, &error)),
+            }
+        }
+        self.buffer.extend(self.station.leases.adopt(self.index, held));
+        let started = self.station.leases.adopt(self.index, started);
+        self.station.outbox.send(malformed).await;
+        started
+    }
+
+    fn bury(&self, lease: Lease, raw: &[u8], error: &Malformed) -> Ended {
+        warn!(queue = %lease.queue, job = %lease.job, "a message is no envelope, to the dead letters: {error}");
+        let change = decide_malformed(&lease, raw, error, self.station.store.clock().now());
+        let note = Note { assignment: None, lane: self.index, ending: Ending::Dead, took: Duration::ZERO };
+        Ended { settlement: Settlement { lease, change }, note }
+    }
+
+    fn on_started(&mut self, verdicts: Result<Vec<Verdict>, Error>) {
+        self.start = None;
+        let jobs = std::mem::take(&mut self.starting);
+        match verdicts {
+            Err(error) => {
+                jobs.into_iter().rev().for_each(|job| self.buffer.push_front(job));
+                self.pause = Pause::Outage(Box::pin(sleep(self.outage.failed(&error))));
+            }
+            Ok(verdicts) => {
+                let judged = jobs.into_iter().zip(verdicts);
+                let (started, lost): (Vec<_>, Vec<_>) = judged.partition(|(_, v)| *v == Verdict::Accepted);
+                lost.iter().for_each(|_| self.lane.counters.lost());
+                self.station.leases.release(lost.into_iter().map(|(job, _)| job));
+                self.run_all(started.into_iter().map(|(job, _)| job).collect());
+            }
+        }
+    }
+
+    fn run_all(&self, jobs: Vec<Arc<Assignment>>) {
+        self.lane.occupy(jobs.len());
+        self.executor.dispatch(&self.lane, jobs);
+    }
+
+    /// Hands back everything that has not begun to run.
+    async fn wind_up(mut self) {
+        let mut jobs = std::mem::take(&mut self.starting);
+        if let Some(start) = self.start.take() {
+            // Whatever it says: until it has said it, the store may be about to mark them.
+            let _ = timeout(LAST_CALL, start).await;
+        }
+        if let Some(claim) = self.claim.take()
+            && let Ok(Ok(claimed)) = timeout(LAST_CALL, claim).await
+        {
+            jobs.extend(self.take_in(claimed).await);
+        }
+        jobs.extend(self.buffer.drain(..));
+        let handed_back = jobs.into_iter().map(|job| self.executor.hand_back(job)).collect();
+        self.station.outbox.send(handed_back).await;
+    }
+}

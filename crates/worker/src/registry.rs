@@ -1,0 +1,60 @@
+//! Which handler runs which kind.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use tidemill_core::{Backoff, Kind};
+
+use crate::handler::Handler;
+use crate::pace::Pace;
+
+/// A handler and how its jobs are treated.
+pub(crate) struct Registered {
+    pub(crate) handler: Box<dyn Handler>,
+    /// How long a failed job waits.
+    pub(crate) backoff: Backoff,
+    /// How long an attempt may take, if the envelope does not say.
+    pub(crate) timeout: Option<Duration>,
+    /// How long the first poll of a job takes: short ones may share a task.
+    pub(crate) first_poll: Pace,
+}
+
+impl Registered {
+    pub(crate) fn new(handler: Box<dyn Handler>, backoff: Backoff, timeout: Option<Duration>) -> Self {
+        Self { handler, backoff, timeout, first_poll: Pace::default() }
+    }
+}
+
+/// All handlers of a worker.
+#[derive(Default)]
+pub(crate) struct Registry {
+    by_kind: HashMap<Kind, usize>,
+    handlers: Vec<Registered>,
+    /// For kinds that have none of their own.
+    fallback: Option<usize>,
+}
+
+/// Where a handler is in the registry: cheaper to pass around than a shared pointer.
+pub(crate) type Route = Option<usize>;
+
+impl Registry {
+    /// Adds a handler; `false` if the kind has one already.
+    pub(crate) fn add(&mut self, kind: &Kind, registered: Registered) -> bool {
+        self.handlers.push(registered);
+        self.by_kind.insert(kind.clone(), self.handlers.len() - 1).is_none()
+    }
+
+    /// Sets the handler of every other kind; `false` if there is one already.
+    pub(crate) fn add_fallback(&mut self, registered: Registered) -> bool {
+        self.handlers.push(registered);
+        self.fallback.replace(self.handlers.len() - 1).is_none()
+    }
+
+    pub(crate) fn route(&self, kind: &Kind) -> Route {
+        self.by_kind.get(kind).copied().or(self.fallback)
+    }
+
+    pub(crate) fn at(&self, route: Route) -> Option<&Registered> {
+        self.handlers.get(route?)
+    }
+}

@@ -1,0 +1,79 @@
+//! What all parts of one worker share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tidemill_core::{Queue, Store, WorkerId};
+use tokio::sync::broadcast;
+
+use crate::event::Event;
+use crate::lane::Lane;
+use crate::leases::Leases;
+use crate::outbox::Outbox;
+
+/// How a worker behaves, as far as a user may say.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// For how long jobs are claimed.
+    pub(crate) lease: Duration,
+    /// How long running handlers may go on when the worker shuts down.
+    pub(crate) shutdown_grace: Duration,
+    /// How long a handler that was cancelled may take to wind up.
+    pub(crate) cancel_grace: Duration,
+}
+
+impl Default for Manner {
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            shutdown_grace: Duration::from_secs(25),
+            cancel_grace: Duration::from_secs(5),
+        }
+    }
+}
+
+/// A worker's place of work: its store, its name there, and what is in its hands.
+pub(crate) struct Station {
+    pub(crate) store: Arc<dyn Store>,
+    /// Who this worker is to the store.
+    pub(crate) worker: WorkerId,
+    pub(crate) manner: Manner,
+    /// One per queue.
+    pub(crate) lanes: Vec<Arc<Lane>>,
+    /// Every lease that must be kept alive.
+    pub(crate) leases: Leases,
+    /// Jobs that have ended and wait to be settled.
+    pub(crate) outbox: Outbox,
+    /// Only there if somebody listens.
+    pub(crate) events: Option<broadcast::Sender<Event>>,
+}
+
+impl Station {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        manner: Manner,
+        lanes: Vec<Arc<Lane>>,
+        events: Option<broadcast::Sender<Event>>,
+    ) -> Self {
+        let (leases, outbox) = (Leases::default(), Outbox::default());
+        Self { store, worker: name_this_worker(), manner, lanes, leases, outbox, events }
+    }
+
+    pub(crate) fn queues(&self) -> Vec<Queue> {
+        self.lanes.iter().map(|lane| lane.queue.clone()).collect()
+    }
+
+    /// How often leases are extended: a third of one, so that two heartbeats may fail.
+    pub(crate) fn beat(&self) -> Duration {
+        self.manner.lease / 3
+    }
+}
+
+/// A process may run several workers; the index tells them apart.
+fn name_this_worker() -> WorkerId {
+    static INDEX: AtomicU32 = AtomicU32::new(0);
+    let hostname = rustix::system::uname();
+    let index = INDEX.fetch_add(1, Ordering::Relaxed);
+    WorkerId::of_process(&hostname.nodename().to_string_lossy(), std::process::id(), index)
+}

@@ -1,0 +1,240 @@
+//! Describing a worker: what it can do, where, and how.
+
+use std::any::type_name;
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tidemill_core::{Backoff, Delivery, Envelope, Job, Kind, Mill, Outcome, Queue, QueueName, Store};
+use tokio::sync::broadcast;
+
+use crate::build::{BuildError, WorkerError};
+use crate::context::JobContext;
+use crate::engine::Engine;
+use crate::event::Event;
+use crate::extract::{Extract, MissingState, States};
+use crate::handler::{Handler, HandlerFn, Typed, Untyped};
+use crate::lane::Lane;
+use crate::registry::{Registered, Registry};
+use crate::station::{Manner, Station};
+use crate::stats::{Report, Stats};
+
+/// Who listens slowly misses the oldest events rather than holding up the jobs.
+const EVENT_BUFFER: usize = 4096;
+
+/// Makes a handler once all state is known.
+type Prepare = Box<dyn FnOnce(&States) -> Result<Box<dyn Handler>, MissingState> + Send>;
+
+/// A handler that was described, not yet built.
+struct Described {
+    /// `None`: for every kind that has no handler of its own.
+    kind: Option<String>,
+    prepare: Prepare,
+    backoff: Backoff,
+    timeout: Option<Duration>,
+}
+
+/// A worker: handlers, the state they share, and the queues they serve.
+#[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
+pub struct Worker {
+    store: Arc<dyn Store>,
+    states: States,
+    state_twice: Option<&'static str>,
+    handlers: Vec<Described>,
+    queues: Vec<(String, Delivery, usize)>,
+    manner: Manner,
+    prefetch: usize,
+    stats: Stats,
+    events: OnceLock<broadcast::Sender<Event>>,
+}
+
+impl Worker {
+    /// A worker on the store of `mill`.
+    pub fn new(mill: &Mill) -> Self {
+        Self {
+            store: mill.store().clone(),
+            states: States::default(),
+            state_twice: None,
+            handlers: Vec::new(),
+            queues: Vec::new(),
+            manner: Manner::default(),
+            prefetch: 0,
+            stats: Stats::default(),
+            events: OnceLock::new(),
+        }
+    }
+
+    /// Shares `state` with every handler that takes a `State<T>`.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        if !self.states.insert(state) {
+            self.state_twice = Some(type_name::<T>());
+        }
+        self
+    }
+
+    /// Runs jobs of type `J` with `function`.
+    pub fn handle<J, Args, F>(mut self, function: F) -> Self
+    where
+        J: Job,
+        Args: Extract,
+        F: HandlerFn<J, Args>,
+    {
+        let prepare: Prepare = Box::new(move |states| {
+            let source = Args::find(states)?;
+            Ok(Box::new(Typed::<J, Args, F>::new(function, source)))
+        });
+        let (kind, backoff, timeout) = (Some(J::KIND.to_owned()), J::BACKOFF, J::TIMEOUT);
+        self.handlers.push(Described { kind, prepare, backoff, timeout });
+        self
+    }
+
+    /// Runs jobs of `kind` with `function`, which gets the envelope as it is.
+    pub fn handle_untyped<F, Running>(self, kind: &str, function: F) -> Self
+    where
+        F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
+        Running: Future<Output = Outcome> + Send + 'static,
+    {
+        self.describe_untyped(Some(kind.to_owned()), function)
+    }
+
+    /// Runs jobs of every kind that has no handler of its own.
+    pub fn handle_any<F, Running>(self, function: F) -> Self
+    where
+        F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
+        Running: Future<Output = Outcome> + Send + 'static,
+    {
+        self.describe_untyped(None, function)
+    }
+
+    fn describe_untyped<F, Running>(mut self, kind: Option<String>, function: F) -> Self
+    where
+        F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
+        Running: Future<Output = Outcome> + Send + 'static,
+    {
+        let prepare: Prepare = Box::new(move |_| Ok(Box::new(Untyped(function))));
+        self.handlers.push(Described { kind, prepare, backoff: Backoff::DEFAULT, timeout: None });
+        self
+    }
+
+    /// Serves the at-least-once queue `name`, running up to `concurrency` of its jobs at once.
+    pub fn queue(mut self, name: &str, concurrency: usize) -> Self {
+        self.queues.push((name.to_owned(), Delivery::AtLeastOnce, concurrency));
+        self
+    }
+
+    /// Serves the at-most-once queue `name`, running up to `concurrency` of its jobs at once.
+    pub fn at_most_once(mut self, name: &str, concurrency: usize) -> Self {
+        self.queues.push((name.to_owned(), Delivery::AtMostOnce, concurrency));
+        self
+    }
+
+    /// Leases jobs for this long (30 s unless set). If the process dies, they come back when it is over.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.manner.lease = lease;
+        self
+    }
+
+    /// Claims up to this many jobs of each queue beyond those that can run at once (none unless set).
+    ///
+    /// A job that is claimed ahead is held, and marked as started right before it runs, so that a crash does
+    /// not count for it. That mark is a trip to the store of its own: claiming ahead pays only where claiming
+    /// is dear, and more concurrency is nearly always the better choice.
+    pub fn prefetch(mut self, jobs: usize) -> Self {
+        self.prefetch = jobs;
+        self
+    }
+
+    /// Gives running handlers this long to end when the worker shuts down (25 s unless set).
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.manner.shutdown_grace = grace;
+        self
+    }
+
+    /// Gives a handler that watches [`JobContext::cancelled`] this long to wind up once it is cancelled (5 s
+    /// unless set). A handler that does not watch is dropped at once.
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.manner.cancel_grace = grace;
+        self
+    }
+
+    /// A live view of this worker's counters.
+    pub fn stats(&self) -> Stats {
+        self.stats.clone()
+    }
+
+    /// Every attempt that ends from now on. Costs nothing unless called.
+    pub fn events(&self) -> broadcast::Receiver<Event> {
+        self.events.get_or_init(|| broadcast::Sender::new(EVENT_BUFFER)).subscribe()
+    }
+
+    /// Checks the description.
+    pub fn build(self) -> Result<Engine, BuildError> {
+        if let Some(state) = self.state_twice {
+            return Err(BuildError::StateTwice(state));
+        }
+        if self.manner.lease < Duration::from_millis(100) {
+            return Err(BuildError::LeaseTooShort(self.manner.lease));
+        }
+        let lanes = lanes(self.queues, self.prefetch)?;
+        let registry = registry(self.handlers, &self.states)?;
+        self.stats.attach(lanes.clone());
+        let station = Station::new(self.store, self.manner, lanes, self.events.into_inner());
+        Ok(Engine::new(station, registry, self.stats))
+    }
+
+    /// Runs until `until` completes, then shuts down in order.
+    pub async fn run_until<T>(self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
+        self.build()?.run_until(until).await
+    }
+
+    /// Runs until its queues have nothing to do right now: no job is ready, running or due. Jobs scheduled for
+    /// later, retries among them, are left. A paused queue does not hold it up.
+    pub async fn drain(self) -> Result<Report, WorkerError> {
+        self.build()?.drain().await
+    }
+
+    /// Runs until its queues are empty: like [`drain`](Self::drain), but waits for scheduled jobs too.
+    pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
+        self.build()?.drain_scheduled().await
+    }
+}
+
+fn lanes(queues: Vec<(String, Delivery, usize)>, prefetch: usize) -> Result<Vec<Arc<Lane>>, BuildError> {
+    if queues.is_empty() {
+        return Err(BuildError::NoQueue);
+    }
+    let (mut seen, mut lanes) = (HashSet::new(), Vec::with_capacity(queues.len()));
+    for (name, delivery, concurrency) in queues {
+        let queue = Queue { name: QueueName::new(&name)?, delivery };
+        if concurrency == 0 {
+            return Err(BuildError::NoConcurrency(queue));
+        }
+        if !seen.insert(queue.clone()) {
+            return Err(BuildError::QueueTwice(queue));
+        }
+        lanes.push(Arc::new(Lane::new(queue, concurrency, prefetch)));
+    }
+    Ok(lanes)
+}
+
+fn registry(handlers: Vec<Described>, states: &States) -> Result<Registry, BuildError> {
+    if handlers.is_empty() {
+        return Err(BuildError::NoHandler);
+    }
+    let mut registry = Registry::default();
+    for Described { kind, prepare, backoff, timeout } in handlers {
+        let missing = |MissingState(state)| {
+            let kind = kind.clone().unwrap_or_else(|| "any".to_owned());
+            BuildError::MissingState { kind, state }
+        };
+        let handler = prepare(states).map_err(missing)?;
+        let kind = kind.as_deref().map(Kind::new).transpose()?;
+        let registered = Registered::new(handler, backoff, timeout);
+        match kind {
+            None => registry.add_fallback(registered).then_some(()).ok_or(BuildError::FallbackTwice)?,
+            Some(kind) => registry.add(&kind, registered).then_some(()).ok_or(BuildError::KindTwice(kind))?,
+        }
+    }
+    Ok(registry)
+}

@@ -1,0 +1,51 @@
+//! What is wrong with a worker is said before it runs.
+
+use tidemill_worker::{Fail, State, Worker};
+
+use crate::world::{Ping, World};
+
+#[derive(Clone)]
+struct Mailer;
+
+async fn needs_mailer(_: Ping, State(_): State<Mailer>) -> Result<u32, Fail> {
+    Ok(0)
+}
+
+async fn plain(job: Ping) -> Result<u32, Fail> {
+    Ok(job.n)
+}
+
+/// A way to describe a worker that cannot be.
+type Mistake = fn(Worker) -> Worker;
+
+async fn refusal(describe: impl FnOnce(Worker) -> Worker) -> String {
+    describe(World::new().await.worker()).build().unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn missing_state_names_the_type_and_the_kind() {
+    let error = refusal(|worker| worker.handle(needs_mailer).queue("default", 1)).await;
+    assert!(error.contains("kind `ping`") && error.contains("build::Mailer>"), "{error}");
+    let sound = World::new().await.worker().handle(needs_mailer).state(Mailer).queue("default", 1).build();
+    assert!(sound.is_ok(), "state may be given after the handler");
+}
+
+#[tokio::test]
+async fn every_other_mistake_is_named_too() {
+    let mistakes: [(&str, Mistake); 8] = [
+        ("kind `ping` has two handlers", |w| w.handle(plain).handle(plain).queue("default", 1)),
+        ("the worker has no queue", |w| w.handle(plain)),
+        ("the worker has no handler", |w| w.queue("default", 1)),
+        ("queue `a` is given twice", |w| w.handle(plain).queue("a", 1).queue("a", 2)),
+        ("queue \"a b\" is not valid", |w| w.handle(plain).queue("a b", 1)),
+        ("queue `a (at most once)` has a concurrency of 0", |w| w.handle(plain).at_most_once("a", 0)),
+        ("Mailer` is given twice", |w| w.handle(plain).state(Mailer).state(Mailer).queue("a", 1)),
+        ("a lease of 1ms is too short", |w| {
+            w.handle(plain).queue("a", 1).lease(std::time::Duration::from_millis(1))
+        }),
+    ];
+    for (expected, mistake) in mistakes {
+        let error = refusal(mistake).await;
+        assert!(error.contains(expected), "{error}");
+    }
+}

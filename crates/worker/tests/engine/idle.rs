@@ -1,0 +1,35 @@
+//! A worker with nothing to do leaves the store alone.
+
+use std::time::Duration;
+
+use tidemill_core::Clock;
+use tidemill_worker::Fail;
+
+use crate::world::{Background, Ping, World};
+
+/// How many calls a worker with so many queues makes while a minute passes.
+async fn calls_in_a_minute(queues: usize) -> usize {
+    let world = World::new().await;
+    let handler = |job: Ping| async move { Ok::<_, Fail>(job.n) };
+    let worker =
+        (0..queues).fold(world.worker().handle(handler), |worker, n| worker.queue(&format!("q{n}"), 9));
+    let running = Background::run(worker);
+    let (begun, minute) = (world.clock.now(), Duration::from_secs(60));
+    let over = async {
+        while begun.until(world.clock.now()) < minute {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    world.as_time_passes(over).await;
+    let calls = world.plan().calls().len();
+    running.stop().await;
+    calls
+}
+
+#[tokio::test]
+async fn an_idle_worker_makes_at_most_two_calls_a_second_however_many_queues_it_has() {
+    for queues in [1, 3, 10] {
+        let calls = calls_in_a_minute(queues).await;
+        assert!(calls <= 120, "{calls} calls with {queues} queues");
+    }
+}

@@ -1,0 +1,88 @@
+//! Leases: kept while the job is in hand, and respected when they are lost.
+
+use std::time::Duration;
+
+use tidemill_core::job::State;
+use tidemill_core::rescue::rescue;
+use tidemill_core::store::Claim;
+use tidemill_core::{Clock, WorkerId};
+use tidemill_worker::{Fail, JobContext};
+use tokio::sync::mpsc;
+
+use crate::plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, queue};
+
+const LEASE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_running_job_keeps_its_lease_for_as_long_as_it_takes() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let handler = move |_: Ping| {
+        let mut finished = finished.clone();
+        async move {
+            finished.wait_for(|finished| *finished).await.unwrap();
+            Ok::<_, Fail>(1)
+        }
+    };
+    let running = Background::run(world.worker().handle(handler).queue("default", 1));
+    // Nobody rescues meanwhile: how much time passes between two heartbeats is not the test's to say.
+    world.plan().always(Verb::Expired, Fault::Away);
+    let begun = world.clock.now();
+    for beats in 1.. {
+        world.as_time_passes(world.plan().called(Verb::Extend, beats)).await;
+        if begun.until(world.clock.now()) > LEASE * 3 {
+            break;
+        }
+    }
+    world.plan().heal();
+    assert_eq!(rescue(&*world.store, &queue(), LEASE).await.unwrap(), 0);
+    finish.send(true).unwrap();
+    assert_eq!(running.stop().await.total.done, 1);
+    assert_eq!(world.state(&job).await, Some(State::Done));
+}
+
+#[tokio::test]
+async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let (told, mut was_told) = mpsc::channel(4);
+    let handler = move |_: Ping, cx: JobContext| {
+        let told = told.clone();
+        async move {
+            told.send("begun").await.unwrap();
+            if cx.envelope().crashes() > 0 {
+                return Ok::<_, Fail>(2);
+            }
+            cx.cancelled().await;
+            told.send("stopped").await.unwrap();
+            Ok(1)
+        }
+    };
+    world.plan().always(Verb::Extend, Fault::Away);
+    let running = Background::run(world.worker().handle(handler).queue("default", 1));
+    assert_eq!(was_told.recv().await, Some("begun"));
+    // The worker's own rescuer takes the job from it, as any other worker's would.
+    world.as_time_passes(world.becomes(&job, State::Ready)).await;
+    world.plan().heal();
+    assert_eq!(was_told.recv().await, Some("stopped"));
+    assert_eq!(was_told.recv().await, Some("begun"));
+    let report = running.stop().await;
+    assert_eq!((report.total.lost, report.total.done), (1, 1));
+    assert_eq!(world.info(&job).await.record.unwrap().output, b"2".as_slice());
+}
+
+#[tokio::test]
+async fn the_jobs_of_a_dead_worker_are_rescued_and_the_crash_is_counted() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let dead = WorkerId::of_process("gone", 1, 0);
+    let claimed = world.store.inner.claim(Claim::now(&queue(), &dead, LEASE, 1)).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    let attempt = |_: Ping, cx: JobContext| async move { Ok::<_, Fail>(cx.attempt()) };
+    let mut running = Background::run(world.worker().handle(attempt).queue("default", 1));
+    world.as_time_passes(running.next()).await;
+    assert_eq!(world.info(&job).await.record.unwrap().output, b"2".as_slice());
+    running.stop().await;
+}

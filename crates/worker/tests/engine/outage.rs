@@ -1,0 +1,92 @@
+//! The store goes away and comes back.
+
+use tidemill_core::job::State;
+use tidemill_worker::{Ending, Fail};
+
+use crate::plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, patiently};
+
+async fn plain(job: Ping) -> Result<u32, Fail> {
+    Ok(job.n)
+}
+
+#[tokio::test]
+async fn a_settlement_is_repeated_until_it_sticks() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    world.plan().next(Verb::Settle, Fault::Away, 3);
+    let report = patiently(world.worker().handle(plain).queue("default", 1).drain()).await.unwrap();
+    assert_eq!((report.total.done, world.plan().count(Verb::Settle)), (1, 4));
+    assert_eq!(world.state(&job).await, Some(State::Done));
+}
+
+#[tokio::test]
+async fn a_settlement_whose_answer_was_lost_has_taken_place_once() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
+    let report = patiently(world.worker().handle(plain).queue("default", 1).drain()).await.unwrap();
+    assert_eq!((report.total.claimed, report.total.lost), (1, 1));
+    assert_eq!(world.state(&job).await, Some(State::Done));
+}
+
+#[tokio::test]
+async fn a_settlement_the_store_chokes_on_does_not_hold_up_the_others() {
+    let world = World::new().await;
+    world.pings(10).await;
+    // The batch is refused, then its first job, and the rest are taken one by one.
+    world.plan().next(Verb::Settle, Fault::Refused, 2);
+    let worker = world.worker().handle(plain).queue("default", 10);
+    let report = Background::run(worker);
+    let mut report = report;
+    for _ in 0..9 {
+        assert_eq!(report.next().await.outcome, Ending::Done);
+    }
+    let report = report.stop().await;
+    assert_eq!((report.total.done, report.total.lost), (9, 1));
+}
+
+#[tokio::test]
+async fn claiming_goes_on_after_every_kind_of_outage() {
+    let world = World::new().await;
+    let mut running = Background::run(world.worker().handle(plain).queue("default", 2));
+    for verb in [Verb::Claim, Verb::Settle, Verb::Promote, Verb::Expired] {
+        world.plan().next(verb, Fault::Away, 3);
+        world.ping().await;
+        assert_eq!(running.next().await.outcome, Ending::Done);
+    }
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_outage_makes_few_errors() {
+    let world = World::new().await;
+    world.plan().always(Verb::Claim, Fault::Away);
+    let mut running = Background::run(world.worker().handle(plain).queue("default", 2));
+    let begun = std::time::Instant::now();
+    patiently(world.plan().called(Verb::Claim, 5)).await;
+    // 100, 200, 400 and 800 ms lie between five errors; a busy machine only makes it longer.
+    assert!(begun.elapsed().as_millis() >= 1_500);
+    world.plan().heal();
+    world.ping().await;
+    assert_eq!(running.next().await.outcome, Ending::Done);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn calls_that_never_answer_do_not_stop_the_heartbeat_or_the_other_queue() {
+    let world = World::new().await;
+    let handler =
+        |job: Ping| async move { if job.n == 1 { std::future::pending().await } else { Ok::<_, Fail>(0) } };
+    world.mill.job(Ping { n: 1 }).enqueue().await.unwrap();
+    let mut running = Background::run(world.worker().handle(handler).queue("default", 1).queue("other", 1));
+    patiently(world.plan().called(Verb::Claim, 2)).await;
+    for verb in [Verb::Promote, Verb::Expired, Verb::Queues] {
+        world.plan().always(verb, Fault::Silent);
+    }
+    world.as_time_passes(world.plan().called(Verb::Extend, 3)).await;
+    world.mill.job(Ping { n: 0 }).queue("other").enqueue().await.unwrap();
+    assert_eq!(running.next().await.outcome, Ending::Done);
+    running.begin_to_stop();
+    drop(running);
+}

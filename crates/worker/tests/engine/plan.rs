@@ -1,0 +1,107 @@
+//! Faults as data: which verb of the store fails, how, and how often.
+
+use std::collections::VecDeque;
+use std::future::pending;
+use std::sync::Mutex;
+
+use tidemill_core::Error;
+use tokio::sync::watch;
+
+/// A verb of the store, as far as a worker uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Verb {
+    Claim,
+    Start,
+    Extend,
+    Settle,
+    Promote,
+    Expired,
+    Queues,
+    Leave,
+}
+
+/// What happens instead of a call's effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The store cannot be reached.
+    Away,
+    /// The store takes the call and never answers.
+    Silent,
+    /// The effect takes place, but the answer is lost.
+    AnswerLost,
+    /// The request itself is refused, whatever it is.
+    Refused,
+}
+
+/// What is to go wrong, and everything that was called.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    faults: Mutex<Vec<(Verb, VecDeque<Fault>)>>,
+    standing: Mutex<Vec<(Verb, Fault)>>,
+    calls: watch::Sender<Vec<(Verb, usize)>>,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { faults: Mutex::default(), standing: Mutex::default(), calls: watch::Sender::new(Vec::new()) }
+    }
+}
+
+impl Plan {
+    /// The next `times` calls of `verb` go wrong.
+    pub(crate) fn next(&self, verb: Verb, fault: Fault, times: usize) {
+        self.faults.lock().unwrap().push((verb, VecDeque::from(vec![fault; times])));
+    }
+
+    /// Every call of `verb` goes wrong until [`heal`](Self::heal).
+    pub(crate) fn always(&self, verb: Verb, fault: Fault) {
+        self.standing.lock().unwrap().push((verb, fault));
+    }
+
+    pub(crate) fn heal(&self) {
+        self.standing.lock().unwrap().clear();
+    }
+
+    /// Every call so far, with how many jobs it was about.
+    pub(crate) fn calls(&self) -> Vec<(Verb, usize)> {
+        self.calls.borrow().clone()
+    }
+
+    pub(crate) fn count(&self, verb: Verb) -> usize {
+        self.calls.borrow().iter().filter(|(called, _)| *called == verb).count()
+    }
+
+    /// Completes when `verb` has been called `times` times in all.
+    pub(crate) async fn called(&self, verb: Verb, times: usize) {
+        let enough = |calls: &Vec<(Verb, usize)>| calls.iter().filter(|call| call.0 == verb).count() >= times;
+        self.calls.subscribe().wait_for(enough).await.unwrap();
+    }
+
+    /// Carries out a call as planned.
+    pub(crate) async fn carry_out<T>(
+        &self,
+        (verb, jobs): (Verb, usize),
+        call: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let fault = self.fault(verb);
+        self.calls.send_modify(|calls| calls.push((verb, jobs)));
+        match fault {
+            None => call.await,
+            Some(Fault::Away) => Err(away()),
+            Some(Fault::Refused) => Err(Error::Invalid("planned".into())),
+            Some(Fault::Silent) => pending().await,
+            Some(Fault::AnswerLost) => call.await.and(Err(away())),
+        }
+    }
+
+    fn fault(&self, verb: Verb) -> Option<Fault> {
+        let standing =
+            self.standing.lock().unwrap().iter().find(|(v, _)| *v == verb).map(|(_, fault)| *fault);
+        let mut faults = self.faults.lock().unwrap();
+        standing.or_else(|| faults.iter_mut().filter(|(v, _)| *v == verb).find_map(|(_, f)| f.pop_front()))
+    }
+}
+
+fn away() -> Error {
+    Error::Unavailable { message: "planned".into(), source: None }
+}

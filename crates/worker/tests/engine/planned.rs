@@ -1,0 +1,124 @@
+//! A store that goes wrong as planned.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use futures_util::stream;
+use tidemill_core::name::{JobId, Queue, WorkerId};
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, Checkup, Claim, Claimed, Durability, Enqueued, Expired, Extend, Held, Hold, JobInfo, List,
+    NewJob, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+};
+use tidemill_core::{Clock, Error, Store};
+
+use crate::plan::{Plan, Verb};
+
+/// The real store behind a plan.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    pub(crate) inner: Arc<dyn Store>,
+    pub(crate) plan: Plan,
+    /// Whether every wake-up is lost.
+    pub(crate) muted: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Planned {
+    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        self.plan.carry_out((Verb::Claim, claim.max), self.inner.claim(claim)).await
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+        self.plan.carry_out((Verb::Start, start.leases.len()), self.inner.start(start)).await
+    }
+
+    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+        self.plan.carry_out((Verb::Extend, extend.leases.len()), self.inner.extend(extend)).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.plan.carry_out((Verb::Settle, settlements.len()), self.inner.settle(settlements)).await
+    }
+
+    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+        self.plan.carry_out((Verb::Promote, promote.queues.len()), self.inner.promote(promote)).await
+    }
+
+    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+        self.plan.carry_out((Verb::Expired, expired.limit), self.inner.expired(expired)).await
+    }
+
+    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+        self.plan.carry_out((Verb::Leave, queues.len()), self.inner.leave(worker, queues)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        self.plan.carry_out((Verb::Queues, 0), self.inner.queues()).await
+    }
+
+    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        self.inner.enqueue(queue, jobs).await
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.inner.rescue(settlements).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        self.inner.cancel(job).await
+    }
+
+    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+        self.inner.redrive(redrive).await
+    }
+
+    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.inner.drop_letters(queue, jobs).await
+    }
+
+    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
+        self.inner.pause(queue).await
+    }
+
+    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
+        self.inner.resume(queue).await
+    }
+
+    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
+        self.inner.purge(queue).await
+    }
+
+    async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
+        self.inner.prune(queues).await
+    }
+
+    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.inner.get(job).await
+    }
+
+    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+        self.inner.list(list).await
+    }
+
+    async fn checkup(&self) -> Result<Checkup, Error> {
+        self.inner.checkup().await
+    }
+
+    fn listen(&self) -> Wakes {
+        if self.muted.load(Ordering::SeqCst) { Box::pin(stream::pending()) } else { self.inner.listen() }
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.inner.clock()
+    }
+
+    fn durability(&self) -> Durability {
+        self.inner.durability()
+    }
+
+    fn commands(&self) -> u64 {
+        self.inner.commands()
+    }
+}

@@ -1,0 +1,75 @@
+//! One job does not hold up others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tidemill_worker::Fail;
+use tokio::sync::watch;
+
+use crate::world::{Background, Ping, World, patiently};
+
+#[tokio::test]
+async fn a_slow_handler_does_not_starve_its_siblings() {
+    let world = World::new().await;
+    let (open, gate) = watch::channel(false);
+    let handler = move |job: Ping| {
+        let mut gate = gate.clone();
+        async move {
+            if job.n == 0 {
+                gate.wait_for(|open| *open).await?;
+            }
+            Ok::<_, Fail>(job.n)
+        }
+    };
+    world.pings(200).await;
+    let mut running = Background::run(world.worker().handle(handler).queue("default", 4));
+    for _ in 0..199 {
+        running.next().await;
+    }
+    open.send(true).unwrap();
+    assert_eq!(running.stop().await.total.done, 200);
+}
+
+/// Blocks its thread until all others of its batch have run: only possible if they do not wait behind it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_handler_that_blocks_its_thread_does_not_hold_up_those_claimed_with_it() {
+    let world = World::new().await;
+    world.pings(8).await;
+    let others = Arc::new(AtomicU32::new(0));
+    let handler = move |job: Ping| {
+        let others = others.clone();
+        async move {
+            if job.n > 0 {
+                others.fetch_add(1, Ordering::SeqCst);
+            }
+            while job.n == 0 && others.load(Ordering::SeqCst) < 7 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Ok::<_, Fail>(job.n)
+        }
+    };
+    let report = patiently(world.worker().handle(handler).queue("default", 8).drain()).await.unwrap();
+    assert_eq!(report.total.done, 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_more_run_at_once_than_may() {
+    let world = World::new().await;
+    world.pings(300).await;
+    let (now, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let seen = most.clone();
+    let handler = move |job: Ping| {
+        let (now, most) = (now.clone(), most.clone());
+        async move {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, Fail>(job.n)
+        }
+    };
+    let report =
+        patiently(world.worker().handle(handler).queue("default", 5).prefetch(20).drain()).await.unwrap();
+    assert_eq!(report.total.done, 300);
+    assert!(seen.load(Ordering::SeqCst) <= 5);
+}

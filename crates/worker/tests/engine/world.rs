@@ -1,0 +1,168 @@
+//! A store in memory, its paused clock, and the little jobs the tests run.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidemill_core::dead::DeadLetter;
+use tidemill_core::job::State;
+use tidemill_core::name::{Queue, QueueName};
+use tidemill_core::store::{JobInfo, List, QueueInfo};
+use tidemill_core::{Envelope, Job, JobId, Mill, Store, Timestamp};
+use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_worker::{Event, Report, Worker, WorkerError};
+use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::plan::Plan;
+use crate::planned::Planned;
+
+/// A test that waits longer than this waits for ever.
+pub(crate) const FOR_EVER: Duration = Duration::from_secs(60);
+
+/// A job that does whatever its handler does.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Ping {
+    pub(crate) n: u32,
+}
+
+impl Job for Ping {
+    const KIND: &'static str = "ping";
+    type Output = u32;
+}
+
+/// Another kind.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Pong {
+    pub(crate) n: u32,
+}
+
+impl Job for Pong {
+    const KIND: &'static str = "pong";
+    type Output = ();
+}
+
+pub(crate) struct World {
+    pub(crate) store: Arc<Planned>,
+    pub(crate) clock: PausedClock,
+    pub(crate) mill: Mill,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        let clock = PausedClock::new(Timestamp(1_735_689_600_000));
+        let options = Options::memory().clock(Arc::new(clock.clone()));
+        let inner: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
+        let store = Arc::new(Planned { inner, plan: Plan::default(), muted: false.into() });
+        let mill = Mill::new(store.clone());
+        Self { store, clock, mill }
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.store.plan
+    }
+
+    /// From now on nobody hears a wake-up who does not listen yet.
+    pub(crate) fn mute(&self) {
+        self.store.muted.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for `event` while time passes by the store's clock. Whoever begins to sleep on that clock does so
+    /// at a moment the test cannot know, so one big step might come too early.
+    pub(crate) async fn as_time_passes<T>(&self, event: impl Future<Output = T>) -> T {
+        let mut event = std::pin::pin!(patiently(event));
+        loop {
+            tokio::select! {
+                biased;
+                happened = &mut event => return happened,
+                () = tokio::time::sleep(Duration::from_millis(1)) => self.clock.advance(Duration::from_millis(500)),
+            }
+        }
+    }
+
+    /// Completes when the job is in this state.
+    pub(crate) async fn becomes(&self, job: &JobId, state: State) {
+        while self.state(job).await != Some(state) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    pub(crate) fn worker(&self) -> Worker {
+        Worker::new(&self.mill)
+    }
+
+    /// Enqueues `jobs` pings on the default queue.
+    pub(crate) async fn pings(&self, jobs: u32) -> Vec<JobId> {
+        self.mill.jobs((0..jobs).map(|n| Ping { n })).enqueue().await.unwrap()
+    }
+
+    pub(crate) async fn ping(&self) -> JobId {
+        self.pings(1).await.remove(0)
+    }
+
+    pub(crate) async fn info(&self, job: &JobId) -> JobInfo {
+        self.store.get(job).await.unwrap().unwrap_or_else(|| panic!("job {job} is gone"))
+    }
+
+    pub(crate) async fn state(&self, job: &JobId) -> Option<State> {
+        self.store.get(job).await.unwrap().map(|info| info.state)
+    }
+
+    pub(crate) async fn envelope(&self, job: &JobId) -> Envelope {
+        Envelope::read(self.info(job).await.data).unwrap()
+    }
+
+    pub(crate) async fn letter(&self, job: &JobId) -> DeadLetter {
+        DeadLetter::read(self.info(job).await.data).unwrap()
+    }
+
+    pub(crate) async fn letters(&self) -> Vec<DeadLetter> {
+        let list = List { queue: &queue(), state: State::Dead, cursor: None, limit: 100 };
+        let page = self.store.list(list).await.unwrap();
+        page.items.into_iter().map(|info| DeadLetter::read(info.data).unwrap()).collect()
+    }
+
+    pub(crate) async fn queue_info(&self) -> QueueInfo {
+        let infos = self.store.inner.queues().await.unwrap();
+        infos.into_iter().find(|info| info.queue == queue()).unwrap()
+    }
+}
+
+pub(crate) fn queue() -> Queue {
+    Queue::at_least_once(QueueName::new("default").unwrap())
+}
+
+/// A worker in the background.
+pub(crate) struct Background {
+    pub(crate) events: broadcast::Receiver<Event>,
+    stop: CancellationToken,
+    run: JoinHandle<Result<Report, WorkerError>>,
+}
+
+impl Background {
+    pub(crate) fn run(worker: Worker) -> Self {
+        let (events, stop) = (worker.events(), CancellationToken::new());
+        let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+        Self { events, stop, run }
+    }
+
+    /// The next attempt that ends.
+    pub(crate) async fn next(&mut self) -> Event {
+        patiently(self.events.recv()).await.unwrap()
+    }
+
+    pub(crate) fn begin_to_stop(&self) {
+        self.stop.cancel();
+    }
+
+    pub(crate) async fn stop(self) -> Report {
+        self.stop.cancel();
+        patiently(self.run).await.unwrap().unwrap()
+    }
+}
+
+pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(FOR_EVER, future).await.expect("it never happens")
+}
