@@ -1,0 +1,221 @@
+//! The list of cases, written once: adding a case here adds a test to every store.
+
+/// Makes one test per case for the store that `$open`, a path to an `async fn() -> Subject`, opens.
+#[macro_export]
+macro_rules! conformance {
+    (@each $what:ident $($args:tt)*) => {
+        $crate::conformance! { @$what $($args)*
+            enqueue {
+                a_job_is_given_out_to_the_letter,
+                an_acknowledged_job_is_there_for_every_other_connection,
+                the_same_id_is_one_job_while_it_waits,
+                the_same_id_is_one_job_while_it_is_scheduled,
+                the_same_id_is_one_job_while_it_runs,
+                the_same_id_is_one_job_while_it_waits_for_its_next_attempt,
+                the_same_id_is_one_job_while_it_is_dead,
+                the_same_id_is_one_job_while_its_record_is_kept,
+                the_same_id_is_one_job_on_whatever_queue,
+                the_same_id_twice_in_one_batch_is_one_job,
+                an_id_is_free_again_when_its_job_is_gone,
+                a_repeated_enqueue_changes_nothing_of_the_first,
+                answers_come_in_the_order_of_the_jobs,
+                an_empty_batch_does_nothing,
+                a_batch_of_a_thousand_jobs_is_added_whole,
+                a_batch_may_mix_ready_and_delayed_jobs,
+                a_payload_of_a_mebibyte_survives,
+                text_in_every_spelling_survives,
+                an_id_may_hold_any_printable_character,
+                a_delay_of_a_century_is_kept,
+            }
+            claim {
+                the_oldest_job_comes_first,
+                a_claimed_job_is_not_given_out_again,
+                each_job_goes_to_one_of_many_claimants,
+                no_more_are_given_than_asked_for,
+                fewer_are_given_when_there_are_fewer,
+                the_first_are_started_and_the_rest_are_held,
+                an_empty_queue_gives_nothing,
+                a_waiting_claim_is_woken_by_an_enqueue_elsewhere,
+                an_interrupted_claim_ends_early,
+                an_interrupt_that_races_with_an_enqueue_loses_nothing,
+                queues_do_not_mix,
+                tokens_only_grow,
+                an_at_most_once_job_is_never_given_out_twice,
+                an_at_most_once_id_is_free_again_after_its_lease,
+            }
+            lease {
+                an_extended_lease_does_not_run_out,
+                an_at_most_once_lease_is_extended_too,
+                a_lease_is_lost_when_its_job_is_settled,
+                a_lease_is_lost_when_its_job_is_rescued,
+                an_expired_lease_can_be_extended_until_it_is_rescued,
+                answers_come_in_the_order_of_the_leases,
+                a_wrong_token_extends_and_starts_nothing,
+                a_held_job_is_extended_started_and_settled,
+                a_started_job_counts_its_crash,
+                nothing_to_extend_or_start_is_no_error,
+            }
+            settle {
+                a_finished_job_is_gone,
+                a_second_settlement_has_no_effect,
+                two_settlements_of_one_lease_in_one_batch_are_one,
+                a_wrong_token_has_no_effect,
+                the_lease_of_another_job_has_no_effect,
+                a_late_settlement_has_no_effect_on_the_next_holder,
+                a_late_settlement_has_no_effect_on_a_rescued_job_that_waits,
+                an_expired_lease_that_nobody_rescued_can_still_be_settled,
+                each_settlement_of_a_batch_stands_for_itself,
+                nothing_to_settle_is_no_error,
+                the_output_is_kept_in_the_record,
+                a_discarded_job_says_why,
+                a_held_job_is_handed_back_untouched,
+            }
+            retry {
+                a_job_that_is_retried_at_once_is_ready,
+                a_job_that_is_retried_later_is_scheduled,
+                a_retry_is_never_early,
+                a_retry_wakes_a_waiting_claim,
+                snoozing_and_handing_back_count_no_attempt,
+                the_last_failure_leads_to_the_dead_letters,
+                foreign_fields_survive_retries,
+            }
+            rescue {
+                a_job_comes_back_when_its_lease_runs_out,
+                nothing_healthy_is_rescued,
+                a_crash_counts_only_if_the_job_had_started,
+                an_expired_lease_names_its_holder_and_its_job,
+                a_lease_that_was_extended_since_is_not_rescued,
+                a_lease_that_was_settled_since_is_not_rescued,
+                a_lease_is_rescued_once,
+                the_one_expired_lease_is_found_among_hundreds_of_healthy_ones,
+                a_rescue_covers_every_page,
+                a_page_of_expired_leases_is_bounded,
+                a_poison_job_ends_in_the_dead_letters,
+                a_rescue_touches_one_queue_only,
+                a_rescued_job_wakes_a_waiting_claim,
+            }
+            cancel {
+                a_waiting_job_is_removed,
+                a_scheduled_job_is_removed,
+                a_removed_job_can_be_enqueued_again,
+                a_running_job_is_told,
+                a_running_job_that_is_cancelled_can_still_end_in_every_way,
+                a_request_ends_with_the_job_it_was_for,
+                a_job_that_has_ended_says_how,
+                a_job_that_is_not_there_is_not_found,
+                a_job_that_was_rescued_is_removed,
+            }
+            letters {
+                a_dead_job_is_kept_with_its_reason_time_and_error,
+                foreign_fields_survive_death_and_return,
+                a_letter_is_brought_back_as_if_new,
+                a_letter_that_is_gone_is_skipped,
+                letters_are_brought_back_by_kind_reason_and_error,
+                hundreds_of_letters_are_brought_back_page_by_page,
+                hundreds_of_letters_are_dropped_page_by_page,
+                a_dropped_letter_is_gone_for_good,
+                a_letter_is_brought_back_once_by_many,
+                a_letter_of_another_queue_is_left_alone,
+                a_letter_that_is_brought_back_wakes_a_waiting_claim,
+                bytes_that_are_no_envelope_are_kept_and_disturb_nothing,
+            }
+            pause {
+                a_paused_queue_gives_nothing_to_anyone,
+                a_resumed_queue_gives_what_came_meanwhile,
+                a_queue_can_be_paused_before_its_first_job,
+                a_pause_reaches_only_its_queue,
+                a_waiting_claim_stops_when_its_queue_is_paused,
+                whoever_waits_gets_work_again_after_a_resume,
+                running_jobs_of_a_paused_queue_go_on,
+                delayed_jobs_of_a_paused_queue_wait_for_the_resume,
+                a_purge_takes_what_waits_and_leaves_the_rest,
+                a_purge_reaches_only_its_queue,
+            }
+            promote {
+                a_delayed_job_is_never_early,
+                a_job_with_a_time_is_never_early,
+                a_delayed_job_is_scheduled_until_then,
+                a_time_in_the_past_is_now,
+                promoting_says_how_long_until_the_next,
+                promoting_moves_a_bounded_number_and_says_if_there_are_more,
+                promoting_covers_every_queue_it_is_given,
+                delayed_jobs_come_in_the_order_of_their_times,
+                a_waiting_claim_is_given_a_job_whose_time_has_come,
+                nothing_to_promote_is_no_error,
+            }
+            inspect {
+                a_job_that_never_was_is_not_found,
+                a_job_is_found_in_every_state,
+                a_scheduled_and_a_dead_job_are_found,
+                lists_show_each_job_of_a_state_once_page_by_page,
+                lists_show_running_and_dead_jobs,
+                a_page_is_bounded,
+                the_list_of_an_unknown_queue_is_empty,
+                queues_are_counted,
+                two_queues_of_one_name_are_counted_apart,
+                a_checkup_names_the_server_and_how_safe_it_is,
+                commands_are_counted,
+                the_clock_goes_on,
+            }
+            wake {
+                the_end_of_a_kept_job_is_announced,
+                the_cancelling_of_a_running_job_is_announced,
+                a_job_that_is_due_sooner_than_all_others_is_announced,
+                a_retry_that_is_due_sooner_than_all_others_is_announced,
+                a_job_nobody_waits_for_ends_in_silence,
+                a_handle_waits_for_the_end_elsewhere,
+            }
+            prune {
+                a_record_is_kept_as_long_as_it_says,
+                an_expired_record_is_removed_and_its_id_is_free,
+                nothing_that_lives_is_pruned,
+                a_worker_that_leaves_disturbs_no_other,
+                a_worker_nobody_knows_may_leave,
+            }
+            concurrency {
+                one_id_enqueued_by_many_is_one_job,
+                one_lease_settled_by_many_is_settled_once,
+                delayed_jobs_promoted_by_many_are_moved_once,
+                leases_rescued_by_many_are_rescued_once,
+                a_job_is_either_cancelled_or_claimed,
+                many_clients_and_workers_settle_each_job_once,
+                maintenance_everywhere_loses_and_doubles_nothing,
+            }
+            hygiene {
+                a_finished_job_leaves_nothing,
+                every_way_to_end_leaves_nothing,
+                cancelled_and_purged_jobs_leave_nothing,
+                expired_records_leave_nothing,
+                rescued_and_redriven_jobs_leave_nothing,
+                abandoned_at_most_once_jobs_leave_nothing,
+                a_paused_and_resumed_queue_leaves_nothing,
+                looking_leaves_nothing,
+            }
+            history {
+                random_histories_agree_with_the_model,
+                random_histories_agree_with_the_model_at_most_once,
+            }
+        }
+    };
+    (@tests ($open:path) $($theme:ident { $($case:ident,)* })*) => {
+        async fn conformance_subject() -> $crate::conformance::Subject {
+            $open().await
+        }
+        $(
+            mod $theme {
+                $(
+                    #[test]
+                    fn $case() {
+                        $crate::conformance::run(super::conformance_subject, $crate::conformance::$theme::$case);
+                    }
+                )*
+            }
+        )*
+    };
+    (@names $($theme:ident { $($case:ident,)* })*) => {
+        [$($(concat!(stringify!($theme), "::", stringify!($case)),)*)*]
+    };
+    ($open:path) => {
+        $crate::conformance! { @each tests ($open) }
+    };
+}

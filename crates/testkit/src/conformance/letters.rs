@@ -1,0 +1,193 @@
+//! Dead letters: kept whole, listed, brought back, dropped.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidemill_core::dead::{DeadLetter, Reason};
+use tidemill_core::job::State;
+use tidemill_core::name::{JobId, Kind, Queue};
+use tidemill_core::redrive::{Letters, drop, redrive, revived};
+use tidemill_core::settle::{Settlement, decide_malformed};
+use tidemill_core::store::{Due, NewJob, Redrive, Store, Verdict};
+
+use super::scene::{Traits, dead, done, envelope, job, until};
+use super::{Scene, Subject};
+
+async fn bring_back(scene: &Scene, letters: Letters) -> u64 {
+    redrive(&*scene.store, &scene.queue, &letters).await.unwrap()
+}
+
+pub async fn a_dead_job_is_kept_with_its_reason_time_and_error(subject: Subject) {
+    for scene in subject.scenes() {
+        let before = scene.store.clock().now();
+        let id = scene.bury(&Traits::default(), "no_such_address").await;
+        let letter = scene.letter(&id).await;
+        assert_eq!(letter.job, id);
+        assert_eq!(letter.reason, Reason::Other("no_such_address".to_owned()));
+        assert_eq!(letter.last_error.as_deref(), Some("error of no_such_address"));
+        assert!(letter.at >= before, "{} then {}", before, letter.at);
+        let text = std::str::from_utf8(&letter.bytes).unwrap();
+        assert!(["\"dlq_ts\":", "\"dlq_reason\":", "\"last_error\":"].iter().all(|field| text.contains(field)));
+        scene.assert_counts([0, 0, 0, 1]).await;
+        scene.claim_nothing().await;
+    }
+}
+
+pub async fn foreign_fields_survive_death_and_return(subject: Subject) {
+    let foreign = r#""x-trace":[1.50, {"ü" : null}]"#;
+    for scene in subject.scenes() {
+        let id = JobId::generate();
+        let bytes = Bytes::from(format!(r#"{{"job_id":"{id}",{foreign},"task_type":"test","payload":[0.10]}}"#));
+        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, fresh: true }).await;
+        scene.settle(&scene.claim_one().await, dead("bad")).await;
+        assert!(std::str::from_utf8(&scene.letter(&id).await.bytes).unwrap().contains(foreign));
+        assert_eq!(bring_back(&scene, Letters::default()).await, 1);
+        let claimed = scene.claim_one().await;
+        assert!(std::str::from_utf8(envelope(&claimed).bytes()).unwrap().contains(foreign));
+        assert_eq!(envelope(&claimed).payload(), b"[0.10]");
+    }
+}
+
+pub async fn a_letter_is_brought_back_as_if_new(subject: Subject) {
+    for scene in subject.scenes() {
+        let id = scene.bury(&Traits { max_attempts: 1, ..Traits::default() }, "bad").await;
+        assert_eq!(bring_back(&scene, Letters { jobs: vec![id.clone()], ..Letters::default() }).await, 1);
+        scene.assert_counts([1, 0, 0, 0]).await;
+        let claimed = scene.claim_one().await;
+        assert_eq!((&claimed.lease.job, envelope(&claimed).attempts()), (&id, 0));
+        let text = std::str::from_utf8(envelope(&claimed).bytes()).unwrap();
+        assert!(!text.contains("dlq_") && !text.contains("last_error"), "{text}");
+        scene.settle(&claimed, done()).await;
+        assert_eq!(scene.state(&id).await, None);
+    }
+}
+
+pub async fn a_letter_that_is_gone_is_skipped(subject: Subject) {
+    for scene in subject.scenes() {
+        let (here, gone) = (scene.bury(&Traits::default(), "bad").await, job());
+        let fresh = revived(&scene.letter(&here).await).unwrap();
+        let letters = [(gone.id.clone(), gone.envelope), (here, fresh)];
+        let both = Redrive { queue: &scene.queue, letters: &letters };
+        assert_eq!(scene.store.redrive(both).await.unwrap(), 1);
+        let again = Redrive { queue: &scene.queue, letters: &letters };
+        assert_eq!(scene.store.redrive(again).await.unwrap(), 0);
+        assert_eq!(scene.state(&gone.id).await, None);
+        scene.assert_counts([1, 0, 0, 0]).await;
+    }
+}
+
+pub async fn letters_are_brought_back_by_kind_reason_and_error(subject: Subject) {
+    for scene in subject.scenes() {
+        let (mail, page) = (Traits { kind: "mail", ..Traits::default() }, Traits { kind: "page", ..Traits::default() });
+        for (traits, reason) in [(&mail, "bounced"), (&mail, "blocked"), (&page, "blocked"), (&page, "lost")] {
+            scene.bury(traits, reason).await;
+        }
+        let by_kind = Letters { kind: Some(Kind::new("page").unwrap()), reason: Some("lost".into()), ..Letters::default() };
+        assert_eq!(bring_back(&scene, by_kind).await, 1);
+        let by_error = Letters { error: Some("of blocked".into()), ..Letters::default() };
+        assert_eq!(bring_back(&scene, by_error).await, 2);
+        scene.assert_counts([3, 0, 0, 1]).await;
+        let by_reason = Letters { reason: Some("bounced".into()), ..Letters::default() };
+        assert_eq!(drop(&*scene.store, &scene.queue, &by_reason).await.unwrap(), 1);
+        scene.assert_counts([3, 0, 0, 0]).await;
+    }
+}
+
+/// Adds, claims and buries many jobs at once.
+async fn bury_many(scene: &Scene, count: usize) -> HashSet<JobId> {
+    let ids = scene.enqueue_many(count).await;
+    let claimed = scene.claim(count).await;
+    let batch: Vec<_> = claimed.iter().map(|claimed| scene.settlement(claimed, dead("bad"))).collect();
+    assert_eq!(scene.store.settle(&batch).await.unwrap(), vec![Verdict::Accepted; count]);
+    ids.into_iter().collect()
+}
+
+pub async fn hundreds_of_letters_are_brought_back_page_by_page(subject: Subject) {
+    for scene in subject.scenes() {
+        let ids = bury_many(&scene, 600).await;
+        assert_eq!(bring_back(&scene, Letters::default()).await, 600);
+        scene.assert_counts([600, 0, 0, 0]).await;
+        let given: HashSet<_> = scene.claim(600).await.into_iter().map(|claimed| claimed.lease.job).collect();
+        assert_eq!(given, ids);
+    }
+}
+
+pub async fn hundreds_of_letters_are_dropped_page_by_page(subject: Subject) {
+    for scene in subject.scenes() {
+        bury_many(&scene, 600).await;
+        assert_eq!(drop(&*scene.store, &scene.queue, &Letters::default()).await.unwrap(), 600);
+        scene.assert_counts([0, 0, 0, 0]).await;
+    }
+}
+
+pub async fn a_dropped_letter_is_gone_for_good(subject: Subject) {
+    for scene in subject.scenes() {
+        let (one, other) = (scene.bury(&Traits::default(), "bad").await, scene.bury(&Traits::default(), "bad").await);
+        let jobs = [one.clone(), JobId::generate()];
+        assert_eq!(scene.store.drop_letters(&scene.queue, &jobs).await.unwrap(), 1);
+        assert_eq!(scene.store.drop_letters(&scene.queue, &jobs).await.unwrap(), 0);
+        assert_eq!((scene.state(&one).await, scene.state(&other).await), (None, Some(State::Dead)));
+        scene.enqueue(Traits::default().job_of(one)).await;
+    }
+}
+
+pub async fn a_letter_is_brought_back_once_by_many(subject: Subject) {
+    for scene in subject.scenes() {
+        bury_many(&scene, 50).await;
+        let everywhere = [scene.store.clone(), subject.other().await, subject.other().await];
+        let tasks = everywhere.map(|store| tokio::spawn(bring_back_all(store, scene.queue.clone())));
+        let mut moved = 0;
+        for task in tasks {
+            moved += task.await.unwrap();
+        }
+        assert_eq!(moved, 50);
+        scene.claim(50).await;
+        scene.claim_nothing().await;
+    }
+}
+
+async fn bring_back_all(store: std::sync::Arc<dyn Store>, queue: Queue) -> u64 {
+    redrive(&*store, &queue, &Letters::default()).await.unwrap()
+}
+
+pub async fn a_letter_of_another_queue_is_left_alone(subject: Subject) {
+    let [scene, other] = subject.scenes();
+    let id = scene.bury(&Traits::default(), "bad").await;
+    assert_eq!(bring_back(&other, Letters { jobs: vec![id.clone()], ..Letters::default() }).await, 0);
+    assert_eq!(bring_back(&other, Letters::default()).await, 0);
+    assert_eq!(other.store.drop_letters(&other.queue, std::slice::from_ref(&id)).await.unwrap(), 0);
+    assert_eq!(scene.state(&id).await, Some(State::Dead));
+}
+
+pub async fn a_letter_that_is_brought_back_wakes_a_waiting_claim(subject: Subject) {
+    for scene in subject.scenes() {
+        let id = scene.bury(&Traits::default(), "bad").await;
+        let other = scene.through(subject.other().await);
+        let waiting = tokio::spawn(async move { other.claim_with(1, 1, Duration::from_secs(60)).await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        bring_back(&scene, Letters::default()).await;
+        let given = tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("it is woken").unwrap();
+        assert_eq!(given[0].lease.job, id);
+    }
+}
+
+pub async fn bytes_that_are_no_envelope_are_kept_and_disturb_nothing(subject: Subject) {
+    for scene in subject.scenes() {
+        let bytes = Bytes::from_static(b"\xff\x00{ not an envelope");
+        scene.enqueue(NewJob { envelope: bytes.clone(), ..job() }).await;
+        let sound = scene.enqueue(job()).await;
+        let claimed = scene.claim(2).await;
+        let bad = claimed.iter().find(|claimed| claimed.lease.job != sound).unwrap();
+        let (raw, error) = bad.body.as_ref().unwrap_err();
+        assert_eq!(raw, &bytes);
+        let change = decide_malformed(&bad.lease, raw, error, scene.store.clock().now());
+        let settlement = Settlement { lease: bad.lease.clone(), change };
+        assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        let listed = until("the letter", || async { scene.list(State::Dead, 10).await.pop() }).await;
+        let letter = DeadLetter::read(listed.data).unwrap();
+        assert_eq!((letter.job, letter.reason), (bad.lease.job.clone(), Reason::InvalidEnvelope));
+        assert_eq!(bring_back(&scene, Letters::default()).await, 0);
+        scene.assert_counts([0, 0, 1, 1]).await;
+    }
+}

@@ -1,0 +1,115 @@
+//! What a store must hold after a history of verbs: a few maps, with the job's state machine as the oracle.
+
+use std::collections::BTreeMap;
+
+use tidemill_core::job::{Event, State};
+use tidemill_core::name::JobId;
+use tidemill_core::store::{Cancelled, Claimed, Enqueued};
+
+/// A queue, as it should be.
+#[derive(Default)]
+pub(super) struct Model {
+    /// What is in the store.
+    jobs: BTreeMap<JobId, Entry>,
+    /// Every id there ever was.
+    pub(super) ids: Vec<JobId>,
+    /// Leases that are over.
+    pub(super) stale: Vec<Claimed>,
+    /// Whether the queue gives nothing.
+    pub(super) paused: bool,
+}
+
+struct Entry {
+    state: State,
+    keeps_record: bool,
+    held: Option<Claimed>,
+}
+
+impl Model {
+    pub(super) fn state(&self, job: &JobId) -> Option<State> {
+        self.jobs.get(job).map(|entry| entry.state)
+    }
+
+    pub(super) fn count(&self, state: State) -> usize {
+        self.jobs.values().filter(|entry| entry.state == state).count()
+    }
+
+    /// Ready, scheduled, running, dead.
+    pub(super) fn counts(&self) -> [u64; 4] {
+        [State::Ready, State::Scheduled, State::Running, State::Dead].map(|state| self.count(state) as u64)
+    }
+
+    /// The leases that are held.
+    pub(super) fn held(&self) -> Vec<Claimed> {
+        self.jobs.values().filter_map(|entry| entry.held.clone()).collect()
+    }
+
+    pub(super) fn enqueue(&mut self, job: &JobId, state: State, keeps_record: bool) -> Enqueued {
+        if self.jobs.contains_key(job) {
+            return Enqueued::Exists;
+        }
+        if !self.ids.contains(job) {
+            self.ids.push(job.clone());
+        }
+        self.jobs.insert(job.clone(), Entry { state, keeps_record, held: None });
+        Enqueued::Created
+    }
+
+    pub(super) fn claim(&mut self, claimed: Claimed) {
+        let entry = self.happen(&claimed.lease.job.clone(), Event::Claimed);
+        entry.held = Some(claimed);
+    }
+
+    /// Ends a claim with `event`. A job that ends without a record is gone.
+    pub(super) fn settle(&mut self, job: &JobId, event: Event) {
+        let entry = self.happen(job, event);
+        let (state, keeps_record) = (entry.state, entry.keeps_record);
+        let over = entry.held.take();
+        self.stale.extend(over);
+        if state.is_final() && state != State::Dead && !keeps_record {
+            self.jobs.remove(job);
+        }
+    }
+
+    pub(super) fn cancel(&mut self, job: &JobId) -> Cancelled {
+        match self.state(job) {
+            None => Cancelled::NotFound,
+            Some(State::Running) => Cancelled::Requested,
+            Some(state) if state.is_final() => Cancelled::Ended(state),
+            Some(_) => {
+                self.happen(job, Event::Cancelled);
+                self.jobs.remove(job);
+                Cancelled::Removed
+            }
+        }
+    }
+
+    pub(super) fn redrive(&mut self, job: &JobId) -> u64 {
+        let is_dead = self.state(job) == Some(State::Dead);
+        if is_dead {
+            self.happen(job, Event::Redriven);
+        }
+        u64::from(is_dead)
+    }
+
+    pub(super) fn drop_letter(&mut self, job: &JobId) -> u64 {
+        let is_dead = self.state(job) == Some(State::Dead);
+        if is_dead {
+            self.jobs.remove(job);
+        }
+        u64::from(is_dead)
+    }
+
+    pub(super) fn purge(&mut self) -> u64 {
+        let before = self.jobs.len();
+        self.jobs.retain(|_, entry| !matches!(entry.state, State::Ready | State::Scheduled));
+        (before - self.jobs.len()) as u64
+    }
+
+    fn happen(&mut self, job: &JobId, event: Event) -> &mut Entry {
+        let entry =
+            self.jobs.get_mut(job).unwrap_or_else(|| panic!("job {job} is not there to be {event:?}"));
+        entry.state = entry.state.next(event).unwrap_or_else(|illegal| panic!("job {job}: {illegal}"));
+        entry
+    }
+}

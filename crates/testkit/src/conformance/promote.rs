@@ -1,0 +1,141 @@
+//! Delayed jobs: never early, and ready when their time has come.
+
+use std::time::{Duration, Instant};
+
+use tidemill_core::clock::Timestamp;
+use tidemill_core::job::State;
+use tidemill_core::store::{Due, Promote};
+
+use super::Subject;
+use super::scene::{Traits, job, until};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn due(due: Due) -> Traits {
+    Traits { due, ..Traits::default() }
+}
+
+pub async fn a_delayed_job_is_never_early(subject: Subject) {
+    for scene in subject.scenes() {
+        let begun = Instant::now();
+        let id = scene.enqueue(due(Due::In(Duration::from_millis(300))).job()).await;
+        let claimed = scene.claim_when_due(1).await.remove(0);
+        assert!(begun.elapsed() >= Duration::from_millis(298), "{:?}", begun.elapsed());
+        assert_eq!(claimed.lease.job, id);
+    }
+}
+
+pub async fn a_job_with_a_time_is_never_early(subject: Subject) {
+    for scene in subject.scenes() {
+        let time = scene.store.clock().now().after(Duration::from_millis(300));
+        let id = scene.enqueue(due(Due::At(time)).job()).await;
+        assert_eq!(scene.get(&id).await.unwrap().due, Some(time));
+        scene.claim_when_due(1).await;
+        // What is known of the store's clock without asking may be a little behind.
+        let now = scene.store.clock().now().after(Duration::from_millis(50));
+        assert!(now >= time, "{now} before {time}");
+    }
+}
+
+pub async fn a_delayed_job_is_scheduled_until_then(subject: Subject) {
+    for scene in subject.scenes() {
+        let id = scene.enqueue(due(Due::In(HOUR)).job()).await;
+        assert_eq!(scene.promote().await.moved, 0);
+        scene.claim_nothing().await;
+        let info = scene.get(&id).await.unwrap();
+        let now = scene.store.clock().now();
+        assert_eq!(info.state, State::Scheduled);
+        assert!(now.until(info.due.unwrap()) > HOUR / 2);
+        scene.assert_counts([0, 1, 0, 0]).await;
+    }
+}
+
+pub async fn a_time_in_the_past_is_now(subject: Subject) {
+    for scene in subject.scenes() {
+        let past = scene.store.clock().now().0 - 60_000;
+        for time in [Due::At(Timestamp(past)), Due::At(Timestamp(0)), Due::At(Timestamp(-1)), Due::In(Duration::ZERO)] {
+            let id = scene.enqueue(due(time).job()).await;
+            assert_eq!(scene.state(&id).await, Some(State::Ready));
+            assert_eq!(scene.claim_one().await.lease.job, id);
+        }
+    }
+}
+
+pub async fn promoting_says_how_long_until_the_next(subject: Subject) {
+    for scene in subject.scenes() {
+        assert_eq!(scene.promote().await.next, None);
+        for delay in [HOUR, 2 * HOUR] {
+            scene.enqueue(due(Due::In(delay)).job()).await;
+        }
+        let next = scene.promote().await.next.expect("one is scheduled");
+        assert!(next > HOUR / 2 && next <= HOUR, "{next:?}");
+    }
+}
+
+pub async fn promoting_moves_a_bounded_number_and_says_if_there_are_more(subject: Subject) {
+    for scene in subject.scenes() {
+        let soon = due(Due::In(Duration::from_millis(30)));
+        scene.store.enqueue(&scene.queue, (0..10).map(|_| soon.job()).collect()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let queues = [scene.queue.clone()];
+        let mut moved = 0;
+        while moved < 10 {
+            let step = scene.store.promote(Promote { queues: &queues, limit: 3 }).await.unwrap();
+            assert!(step.moved <= 3 || subject.is_sharded(), "{step:?}");
+            moved += step.moved;
+            assert!(moved == 10 || step.next == Some(Duration::ZERO), "{moved} moved, then {step:?}");
+        }
+        scene.assert_counts([10, 0, 0, 0]).await;
+    }
+}
+
+pub async fn promoting_covers_every_queue_it_is_given(subject: Subject) {
+    let scenes = subject.scenes();
+    for scene in &scenes {
+        scene.enqueue(due(Due::In(Duration::from_millis(30))).job()).await;
+    }
+    let queues = scenes.each_ref().map(|scene| scene.queue.clone());
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    until("both to be ready", || async {
+        scenes[0].store.promote(Promote { queues: &queues, limit: 10 }).await.unwrap();
+        let (one, other) = (scenes[0].counts().await, scenes[1].counts().await);
+        (one.ready == 1 && other.ready == 1).then_some(())
+    })
+    .await;
+}
+
+pub async fn delayed_jobs_come_in_the_order_of_their_times(subject: Subject) {
+    for scene in subject.scenes() {
+        let mut ids = Vec::new();
+        for delay in [120, 40, 80] {
+            ids.push(scene.enqueue(due(Due::In(Duration::from_millis(delay))).job()).await);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let given = scene.claim_when_due(3).await;
+        let given: Vec<_> = given.into_iter().map(|claimed| claimed.lease.job).collect();
+        let expected = [&ids[1], &ids[2], &ids[0]].map(Clone::clone);
+        assert!(given == expected || subject.is_sharded(), "{given:?} instead of {expected:?}");
+    }
+}
+
+pub async fn a_waiting_claim_is_given_a_job_whose_time_has_come(subject: Subject) {
+    for scene in subject.scenes() {
+        let other = scene.through(subject.other().await);
+        let waiting = tokio::spawn(async move { other.claim_with(1, 1, Duration::from_secs(60)).await });
+        let id = scene.enqueue(due(Due::In(Duration::from_millis(100))).job()).await;
+        let given = until("the waiting claim", || async {
+            scene.promote().await;
+            waiting.is_finished().then_some(())
+        });
+        given.await;
+        assert_eq!(waiting.await.unwrap()[0].lease.job, id);
+    }
+}
+
+pub async fn nothing_to_promote_is_no_error(subject: Subject) {
+    let scene = subject.scene();
+    let none = scene.store.promote(Promote { queues: &[], limit: 10 }).await.unwrap();
+    assert_eq!((none.moved, none.next), (0, None));
+    scene.enqueue(job()).await;
+    assert_eq!(scene.promote().await.moved, 0);
+}

@@ -1,0 +1,113 @@
+//! What clients and workers do: enqueue, claim, extend, settle.
+
+use std::time::{Duration, Instant};
+
+use tidemill_core::backoff::Backoff;
+use tidemill_core::lease::Lease;
+use tidemill_core::name::JobId;
+use tidemill_core::settle::{Circumstances, Outcome, Settlement, decide};
+use tidemill_core::store::{Claim, Claimed, Enqueued, Extend, Held, NewJob, Start, Verdict};
+
+use super::{GLANCE, PATIENCE, Scene, Traits, dead, envelope, job};
+
+impl Scene {
+    /// Adds a job that must be new.
+    pub async fn enqueue(&self, job: NewJob) -> JobId {
+        let id = job.id.clone();
+        assert_eq!(self.enqueue_again(job).await, Enqueued::Created);
+        id
+    }
+
+    /// Adds a job that may be there already.
+    pub async fn enqueue_again(&self, job: NewJob) -> Enqueued {
+        self.store.enqueue(&self.queue, vec![job]).await.unwrap()[0]
+    }
+
+    /// Adds `count` jobs in one batch.
+    pub async fn enqueue_many(&self, count: usize) -> Vec<JobId> {
+        let jobs: Vec<_> = (0..count).map(|_| job()).collect();
+        let ids = jobs.iter().map(|job| job.id.clone()).collect();
+        assert_eq!(self.store.enqueue(&self.queue, jobs).await.unwrap(), vec![Enqueued::Created; count]);
+        ids
+    }
+
+    /// One claim of up to `max` jobs, of which `starting` start at once, that waits up to `wait`.
+    pub async fn claim_with(&self, max: usize, starting: usize, wait: Duration) -> Vec<Claimed> {
+        let claim = Claim { starting, wait, ..Claim::now(&self.queue, &self.worker, self.lease, max) };
+        let claimed = self.store.claim(claim).await.unwrap();
+        let started = claimed.iter().filter(|job| job.started).count();
+        assert_eq!(started, starting.min(claimed.len()), "jobs that count as started");
+        claimed
+    }
+
+    /// What one claim of up to `max` jobs gives, without waiting.
+    pub async fn try_claim(&self, max: usize) -> Vec<Claimed> {
+        self.claim_with(max, max, Duration::ZERO).await
+    }
+
+    /// Claims until there are `count` jobs, all started.
+    pub async fn claim(&self, count: usize) -> Vec<Claimed> {
+        let (mut claimed, begun) = (Vec::new(), Instant::now());
+        while claimed.len() < count {
+            assert!(begun.elapsed() < PATIENCE, "{} of {count} jobs were given out", claimed.len());
+            let missing = count - claimed.len();
+            claimed.extend(self.claim_with(missing, missing, GLANCE).await);
+        }
+        self.keep(claimed, count).await
+    }
+
+    /// Starts what is only held, and hands back what a store with shards gave beyond `count`.
+    pub(super) async fn keep(&self, mut claimed: Vec<Claimed>, count: usize) -> Vec<Claimed> {
+        for extra in claimed.split_off(count) {
+            self.settle(&extra, Outcome::HandedBack).await;
+        }
+        let held: Vec<_> = claimed.iter().filter(|job| !job.started).map(|job| job.lease.clone()).collect();
+        assert_eq!(self.start(&held).await, vec![Verdict::Accepted; held.len()]);
+        claimed
+    }
+
+    /// Marks held jobs as started.
+    pub async fn start(&self, leases: &[Lease]) -> Vec<Verdict> {
+        self.store.start(Start { worker: &self.worker, leases }).await.unwrap()
+    }
+
+    /// Claims the one job there is.
+    pub async fn claim_one(&self) -> Claimed {
+        self.claim(1).await.remove(0)
+    }
+
+    /// Claims nothing.
+    pub async fn claim_nothing(&self) {
+        let given = self.try_claim(10).await;
+        assert!(given.is_empty(), "nothing was to be given out: {given:?}");
+    }
+
+    /// Extends leases by this scene's own.
+    pub async fn extend(&self, leases: &[Lease]) -> Vec<Held> {
+        self.store.extend(Extend { worker: &self.worker, leases, lease: self.lease }).await.unwrap()
+    }
+
+    /// What has to be done to a claimed job whose attempt ended like this.
+    pub fn settlement(&self, claimed: &Claimed, outcome: Outcome) -> Settlement {
+        let backoff = Backoff::constant(Duration::ZERO);
+        let circumstances = Circumstances { now: self.store.clock().now(), backoff, random: 0.0 };
+        Settlement { lease: claimed.lease.clone(), change: decide(envelope(claimed), outcome, circumstances) }
+    }
+
+    /// Ends a claim, and says whether that was accepted.
+    pub async fn try_settle(&self, claimed: &Claimed, outcome: Outcome) -> Verdict {
+        self.store.settle(&[self.settlement(claimed, outcome)]).await.unwrap()[0]
+    }
+
+    /// Ends a claim that is still held.
+    pub async fn settle(&self, claimed: &Claimed, outcome: Outcome) {
+        assert_eq!(self.try_settle(claimed, outcome).await, Verdict::Accepted);
+    }
+
+    /// Adds a job like `traits`, claims it and buries it.
+    pub async fn bury(&self, traits: &Traits, reason: &str) -> JobId {
+        let id = self.enqueue(traits.job()).await;
+        self.settle(&self.claim_one().await, dead(reason)).await;
+        id
+    }
+}

@@ -1,0 +1,61 @@
+//! What an observer sees.
+
+use tidemill_core::dead::DeadLetter;
+use tidemill_core::job::State;
+use tidemill_core::name::JobId;
+use tidemill_core::store::{JobInfo, List, QueueInfo};
+
+use super::Scene;
+
+impl Scene {
+    /// The job, as it is now.
+    pub async fn get(&self, job: &JobId) -> Option<JobInfo> {
+        self.store.get(job).await.unwrap()
+    }
+
+    /// The job's state; `None` if it is not there.
+    pub async fn state(&self, job: &JobId) -> Option<State> {
+        self.get(job).await.map(|info| info.state)
+    }
+
+    /// The letter of a dead job.
+    pub async fn letter(&self, job: &JobId) -> DeadLetter {
+        let info = self.get(job).await.expect("a dead job is found");
+        assert_eq!(info.state, State::Dead);
+        DeadLetter::read(info.data).expect("a letter")
+    }
+
+    /// All jobs in a state, page by page.
+    pub async fn list(&self, state: State, limit: usize) -> Vec<JobInfo> {
+        let (mut jobs, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.store.list(List { queue: &self.queue, state, cursor, limit }).await.unwrap();
+            jobs.extend(page.items);
+            cursor = page.next;
+            if cursor.is_none() {
+                return jobs;
+            }
+        }
+    }
+
+    /// The queue's counts; zeros if the store does not know it.
+    pub async fn counts(&self) -> QueueInfo {
+        let queues = self.store.queues().await.unwrap();
+        let empty = QueueInfo {
+            queue: self.queue.clone(),
+            ready: 0,
+            scheduled: 0,
+            running: 0,
+            dead: 0,
+            paused: false,
+        };
+        queues.into_iter().find(|info| info.queue == self.queue).unwrap_or(empty)
+    }
+
+    /// Asserts how many jobs are ready, scheduled, running and dead.
+    pub async fn assert_counts(&self, expected: [u64; 4]) {
+        let info = self.counts().await;
+        let found = [info.ready, info.scheduled, info.running, info.dead];
+        assert_eq!(found, expected, "ready, scheduled, running, dead of {}", self.queue);
+    }
+}

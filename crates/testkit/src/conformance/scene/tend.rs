@@ -1,0 +1,65 @@
+//! What maintenance does: promote, rescue.
+
+use std::time::Instant;
+
+use tidemill_core::rescue;
+use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted};
+
+use super::{GLANCE, PATIENCE, Scene, until};
+
+impl Scene {
+    /// Makes due jobs ready, once.
+    pub async fn promote(&self) -> Promoted {
+        let queues = [self.queue.clone()];
+        self.store.promote(Promote { queues: &queues, limit: 1000 }).await.unwrap()
+    }
+
+    /// Promotes and claims until there are `count` jobs.
+    pub async fn claim_when_due(&self, count: usize) -> Vec<Claimed> {
+        let (mut claimed, begun) = (Vec::new(), Instant::now());
+        while claimed.len() < count {
+            assert!(begun.elapsed() < PATIENCE, "{} of {count} jobs became ready", claimed.len());
+            self.promote().await;
+            let missing = count - claimed.len();
+            claimed.extend(self.claim_with(missing, missing, GLANCE).await);
+        }
+        self.keep(claimed, count).await
+    }
+
+    /// One page of leases that have run out.
+    pub async fn expired(&self, cursor: Option<String>, limit: usize) -> Page<Hold> {
+        let expired = Expired { queue: &self.queue, lease: self.lease, cursor, limit };
+        self.store.expired(expired).await.unwrap()
+    }
+
+    /// All leases that have run out, page by page.
+    pub async fn all_expired(&self, limit: usize) -> Vec<Hold> {
+        let mut page = self.expired(None, limit).await;
+        let mut holds = std::mem::take(&mut page.items);
+        while page.next.is_some() {
+            page = self.expired(page.next, limit).await;
+            holds.append(&mut page.items);
+        }
+        holds
+    }
+
+    /// Waits until `count` leases have run out.
+    pub async fn expire(&self, count: usize) -> Vec<Hold> {
+        until("leases to run out", || async {
+            let holds = self.all_expired(100).await;
+            (holds.len() >= count).then_some(holds)
+        })
+        .await
+    }
+
+    /// Rescues what has expired, once.
+    pub async fn rescue(&self) -> u64 {
+        rescue::rescue(&*self.store, &self.queue, self.lease).await.unwrap()
+    }
+
+    /// Waits until `count` leases have run out and are rescued.
+    pub async fn expire_and_rescue(&self, count: u64) {
+        self.expire(count as usize).await;
+        assert_eq!(self.rescue().await, count);
+    }
+}

@@ -1,0 +1,6 @@
+//! What Tidemill is tested with: real servers, injected faults, and the conformance suite that defines a store.
+//!
+//! A dev-dependency only. It knows the contract, never a store or an engine.
+
+pub mod conformance;
+pub mod servers;

@@ -1,0 +1,75 @@
+//! A Redis Cluster of three masters.
+
+use super::redis::{Redis, RedisOptions};
+use super::{Error, resp, wait_for};
+
+const SLOTS: usize = 16_384;
+
+/// Three masters without replicas that share all slots. Dropping it ends them.
+pub struct RedisCluster {
+    nodes: Vec<Redis>,
+}
+
+impl RedisCluster {
+    /// Starts a cluster and waits until it takes commands.
+    pub fn start() -> Result<Self, Error> {
+        Self::with(RedisOptions::default())
+    }
+
+    /// Starts a cluster whose nodes are as `options` say.
+    pub fn with(options: RedisOptions) -> Result<Self, Error> {
+        let options = RedisOptions { cluster: true, ..options };
+        let nodes = (0..3).map(|_| Redis::with(options.clone())).collect::<Result<_, _>>()?;
+        let cluster = Self { nodes };
+        cluster.assign_slots()?;
+        cluster.introduce()?;
+        cluster.wait_until_ok()?;
+        Ok(cluster)
+    }
+
+    /// Gives each node a third of the slots. One `ADDSLOTS` each: the shorter `ADDSLOTSRANGE` is not in 6.2.
+    fn assign_slots(&self) -> Result<(), Error> {
+        for (index, node) in self.nodes.iter().enumerate() {
+            let own = (0..SLOTS).filter(|slot| slot * self.nodes.len() / SLOTS == index);
+            let slots: Vec<_> = own.map(|slot| slot.to_string()).collect();
+            let command: Vec<_> =
+                ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str)).collect();
+            node.command(&command)?;
+            // Distinct epochs, so that the nodes need not settle a collision before they agree.
+            node.command(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?;
+        }
+        Ok(())
+    }
+
+    fn introduce(&self) -> Result<(), Error> {
+        for node in &self.nodes[1..] {
+            node.command(&["CLUSTER", "MEET", "127.0.0.1", &self.nodes[0].port().to_string()])?;
+        }
+        Ok(())
+    }
+
+    /// Waits until every node knows the others and has the whole cluster in view, also after a restart.
+    pub fn wait_until_ok(&self) -> Result<(), Error> {
+        wait_for("the cluster's agreement", || {
+            let agree = self.nodes.iter().all(|node| node.command(&["CLUSTER", "INFO"]).is_ok_and(is_ok));
+            Ok(agree.then_some(()))
+        })
+    }
+
+    /// Where it is: any node tells a client of the others.
+    pub fn url(&self) -> String {
+        format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port())
+    }
+
+    /// The masters, each to be paused, killed or restarted on its own.
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+}
+
+fn is_ok(info: String) -> bool {
+    let field = |name| resp::field(&info, name);
+    field("cluster_state") == Some("ok")
+        && field("cluster_known_nodes") == Some("3")
+        && field("cluster_slots_ok") == Some("16384")
+}

@@ -1,0 +1,208 @@
+//! A PostgreSQL server of a test's own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::Signal;
+
+use super::warden::{Charge, Warden};
+use super::{Error, on_some_port, wait_for};
+
+/// How a server is to be started.
+#[derive(Debug, Clone, Default)]
+pub struct PostgresOptions {
+    /// Whether a commit reaches the disk. A test that kills the process does not need it, a benchmark does.
+    pub fsync: bool,
+    /// Further settings, such as `["max_connections=20"]`.
+    pub settings: Vec<String>,
+}
+
+/// A running server. Dropping it ends it and removes its directory.
+pub struct Postgres {
+    warden: Warden,
+    port: u16,
+    programs: PathBuf,
+    databases: AtomicU32,
+}
+
+impl Postgres {
+    /// Starts a server that does not wait for the disk.
+    pub fn start() -> Result<Self, Error> {
+        Self::with(PostgresOptions::default())
+    }
+
+    /// Starts a server as `options` say.
+    pub fn with(options: PostgresOptions) -> Result<Self, Error> {
+        let programs = find_programs()?;
+        on_some_port(|port| Self::on(port, &programs, &options))
+    }
+
+    fn on(port: u16, programs: &Path, options: &PostgresOptions) -> Result<Self, Error> {
+        let directory = tempfile::Builder::new().prefix("tidemill-postgres-").tempdir()?;
+        let data = directory.path().join("data").display().to_string();
+        if rustix::process::geteuid().is_root() {
+            run(Command::new("chown").arg("postgres").arg(directory.path()))?;
+        }
+        let initdb = as_unprivileged(programs, "initdb");
+        run(Command::new(&initdb[0]).args(&initdb[1..]).args([
+            "--no-sync",
+            "-A",
+            "trust",
+            "-U",
+            "postgres",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "-D",
+            &data,
+        ]))?;
+        let mut command = as_unprivileged(programs, "postgres");
+        command.extend(["-D".to_owned(), data]);
+        command.extend(settings(port, options).flat_map(|setting| ["-c".to_owned(), setting]));
+        // An immediate shutdown: like a crash, but it takes its children and its shared memory along.
+        let warden = Warden::new(Charge { directory: directory.keep(), command, farewell: "QUIT" })?;
+        let server = Self { warden, port, programs: programs.to_owned(), databases: AtomicU32::new(0) };
+        server.run()?;
+        Ok(server)
+    }
+
+    fn run(&self) -> Result<(), Error> {
+        let mut pid = self.warden.start()?;
+        let lock = self.warden.directory().join("data/postmaster.pid");
+        let mut restarts = 0;
+        wait_for("the start of postgres", || {
+            if !self.warden.is_alive() {
+                // The backends of a server that was just killed may hold its shared memory a moment longer.
+                restarts += 1;
+                if restarts > 20 || !self.warden.last_words().contains("shared memory") {
+                    return Err(Error::new(format!("postgres ended: {}", self.warden.last_words())));
+                }
+                self.warden.kill()?;
+                std::thread::sleep(super::GLANCE * 10);
+                pid = self.warden.start()?;
+            }
+            let lock = fs::read_to_string(&lock).unwrap_or_default();
+            Ok((is_ready(&lock, pid)).then_some(()))
+        })
+    }
+
+    /// A fresh, empty database, and where it is.
+    pub fn database(&self) -> Result<String, Error> {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let port = self.port.to_string();
+        // From template0, to which nobody can be connected: any other template makes concurrent calls fail.
+        run(Command::new(self.programs.join("createdb")).args([
+            "-h",
+            "127.0.0.1",
+            "-p",
+            &port,
+            "-U",
+            "postgres",
+            "-T",
+            "template0",
+            &name,
+        ]))?;
+        Ok(self.url_of(&name))
+    }
+
+    /// Where the server's own database is, for work on the server itself.
+    pub fn url(&self) -> String {
+        self.url_of("postgres")
+    }
+
+    fn url_of(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Its port on the loopback address.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The directory that holds its data and its log.
+    pub fn directory(&self) -> &Path {
+        self.warden.directory()
+    }
+
+    /// Stops it where it is, backends included: connections stay open and nothing answers.
+    pub fn pause(&self) -> Result<(), Error> {
+        self.warden.signal(Signal::STOP)
+    }
+
+    /// Lets it go on after [`pause`](Self::pause).
+    pub fn resume(&self) -> Result<(), Error> {
+        self.warden.signal(Signal::CONT)
+    }
+
+    /// Kills it and its backends with SIGKILL and waits for its end.
+    pub fn kill(&self) -> Result<(), Error> {
+        self.warden.kill()
+    }
+
+    /// Starts it again on the same port and data, after killing it if it still runs.
+    pub fn restart(&self) -> Result<(), Error> {
+        self.warden.kill()?;
+        self.run()
+    }
+}
+
+/// The first line of the lock file is the server's pid, the eighth its state.
+fn is_ready(lock: &str, pid: u32) -> bool {
+    let mut lines = lock.lines();
+    lines.next() == Some(&pid.to_string()) && lines.nth(6).is_some_and(|state| state.trim() == "ready")
+}
+
+fn settings(port: u16, options: &PostgresOptions) -> impl Iterator<Item = String> {
+    let mut own = vec![
+        format!("port={port}"),
+        "listen_addresses=127.0.0.1".to_owned(),
+        "unix_socket_directories=".to_owned(),
+        // One server is shared by all tests of a process, each with a pool of its own.
+        "max_connections=300".to_owned(),
+    ];
+    if !options.fsync {
+        own.extend(["fsync=off".to_owned(), "full_page_writes=off".to_owned()]);
+    }
+    own.into_iter().chain(options.settings.clone())
+}
+
+/// The server refuses to run as root, so root becomes the user its package made.
+fn as_unprivileged(programs: &Path, program: &str) -> Vec<String> {
+    let program = programs.join(program).display().to_string();
+    if !rustix::process::geteuid().is_root() {
+        return vec![program];
+    }
+    let drop = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups", "--"];
+    drop.into_iter().map(str::to_owned).chain([program]).collect()
+}
+
+fn run(command: &mut Command) -> Result<(), Error> {
+    // The servers' user may not be allowed into the directory the tests run in.
+    let output = command.current_dir("/").output();
+    let output = output.map_err(|error| Error::new(format!("cannot run {command:?}: {error}")))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!("{command:?} failed: {}", complaint.trim())))
+}
+
+/// Debian keeps the server's programs out of PATH, one directory per version.
+fn find_programs() -> Result<PathBuf, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<_> = packaged.map(|version| version.path().join("bin")).collect();
+    versions.sort_by_key(|bin| std::cmp::Reverse(version_of(bin)));
+    let mut places = std::env::split_paths(&path).chain(versions);
+    let all = ["postgres", "initdb", "createdb"];
+    let here = places.find(|bin| all.iter().all(|program| bin.join(program).is_file()));
+    here.ok_or_else(|| Error::missing("postgres", "postgresql"))
+}
+
+/// 15 of `…/15/bin`.
+fn version_of(bin: &Path) -> u32 {
+    let version = bin.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    version.and_then(|version| version.parse().ok()).unwrap_or(0)
+}

@@ -1,0 +1,49 @@
+//! Just enough of the Redis protocol to see whether a server is up and to make a cluster of three.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::Error;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sends one command over a connection of its own and returns the text of a simple or bulk answer.
+pub(super) fn ask(port: u16, command: &[&str]) -> Result<String, Error> {
+    let mut socket = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), TIMEOUT)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    socket.write_all(&encode(command))?;
+    read(&mut BufReader::new(socket))
+}
+
+/// One field of an `INFO`-like answer: lines of `name:value`.
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn encode(command: &[&str]) -> Vec<u8> {
+    let mut out = format!("*{}\r\n", command.len());
+    for word in command {
+        out.push_str(&format!("${}\r\n{word}\r\n", word.len()));
+    }
+    out.into_bytes()
+}
+
+fn read(from: &mut impl BufRead) -> Result<String, Error> {
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    let line = line.trim_end();
+    match line.split_at_checked(1) {
+        Some(("+" | ":", text)) => Ok(text.to_owned()),
+        Some(("$", length)) => read_bulk(from, length),
+        Some(("-", error)) => Err(Error::new(error)),
+        _ => Err(Error::new(format!("not an answer of Redis: {line:?}"))),
+    }
+}
+
+fn read_bulk(from: &mut impl BufRead, length: &str) -> Result<String, Error> {
+    let length: usize = length.parse().map_err(|_| Error::new(format!("a bulk of length {length:?}")))?;
+    let mut bytes = vec![0; length];
+    from.read_exact(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
