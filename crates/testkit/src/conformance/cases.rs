@@ -60,7 +60,6 @@ macro_rules! conformance {
                 a_second_settlement_has_no_effect,
                 two_settlements_of_one_lease_in_one_batch_are_one,
                 a_wrong_token_has_no_effect,
-                the_lease_of_another_job_has_no_effect,
                 a_late_settlement_has_no_effect_on_the_next_holder,
                 a_late_settlement_has_no_effect_on_a_rescued_job_that_waits,
                 an_expired_lease_that_nobody_rescued_can_still_be_settled,

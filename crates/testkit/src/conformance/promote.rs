@@ -78,12 +78,13 @@ pub async fn promoting_moves_a_bounded_number_and_says_if_there_are_more(subject
         scene.store.enqueue(&scene.queue, (0..10).map(|_| soon.job()).collect()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(200)).await;
         let queues = [scene.queue.clone()];
-        let mut moved = 0;
-        while moved < 10 {
+        // A store that goes by the due time alone has nothing to move.
+        loop {
             let step = scene.store.promote(Promote { queues: &queues, limit: 3 }).await.unwrap();
             assert!(step.moved <= 3 || subject.is_sharded(), "{step:?}");
-            moved += step.moved;
-            assert!(moved == 10 || step.next == Some(Duration::ZERO), "{moved} moved, then {step:?}");
+            if step.next != Some(Duration::ZERO) {
+                break;
+            }
         }
         scene.assert_counts([10, 0, 0, 0]).await;
     }

@@ -67,20 +67,6 @@ pub async fn a_wrong_token_has_no_effect(subject: Subject) {
     }
 }
 
-pub async fn the_lease_of_another_job_has_no_effect(subject: Subject) {
-    for scene in subject.scenes() {
-        scene.enqueue_many(2).await;
-        let both = scene.claim(2).await;
-        let lease = Lease { job: both[1].lease.job.clone(), ..both[0].lease.clone() };
-        // The two jobs may be in different shards, with tokens that happen to be equal.
-        if both[0].lease.token != both[1].lease.token {
-            let crossed = Claimed { lease, ..both[0].clone() };
-            assert_eq!(scene.try_settle(&crossed, done()).await, Verdict::LeaseLost);
-        }
-        scene.assert_counts([0, 0, 2, 0]).await;
-    }
-}
-
 pub async fn a_late_settlement_has_no_effect_on_the_next_holder(subject: Subject) {
     let scene = subject.scene().leasing(SHORT);
     let id = scene.enqueue(job()).await;
