@@ -45,8 +45,8 @@ pub struct PostgresStore {
     inner: Arc<Inner>,
     clerk: Clerk,
     durability: Durability,
-    /// The clerk's work and the herald's. Dropping the set ends both.
-    _tasks: JoinSet<()>,
+    /// The clerk's work and the herald's. They end when neither the store nor a listener is left.
+    tasks: Arc<JoinSet<()>>,
 }
 
 /// What the verbs work with; they are spread over the modules.
@@ -66,7 +66,7 @@ impl PostgresStore {
         let (clerk, work) = Clerk::new(inner.clone());
         tasks.spawn(work);
         tasks.spawn(Herald::new(inner.clone()).run());
-        Ok(Self { inner, clerk, durability, _tasks: tasks })
+        Ok(Self { inner, clerk, durability, tasks: Arc::new(tasks) })
     }
 }
 
@@ -167,7 +167,7 @@ impl Store for PostgresStore {
     }
 
     fn listen(&self) -> Wakes {
-        self.inner.hub.listener().into_stream()
+        self.inner.hub.listener().into_stream(self.tasks.clone())
     }
 
     fn clock(&self) -> &dyn Clock {

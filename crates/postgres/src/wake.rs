@@ -124,8 +124,11 @@ impl Listener {
         }
     }
 
-    pub(crate) fn into_stream(self) -> Wakes {
-        Box::pin(stream::unfold(self, |mut listener| async move { Some((listener.next().await, listener)) }))
+    /// A stream of the wake-ups that holds on to `source`, without which there would be none.
+    pub(crate) fn into_stream<T: Send + 'static>(self, source: T) -> Wakes {
+        Box::pin(stream::unfold((self, source), |(mut listener, source)| async move {
+            Some((listener.next().await, (listener, source)))
+        }))
     }
 }
 

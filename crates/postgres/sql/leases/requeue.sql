@@ -1,12 +1,12 @@
 -- Ends claims and puts their jobs back with a new envelope and a new number. Leases come sorted, as in
 -- finish.sql.
 --
--- $1 tokens   $2 whether only those that have run out   $3 delays in ms   $4 envelopes
+-- $1 tokens   $2 ids   $3 whether only those that have run out   $4 delays in ms   $5 envelopes
 WITH freed AS (
     DELETE FROM leases
-    USING unnest($1::bigint[], $3::bigint[], $4::bytea[]) AS held (seq, delay, envelope)
-    WHERE leases.seq = held.seq AND (NOT $2 OR leases.until <= now_ms())
-    RETURNING leases.id, held.*
+    USING unnest($1::bigint[], $2::text[], $4::bigint[], $5::bytea[]) AS held (seq, id, delay, envelope)
+    WHERE leases.seq = held.seq AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
+    RETURNING held.*
 ),
 again AS (
     UPDATE jobs SET seq = nextval('job_seq'), due = now_ms() + freed.delay, envelope = freed.envelope

@@ -11,6 +11,7 @@ use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Record, Verdict, Wake};
 use tidemill_core::{DeadLetter, Error};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::number;
 use crate::Inner;
@@ -25,13 +26,19 @@ pub(crate) enum Ending {
     Expired,
 }
 
+/// What a claim is found by: its number and its job.
+type Key<'a> = (i64, &'a str);
+
+/// The delay and the envelope of the next attempt.
+type Again<'a> = (i64, &'a [u8]);
+
 /// Settlements by what they do, each in the order of its lease's number: the order of the locks.
 #[derive(Default)]
 struct Kinds<'a> {
-    finish: Vec<i64>,
-    record: Vec<(i64, &'a Record)>,
-    requeue: Vec<(i64, i64, &'a [u8])>,
-    bury: Vec<(i64, &'a DeadLetter)>,
+    finish: Vec<(Key<'a>, ())>,
+    record: Vec<(Key<'a>, &'a Record)>,
+    requeue: Vec<(Key<'a>, Again<'a>)>,
+    bury: Vec<(Key<'a>, &'a DeadLetter)>,
 }
 
 impl Inner {
@@ -41,11 +48,11 @@ impl Inner {
         ending: Ending,
     ) -> Result<Vec<Verdict>, Error> {
         let mut by_number: Vec<_> =
-            settlements.iter().enumerate().map(|(at, s)| (number(&s.lease), at)).collect();
+            settlements.iter().enumerate().map(|(at, settlement)| (number(&settlement.lease), at)).collect();
         // Of two settlements of one lease the first counts.
         by_number.sort_unstable();
         by_number.dedup_by_key(|(number, _)| *number);
-        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, &settlements[at].change)));
+        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, &settlements[at])));
         let ended = self.end(kinds, ending == Ending::Expired).await?;
         let at: HashMap<i64, usize> = by_number.into_iter().collect();
         let mut verdicts = vec![Verdict::LeaseLost; settlements.len()];
@@ -60,8 +67,7 @@ impl Inner {
     async fn end(&self, kinds: Kinds<'_>, expired: bool) -> Result<Vec<i64>, Error> {
         let mut ended = Vec::new();
         if !kinds.finish.is_empty() {
-            let rows = self.pool.query(&FINISH, &[&kinds.finish, &expired]).await?;
-            ended.extend(numbers(&rows));
+            ended.extend(self.finish(&kinds.finish, expired).await?);
         }
         if !kinds.record.is_empty() {
             ended.extend(self.record(&kinds.record, expired).await?);
@@ -75,31 +81,37 @@ impl Inner {
         Ok(ended)
     }
 
-    async fn record(&self, records: &[(i64, &Record)], expired: bool) -> Result<Vec<i64>, Error> {
+    async fn finish(&self, claims: &[(Key<'_>, ())], expired: bool) -> Result<Vec<i64>, Error> {
+        let (tokens, ids) = keys(claims);
+        Ok(numbers(&self.pool.query(&FINISH, &[&tokens, &ids, &expired]).await?))
+    }
+
+    async fn record(&self, claims: &[(Key<'_>, &Record)], expired: bool) -> Result<Vec<i64>, Error> {
         let state = |record: &Record| if record.state == State::Cancelled { 4i16 } else { 3i16 };
-        let tokens: Vec<i64> = records.iter().map(|(number, _)| *number).collect();
-        let states: Vec<i16> = records.iter().map(|(_, record)| state(record)).collect();
-        let outputs: Vec<&[u8]> = records.iter().map(|(_, record)| &*record.output).collect();
+        let records = || claims.iter().map(|(_, record)| *record);
+        let (tokens, ids) = keys(claims);
+        let states: Vec<i16> = records().map(state).collect();
+        let outputs: Vec<&[u8]> = records().map(|record| &*record.output).collect();
         let errors: Vec<Option<&[u8]>> =
-            records.iter().map(|(_, record)| record.error.as_deref().map(str::as_bytes)).collect();
-        let ends: Vec<i64> = records.iter().map(|(_, record)| record.finished_at.0).collect();
-        let keeps: Vec<i64> = records.iter().map(|(_, record)| millis(record.keep)).collect();
-        let rows =
-            self.pool.query(&RECORD, &[&tokens, &expired, &states, &outputs, &errors, &ends, &keeps]).await?;
-        Ok(numbers(&rows))
+            records().map(|record| record.error.as_deref().map(str::as_bytes)).collect();
+        let ends: Vec<i64> = records().map(|record| record.finished_at.0).collect();
+        let keeps: Vec<i64> = records().map(|record| millis(record.keep)).collect();
+        let params: [&(dyn ToSql + Sync); 8] =
+            [&tokens, &ids, &expired, &states, &outputs, &errors, &ends, &keeps];
+        Ok(numbers(&self.pool.query(&RECORD, &params).await?))
     }
 
-    async fn requeue(&self, jobs: &[(i64, i64, &[u8])], expired: bool) -> Result<Vec<i64>, Error> {
-        let tokens: Vec<i64> = jobs.iter().map(|(number, ..)| *number).collect();
-        let delays: Vec<i64> = jobs.iter().map(|(_, delay, _)| *delay).collect();
-        let envelopes: Vec<&[u8]> = jobs.iter().map(|(.., envelope)| *envelope).collect();
-        Ok(numbers(&self.pool.query(&REQUEUE, &[&tokens, &expired, &delays, &envelopes]).await?))
+    async fn requeue(&self, claims: &[(Key<'_>, Again<'_>)], expired: bool) -> Result<Vec<i64>, Error> {
+        let (tokens, ids) = keys(claims);
+        let (delays, envelopes): (Vec<i64>, Vec<&[u8]>) = claims.iter().map(|(_, job)| *job).unzip();
+        let params: [&(dyn ToSql + Sync); 5] = [&tokens, &ids, &expired, &delays, &envelopes];
+        Ok(numbers(&self.pool.query(&REQUEUE, &params).await?))
     }
 
-    async fn bury(&self, letters: &[(i64, &DeadLetter)], expired: bool) -> Result<Vec<i64>, Error> {
-        let tokens: Vec<i64> = letters.iter().map(|(number, _)| *number).collect();
-        let bytes: Vec<&[u8]> = letters.iter().map(|(_, letter)| &*letter.bytes).collect();
-        Ok(numbers(&self.pool.query(&BURY, &[&tokens, &expired, &bytes]).await?))
+    async fn bury(&self, claims: &[(Key<'_>, &DeadLetter)], expired: bool) -> Result<Vec<i64>, Error> {
+        let (tokens, ids) = keys(claims);
+        let letters: Vec<&[u8]> = claims.iter().map(|(_, letter)| &*letter.bytes).collect();
+        Ok(numbers(&self.pool.query(&BURY, &[&tokens, &ids, &expired, &letters]).await?))
     }
 
     fn announce_end(&self, Settlement { lease, change }: &Settlement) {
@@ -115,18 +127,23 @@ impl Inner {
 }
 
 impl<'a> Kinds<'a> {
-    fn of(changes: impl Iterator<Item = (i64, &'a Change)>) -> Self {
+    fn of(settlements: impl Iterator<Item = (i64, &'a Settlement)>) -> Self {
         let mut kinds = Self::default();
-        for (number, change) in changes {
+        for (number, Settlement { lease, change }) in settlements {
+            let key = (number, lease.job.as_str());
             match change {
-                Change::Finish(None) => kinds.finish.push(number),
-                Change::Finish(Some(record)) => kinds.record.push((number, record)),
-                Change::Requeue { envelope, delay } => kinds.requeue.push((number, millis(*delay), envelope)),
-                Change::Bury(letter) => kinds.bury.push((number, letter)),
+                Change::Finish(None) => kinds.finish.push((key, ())),
+                Change::Finish(Some(record)) => kinds.record.push((key, record)),
+                Change::Requeue { envelope, delay } => kinds.requeue.push((key, (millis(*delay), envelope))),
+                Change::Bury(letter) => kinds.bury.push((key, letter)),
             }
         }
         kinds
     }
+}
+
+fn keys<'a, T>(claims: &[(Key<'a>, T)]) -> (Vec<i64>, Vec<&'a str>) {
+    claims.iter().map(|(key, _)| *key).unzip()
 }
 
 fn numbers(rows: &[Row]) -> Vec<i64> {
