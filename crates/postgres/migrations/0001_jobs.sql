@@ -1,0 +1,67 @@
+-- Jobs. The envelope is written once and read once; what moves between enqueue and settle are rows of two
+-- narrow tables, so that claiming and settling never copy a wide row:
+--
+--   jobs     every job that is known, by id: waiting, running, dead, or ended with its record kept
+--   ready    one row per waiting job, due now or later, in the order it is given out
+--   leases   one row per running job
+--
+-- `seq` is the fence. Every time a job becomes waiting it draws a new number, a row of `ready` is claimed at
+-- most once, and the lease made from it keeps its number: so the number is the lease's token, it only grows,
+-- and "is this lease the current one" is one look-up by primary key.
+
+CREATE SEQUENCE job_seq AS bigint;
+
+CREATE TABLE jobs (
+    id text COLLATE "C" PRIMARY KEY,
+    queue text COLLATE "C" NOT NULL,
+    delivery smallint NOT NULL,         -- 0 at most once, 1 at least once
+    state smallint NOT NULL DEFAULT 0,  -- 0 waiting or running, 2 dead, 3 done, 4 cancelled
+    seq bigint NOT NULL DEFAULT nextval('job_seq'),
+    due bigint NOT NULL,                -- when it may run; since when it is dead; until when its record is kept
+    finished bigint,                    -- when it ended, in a record
+    keep bigint,                        -- for how long the record is kept
+    error bytea,                        -- why it was discarded; bytes, because text cannot hold a NUL
+    envelope bytea NOT NULL             -- the envelope, the dead letter, or the record's output
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX jobs_dead ON jobs (queue, delivery, due, seq) WHERE state = 2;
+CREATE INDEX jobs_kept ON jobs (due) WHERE state IN (3, 4);
+
+CREATE TABLE ready (
+    due bigint NOT NULL,
+    seq bigint NOT NULL,
+    delivery smallint NOT NULL,
+    queue text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX ready_order ON ready (queue, delivery, due, seq);
+
+CREATE TABLE leases (
+    seq bigint PRIMARY KEY,
+    until bigint NOT NULL,
+    delivery smallint NOT NULL,
+    started boolean NOT NULL,
+    cancelling boolean NOT NULL DEFAULT false,
+    queue text COLLATE "C" NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    worker text COLLATE "C" NOT NULL
+) WITH (fillfactor = 80,                -- room for `started` to change in place
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX leases_until ON leases (queue, delivery, until, seq);
+
+CREATE TABLE queues (
+    name text COLLATE "C" NOT NULL,
+    delivery smallint NOT NULL,
+    paused boolean NOT NULL DEFAULT false,
+    PRIMARY KEY (name, delivery)
+);
+
+-- The store's clock in milliseconds. Stable within a statement, so that it can bound an index scan, and
+-- rounded down, so that nothing is early.
+CREATE FUNCTION now_ms() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
+    AS $$ SELECT floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint $$;

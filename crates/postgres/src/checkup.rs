@@ -1,0 +1,115 @@
+//! What an operator should know about the server.
+
+use tidemill_core::Error;
+use tidemill_core::store::{Checkup, Durability, Finding, Severity};
+use tokio_postgres::Row;
+
+use crate::Inner;
+use crate::sql::{HEALTH, RIGHTS, SERVER};
+
+/// A snapshot this old keeps enough dead rows alive to slow every claim.
+const OLD_SNAPSHOT_S: i64 = 300;
+
+/// More dead rows than this mean that vacuum does not keep up.
+const MANY_DEAD_ROWS: i64 = 1_000_000;
+
+/// A lease this late has nobody left who would rescue its job.
+const LATE_MS: i64 = 60_000;
+
+/// How many late leases are counted, per queue.
+const LATE_CAP: i64 = 1_000;
+
+impl Inner {
+    pub(crate) async fn checkup(&self) -> Result<Checkup, Error> {
+        let server = self.server().await?;
+        let rights = self.pool.query(&RIGHTS, &[]).await?;
+        let health = self.one(self.pool.query(&HEALTH, &[&LATE_MS, &LATE_CAP]).await?)?;
+        let missing: Vec<String> = rights.iter().map(|row| row.get("lacks")).collect();
+        let findings = vec![
+            schema(&self.pool.opener.schema),
+            commits(&server),
+            standby(&server),
+            rights_of(&missing),
+            vacuum(&server, health.get("dead_rows")),
+            snapshots(health.get("oldest_s")),
+            leases(health.get("late")),
+        ];
+        let version: String = server.get("version");
+        Ok(Checkup { server: format!("postgresql {version}"), durability: durability(&server), findings })
+    }
+
+    /// How safe a commit is with the settings this role gets.
+    pub(crate) async fn find_durability(&self) -> Result<Durability, Error> {
+        Ok(durability(&self.server().await?))
+    }
+
+    async fn server(&self) -> Result<Row, Error> {
+        self.one(self.pool.query(&SERVER, &[]).await?)
+    }
+
+    fn one(&self, rows: Vec<Row>) -> Result<Row, Error> {
+        rows.into_iter().next().ok_or_else(|| Error::Corrupt("the server answered nothing".into()))
+    }
+}
+
+fn durability(server: &Row) -> Durability {
+    let (fsync, commit): (&str, &str) = (server.get("fsync"), server.get("synchronous_commit"));
+    let standbys: &str = server.get("standbys");
+    match commit {
+        _ if fsync == "off" => Durability::Process,
+        "off" => Durability::Process,
+        "local" => Durability::Fsync,
+        _ if standbys.is_empty() => Durability::Fsync,
+        _ => Durability::Replicated,
+    }
+}
+
+fn judge(fine: bool, bad: Severity, subject: &str, message: (String, &str)) -> Finding {
+    let (found, advice) = message;
+    if fine {
+        return Finding::new(Severity::Good, subject, found);
+    }
+    Finding::new(bad, subject, format!("{found}: {advice}"))
+}
+
+fn schema(name: &str) -> Finding {
+    Finding::new(Severity::Good, "schema", format!("{name} has the version this build knows"))
+}
+
+fn commits(server: &Row) -> Finding {
+    let (fsync, commit): (&str, &str) = (server.get("fsync"), server.get("synchronous_commit"));
+    let found = format!("fsync is {fsync}, synchronous_commit is {commit}");
+    let fine = durability(server) >= Durability::Fsync;
+    judge(fine, Severity::Warning, "durability", (found, "a crash of the server may lose the last jobs"))
+}
+
+fn standby(server: &Row) -> Finding {
+    let standby: bool = server.get("standby");
+    let found = if standby { "this is a read-only standby" } else { "takes writes" };
+    judge(!standby, Severity::Bad, "role", (found.into(), "connect to the primary"))
+}
+
+fn rights_of(missing: &[String]) -> Finding {
+    if missing.is_empty() {
+        return Finding::new(Severity::Good, "rights", "everything needed is granted");
+    }
+    Finding::new(Severity::Bad, "rights", format!("grant what is missing: {}", missing.join(", ")))
+}
+
+fn vacuum(server: &Row, dead: i64) -> Finding {
+    let autovacuum: &str = server.get("autovacuum");
+    let found = format!("autovacuum is {autovacuum}, {dead} dead rows in the queues");
+    let fine = autovacuum == "on" && dead < MANY_DEAD_ROWS;
+    judge(fine, Severity::Warning, "vacuum", (found, "claims slow down until they are vacuumed"))
+}
+
+fn snapshots(oldest_s: i64) -> Finding {
+    let found = format!("the oldest open transaction is {oldest_s} s old");
+    let advice = "dead rows cannot be removed while it is open, and every claim has to pass them";
+    judge(oldest_s < OLD_SNAPSHOT_S, Severity::Warning, "snapshots", (found, advice))
+}
+
+fn leases(late: i64) -> Finding {
+    let found = format!("{late} leases ran out more than a minute ago");
+    judge(late == 0, Severity::Warning, "leases", (found, "no worker is left to rescue them; start one"))
+}

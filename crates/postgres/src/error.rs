@@ -1,0 +1,75 @@
+//! From what PostgreSQL says to what the caller does about it. The one place that knows SQLSTATEs.
+
+use tidemill_core::Error;
+
+/// What an error during `doing` means.
+pub(crate) fn classify(doing: &str, error: tokio_postgres::Error) -> Error {
+    let Some(db) = error.as_db_error() else {
+        return Error::unavailable(doing, error);
+    };
+    let (code, said) = (db.code().code().to_owned(), format!("{doing}: {}", db.message()));
+    match meaning(&code) {
+        Meaning::Unavailable => Error::unavailable(doing, error),
+        Meaning::Full => Error::Full(said),
+        Meaning::Denied => Error::Denied(said),
+        Meaning::Unsuitable => Error::Unsuitable(said),
+        Meaning::Invalid => Error::Invalid(said),
+        Meaning::Corrupt => Error::Corrupt(said),
+    }
+}
+
+enum Meaning {
+    Unavailable,
+    Full,
+    Denied,
+    Unsuitable,
+    Invalid,
+    Corrupt,
+}
+
+fn meaning(code: &str) -> Meaning {
+    match (code.get(..2).unwrap_or_default(), code) {
+        // Too many connections passes; a full disk, no memory or a read-only server refuses writes only.
+        (_, "53300") => Meaning::Unavailable,
+        ("53" | "54", _) | (_, "25006" | "58030") => Meaning::Full,
+        (_, "42501") | ("28", _) => Meaning::Denied,
+        // No such database, schema, table, column or function; a feature this server does not have.
+        (_, "3D000" | "3F000" | "42P01" | "42P07" | "42703" | "42883" | "42704" | "0A000") => {
+            Meaning::Unsuitable
+        }
+        ("22" | "23", _) => Meaning::Invalid,
+        (_, "XX001" | "XX002") => Meaning::Corrupt,
+        // Connection failures (08), shutdowns (57), deadlocks and conflicts (40), and what nobody foresaw:
+        // every verb is safe to repeat.
+        _ => Meaning::Unavailable,
+    }
+}
+
+/// Whether an id that was promised to be new is not.
+pub(crate) fn is_taken(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION)
+}
+
+/// Whether the connection is no good after this error: it is cut, or its prepared statements are.
+pub(crate) fn spoils(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(|db| {
+        let code = db.code().code();
+        ["08", "57", "26", "0A", "25"].iter().any(|class| code.starts_with(class))
+    })
+}
+
+/// The same error once more, for another caller that waited for the same statement.
+pub(crate) fn again(error: &Error) -> Error {
+    match error {
+        Error::Unavailable { message, source } => {
+            let cause = source.as_ref().map(|source| source.to_string().into());
+            Error::Unavailable { message: message.clone(), source: cause }
+        }
+        Error::Full(message) => Error::Full(message.clone()),
+        Error::Denied(message) => Error::Denied(message.clone()),
+        Error::Unsuitable(message) => Error::Unsuitable(message.clone()),
+        Error::Invalid(message) => Error::Invalid(message.clone()),
+        Error::NotFound(message) => Error::NotFound(message.clone()),
+        Error::Corrupt(message) => Error::Corrupt(message.clone()),
+    }
+}

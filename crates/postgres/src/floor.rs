@@ -1,0 +1,141 @@
+//! The floor under this store: raw rows in, raw rows out, in batches of 500.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use tidemill_core::floor::{Batch, Floor};
+use tidemill_core::{Delivery, Error};
+use tokio::sync::{Mutex, Notify};
+
+use crate::connection::Connection;
+use crate::error::classify;
+use crate::migrate::migrate;
+use crate::options::Options;
+use crate::pool::Pool;
+use crate::sql::{FLOOR_ACKNOWLEDGE, FLOOR_CLAIM, FLOOR_ENQUEUE};
+
+/// The raw loops of this store.
+pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
+    let pool = Pool::new(&options)?;
+    migrate(&pool).await?;
+    let floor = Table {
+        pool,
+        made: Mutex::new(false),
+        called: Arc::default(),
+        waited_for: AtomicBool::new(false),
+        line: Mutex::default(),
+    };
+    Ok(vec![Box::new(floor)])
+}
+
+/// A table with a state and a payload, nothing more.
+struct Table {
+    pool: Pool,
+    /// Whether the table is there.
+    made: Mutex<bool>,
+    /// Rows were added.
+    called: Arc<Notify>,
+    /// Whether anybody waits: a loop that does not wait does not pay for notifications.
+    waited_for: AtomicBool,
+    /// The connection that listens.
+    line: Mutex<Option<Connection>>,
+}
+
+impl Table {
+    async fn make(&self) -> Result<(), Error> {
+        let mut made = self.made.lock().await;
+        if !*made {
+            self.run(
+                "CREATE TABLE IF NOT EXISTS floor (
+                     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+                     state smallint NOT NULL DEFAULT 0, data bytea NOT NULL)",
+            )
+            .await?;
+            *made = true;
+        }
+        Ok(())
+    }
+
+    async fn run(&self, statement: &str) -> Result<(), Error> {
+        let mut held = self.pool.hold().await?;
+        let answer = held.connection()?.client.batch_execute(statement).await;
+        held.judge("the raw loop", answer)
+    }
+
+    async fn listen(&self) -> Result<(), Error> {
+        let mut line = self.line.lock().await;
+        if line.is_none() {
+            let called = self.called.clone();
+            let heard = Box::new(move |_| called.notify_one());
+            let connection = self.pool.opener.open(&self.pool.clock, heard).await?;
+            let answer = connection.client.batch_execute("LISTEN tidemill_floor").await;
+            answer.map_err(|error| classify("the raw loop", error))?;
+            *line = Some(connection);
+            self.waited_for.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, max: usize) -> Result<Vec<Bytes>, Error> {
+        let max = i64::try_from(max).unwrap_or(i64::MAX);
+        let rows = self.pool.query(&FLOOR_CLAIM, &[&max]).await?;
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<i64> = rows.iter().map(|row| row.get("id")).collect();
+        self.pool.execute(&FLOOR_ACKNOWLEDGE, &[&ids]).await?;
+        Ok(rows.iter().map(|row| Bytes::copy_from_slice(row.get("data"))).collect())
+    }
+}
+
+#[async_trait]
+impl Floor for Table {
+    fn work(&self) -> &'static str {
+        "table"
+    }
+
+    fn delivery(&self) -> Delivery {
+        Delivery::AtLeastOnce
+    }
+
+    fn batch(&self) -> Batch {
+        Batch { enqueue: 500, take: 500 }
+    }
+
+    async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
+        self.make().await?;
+        let data: Vec<&[u8]> = envelopes.iter().map(|envelope| &**envelope).collect();
+        self.pool.execute(&FLOOR_ENQUEUE, &[&data]).await?;
+        if self.waited_for.load(Ordering::Relaxed) {
+            self.run("NOTIFY tidemill_floor").await?;
+        }
+        Ok(())
+    }
+
+    async fn take(&self, max: usize) -> Result<usize, Error> {
+        self.make().await?;
+        Ok(self.claim(max).await?.len())
+    }
+
+    async fn wait(&self) -> Result<Option<Bytes>, Error> {
+        self.make().await?;
+        self.listen().await?;
+        loop {
+            if let Some(envelope) = self.claim(1).await?.pop() {
+                return Ok(Some(envelope));
+            }
+            self.called.notified().await;
+        }
+    }
+
+    async fn clear(&self) -> Result<(), Error> {
+        let mut made = self.made.lock().await;
+        *self.line.lock().await = None;
+        self.waited_for.store(false, Ordering::Relaxed);
+        self.run("DROP TABLE IF EXISTS floor").await?;
+        *made = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Looking at jobs and queues.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidemill_core::job::State;
+use tidemill_core::store::{COUNT_CAP, JobInfo, List, Page, QueueInfo, Record};
+use tidemill_core::{Error, JobId, Timestamp};
+use tokio_postgres::Row;
+
+use crate::Inner;
+use crate::cursor::{Cursor, page};
+use crate::jobs::{code, job_id, queue};
+use crate::sql::{GET, LIST_LETTERS, LIST_QUEUES, LIST_RUNNING, LIST_WAITING};
+
+impl Inner {
+    pub(crate) async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        let rows = self.pool.query(&GET, &[&job.as_str()]).await?;
+        rows.first().map(read_job).transpose()
+    }
+
+    pub(crate) async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+        let (name, delivery) = (list.queue.name.as_str(), code(list.queue.delivery));
+        let Cursor { place, seq } = Cursor::read(list.cursor.as_deref())?;
+        let limit = i64::try_from(list.limit).unwrap_or(i64::MAX);
+        let later = list.state == State::Scheduled;
+        let rows = match list.state {
+            State::Scheduled | State::Ready => {
+                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+                    [&name, &delivery, &place, &seq, &limit, &later];
+                self.pool.query(&LIST_WAITING, &params).await?
+            }
+            State::Running => {
+                self.pool.query(&LIST_RUNNING, &[&name, &delivery, &place, &seq, &limit]).await?
+            }
+            State::Dead => self.pool.query(&LIST_LETTERS, &[&name, &delivery, &place, &seq, &limit]).await?,
+            ended => return Err(Error::Invalid(format!("jobs that are {ended} are not listed"))),
+        };
+        page(&rows, list.limit, "place", |row| read_listed(&list, row))
+    }
+
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        let cap = i64::try_from(COUNT_CAP).unwrap_or(i64::MAX);
+        let rows = self.pool.query(&LIST_QUEUES, &[&cap]).await?;
+        rows.iter().map(read_queue).collect()
+    }
+}
+
+fn read_listed(list: &List<'_>, row: &Row) -> Result<JobInfo, Error> {
+    Ok(JobInfo {
+        job: job_id(row.get("id"))?,
+        queue: Some(list.queue.clone()),
+        state: list.state,
+        data: Bytes::copy_from_slice(row.get("envelope")),
+        due: (list.state == State::Scheduled).then(|| Timestamp(row.get("place"))),
+        held_by: row.get("worker"),
+        cancelling: row.get("cancelling"),
+        record: None,
+    })
+}
+
+fn read_job(row: &Row) -> Result<JobInfo, Error> {
+    let job = job_id(row.get("id"))?;
+    let held_by: Option<String> = row.get("worker");
+    let state = match row.get::<_, i16>("state") {
+        0 if held_by.is_some() => State::Running,
+        0 if row.get("later") => State::Scheduled,
+        0 => State::Ready,
+        2 => State::Dead,
+        3 => State::Done,
+        4 => State::Cancelled,
+        other => return Err(Error::Corrupt(format!("job {job} has the state {other}"))),
+    };
+    let record = matches!(state, State::Done | State::Cancelled).then(|| read_record(row, &job, state));
+    let data = Bytes::copy_from_slice(row.get("envelope"));
+    Ok(JobInfo {
+        queue: if record.is_some() { None } else { Some(queue(row.get("queue"), row.get("delivery"))?) },
+        data: if record.is_some() { Bytes::new() } else { data },
+        due: (state == State::Scheduled).then(|| Timestamp(row.get("due"))),
+        cancelling: row.get::<_, Option<bool>>("cancelling").unwrap_or(false),
+        record: record.transpose()?,
+        job,
+        state,
+        held_by,
+    })
+}
+
+fn read_record(row: &Row, job: &JobId, state: State) -> Result<Record, Error> {
+    let error: Option<&[u8]> = row.get("error");
+    let (Some(finished), Some(keep)) = (row.get("finished"), row.get::<_, Option<i64>>("keep")) else {
+        return Err(Error::Corrupt(format!("the record of job {job} has no time")));
+    };
+    Ok(Record {
+        job: job.clone(),
+        state,
+        output: Bytes::copy_from_slice(row.get("envelope")),
+        error: error.map(|text| String::from_utf8_lossy(text).into_owned()),
+        finished_at: Timestamp(finished),
+        keep: Duration::from_millis(u64::try_from(keep).unwrap_or(0)),
+    })
+}
+
+fn read_queue(row: &Row) -> Result<QueueInfo, Error> {
+    let count = |column: &str| u64::try_from(row.get::<_, i64>(column)).unwrap_or(0);
+    Ok(QueueInfo {
+        queue: queue(row.get("name"), row.get("delivery"))?,
+        ready: count("ready"),
+        scheduled: count("scheduled"),
+        running: count("running"),
+        dead: count("dead"),
+        paused: row.get("paused"),
+    })
+}

@@ -1,0 +1,107 @@
+//! Claiming jobs, and waiting for some to claim.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidemill_core::clock::millis;
+use tidemill_core::store::{Claim, Claimed};
+use tidemill_core::{Error, Queue, WorkerId};
+use tokio::time::{Instant, sleep_until};
+use tokio_postgres::Row;
+
+use super::{code, job_id, lease};
+use crate::Inner;
+use crate::sql::CLAIM;
+use crate::wake::{Listener, concerns};
+
+/// How often an idle claim looks although nothing has called it: a lost wake-up costs this much. The same
+/// again is added at random, so that a fleet does not look in step.
+const POLL: Duration = Duration::from_secs(2);
+
+/// What a look at a queue is for.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    queue: &'a Queue,
+    worker: &'a WorkerId,
+    lease: Duration,
+    max: usize,
+    starting: usize,
+}
+
+/// What a look at a queue found.
+struct Found {
+    jobs: Vec<Claimed>,
+    /// If there was nothing: how long until there will be.
+    next_in: Option<Duration>,
+}
+
+impl Inner {
+    /// Claims jobs, waiting for some if there are none.
+    pub(crate) async fn claim(&self, mut claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        let Claim { queue, worker, lease, max, starting, .. } = claim;
+        let look = Look { queue, worker, lease, max, starting };
+        if claim.wait.is_zero() {
+            return Ok(self.take(look).await?.jobs);
+        }
+        // Listening begins before the first look, so that what comes between the two is not missed.
+        let mut listener = self.hub.listener();
+        let end = Instant::now() + claim.wait;
+        loop {
+            let found = self.take(look).await?;
+            let next_look = (Instant::now() + pause(found.next_in)).min(end);
+            if !found.jobs.is_empty() || Instant::now() >= end {
+                return Ok(found.jobs);
+            }
+            tokio::select! {
+                biased;
+                () = &mut claim.interrupt => return Ok(Vec::new()),
+                () = work_for(&mut listener, queue) => {}
+                () = sleep_until(next_look) => if next_look >= end { return Ok(Vec::new()) },
+            }
+        }
+    }
+
+    async fn take(&self, look: Look<'_>) -> Result<Found, Error> {
+        let (queue, delivery) = (look.queue.name.as_str(), code(look.queue.delivery));
+        let lease = millis(look.lease);
+        let (max, starting) = (count(look.max.max(1)), count(look.starting));
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+            [&queue, &delivery, &look.worker.as_str(), &lease, &max, &starting];
+        read(look, &self.pool.query(&CLAIM, &params).await?)
+    }
+}
+
+fn read(look: Look<'_>, rows: &[Row]) -> Result<Found, Error> {
+    let (mut taken, mut next_in) = (Vec::with_capacity(rows.len()), None);
+    for row in rows {
+        match row.get::<_, Option<i64>>("number") {
+            Some(number) => taken.push((number, read_job(look, row, number)?)),
+            None => next_in = row.get::<_, Option<i64>>("next_in"),
+        }
+    }
+    // A statement's answer has no order of its own.
+    taken.sort_unstable_by_key(|(number, _)| *number);
+    let jobs = taken.into_iter().map(|(_, job)| job).collect();
+    Ok(Found { jobs, next_in: next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))) })
+}
+
+fn read_job(look: Look<'_>, row: &Row, number: i64) -> Result<Claimed, Error> {
+    let (id, seq) = (job_id(row.get("id"))?, row.get("seq"));
+    let data = Bytes::copy_from_slice(row.get("envelope"));
+    let started = number <= count(look.starting);
+    // The row's id counts and not the envelope's: it is what the lease is found by.
+    Ok(Claimed::read(data, started, |_| lease(look.queue, id, seq)))
+}
+
+fn pause(next_in: Option<Duration>) -> Duration {
+    let poll = POLL + POLL.mul_f64(fastrand::f64());
+    next_in.map_or(poll, |next| next.min(poll))
+}
+
+async fn work_for(listener: &mut Listener, queue: &Queue) {
+    while !concerns(&listener.next().await, queue) {}
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

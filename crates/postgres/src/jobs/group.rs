@@ -1,0 +1,84 @@
+//! Group commit: enqueues of single jobs that arrive while a statement is under way go into the next one
+//! together, so that many callers cost about as much as one.
+
+use std::sync::Arc;
+
+use tidemill_core::store::{Enqueued, NewJob};
+use tidemill_core::{Error, Queue};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::Inner;
+use crate::error::again;
+
+/// What is larger has no need of company.
+const SMALL: usize = 16;
+
+/// In bytes: a few large envelopes are a batch by themselves, and one statement must stay of a size that a
+/// server takes without effort.
+const LIGHT: usize = 64 << 10;
+
+/// The most requests in one statement; as many may wait for it.
+const TOGETHER: usize = 256;
+
+/// Takes requests to its desk and writes them down together.
+#[derive(Debug)]
+pub(crate) struct Clerk {
+    desk: mpsc::Sender<Request>,
+}
+
+struct Request {
+    queue: Queue,
+    jobs: Vec<NewJob>,
+    answer: oneshot::Sender<Result<Vec<Enqueued>, Error>>,
+}
+
+impl Clerk {
+    /// A clerk, and the work it does until it is dropped.
+    pub(crate) fn new(inner: Arc<Inner>) -> (Self, impl Future<Output = ()> + Send) {
+        let (desk, requests) = mpsc::channel(TOGETHER);
+        (Self { desk }, work(inner, requests))
+    }
+
+    /// Whether jobs are better written with others.
+    pub(crate) fn takes(jobs: &[NewJob]) -> bool {
+        jobs.len() <= SMALL && jobs.iter().map(|job| job.envelope.len()).sum::<usize>() <= LIGHT
+    }
+
+    /// Adds jobs, together with whatever else there is.
+    pub(crate) async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        let (answer, answered) = oneshot::channel();
+        let request = Request { queue: queue.clone(), jobs, answer };
+        let closed = || Error::Unavailable { message: "the store is closed".into(), source: None };
+        self.desk.send(request).await.map_err(|_| closed())?;
+        answered.await.map_err(|_| closed())?
+    }
+}
+
+async fn work(inner: Arc<Inner>, mut requests: mpsc::Receiver<Request>) {
+    let mut pile = Vec::new();
+    while requests.recv_many(&mut pile, TOGETHER).await > 0 {
+        // Stable, so that each queue's jobs keep the order in which they came.
+        pile.sort_by(|one, other| one.queue.cmp(&other.queue));
+        let mut rest = pile.drain(..).peekable();
+        while let Some(first) = rest.next() {
+            let mut group = vec![first];
+            while let Some(next) = rest.next_if(|next| next.queue == group[0].queue) {
+                group.push(next);
+            }
+            write(&inner, group).await;
+        }
+    }
+}
+
+async fn write(inner: &Inner, group: Vec<Request>) {
+    let Some(queue) = group.first().map(|request| request.queue.clone()) else { return };
+    let jobs: Vec<NewJob> = group.iter().flat_map(|request| request.jobs.iter().cloned()).collect();
+    let result = inner.enqueue(&queue, &jobs).await;
+    let mut from = 0;
+    for Request { jobs, answer, .. } in group {
+        let own = from..from + jobs.len();
+        from = own.end;
+        // Whoever has stopped waiting does not want the answer.
+        let _ = answer.send(result.as_ref().map(|made| made[own].to_vec()).map_err(again));
+    }
+}

@@ -1,0 +1,56 @@
+//! Holding on to claimed jobs: start, extend, and seeing who has let go.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use tidemill_core::Error;
+use tidemill_core::clock::millis;
+use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Start, Verdict};
+use tokio_postgres::Row;
+
+use super::{code, job_id, lease, number, sorted};
+use crate::Inner;
+use crate::cursor::{Cursor, page};
+use crate::sql::{EXPIRED, EXTEND, START};
+
+impl Inner {
+    pub(crate) async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+        if start.leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.pool.query(&START, &[&sorted(start.leases)]).await?;
+        let current: HashSet<i64> = rows.iter().map(|row| row.get("seq")).collect();
+        let verdict = |current| if current { Verdict::Accepted } else { Verdict::LeaseLost };
+        Ok(start.leases.iter().map(|lease| verdict(current.contains(&number(lease)))).collect())
+    }
+
+    pub(crate) async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+        if extend.leases.is_empty() {
+            return Ok(Vec::new());
+        }
+        let rows = self.pool.query(&EXTEND, &[&sorted(extend.leases), &millis(extend.lease)]).await?;
+        let current: HashMap<i64, bool> =
+            rows.iter().map(|row| (row.get("seq"), row.get("cancelling"))).collect();
+        let held = |cancelling: Option<&bool>| match cancelling {
+            Some(false) => Held::Yes,
+            Some(true) => Held::Cancelling,
+            None => Held::Lost,
+        };
+        Ok(extend.leases.iter().map(|lease| held(current.get(&number(lease)))).collect())
+    }
+
+    pub(crate) async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+        let Expired { queue, cursor, limit, .. } = expired;
+        let Cursor { place, seq } = Cursor::read(cursor.as_deref())?;
+        let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
+        let (name, delivery) = (queue.name.as_str(), code(queue.delivery));
+        let rows = self.pool.query(&EXPIRED, &[&name, &delivery, &place, &seq, &limit_rows]).await?;
+        let hold = |row: &Row| {
+            let job = job_id(row.get("id"))?;
+            let data = Bytes::copy_from_slice(row.get("envelope"));
+            let claimed = Claimed::read(data, row.get("started"), |_| lease(queue, job, row.get("seq")));
+            Ok(Hold { claimed, by: row.get("worker") })
+        };
+        page(&rows, limit, "until", hold)
+    }
+}

@@ -1,0 +1,31 @@
+//! Dead letters: bringing them back and dropping them.
+
+use tidemill_core::store::{Redrive, Wake};
+use tidemill_core::{Error, JobId, Queue};
+
+use super::code;
+use crate::Inner;
+use crate::sql::{DROP_LETTERS, REDRIVE};
+
+impl Inner {
+    pub(crate) async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+        let mut letters: Vec<_> = redrive.letters.iter().collect();
+        letters.sort_by_key(|(job, _)| job);
+        letters.dedup_by_key(|(job, _)| job);
+        let ids: Vec<&str> = letters.iter().map(|(job, _)| job.as_str()).collect();
+        let envelopes: Vec<&[u8]> = letters.iter().map(|(_, envelope)| &**envelope).collect();
+        let (name, delivery) = (redrive.queue.name.as_str(), code(redrive.queue.delivery));
+        let moved = self.pool.execute(&REDRIVE, &[&name, &delivery, &ids, &envelopes]).await?;
+        if moved > 0 {
+            self.hub.announce_surely(Wake::Queue(redrive.queue.clone())).await;
+        }
+        Ok(moved)
+    }
+
+    pub(crate) async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        let mut ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        self.pool.execute(&DROP_LETTERS, &[&queue.name.as_str(), &code(queue.delivery), &ids]).await
+    }
+}

@@ -1,0 +1,60 @@
+//! The job verbs, one file per step of a job's life.
+
+mod cancel;
+mod claim;
+mod enqueue;
+mod group;
+mod leases;
+mod letters;
+mod settle;
+mod upkeep;
+
+use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
+
+pub(crate) use group::Clerk;
+pub(crate) use settle::Ending;
+
+/// How a delivery guarantee is stored.
+pub(crate) fn code(delivery: Delivery) -> i16 {
+    match delivery {
+        Delivery::AtMostOnce => 0,
+        Delivery::AtLeastOnce => 1,
+    }
+}
+
+/// The queue that is stored like this.
+pub(crate) fn queue(name: &str, code: i16) -> Result<Queue, Error> {
+    let delivery = match code {
+        0 => Delivery::AtMostOnce,
+        1 => Delivery::AtLeastOnce,
+        other => return Err(Error::Corrupt(format!("queue {name:?} has the delivery {other}"))),
+    };
+    Ok(Queue { name: QueueName::new(name).map_err(damaged)?, delivery })
+}
+
+/// The id that is stored like this.
+pub(crate) fn job_id(text: &str) -> Result<JobId, Error> {
+    JobId::new(text).map_err(damaged)
+}
+
+fn damaged(error: impl std::fmt::Display) -> Error {
+    Error::Corrupt(error.to_string())
+}
+
+/// The lease of the job with this number.
+fn lease(queue: &Queue, job: JobId, seq: i64) -> Lease {
+    Lease { queue: queue.clone(), job, shard: 0, token: Token(u128::try_from(seq).unwrap_or_default()) }
+}
+
+/// The number behind a lease; -1, which no job has, for a token that was never given out here.
+fn number(lease: &Lease) -> i64 {
+    i64::try_from(lease.token.0).unwrap_or(-1)
+}
+
+/// The numbers of these leases in the order in which every statement locks them.
+fn sorted(leases: &[Lease]) -> Vec<i64> {
+    let mut numbers: Vec<_> = leases.iter().map(number).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers
+}

@@ -1,0 +1,53 @@
+//! What is done to whole queues: promote, pause, purge, prune.
+
+use std::time::Duration;
+
+use tidemill_core::store::{Promote, Promoted, Pruned, Wake};
+use tidemill_core::{Error, Queue};
+
+use super::code;
+use crate::Inner;
+use crate::sql::{BORDER, NEXT, PAUSE, PRUNE, PURGE};
+
+/// How many rows one statement deletes: it holds their locks until it is done.
+const BATCH: i64 = 2_000;
+
+impl Inner {
+    /// A scheduled job is a waiting one whose time has not come, so there is nothing to move; the time until
+    /// the next is all there is to say.
+    pub(crate) async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+        let names: Vec<&str> = promote.queues.iter().map(|queue| queue.name.as_str()).collect();
+        let deliveries: Vec<i16> = promote.queues.iter().map(|queue| code(queue.delivery)).collect();
+        let rows = self.pool.query(&NEXT, &[&names, &deliveries]).await?;
+        let next_in = rows.first().and_then(|row| row.get::<_, Option<i64>>("next_in"));
+        let next = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        Ok(Promoted { moved: 0, next })
+    }
+
+    pub(crate) async fn pause(&self, queue: &Queue, paused: bool) -> Result<(), Error> {
+        self.pool.execute(&PAUSE, &[&queue.name.as_str(), &code(queue.delivery), &paused]).await?;
+        self.hub.announce_surely(Wake::Queue(queue.clone())).await;
+        Ok(())
+    }
+
+    /// Deletes what waits when it is called; what comes later stays, so that a busy queue does not keep it
+    /// going for ever.
+    pub(crate) async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
+        let (name, delivery) = (queue.name.as_str(), code(queue.delivery));
+        let border: i64 = self.pool.query(&BORDER, &[]).await?.first().map_or(i64::MAX, |row| row.get(0));
+        let mut purged = 0;
+        loop {
+            let deleted = self.pool.execute(&PURGE, &[&name, &delivery, &border, &BATCH]).await?;
+            purged += deleted;
+            if deleted < BATCH.unsigned_abs() {
+                return Ok(purged);
+            }
+        }
+    }
+
+    /// Leases hold everything a worker leaves behind, and rescue ends those; so only records are left.
+    pub(crate) async fn prune(&self) -> Result<Pruned, Error> {
+        let records = self.pool.execute(&PRUNE, &[&BATCH]).await?;
+        Ok(Pruned { records, traces: 0 })
+    }
+}

@@ -1,0 +1,184 @@
+//! Tidemill on PostgreSQL.
+//!
+//! Jobs live in the tables of one schema; every verb is one statement, claims skip what others have locked,
+//! and idle workers are woken by LISTEN/NOTIFY with slow polling underneath. Any number of processes share a
+//! database.
+
+mod checkup;
+mod clock;
+mod connection;
+mod cursor;
+mod error;
+mod floor;
+mod herald;
+mod inspect;
+mod jobs;
+mod migrate;
+mod options;
+mod pool;
+mod sql;
+mod tls;
+mod wake;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{
+    Cancelled, Checkup, Claim, Claimed, Durability, Enqueued, Expired, Extend, Held, Hold, JobInfo, List,
+    NewJob, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+};
+use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
+use tokio::task::JoinSet;
+
+pub use floor::floors;
+pub use options::Options;
+
+use crate::herald::Herald;
+use crate::jobs::{Clerk, Ending};
+use crate::pool::Pool;
+use crate::wake::Hub;
+
+/// A PostgreSQL database that holds jobs.
+pub struct PostgresStore {
+    inner: Arc<Inner>,
+    clerk: Clerk,
+    durability: Durability,
+    /// The clerk's work and the herald's. They end when neither the store nor a listener is left.
+    tasks: Arc<JoinSet<()>>,
+}
+
+/// What the verbs work with; they are spread over the modules.
+pub(crate) struct Inner {
+    pool: Pool,
+    hub: Arc<Hub>,
+}
+
+impl PostgresStore {
+    /// Connects, and brings the schema to the version this build knows. Where it has that version already, no
+    /// right to create anything is needed.
+    pub async fn connect(options: Options) -> Result<Self, Error> {
+        let inner = Arc::new(Inner { pool: Pool::new(&options)?, hub: Arc::new(Hub::new()) });
+        migrate::migrate(&inner.pool).await?;
+        let durability = inner.find_durability().await?;
+        let mut tasks = JoinSet::new();
+        let (clerk, work) = Clerk::new(inner.clone());
+        tasks.spawn(work);
+        tasks.spawn(Herald::new(inner.clone()).run());
+        Ok(Self { inner, clerk, durability, tasks: Arc::new(tasks) })
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let opener = &self.inner.pool.opener;
+        f.debug_struct("PostgresStore")
+            .field("server", &opener.target.place())
+            .field("schema", &opener.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
+        if Clerk::takes(&jobs) {
+            return self.clerk.enqueue(queue, jobs).await;
+        }
+        self.inner.enqueue(queue, &jobs).await
+    }
+
+    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        self.inner.claim(claim).await
+    }
+
+    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+        self.inner.start(start).await
+    }
+
+    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+        self.inner.extend(extend).await
+    }
+
+    async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.inner.settle(settlements, Ending::Current).await
+    }
+
+    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+        self.inner.promote(promote).await
+    }
+
+    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+        self.inner.expired(expired).await
+    }
+
+    async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
+        self.inner.settle(settlements, Ending::Expired).await
+    }
+
+    async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        self.inner.cancel(job).await
+    }
+
+    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+        self.inner.redrive(redrive).await
+    }
+
+    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.inner.drop_letters(queue, jobs).await
+    }
+
+    async fn pause(&self, queue: &Queue) -> Result<(), Error> {
+        self.inner.pause(queue, true).await
+    }
+
+    async fn resume(&self, queue: &Queue) -> Result<(), Error> {
+        self.inner.pause(queue, false).await
+    }
+
+    async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
+        self.inner.purge(queue).await
+    }
+
+    async fn prune(&self, _queues: &[Queue]) -> Result<Pruned, Error> {
+        self.inner.prune().await
+    }
+
+    async fn leave(&self, _worker: &WorkerId, _queues: &[Queue]) -> Result<(), Error> {
+        // A worker leaves traces only in leases, and this one holds none.
+        Ok(())
+    }
+
+    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.inner.get(job).await
+    }
+
+    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+        self.inner.list(list).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        self.inner.queues().await
+    }
+
+    async fn checkup(&self) -> Result<Checkup, Error> {
+        self.inner.checkup().await
+    }
+
+    fn listen(&self) -> Wakes {
+        self.inner.hub.listener().into_stream(self.tasks.clone())
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.inner.pool.clock
+    }
+
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn commands(&self) -> u64 {
+        self.inner.pool.sent()
+    }
+}

@@ -1,0 +1,171 @@
+//! Brings the schema to the version this build knows, once, however many processes start at the same time.
+
+use std::time::Duration;
+
+use tidemill_core::Error;
+use tokio::time::timeout;
+use tokio_postgres::Row;
+
+use crate::connection::Connection;
+use crate::error::classify;
+use crate::pool::{Held, Pool};
+use crate::sql::{RIGHTS, SCHEMA_STATE, VERSION};
+
+/// The migrations, oldest first; the first is version 1.
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_jobs.sql")];
+
+/// The oldest server that has everything the statements use.
+const OLDEST_SERVER: i32 = 130_000;
+
+/// Another process may be migrating a large table; this long is waited for it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Makes sure that the schema is there, has the right version, and may be used.
+pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
+    let mut held = pool.hold().await?;
+    let work = Migration { schema: &pool.opener.schema, held: &mut held };
+    match timeout(PATIENCE, work.run()).await {
+        Ok(done) => done,
+        Err(elapsed) => Err(Error::unavailable("migrating the schema took too long", elapsed)),
+    }
+}
+
+struct Migration<'a, 'p> {
+    schema: &'a str,
+    held: &'a mut Held<'p>,
+}
+
+impl Migration<'_, '_> {
+    async fn run(mut self) -> Result<(), Error> {
+        let state = self.state().await?;
+        if state.server < OLDEST_SERVER {
+            let major = state.server / 10_000;
+            return Err(Error::Unsuitable(format!("PostgreSQL 13 or later is needed; this is {major}")));
+        }
+        if self.version(&state).await? < latest() {
+            self.upgrade(&state).await?;
+        }
+        self.check_rights().await
+    }
+
+    async fn state(&mut self) -> Result<State, Error> {
+        let schema = self.schema.to_owned();
+        let answer = self.held.connection()?.query(&SCHEMA_STATE, &[&schema]).await;
+        let rows = self.held.judge("looking at the schema", answer)?;
+        rows.first().map(State::read).ok_or_else(|| Error::Corrupt("the server answered nothing".into()))
+    }
+
+    /// Which version is there; 0 if there is none.
+    async fn version(&mut self, state: &State) -> Result<usize, Error> {
+        if !state.migrated {
+            return Ok(0);
+        }
+        if !state.may_use {
+            return Err(self.lacks(state, format!("USAGE on schema {}", self.schema)));
+        }
+        let answer = self.held.connection()?.query(&VERSION, &[]).await;
+        let rows = self.held.judge("reading the schema's version", answer)?;
+        let version: i32 = rows.first().map_or(0, |row| row.get("version"));
+        let version = usize::try_from(version).unwrap_or(0);
+        if version > latest() {
+            return Err(Error::Unsuitable(format!(
+                "schema {} is at version {version} and this build knows {} only: use a newer build",
+                self.schema,
+                latest()
+            )));
+        }
+        Ok(version)
+    }
+
+    /// Runs what is missing in one transaction. The lock makes processes that start together take turns, and
+    /// all but the first find nothing left to do.
+    async fn upgrade(&mut self, state: &State) -> Result<(), Error> {
+        self.check_may_create(state)?;
+        self.batch(
+            "BEGIN; SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '60s';
+             SELECT pg_advisory_xact_lock(hashtextextended('tidemill ' || current_setting('search_path'), 0))",
+        )
+        .await?;
+        let state = self.state().await?;
+        if !state.exists {
+            self.batch(&format!("CREATE SCHEMA \"{}\"", self.schema)).await?;
+        }
+        if !state.migrated {
+            self.batch("CREATE TABLE migrations (version integer PRIMARY KEY, at timestamptz DEFAULT now())")
+                .await?;
+        }
+        let state = self.state().await?;
+        let done = self.version(&state).await?;
+        for (version, migration) in (1..).zip(MIGRATIONS).skip(done) {
+            self.batch(migration).await?;
+            self.batch(&format!("INSERT INTO migrations VALUES ({version})")).await?;
+        }
+        self.batch("COMMIT").await
+    }
+
+    fn check_may_create(&self, state: &State) -> Result<(), Error> {
+        if !state.exists && !state.may_create_schema {
+            return Err(self.lacks(state, format!("CREATE on database {}", state.database)));
+        }
+        if state.exists && !(state.may_create && state.may_use) {
+            return Err(self.lacks(state, format!("USAGE, CREATE on schema {}", self.schema)));
+        }
+        Ok(())
+    }
+
+    async fn check_rights(&mut self) -> Result<(), Error> {
+        let answer = self.held.connection()?.query(&RIGHTS, &[]).await;
+        let missing: Vec<String> =
+            self.held.judge("looking at rights", answer)?.iter().map(|row| row.get("lacks")).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let state = self.state().await?;
+        Err(self.lacks(&state, format!("{} in schema {}", missing.join(", "), self.schema)))
+    }
+
+    fn lacks(&self, state: &State, right: String) -> Error {
+        Error::Denied(format!("role {} lacks {right}", state.role))
+    }
+
+    async fn batch(&mut self, statements: &str) -> Result<(), Error> {
+        let connection: &mut Connection = self.held.connection()?;
+        // Not judged sound until the end: an open transaction must not go back to the pool.
+        connection
+            .client
+            .batch_execute(statements)
+            .await
+            .map_err(|error| classify("migrating the schema", error))
+    }
+}
+
+fn latest() -> usize {
+    MIGRATIONS.len()
+}
+
+/// What is there before anything is changed.
+struct State {
+    database: String,
+    role: String,
+    server: i32,
+    exists: bool,
+    migrated: bool,
+    may_create_schema: bool,
+    may_create: bool,
+    may_use: bool,
+}
+
+impl State {
+    fn read(row: &Row) -> Self {
+        Self {
+            database: row.get("database"),
+            role: row.get("role"),
+            server: row.get("server"),
+            exists: row.get("exists"),
+            migrated: row.get("migrated"),
+            may_create_schema: row.get("may_create_schema"),
+            may_create: row.get("may_create"),
+            may_use: row.get("may_use"),
+        }
+    }
+}

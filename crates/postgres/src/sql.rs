@@ -1,0 +1,48 @@
+//! Every statement by its name: the path of its file under `sql/`.
+
+/// A statement, and what to call it in an error.
+#[derive(Debug)]
+pub(crate) struct Sql {
+    pub(crate) name: &'static str,
+    pub(crate) text: &'static str,
+}
+
+macro_rules! sql {
+    ($name:literal) => {
+        Sql { name: $name, text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql")) }
+    };
+}
+
+pub(crate) static INSERT: Sql = sql!("jobs/insert");
+pub(crate) static ENQUEUE: Sql = sql!("jobs/enqueue");
+pub(crate) static FORGET: Sql = sql!("jobs/forget");
+pub(crate) static CLAIM: Sql = sql!("jobs/claim");
+pub(crate) static CANCEL: Sql = sql!("jobs/cancel");
+pub(crate) static PURGE: Sql = sql!("jobs/purge");
+pub(crate) static BORDER: Sql = sql!("jobs/border");
+pub(crate) static NEXT: Sql = sql!("jobs/next");
+pub(crate) static PRUNE: Sql = sql!("jobs/prune");
+pub(crate) static GET: Sql = sql!("jobs/get");
+pub(crate) static LIST_WAITING: Sql = sql!("jobs/list_waiting");
+pub(crate) static LIST_RUNNING: Sql = sql!("jobs/list_running");
+pub(crate) static LIST_LETTERS: Sql = sql!("letters/list");
+pub(crate) static REDRIVE: Sql = sql!("letters/redrive");
+pub(crate) static DROP_LETTERS: Sql = sql!("letters/drop");
+pub(crate) static START: Sql = sql!("leases/start");
+pub(crate) static EXTEND: Sql = sql!("leases/extend");
+pub(crate) static EXPIRED: Sql = sql!("leases/expired");
+pub(crate) static FINISH: Sql = sql!("leases/finish");
+pub(crate) static RECORD: Sql = sql!("leases/record");
+pub(crate) static REQUEUE: Sql = sql!("leases/requeue");
+pub(crate) static BURY: Sql = sql!("leases/bury");
+pub(crate) static PAUSE: Sql = sql!("queues/pause");
+pub(crate) static LIST_QUEUES: Sql = sql!("queues/list");
+pub(crate) static SCHEMA_STATE: Sql = sql!("schema/state");
+pub(crate) static VERSION: Sql = sql!("schema/version");
+pub(crate) static RIGHTS: Sql = sql!("schema/rights");
+pub(crate) static NOTIFY: Sql = sql!("wake/notify");
+pub(crate) static SERVER: Sql = sql!("checkup/server");
+pub(crate) static HEALTH: Sql = sql!("checkup/health");
+pub(crate) static FLOOR_ENQUEUE: Sql = sql!("floor/enqueue");
+pub(crate) static FLOOR_CLAIM: Sql = sql!("floor/claim");
+pub(crate) static FLOOR_ACKNOWLEDGE: Sql = sql!("floor/acknowledge");

@@ -1,0 +1,40 @@
+//! The definition of a store, held against PostgreSQL: one database per case, on one server.
+
+mod world;
+
+use std::sync::Arc;
+
+use tidemill_core::Store;
+use tidemill_postgres::PostgresStore;
+use tidemill_testkit::conformance::Subject;
+use world::{connect, query};
+
+async fn open() -> Subject {
+    let url = tidemill_testkit::servers::shared_postgres().database().unwrap();
+    let (again, left) = (url.clone(), url.clone());
+    Subject::new(Arc::new(connect(&url).await), ())
+        .reopen(move || {
+            let url = again.clone();
+            async move { Arc::new(connect(&url).await) as Arc<dyn Store> }
+        })
+        .leftovers(move || {
+            let url = left.clone();
+            async move { leftovers(&url).await }
+        })
+}
+
+async fn leftovers(url: &str) -> Vec<String> {
+    let rows = query(
+        url,
+        "SELECT 'job ' || id FROM tidemill.jobs UNION ALL SELECT 'ready ' || id FROM tidemill.ready
+         UNION ALL SELECT 'lease ' || id FROM tidemill.leases",
+    );
+    rows.await.iter().map(|row| row[0].clone()).collect()
+}
+
+const _: fn() = || {
+    fn a_store<T: Store>() {}
+    a_store::<PostgresStore>();
+};
+
+tidemill_testkit::conformance!(open);

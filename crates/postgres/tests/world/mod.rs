@@ -1,0 +1,28 @@
+//! What these tests share: opening stores, and looking at the database past them.
+
+// Every test file uses a part of this, and a failure to arrange is a failed test.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use tidemill_postgres::{Options, PostgresStore};
+use tokio_postgres::{NoTls, SimpleQueryMessage};
+
+/// Opens a store with a small pool: a test's server is shared by many.
+pub(crate) async fn connect(url: &str) -> PostgresStore {
+    let options = Options { connections: 4, ..Options::parse(url).unwrap() };
+    PostgresStore::connect(options).await.unwrap()
+}
+
+/// Runs statements past the store; returns the rows as text, an empty text for NULL.
+pub(crate) async fn query(url: &str, statements: &str) -> Vec<Vec<String>> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let messages = client.simple_query(statements).await.unwrap();
+    drop(client);
+    driver.await.unwrap().unwrap();
+    let text = |row: &tokio_postgres::SimpleQueryRow, column| row.get(column).unwrap_or_default().to_owned();
+    let row = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) => Some((0..row.len()).map(|column| text(row, column)).collect()),
+        _ => None,
+    };
+    messages.iter().filter_map(row).collect()
+}
