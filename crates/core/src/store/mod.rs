@@ -108,7 +108,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Looks up one job, in whatever state.
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
 
-    /// A page of a queue's jobs in one state, oldest first.
+    /// A page of a queue's jobs in one state, oldest first; running at-most-once jobs, which have left their
+    /// queue, in any order.
     async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error>;
 
     /// Every queue that is known, with its counts.

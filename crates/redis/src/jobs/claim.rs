@@ -29,7 +29,7 @@ pub(super) struct Share<'a> {
 
 impl Share<'_> {
     /// What is still to be taken after `jobs`.
-    fn missing(self, jobs: &[Claimed]) -> Self {
+    pub(super) fn missing(self, jobs: &[Claimed]) -> Self {
         let started = jobs.iter().filter(|job| job.started).count();
         let held = jobs.len() - started;
         let (starting, held) = (self.starting.saturating_sub(started), self.held.saturating_sub(held));

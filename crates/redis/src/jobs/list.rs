@@ -38,7 +38,14 @@ impl RedisStore {
             self.put_back(share, &popped).await?;
             return Ok(Vec::new());
         }
-        self.take(share, popped).await
+        let wanted = share.starting + share.held;
+        let full = popped.len() == wanted;
+        let mut taken = self.take(share, popped).await?;
+        // Cancelled jobs were among them: take others instead.
+        if full && taken.len() < wanted {
+            taken.extend(Box::pin(self.pop_list(share.missing(&taken))).await?);
+        }
+        Ok(taken)
     }
 
     /// Takes what is there, or waits for it.

@@ -1,6 +1,7 @@
 //! Looking at jobs, queues and the store.
 
 use tidemill_core::job::State;
+use tidemill_core::name::Delivery;
 use tidemill_core::name::{JobId, Queue};
 use tidemill_core::store::{Due, JobInfo, List};
 
@@ -72,8 +73,14 @@ pub async fn lists_show_running_and_dead_jobs(subject: Subject) {
         for (state, expected) in [(State::Dead, dying), (State::Running, living)] {
             let listed = scene.list(state, 10).await;
             assert!(listed.iter().all(|info| place(info) == (state, Some(&scene.queue))));
-            let ids = expected.iter().map(|claimed| claimed.lease.job.clone()).collect();
-            assert_ids(&subject, listed, ids);
+            let mut ids: Vec<_> = expected.iter().map(|claimed| claimed.lease.job.clone()).collect();
+            let mut listed: Vec<_> = listed.into_iter().map(|info| info.job).collect();
+            // Jobs that were taken from their queue have left its order.
+            if subject.is_sharded() || (state, scene.queue.delivery) == (State::Running, Delivery::AtMostOnce) {
+                listed.sort();
+                ids.sort();
+            }
+            assert_eq!(listed, ids);
         }
     }
 }
