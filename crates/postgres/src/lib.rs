@@ -26,8 +26,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueued, Expired, Extend, Held, Hold, JobInfo, List,
-    NewJob, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
+    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::task::JoinSet;
@@ -82,11 +82,12 @@ impl fmt::Debug for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
-        if Clerk::takes(&jobs) {
-            return self.clerk.enqueue(queue, jobs).await;
+    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+        let Enqueue { queue, jobs, .. } = enqueue;
+        if Clerk::takes(jobs) {
+            return self.clerk.enqueue(queue, jobs.to_vec()).await;
         }
-        self.inner.enqueue(queue, &jobs).await
+        self.inner.enqueue(queue, jobs).await
     }
 
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {

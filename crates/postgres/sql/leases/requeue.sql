@@ -1,19 +1,22 @@
--- Ends claims and puts their jobs back with a new envelope and a new number. Leases come sorted, as in
--- finish.sql.
+-- Ends claims and puts their jobs back with a new envelope and a new number; a job that is to be cancelled is
+-- removed instead. Leases come sorted, as in finish.sql.
 --
 -- $1 tokens   $2 ids   $3 whether only those that have run out   $4 delays in ms   $5 envelopes
 WITH freed AS (
     DELETE FROM leases
     USING unnest($1::bigint[], $2::text[], $4::bigint[], $5::bytea[]) AS held (seq, id, delay, envelope)
     WHERE leases.seq = held.seq AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
-    RETURNING held.*
+    RETURNING held.*, leases.cancelling
+),
+gone AS (
+    DELETE FROM jobs USING freed WHERE jobs.id = freed.id AND freed.cancelling RETURNING freed.seq AS token
 ),
 again AS (
     UPDATE jobs SET seq = nextval('job_seq'), due = now_ms() + freed.delay, envelope = freed.envelope
-    FROM freed WHERE jobs.id = freed.id
+    FROM freed WHERE jobs.id = freed.id AND NOT freed.cancelling
     RETURNING freed.seq AS token, jobs.queue, jobs.delivery, jobs.due, jobs.seq, jobs.id
 ),
 put AS (
     INSERT INTO ready (queue, delivery, due, seq, id) SELECT queue, delivery, due, seq, id FROM again
 )
-SELECT token FROM again
+SELECT token FROM again UNION ALL SELECT token FROM gone

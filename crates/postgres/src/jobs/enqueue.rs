@@ -17,7 +17,7 @@ impl Inner {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let made = if jobs.iter().all(|job| job.fresh) {
+        let made = if jobs.iter().all(|job| !job.tracked) {
             self.insert(queue, jobs).await?
         } else {
             self.insert_missing(queue, jobs).await?
@@ -33,7 +33,7 @@ impl Inner {
         Ok(made)
     }
 
-    /// Trusts the promise that the ids are new, as long as it holds.
+    /// The ids of untracked jobs are new, unless the call is repeated.
     async fn insert(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         let Columns { ids, delays, earliest, envelopes } = Columns::of(jobs.iter());
         let (name, code) = (queue.name.as_str(), code(queue.delivery));

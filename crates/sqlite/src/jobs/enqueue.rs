@@ -2,7 +2,7 @@
 
 use rusqlite::{CachedStatement, Connection, params};
 use tidemill_core::name::Queue;
-use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
+use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake};
 use tidemill_core::{Error, Timestamp};
 
 use super::{prune, queue};
@@ -10,15 +10,11 @@ use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
-pub(crate) async fn enqueue(
-    store: &SqliteStore,
-    queue: &Queue,
-    jobs: Vec<NewJob>,
-) -> Result<Vec<Enqueued>, Error> {
-    if jobs.is_empty() {
+pub(crate) async fn enqueue(store: &SqliteStore, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+    if enqueue.jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let queue = queue.clone();
+    let (queue, jobs) = (enqueue.queue.clone(), enqueue.jobs.to_vec());
     store.write(Cost::Growth(jobs.len()), move |tx| add_all(tx, &queue, &jobs)).await
 }
 
@@ -77,7 +73,8 @@ impl<'c> Adder<'c> {
     }
 
     fn add_or_find(&mut self, tx: &Tx<'_>, job: &NewJob, due: Timestamp) -> Result<Enqueued, Failure> {
-        if !job.fresh && self.is_kept(tx, job)? {
+        // An untracked job keeps no record.
+        if job.tracked && self.is_kept(tx, job)? {
             return Ok(Enqueued::Exists);
         }
         // An id that is taken may belong to a job that is only not forgotten yet.

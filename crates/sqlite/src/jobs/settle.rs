@@ -117,6 +117,8 @@ impl<'c> Ender<'c> {
 
     fn end(&mut self, tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
         let (claim, seq) = row::parts(settlement.lease.token);
+        let requeues = matches!(settlement.change, Change::Requeue { .. });
+        let cancelled = requeues && self.is_cancelling(seq)?;
         if !self.release(tx, claim, seq)? {
             return Ok(Verdict::LeaseLost);
         }
@@ -126,10 +128,18 @@ impl<'c> Ender<'c> {
                 self.finish.execute([seq])?;
                 record.as_ref().map_or(Ok(()), |record| keep(tx, record))?;
             }
+            Change::Requeue { .. } if cancelled => {
+                self.finish.execute([seq])?;
+            }
             Change::Requeue { envelope, delay } => requeue(tx, &job, envelope, *delay)?,
             Change::Bury(letter) => bury(tx, &job, letter)?,
         }
         Ok(Verdict::Accepted)
+    }
+
+    fn is_cancelling(&self, seq: i64) -> Result<bool, Failure> {
+        let mut ask = self.connection.prepare_cached(include_str!("../../sql/jobs/cancelling.sql"))?;
+        Ok(ask.query_row([seq], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 
     /// Ends the lease if it may be ended. Whoever does this decides alone what becomes of the job.

@@ -8,8 +8,8 @@ use futures_util::stream;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueued, Expired, Extend, Held, Hold, JobInfo, List,
-    NewJob, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
+    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 
@@ -58,8 +58,8 @@ impl Store for Planned {
         self.plan.carry_out((Verb::Queues, 0), self.inner.queues()).await
     }
 
-    async fn enqueue(&self, queue: &Queue, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
-        self.inner.enqueue(queue, jobs).await
+    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+        self.inner.enqueue(enqueue).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

@@ -1,0 +1,2 @@
+-- Whether a running job is not wanted any more: then it is not put back.
+SELECT cancelling FROM running WHERE seq = ?1

@@ -1,0 +1,58 @@
+//! Background jobs on the store you already have: a SQLite file, Redis or Valkey, or PostgreSQL.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use tidemill::{Fail, Job, Worker};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Greet { name: String }
+//! impl Job for Greet { const KIND: &'static str = "greet"; type Output = String; }
+//!
+//! async fn greet(job: Greet) -> Result<String, Fail> {
+//!     Ok(format!("Hello, {}!", job.name))
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mill = tidemill::connect("sqlite::memory:").await?;     // or sqlite:app.db, redis://…, postgres://…
+//! let handle = mill.job(Greet { name: "tide".into() }).enqueue().await?;
+//! Worker::new(&mill).handle(greet).queue("default", 10).drain().await?;
+//! assert_eq!(handle.wait().await?, "Hello, tide!");
+//! # Ok(())
+//! # }
+//! ```
+
+mod connect;
+#[cfg(feature = "sqlite")]
+pub mod testing;
+
+pub use connect::{Connector, connect, connector};
+pub use tidemill_core::client::WaitError;
+pub use tidemill_core::{
+    Backoff, Clock, DeadLetter, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits, Mill, Namespace,
+    Queue, QueueName, Reason, Store, Timestamp, WorkerId, dead, floor, job, redrive, rescue, settle, store,
+};
+pub use tidemill_worker::{
+    BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts, Report,
+    State, Stats, Worker, WorkerError,
+};
+
+/// `n` seconds.
+pub const fn secs(n: u64) -> std::time::Duration {
+    std::time::Duration::from_secs(n)
+}
+
+/// `n` minutes.
+pub const fn mins(n: u64) -> std::time::Duration {
+    secs(n * 60)
+}
+
+/// `n` hours.
+pub const fn hours(n: u64) -> std::time::Duration {
+    mins(n * 60)
+}
+
+/// `n` days.
+pub const fn days(n: u64) -> std::time::Duration {
+    hours(n * 24)
+}
