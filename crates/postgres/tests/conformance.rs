@@ -1,5 +1,8 @@
 //! The definition of a store, held against PostgreSQL: one database per case, on one server.
 
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
 mod world;
 
 use std::sync::Arc;

@@ -9,7 +9,7 @@ use tidemill_core::{Error, Queue, WorkerId};
 use tokio::time::{Instant, sleep_until};
 use tokio_postgres::Row;
 
-use super::{code, job_id, lease};
+use super::{job_id, lease};
 use crate::Inner;
 use crate::sql::CLAIM;
 use crate::wake::{Listener, concerns};
@@ -62,11 +62,13 @@ impl Inner {
     }
 
     async fn take(&self, look: Look<'_>) -> Result<Found, Error> {
-        let (queue, delivery) = (look.queue.name.as_str(), code(look.queue.delivery));
+        let Some(queue) = self.find_number(look.queue).await? else {
+            return Ok(Found { jobs: Vec::new(), next_in: None });
+        };
         let lease = millis(look.lease);
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-            [&queue, &delivery, &look.worker.as_str(), &lease, &max, &starting];
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&queue, &look.worker.as_str(), &lease, &max, &starting];
         read(look, &self.pool.query(&CLAIM, &params).await?)
     }
 }

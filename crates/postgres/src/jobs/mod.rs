@@ -6,16 +6,18 @@ mod enqueue;
 mod group;
 mod leases;
 mod letters;
+mod numbers;
 mod settle;
 mod upkeep;
 
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
 
 pub(crate) use group::Clerk;
+pub(crate) use numbers::Numbers;
 pub(crate) use settle::Ending;
 
 /// How a delivery guarantee is stored.
-pub(crate) fn code(delivery: Delivery) -> i16 {
+fn code(delivery: Delivery) -> i16 {
     match delivery {
         Delivery::AtMostOnce => 0,
         Delivery::AtLeastOnce => 1,
