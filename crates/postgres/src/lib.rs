@@ -36,7 +36,7 @@ pub use floor::floors;
 pub use options::Options;
 
 use crate::herald::Herald;
-use crate::jobs::{Clerk, Ending, Numbers};
+use crate::jobs::{Clerk, Ending, Marks, Numbers};
 use crate::pool::Pool;
 use crate::wake::Hub;
 
@@ -54,6 +54,7 @@ pub(crate) struct Inner {
     pool: Pool,
     hub: Arc<Hub>,
     numbers: Numbers,
+    marks: Marks,
 }
 
 impl PostgresStore {
@@ -64,6 +65,7 @@ impl PostgresStore {
             pool: Pool::new(&options)?,
             hub: Arc::new(Hub::new()),
             numbers: Numbers::default(),
+            marks: Marks::default(),
         });
         migrate::migrate(&inner.pool).await?;
         let durability = inner.find_durability().await?;

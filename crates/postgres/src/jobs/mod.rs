@@ -6,6 +6,7 @@ mod enqueue;
 mod group;
 mod leases;
 mod letters;
+mod mark;
 mod numbers;
 mod settle;
 mod upkeep;
@@ -13,6 +14,7 @@ mod upkeep;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
 
 pub(crate) use group::Clerk;
+pub(crate) use mark::Marks;
 pub(crate) use numbers::Numbers;
 pub(crate) use settle::Ending;
 

@@ -40,13 +40,12 @@ impl Inner {
     pub(crate) async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
         let Some(number) = self.find_number(queue).await? else { return Ok(0) };
         let border: i64 = self.pool.query(&BORDER, &[]).await?.first().map_or(i64::MAX, |row| row.get(0));
-        let mut purged = 0;
+        let (mut purged, mut due, mut seq) = (0, -1i64, -1i64);
         loop {
-            let deleted = self.pool.execute(&PURGE, &[&number, &border, &BATCH]).await?;
-            purged += deleted;
-            if deleted < BATCH.unsigned_abs() {
-                return Ok(purged);
-            }
+            let rows = self.pool.query(&PURGE, &[&number, &border, &BATCH, &due, &seq]).await?;
+            let Some(row) = rows.first() else { return Ok(purged) };
+            (due, seq) = (row.get("due"), row.get("seq"));
+            purged += u64::try_from(row.get::<_, i64>("deleted")).unwrap_or(0);
         }
     }
 
