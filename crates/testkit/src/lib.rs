@@ -3,4 +3,5 @@
 //! A dev-dependency only. It knows the contract, never a store or an engine.
 
 pub mod conformance;
+pub mod faults;
 pub mod servers;
