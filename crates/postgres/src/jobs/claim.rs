@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::clock::millis;
 use tidemill_core::store::{Claim, Claimed};
 use tidemill_core::{Error, Queue, WorkerId};
 use tokio::time::{Instant, sleep_until};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::{job_id, lease};
+use super::{job_id, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
 use crate::wake::{Listener, concerns};
@@ -73,7 +72,7 @@ impl Inner {
     }
 
     async fn take_from(&self, look: Look<'_>, queue: i32, start: i64) -> Result<Found, Error> {
-        let (lease, worker) = (millis(look.lease), look.worker.as_str());
+        let (lease, worker) = (ms(look.lease), look.worker.as_str());
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
         let params: [&(dyn ToSql + Sync); 6] = [&queue, &worker, &lease, &max, &starting, &start];
         let mut rows = self.pool.query(&CLAIM, &params).await?;

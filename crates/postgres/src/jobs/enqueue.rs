@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use tidemill_core::clock::millis;
 use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
 use tidemill_core::{Clock, Error, Queue, Timestamp};
 
+use super::ms;
 use crate::Inner;
 use crate::error::{classify, is_taken};
 use crate::sql::{ENQUEUE, FORGET, INSERT};
@@ -78,7 +78,7 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn of(jobs: impl Iterator<Item = &'a NewJob> + Clone) -> Self {
-        let delay = |job: &NewJob| if let Due::In(delay) = job.due { millis(delay) } else { 0 };
+        let delay = |job: &NewJob| if let Due::In(delay) = job.due { ms(delay) } else { 0 };
         let earliest = |job: &NewJob| if let Due::At(time) = job.due { time.0 } else { 0 };
         Self {
             ids: jobs.clone().map(|job| job.id.as_str()).collect(),

@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use tidemill_core::Error;
-use tidemill_core::clock::millis;
 use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Start, Verdict};
 use tokio_postgres::Row;
 
-use super::{job_id, lease, number, sorted};
+use super::{job_id, lease, ms, number, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
 use crate::sql::{EXPIRED, EXTEND, START};
@@ -28,7 +27,7 @@ impl Inner {
         if extend.leases.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.pool.query(&EXTEND, &[&sorted(extend.leases), &millis(extend.lease)]).await?;
+        let rows = self.pool.query(&EXTEND, &[&sorted(extend.leases), &ms(extend.lease)]).await?;
         let current: HashMap<i64, bool> =
             rows.iter().map(|row| (row.get("seq"), row.get("cancelling"))).collect();
         let held = |cancelling: Option<&bool>| match cancelling {
