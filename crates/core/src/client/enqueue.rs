@@ -221,6 +221,10 @@ impl Bulk {
         Self { mill, plan: Plan::of::<J>(), payloads }
     }
 
+    pub(super) fn untyped(mill: Mill, kind: &str, payloads: Vec<Box<RawValue>>) -> Self {
+        Self { mill, plan: Plan::named(kind), payloads: Ok(payloads) }
+    }
+
     plan_setters!();
 
     /// Makes the jobs and returns their ids in order. All are checked before the first is written; they are

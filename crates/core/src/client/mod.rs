@@ -101,6 +101,11 @@ impl Mill {
         Enqueue::untyped(self.clone(), kind, payload)
     }
 
+    /// Prepares many jobs whose kind is known only at run time.
+    pub fn untyped_jobs(&self, kind: &str, payloads: Vec<Box<RawValue>>) -> Bulk {
+        Bulk::untyped(self.clone(), kind, payloads)
+    }
+
     /// A handle to a job made elsewhere.
     pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> Handle<O> {
         Handle::new(self.store.clone(), job, true)
