@@ -1,0 +1,6 @@
+//! The commands, one file each.
+
+pub(crate) mod enqueue;
+pub(crate) mod job;
+pub(crate) mod queue;
+pub(crate) mod worker;
