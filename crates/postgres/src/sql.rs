@@ -1,4 +1,4 @@
-//! Every statement by its name: the path of its file under `sql/`.
+//! Every statement by its name: the path of its file under `sql/`, whose README says how they are written.
 
 /// A statement, and what to call it in an error.
 #[derive(Debug)]

@@ -24,7 +24,7 @@ leased AS (
     RETURNING seq
 )
 SELECT taken.number, taken.seq, taken.id, jobs.envelope, NULL::bigint AS next_in
-FROM taken JOIN jobs ON jobs.id = taken.id
+FROM taken JOIN jobs ON jobs.id = ANY (ARRAY[taken.id])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready

@@ -7,6 +7,6 @@ WITH picked AS MATERIALIZED (
     ORDER BY due, seq LIMIT $4 FOR UPDATE SKIP LOCKED
 ),
 taken AS (
-    DELETE FROM ready USING picked WHERE ready.ctid = picked.ctid RETURNING ready.id
+    DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked)) RETURNING id
 )
-DELETE FROM jobs USING taken WHERE jobs.id = taken.id
+DELETE FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM taken))

@@ -2,4 +2,4 @@
 --
 -- $1 queue   $2 delivery   $3 ids
 DELETE FROM jobs USING unnest($3::text[]) AS letter (id)
-WHERE jobs.id = letter.id AND jobs.state = 2 AND jobs.queue = $1 AND jobs.delivery = $2
+WHERE jobs.id = ANY (ARRAY[letter.id]) AND jobs.state = 2 AND jobs.queue = $1 AND jobs.delivery = $2

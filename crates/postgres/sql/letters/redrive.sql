@@ -5,7 +5,7 @@
 WITH back AS (
     UPDATE jobs SET state = 0, seq = nextval('job_seq'), due = now_ms(), envelope = letter.envelope
     FROM unnest($3::text[], $4::bytea[]) AS letter (id, envelope)
-    WHERE jobs.id = letter.id AND jobs.state = 2 AND jobs.queue = $1 AND jobs.delivery = $2
+    WHERE jobs.id = ANY (ARRAY[letter.id]) AND jobs.state = 2 AND jobs.queue = $1 AND jobs.delivery = $2
     RETURNING jobs.id, jobs.due, jobs.seq
 )
 INSERT INTO ready (queue, delivery, due, seq, id)
