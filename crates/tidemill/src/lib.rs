@@ -38,6 +38,11 @@ pub use tidemill_worker::{
     State, Stats, Worker, WorkerError,
 };
 
+/// What the README shows is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// `n` seconds.
 pub const fn secs(n: u64) -> std::time::Duration {
     std::time::Duration::from_secs(n)
