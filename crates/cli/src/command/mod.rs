@@ -1,5 +1,8 @@
 //! The commands, one file each.
 
+pub(crate) mod dev;
+pub(crate) mod dlq;
+pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod queue;
