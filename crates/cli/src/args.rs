@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::command::{bench, enqueue, job, queue, worker};
+use crate::command::{bench, dev, dlq, doctor, enqueue, job, queue, worker};
 use crate::config::GroupRule;
 use crate::context::Context;
+use crate::output::log::Level;
 
 /// Background jobs on the store you already have: SQLite, Redis or PostgreSQL.
 #[derive(Debug, Parser)]
@@ -57,22 +58,37 @@ pub(crate) struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Dev(dev::Args),
     Worker(worker::Args),
     Enqueue(enqueue::Args),
     #[command(subcommand)]
     Job(job::Action),
     #[command(subcommand)]
     Queue(queue::Action),
+    #[command(subcommand)]
+    Dlq(dlq::Action),
+    Doctor(doctor::Args),
     Bench(bench::Args),
 }
 
 impl Command {
+    /// How much the log says. A demo's failures are part of the show.
+    pub(crate) fn log_level(&self, verbose: u8) -> Level {
+        match self {
+            Self::Dev(args) if args.is_demo() && verbose == 0 => Level::Errors,
+            _ => Level::of(verbose),
+        }
+    }
+
     pub(crate) async fn run(self, context: &Context) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Dev(args) => dev::run(args, context).await,
             Self::Worker(args) => worker::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(args, context).await,
             Self::Job(action) => job::run(action, context).await,
             Self::Queue(action) => queue::run(action, context).await,
+            Self::Dlq(action) => dlq::run(action, context).await,
+            Self::Doctor(args) => doctor::run(args, context).await,
             Self::Bench(args) => bench::run(args, context).await,
         }
     }

@@ -17,9 +17,9 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(settings: Settings) -> Self {
+    pub(crate) fn new(settings: Settings, level: log::Level) -> Self {
         let screen = Screen::new();
-        log::start(settings.verbose, &screen);
+        log::start(level, &screen);
         Self { out: Out::new(settings.json), screen, settings }
     }
 

@@ -2,10 +2,12 @@
 
 mod args;
 mod bench;
+mod browse;
 mod command;
 mod config;
 mod connect;
 mod context;
+mod demo;
 mod exec;
 mod failure;
 mod output;
@@ -34,7 +36,8 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let settings = Settings::resolve(cli.global, |name| std::env::var(name).ok())?;
-    let context = Context::new(settings);
+    let level = cli.command.log_level(settings.verbose);
+    let context = Context::new(settings, level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let ended = runtime.block_on(cli.command.run(&context));
     runtime.shutdown_timeout(TO_END);

@@ -1,69 +1,152 @@
-//! `tidemill job`: looks at single jobs and acts on them.
+//! `tidemill job`: looks at jobs and acts on single ones.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use serde_json::value::RawValue;
-use tidemill::{Error, JobId, Timestamp};
+use serde::Serialize;
+use tidemill::job::State;
+use tidemill::store::Cancelled;
+use tidemill::{Error, JobId, Mill, QueueName};
 
+use crate::browse::{self, Found};
+use crate::command::enqueue;
 use crate::context::Context;
-use crate::output::job::JobView;
-use crate::output::{Cell, Colour, Table, printable, time::relative};
+use crate::failure::Complaint;
+use crate::output::job::{JobView, facts, table};
+use crate::output::printable;
+use crate::when;
 
 /// Look at jobs: show, list, cancel, wait
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
-    /// Show one job
+    /// Show one job: where it is, what it is given, what went wrong
+    #[command(after_help = "Example:\n  tidemill job show 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11")]
     Show {
-        /// Which
+        /// Which job
         job: JobId,
+    },
+    /// List jobs that are running, ready, scheduled or dead
+    #[command(after_help = "Example:\n  tidemill job list --queue mail --state scheduled --limit 50")]
+    List {
+        /// Of this queue only
+        #[arg(long)]
+        queue: Option<QueueName>,
+        /// In this state only: running, ready, scheduled or dead
+        #[arg(long)]
+        state: Option<State>,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Cancel jobs: one that waits is removed, one that runs is stopped
+    #[command(after_help = "Example:\n  tidemill job cancel 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11")]
+    Cancel {
+        /// Which jobs
+        #[arg(required = true)]
+        jobs: Vec<JobId>,
+    },
+    /// Wait for a job's end and print its output
+    #[command(
+        after_help = "Example:\n  tidemill job wait 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11 --timeout 30s"
+    )]
+    Wait {
+        /// Which job; its result must be kept (--keep-result)
+        job: JobId,
+        /// How long to wait
+        #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+        timeout: Option<Duration>,
     },
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  tidemill job list --queue mail --state running
+  tidemill job cancel 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11";
+
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
     match action {
-        Action::Show { job } => show(&job, context).await,
+        Action::List { state: Some(state @ (State::Done | State::Cancelled)), .. } => {
+            let complaint = Complaint::wrong_use(format!("jobs that are {state} are not listed"));
+            Err(complaint.hint("`tidemill job show ID` shows one whose result is kept").into())
+        }
+        Action::Show { job } => show(&job, &context.mill().await?, context).await,
+        Action::List { queue, state, limit } => {
+            list(queue.as_ref(), state, limit, context).await.map(|()| ExitCode::SUCCESS)
+        }
+        Action::Cancel { jobs } => cancel(&jobs, &context.mill().await?, context).await,
+        Action::Wait { job, timeout } => {
+            enqueue::wait(&context.mill().await?, &job, timeout, context).await?;
+            Ok(ExitCode::SUCCESS)
+        }
     }
 }
 
-async fn show(job: &JobId, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill().await?;
-    let info = mill.store().get(job).await?.ok_or_else(|| Error::NotFound(format!("job {job}")))?;
-    let (view, now) = (JobView::of(&info), mill.store().clock().now());
+async fn show(job: &JobId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let Some(info) = mill.store().get(job).await? else {
+        let complaint = Complaint::failed(Error::NotFound(format!("job {job}")).to_string());
+        return Err(complaint
+            .hint("a job that ended is forgotten unless its result is kept (--keep-result)")
+            .into());
+    };
+    let view = JobView::of(&info);
     if context.out.is_json() {
         context.out.json(&view)?;
     } else {
-        context.out.table(&facts(&view, now))?;
+        context.out.table(&facts(&view, mill.store().clock().now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn facts(view: &JobView, now: Timestamp) -> Table {
-    let mut facts = Table::facts();
-    facts.fact("job", view.job.as_str());
-    facts.fact("state", Cell::text(view.state.to_string()).colour(Colour::of(view.state)));
-    let when = |time: Timestamp| format!("{time} ({})", relative(now, time));
-    let text = |text: &String| printable(text);
-    let json = |json: &Box<RawValue>| printable(json.get());
-    let lines = [
-        ("kind", view.kind.clone()),
-        ("queue", view.queue.as_ref().map(ToString::to_string)),
-        ("delivery", view.delivery.map(|delivery| delivery.to_string())),
-        ("attempts", Some(view.tries()).filter(|tries| !tries.is_empty())),
-        ("enqueued", view.enqueued_at.as_ref().map(text)),
-        ("due", view.due.map(when)),
-        ("held by", view.held_by.as_ref().map(text)),
-        ("asked to stop", view.cancelling.then(|| "yes".to_owned())),
-        ("died", view.died_at.map(when)),
-        ("reason", view.reason.as_ref().map(text)),
-        ("last error", view.last_error.as_ref().map(text)),
-        ("ended", view.finished_at.map(when)),
-        ("output", view.output.as_ref().map(json)),
-        ("payload", view.payload().as_ref().map(json)),
-    ];
-    for (name, fact) in lines {
-        if let Some(fact) = fact {
-            facts.fact(name, fact);
+async fn list(
+    queue: Option<&QueueName>,
+    state: Option<State>,
+    limit: usize,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let mill = context.mill().await?;
+    let mut found = Found::default();
+    for info in browse::queues(&**mill.store(), queue).await? {
+        for listed in [State::Running, State::Ready, State::Scheduled, State::Dead] {
+            if state.is_none_or(|state| state == listed) {
+                found.add(&**mill.store(), (&info.queue, listed), limit, |_| true).await?;
+            }
         }
     }
-    facts
+    let views: Vec<_> = found.jobs.iter().map(JobView::of).collect();
+    if context.out.is_json() {
+        views.iter().try_for_each(|view| context.out.json(view))?;
+    } else if views.is_empty() {
+        context.out.text("there are no such jobs")?;
+    } else {
+        context.out.table(&table(&views, mill.store().clock().now()))?;
+    }
+    if found.more {
+        context.screen.say("there are more; --limit shows them");
+    }
+    Ok(())
+}
+
+/// What cancelling a job did, for programs.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    job: &'a JobId,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+}
+
+async fn cancel(jobs: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let mut failed = false;
+    for job in jobs {
+        let (text, result, state) = match mill.store().cancel(job).await? {
+            Cancelled::Removed => ("cancelled".to_owned(), "cancelled", None),
+            Cancelled::Requested => ("is running and was told to stop".to_owned(), "requested", None),
+            Cancelled::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),
+            Cancelled::NotFound => ("not found".to_owned(), "not_found", None),
+        };
+        failed |= result == "not_found" || state.is_some_and(|state| state != State::Cancelled);
+        context.out.result(printable(&format!("{job} {text}")), &Answer { job, result, state })?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -1,6 +1,9 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod dev;
+pub(crate) mod dlq;
+pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod queue;

@@ -1,39 +1,78 @@
 //! `tidemill queue`: looks at queues and acts on them.
 
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use serde::Serialize;
 use tidemill::store::QueueInfo;
+use tidemill::{Mill, Queue};
 
+use crate::browse::QueueArg;
 use crate::context::Context;
-use crate::output::{Cell, Colour, Table};
+use crate::failure::Complaint;
+use crate::output::{Cell, Colour, Table, thousands};
 
 /// Look at queues: list, show, pause, resume, purge
 #[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Action {
     /// List every queue and what is in it
+    #[command(after_help = "Example:\n  tidemill queue list --json")]
     List,
+    /// Show one queue
+    #[command(after_help = "Example:\n  tidemill queue show mail")]
+    Show(QueueArg),
+    /// Stop giving out a queue's jobs; what runs goes on
+    #[command(after_help = "Example:\n  tidemill queue pause mail")]
+    Pause(QueueArg),
+    /// Give a queue's jobs out again
+    #[command(after_help = "Example:\n  tidemill queue resume mail")]
+    Resume(QueueArg),
+    /// Delete the waiting jobs of a queue; running and dead ones stay
+    #[command(after_help = "Example:\n  tidemill queue purge mail --yes")]
+    Purge {
+        #[command(flatten)]
+        queue: QueueArg,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  tidemill queue list
+  tidemill queue pause mail";
 
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    match action {
-        Action::List => list(context).await,
-    }
-}
-
-async fn list(context: &Context) -> anyhow::Result<ExitCode> {
     let mill = context.mill().await?;
-    let queues = mill.store().queues().await?;
-    if context.out.is_json() {
-        queues.iter().try_for_each(|queue| context.out.json(queue))?;
-    } else if queues.is_empty() {
-        context.out.text("there are no queues yet")?;
-    } else {
-        context.out.table(&table(&queues))?;
+    match action {
+        Action::List => list(&mill.store().queues().await?, context)?,
+        Action::Show(queue) => show(&queue.find(&**mill.store()).await?, context)?,
+        Action::Pause(queue) => {
+            let queue = queue.find_or_new(&**mill.store()).await?;
+            mill.store().pause(&queue).await?;
+            told(&queue, "paused", None, context)?;
+        }
+        Action::Resume(queue) => {
+            let queue = queue.find(&**mill.store()).await?.queue;
+            mill.store().resume(&queue).await?;
+            told(&queue, "resumed", None, context)?;
+        }
+        Action::Purge { queue, yes } => {
+            purge(&queue.find(&**mill.store()).await?, yes, &mill, context).await?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(queues: &[QueueInfo]) -> Table {
+fn list(queues: &[QueueInfo], context: &Context) -> io::Result<()> {
+    if context.out.is_json() {
+        return queues.iter().try_for_each(|queue| context.out.json(queue));
+    }
+    if queues.is_empty() {
+        return context.out.text("there are no queues yet");
+    }
     let mut table = Table::new(&["QUEUE", "DELIVERY", "READY", "SCHEDULED", "RUNNING", "DEAD", "STATE"]);
     for info in queues {
         table.row(vec![
@@ -42,9 +81,72 @@ fn table(queues: &[QueueInfo]) -> Table {
             Cell::number(info.ready),
             Cell::number(info.scheduled),
             Cell::number(info.running),
-            Cell::number(info.dead).colour_unless_zero(Colour::Red),
-            if info.paused { Cell::text("paused").colour(Colour::Yellow) } else { Cell::text("open") },
+            dead(info),
+            openness(info),
         ]);
     }
-    table
+    context.out.table(&table)
+}
+
+fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
+    if context.out.is_json() {
+        return context.out.json(info);
+    }
+    let mut facts = Table::facts();
+    facts.fact("queue", info.queue.name.as_str());
+    facts.fact("delivery", info.queue.delivery.to_string());
+    facts.fact("state", openness(info));
+    let counts = [("ready", info.ready), ("scheduled", info.scheduled), ("running", info.running)];
+    for (name, count) in counts {
+        facts.fact(name, thousands(count));
+    }
+    facts.fact("dead", Cell::text(thousands(info.dead)).colour_unless_zero(Colour::Red));
+    context.out.table(&facts)
+}
+
+fn dead(info: &QueueInfo) -> Cell {
+    Cell::number(info.dead).colour_unless_zero(Colour::Red)
+}
+
+fn openness(info: &QueueInfo) -> Cell {
+    if info.paused { Cell::text("paused").colour(Colour::Yellow) } else { Cell::text("open") }
+}
+
+/// What was done to a queue, for programs.
+#[derive(Debug, Serialize)]
+struct Done<'a> {
+    #[serde(flatten)]
+    queue: &'a Queue,
+    result: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    jobs: Option<u64>,
+}
+
+fn told(queue: &Queue, result: &str, jobs: Option<u64>, context: &Context) -> io::Result<()> {
+    let text = match jobs {
+        Some(jobs) => format!("queue {queue} {result}: {} jobs deleted", thousands(jobs)),
+        None => format!("queue {queue} {result}"),
+    };
+    context.out.result(text, &Done { queue, result, jobs })
+}
+
+async fn purge(info: &QueueInfo, yes: bool, mill: &Mill, context: &Context) -> anyhow::Result<()> {
+    if !yes && !agrees(info)? {
+        return Err(Complaint::failed("nothing was deleted").into());
+    }
+    let jobs = mill.store().purge(&info.queue).await?;
+    Ok(told(&info.queue, "purged", Some(jobs), context)?)
+}
+
+/// Asks a human; a program has to say `--yes`.
+fn agrees(info: &QueueInfo) -> anyhow::Result<bool> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        return Err(Complaint::wrong_use("purging deletes jobs for good: say --yes if that is meant").into());
+    }
+    let jobs = thousands(info.ready + info.scheduled);
+    write!(io::stderr(), "delete {jobs} waiting jobs of queue {} for good? [y/N] ", info.queue)?;
+    io::stderr().flush()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

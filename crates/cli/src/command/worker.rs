@@ -83,6 +83,12 @@ fn lane(text: &str) -> Result<Lane, String> {
 }
 
 impl Crew {
+    /// The first queue that is served by name, and whether it is at-most-once.
+    pub(crate) fn first_queue(&self) -> Option<(&str, bool)> {
+        let first = self.queues.first().map(|lane| (lane.queue.as_str(), false));
+        first.or_else(|| self.at_most_once.first().map(|lane| (lane.queue.as_str(), true)))
+    }
+
     /// A worker for these queues, without handlers.
     pub(crate) fn worker(&self, mill: &Mill) -> Result<Worker, String> {
         let mut worker = Worker::new(mill).lease(self.lease).prefetch(self.prefetch);
@@ -145,7 +151,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(report: &Report, took: Duration, context: &Context) -> std::io::Result<()> {
+/// Says what a worker did.
+pub(crate) fn tell(report: &Report, took: Duration, context: &Context) -> std::io::Result<()> {
     let Counts { done, retried, dead, cancelled, snoozed, handed_back, lost, .. } = report.total;
     let (seconds, event) = (took.as_secs_f64(), "ended");
     let mut text =

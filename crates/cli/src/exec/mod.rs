@@ -28,6 +28,13 @@ pub(crate) struct Program {
     command: Arc<str>,
 }
 
+impl Program {
+    /// A kind it runs.
+    pub(crate) fn kind(&self) -> &str {
+        if self.kind == "*" { "greet" } else { &self.kind }
+    }
+}
+
 /// Reads `KIND=COMMAND`.
 pub(crate) fn program(text: &str) -> Result<Program, String> {
     let (kind, command) = text.split_once('=').ok_or("write it as KIND=COMMAND")?;

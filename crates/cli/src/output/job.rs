@@ -6,6 +6,8 @@ use tidemill::job::State;
 use tidemill::store::JobInfo;
 use tidemill::{DeadLetter, Delivery, Envelope, JobId, QueueName, Timestamp};
 
+use super::{Cell, Colour, Table, printable, time::relative};
+
 /// A job, for people and programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobView {
@@ -107,4 +109,71 @@ impl JobView {
 fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     RawValue::from_string(text.replace(['\n', '\r'], " ")).ok()
+}
+
+/// Everything about one job.
+pub(crate) fn facts(view: &JobView, now: Timestamp) -> Table {
+    let mut facts = Table::facts();
+    facts.fact("job", view.job.as_str());
+    facts.fact("state", Cell::text(view.state.to_string()).colour(Colour::of(view.state)));
+    let when = |time: Timestamp| format!("{time} ({})", relative(now, time));
+    let text = |text: &String| printable(text);
+    let json = |json: &RawValue| printable(json.get());
+    let lines = [
+        ("kind", view.kind.clone()),
+        ("queue", view.queue.as_ref().map(ToString::to_string)),
+        ("delivery", view.delivery.map(|delivery| delivery.to_string())),
+        ("attempts", Some(view.tries()).filter(|tries| !tries.is_empty())),
+        ("enqueued", view.enqueued_at.as_ref().map(text)),
+        ("due", view.due.map(when)),
+        ("held by", view.held_by.as_ref().map(text)),
+        ("asked to stop", view.cancelling.then(|| "yes".to_owned())),
+        ("died", view.died_at.map(when)),
+        ("reason", view.reason.as_ref().map(text)),
+        ("last error", view.last_error.as_ref().map(text)),
+        ("ended", view.finished_at.map(when)),
+        ("output", view.output.as_deref().map(json)),
+        ("payload", view.payload().as_deref().map(json)),
+        ("bytes", view.kind.is_none().then(|| view.envelope.as_deref().map(json)).flatten()),
+    ];
+    for (name, fact) in lines {
+        if let Some(fact) = fact {
+            facts.fact(name, fact);
+        }
+    }
+    facts
+}
+
+/// Jobs, one a line.
+pub(crate) fn table(views: &[JobView], now: Timestamp) -> Table {
+    let mut table = Table::new(&["JOB", "STATE", "QUEUE", "KIND", "TRIES", "NOTE"]);
+    for view in views {
+        table.row(vec![
+            Cell::text(view.job.as_str()),
+            Cell::text(view.state.to_string()).colour(Colour::of(view.state)),
+            Cell::text(view.queue.as_ref().map_or("", |queue| queue.as_str())),
+            Cell::text(view.kind.clone().unwrap_or_default()),
+            Cell::text(view.tries()),
+            Cell::text(note(view, now)),
+        ]);
+    }
+    table
+}
+
+/// What is most worth knowing about a job in its state.
+fn note(view: &JobView, now: Timestamp) -> String {
+    let error = view.last_error.as_deref().map(printable);
+    match view.state {
+        State::Scheduled => [view.due.map(|due| relative(now, due)), error]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(": "),
+        State::Running if view.cancelling => "told to stop".to_owned(),
+        State::Running => {
+            view.held_by.as_deref().map(|by| format!("held by {}", printable(by))).unwrap_or_default()
+        }
+        State::Dead => view.reason.as_deref().map(printable).unwrap_or_default(),
+        _ => error.unwrap_or_default(),
+    }
 }

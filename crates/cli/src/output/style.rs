@@ -68,6 +68,10 @@ impl Style {
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { colours: false, unicode: false, width: None };
 
+    pub(crate) fn has_colours(&self) -> bool {
+        self.colours
+    }
+
     /// `text` in `colour`.
     pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
         if self.colours { format!("\x1b[{}m{text}\x1b[0m", colour.code()) } else { text.to_owned() }

@@ -104,13 +104,18 @@ impl RedisStore {
         });
         let mut taken = Taken::default();
         join_all(parts).await.into_iter().for_each(|answer| taken.add(answer));
-        // A batch smaller than the number of shards reaches the rest of them one by one.
-        for i in (0..shards.len()).filter(|&i| starting[i] + held[i] == 0) {
+        // Shards that gave all they were asked for, or were not asked, may have what others lacked.
+        let gave = |taken: &Taken, shard| taken.jobs.iter().filter(|job| job.lease.shard == shard).count();
+        let may_have_more: Vec<u16> = (0..shards.len())
+            .filter(|&i| gave(&taken, shards[i]) == starting[i] + held[i])
+            .map(|i| shards[i])
+            .collect();
+        for shard in may_have_more {
             let missing = share.missing(&taken.jobs);
             if missing.starting + missing.held == 0 {
                 break;
             }
-            taken.add(self.take_from(Share { shard: shards[i], ..missing }).await);
+            taken.add(self.take_from(Share { shard, ..missing }).await);
         }
         taken.sorted()
     }

@@ -1,0 +1,62 @@
+//! `tidemill doctor`: examines a store as an operator would.
+
+use std::process::ExitCode;
+
+use tidemill::store::{Checkup, Durability, Severity};
+
+use crate::connect::describe;
+use crate::context::Context;
+use crate::output::{Colour, Style, Table, printable};
+
+/// Examine the store: version, durability, settings, leftovers
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  tidemill doctor --store redis://localhost\n\nExit code 1 if anything is bad."
+)]
+pub(crate) struct Args {}
+
+pub(crate) async fn run(_: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let checkup = context.mill().await?.store().checkup().await?;
+    if context.out.is_json() {
+        context.out.json(&checkup)?;
+    } else {
+        tell(&checkup, context)?;
+    }
+    let bad = checkup.findings.iter().any(|finding| finding.severity == Severity::Bad);
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn tell(checkup: &Checkup, context: &Context) -> std::io::Result<()> {
+    let mut facts = Table::facts();
+    facts.fact("store", printable(&describe(&context.settings.store.url)));
+    facts.fact("server", printable(&checkup.server));
+    facts.fact(
+        "durability",
+        format!("{}: an acknowledged job {}", checkup.durability, meaning(checkup.durability)),
+    );
+    context.out.table(&facts)?;
+    context.out.text("")?;
+    for finding in &checkup.findings {
+        let mark = mark(finding.severity, context.out.style());
+        context.out.text(format!("{mark} {:<18} {}", finding.subject, printable(&finding.message)))?;
+    }
+    Ok(())
+}
+
+fn meaning(durability: Durability) -> &'static str {
+    match durability {
+        Durability::Volatile => "is gone when the store's process ends",
+        Durability::Process => "survives the store's process, perhaps not the machine",
+        Durability::Fsync => "is on disk",
+        Durability::Replicated => "is on another machine too",
+    }
+}
+
+fn mark(severity: Severity, style: &Style) -> String {
+    let (unicode, ascii, colour) = match severity {
+        Severity::Good => ("✓", "ok  ", Colour::Green),
+        Severity::Warning => ("!", "!   ", Colour::Yellow),
+        Severity::Bad => ("✗", "BAD ", Colour::Red),
+    };
+    style.paint(colour, style.symbol(unicode, ascii))
+}
