@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::ready;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -256,8 +256,9 @@ impl<P: Serialize> Bulk<P> {
         };
         let jobs: Vec<NewJob> = self.payloads.iter().map(job).collect::<Result<_, Error>>()?;
         let store = &*self.mill.store;
-        let batches = stream::iter(jobs.chunks(self.batch).map(|batch| enqueue_surely(store, &queue, batch)));
-        batches.buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
+        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
+        let batches: Vec<_> = jobs.chunks(self.batch).map(write).collect();
+        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
         Ok(jobs.into_iter().map(|job| job.id).collect())
     }
 }
