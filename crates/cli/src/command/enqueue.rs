@@ -221,7 +221,7 @@ async fn one_by_one(
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
     let make = |_| {
-        let job = plan!(mill.untyped(args.kind.as_str(), payload.to_owned()), args);
+        let job = plan!(mill.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
         let job = match &args.id {
             Some(id) => job.id(id.as_str()),
             None => job,

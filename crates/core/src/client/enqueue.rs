@@ -38,6 +38,7 @@ struct Plan {
     keep_result: Option<Duration>,
     correlation_id: Option<String>,
     user_id: Option<String>,
+    tracked: Option<bool>,
 }
 
 impl Plan {
@@ -63,6 +64,7 @@ impl Plan {
             keep_result: None,
             correlation_id: None,
             user_id: None,
+            tracked: None,
         }
     }
 
@@ -81,6 +83,13 @@ impl Plan {
         }
         let queue = Queue { name: QueueName::new(&self.queue)?, delivery: self.delivery };
         Ok((queue, Kind::new(&self.kind)?))
+    }
+
+    /// Whether jobs can be found by their ids while they wait. What nobody was told the id of, or what may get
+    /// lost anyway, is not worth an index entry; what is due later or keeps its result has to be found.
+    fn tracked(&self, worth_it: bool) -> bool {
+        let must = self.keep_result.is_some() || self.due != Due::Now;
+        must || self.tracked.unwrap_or(worth_it)
     }
 
     fn frame(&self, mill: &Mill, kind: &Kind, tracked: bool) -> Frame {
@@ -160,6 +169,14 @@ macro_rules! plan_setters {
             self
         }
 
+        /// Says whether the job can be found by its id while it waits, to be shown or cancelled. By default a
+        /// single at-least-once job can, and one that is made in bulk or delivered at most once cannot, unless
+        /// it has an id of your own, is delayed, or keeps its result. The SQL stores find every job.
+        pub fn tracked(mut self, tracked: bool) -> Self {
+            self.plan.tracked = Some(tracked);
+            self
+        }
+
         /// Says on whose behalf it runs.
         pub fn user_id(mut self, id: &str) -> Self {
             self.plan.user_id = Some(id.to_owned());
@@ -198,10 +215,11 @@ impl<O: DeserializeOwned> Enqueue<O> {
         let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
         let payload =
             self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
+        let tracked = self.id.is_some() || self.plan.tracked(queue.delivery == Delivery::AtLeastOnce);
         let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| JobId::new(&id))?;
-        let frame = self.plan.frame(&self.mill, &kind, true);
+        let frame = self.plan.frame(&self.mill, &kind, tracked);
         let envelope = fill(&frame, &id, &payload, self.mill.limits.payload)?;
-        let job = NewJob { id: id.clone(), envelope, due: self.plan.due, tracked: true };
+        let job = NewJob { id: id.clone(), envelope, due: self.plan.due, tracked };
         let made = enqueue_surely(&*self.mill.store, &queue, &[job]).await?;
         let handle = Handle::new(self.mill.store.clone(), id, self.plan.keep_result.is_some());
         Ok(if made == [Enqueued::Exists] { handle.of_existing() } else { handle })
@@ -242,12 +260,12 @@ impl<P: Serialize> Bulk<P> {
     }
 
     /// Makes the jobs and returns their ids in order. All are checked before the first is written. They are
-    /// written in atomic batches, some at a time: after an error, some batches may be there. Jobs that run at
-    /// once and keep no result are not tracked: see [`NewJob::tracked`].
+    /// written in atomic batches, some at a time: after an error, some batches may be there. By default
+    /// they are not [`tracked`](Self::tracked).
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
         let (due, limit) = (self.plan.due, self.mill.limits.payload);
-        let tracked = self.plan.keep_result.is_some() || due != Due::Now;
+        let tracked = self.plan.tracked(false);
         let frame = self.plan.frame(&self.mill, &kind, tracked);
         let job = |payload: &P| {
             let id = JobId::generate();
