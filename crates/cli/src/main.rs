@@ -1,12 +1,42 @@
-//! tmp
+//! The binary `tidemill`: reads what is wanted, does it, and says in its exit code how it went.
+
+mod args;
 mod bench;
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
-    let url = std::env::args().nth(1).unwrap_or("sqlite:bench.db".into());
-    let jobs = std::env::args().nth(2).and_then(|n| n.parse().ok()).unwrap_or(50_000);
-    let plan = bench::Plan { jobs, rounds: 3, latency_samples: 300 };
-    for row in bench::run(&url, &plan, &|s: &str| eprintln!("{s}")).await? {
-        println!("{}", serde_json::to_string(&row)?);
-    }
-    Ok(())
+mod command;
+mod config;
+mod connect;
+mod context;
+mod exec;
+mod failure;
+mod output;
+mod serve;
+mod signals;
+mod view;
+mod when;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::config::Settings;
+use crate::context::Context;
+
+/// What is still under way when a command has ended gets this long: a thread that reads, at most.
+const TO_END: Duration = Duration::from_secs(1);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    run(cli).unwrap_or_else(|error| failure::report(&error))
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let settings = Settings::resolve(cli.global, |name| std::env::var(name).ok())?;
+    let context = Context::new(settings);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
+    let ended = runtime.block_on(cli.command.run(&context));
+    runtime.shutdown_timeout(TO_END);
+    ended
 }

@@ -60,8 +60,14 @@ impl Engine {
 
     /// Runs until its queues are empty; see [`Worker::drain_scheduled`](crate::Worker::drain_scheduled).
     pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
-        let drainer = Drainer::new(self.station.clone(), Emptiness::ForGood);
-        self.run_until(drainer.drained()).await
+        let emptied = self.emptied();
+        self.run_until(emptied).await
+    }
+
+    /// Completes when its queues are empty, scheduled jobs included: for [`run_until`](Self::run_until), where
+    /// something else may end the worker first.
+    pub fn emptied(&self) -> impl Future<Output = ()> + Send + use<> {
+        Drainer::new(self.station.clone(), Emptiness::ForGood).drained()
     }
 
     /// Runs until `until` completes, then shuts down in order.

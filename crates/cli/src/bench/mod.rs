@@ -44,18 +44,27 @@ pub(crate) struct Row {
     pub(crate) raw_latency_p50_us: Option<f64>,
 }
 
-/// Measures every kind of work that the store at `url` has.
-pub(crate) async fn run(url: &str, plan: &Plan, say: &dyn Fn(&str)) -> Result<Vec<Row>, BenchError> {
+/// Measures every kind of work that a store has.
+pub(crate) async fn run(
+    mill: &Mill,
+    floors: Vec<Box<dyn Floor>>,
+    plan: &Plan,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
-    for floor in tidemill::connector(url)?.floors().await? {
-        let mill = tidemill::connect(url).await?;
-        rows.push(measure(&mill, &*floor, plan, say).await?);
+    for floor in floors {
+        rows.push(measure(mill, &*floor, plan, say).await?);
         floor.clear().await?;
     }
     Ok(rows)
 }
 
-async fn measure(mill: &Mill, floor: &dyn Floor, plan: &Plan, say: &dyn Fn(&str)) -> Result<Row, BenchError> {
+async fn measure(
+    mill: &Mill,
+    floor: &dyn Floor,
+    plan: &Plan,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Row, BenchError> {
     let queue = work::Queue::new(floor);
     queue.purge(mill).await?;
     let (mut raw, mut own, mut ratios, mut commands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -114,10 +123,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", directory.path().join("bench.db").display());
         let plan = Plan { jobs: 500, rounds: 1, latency_samples: 5 };
-        let rows = run(&url, &plan, &|_| {}).await.unwrap();
+        let mill = tidemill::connect(&url).await.unwrap();
+        let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
+        let rows = run(&mill, floors, &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].per_s > 0.0 && rows[0].raw_per_s > 0.0 && rows[0].latency_p50_us > 0.0);
-        let mill = tidemill::connect(&url).await.unwrap();
         for queue in mill.store().queues().await.unwrap() {
             assert_eq!((queue.ready, queue.scheduled, queue.running, queue.dead), (0, 0, 0, 0));
         }

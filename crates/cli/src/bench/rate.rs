@@ -40,13 +40,8 @@ pub(super) async fn raw(floor: &dyn Floor, jobs: usize) -> Result<f64, BenchErro
 pub(super) async fn own(mill: &Mill, queue: &Queue, jobs: usize) -> Result<Rate, BenchError> {
     let before = mill.store().commands();
     let begun = Instant::now();
-    let mut made = 0;
-    while made < jobs {
-        let end = (made + queue.batch).min(jobs);
-        let part = mill.jobs((made..end).map(Noop::new)).queue(queue.name).delivery(queue.delivery);
-        part.enqueue().await?;
-        made = end;
-    }
+    let all = mill.jobs((0..jobs).map(Noop::new)).queue(queue.name).delivery(queue.delivery);
+    all.batch(queue.batch).enqueue().await?;
     let report = queue.worker(mill).drain().await?;
     let per_s = jobs as f64 / begun.elapsed().as_secs_f64();
     if report.total.done != jobs as u64 {
@@ -65,21 +60,10 @@ pub(super) fn envelopes(count: usize) -> Result<Vec<Bytes>, BenchError> {
         enqueue_ts: Timestamp::of_this_process(),
         source: "tidemill",
     };
-    let one = |n| {
-        let id = JobId::generate();
-        let payload = serde_json::value::to_raw_value(&Noop::new(n))
-            .map_err(|error| tidemill::Error::Invalid(error.to_string()))?;
-        let draft = Draft {
-            id: &id,
-            kind: &kind,
-            payload: &payload,
-            max_attempts: 5,
-            timeout: None,
-            keep_result: None,
-            tracked: false,
-            meta: meta.clone(),
-        };
-        Ok(draft.write())
-    };
+    let draft =
+        Draft { kind: &kind, max_attempts: 5, timeout: None, keep_result: None, tracked: false, meta };
+    let frame = draft.frame();
+    let invalid = |error: serde_json::Error| tidemill::Error::Invalid(error.to_string());
+    let one = |n| Ok(frame.fill(&JobId::generate(), &Noop::new(n)).map_err(invalid)?.0);
     (0..count).map(one).collect()
 }

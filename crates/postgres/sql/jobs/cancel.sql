@@ -4,12 +4,12 @@
 --
 -- $1 id
 WITH job AS (
-    SELECT id, queue, delivery, state, seq, due FROM jobs
+    SELECT id, queue, state, seq, due FROM jobs
     WHERE id = $1 AND (state < 3 OR due > now_ms())
 ),
 removed AS (
     DELETE FROM ready
-    WHERE queue = (SELECT queue FROM job) AND delivery = (SELECT delivery FROM job)
+    WHERE queue = (SELECT queue FROM job)
         AND due = (SELECT due FROM job) AND seq = (SELECT seq FROM job WHERE state = 0)
     RETURNING id
 ),

@@ -15,9 +15,9 @@ gone AS (
 again AS (
     UPDATE jobs SET seq = nextval('job_seq'), due = now_ms() + freed.delay, envelope = freed.envelope
     FROM freed WHERE jobs.id = ANY (ARRAY[freed.id]) AND NOT freed.cancelling
-    RETURNING freed.seq AS token, jobs.queue, jobs.delivery, jobs.due, jobs.seq, jobs.id
+    RETURNING freed.seq AS token, jobs.queue, jobs.due, jobs.seq, jobs.id
 ),
 put AS (
-    INSERT INTO ready (queue, delivery, due, seq, id) SELECT queue, delivery, due, seq, id FROM again
+    INSERT INTO ready (queue, due, seq, id) SELECT queue, due, seq, id FROM again
 )
 SELECT token FROM again UNION ALL SELECT token FROM gone

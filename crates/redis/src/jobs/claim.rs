@@ -65,7 +65,14 @@ impl Taken {
 impl RedisStore {
     pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
-        let interrupt = interrupt.shared();
+        // A read that is blocked does not notice that its queue was resumed; who resumed it says so.
+        let interrupt = async move {
+            tokio::select! {
+                () = interrupt => {}
+                () = self.waker.news_of(queue), if !wait.is_zero() => {}
+            }
+        };
+        let interrupt = interrupt.boxed().shared();
         let deadline = Instant::now() + wait;
         if self.seems_paused(queue) {
             return self.sit_out(deadline, interrupt).await;

@@ -1,0 +1,79 @@
+//! What can be said on the command line.
+
+use std::process::ExitCode;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::command::{bench, enqueue, job, queue, worker};
+use crate::config::GroupRule;
+use crate::context::Context;
+
+/// Background jobs on the store you already have: SQLite, Redis or PostgreSQL.
+#[derive(Debug, Parser)]
+#[command(name = "tidemill", version, arg_required_else_help = true, max_term_width = 100)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidemill dev --demo                                      see it all in ten seconds
+  tidemill worker --queue mail --exec 'greet=./greet.py'   any program is a handler
+  tidemill enqueue greet --queue mail --payload '{\"name\":\"Ada\"}' --wait
+
+Every setting is a flag, an environment variable (TIDEMILL_STORE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP,
+TIDEMILL_JSON, TIDEMILL_MAX_PAYLOAD) or a line of tidemill.toml in the current directory, in this order.
+Exit code: 0 done, 1 failed, 2 wrong use.";
+
+/// What every command understands.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// Where the jobs live: sqlite:FILE, redis://…, rediss://…, redis+cluster://… or postgres://…
+    /// [env: TIDEMILL_STORE] [default: sqlite:tidemill.db]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
+    pub(crate) store: Option<String>,
+
+    /// The prefix of every Redis key, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE] [default: tidemill:]
+    #[arg(long, global = true, value_name = "NS", help_heading = "Store")]
+    pub(crate) namespace: Option<String>,
+
+    /// The Redis consumer group of a queue, or of all [env: TIDEMILL_GROUP]
+    #[arg(long = "group", global = true, value_name = "[QUEUE=]GROUP", help_heading = "Store")]
+    pub(crate) groups: Vec<GroupRule>,
+
+    /// Prints JSON, one object a line, and nothing else on stdout [env: TIDEMILL_JSON]
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Says more on stderr: every job that ends; twice: what the parts do
+    #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "Output")]
+    pub(crate) verbose: u8,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Worker(worker::Args),
+    Enqueue(enqueue::Args),
+    #[command(subcommand)]
+    Job(job::Action),
+    #[command(subcommand)]
+    Queue(queue::Action),
+    Bench(bench::Args),
+}
+
+impl Command {
+    pub(crate) async fn run(self, context: &Context) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Worker(args) => worker::run(args, context).await,
+            Self::Enqueue(args) => enqueue::run(args, context).await,
+            Self::Job(action) => job::run(action, context).await,
+            Self::Queue(action) => queue::run(action, context).await,
+            Self::Bench(args) => bench::run(args, context).await,
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! `tidemill enqueue`: makes jobs and prints their ids.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tidemill::limits::{MAX_BATCH, MAX_DELAY};
+use tidemill::{Delivery, JobId, Kind, Mill, QueueName, WaitError};
+
+use crate::context::Context;
+use crate::failure::Complaint;
+use crate::when::{self, When};
+
+/// Up to this many jobs are made one by one, so that each can be looked up while it waits; more are made in
+/// bulk.
+const ONE_BY_ONE: usize = 100;
+
+/// How many of them are under way at once.
+const AT_ONCE: usize = 16;
+
+/// How long a result is kept for `--wait`.
+const KEPT_TO_WAIT: Duration = Duration::from_secs(600);
+
+/// Make jobs and print their ids
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// What the job does: selects its handler
+    kind: Kind,
+
+    /// The queue it goes to
+    #[arg(long, default_value = "default")]
+    queue: QueueName,
+
+    /// What the job is given: JSON, @FILE or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}")]
+    payload: String,
+
+    /// Run it after this long
+    #[arg(long, value_name = "DURATION", value_parser = when::duration, conflicts_with = "at")]
+    delay: Option<Duration>,
+
+    /// Run it at this time: RFC 3339, or +5m
+    #[arg(long, value_name = "TIME", value_parser = when::when)]
+    at: Option<When>,
+
+    /// Try it at most this often [default: 5]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_attempts: Option<u32>,
+
+    /// How long one attempt may take
+    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+    timeout: Option<Duration>,
+
+    /// The job's id: enqueueing it again makes no second job
+    #[arg(long, conflicts_with = "count")]
+    id: Option<JobId>,
+
+    /// Make this many of them; more than 100 are made in bulk and cannot be looked up by id while they wait
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    count: u32,
+
+    /// Send it to the at-most-once queue of that name
+    #[arg(long)]
+    at_most_once: bool,
+
+    /// Keep its output this long for whoever waits for it
+    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+    keep_result: Option<Duration>,
+
+    /// Wait for its end and print its output
+    #[arg(long, value_name = "TIMEOUT", value_parser = when::duration, num_args = 0..=1)]
+    wait: Option<Option<Duration>>,
+
+    /// The largest payload, in bytes [env: TIDEMILL_MAX_PAYLOAD] [default: 1048576]
+    #[arg(long, value_name = "BYTES")]
+    max_payload: Option<usize>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada@example.com\"}'
+  tidemill enqueue import --payload @report.json --delay 5m --max-attempts 3 --timeout 30s
+  tidemill enqueue greet --payload '{\"name\":\"Ada\"}' --wait 10s
+  tidemill enqueue ping --at-most-once --count 1000";
+
+/// A job that was made.
+#[derive(Debug, Serialize)]
+struct Made<'a> {
+    job: &'a JobId,
+    kind: &'a Kind,
+    queue: &'a QueueName,
+    delivery: Delivery,
+    /// Whether it is new; if not, a job with its id was there already.
+    created: bool,
+}
+
+/// A job that was waited for.
+#[derive(Debug, Serialize)]
+struct Ended<'a> {
+    job: &'a JobId,
+    state: &'static str,
+    output: &'a RawValue,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let limit = args.max_payload.unwrap_or(context.settings.limits.payload);
+    let payload = payload(&args.payload, limit)?;
+    check_due(&args)?;
+    let mut mill = context.mill_or_new().await?;
+    mill = mill.limits(tidemill::Limits { payload: limit });
+    let ids = if args.count as usize <= ONE_BY_ONE {
+        one_by_one(&args, &mill, &payload, context).await?
+    } else {
+        in_bulk(&args, &mill, &payload, context).await?
+    };
+    if let Some(timeout) = args.wait {
+        for id in &ids {
+            wait(&mill, id, timeout, context).await?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the payload and checks it before any store is opened.
+fn payload(source: &str, limit: usize) -> anyhow::Result<Box<RawValue>> {
+    let text = match source.strip_prefix('@') {
+        Some(path) => {
+            let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+            read(file, limit).map_err(|error| unreadable(path, &error))?
+        }
+        None if source == "-" => {
+            read(io::stdin().lock(), limit).context("cannot read the payload from stdin")?
+        }
+        None => source.to_owned(),
+    };
+    if text.trim().len() > limit {
+        let message = format!("the payload has more than {limit} bytes");
+        return Err(Complaint::wrong_use(message).hint("--max-payload BYTES allows more").into());
+    }
+    let wrong = |error: serde_json::Error| {
+        let complaint = Complaint::wrong_use(format!("the payload is not JSON: {error}"));
+        complaint
+            .hint("a text needs its quotes, as in --payload '\"text\"'; a file needs an @, as in @file.json")
+    };
+    Ok(RawValue::from_string(text.trim().to_owned()).map_err(wrong)?)
+}
+
+fn unreadable(path: &str, error: &io::Error) -> Complaint {
+    Complaint::wrong_use(format!("cannot read the payload from {path}: {error}"))
+}
+
+/// Reads no more than it takes to see that it is too much.
+fn read(from: impl Read, limit: usize) -> io::Result<String> {
+    let mut text = String::new();
+    // Room for white space around it, which does not count.
+    from.take(limit as u64 + 4096).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The store would refuse it too, but by then its file would have been made.
+fn check_due(args: &Args) -> Result<(), Complaint> {
+    let delay = match (args.delay, args.at) {
+        (Some(delay), _) | (None, Some(When::In(delay))) => delay,
+        (None, Some(When::At(time))) => tidemill::Timestamp::of_this_process().until(time),
+        (None, None) => Duration::ZERO,
+    };
+    if delay > MAX_DELAY {
+        return Err(Complaint::wrong_use("a job cannot be scheduled more than 100 years ahead"));
+    }
+    Ok(())
+}
+
+/// Says the same of one job and of many: the two have no type in common.
+macro_rules! plan {
+    ($builder:expr, $args:expr) => {{
+        let (mut builder, args) = ($builder.queue($args.queue.as_str()).delivery($args.delivery()), $args);
+        match (args.delay, args.at) {
+            (Some(delay), _) | (None, Some(When::In(delay))) => builder = builder.delay(delay),
+            (None, Some(When::At(time))) => builder = builder.at(time),
+            (None, None) => {}
+        }
+        if let Some(attempts) = args.max_attempts {
+            builder = builder.max_attempts(attempts);
+        }
+        if let Some(timeout) = args.timeout {
+            builder = builder.timeout(timeout);
+        }
+        if let Some(keep) = args.keep_result.or(args.wait.is_some().then_some(KEPT_TO_WAIT)) {
+            builder = builder.keep_result(keep);
+        }
+        builder
+    }};
+}
+
+impl Args {
+    fn delivery(&self) -> Delivery {
+        if self.at_most_once { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
+    }
+
+    fn tell(&self, job: &JobId, created: bool, context: &Context) -> io::Result<()> {
+        if self.wait.is_some() && !context.out.is_json() {
+            // Its output is what is asked for; the id still helps whoever looks on.
+            context.screen.say(&format!("waiting for {job}"));
+            return Ok(());
+        }
+        let (kind, queue, delivery) = (&self.kind, &self.queue, self.delivery());
+        context.out.result(job, &Made { job, kind, queue, delivery, created })
+    }
+}
+
+async fn one_by_one(
+    args: &Args,
+    mill: &Mill,
+    payload: &RawValue,
+    context: &Context,
+) -> anyhow::Result<Vec<JobId>> {
+    let make = |_| {
+        let job = plan!(mill.untyped(args.kind.as_str(), payload.to_owned()), args);
+        let job = match &args.id {
+            Some(id) => job.id(id.as_str()),
+            None => job,
+        };
+        job.enqueue()
+    };
+    let mut made = stream::iter(0..args.count).map(make).buffered(AT_ONCE);
+    let mut ids = Vec::new();
+    while let Some(handle) = made.try_next().await.with_context(|| so_far(ids.len(), args))? {
+        args.tell(handle.id(), handle.created(), context)?;
+        ids.push(handle.id().clone());
+    }
+    Ok(ids)
+}
+
+async fn in_bulk(
+    args: &Args,
+    mill: &Mill,
+    payload: &RawValue,
+    context: &Context,
+) -> anyhow::Result<Vec<JobId>> {
+    let (count, mut ids) = (args.count as usize, Vec::new());
+    while ids.len() < count {
+        let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - ids.len())];
+        let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args);
+        for id in bulk.enqueue().await.with_context(|| so_far(ids.len(), args))? {
+            args.tell(&id, true, context)?;
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+fn so_far(made: usize, args: &Args) -> String {
+    match args.count {
+        1 => format!("cannot enqueue `{}`", args.kind),
+        count => format!("cannot enqueue `{}`: {made} of {count} jobs were made", args.kind),
+    }
+}
+
+/// Waits for a job's end and prints its output.
+pub(crate) async fn wait(
+    mill: &Mill,
+    job: &JobId,
+    timeout: Option<Duration>,
+    context: &Context,
+) -> Result<(), anyhow::Error> {
+    let handle = mill.handle::<Box<RawValue>>(job.clone());
+    let ended: Result<_, WaitError> = match timeout {
+        Some(timeout) => handle.wait_for(timeout).await,
+        None => handle.wait().await,
+    };
+    let output = ended?;
+    context.out.result(output.get(), &Ended { job, state: "done", output: &output })?;
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! The commands, one file each.
+
+pub(crate) mod bench;
+pub(crate) mod enqueue;
+pub(crate) mod job;
+pub(crate) mod queue;
+pub(crate) mod worker;

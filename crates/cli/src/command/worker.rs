@@ -1,0 +1,164 @@
+//! `tidemill worker`: runs jobs with any program as their handler.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use tidemill::{Counts, Mill, QueueName, Report, Worker};
+
+use crate::context::Context;
+use crate::exec::{self, Groups, Program};
+use crate::failure::Complaint;
+use crate::output::{thousands, time::brief};
+use crate::serve::serve;
+use crate::view::{self, EventLog};
+use crate::when;
+
+/// Run jobs; any program is a handler
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) crew: Crew,
+
+    /// End when the queues are empty, scheduled jobs and retries included
+    #[arg(long)]
+    drain: bool,
+}
+
+const EXAMPLES: &str = "\
+A program gets the job's envelope (JSON) on stdin, its payload in the field `payload`, and the variables
+TIDEMILL_JOB_ID, TIDEMILL_KIND, TIDEMILL_QUEUE and TIDEMILL_ATTEMPT. What it prints is the job's output.
+Exit code 0: done. 65: dead, the last line of stderr is the reason. Anything else: tried again later.
+It is ended, with everything it started, when its job is cancelled or takes longer than its timeout.
+
+Examples:
+  tidemill worker --exec 'greet=jq .payload.name'
+  tidemill worker --queue mail=20 --queue reports=2 --exec 'send_email=./mail.py' --exec '*=./other.sh'
+  tidemill worker --queue mail --exec '*=./mail.py' --drain";
+
+/// Who runs which jobs, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Crew {
+    /// An at-least-once queue to serve, and how many of its jobs run at once [default: default, one per core]
+    #[arg(long = "queue", value_name = "NAME[=CONCURRENCY]", value_parser = lane)]
+    queues: Vec<Lane>,
+
+    /// An at-most-once queue to serve, and how many of its jobs run at once
+    #[arg(long, value_name = "NAME[=CONCURRENCY]", value_parser = lane)]
+    at_most_once: Vec<Lane>,
+
+    /// The command that runs jobs of a kind, by way of `sh -c`; `*` is any other kind
+    #[arg(long = "exec", value_name = "KIND=COMMAND", value_parser = exec::program)]
+    pub(crate) programs: Vec<Program>,
+
+    /// How long a job is leased; if this process dies, its jobs come back when it is over
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = when::duration)]
+    lease: Duration,
+
+    /// How many jobs to claim ahead of those that can run
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    prefetch: usize,
+
+    /// How long running jobs may take to end when the worker is stopped
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = when::duration)]
+    shutdown_grace: Duration,
+}
+
+/// A queue and how many of its jobs run at once.
+#[derive(Debug, Clone)]
+struct Lane {
+    queue: QueueName,
+    concurrency: usize,
+}
+
+fn lane(text: &str) -> Result<Lane, String> {
+    let (name, concurrency) = match text.split_once('=') {
+        Some((name, number)) => (name, number.parse().ok().filter(|number| *number > 0)),
+        None => (text, Some(std::thread::available_parallelism().map_or(1, usize::from))),
+    };
+    let concurrency = concurrency.ok_or("the concurrency must be a number from 1 on")?;
+    Ok(Lane { queue: QueueName::new(name).map_err(|error| error.to_string())?, concurrency })
+}
+
+impl Crew {
+    /// A worker for these queues, without handlers.
+    pub(crate) fn worker(&self, mill: &Mill) -> Result<Worker, String> {
+        let mut worker = Worker::new(mill).lease(self.lease).prefetch(self.prefetch);
+        worker = worker.shutdown_grace(self.shutdown_grace);
+        for lane in &self.at_most_once {
+            worker = worker.at_most_once(lane.queue.as_str(), lane.concurrency);
+        }
+        for lane in &self.queues {
+            worker = worker.queue(lane.queue.as_str(), lane.concurrency);
+        }
+        if self.queues.is_empty() && self.at_most_once.is_empty() {
+            let lane = lane("default")?;
+            worker = worker.queue(lane.queue.as_str(), lane.concurrency);
+        }
+        Ok(worker)
+    }
+}
+
+/// What a worker did, for programs.
+#[derive(Debug, Serialize)]
+struct Summary {
+    event: &'static str,
+    done: u64,
+    failed: u64,
+    dead: u64,
+    cancelled: u64,
+    snoozed: u64,
+    handed_back: u64,
+    lost: u64,
+    seconds: f64,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.crew.programs.is_empty() {
+        return Err(Complaint::wrong_use(
+            "the worker has no handler: say what to run with --exec KIND=COMMAND",
+        )
+        .hint("--exec 'send_email=./mail.py' runs a program for one kind, --exec '*=cat' for any")
+        .into());
+    }
+    let mill = context.mill_or_new().await?;
+    let groups = Arc::<Groups>::default();
+    let worker = args.crew.worker(&mill).map_err(Complaint::wrong_use)?;
+    let worker = exec::handlers(worker, args.crew.programs, &groups);
+    let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
+    let engine = worker.build()?;
+    let emptied = engine.emptied();
+    let until = async move { if args.drain { emptied.await } else { std::future::pending().await } };
+    let begun = Instant::now();
+    let report = tokio::select! {
+        report = serve(engine, &groups, &context.screen, until) => report?,
+        broken = log.run(), if context.settings.verbose > 0 => match broken? {},
+        never = view::watch(stats, &context.screen) => match never {},
+    };
+    context.screen.clear();
+    if context.settings.verbose > 0 {
+        log.rest()?;
+    }
+    tell(&report, begun.elapsed(), context)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(report: &Report, took: Duration, context: &Context) -> std::io::Result<()> {
+    let Counts { done, retried, dead, cancelled, snoozed, handed_back, lost, .. } = report.total;
+    let (seconds, event) = (took.as_secs_f64(), "ended");
+    let mut text =
+        format!("{} done, {} failed attempts, {} dead", thousands(done), thousands(retried), thousands(dead));
+    for (count, what) in
+        [(cancelled, "cancelled"), (handed_back, "handed back"), (report.left.abandoned, "left behind")]
+    {
+        if count > 0 {
+            text.push_str(&format!(", {} {what}", thousands(count)));
+        }
+    }
+    let text = format!("{text} in {}", brief(took));
+    let summary =
+        Summary { event, done, failed: retried, dead, cancelled, snoozed, handed_back, lost, seconds };
+    context.out.result(text, &summary)
+}

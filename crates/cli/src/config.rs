@@ -1,0 +1,205 @@
+//! Where settings come from: flags over the environment over `tidemill.toml` over defaults.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use serde::Deserialize;
+use tidemill::name::InvalidName;
+use tidemill::{Limits, Namespace, QueueName};
+
+use crate::args::Global;
+use crate::failure::Complaint;
+
+/// The file that holds settings, in the current directory.
+const FILE: &str = "tidemill.toml";
+
+/// The store of someone who has not chosen one.
+const DEFAULT_STORE: &str = "sqlite:tidemill.db";
+
+/// What every command needs to know.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) store: Store,
+    pub(crate) namespace: Option<Namespace>,
+    pub(crate) groups: Vec<GroupRule>,
+    pub(crate) limits: Limits,
+    pub(crate) json: bool,
+    pub(crate) verbose: u8,
+}
+
+/// The store's URL, which may hold a password, and whether this very call named it.
+pub(crate) struct Store {
+    pub(crate) url: String,
+    pub(crate) by_flag: bool,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.url.split(':').next().unwrap_or_default())
+    }
+}
+
+/// The file's contents.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    store: Option<String>,
+    namespace: Option<String>,
+    #[serde(default)]
+    group: Vec<String>,
+    json: Option<bool>,
+    max_payload: Option<usize>,
+}
+
+impl Settings {
+    /// Puts the sources together. `variable` looks into the environment.
+    pub(crate) fn resolve(flags: Global, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
+        Self::with_file(flags, |name| variable(name).filter(|value| !value.is_empty()), File::read()?)
+    }
+
+    fn with_file(
+        flags: Global,
+        variable: impl Fn(&str) -> Option<String>,
+        file: File,
+    ) -> anyhow::Result<Self> {
+        let by_flag = flags.store.is_some();
+        let url = flags.store.or_else(|| variable("TIDEMILL_STORE")).or(file.store);
+        let namespace = flags.namespace.or_else(|| variable("TIDEMILL_NAMESPACE")).or(file.namespace);
+        let max_payload = match variable("TIDEMILL_MAX_PAYLOAD") {
+            Some(bytes) => Some(bytes.parse().map_err(|_| not_bytes(&bytes))?),
+            None => file.max_payload,
+        };
+        let json = flags.json
+            || variable("TIDEMILL_JSON")
+                .map_or(file.json == Some(true), |value| value != "0" && value != "false");
+        Ok(Self {
+            store: Store { url: url.unwrap_or_else(|| DEFAULT_STORE.to_owned()), by_flag },
+            namespace: namespace.as_deref().map(Namespace::new).transpose()?,
+            groups: groups(flags.groups, variable("TIDEMILL_GROUP"), file.group)?,
+            limits: Limits { payload: max_payload.unwrap_or(Limits::default().payload) },
+            json,
+            verbose: flags.verbose,
+        })
+    }
+}
+
+/// The rules of the first source that has any.
+fn groups(
+    flags: Vec<GroupRule>,
+    variable: Option<String>,
+    file: Vec<String>,
+) -> Result<Vec<GroupRule>, Complaint> {
+    if !flags.is_empty() {
+        return Ok(flags);
+    }
+    let rules = variable.map_or(file, |list| list.split(',').map(str::to_owned).collect());
+    rules
+        .iter()
+        .map(|rule| rule.parse().map_err(|error: InvalidGroup| Complaint::wrong_use(error.0)))
+        .collect()
+}
+
+fn not_bytes(value: &str) -> Complaint {
+    Complaint::wrong_use(format!("TIDEMILL_MAX_PAYLOAD is {value:?}, which is no number of bytes"))
+}
+
+impl File {
+    fn read() -> anyhow::Result<Self> {
+        match fs::read_to_string(FILE) {
+            Ok(text) => Self::parse(&text),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {FILE}")),
+        }
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        // The message alone: what `Display` adds quotes the line, and a line may hold a password.
+        let wrong = |error: toml::de::Error| {
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+            Complaint::wrong_use(format!("{FILE}, line {line}: {}", error.message()))
+        };
+        Ok(toml::from_str(text).map_err(wrong)?)
+    }
+}
+
+/// The consumer group of one queue, or of every queue that has no other: `[QUEUE=]GROUP`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct GroupRule {
+    pub(crate) queue: Option<QueueName>,
+    pub(crate) group: String,
+}
+
+/// A text that is no such rule.
+#[derive(Debug)]
+pub(crate) struct InvalidGroup(String);
+
+impl std::fmt::Display for InvalidGroup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidGroup {}
+
+impl From<InvalidName> for InvalidGroup {
+    fn from(error: InvalidName) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl FromStr for GroupRule {
+    type Err = InvalidGroup;
+    fn from_str(text: &str) -> Result<Self, InvalidGroup> {
+        let (queue, group) = match text.split_once('=') {
+            Some((queue, group)) => (Some(QueueName::new(queue)?), group),
+            None => (None, text),
+        };
+        if group.is_empty() || !group.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(InvalidGroup(format!(
+                "group {group:?} is not valid: printable ASCII without spaces"
+            )));
+        }
+        Ok(Self { queue, group: group.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags() -> Global {
+        Global { store: None, namespace: None, groups: Vec::new(), json: false, verbose: 0 }
+    }
+
+    fn store(flag: Option<&str>, variable: Option<&str>, file: &str) -> String {
+        let flags = Global { store: flag.map(str::to_owned), ..flags() };
+        let lookup = |name: &str| variable.filter(|_| name == "TIDEMILL_STORE").map(str::to_owned);
+        Settings::with_file(flags, lookup, File::parse(file).unwrap()).unwrap().store.url
+    }
+
+    #[test]
+    fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+        let file = "store = 'sqlite:file.db'";
+        assert_eq!(store(Some("sqlite:flag.db"), Some("sqlite:env.db"), file), "sqlite:flag.db");
+        assert_eq!(store(None, Some("sqlite:env.db"), file), "sqlite:env.db");
+        assert_eq!(store(None, None, file), "sqlite:file.db");
+        assert_eq!(store(None, None, ""), DEFAULT_STORE);
+    }
+
+    #[test]
+    fn a_mistake_in_the_file_is_named_with_its_line_and_without_what_stands_there() {
+        let file = "namespace = 'a:'\nstore = ['redis://u:hunter2@h']\n";
+        let error = File::parse(file).unwrap_err().to_string();
+        assert!(error.starts_with("tidemill.toml, line 2: ") && !error.contains("hunter2"), "{error}");
+    }
+
+    #[test]
+    fn groups_are_for_one_queue_or_for_all() {
+        let rule: GroupRule = "jobs.browser=browser-workers".parse().unwrap();
+        assert_eq!(rule.queue, QueueName::new("jobs.browser").ok());
+        assert_eq!("aiki-workers".parse::<GroupRule>().unwrap().queue, None);
+        assert!("a b=x".parse::<GroupRule>().is_err() && "q=".parse::<GroupRule>().is_err());
+    }
+}

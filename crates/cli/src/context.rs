@@ -1,0 +1,35 @@
+//! What a command has at hand: the settings, and where to write.
+
+use tidemill::Mill;
+
+use crate::config::Settings;
+use crate::connect::{self, Absent};
+use crate::output::{Out, Screen, log};
+
+/// What a command has at hand.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    /// Results, on stdout.
+    pub(crate) out: Out,
+    /// Progress, on stderr.
+    pub(crate) screen: Screen,
+}
+
+impl Context {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let screen = Screen::new();
+        log::start(settings.verbose, &screen);
+        Self { out: Out::new(settings.json), screen, settings }
+    }
+
+    /// The store, for a command that only looks at what is there.
+    pub(crate) async fn mill(&self) -> anyhow::Result<Mill> {
+        connect::open(&self.settings, Absent::IsAnError).await
+    }
+
+    /// The store, for a command that begins something.
+    pub(crate) async fn mill_or_new(&self) -> anyhow::Result<Mill> {
+        connect::open(&self.settings, Absent::IsMade).await
+    }
+}

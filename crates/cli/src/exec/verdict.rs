@@ -1,0 +1,113 @@
+//! From how a program ended to what becomes of its job: 0 is done, 65 is dead, everything else is tried again.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use tidemill::Reason;
+use tidemill::dead::Cause;
+use tidemill::settle::Outcome;
+
+use super::pipes::{MAX_OUTPUT, Pipes};
+
+/// EX_DATAERR of sysexits.h: the input is wrong, and trying again will not put it right.
+const DATA_ERROR: i32 = 65;
+
+/// A reason is a word or a few that can be counted, not a report.
+const MAX_REASON: usize = 128;
+
+/// Decides. The output matters only if somebody will ask for it.
+pub(super) fn of(status: ExitStatus, pipes: Pipes, kept: bool) -> Outcome {
+    let complaint = String::from_utf8_lossy(&pipes.complaint).trim().to_owned();
+    match status.code() {
+        Some(0) if !kept => Outcome::Done(Bytes::new()),
+        Some(0) if pipes.overflowed => Outcome::Dead(too_long()),
+        Some(0) => Outcome::Done(output(&pipes.output)),
+        Some(DATA_ERROR) => Outcome::Dead(rejected(complaint)),
+        _ if complaint.is_empty() => Outcome::Retry { error: describe(status), after: None },
+        _ => Outcome::Retry { error: complaint, after: None },
+    }
+}
+
+/// JSON as it is; anything else as a text.
+fn output(written: &[u8]) -> Bytes {
+    let text = String::from_utf8_lossy(written);
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Bytes::from_static(b"null");
+    }
+    if serde_json::from_str::<&RawValue>(trimmed).is_ok() {
+        return Bytes::copy_from_slice(trimmed.as_bytes());
+    }
+    let line = text.strip_suffix('\n').unwrap_or(&text);
+    serde_json::Value::from(line.strip_suffix('\r').unwrap_or(line)).to_string().into()
+}
+
+fn rejected(complaint: String) -> Cause {
+    let last = complaint.lines().last().unwrap_or_default().trim();
+    let reason =
+        if last.is_empty() { "rejected".to_owned() } else { last.chars().take(MAX_REASON).collect() };
+    Cause { reason: Reason::Other(reason), error: (!complaint.is_empty()).then_some(complaint) }
+}
+
+/// The work is done; doing it again would not make the output any shorter.
+fn too_long() -> Cause {
+    let error = format!("the program wrote more than {MAX_OUTPUT} bytes of output");
+    Cause { reason: Reason::Other("invalid_output".to_owned()), error: Some(error) }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the program ended with exit code {code}"),
+        (None, Some(signal)) => format!("the program was killed by signal {signal}"),
+        (None, None) => format!("the program ended: {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ended(code: i32, stderr: &str) -> Outcome {
+        let pipes = Pipes { complaint: stderr.into(), ..Pipes::default() };
+        of(ExitStatus::from_raw(code << 8), pipes, true)
+    }
+
+    #[test]
+    fn output_is_json_or_becomes_a_text() {
+        let cases = [
+            ("{\"n\": 1}\n", "{\"n\": 1}"),
+            (" 12 ", "12"),
+            ("hello\n", "\"hello\""),
+            ("two\nlines\n", "\"two\\nlines\""),
+            ("", "null"),
+            ("{\"half\":", "\"{\\\"half\\\":\""),
+        ];
+        for (written, expected) in cases {
+            assert_eq!(output(written.as_bytes()), expected.as_bytes(), "{written:?}");
+        }
+    }
+
+    #[test]
+    fn the_exit_code_decides_and_stderr_explains() {
+        let retry = |error: &str| Outcome::Retry { error: error.to_owned(), after: None };
+        assert_eq!(ended(1, "first\nlast\n"), retry("first\nlast"));
+        assert_eq!(ended(3, ""), retry("the program ended with exit code 3"));
+        assert_eq!(
+            of(ExitStatus::from_raw(9), Pipes::default(), true),
+            retry("the program was killed by signal 9")
+        );
+        let Outcome::Dead(cause) = ended(65, "reading line 3\nno such address\n") else { panic!() };
+        assert_eq!(cause.reason, Reason::Other("no such address".into()));
+        let Outcome::Dead(cause) = ended(65, "") else { panic!() };
+        assert_eq!((cause.reason, cause.error), (Reason::Other("rejected".into()), None));
+    }
+
+    #[test]
+    fn a_long_output_matters_only_if_it_is_kept() {
+        let pipes = || Pipes { overflowed: true, ..Pipes::default() };
+        assert_eq!(of(ExitStatus::from_raw(0), pipes(), false), Outcome::Done(Bytes::new()));
+        assert!(matches!(of(ExitStatus::from_raw(0), pipes(), true), Outcome::Dead(_)));
+    }
+}

@@ -1,0 +1,110 @@
+//! Colours and widths, as far as the reader at the other end can take them.
+
+use std::env;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+
+use tidemill::job::State;
+
+/// A colour of the terminal's own palette, so that it fits the reader's background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    Bold,
+    Dim,
+    Red,
+    Green,
+    Yellow,
+    Blue,
+    Cyan,
+}
+
+impl Colour {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Red => "31",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Blue => "34",
+            Self::Cyan => "36",
+        }
+    }
+
+    /// The colour of a job's state.
+    pub(crate) const fn of(state: State) -> Self {
+        match state {
+            State::Scheduled => Self::Blue,
+            State::Ready => Self::Cyan,
+            State::Running => Self::Yellow,
+            State::Done => Self::Green,
+            State::Dead => Self::Red,
+            State::Cancelled => Self::Dim,
+        }
+    }
+}
+
+/// What can be shown where.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Style {
+    colours: bool,
+    unicode: bool,
+    /// How many columns there are, if it is a terminal.
+    pub(crate) width: Option<usize>,
+}
+
+impl Style {
+    pub(crate) fn of<S: IsTerminal + AsFd>(stream: &S) -> Self {
+        let terminal = stream.is_terminal();
+        let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let size = || rustix::termios::tcgetwinsize(stream).ok();
+        let width =
+            terminal.then(size).flatten().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
+        Self { colours: terminal && !dumb && !set("NO_COLOR"), unicode: terminal && speaks_utf8(), width }
+    }
+
+    /// Plain text.
+    #[cfg(test)]
+    pub(crate) const PLAIN: Self = Self { colours: false, unicode: false, width: None };
+
+    /// `text` in `colour`.
+    pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
+        if self.colours { format!("\x1b[{}m{text}\x1b[0m", colour.code()) } else { text.to_owned() }
+    }
+
+    /// The first if the terminal can show it, else the second.
+    pub(crate) fn symbol(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
+        if self.unicode { unicode } else { ascii }
+    }
+}
+
+/// Whether the locale says UTF-8, by the first of its variables that is set.
+fn speaks_utf8() -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
+    locale.is_some_and(|locale| locale.to_ascii_uppercase().replace('-', "").contains("UTF8"))
+}
+
+/// Text that others wrote, in one line and without anything a terminal would obey.
+pub(crate) fn printable(text: &str) -> String {
+    let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_text_cannot_command_the_terminal() {
+        assert_eq!(printable(" a\x1b[2J\r\nb\u{9b}31m \t c"), "a [2J b 31m c");
+    }
+
+    #[test]
+    fn plain_text_stays_plain() {
+        assert_eq!(Style::PLAIN.paint(Colour::Red, "dead"), "dead");
+        assert_eq!(Style::PLAIN.symbol("✓", "ok"), "ok");
+    }
+}
