@@ -37,6 +37,16 @@ pub(crate) fn is_connection(error: &RedisError) -> bool {
         || error.is_connection_refusal()
 }
 
+/// The first refusal of a pipeline or transaction, as if its command had been sent alone. The driver's summary
+/// of them has no code, and so nothing to classify.
+pub(crate) fn first_of(error: RedisError) -> RedisError {
+    let refused = error.clone().into_server_errors();
+    match refused.as_deref() {
+        Some([(_, first), ..]) => RedisError::from(first.clone()),
+        _ => error,
+    }
+}
+
 /// Whether the server has forgotten a script.
 pub(crate) fn is_no_script(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::NoScript)

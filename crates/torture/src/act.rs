@@ -1,5 +1,6 @@
 //! The one kind of job there is here: it says in its payload what it will do.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,9 @@ pub const QUEUE: &str = "torture";
 
 /// The at-most-once queue.
 pub const ONCE: &str = "torture.once";
+
+/// How often a job looks whether its gate is open.
+const GLANCE: Duration = Duration::from_millis(20);
 
 /// A job that does as it says.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -62,15 +66,15 @@ impl Job for Act {
 pub struct Desk {
     /// Where it notes what it does.
     pub ledger: Arc<Ledger>,
-    /// Whether jobs never end here, whatever they say.
-    pub hangs: bool,
+    /// Jobs do not go on before this file is there.
+    pub gate: Option<PathBuf>,
 }
 
 /// Does as the job says.
 pub async fn act(job: Act, State(desk): State<Desk>, cx: JobContext) -> Result<(), Fail> {
     desk.ledger.note(Step::Started, cx.id(), cx.attempt())?;
-    if desk.hangs {
-        std::future::pending::<()>().await;
+    while desk.gate.as_ref().is_some_and(|gate| !gate.exists()) {
+        tokio::time::sleep(GLANCE).await;
     }
     tokio::time::sleep(Duration::from_millis(job.nap_ms)).await;
     match job.deed {

@@ -27,8 +27,8 @@ pub struct Duty {
     pub lease_ms: u64,
     /// How many jobs it runs at once, of each queue.
     pub concurrency: usize,
-    /// Whether jobs never end here.
-    pub hangs: bool,
+    /// Jobs do not go on here before this file is there.
+    pub gate: Option<PathBuf>,
 }
 
 /// What a worker process says at its end.
@@ -57,7 +57,7 @@ impl Duty {
         let mill = tidemill::connect(&self.store).await.context("the worker cannot connect")?;
         let ledger = Arc::new(Ledger::open(&self.ledger)?);
         let worker = Worker::new(&mill)
-            .state(Desk { ledger: ledger.clone(), hangs: self.hangs })
+            .state(Desk { ledger: ledger.clone(), gate: self.gate })
             .handle(act::act)
             .queue(act::QUEUE, self.concurrency)
             .at_most_once(act::ONCE, self.concurrency)

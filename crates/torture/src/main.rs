@@ -3,7 +3,7 @@
 #![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tidemill_torture::duty::Duty;
@@ -60,8 +60,20 @@ async fn torture(wish: &Wish) -> Result<()> {
     Ok(())
 }
 
-async fn one(kind: Kind, program: &Path, _wish: &Wish) -> Result<()> {
-    let took = scenario::killed::run(&Stage::set(kind, program).await?).await?;
+async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
+    let stage = || Stage::set(kind, program);
+    let took = scenario::killed::run(&stage().await?).await?;
     println!("    killed with 100 jobs: all done {took:.2?} after the kill");
+    let refused = scenario::stopped::run(&stage().await?).await?;
+    println!("    stopped for three leases with 100 jobs: {refused} late settlements refused");
+    for recovery in scenario::outage::run(&stage().await?).await? {
+        let scenario::outage::Recovery { fault, after, commands_per_s } = recovery;
+        println!("    {fault}: progress after {after:.2?}, {commands_per_s:.0} commands/s meanwhile");
+    }
+    let starts = scenario::poison::run(&stage().await?, wish.seed).await?;
+    println!("    50 poison jobs among 1,000: worker started {starts} times, the others all done");
+    let reckoning =
+        scenario::random::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds)).await?;
+    println!("    at random: {reckoning}");
     Ok(())
 }

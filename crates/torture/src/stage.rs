@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
-use tidemill::store::QueueInfo;
-use tidemill::{Mill, Queue, QueueName};
+use tidemill::job::State;
+use tidemill::store::{List, QueueInfo};
+use tidemill::{DeadLetter, Mill, Queue, QueueName};
 
 use crate::act::{ONCE, QUEUE};
 use crate::audit::Audit;
@@ -51,7 +52,21 @@ impl Stage {
     /// What a worker is told, unless it is told otherwise.
     pub fn duty(&self, concurrency: usize) -> Duty {
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        Duty { store: self.place.url(), ledger: self.path(), lease_ms, concurrency, hangs: false }
+        Duty { store: self.place.url(), ledger: self.path(), lease_ms, concurrency, gate: None }
+    }
+
+    /// The same, but its jobs stand before a gate.
+    pub fn gated_duty(&self, concurrency: usize) -> Duty {
+        Duty { gate: Some(self.gate()), ..self.duty(concurrency) }
+    }
+
+    fn gate(&self) -> PathBuf {
+        self.folder.path().join("open")
+    }
+
+    /// Lets the jobs behind the gate go on.
+    pub fn open_gate(&self) -> Result<()> {
+        std::fs::write(self.gate(), "").context("cannot open the gate")
     }
 
     /// Starts a worker.
@@ -86,6 +101,43 @@ impl Stage {
         let queues = self.mill.store().queues().await?;
         let queue = queue()?;
         queues.into_iter().find(|info| info.queue == queue).context("the queue is not known")
+    }
+
+    /// Whether nothing is left to run, in either queue.
+    pub async fn is_drained(&self) -> Result<bool> {
+        let mut queues = match self.mill.store().queues().await {
+            Ok(queues) => queues.into_iter(),
+            // It may be away; then we do not know.
+            Err(error) if error.is_transient() => return Ok(false),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(queues.all(|info| info.ready + info.scheduled + info.running == 0))
+    }
+
+    /// Waits until nothing is left to run.
+    pub async fn until_drained(&self) -> Result<()> {
+        let begun = Instant::now();
+        while !self.is_drained().await? {
+            ensure!(begun.elapsed() < PATIENCE, "not drained: {:?}, {}", self.counts().await?, self.audit()?);
+            tokio::time::sleep(GLANCE).await;
+        }
+        Ok(())
+    }
+
+    /// The dead letters of the at-least-once queue.
+    pub async fn letters(&self) -> Result<Vec<DeadLetter>> {
+        let (queue, mut letters, mut cursor) = (queue()?, Vec::new(), None);
+        loop {
+            let list = List { queue: &queue, state: State::Dead, cursor, limit: 256 };
+            let page = self.mill.store().list(list).await?;
+            for info in page.items {
+                letters.push(DeadLetter::read(info.data)?);
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(letters);
+            }
+        }
     }
 
     /// Asserts that the store is empty to the last trace. What expires by itself may take a moment.

@@ -7,6 +7,7 @@
 )]
 
 use std::path::Path;
+use std::time::Duration;
 
 use tidemill_torture::{Kind, Stage, scenario};
 
@@ -24,6 +25,31 @@ macro_rules! on {
             #[tokio::test(flavor = "multi_thread")]
             async fn a_killed_worker_s_jobs_are_finished_by_another_when_the_lease_is_over() {
                 scenario::killed::run(&stage($kind).await).await.unwrap();
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_stopped_worker_s_late_settlements_are_refused() {
+                scenario::stopped::run(&stage($kind).await).await.unwrap();
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn a_worker_makes_progress_again_after_every_outage() {
+                scenario::outage::run(&stage($kind).await).await.unwrap();
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn poison_jobs_die_after_their_attempts_and_harm_no_other() {
+                let mut stage = stage($kind).await;
+                stage.lease = Duration::from_secs(1);
+                let seed = fastrand::u64(..);
+                scenario::poison::run(&stage, seed).await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn every_job_is_accounted_for_after_a_random_torment() {
+                let (stage, seed) = (stage($kind).await, fastrand::u64(..));
+                let torment = scenario::random::run(&stage, seed, Duration::from_secs(5));
+                torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
             }
         }
     )*};

@@ -14,8 +14,7 @@ end
 if place == 'S' or place == 'L' then
   if redis.call('ZREM', KEYS[3], reference) == 0 then return 'moved' end
 elseif place == 's' then
-  local groups = redis.pcall('XPENDING', KEYS[2], ARGV[5], reference, reference, 1)
-  if not groups.err and groups[1] then return request() end
+  if lease(KEYS[2], ARGV[5], reference) then return request() end
   if redis.call('XDEL', KEYS[2], reference) == 0 then return 'moved' end
 else
   if redis.call('EXISTS', KEYS[5]) == 1 then return request() end

@@ -7,7 +7,7 @@ local group, worker, out = ARGV[1], ARGV[2], {}
 redis.call('HSET', KEYS[2], worker, ARGV[3])
 for i = 4, #ARGV, 2 do
   local n, entry = (i - 2) / 2, ARGV[i]
-  local pending = redis.call('XPENDING', KEYS[1], group, entry, entry, 1)[1]
+  local pending = lease(KEYS[1], group, entry)
   local mine = pending and (pending[2] == worker or pending[2] == worker .. '+held')
   if mine and #redis.call('XCLAIM', KEYS[1], group, pending[2], 0, entry, 'JUSTID') == 1 then
     out[n] = 1 + redis.call('HEXISTS', KEYS[3], ARGV[i + 1])

@@ -2,6 +2,8 @@
 -- KEYS  stream
 -- ARGV  group, worker, then entries
 for i = 3, #ARGV do
-  redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2] .. '+held', 0, ARGV[i], 'JUSTID')
+  if lease(KEYS[1], ARGV[1], ARGV[i]) then
+    redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2] .. '+held', 0, ARGV[i], 'JUSTID')
+  end
 end
 return 1

@@ -12,7 +12,7 @@ for i = 7, #ARGV, 6 do
   local n, entry = (i - 1) / 6, ARGV[i]
   local expired = true
   if mode == 'rescue' then
-    local pending = redis.call('XPENDING', q.target, group, entry, entry, 1)[1]
+    local pending = lease(q.target, group, entry)
     local worker = pending and string.gsub(pending[2], '%+held$', '')
     expired = pending and pending[3] >= tonumber(redis.call('HGET', KEYS[6], worker) or ARGV[6])
   end

@@ -4,7 +4,7 @@
 -- Returns 1 for each that this worker holds, else 0.
 local group, worker, out = ARGV[1], ARGV[2], {}
 for i = 3, #ARGV do
-  local pending = redis.call('XPENDING', KEYS[1], group, ARGV[i], ARGV[i], 1)[1]
+  local pending = lease(KEYS[1], group, ARGV[i])
   out[i - 2] = 0
   if pending and pending[2] == worker then
     out[i - 2] = 1

@@ -10,7 +10,7 @@ use tidemill_core::Error;
 use tokio::sync::Mutex;
 
 use super::blocking::Pool;
-use crate::error::is_connection;
+use crate::error::{first_of, is_connection};
 
 /// Opening a connection must not take longer than a user waits for a clear error.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -102,7 +102,7 @@ impl Node {
 
     pub(crate) async fn pipeline(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let mut open = self.open().await?;
-        let answer = pipeline.query_async::<Vec<Value>>(&mut open.connection).await;
+        let answer = pipeline.query_async::<Vec<Value>>(&mut open.connection).await.map_err(first_of);
         self.note(open.number, answer)
     }
 

@@ -1,3 +1,7 @@
 //! What can go wrong, one file each.
 
 pub mod killed;
+pub mod outage;
+pub mod poison;
+pub mod random;
+pub mod stopped;
