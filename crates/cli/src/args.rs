@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::command::{dev, dlq, doctor, enqueue, job, queue, worker};
-use crate::config::GroupRule;
 use crate::context::Context;
+use crate::group::GroupRule;
 use crate::output::log::Level;
 
 /// Background jobs on the store you already have: SQLite, Redis or PostgreSQL.
