@@ -7,6 +7,7 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::command::{bench, dev, dlq, doctor, enqueue, job, queue, worker};
 use crate::config::GroupRule;
 use crate::context::Context;
+use crate::group::GroupRule;
 use crate::output::log::Level;
 
 /// Background jobs on the store you already have: SQLite, Redis or PostgreSQL.

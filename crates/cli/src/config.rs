@@ -2,15 +2,14 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::str::FromStr;
 
 use anyhow::Context as _;
 use serde::Deserialize;
-use tidemill::name::InvalidName;
-use tidemill::{Limits, Namespace, QueueName};
+use tidemill::{Limits, Namespace};
 
 use crate::args::Global;
 use crate::failure::Complaint;
+use crate::group::{GroupRule, InvalidGroup};
 
 /// The file that holds settings, in the current directory.
 const FILE: &str = "tidemill.toml";
@@ -97,7 +96,7 @@ fn groups(
     let rules = variable.map_or(file, |list| list.split(',').map(str::to_owned).collect());
     rules
         .iter()
-        .map(|rule| rule.parse().map_err(|error: InvalidGroup| Complaint::wrong_use(error.0)))
+        .map(|rule| rule.parse().map_err(|error: InvalidGroup| Complaint::wrong_use(error.to_string())))
         .collect()
 }
 
@@ -121,47 +120,6 @@ impl File {
             Complaint::wrong_use(format!("{FILE}, line {line}: {}", error.message()))
         };
         Ok(toml::from_str(text).map_err(wrong)?)
-    }
-}
-
-/// The consumer group of one queue, or of every queue that has no other: `[QUEUE=]GROUP`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct GroupRule {
-    pub(crate) queue: Option<QueueName>,
-    pub(crate) group: String,
-}
-
-/// A text that is no such rule.
-#[derive(Debug)]
-pub(crate) struct InvalidGroup(String);
-
-impl std::fmt::Display for InvalidGroup {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for InvalidGroup {}
-
-impl From<InvalidName> for InvalidGroup {
-    fn from(error: InvalidName) -> Self {
-        Self(error.to_string())
-    }
-}
-
-impl FromStr for GroupRule {
-    type Err = InvalidGroup;
-    fn from_str(text: &str) -> Result<Self, InvalidGroup> {
-        let (queue, group) = match text.split_once('=') {
-            Some((queue, group)) => (Some(QueueName::new(queue)?), group),
-            None => (None, text),
-        };
-        if group.is_empty() || !group.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(InvalidGroup(format!(
-                "group {group:?} is not valid: printable ASCII without spaces"
-            )));
-        }
-        Ok(Self { queue, group: group.to_owned() })
     }
 }
 
@@ -193,13 +151,5 @@ mod tests {
         let file = "namespace = 'a:'\nstore = ['redis://u:hunter2@h']\n";
         let error = File::parse(file).unwrap_err().to_string();
         assert!(error.starts_with("tidemill.toml, line 2: ") && !error.contains("hunter2"), "{error}");
-    }
-
-    #[test]
-    fn groups_are_for_one_queue_or_for_all() {
-        let rule: GroupRule = "jobs.browser=browser-workers".parse().unwrap();
-        assert_eq!(rule.queue, QueueName::new("jobs.browser").ok());
-        assert_eq!("aiki-workers".parse::<GroupRule>().unwrap().queue, None);
-        assert!("a b=x".parse::<GroupRule>().is_err() && "q=".parse::<GroupRule>().is_err());
     }
 }

@@ -1,7 +1,6 @@
 //! `tidemill enqueue`: makes jobs and prints their ids.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use tidemill::{Delivery, JobId, Kind, Mill, QueueName, WaitError};
 
 use crate::context::Context;
 use crate::failure::Complaint;
+use crate::payload;
 use crate::when::{self, When};
 
 /// Up to this many jobs are made one by one, so that each can be looked up while it waits; more are made in
@@ -110,7 +110,7 @@ struct Ended<'a> {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let limit = args.max_payload.unwrap_or(context.settings.limits.payload);
-    let payload = payload(&args.payload, limit)?;
+    let payload = payload::read(&args.payload, limit)?;
     check_due(&args)?;
     let mut mill = context.mill_or_new().await?;
     mill = mill.limits(tidemill::Limits { payload: limit });
@@ -125,42 +125,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the payload and checks it before any store is opened.
-fn payload(source: &str, limit: usize) -> anyhow::Result<Box<RawValue>> {
-    let text = match source.strip_prefix('@') {
-        Some(path) => {
-            let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-            read(file, limit).map_err(|error| unreadable(path, &error))?
-        }
-        None if source == "-" => {
-            read(io::stdin().lock(), limit).context("cannot read the payload from stdin")?
-        }
-        None => source.to_owned(),
-    };
-    if text.trim().len() > limit {
-        let message = format!("the payload has more than {limit} bytes");
-        return Err(Complaint::wrong_use(message).hint("--max-payload BYTES allows more").into());
-    }
-    let wrong = |error: serde_json::Error| {
-        let complaint = Complaint::wrong_use(format!("the payload is not JSON: {error}"));
-        complaint
-            .hint("a text needs its quotes, as in --payload '\"text\"'; a file needs an @, as in @file.json")
-    };
-    Ok(RawValue::from_string(text.trim().to_owned()).map_err(wrong)?)
-}
-
-fn unreadable(path: &str, error: &io::Error) -> Complaint {
-    Complaint::wrong_use(format!("cannot read the payload from {path}: {error}"))
-}
-
-/// Reads no more than it takes to see that it is too much.
-fn read(from: impl Read, limit: usize) -> io::Result<String> {
-    let mut text = String::new();
-    // Room for white space around it, which does not count.
-    from.take(limit as u64 + 4096).read_to_string(&mut text)?;
-    Ok(text)
 }
 
 /// The store would refuse it too, but by then its file would have been made.
