@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::command::{bench, dev, dlq, doctor, enqueue, job, queue, worker};
-use crate::config::GroupRule;
 use crate::context::Context;
 use crate::group::GroupRule;
 use crate::output::log::Level;
