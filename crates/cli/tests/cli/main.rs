@@ -1,5 +1,7 @@
 //! The real binary, run in directories of its own.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
 mod bad_input;
 mod demo;
 mod exec;
