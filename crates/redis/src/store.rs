@@ -131,6 +131,10 @@ impl Store for RedisStore {
         self.prune_traces(queues).await
     }
 
+    async fn make_known(&self, queues: &[Queue]) -> Result<(), Error> {
+        self.register(queues).await
+    }
+
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
         self.remove_worker(worker, queues).await
     }

@@ -41,6 +41,11 @@ impl Drainer {
     pub(crate) async fn drained(self) {
         let mut outage = Outage::of("looking whether the queues are empty");
         let (mut pause, mut empty_looks) = (BUSY_ELSEWHERE[0], 0);
+        // A queue that only other programs fill must be known before it can be seen to be full.
+        let queues = self.station.queues();
+        while let Err(error) = within(ANSWER, "make_known", self.station.store.make_known(&queues)).await {
+            tokio::time::sleep(outage.failed(&error)).await;
+        }
         while empty_looks < 2 {
             if self.is_busy_here() {
                 (pause, empty_looks) = (BUSY_ELSEWHERE[0], 0);

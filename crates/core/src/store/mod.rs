@@ -100,6 +100,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Bounded; safe everywhere at once.
     async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error>;
 
+    /// Makes queues known before their first job, for a store that learns of a queue by its jobs alone: other
+    /// programs may be filling one that has never been enqueued to. Twice is once.
+    async fn make_known(&self, queues: &[Queue]) -> Result<(), Error> {
+        let _ = queues;
+        Ok(())
+    }
+
     /// A worker that holds nothing any more is going: removes its traces.
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error>;
 

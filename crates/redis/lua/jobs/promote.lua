@@ -7,7 +7,11 @@ local jobs, limit, time = KEYS[1], tonumber(ARGV[1]), now()
 local moved, soonest = 0, -1
 for i = 2, #ARGV, 2 do
   local q = { kind = ARGV[i], name = ARGV[i + 1], target = KEYS[i], scheduled = KEYS[i + 1], jobs = jobs }
-  local due = redis.call('ZRANGEBYSCORE', q.scheduled, '-inf', time, 'LIMIT', 0, limit)
+  local first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES')
+  local due = {}
+  if first[2] and tonumber(first[2]) <= time then
+    due = redis.call('ZRANGEBYSCORE', q.scheduled, '-inf', time, 'LIMIT', 0, limit)
+  end
   for _, envelope in ipairs(due) do
     redis.call('ZREM', q.scheduled, envelope)
     local sound, read = pcall(cjson.decode, envelope)
@@ -15,7 +19,7 @@ for i = 2, #ARGV, 2 do
     put(q, id, id and redis.call('HEXISTS', jobs, id) == 1, envelope, 0, time)
     moved = moved + 1
   end
-  local first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES')
+  if #due > 0 then first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES') end
   if first[2] then
     local wait = math.max(0, tonumber(first[2]) - time)
     if soonest < 0 or wait < soonest then soonest = wait end

@@ -5,6 +5,7 @@ use tidemill_core::store::{COUNT_CAP, QueueInfo};
 use tidemill_core::{Delivery, Error, Queue, QueueName};
 
 use crate::error::classify;
+use crate::keys::letter;
 use crate::store::RedisStore;
 use crate::value::{array, int};
 
@@ -22,6 +23,19 @@ impl RedisStore {
             }
             cursor = next;
         }
+    }
+
+    /// Adds queues to the registry of every shard.
+    pub(crate) async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
+        for shard in 0..self.keys.shards() {
+            let mut add = redis::cmd("SADD");
+            add.arg(self.keys.queues(shard));
+            for queue in queues {
+                add.arg(format!("{} {}", letter(queue), queue.name));
+            }
+            self.link.query::<i64>(shard, &add).await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn known_queues(&self) -> Result<Vec<QueueInfo>, Error> {

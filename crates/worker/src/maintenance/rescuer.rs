@@ -16,7 +16,7 @@ use crate::station::Station;
 
 /// How often to look at most: a dead worker's jobs run again within a second of their lease's end, and the
 /// looking alone stays well under two commands a second.
-const TICK: Duration = Duration::from_millis(800);
+const TICK: Duration = Duration::from_millis(900);
 
 /// Looks for leases that have run out.
 pub(crate) struct Rescuer {
