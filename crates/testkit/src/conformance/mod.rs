@@ -1,7 +1,7 @@
 //! The definition of a store: what every implementation of [`Store`](tidemill_core::Store) must do, one case
 //! per sentence.
 //!
-//! ```ignore
+//! ```text
 //! async fn open() -> Subject { … }
 //! tidemill_testkit::conformance!(open);
 //! ```
