@@ -1,6 +1,7 @@
 //! The binary `tidemill`: reads what is wanted, does it, and says in its exit code how it went.
 
 mod args;
+mod bench;
 mod browse;
 mod command;
 mod config;

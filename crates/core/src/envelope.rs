@@ -223,15 +223,21 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// What a new envelope is made of.
+/// What new envelopes have in common: everything but their id and payload. Made once for a bulk, because most
+/// of an envelope is the same for all of them.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    /// Between the id and the payload.
+    middle: Vec<u8>,
+    /// After the payload.
+    end: Vec<u8>,
+}
+
+/// How a new job is to be treated.
 #[derive(Debug, Clone)]
 pub struct Draft<'a> {
-    /// The job's identity.
-    pub id: &'a JobId,
     /// What it does.
     pub kind: &'a Kind,
-    /// The payload, as JSON.
-    pub payload: &'a RawValue,
     /// How often it is tried.
     pub max_attempts: u32,
     /// How long one attempt may take.
@@ -260,15 +266,10 @@ pub struct Meta<'a> {
 }
 
 impl Draft<'_> {
-    /// Writes the envelope. `job_id` comes first, so that a script can find it without parsing the rest.
-    pub fn write(&self) -> Bytes {
+    /// Writes down what is the same for every job like this.
+    pub fn frame(&self) -> Frame {
         #[derive(Serialize)]
-        struct Wire<'a> {
-            job_id: &'a str,
-            task_type: &'a str,
-            attempts: u32,
-            max_attempts: u32,
-            payload: &'a RawValue,
+        struct End<'a> {
             meta: &'a Meta<'a>,
             #[serde(skip_serializing_if = "Option::is_none")]
             timeout_ms: Option<i64>,
@@ -277,21 +278,40 @@ impl Draft<'_> {
             #[serde(skip_serializing_if = "Option::is_none")]
             tracked: Option<bool>,
         }
-        let wire = Wire {
-            job_id: self.id.as_str(),
-            task_type: self.kind.as_str(),
-            attempts: 0,
-            max_attempts: self.max_attempts,
-            payload: self.payload,
+        let end = End {
             meta: &self.meta,
             timeout_ms: self.timeout.map(millis),
             keep_result_ms: self.keep_result.map(millis),
             tracked: (!self.tracked).then_some(false),
         };
-        let mut out = Vec::with_capacity(self.payload.get().len() + 256);
-        // Every part is already valid text and writing to a Vec cannot fail.
-        let _ = serde_json::to_writer(&mut out, &wire);
-        out.into()
+        let middle = format!(
+            r#","task_type":"{}","attempts":0,"max_attempts":{},"payload":"#,
+            self.kind, self.max_attempts
+        );
+        // Text and numbers always serialise; the object's own brace becomes the comma behind the payload.
+        let mut end = serde_json::to_vec(&end).unwrap_or_else(|_| b"{}".to_vec());
+        end[0] = b',';
+        Frame { middle: middle.into_bytes(), end }
+    }
+}
+
+impl Frame {
+    /// An envelope around `payload`, and the payload's size in bytes. `job_id` comes first, so that a script can
+    /// find it without parsing the rest.
+    pub fn fill(
+        &self,
+        id: &JobId,
+        payload: &(impl Serialize + ?Sized),
+    ) -> serde_json::Result<(Bytes, usize)> {
+        let mut out = Vec::with_capacity(self.middle.len() + self.end.len() + 256);
+        out.extend_from_slice(br#"{"job_id":"#);
+        serde_json::to_writer(&mut out, id.as_str())?;
+        out.extend_from_slice(&self.middle);
+        let begun = out.len();
+        serde_json::to_writer(&mut out, payload)?;
+        let size = out.len() - begun;
+        out.extend_from_slice(&self.end);
+        Ok((out.into(), size))
     }
 }
 
@@ -354,21 +374,23 @@ mod tests {
 
     #[test]
     fn a_draft_reads_back() {
-        let (id, kind) = (JobId::generate(), Kind::new("mail").unwrap());
-        let payload = RawValue::from_string(r#"{"to":"a"}"#.into()).unwrap();
-        let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "test" };
+        let (id, kind) = (JobId::new("a\"b\\").unwrap(), Kind::new("mail").unwrap());
+        let meta =
+            Meta { correlation_id: Some("c"), user_id: None, enqueue_ts: Timestamp(0), source: "te\"st" };
         let draft = Draft {
-            id: &id,
             kind: &kind,
-            payload: &payload,
             max_attempts: 3,
             timeout: Some(Duration::from_secs(2)),
             keep_result: None,
             tracked: false,
             meta,
         };
-        let envelope = Envelope::read(draft.write()).unwrap();
-        assert_eq!((envelope.id(), envelope.payload()), (&id, payload.get().as_bytes()));
+        let (bytes, size) = draft.frame().fill(&id, &["a"]).unwrap();
+        assert_eq!(size, 5);
+        let whole: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(whole["meta"]["source"], "te\"st");
+        let envelope = Envelope::read(bytes).unwrap();
+        assert_eq!((envelope.id(), envelope.payload()), (&id, &br#"["a"]"#[..]));
         assert_eq!((envelope.timeout(), envelope.keep_result()), (Some(Duration::from_secs(2)), None));
         assert!(!envelope.tracked());
     }

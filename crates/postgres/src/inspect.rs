@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use crate::Inner;
 use crate::cursor::{Cursor, page};
-use crate::jobs::{code, job_id, queue};
+use crate::jobs::{job_id, queue};
 use crate::sql::{GET, LIST_LETTERS, LIST_QUEUES, LIST_RUNNING, LIST_WAITING};
 
 impl Inner {
@@ -20,20 +20,18 @@ impl Inner {
     }
 
     pub(crate) async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
-        let (name, delivery) = (list.queue.name.as_str(), code(list.queue.delivery));
+        let Some(number) = self.find_number(list.queue).await? else { return Ok(Page::default()) };
         let Cursor { place, seq } = Cursor::read(list.cursor.as_deref())?;
         let limit = i64::try_from(list.limit).unwrap_or(i64::MAX);
         let later = list.state == State::Scheduled;
         let rows = match list.state {
             State::Scheduled | State::Ready => {
-                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-                    [&name, &delivery, &place, &seq, &limit, &later];
+                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                    [&number, &place, &seq, &limit, &later];
                 self.pool.query(&LIST_WAITING, &params).await?
             }
-            State::Running => {
-                self.pool.query(&LIST_RUNNING, &[&name, &delivery, &place, &seq, &limit]).await?
-            }
-            State::Dead => self.pool.query(&LIST_LETTERS, &[&name, &delivery, &place, &seq, &limit]).await?,
+            State::Running => self.pool.query(&LIST_RUNNING, &[&number, &place, &seq, &limit]).await?,
+            State::Dead => self.pool.query(&LIST_LETTERS, &[&number, &place, &seq, &limit]).await?,
             ended => return Err(Error::Invalid(format!("jobs that are {ended} are not listed"))),
         };
         page(&rows, list.limit, "place", |row| read_listed(&list, row))
@@ -74,7 +72,7 @@ fn read_job(row: &Row) -> Result<JobInfo, Error> {
     let record = matches!(state, State::Done | State::Cancelled).then(|| read_record(row, &job, state));
     let data = Bytes::copy_from_slice(row.get("envelope"));
     Ok(JobInfo {
-        queue: if record.is_some() { None } else { Some(queue(row.get("queue"), row.get("delivery"))?) },
+        queue: if record.is_some() { None } else { Some(queue(row.get("name"), row.get("delivery"))?) },
         data: if record.is_some() { Bytes::new() } else { data },
         due: (state == State::Scheduled).then(|| Timestamp(row.get("due"))),
         cancelling: row.get::<_, Option<bool>>("cancelling").unwrap_or(false),

@@ -36,7 +36,7 @@ pub use floor::floors;
 pub use options::Options;
 
 use crate::herald::Herald;
-use crate::jobs::{Clerk, Ending};
+use crate::jobs::{Clerk, Ending, Marks, Numbers};
 use crate::pool::Pool;
 use crate::wake::Hub;
 
@@ -53,13 +53,20 @@ pub struct PostgresStore {
 pub(crate) struct Inner {
     pool: Pool,
     hub: Arc<Hub>,
+    numbers: Numbers,
+    marks: Marks,
 }
 
 impl PostgresStore {
     /// Connects, and brings the schema to the version this build knows. Where it has that version already, no
     /// right to create anything is needed.
     pub async fn connect(options: Options) -> Result<Self, Error> {
-        let inner = Arc::new(Inner { pool: Pool::new(&options)?, hub: Arc::new(Hub::new()) });
+        let inner = Arc::new(Inner {
+            pool: Pool::new(&options)?,
+            hub: Arc::new(Hub::new()),
+            numbers: Numbers::default(),
+            marks: Marks::default(),
+        });
         migrate::migrate(&inner.pool).await?;
         let durability = inner.find_durability().await?;
         let mut tasks = JoinSet::new();

@@ -120,7 +120,13 @@ impl Pool {
             sleep_until(turn).await;
         }
         let opened = self.opener.open(&self.clock, Box::new(|_| {})).await;
-        *lock(&self.next_attempt) = opened.is_err().then(|| Instant::now() + PAUSE);
+        let mut next = lock(&self.next_attempt);
+        *next = match &opened {
+            Ok(_) => None,
+            // Turns that have been given out stay given out.
+            Err(_) => (*next).max(Some(Instant::now() + PAUSE)),
+        };
+        drop(next);
         opened
     }
 

@@ -1,4 +1,4 @@
-//! Every statement by its name: the path of its file under `sql/`.
+//! Every statement by its name: the path of its file under `sql/`, whose README says how they are written.
 
 /// A statement, and what to call it in an error.
 #[derive(Debug)]
@@ -35,6 +35,8 @@ pub(crate) static FINISH: Sql = sql!("leases/finish");
 pub(crate) static RECORD: Sql = sql!("leases/record");
 pub(crate) static REQUEUE: Sql = sql!("leases/requeue");
 pub(crate) static BURY: Sql = sql!("leases/bury");
+pub(crate) static FIND_QUEUE: Sql = sql!("queues/find");
+pub(crate) static MAKE_QUEUE: Sql = sql!("queues/make");
 pub(crate) static PAUSE: Sql = sql!("queues/pause");
 pub(crate) static LIST_QUEUES: Sql = sql!("queues/list");
 pub(crate) static SCHEMA_STATE: Sql = sql!("schema/state");

@@ -1,4 +1,4 @@
-//! Encryption: certificates are always verified, against the public roots or a file of one's own.
+//! Encryption: certificates are always verified, against the system's roots or a file of one's own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use rustls::{ClientConfig, RootCertStore};
 use tidemill_core::Error;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-/// A connector that trusts the certificates in `file`, or the public roots.
+/// A connector that trusts the certificates in `file`, or the system's.
 pub(crate) fn connector(file: Option<&Path>) -> Result<MakeRustlsConnect, Error> {
     let roots = match file {
         Some(file) => from_file(file)?,
-        None => RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() },
+        None => of_the_system()?,
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -22,6 +22,16 @@ pub(crate) fn connector(file: Option<&Path>) -> Result<MakeRustlsConnect, Error>
         .with_root_certificates(roots)
         .with_no_client_auth();
     Ok(MakeRustlsConnect::new(config))
+}
+
+fn of_the_system() -> Result<RootCertStore, Error> {
+    let mut roots = RootCertStore::empty();
+    // One certificate that cannot be read is no reason to trust none of the others.
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(Error::Unsuitable("this system has no root certificates: set sslrootcert".into()));
+    }
+    Ok(roots)
 }
 
 fn from_file(file: &Path) -> Result<RootCertStore, Error> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tidemill_core::Queue;
 use tidemill_core::store::{Wake, Wakes};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -43,6 +44,17 @@ impl Drop for Task {
 impl Waker {
     pub(crate) fn new(link: Arc<Link>, channel: String) -> Self {
         Self { link, channel, sender: broadcast::Sender::new(BACKLOG), task: OnceLock::new() }
+    }
+
+    /// Completes when `queue` was paused, resumed, or may have been.
+    pub(crate) async fn news_of(&self, queue: &Queue) {
+        let mut wakes = self.listen();
+        while let Some(wake) = wakes.next().await {
+            if matches!(&wake, Wake::Queue(other) if other == queue) {
+                return;
+            }
+        }
+        std::future::pending().await
     }
 
     pub(crate) fn listen(&self) -> Wakes {

@@ -1,18 +1,10 @@
-//! A piece of work on its way to a database thread and its answer on the way back.
-
-use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread::JoinHandle;
+//! A piece of work on its way to a database thread, and its answer on the way back.
 
 use tidemill_core::{Error, Timestamp};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::error::Failure;
 use crate::wake::Announcements;
-
-/// How many calls may be under way at once. More callers wait for their turn; the bound keeps what they have
-/// handed over, a batch of envelopes each at most, from growing without end.
-const CALLS: usize = 1_024;
 
 /// What a piece of work has at hand.
 pub(crate) struct Tx<'t> {
@@ -59,12 +51,24 @@ impl Cost {
     }
 }
 
-struct Work<T, F> {
+/// A call made of a closure.
+pub(crate) struct Work<T, F> {
     work: F,
     cost: Cost,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, Error>>,
-    _permit: OwnedSemaphorePermit,
+    /// Frees the caller's place in the line when the call is over.
+    _turn: OwnedSemaphorePermit,
+}
+
+/// Where the answer to a call arrives.
+pub(crate) type Answer<T> = oneshot::Receiver<Result<T, Error>>;
+
+impl<T, F> Work<T, F> {
+    pub(crate) fn new(cost: Cost, work: F, turn: OwnedSemaphorePermit) -> (Self, Answer<T>) {
+        let (reply, answer) = oneshot::channel();
+        (Self { work, cost, result: None, reply, _turn: turn }, answer)
+    }
 }
 
 impl<T, F> Call for Work<T, F>
@@ -87,58 +91,6 @@ where
     }
 }
 
-/// What a database thread is sent.
-pub(crate) enum Message {
-    /// Work to do.
-    Call(Box<dyn Call>),
-    /// Somebody listens from now on.
-    Listen,
-}
-
-/// A database thread, seen from outside. Ends the thread and waits for it when dropped, so that the file is
-/// closed when the store is gone.
-#[derive(Debug)]
-pub(crate) struct Line {
-    sender: Option<mpsc::Sender<Message>>,
-    turns: Arc<Semaphore>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Line {
-    pub(crate) fn new(sender: mpsc::Sender<Message>, thread: JoinHandle<()>) -> Self {
-        let turns = Arc::new(Semaphore::new(CALLS));
-        Self { sender: Some(sender), turns, thread: Some(thread) }
-    }
-
-    /// Has `work` done and waits for the answer. Whoever stops waiting does not stop the work.
-    pub(crate) async fn call<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
-    {
-        let permit = self.turns.clone().acquire_owned().await.map_err(|_| stopped())?;
-        let (reply, answer) = oneshot::channel();
-        self.send(Message::Call(Box::new(Work { work, cost, result: None, reply, _permit: permit })));
-        // A thread that is gone drops the reply, which is noticed here.
-        answer.await.map_err(|_| stopped())?
-    }
-
-    pub(crate) fn send(&self, message: Message) {
-        if let Some(sender) = &self.sender {
-            let _ = sender.send(message);
-        }
-    }
-}
-
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.sender = None;
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn stopped() -> Error {
+pub(crate) fn stopped() -> Error {
     Error::Unavailable { message: "the database thread has stopped".into(), source: None }
 }

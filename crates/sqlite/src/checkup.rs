@@ -11,9 +11,12 @@ use crate::store::SqliteStore;
 /// How many faults of the file are asked for: one is enough to act, a thousand would not help more.
 const FAULTS: i64 = 5;
 
+/// The largest file that is read through: a checkup should take seconds.
+const LARGEST: i64 = 1 << 30;
+
 pub(crate) async fn checkup(store: &SqliteStore) -> Result<Checkup, Error> {
     let mut findings = store.read(|tx| look(tx)).await?;
-    findings.push(writable(store).await);
+    findings.push(writing(store).await);
     let server = format!("sqlite {}", rusqlite::version());
     Ok(Checkup { server, durability: store.durability(), findings })
 }
@@ -29,6 +32,10 @@ fn log(connection: &Connection) -> Result<Finding, Failure> {
 }
 
 fn integrity(connection: &Connection) -> Result<Finding, Failure> {
+    if size(connection)? > LARGEST {
+        let message = "the file is too large to look through here; run `PRAGMA quick_check` on a copy";
+        return Ok(Finding::new(Severity::Good, "integrity", message));
+    }
     let mut check = connection.prepare(&format!("PRAGMA quick_check({FAULTS})"))?;
     let faults: Vec<String> = check.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(match faults.as_slice() {
@@ -38,6 +45,12 @@ fn integrity(connection: &Connection) -> Result<Finding, Failure> {
             Finding::new(Severity::Bad, "integrity", message)
         }
     })
+}
+
+fn size(connection: &Connection) -> Result<i64, Failure> {
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok(pages.saturating_mul(page))
 }
 
 /// Every job is in one place. One in none would never run.
@@ -63,14 +76,19 @@ fn leases(tx: &Tx<'_>) -> Result<Finding, Failure> {
     })
 }
 
-/// Writes nothing: takes the lock and sets a mark in the file's header to what it is.
-async fn writable(store: &SqliteStore) -> Finding {
+/// Writes, but changes nothing: sets a mark in the file's header to what it is.
+async fn writing(store: &SqliteStore) -> Finding {
     let touch = |tx: &mut Tx<'_>| {
-        let version: i64 = tx.connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-        Ok(tx.connection.pragma_update(None, "user_version", version)?)
+        let number = |pragma| tx.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+        tx.connection.pragma_update(None, "user_version", number("user_version")?)?;
+        Ok(number("synchronous")?)
     };
-    match store.write(Cost::Change(1), touch).await {
-        Ok(()) => Finding::new(Severity::Good, "writing", "works"),
+    // Growth, so that a disk without room for the reserve is found out.
+    match store.write(Cost::Growth(1), touch).await {
+        Ok(level) => {
+            let level = if level >= 2 { "full" } else { "normal" };
+            Finding::new(Severity::Good, "writing", format!("works, synchronous = {level}"))
+        }
         Err(error) => Finding::new(Severity::Bad, "writing", error.chain()),
     }
 }

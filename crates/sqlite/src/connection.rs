@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags};
 use tidemill_core::Error;
 
-use crate::error::{classify, is_busy};
+use crate::error::{Failure, about, classify, is_busy};
+use crate::migration::migrate;
 use crate::options::{Location, Options, Synchronous};
 
 /// How long to wait for other processes before a caller hears of it. A transaction takes milliseconds, so
@@ -27,17 +28,29 @@ const STATEMENTS: usize = 96;
 /// The writer's page cache, in KiB: the log, a few times over.
 const CACHE: i64 = 16_000;
 
-/// Opens the connection that writes.
+/// Opens the connection that writes, with the schema as it should be.
 pub(crate) fn open(options: &Options) -> Result<Connection, Error> {
-    let mut connection = match &options.path {
-        Location::Memory => Connection::open_in_memory().map_err(|error| classify(&error))?,
-        Location::File(path) => open_file(path)?,
-    };
-    set_up(&mut connection).map_err(|error| classify(&error))?;
-    if let Location::File(path) = &options.path {
-        switch_to_wal(&connection, path)?;
-        make_durable(&connection, options.synchronous).map_err(|error| classify(&error))?;
+    match &options.path {
+        Location::Memory => open_memory().map_err(Error::from),
+        Location::File(path) => {
+            let connection = open_file(path)?;
+            prepare(connection, options.synchronous).map_err(|failure| about(path, failure.into()))
+        }
     }
+}
+
+fn open_memory() -> Result<Connection, Failure> {
+    let mut connection = Connection::open_in_memory()?;
+    set_up(&mut connection)?;
+    migrate(&connection)?;
+    Ok(connection)
+}
+
+fn prepare(mut connection: Connection, synchronous: Synchronous) -> Result<Connection, Failure> {
+    set_up(&mut connection)?;
+    switch_to_wal(&connection)?;
+    make_durable(&connection, synchronous)?;
+    migrate(&connection)?;
     Ok(connection)
 }
 
@@ -85,14 +98,14 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "temp_store", "memory")
 }
 
-fn switch_to_wal(connection: &Connection, path: &Path) -> Result<(), Error> {
+fn switch_to_wal(connection: &Connection) -> Result<(), Failure> {
     let switch = || connection.query_row("PRAGMA journal_mode = wal", [], |row| row.get::<_, String>(0));
-    let mode = patiently(switch).map_err(|error| classify(&error))?;
+    let mode = patiently(switch)?;
     if mode == "wal" {
         return Ok(());
     }
-    let why = format!("`{}` cannot have a write-ahead log (its mode stays `{mode}`)", path.display());
-    Err(Error::Unsuitable(format!("{why}: it is read-only, or its file system has no shared memory")))
+    let why = "it is read-only, or its file system has no shared memory";
+    Err(Error::Unsuitable(format!("there can be no write-ahead log (the mode stays `{mode}`): {why}")).into())
 }
 
 fn make_durable(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {

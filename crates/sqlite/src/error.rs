@@ -1,5 +1,7 @@
 //! What SQLite says, sorted by what the caller does about it. The only place that looks at its codes.
 
+use std::path::Path;
+
 use rusqlite::{ErrorCode, ffi};
 use tidemill_core::Error;
 use tidemill_core::name::InvalidName;
@@ -87,6 +89,19 @@ fn by_code(code: ffi::Error, message: String) -> Error {
 
 fn unavailable(message: String) -> Error {
     Error::Unavailable { message, source: None }
+}
+
+/// The same error, saying which file it is about.
+pub(crate) fn about(path: &Path, error: Error) -> Error {
+    let say = |message: String| format!("`{}`: {message}", path.display());
+    match error {
+        Error::Unavailable { message, source } => Error::Unavailable { message: say(message), source },
+        Error::Full(message) => Error::Full(say(message)),
+        Error::Denied(message) => Error::Denied(say(message)),
+        Error::Unsuitable(message) => Error::Unsuitable(say(message)),
+        Error::Corrupt(message) => Error::Corrupt(say(message)),
+        other => other,
+    }
 }
 
 impl Failure {

@@ -10,18 +10,12 @@ use tidemill_core::{Delivery, Error};
 
 use crate::connection::open;
 use crate::error::Failure;
-use crate::migration::migrate;
 use crate::options::Options;
 
 /// The raw loops on this store: one, because both guarantees are the same table here.
 pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
-    let open = move || {
-        let connection = open(&options)?;
-        // The loop's table lies beside ours, so the file is made ours first.
-        migrate(&connection)?;
-        Ok(connection)
-    };
-    let connection = Arc::new(Mutex::new(blocking(open).await?));
+    // The loop's table lies beside ours, in a file that is opened in the same way.
+    let connection = Arc::new(Mutex::new(blocking(move || open(&options)).await?));
     Ok(vec![Box::new(Table { connection })])
 }
 

@@ -15,6 +15,7 @@ mod error;
 mod floor;
 mod inspect;
 mod jobs;
+mod line;
 mod migration;
 mod options;
 mod reader;

@@ -2,40 +2,27 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc;
-use std::thread;
 
 use rusqlite::Connection;
 use tidemill_core::{Clock, Error};
-use tokio::sync::oneshot;
 
-use crate::call::{Call, Line, Message, Tx};
+use crate::call::{Call, Tx};
 use crate::connection::{open_reader, patiently};
 use crate::error::Failure;
+use crate::line::{Line, Message};
 use crate::wake::Announcements;
 
 /// Opens the file once more, for reading, on a thread of its own.
 pub(crate) async fn start(path: PathBuf, clock: Arc<dyn Clock>) -> Result<Line, Error> {
-    let (sender, calls) = mpsc::channel();
-    let (opened, is_open) = oneshot::channel();
-    let work = move || match open_reader(&path) {
-        Ok(connection) => {
-            let _ = opened.send(Ok(()));
-            for message in calls {
-                if let Message::Call(call) = message {
-                    read(&connection, &*clock, call);
-                }
+    let open = move || open_reader(&path);
+    Line::start("tidemill-reader", open, move |connection, calls| {
+        for message in calls {
+            if let Message::Call(call) = message {
+                read(&connection, &*clock, call);
             }
         }
-        Err(error) => {
-            let _ = opened.send(Err(error));
-        }
-    };
-    let thread = thread::Builder::new().name("tidemill-reader".into()).spawn(work);
-    let thread = thread.map_err(|error| Error::unavailable("no thread for the reader", error))?;
-    let line = Line::new(sender, thread);
-    is_open.await.map_err(|error| Error::unavailable("the reader did not start", error))??;
-    Ok(line)
+    })
+    .await
 }
 
 /// Runs a call in a transaction, so that everything it reads is of one moment.

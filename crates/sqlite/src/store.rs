@@ -12,9 +12,10 @@ use tidemill_core::store::{
 };
 use tidemill_core::{Clock, Error, Store};
 
-use crate::call::{Cost, Line, Message, Tx};
+use crate::call::{Cost, Tx};
 use crate::clock::MachineClock;
 use crate::error::Failure;
+use crate::line::{Line, Message};
 use crate::options::{Location, Options};
 use crate::wake::{Announcer, Listener};
 use crate::{checkup, inspect, jobs, reader, writer};
@@ -81,8 +82,10 @@ impl SqliteStore {
 
     /// Listens from now on, to other processes too.
     pub(crate) fn hear(&self) -> Listener {
-        let listener = self.shared.announcer.listen();
-        self.shared.writer.send(Message::Listen);
+        let (listener, is_first) = self.shared.announcer.listen();
+        if is_first {
+            self.shared.writer.send(Message::Listen);
+        }
         listener
     }
 }

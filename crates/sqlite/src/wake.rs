@@ -53,8 +53,10 @@ impl Announcer {
         let _ = self.sender.send(Wake::Everything);
     }
 
-    pub(crate) fn listen(&self) -> Listener {
-        Listener { receiver: self.sender.subscribe() }
+    /// A listener, and whether it is the first: then the writer has to be told to look at other processes.
+    pub(crate) fn listen(&self) -> (Listener, bool) {
+        let listener = Listener { receiver: self.sender.subscribe() };
+        (listener, self.sender.receiver_count() == 1)
     }
 }
 

@@ -3,18 +3,16 @@
 
 use std::slice;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tidemill_core::{Clock, Error, Timestamp};
-use tokio::sync::oneshot;
 
-use crate::call::{Call, Line, Message, Tx};
+use crate::call::{Call, Tx};
 use crate::connection::{self, patiently};
 use crate::error::{Failure, classify};
-use crate::migration::migrate;
+use crate::line::{Line, Message};
 use crate::options::{Location, Options};
 use crate::reserve::Reserve;
 use crate::wake::{Announcements, Announcer};
@@ -33,22 +31,8 @@ pub(crate) async fn start(
     clock: Arc<dyn Clock>,
     announcer: Announcer,
 ) -> Result<Line, Error> {
-    let (sender, calls) = mpsc::channel();
-    let (opened, is_open) = oneshot::channel();
-    let work = move || match Writer::open(&options, clock, announcer) {
-        Ok(writer) => {
-            let _ = opened.send(Ok(()));
-            writer.run(&calls);
-        }
-        Err(error) => {
-            let _ = opened.send(Err(error));
-        }
-    };
-    let thread = thread::Builder::new().name("tidemill-writer".into()).spawn(work);
-    let thread = thread.map_err(|error| Error::unavailable("no thread for the writer", error))?;
-    let line = Line::new(sender, thread);
-    is_open.await.map_err(|error| Error::unavailable("the writer did not start", error))??;
-    Ok(line)
+    let open = move || Writer::open(&options, clock, announcer);
+    Line::start("tidemill-writer", open, Writer::run).await
 }
 
 struct Writer {
@@ -65,7 +49,6 @@ struct Writer {
 impl Writer {
     fn open(options: &Options, clock: Arc<dyn Clock>, announcer: Announcer) -> Result<Self, Error> {
         let connection = connection::open(options)?;
-        migrate(&connection)?;
         let mut reserve = match &options.path {
             Location::File(path) => Some(Reserve::of(path)),
             Location::Memory => None,
@@ -122,6 +105,9 @@ impl Writer {
     /// is run on its own, so that one that cannot succeed harms no other.
     fn commit(&mut self, batch: Vec<Box<dyn Call>>) {
         let mut batch = self.refuse_growth(batch);
+        if batch.is_empty() {
+            return;
+        }
         match self.transact(&mut batch) {
             Ok(()) => batch.into_iter().for_each(|call| call.answer(Ok(()))),
             Err(Stage::Begin(error)) => {
@@ -151,9 +137,11 @@ impl Writer {
     /// into the database first makes the log's own room usable again, so the reserve is needed only once.
     fn last_resort(&mut self, mut call: Box<dyn Call>, failure: Failure) {
         let may_use = !call.cost().is_growth() && failure.is_disk_full();
-        if !may_use || !self.reserve.as_mut().is_some_and(Reserve::release) {
+        let Some(reserve) = self.reserve.as_mut().filter(|_| may_use) else {
             return call.answer(Err(failure.into()));
-        }
+        };
+        // Another process may have given it up already: its room is as good.
+        reserve.release();
         // If even this fails there is still the room the reserve left.
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(restart)", [], |_| Ok(()));
         let outcome = self.transact(slice::from_mut(&mut call)).map_err(|stage| match stage {

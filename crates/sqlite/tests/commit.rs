@@ -24,6 +24,7 @@ async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
     scene.enqueue_many(40).await;
     let running = scene.claim(20).await;
     store.set_pragma("max_page_count = 60").await.unwrap();
+    let before = store.commands();
     // While someone else has the lock, everything sent gathers, and then goes into few transactions.
     let lock = place.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -40,7 +41,7 @@ async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
             tokio::spawn(async move { store.settle(&one).await })
         })
         .collect();
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    until("all to be sent", || async { (store.commands() == before + 21).then_some(()) }).await;
     lock.execute_batch("COMMIT").unwrap();
     for ending in endings {
         assert_eq!(ending.await.unwrap().unwrap(), [Verdict::Accepted]);

@@ -35,7 +35,9 @@ async fn what_is_no_database_is_refused_and_untouched() {
     let text = "not a database, but longer than a header would be\n".repeat(100);
     fs::write(place.path(), &text).unwrap();
     let error = place.try_open().await.unwrap_err();
+    let named = place.path().display().to_string();
     assert!(matches!(&error, Error::Unsuitable(why) if why.contains("not a SQLite database")), "{error}");
+    assert!(error.to_string().contains(&named), "{error}");
     assert_eq!(fs::read_to_string(place.path()).unwrap(), text);
 }
 

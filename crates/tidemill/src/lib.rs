@@ -30,13 +30,18 @@ pub use connect::{Connector, connect, connector};
 pub use tidemill_core::client::WaitError;
 pub use tidemill_core::{
     Backoff, Clock, DeadLetter, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits, Mill, Namespace,
-    Queue, QueueName, Reason, Store, Timestamp, WorkerId, dead, floor, job, limits, name, redrive, rescue,
-    settle, store,
+    Queue, QueueName, Reason, Store, Timestamp, WorkerId, dead, envelope, floor, job, limits, name, redrive,
+    rescue, settle, store,
 };
 pub use tidemill_worker::{
     BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts, Report,
     State, Stats, Worker, WorkerError,
 };
+
+/// What the README shows is run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 /// `n` seconds.
 pub const fn secs(n: u64) -> std::time::Duration {

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod dev;
 pub(crate) mod dlq;
 pub(crate) mod doctor;

@@ -3,15 +3,25 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::future::ready;
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{Handle, Job, Mill};
 use crate::clock::Timestamp;
-use crate::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Meta};
+use crate::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
 use crate::limits::{MAX_BATCH, MAX_DELAY};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
 use crate::store::{self, Due, Enqueued, Error, NewJob, Store};
+
+/// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
+const BULK_BATCH: usize = 250;
+
+/// How many batches of a bulk are under way at once: while the store writes one, the next is on its way.
+const BULK_IN_FLIGHT: usize = 3;
 
 /// How an enqueue that got no answer is repeated: with the same ids, so that it makes each job once.
 const REPEAT_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
@@ -73,33 +83,31 @@ impl Plan {
         Ok((queue, Kind::new(&self.kind)?))
     }
 
-    fn job(&self, mill: &Mill, id: JobId, (kind, payload): (&Kind, &RawValue), tracked: bool) -> NewJob {
-        let draft = Draft {
-            id: &id,
-            kind,
-            payload,
-            max_attempts: self.max_attempts,
-            timeout: self.timeout,
-            keep_result: self.keep_result,
-            tracked,
-            meta: Meta {
-                correlation_id: self.correlation_id.as_deref(),
-                user_id: self.user_id.as_deref(),
-                enqueue_ts: mill.store.clock().now(),
-                source: &mill.source,
-            },
+    fn frame(&self, mill: &Mill, kind: &Kind, tracked: bool) -> Frame {
+        let meta = Meta {
+            correlation_id: self.correlation_id.as_deref(),
+            user_id: self.user_id.as_deref(),
+            enqueue_ts: mill.store.clock().now(),
+            source: &mill.source,
         };
-        let envelope = draft.write();
-        NewJob { id, envelope, due: self.due, tracked }
+        let Self { max_attempts, timeout, keep_result, .. } = *self;
+        Draft { kind, max_attempts, timeout, keep_result, tracked, meta }.frame()
     }
 }
 
-fn check_payload(mill: &Mill, payload: &RawValue) -> Result<(), Error> {
-    let (size, limit) = (payload.get().len(), mill.limits.payload);
+/// Writes one job's envelope, if its payload is JSON of an allowed size.
+fn fill(
+    frame: &Frame,
+    id: &JobId,
+    payload: &(impl Serialize + ?Sized),
+    limit: usize,
+) -> Result<Bytes, Error> {
+    let not_json = |error| Error::Invalid(format!("the payload is not JSON: {error}"));
+    let (envelope, size) = frame.fill(id, payload).map_err(not_json)?;
     if size > limit {
         return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
     }
-    Ok(())
+    Ok(envelope)
 }
 
 macro_rules! plan_setters {
@@ -187,13 +195,13 @@ impl<O: DeserializeOwned> Enqueue<O> {
 
     /// Makes the job. When this returns, it will run.
     pub async fn enqueue(self) -> Result<Handle<O>, Error> {
-        let now = self.mill.store.clock().now();
-        let (queue, kind) = self.plan.check(now)?;
+        let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
         let payload =
             self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
-        check_payload(&self.mill, &payload)?;
         let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| JobId::new(&id))?;
-        let job = self.plan.job(&self.mill, id.clone(), (&kind, &payload), true);
+        let frame = self.plan.frame(&self.mill, &kind, true);
+        let envelope = fill(&frame, &id, &payload, self.mill.limits.payload)?;
+        let job = NewJob { id: id.clone(), envelope, due: self.plan.due, tracked: true };
         let made = enqueue_surely(&*self.mill.store, &queue, &[job]).await?;
         let handle = Handle::new(self.mill.store.clone(), id, self.plan.keep_result.is_some());
         Ok(if made == [Enqueued::Exists] { handle.of_existing() } else { handle })
@@ -209,42 +217,49 @@ impl Enqueue<Box<RawValue>> {
 /// Many jobs of one kind, not yet enqueued.
 #[must_use = "jobs exist only after `.enqueue().await`"]
 #[derive(Debug)]
-pub struct Bulk {
+pub struct Bulk<P> {
     mill: Mill,
     plan: Plan,
-    payloads: Result<Vec<Box<RawValue>>, serde_json::Error>,
+    payloads: Vec<P>,
+    batch: usize,
 }
 
-impl Bulk {
-    pub(super) fn typed<J: Job>(mill: Mill, jobs: impl IntoIterator<Item = J>) -> Self {
-        let payloads = jobs.into_iter().map(|job| serde_json::value::to_raw_value(&job)).collect();
-        Self { mill, plan: Plan::of::<J>(), payloads }
+impl<P: Serialize> Bulk<P> {
+    pub(super) fn typed<J: Job>(mill: Mill, payloads: Vec<P>) -> Self {
+        Self { mill, plan: Plan::of::<J>(), payloads, batch: BULK_BATCH }
     }
 
-    pub(super) fn untyped(mill: Mill, kind: &str, payloads: Vec<Box<RawValue>>) -> Self {
-        Self { mill, plan: Plan::named(kind), payloads: Ok(payloads) }
+    pub(super) fn untyped(mill: Mill, kind: &str, payloads: Vec<P>) -> Self {
+        Self { mill, plan: Plan::named(kind), payloads, batch: BULK_BATCH }
     }
 
     plan_setters!();
 
-    /// Makes the jobs and returns their ids in order. All are checked before the first is written; they are
-    /// written in atomic batches of up to [`MAX_BATCH`]. Jobs that run at once and keep no result are not
-    /// tracked: see [`NewJob::tracked`].
+    /// Writes this many jobs in one atomic batch; at most [`MAX_BATCH`].
+    pub fn batch(mut self, jobs: usize) -> Self {
+        self.batch = jobs.clamp(1, MAX_BATCH);
+        self
+    }
+
+    /// Makes the jobs and returns their ids in order. All are checked before the first is written. They are
+    /// written in atomic batches, some at a time: after an error, some batches may be there. Jobs that run at
+    /// once and keep no result are not tracked: see [`NewJob::tracked`].
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
-        let now = self.mill.store.clock().now();
-        let (queue, kind) = self.plan.check(now)?;
-        let payloads =
-            self.payloads.map_err(|error| Error::Invalid(format!("a payload is not JSON: {error}")))?;
-        payloads.iter().try_for_each(|payload| check_payload(&self.mill, payload))?;
-        let tracked = self.plan.keep_result.is_some() || self.plan.due != Due::Now;
-        let mut ids = Vec::with_capacity(payloads.len());
-        for batch in payloads.chunks(MAX_BATCH) {
-            let job = |payload| self.plan.job(&self.mill, JobId::generate(), (&kind, payload), tracked);
-            let jobs: Vec<_> = batch.iter().map(|payload| job(payload)).collect();
-            enqueue_surely(&*self.mill.store, &queue, &jobs).await?;
-            ids.extend(jobs.into_iter().map(|job| job.id));
-        }
-        Ok(ids)
+        let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
+        let (due, limit) = (self.plan.due, self.mill.limits.payload);
+        let tracked = self.plan.keep_result.is_some() || due != Due::Now;
+        let frame = self.plan.frame(&self.mill, &kind, tracked);
+        let job = |payload: &P| {
+            let id = JobId::generate();
+            let envelope = fill(&frame, &id, payload, limit)?;
+            Ok(NewJob { id, envelope, due, tracked })
+        };
+        let jobs: Vec<NewJob> = self.payloads.iter().map(job).collect::<Result<_, Error>>()?;
+        let store = &*self.mill.store;
+        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
+        let batches: Vec<_> = jobs.chunks(self.batch).map(write).collect();
+        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
+        Ok(jobs.into_iter().map(|job| job.id).collect())
     }
 }
 

@@ -92,18 +92,18 @@ impl Mill {
     }
 
     /// Prepares many jobs of one kind.
-    pub fn jobs<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Bulk {
-        Bulk::typed(self.clone(), jobs)
+    pub fn jobs<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Bulk<J> {
+        Bulk::typed::<J>(self.clone(), jobs.into_iter().collect())
+    }
+
+    /// Prepares many jobs of a kind that is known only at run time.
+    pub fn untyped_jobs(&self, kind: &str, payloads: Vec<Box<RawValue>>) -> Bulk<Box<RawValue>> {
+        Bulk::untyped(self.clone(), kind, payloads)
     }
 
     /// Prepares a job whose kind is known only at run time. The output is whatever JSON its handler returns.
     pub fn untyped(&self, kind: &str, payload: Box<RawValue>) -> Enqueue<Box<RawValue>> {
         Enqueue::untyped(self.clone(), kind, payload)
-    }
-
-    /// Prepares many jobs whose kind is known only at run time.
-    pub fn untyped_jobs(&self, kind: &str, payloads: Vec<Box<RawValue>>) -> Bulk {
-        Bulk::untyped(self.clone(), kind, payloads)
     }
 
     /// A handle to a job made elsewhere.

@@ -7,5 +7,4 @@ SELECT
     (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
         WHERE schemaname = current_schema() AND relname IN ('ready', 'leases')) AS dead_rows,
     (SELECT count(*) FROM queues, LATERAL (
-        SELECT FROM leases WHERE leases.queue = queues.name AND leases.delivery = queues.delivery
-            AND until < now_ms() - $1 LIMIT $2) AS late) AS late
+        SELECT FROM leases WHERE queue = number AND until < now_ms() - $1 LIMIT $2) AS late) AS late

@@ -4,18 +4,18 @@
 --
 -- $1 id
 WITH job AS (
-    SELECT id, queue, delivery, state, seq, due FROM jobs
+    SELECT id, queue, state, seq, due FROM jobs
     WHERE id = $1 AND (state < 3 OR due > now_ms())
 ),
 removed AS (
-    DELETE FROM ready USING job
-    WHERE ready.queue = job.queue AND ready.delivery = job.delivery AND ready.due = job.due
-        AND ready.seq = job.seq AND job.state = 0
-    RETURNING ready.id
+    DELETE FROM ready
+    WHERE queue = (SELECT queue FROM job)
+        AND due = (SELECT due FROM job) AND seq = (SELECT seq FROM job WHERE state = 0)
+    RETURNING id
 ),
-gone AS (DELETE FROM jobs USING removed WHERE jobs.id = removed.id),
+gone AS (DELETE FROM jobs WHERE id = (SELECT id FROM removed)),
 told AS (
-    UPDATE leases SET cancelling = true FROM job WHERE leases.seq = job.seq AND job.state = 0
-    RETURNING leases.id
+    UPDATE leases SET cancelling = true WHERE seq = (SELECT seq FROM job WHERE state = 0)
+    RETURNING id
 )
 SELECT state, EXISTS (SELECT FROM removed) AS removed, EXISTS (SELECT FROM told) AS told FROM job

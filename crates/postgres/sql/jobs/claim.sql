@@ -3,31 +3,32 @@
 -- Locks the rows of `ready` it is about to delete and skips those another claim has locked, so claims never
 -- wait for one another. Rows are found again by ctid: they are locked, so they cannot have moved.
 --
--- $1 queue   $2 delivery   $3 worker   $4 lease in ms   $5 at most   $6 how many of them start at once
+-- $1 queue   $2 worker   $3 lease in ms   $4 at most   $5 how many of them start at once
+-- $6 nothing due before this time is looked at
 WITH picked AS MATERIALIZED (
-    SELECT ctid FROM ready
-    WHERE queue = $1 AND delivery = $2 AND due <= now_ms()
-        AND NOT EXISTS (SELECT FROM queues WHERE name = $1 AND delivery = $2 AND paused)
+    SELECT ctid, due, seq FROM ready
+    WHERE queue = $1 AND due >= $6 AND due <= now_ms()
+        AND NOT EXISTS (SELECT FROM queues WHERE number = $1 AND paused)
     ORDER BY due, seq
-    LIMIT $5
+    LIMIT $4
     FOR UPDATE SKIP LOCKED
 ),
-numbered AS MATERIALIZED (SELECT ctid AS place, row_number() OVER () AS number FROM picked),
 taken AS (
-    DELETE FROM ready USING numbered WHERE ready.ctid = numbered.place
-    RETURNING ready.seq, ready.id, numbered.number
+    DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked)) RETURNING due, seq, id
 ),
 leased AS (
-    INSERT INTO leases (seq, until, delivery, started, queue, id, worker)
-    SELECT seq, clock.now + $4, $2, number <= $6, $1, id, $3
+    INSERT INTO leases (seq, until, queue, started, id, worker)
+    SELECT seq, clock.now + $3, $1,
+        -- Whatever comes before the first job that does not start; everything, if there is none.
+        coalesce((due, seq) < (SELECT due, seq FROM picked OFFSET $5 LIMIT 1), true),
+        id, $2
     FROM taken, (SELECT now_ms() AS now OFFSET 0) AS clock
-    RETURNING seq
 )
-SELECT taken.number, taken.seq, taken.id, jobs.envelope, NULL::bigint AS next_in
-FROM taken JOIN jobs ON jobs.id = taken.id
+SELECT taken.due, taken.seq, taken.id, jobs.envelope, NULL::bigint AS next_in
+FROM taken JOIN jobs ON jobs.id = ANY (ARRAY[taken.id])
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready
-    WHERE queue = $1 AND delivery = $2 AND due > now_ms()
+    WHERE queue = $1 AND due > now_ms()
     ORDER BY due, seq LIMIT 1
 ) WHERE NOT EXISTS (SELECT FROM picked)

@@ -2,21 +2,18 @@
 -- an insert waits for another one of the same id, and two batches in opposite orders would wait for each
 -- other. DO NOTHING and not DO UPDATE, which would lock rows that a settlement locks in another order.
 --
--- $1 queue   $2 delivery   $3 ids   $4 delays in ms   $5 earliest times, 0 for none   $6 envelopes
+-- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes
 WITH clock AS MATERIALIZED (SELECT now_ms() AS now),
-known AS (
-    INSERT INTO queues (name, delivery) VALUES ($1, $2) ON CONFLICT DO NOTHING
-),
 new AS MATERIALIZED (
     SELECT nextval('job_seq') AS seq, job.id, greatest(clock.now + job.delay, job.at) AS due, job.envelope
-    FROM clock, unnest($3::text[], $4::bigint[], $5::bigint[], $6::bytea[]) AS job (id, delay, at, envelope)
+    FROM clock, unnest($2::text[], $3::bigint[], $4::bigint[], $5::bytea[]) AS job (id, delay, at, envelope)
 ),
 made AS (
-    INSERT INTO jobs (id, queue, delivery, seq, due, envelope)
-    SELECT id, $1, $2, seq, due, envelope FROM new ORDER BY id
+    INSERT INTO jobs (id, queue, seq, due, envelope)
+    SELECT id, $1, seq, due, envelope FROM new ORDER BY id
     ON CONFLICT (id) DO NOTHING
     RETURNING id, due, seq
 )
-INSERT INTO ready (queue, delivery, due, seq, id)
-SELECT $1, $2, due, seq, id FROM made
+INSERT INTO ready (queue, due, seq, id)
+SELECT $1, due, seq, id FROM made
 RETURNING id

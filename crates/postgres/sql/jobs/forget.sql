@@ -2,8 +2,8 @@
 -- come by. Locks nothing else, and skips what prune is at.
 --
 -- $1 ids
-DELETE FROM jobs WHERE id IN (
-    SELECT jobs.id FROM unnest($1::text[]) AS asked (id) JOIN jobs ON jobs.id = asked.id
-    WHERE jobs.state IN (3, 4) AND jobs.due <= now_ms()
-    FOR UPDATE OF jobs SKIP LOCKED
-)
+DELETE FROM jobs WHERE id = ANY (ARRAY(
+    SELECT id FROM jobs
+    WHERE id = ANY ($1::text[]) AND state IN (3, 4) AND due <= now_ms()
+    FOR UPDATE SKIP LOCKED
+))

@@ -3,9 +3,9 @@
 -- $1 tokens   $2 ids   $3 whether only those that have run out   $4 letters
 WITH freed AS (
     DELETE FROM leases USING unnest($1::bigint[], $2::text[], $4::bytea[]) AS held (seq, id, letter)
-    WHERE leases.seq = held.seq AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
+    WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
     RETURNING held.*
 )
 UPDATE jobs SET state = 2, due = now_ms(), envelope = freed.letter
-FROM freed WHERE jobs.id = freed.id
+FROM freed WHERE jobs.id = ANY (ARRAY[freed.id])
 RETURNING freed.seq

@@ -2,5 +2,5 @@
 --
 -- $1 tokens   $2 lease in ms
 UPDATE leases SET until = now_ms() + $2 FROM unnest($1::bigint[]) AS held (seq)
-WHERE leases.seq = held.seq
+WHERE leases.seq = ANY (ARRAY[held.seq])
 RETURNING leases.seq, leases.cancelling

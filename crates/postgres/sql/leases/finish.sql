@@ -4,8 +4,8 @@
 -- $1 tokens   $2 ids   $3 whether only those that have run out
 WITH freed AS (
     DELETE FROM leases USING unnest($1::bigint[], $2::text[]) AS held (seq, id)
-    WHERE leases.seq = held.seq AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
+    WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
     RETURNING leases.seq, leases.id
 )
-DELETE FROM jobs USING freed WHERE jobs.id = freed.id
+DELETE FROM jobs USING freed WHERE jobs.id = ANY (ARRAY[freed.id])
 RETURNING freed.seq

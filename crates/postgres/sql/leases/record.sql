@@ -7,11 +7,11 @@ WITH freed AS (
     DELETE FROM leases
     USING unnest($1::bigint[], $2::text[], $4::smallint[], $5::bytea[], $6::bytea[], $7::bigint[], $8::bigint[])
         AS held (seq, id, state, output, error, finished, keep)
-    WHERE leases.seq = held.seq AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
+    WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
     RETURNING held.*
 )
 UPDATE jobs
 SET state = freed.state, envelope = freed.output, error = freed.error, finished = freed.finished,
     keep = freed.keep, due = now_ms() + freed.keep
-FROM freed WHERE jobs.id = freed.id
+FROM freed WHERE jobs.id = ANY (ARRAY[freed.id])
 RETURNING freed.seq

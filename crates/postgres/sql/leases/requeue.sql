@@ -5,18 +5,19 @@
 WITH freed AS (
     DELETE FROM leases
     USING unnest($1::bigint[], $2::text[], $4::bigint[], $5::bytea[]) AS held (seq, id, delay, envelope)
-    WHERE leases.seq = held.seq AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
+    WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
     RETURNING held.*, leases.cancelling
 ),
 gone AS (
-    DELETE FROM jobs USING freed WHERE jobs.id = freed.id AND freed.cancelling RETURNING freed.seq AS token
+    DELETE FROM jobs USING freed WHERE jobs.id = ANY (ARRAY[freed.id]) AND freed.cancelling
+    RETURNING freed.seq AS token
 ),
 again AS (
     UPDATE jobs SET seq = nextval('job_seq'), due = now_ms() + freed.delay, envelope = freed.envelope
-    FROM freed WHERE jobs.id = freed.id AND NOT freed.cancelling
-    RETURNING freed.seq AS token, jobs.queue, jobs.delivery, jobs.due, jobs.seq, jobs.id
+    FROM freed WHERE jobs.id = ANY (ARRAY[freed.id]) AND NOT freed.cancelling
+    RETURNING freed.seq AS token, jobs.queue, jobs.due, jobs.seq, jobs.id
 ),
 put AS (
-    INSERT INTO ready (queue, delivery, due, seq, id) SELECT queue, delivery, due, seq, id FROM again
+    INSERT INTO ready (queue, due, seq, id) SELECT queue, due, seq, id FROM again
 )
 SELECT token FROM again UNION ALL SELECT token FROM gone

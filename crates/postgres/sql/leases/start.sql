@@ -2,5 +2,5 @@
 --
 -- $1 tokens
 UPDATE leases SET started = true FROM unnest($1::bigint[]) AS held (seq)
-WHERE leases.seq = held.seq
+WHERE leases.seq = ANY (ARRAY[held.seq])
 RETURNING leases.seq

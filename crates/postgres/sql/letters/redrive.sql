@@ -1,12 +1,12 @@
 -- Brings letters back, each with a new number, so that a worker which had it before its death stays fenced.
 -- Letters come sorted by id, so that two redrives lock them in the same order.
 --
--- $1 queue   $2 delivery   $3 ids   $4 envelopes
+-- $1 queue   $2 ids   $3 envelopes
 WITH back AS (
     UPDATE jobs SET state = 0, seq = nextval('job_seq'), due = now_ms(), envelope = letter.envelope
-    FROM unnest($3::text[], $4::bytea[]) AS letter (id, envelope)
-    WHERE jobs.id = letter.id AND jobs.state = 2 AND jobs.queue = $1 AND jobs.delivery = $2
+    FROM unnest($2::text[], $3::bytea[]) AS letter (id, envelope)
+    WHERE jobs.id = ANY (ARRAY[letter.id]) AND jobs.state = 2 AND jobs.queue = $1
     RETURNING jobs.id, jobs.due, jobs.seq
 )
-INSERT INTO ready (queue, delivery, due, seq, id)
-SELECT $1, $2, due, seq, id FROM back
+INSERT INTO ready (queue, due, seq, id)
+SELECT $1, due, seq, id FROM back

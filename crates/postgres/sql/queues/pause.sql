@@ -1,5 +1,4 @@
--- Pauses or resumes a queue, whether it has had jobs or not.
+-- Pauses or resumes a queue.
 --
--- $1 queue   $2 delivery   $3 paused
-INSERT INTO queues (name, delivery, paused) VALUES ($1, $2, $3)
-ON CONFLICT (name, delivery) DO UPDATE SET paused = excluded.paused
+-- $1 queue   $2 paused
+UPDATE queues SET paused = $2 WHERE number = $1

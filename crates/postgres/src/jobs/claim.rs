@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::clock::millis;
 use tidemill_core::store::{Claim, Claimed};
 use tidemill_core::{Error, Queue, WorkerId};
 use tokio::time::{Instant, sleep_until};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use super::{code, job_id, lease};
+use super::{job_id, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
 use crate::wake::{Listener, concerns};
@@ -61,34 +61,44 @@ impl Inner {
         }
     }
 
+    /// Looks from the queue's mark and, if there is nothing, from the beginning.
     async fn take(&self, look: Look<'_>) -> Result<Found, Error> {
-        let (queue, delivery) = (look.queue.name.as_str(), code(look.queue.delivery));
-        let lease = millis(look.lease);
+        let Some(queue) = self.find_number(look.queue).await? else {
+            return Ok(Found { jobs: Vec::new(), next_in: None });
+        };
+        let start = self.marks.start(queue);
+        let found = self.take_from(look, queue, start).await?;
+        if found.jobs.is_empty() && start > 0 { self.take_from(look, queue, 0).await } else { Ok(found) }
+    }
+
+    async fn take_from(&self, look: Look<'_>, queue: i32, start: i64) -> Result<Found, Error> {
+        let (lease, worker) = (ms(look.lease), look.worker.as_str());
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
-        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-            [&queue, &delivery, &look.worker.as_str(), &lease, &max, &starting];
-        read(look, &self.pool.query(&CLAIM, &params).await?)
+        let params: [&(dyn ToSql + Sync); 6] = [&queue, &worker, &lease, &max, &starting, &start];
+        let mut rows = self.pool.query(&CLAIM, &params).await?;
+        // A statement's answer has no order of its own.
+        rows.sort_by_cached_key(|row| (row.get::<_, Option<i64>>("due"), row.get::<_, Option<i64>>("seq")));
+        match rows.first().and_then(|row| row.get("due")) {
+            Some(oldest) if rows.len() >= look.max => self.marks.full(queue, start, oldest),
+            _ => self.marks.short(queue),
+        }
+        read(look, &rows)
     }
 }
 
 fn read(look: Look<'_>, rows: &[Row]) -> Result<Found, Error> {
-    let (mut taken, mut next_in) = (Vec::with_capacity(rows.len()), None);
-    for row in rows {
-        match row.get::<_, Option<i64>>("number") {
-            Some(number) => taken.push((number, read_job(look, row, number)?)),
-            None => next_in = row.get::<_, Option<i64>>("next_in"),
-        }
-    }
-    // A statement's answer has no order of its own.
-    taken.sort_unstable_by_key(|(number, _)| *number);
-    let jobs = taken.into_iter().map(|(_, job)| job).collect();
-    Ok(Found { jobs, next_in: next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))) })
+    let next_in = rows.first().and_then(|row| row.get::<_, Option<i64>>("next_in"));
+    let taken = rows.iter().filter(|row| row.get::<_, Option<i64>>("seq").is_some());
+    let jobs = taken.enumerate().map(|(at, row)| read_job(look, row, at < look.starting));
+    Ok(Found {
+        jobs: jobs.collect::<Result<_, _>>()?,
+        next_in: next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))),
+    })
 }
 
-fn read_job(look: Look<'_>, row: &Row, number: i64) -> Result<Claimed, Error> {
+fn read_job(look: Look<'_>, row: &Row, started: bool) -> Result<Claimed, Error> {
     let (id, seq) = (job_id(row.get("id"))?, row.get("seq"));
     let data = Bytes::copy_from_slice(row.get("envelope"));
-    let started = number <= count(look.starting);
     // The row's id counts and not the envelope's: it is what the lease is found by.
     Ok(Claimed::read(data, started, |_| lease(look.queue, id, seq)))
 }

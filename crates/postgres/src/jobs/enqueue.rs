@@ -2,11 +2,10 @@
 
 use std::collections::HashSet;
 
-use tidemill_core::clock::millis;
 use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
 use tidemill_core::{Clock, Error, Queue, Timestamp};
 
-use super::code;
+use super::ms;
 use crate::Inner;
 use crate::error::{classify, is_taken};
 use crate::sql::{ENQUEUE, FORGET, INSERT};
@@ -36,9 +35,8 @@ impl Inner {
     /// The ids of untracked jobs are new, unless the call is repeated.
     async fn insert(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         let Columns { ids, delays, earliest, envelopes } = Columns::of(jobs.iter());
-        let (name, code) = (queue.name.as_str(), code(queue.delivery));
-        let answer =
-            self.pool.attempt(&INSERT, &[&name, &code, &ids, &delays, &earliest, &envelopes]).await?;
+        let number = self.number(queue).await?;
+        let answer = self.pool.attempt(&INSERT, &[&number, &ids, &delays, &earliest, &envelopes]).await?;
         match answer {
             Ok(_) => Ok(vec![Enqueued::Created; jobs.len()]),
             Err(error) if is_taken(&error) => self.insert_missing(queue, jobs).await,
@@ -51,9 +49,9 @@ impl Inner {
         let first: Vec<bool> = jobs.iter().map(|job| seen.insert(job.id.as_str())).collect();
         let distinct = jobs.iter().zip(&first).filter(|(_, first)| **first).map(|(job, _)| job);
         let Columns { ids, delays, earliest, envelopes } = Columns::of(distinct);
-        let (name, code) = (queue.name.as_str(), code(queue.delivery));
+        let number = self.number(queue).await?;
         self.pool.execute(&FORGET, &[&ids]).await?;
-        let rows = self.pool.query(&ENQUEUE, &[&name, &code, &ids, &delays, &earliest, &envelopes]).await?;
+        let rows = self.pool.query(&ENQUEUE, &[&number, &ids, &delays, &earliest, &envelopes]).await?;
         let created: HashSet<&str> = rows.iter().map(|row| row.get("id")).collect();
         let answer = |(job, first): (&NewJob, &bool)| {
             if *first && created.contains(job.id.as_str()) { Enqueued::Created } else { Enqueued::Exists }
@@ -80,7 +78,7 @@ struct Columns<'a> {
 
 impl<'a> Columns<'a> {
     fn of(jobs: impl Iterator<Item = &'a NewJob> + Clone) -> Self {
-        let delay = |job: &NewJob| if let Due::In(delay) = job.due { millis(delay) } else { 0 };
+        let delay = |job: &NewJob| if let Due::In(delay) = job.due { ms(delay) } else { 0 };
         let earliest = |job: &NewJob| if let Due::At(time) = job.due { time.0 } else { 0 };
         Self {
             ids: jobs.clone().map(|job| job.id.as_str()).collect(),

@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
 use tidemill_core::Error;
-use tidemill_core::clock::millis;
 use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Start, Verdict};
 use tokio_postgres::Row;
 
-use super::{code, job_id, lease, number, sorted};
+use super::{job_id, lease, ms, number, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
 use crate::sql::{EXPIRED, EXTEND, START};
@@ -28,7 +27,7 @@ impl Inner {
         if extend.leases.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.pool.query(&EXTEND, &[&sorted(extend.leases), &millis(extend.lease)]).await?;
+        let rows = self.pool.query(&EXTEND, &[&sorted(extend.leases), &ms(extend.lease)]).await?;
         let current: HashMap<i64, bool> =
             rows.iter().map(|row| (row.get("seq"), row.get("cancelling"))).collect();
         let held = |cancelling: Option<&bool>| match cancelling {
@@ -43,8 +42,8 @@ impl Inner {
         let Expired { queue, cursor, limit, .. } = expired;
         let Cursor { place, seq } = Cursor::read(cursor.as_deref())?;
         let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
-        let (name, delivery) = (queue.name.as_str(), code(queue.delivery));
-        let rows = self.pool.query(&EXPIRED, &[&name, &delivery, &place, &seq, &limit_rows]).await?;
+        let Some(number) = self.find_number(queue).await? else { return Ok(Page::default()) };
+        let rows = self.pool.query(&EXPIRED, &[&number, &place, &seq, &limit_rows]).await?;
         let hold = |row: &Row| {
             let job = job_id(row.get("id"))?;
             let data = Bytes::copy_from_slice(row.get("envelope"));

@@ -3,7 +3,6 @@
 use tidemill_core::store::{Redrive, Wake};
 use tidemill_core::{Error, JobId, Queue};
 
-use super::code;
 use crate::Inner;
 use crate::sql::{DROP_LETTERS, REDRIVE};
 
@@ -14,8 +13,8 @@ impl Inner {
         letters.dedup_by_key(|(job, _)| job);
         let ids: Vec<&str> = letters.iter().map(|(job, _)| job.as_str()).collect();
         let envelopes: Vec<&[u8]> = letters.iter().map(|(_, envelope)| &**envelope).collect();
-        let (name, delivery) = (redrive.queue.name.as_str(), code(redrive.queue.delivery));
-        let moved = self.pool.execute(&REDRIVE, &[&name, &delivery, &ids, &envelopes]).await?;
+        let Some(number) = self.find_number(redrive.queue).await? else { return Ok(0) };
+        let moved = self.pool.execute(&REDRIVE, &[&number, &ids, &envelopes]).await?;
         if moved > 0 {
             self.hub.announce_surely(Wake::Queue(redrive.queue.clone())).await;
         }
@@ -26,6 +25,7 @@ impl Inner {
         let mut ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
         ids.sort_unstable();
         ids.dedup();
-        self.pool.execute(&DROP_LETTERS, &[&queue.name.as_str(), &code(queue.delivery), &ids]).await
+        let Some(number) = self.find_number(queue).await? else { return Ok(0) };
+        self.pool.execute(&DROP_LETTERS, &[&number, &ids]).await
     }
 }

@@ -6,16 +6,23 @@ mod enqueue;
 mod group;
 mod leases;
 mod letters;
+mod mark;
+mod numbers;
 mod settle;
 mod upkeep;
 
+use std::time::Duration;
+
+use tidemill_core::clock::millis;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
 
 pub(crate) use group::Clerk;
+pub(crate) use mark::Marks;
+pub(crate) use numbers::Numbers;
 pub(crate) use settle::Ending;
 
 /// How a delivery guarantee is stored.
-pub(crate) fn code(delivery: Delivery) -> i16 {
+fn code(delivery: Delivery) -> i16 {
     match delivery {
         Delivery::AtMostOnce => 0,
         Delivery::AtLeastOnce => 1,
@@ -44,6 +51,12 @@ fn damaged(error: impl std::fmt::Display) -> Error {
 /// The lease of the job with this number.
 fn lease(queue: &Queue, job: JobId, seq: i64) -> Lease {
     Lease { queue: queue.clone(), job, shard: 0, token: Token(u128::try_from(seq).unwrap_or_default()) }
+}
+
+/// A duration in milliseconds that can be added to any time there is: a snooze of all eternity must not spoil
+/// the settlements it shares a statement with.
+fn ms(duration: Duration) -> i64 {
+    millis(duration).min(1 << 52)
 }
 
 /// The number behind a lease; -1, which no job has, for a token that was never given out here.

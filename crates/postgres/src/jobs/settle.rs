@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 
-use tidemill_core::clock::millis;
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Record, Verdict, Wake};
@@ -13,7 +12,7 @@ use tidemill_core::{DeadLetter, Error};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::number;
+use super::{ms, number};
 use crate::Inner;
 use crate::sql::{BURY, FINISH, RECORD, REQUEUE};
 
@@ -95,7 +94,7 @@ impl Inner {
         let errors: Vec<Option<&[u8]>> =
             records().map(|record| record.error.as_deref().map(str::as_bytes)).collect();
         let ends: Vec<i64> = records().map(|record| record.finished_at.0).collect();
-        let keeps: Vec<i64> = records().map(|record| millis(record.keep)).collect();
+        let keeps: Vec<i64> = records().map(|record| ms(record.keep)).collect();
         let params: [&(dyn ToSql + Sync); 8] =
             [&tokens, &ids, &expired, &states, &outputs, &errors, &ends, &keeps];
         Ok(numbers(&self.pool.query(&RECORD, &params).await?))
@@ -134,7 +133,7 @@ impl<'a> Kinds<'a> {
             match change {
                 Change::Finish(None) => kinds.finish.push((key, ())),
                 Change::Finish(Some(record)) => kinds.record.push((key, record)),
-                Change::Requeue { envelope, delay } => kinds.requeue.push((key, (millis(*delay), envelope))),
+                Change::Requeue { envelope, delay } => kinds.requeue.push((key, (ms(*delay), envelope))),
                 Change::Bury(letter) => kinds.bury.push((key, letter)),
             }
         }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tidemill_core::store::{Promote, Promoted, Pruned, Wake};
 use tidemill_core::{Error, Queue};
 
-use super::code;
 use crate::Inner;
 use crate::sql::{BORDER, NEXT, PAUSE, PRUNE, PURGE};
 
@@ -16,16 +15,22 @@ impl Inner {
     /// A scheduled job is a waiting one whose time has not come, so there is nothing to move; the time until
     /// the next is all there is to say.
     pub(crate) async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
-        let names: Vec<&str> = promote.queues.iter().map(|queue| queue.name.as_str()).collect();
-        let deliveries: Vec<i16> = promote.queues.iter().map(|queue| code(queue.delivery)).collect();
-        let rows = self.pool.query(&NEXT, &[&names, &deliveries]).await?;
+        let mut numbers = Vec::with_capacity(promote.queues.len());
+        for queue in promote.queues {
+            numbers.extend(self.find_number(queue).await?);
+        }
+        if numbers.is_empty() {
+            return Ok(Promoted::default());
+        }
+        let rows = self.pool.query(&NEXT, &[&numbers]).await?;
         let next_in = rows.first().and_then(|row| row.get::<_, Option<i64>>("next_in"));
         let next = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
         Ok(Promoted { moved: 0, next })
     }
 
     pub(crate) async fn pause(&self, queue: &Queue, paused: bool) -> Result<(), Error> {
-        self.pool.execute(&PAUSE, &[&queue.name.as_str(), &code(queue.delivery), &paused]).await?;
+        let number = self.number(queue).await?;
+        self.pool.execute(&PAUSE, &[&number, &paused]).await?;
         self.hub.announce_surely(Wake::Queue(queue.clone())).await;
         Ok(())
     }
@@ -33,15 +38,14 @@ impl Inner {
     /// Deletes what waits when it is called; what comes later stays, so that a busy queue does not keep it
     /// going for ever.
     pub(crate) async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
-        let (name, delivery) = (queue.name.as_str(), code(queue.delivery));
+        let Some(number) = self.find_number(queue).await? else { return Ok(0) };
         let border: i64 = self.pool.query(&BORDER, &[]).await?.first().map_or(i64::MAX, |row| row.get(0));
-        let mut purged = 0;
+        let (mut purged, mut due, mut seq) = (0, -1i64, -1i64);
         loop {
-            let deleted = self.pool.execute(&PURGE, &[&name, &delivery, &border, &BATCH]).await?;
-            purged += deleted;
-            if deleted < BATCH.unsigned_abs() {
-                return Ok(purged);
-            }
+            let rows = self.pool.query(&PURGE, &[&number, &border, &BATCH, &due, &seq]).await?;
+            let Some(row) = rows.first() else { return Ok(purged) };
+            (due, seq) = (row.get("due"), row.get("seq"));
+            purged += u64::try_from(row.get::<_, i64>("deleted")).unwrap_or(0);
         }
     }
 

@@ -65,7 +65,14 @@ impl Taken {
 impl RedisStore {
     pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
-        let interrupt = interrupt.shared();
+        // A read that is blocked does not notice that its queue was resumed; who resumed it says so.
+        let interrupt = async move {
+            tokio::select! {
+                () = interrupt => {}
+                () = self.waker.news_of(queue), if !wait.is_zero() => {}
+            }
+        };
+        let interrupt = interrupt.boxed().shared();
         let deadline = Instant::now() + wait;
         if self.seems_paused(queue) {
             return self.sit_out(deadline, interrupt).await;
@@ -97,13 +104,18 @@ impl RedisStore {
         });
         let mut taken = Taken::default();
         join_all(parts).await.into_iter().for_each(|answer| taken.add(answer));
-        // A batch smaller than the number of shards reaches the rest of them one by one.
-        for i in (0..shards.len()).filter(|&i| starting[i] + held[i] == 0) {
+        // Shards that gave all they were asked for, or were not asked, may have what others lacked.
+        let gave = |taken: &Taken, shard| taken.jobs.iter().filter(|job| job.lease.shard == shard).count();
+        let may_have_more: Vec<u16> = (0..shards.len())
+            .filter(|&i| gave(&taken, shards[i]) == starting[i] + held[i])
+            .map(|i| shards[i])
+            .collect();
+        for shard in may_have_more {
             let missing = share.missing(&taken.jobs);
             if missing.starting + missing.held == 0 {
                 break;
             }
-            taken.add(self.take_from(Share { shard: shards[i], ..missing }).await);
+            taken.add(self.take_from(Share { shard, ..missing }).await);
         }
         taken.sorted()
     }

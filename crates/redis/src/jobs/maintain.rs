@@ -1,5 +1,7 @@
 //! What any process does for all: promoting due jobs, finding expired leases, removing traces.
 
+use std::collections::HashMap;
+
 use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted, Pruned};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
@@ -73,7 +75,8 @@ impl RedisStore {
         Ok(page)
     }
 
-    /// The server filters by the shortest lease there is; whose lease is longer is filtered here.
+    /// The server filters by the lease that is usual; whose own is longer is filtered here. An idle queue costs
+    /// one command.
     async fn expired_entries(
         &self,
         shard: u16,
@@ -81,16 +84,13 @@ impl RedisStore {
         expired: &Expired<'_>,
     ) -> Result<Page<Hold>, Error> {
         let (queue, target) = (expired.queue, self.keys.target(shard, expired.queue));
-        let leases = redis::cmd("HGETALL").arg(self.keys.leases(shard, queue)).take();
-        let leases: std::collections::HashMap<String, i64> = self.link.query(shard, &leases).await?;
         let default = ms(expired.lease);
-        let shortest = leases.values().copied().chain([default]).min().unwrap_or(default);
         let start = from.map_or_else(|| "-".to_owned(), |position| format!("({position}"));
         let mut ask = redis::cmd("XPENDING");
         ask.arg(&target)
             .arg(self.group(queue))
             .arg("IDLE")
-            .arg(shortest)
+            .arg(default)
             .arg(start)
             .arg("+")
             .arg(expired.limit);
@@ -103,6 +103,11 @@ impl RedisStore {
             .ok_or_else(|| odd_answer("XPENDING"))?;
         let next =
             (found.len() == expired.limit).then(|| found.last().map(|last| last.entry.clone())).flatten();
+        if found.is_empty() {
+            return Ok(Page::default());
+        }
+        let leases = redis::cmd("HGETALL").arg(self.keys.leases(shard, queue)).take();
+        let leases: HashMap<String, i64> = self.link.query(shard, &leases).await?;
         let lease = |pending: &Pending| leases.get(pending.consumer.trim_end_matches(HELD)).copied();
         let late = found.into_iter().filter(|entry| entry.idle >= lease(entry).unwrap_or(default)).collect();
         Ok(Page { items: self.holds(shard, queue, late).await?, next })

@@ -5,6 +5,7 @@ mod claim;
 mod enqueue;
 mod lease;
 mod letters;
+mod patience;
 mod promote;
 mod prune;
 mod queue;

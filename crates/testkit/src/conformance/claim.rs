@@ -194,7 +194,8 @@ pub async fn an_at_most_once_job_is_never_given_out_twice(subject: Subject) {
         scene.promote().await;
         scene.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap();
         scene.claim_nothing().await;
-        scene.get(&id).await.is_none().then_some(())
+        let counts = scene.counts().await;
+        (scene.get(&id).await.is_none() && counts.running == 0).then_some(())
     })
     .await;
     scene.assert_counts([0, 0, 0, 0]).await;

@@ -108,8 +108,11 @@ pub async fn promoting_covers_every_queue_it_is_given(subject: Subject) {
 pub async fn delayed_jobs_come_in_the_order_of_their_times(subject: Subject) {
     for scene in subject.scenes() {
         let mut ids = Vec::new();
+        let now = scene.store.clock().now();
+        // Times, not delays: a slow enqueue must not change their order.
         for delay in [120, 40, 80] {
-            ids.push(scene.enqueue(due(Due::In(Duration::from_millis(delay))).job()).await);
+            let time = now.after(Duration::from_millis(delay));
+            ids.push(scene.enqueue(due(Due::At(time)).job()).await);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
         let given = scene.claim_when_due(3).await;

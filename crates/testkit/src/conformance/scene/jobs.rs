@@ -47,17 +47,15 @@ impl Traits {
     fn envelope(&self, id: &JobId) -> Bytes {
         let payload = RawValue::from_string(self.payload.clone()).expect("a payload of JSON");
         let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
-        Draft {
-            id,
+        let draft = Draft {
             kind: &Kind::new(self.kind).expect("a kind"),
-            payload: &payload,
             max_attempts: self.max_attempts,
             timeout: None,
             keep_result: self.keep,
             tracked: true,
             meta,
-        }
-        .write()
+        };
+        draft.frame().fill(id, &payload).expect("an envelope").0
     }
 }
 

@@ -52,7 +52,8 @@ pub struct Scene {
 }
 
 impl Scene {
-    pub(super) fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
+    /// A stage on `queue`, with a worker of its own.
+    pub fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
         Self { store, queue, worker: WorkerId::of_process("testkit", 1, 0), lease: LONG }
     }
 

@@ -1,0 +1,69 @@
+//! Jobs per second, end to end: everything in, then everything through.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidemill::Mill;
+use tidemill::envelope::{Draft, Meta};
+use tidemill::floor::Floor;
+use tidemill::{JobId, Kind, Timestamp};
+
+use super::work::{BenchError, Noop, Queue};
+
+/// What Tidemill reached.
+pub(super) struct Rate {
+    pub(super) per_s: f64,
+    pub(super) commands_per_job: f64,
+}
+
+/// The raw loop: the same envelopes, made beforehand.
+pub(super) async fn raw(floor: &dyn Floor, jobs: usize) -> Result<f64, BenchError> {
+    floor.clear().await?;
+    let envelopes = envelopes(jobs)?;
+    let batch = floor.batch();
+    let begun = Instant::now();
+    for part in envelopes.chunks(batch.enqueue) {
+        floor.enqueue(part).await?;
+    }
+    let mut seen = 0;
+    while seen < jobs {
+        let taken = floor.take(batch.take).await?;
+        if taken == 0 {
+            return Err(BenchError::Miscount { expected: jobs, seen: seen as u64 });
+        }
+        seen += taken;
+    }
+    Ok(jobs as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Tidemill: typed jobs are made, written, claimed, decoded, run and settled.
+pub(super) async fn own(mill: &Mill, queue: &Queue, jobs: usize) -> Result<Rate, BenchError> {
+    let before = mill.store().commands();
+    let begun = Instant::now();
+    let all = mill.jobs((0..jobs).map(Noop::new)).queue(queue.name).delivery(queue.delivery);
+    all.batch(queue.batch).enqueue().await?;
+    let report = queue.worker(mill).drain().await?;
+    let per_s = jobs as f64 / begun.elapsed().as_secs_f64();
+    if report.total.done != jobs as u64 {
+        return Err(BenchError::Miscount { expected: jobs, seen: report.total.done });
+    }
+    let commands_per_job = (mill.store().commands() - before) as f64 / jobs as f64;
+    Ok(Rate { per_s, commands_per_job })
+}
+
+/// Envelopes as Tidemill writes them.
+pub(super) fn envelopes(count: usize) -> Result<Vec<Bytes>, BenchError> {
+    let kind = Kind::new("noop").map_err(tidemill::Error::from)?;
+    let meta = Meta {
+        correlation_id: None,
+        user_id: None,
+        enqueue_ts: Timestamp::of_this_process(),
+        source: "tidemill",
+    };
+    let draft =
+        Draft { kind: &kind, max_attempts: 5, timeout: None, keep_result: None, tracked: false, meta };
+    let frame = draft.frame();
+    let invalid = |error: serde_json::Error| tidemill::Error::Invalid(error.to_string());
+    let one = |n| Ok(frame.fill(&JobId::generate(), &Noop::new(n)).map_err(invalid)?.0);
+    (0..count).map(one).collect()
+}

@@ -1,0 +1,85 @@
+//! `tidemill bench`: measures this store with this build, next to the raw store loop.
+
+use std::process::ExitCode;
+
+use crate::bench::{self, Plan, Row};
+use crate::connect;
+use crate::context::Context;
+use crate::output::{Cell, Table, thousands};
+
+/// Measure this store with this build, next to the raw store loop
+///
+/// Runs the cheapest loop the store's driver allows and Tidemill's own enqueue and work of no-op jobs, in turn, and
+/// prints both with their ratio. Uses a queue of its own, `tidemill-bench`, and leaves nothing behind.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tidemill bench --store redis://127.0.0.1 --jobs 200000 --json")]
+pub(crate) struct Args {
+    /// Jobs per round
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    jobs: u64,
+
+    /// Rounds, each of the raw loop and of Tidemill
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
+    rounds: u64,
+
+    /// Jobs whose way from enqueue to start is timed, at 100 a second
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    samples: u64,
+}
+
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+    let plan =
+        Plan { jobs: number(args.jobs), rounds: number(args.rounds), latency_samples: number(args.samples) };
+    let mill = context.mill_or_new().await?;
+    let floors = connect::connector(&context.settings)?.floors().await?;
+    let line = context.screen.line();
+    let say = |text: &str| {
+        if context.screen.is_live() { line.set_message(text.to_owned()) } else { context.screen.say(text) }
+    };
+    let rows = bench::run(&mill, floors, &plan, &say).await;
+    line.finish_and_clear();
+    let rows = rows?;
+    if context.out.is_json() {
+        rows.iter().try_for_each(|row| context.out.json(row))?;
+    } else {
+        context.out.table(&table(&rows))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(&[
+        "WORK",
+        "RAW/S",
+        "TIDEMILL/S",
+        "RATIO",
+        "COMMANDS/JOB",
+        "P50 ms",
+        "P99 ms",
+        "RAW P50 ms",
+    ]);
+    for row in rows {
+        let ms = |micros: f64| Cell::text(format!("{:.2}", micros / 1_000.0));
+        table.row(vec![
+            Cell::text(row.work),
+            Cell::text(whole(row.raw_per_s)),
+            Cell::text(whole(row.per_s)),
+            Cell::text(format!("{:.2}", row.ratio)),
+            Cell::text(format!("{:.2}", row.commands_per_job)),
+            ms(row.latency_p50_us),
+            ms(row.latency_p99_us),
+            row.raw_latency_p50_us.map_or_else(|| Cell::text("-"), ms),
+        ]);
+    }
+    table
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rate is positive and not astronomical"
+)]
+fn whole(rate: f64) -> String {
+    thousands(rate.round() as u64)
+}

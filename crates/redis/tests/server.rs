@@ -1,0 +1,336 @@
+//! What only Redis has: foreign programs, servers that forget, refuse or fill up, and keys that must expire.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's name is its documentation; it fails by panicking"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidemill_core::settle::{Change, Outcome, Settlement, decide_malformed};
+use tidemill_core::store::{Claim, Enqueue, Enqueued, Held, NewJob, Verdict};
+use tidemill_core::{
+    Delivery, Envelope, Error, Job, JobId, Mill, Namespace, Queue, QueueName, Reason, Store, job::State,
+};
+use tidemill_redis::{Options, RedisStore};
+use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions};
+
+const SEED: &str = r#"{"job_id":"a1","task_type":"navigate_extract","attempts":0,"max_attempts":2,"payload":{"n":1e400},"x-trace":[{}]}"#;
+
+struct Stage {
+    redis: Redis,
+    store: Arc<RedisStore>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        Self::on(Redis::start().unwrap()).await
+    }
+
+    async fn on(redis: Redis) -> Self {
+        let namespace = Namespace::new("msaas:dev:").unwrap();
+        let options = Options::parse(&redis.url()).unwrap().namespace(namespace);
+        Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), redis }
+    }
+
+    fn scene(&self, name: &str, delivery: Delivery) -> Scene {
+        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), delivery })
+    }
+
+    fn ask(&self, command: &[&str]) -> String {
+        self.redis.command(command).unwrap()
+    }
+}
+
+fn untracked(count: usize) -> Vec<NewJob> {
+    let job = |_| {
+        let id = JobId::generate();
+        let json = format!(r#"{{"job_id":"{id}","task_type":"t","payload":null,"tracked":false}}"#);
+        NewJob { id, envelope: json.into(), due: tidemill_core::store::Due::Now, tracked: false }
+    };
+    (0..count).map(job).collect()
+}
+
+#[tokio::test]
+async fn what_another_program_pushes_is_a_job_and_its_fields_survive() {
+    let stage = Stage::new().await;
+    for (name, delivery) in [("jobs.generic", Delivery::AtMostOnce), ("jobs.browser", Delivery::AtLeastOnce)]
+    {
+        match delivery {
+            Delivery::AtMostOnce => stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]),
+            Delivery::AtLeastOnce => stage.ask(&["XADD", "msaas:dev:stream:jobs.browser", "*", "data", SEED]),
+        };
+        let scene = stage.scene(name, delivery);
+        for attempt in 0..2 {
+            let claimed = scene.claim_one().await;
+            assert_eq!(claimed.body.as_ref().unwrap().attempts(), attempt);
+            scene.settle(&claimed, Outcome::Retry { error: "no".into(), after: Some(Duration::ZERO) }).await;
+        }
+        let letter = scene.letter(&JobId::new("a1").unwrap()).await;
+        let text = String::from_utf8(letter.bytes.to_vec()).unwrap();
+        assert!(text.contains(r#""payload":{"n":1e400},"x-trace":[{}]"#), "{text}");
+        assert!(
+            text.contains(r#""dlq_reason":"max_attempts_exceeded""#) && text.contains("dlq_ts"),
+            "{text}"
+        );
+        assert_eq!(
+            tidemill_core::redrive::drop(&*stage.store, &scene.queue, &Default::default()).await.unwrap(),
+            1
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_envelope_is_buried_with_its_bytes_and_disturbs_nothing() {
+    let stage = Stage::new().await;
+    stage.ask(&["XADD", "msaas:dev:stream:q", "*", "data", "garbage"]);
+    stage.ask(&["XADD", "msaas:dev:stream:q", "*", "other", "field", "more", "fields"]);
+    stage.ask(&["XADD", "msaas:dev:stream:q", "*", "data", SEED]);
+    stage.ask(&["LPUSH", "msaas:dev:queue:q", "[]"]);
+    stage.ask(&["ZADD", "msaas:dev:queue:q:scheduled", "1", "not json either"]);
+    for (delivery, garbage) in [(Delivery::AtLeastOnce, 2), (Delivery::AtMostOnce, 2)] {
+        let scene = stage.scene("q", delivery);
+        scene.promote().await;
+        for claimed in scene.try_claim(10).await {
+            let Err((raw, error)) = &claimed.body else { continue };
+            let change = decide_malformed(&claimed.lease, raw, error, scene.store.clock().now());
+            let settlement = Settlement { lease: claimed.lease.clone(), change };
+            assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        }
+        let letters = scene.list(State::Dead, 10).await;
+        assert_eq!(letters.len(), garbage);
+        for info in letters {
+            let letter = scene.letter(&info.job).await;
+            assert_eq!(letter.reason, Reason::InvalidEnvelope);
+            assert!(String::from_utf8_lossy(&letter.bytes).contains("\"raw\":"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_letter_that_another_program_wrote_can_be_redriven() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("jobs.browser", Delivery::AtLeastOnce);
+    let letter = SEED.replace("\"attempts\":0", "\"attempts\":2,\"dlq_reason\":\"max_attempts_exceeded\"");
+    stage.ask(&["XADD", "msaas:dev:stream:jobs.browser:dlq", "*", "data", &letter]);
+    let moved =
+        tidemill_core::redrive::redrive(&*stage.store, &scene.queue, &Default::default()).await.unwrap();
+    assert_eq!(moved, 1);
+    assert_eq!(scene.claim_one().await.body.unwrap().attempts(), 0);
+    assert_eq!(stage.ask(&["XLEN", "msaas:dev:stream:jobs.browser:dlq"]), "0");
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_has_forgotten_are_sent_again() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    scene.enqueue_many(3).await;
+    stage.ask(&["SCRIPT", "FLUSH"]);
+    scene.enqueue_many(3).await;
+    let jobs = scene.claim(6).await;
+    stage.ask(&["SCRIPT", "FLUSH"]);
+    for job in &jobs {
+        scene.settle(job, Outcome::Done(Bytes::new())).await;
+    }
+    scene.assert_counts([0, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn after_flushall_the_group_is_made_again() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    scene.enqueue_many(1).await;
+    let lost = scene.claim_one().await;
+    stage.ask(&["FLUSHALL"]);
+    assert_eq!(scene.try_settle(&lost, Outcome::Done(Bytes::new())).await, Verdict::LeaseLost);
+    scene.enqueue_many(2).await;
+    assert_eq!(scene.claim(2).await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_restarted_server_is_found_again() {
+    let redis = Redis::with(RedisOptions { appendonly: true, ..RedisOptions::default() }).unwrap();
+    let stage = Stage::on(redis).await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    scene.enqueue_many(2).await;
+    stage.redis.restart().unwrap();
+    let queue = scene.queue.clone();
+    let mut answers = Vec::new();
+    for _ in 0..20 {
+        let claim = Claim::now(&queue, &scene.worker, LONG, 2);
+        answers.push(stage.store.claim(claim).await);
+        if answers.last().unwrap().is_ok() {
+            break;
+        }
+    }
+    let failed = answers.iter().filter(|answer| answer.is_err()).count();
+    assert!(failed <= 2, "{answers:?}");
+    assert_eq!(answers.pop().unwrap().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    scene.enqueue_many(3).await;
+    let jobs = scene.claim(3).await;
+    stage.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    let refused = scene.enqueue_batch(vec![tidemill_testkit::conformance::scene::job()]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    let batch = untracked(3);
+    let refused = scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &batch, again: false }).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    let leases: Vec<_> = jobs.iter().map(|job| job.lease.clone()).collect();
+    assert_eq!(scene.extend(&leases).await, vec![Held::Yes; 3]);
+    scene.settle(&jobs[0], Outcome::Done(Bytes::new())).await;
+    scene.settle(&jobs[1], Outcome::Retry { error: "no".into(), after: Some(LONG) }).await;
+    scene.settle(&jobs[2], tidemill_testkit::conformance::scene::dead("bad")).await;
+    scene.assert_counts([0, 1, 0, 1]).await;
+}
+
+#[tokio::test]
+async fn servers_that_would_lose_jobs_are_refused_with_a_reason() {
+    let refused = async |url: &str| match RedisStore::connect(Options::parse(url).unwrap()).await {
+        Err(error) => error.chain(),
+        Ok(_) => panic!("{url} was accepted"),
+    };
+    let redis = Redis::start().unwrap();
+    redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
+    assert!(refused(&redis.url()).await.contains("noeviction"));
+    let allowed = Options::parse(&format!("{}?allow_eviction=true", redis.url())).unwrap();
+    RedisStore::connect(allowed).await.unwrap();
+    let as_cluster = redis.url().replace("redis://", "redis+cluster://");
+    assert!(refused(&as_cluster).await.contains("not a Cluster"));
+    redis.command(&["CONFIG", "SET", "requirepass", "hunter2"]).unwrap();
+    let denied = refused(&redis.url().replace("//", "//:hunter1@")).await;
+    assert!(denied.contains("refuses") && !denied.contains("hunter1"), "{denied}");
+    let cluster = RedisCluster::start().unwrap();
+    let node = cluster.nodes()[0].url();
+    assert!(refused(&node).await.contains("redis+cluster://"));
+    assert!(refused("redis://127.0.0.1:1").await.contains("not available"));
+}
+
+#[tokio::test]
+async fn untracked_jobs_run_leave_nothing_and_are_added_once_by_a_repeated_call() {
+    let stage = Stage::new().await;
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let scene = stage.scene("q", delivery);
+        let jobs = untracked(50);
+        let add = |again| scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again });
+        assert_eq!(add(false).await.unwrap(), vec![Enqueued::Created; 50]);
+        assert_eq!(add(true).await.unwrap(), vec![Enqueued::Exists; 50]);
+        for claimed in scene.claim(50).await {
+            scene.settle(&claimed, Outcome::Done(Bytes::new())).await;
+        }
+        scene.claim_nothing().await;
+    }
+    assert_eq!(stage.ask(&["EXISTS", "msaas:dev:jobs"]), "0");
+    // Everything that is left but the registry and the empty stream goes by itself.
+    let script = "local immortal = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+        if redis.call('PTTL', key) == -1 then table.insert(immortal, key) end end \
+        table.sort(immortal) return table.concat(immortal, ' ')";
+    let immortal = stage.ask(&["EVAL", script, "0"]);
+    assert_eq!(immortal, "msaas:dev:queues msaas:dev:stream:q msaas:dev:stream:q:leases");
+}
+
+#[tokio::test]
+async fn an_untracked_job_is_found_and_cancelled_by_its_id() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let jobs = untracked(3);
+    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again: false }).await.unwrap();
+    assert_eq!(scene.state(&jobs[1].id).await, Some(State::Ready));
+    let cancelled = scene.store.cancel(&jobs[1].id).await.unwrap();
+    assert_eq!(cancelled, tidemill_core::store::Cancelled::Removed);
+    assert_eq!(scene.claim(2).await.len(), 2);
+    scene.claim_nothing().await;
+}
+
+#[tokio::test]
+async fn a_retried_untracked_job_leaves_no_index_entry() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let jobs = untracked(1);
+    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again: false }).await.unwrap();
+    let first = scene.claim_one().await;
+    scene.settle(&first, Outcome::Retry { error: "no".into(), after: Some(Duration::ZERO) }).await;
+    let second = scene.claim_one().await;
+    assert!(!second.body.as_ref().is_ok_and(Envelope::tracked));
+    scene.settle(&second, Outcome::Done(Bytes::new())).await;
+    assert_eq!(stage.ask(&["EXISTS", "msaas:dev:jobs"]), "0");
+}
+
+#[tokio::test]
+async fn a_worker_with_a_longer_lease_is_not_robbed_by_one_with_a_shorter() {
+    let stage = Stage::new().await;
+    let patient = stage.scene("q", Delivery::AtLeastOnce).leasing(LONG);
+    patient.enqueue_many(1).await;
+    let claimed = patient.claim_one().await;
+    let hasty = patient.through(stage.store.clone()).leasing(SHORT);
+    tokio::time::sleep(SHORT * 3).await;
+    assert_eq!(hasty.rescue().await, 0);
+    patient.settle(&claimed, Outcome::Done(Bytes::new())).await;
+}
+
+#[tokio::test]
+async fn a_lock_names_one_runner_and_always_expires() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("jobs.generic", Delivery::AtMostOnce);
+    stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]);
+    stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]);
+    let first = scene.claim_one().await;
+    assert!(scene.try_claim(5).await.is_empty(), "a second copy ran beside the first");
+    let life: i64 = stage.ask(&["PTTL", "msaas:dev:queue:jobs.generic:lock:a1"]).parse().unwrap();
+    assert!(life > 0);
+    scene.settle(&first, Outcome::Done(Bytes::new())).await;
+    assert_eq!(stage.ask(&["EXISTS", "msaas:dev:queue:jobs.generic:lock:a1"]), "0");
+}
+
+#[tokio::test]
+async fn a_consumer_that_holds_a_job_is_never_deleted() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    scene.enqueue_many(1).await;
+    let claimed = scene.claim_one().await;
+    scene.store.leave(&scene.worker, std::slice::from_ref(&scene.queue)).await.unwrap();
+    scene.settle(&claimed, Outcome::Done(Bytes::new())).await;
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Ping;
+impl Job for Ping {
+    const KIND: &'static str = "ping";
+    type Output = ();
+}
+
+#[tokio::test]
+async fn a_lost_answer_makes_no_second_job() {
+    let stage = Stage::new().await;
+    let proxy = tidemill_testkit::faults::Proxy::to(stage.redis.port()).await.unwrap();
+    let url = format!("redis://127.0.0.1:{}", proxy.port());
+    let store = RedisStore::connect(Options::parse(&url).unwrap()).await.unwrap();
+    let mill = Mill::new(Arc::new(store));
+    mill.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
+    proxy.drop_answer_to("EXEC");
+    mill.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
+    proxy.drop_answer_to("EVALSHA");
+    mill.job(Ping).enqueue().await.unwrap();
+    assert_eq!(stage.ask(&["XLEN", "tidemill:stream:default"]), "11");
+}
+
+#[tokio::test]
+async fn a_change_of_a_lease_that_was_never_given_changes_nothing() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    scene.enqueue_many(1).await;
+    let claimed = scene.claim_one().await;
+    let mut lease = claimed.lease.clone();
+    lease.token.0 += 1;
+    let settlement = Settlement { lease, change: Change::Finish(None) };
+    assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::LeaseLost]);
+    scene.assert_counts([0, 0, 1, 0]).await;
+}

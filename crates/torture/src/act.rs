@@ -1,0 +1,84 @@
+//! The one kind of job there is here: it says in its payload what it will do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidemill::{Backoff, Fail, Job, JobContext, State};
+
+use crate::ledger::{Ledger, Step};
+
+/// The at-least-once queue that every scenario uses.
+pub const QUEUE: &str = "torture";
+
+/// The at-most-once queue.
+pub const ONCE: &str = "torture.once";
+
+/// A job that does as it says.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Act {
+    /// What it does.
+    pub deed: Deed,
+    /// After how long.
+    pub nap_ms: u64,
+}
+
+/// What a job does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deed {
+    /// Ends well.
+    Finish,
+    /// Fails this often, then ends well.
+    Fail(u32),
+    /// Goes to the dead letters.
+    Die,
+    /// Takes its whole process along.
+    Abort,
+}
+
+impl Act {
+    /// A job that ends well at once.
+    pub const INNOCENT: Self = Self { deed: Deed::Finish, nap_ms: 0 };
+
+    /// A job that kills whoever runs it.
+    pub const POISON: Self = Self { deed: Deed::Abort, nap_ms: 0 };
+
+    /// A job that ends well after a while.
+    pub fn lasting(nap: Duration) -> Self {
+        Self { deed: Deed::Finish, nap_ms: u64::try_from(nap.as_millis()).unwrap_or(u64::MAX) }
+    }
+}
+
+impl Job for Act {
+    const KIND: &'static str = "act";
+    const QUEUE: &'static str = QUEUE;
+    const BACKOFF: Backoff = Backoff::constant(Duration::from_millis(50));
+    type Output = ();
+}
+
+/// What the handler needs beside its job.
+#[derive(Debug, Clone)]
+pub struct Desk {
+    /// Where it notes what it does.
+    pub ledger: Arc<Ledger>,
+    /// Whether jobs never end here, whatever they say.
+    pub hangs: bool,
+}
+
+/// Does as the job says.
+pub async fn act(job: Act, State(desk): State<Desk>, cx: JobContext) -> Result<(), Fail> {
+    desk.ledger.note(Step::Started, cx.id(), cx.attempt())?;
+    if desk.hangs {
+        std::future::pending::<()>().await;
+    }
+    tokio::time::sleep(Duration::from_millis(job.nap_ms)).await;
+    match job.deed {
+        Deed::Abort => std::process::abort(),
+        Deed::Die => return Err(Fail::dead("asked_to", "as it was told")),
+        Deed::Fail(times) if cx.attempt() <= times => return Err(Fail::retry("as it was told")),
+        Deed::Finish | Deed::Fail(_) => {}
+    }
+    desk.ledger.note(Step::Ended, cx.id(), cx.attempt())?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! What a worker process does: runs until its standard input ends, which is also what happens when whoever
+//! started it dies. So no scenario, however it ends, leaves a worker behind.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use tidemill::{Event, Report, Store, Worker};
+use tokio::sync::{broadcast, oneshot};
+
+use crate::act::{self, Desk};
+use crate::ledger::{Ledger, Step};
+
+/// How often a worker notes how many commands it has sent.
+const COUNT: Duration = Duration::from_millis(200);
+
+/// What a worker process is told.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Duty {
+    /// Its store.
+    pub store: String,
+    /// Its ledger.
+    pub ledger: PathBuf,
+    /// How long its leases last.
+    pub lease_ms: u64,
+    /// How many jobs it runs at once, of each queue.
+    pub concurrency: usize,
+    /// Whether jobs never end here.
+    pub hangs: bool,
+}
+
+/// What a worker process says at its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Jobs that ended well.
+    pub done: u64,
+    /// Jobs that went to the dead letters.
+    pub dead: u64,
+    /// Leases that were lost.
+    pub lost: u64,
+    /// Ended jobs that could not be settled.
+    pub unsettled: u64,
+}
+
+impl From<&Report> for Account {
+    fn from(report: &Report) -> Self {
+        let (total, left) = (&report.total, &report.left);
+        Self { done: total.done, dead: total.dead, lost: total.lost, unsettled: left.unsettled }
+    }
+}
+
+impl Duty {
+    /// Works until standard input ends.
+    pub async fn serve(self, ready: impl FnOnce()) -> Result<Account> {
+        let mill = tidemill::connect(&self.store).await.context("the worker cannot connect")?;
+        let ledger = Arc::new(Ledger::open(&self.ledger)?);
+        let worker = Worker::new(&mill)
+            .state(Desk { ledger: ledger.clone(), hangs: self.hangs })
+            .handle(act::act)
+            .queue(act::QUEUE, self.concurrency)
+            .at_most_once(act::ONCE, self.concurrency)
+            .lease(Duration::from_millis(self.lease_ms))
+            .shutdown_grace(Duration::from_secs(1));
+        let notes = tokio::spawn(note_settlements(worker.events(), ledger.clone()));
+        let counts = tokio::spawn(note_commands(mill.store().clone(), ledger));
+        ready();
+        let report = worker.run_until(end_of_input()).await?;
+        counts.abort();
+        notes.await?;
+        Ok(Account::from(&report))
+    }
+}
+
+/// Ends when the worker has: its events end with it.
+async fn note_settlements(mut events: broadcast::Receiver<Event>, ledger: Arc<Ledger>) {
+    while let Ok(event) = events.recv().await {
+        // A ledger that cannot be written shows in what is missing from it.
+        let _ = ledger.note(Step::Settled(event.outcome), &event.job, 0);
+    }
+}
+
+async fn note_commands(store: Arc<dyn Store>, ledger: Arc<Ledger>) {
+    loop {
+        let _ = ledger.count(store.commands());
+        tokio::time::sleep(COUNT).await;
+    }
+}
+
+/// On a thread of its own, which nobody waits for: a read of standard input cannot be given up.
+fn end_of_input() -> oneshot::Receiver<()> {
+    let (ended, end) = oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = ended.send(());
+    });
+    end
+}

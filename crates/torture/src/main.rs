@@ -1,0 +1,67 @@
+//! `torture`: runs the scenarios; `torture worker DUTY` is what they start.
+
+#![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use tidemill_torture::duty::Duty;
+use tidemill_torture::{Kind, Stage, crew, scenario};
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["worker", duty] => serve(serde_json::from_str(duty)?).await,
+        _ => torture(&Wish::read(&args)?).await,
+    }
+}
+
+async fn serve(duty: Duty) -> Result<()> {
+    let account = duty.serve(|| println!("{}", crew::READY)).await?;
+    println!("{}", serde_json::to_string(&account)?);
+    Ok(())
+}
+
+/// What is wanted.
+struct Wish {
+    seconds: u64,
+    seed: u64,
+    stores: Vec<Kind>,
+}
+
+impl Wish {
+    fn read(args: &[&str]) -> Result<Self> {
+        let mut wish = Self { seconds: 60, seed: fastrand::u64(..), stores: Kind::ALL.to_vec() };
+        for pair in args.chunks(2) {
+            match *pair {
+                ["--seconds", value] => wish.seconds = value.parse().context("--seconds wants a number")?,
+                ["--seed", value] => wish.seed = value.parse().context("--seed wants a number")?,
+                ["--store", "all"] => wish.stores = Kind::ALL.to_vec(),
+                ["--store", value] => wish.stores = vec![value.parse()?],
+                _ => bail!("{:?} is not understood: [--seconds N] [--seed S] [--store NAME|all]", pair[0]),
+            }
+        }
+        Ok(wish)
+    }
+}
+
+async fn torture(wish: &Wish) -> Result<()> {
+    let program = std::env::current_exe()?;
+    println!("seed {} for {} s on each store", wish.seed, wish.seconds);
+    for kind in &wish.stores {
+        let begun = Instant::now();
+        println!("{kind}");
+        one(*kind, &program, wish).await.with_context(|| format!("{kind}, seed {}", wish.seed))?;
+        println!("    {:.0} s", begun.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+async fn one(kind: Kind, program: &Path, _wish: &Wish) -> Result<()> {
+    let took = scenario::killed::run(&Stage::set(kind, program).await?).await?;
+    println!("    killed with 100 jobs: all done {took:.2?} after the kill");
+    Ok(())
+}

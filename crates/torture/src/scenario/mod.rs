@@ -1,0 +1,3 @@
+//! What can go wrong, one file each.
+
+pub mod killed;

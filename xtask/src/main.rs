@@ -1,0 +1,53 @@
+//! The project's own commands. `cargo xtask` lists them.
+
+#![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
+
+mod ci;
+mod libtest;
+mod readme;
+mod servers;
+mod shell;
+mod suite;
+mod summary;
+mod test;
+mod tidy;
+mod torture;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+cargo xtask test [--fast]    runs every test; installs redis-server and postgresql if they are missing.
+                             --fast: only the tests that need no server
+cargo xtask ci               format, lints, layering, documentation, then `test`
+cargo xtask tidy             checks the layering and the project's own rules
+cargo xtask torture [--seconds N] [--seed S] [--store sqlite|redis|cluster|postgres|all]
+                             kills, pauses and restarts real processes at random, then checks that nothing is lost";
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args().skip(1).collect();
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: &[&str]) -> Result<()> {
+    match args {
+        ["test"] => test::run(test::Scope::Everything),
+        ["test", "--fast"] => test::run(test::Scope::WithoutServers),
+        ["ci"] => ci::run(),
+        ["tidy"] => tidy::run(),
+        ["torture", rest @ ..] => torture::run(rest),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{HELP}");
+            Ok(())
+        }
+        _ => bail!("`{}` is no command of xtask\n\n{HELP}", args.join(" ")),
+    }
+}

@@ -1,0 +1,56 @@
+//! The servers that the tests start themselves: finds out which are missing, and installs them.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::shell;
+
+/// Installs what is missing. Only on Debian and its kin; elsewhere it says what is wanted.
+pub(crate) fn install() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages = missing.join(" ");
+    if !is_there("apt-get") {
+        bail!("the tests start servers of their own and need {packages}: install them, or use `test --fast`");
+    }
+    println!("The tests start servers of their own. Installing {packages}.");
+    shell::run(&mut apt_get(&["update", "-qq"]))?;
+    let mut install = vec!["install", "-qq", "-y", "--no-install-recommends"];
+    install.extend(&missing);
+    shell::run(&mut apt_get(&install)).with_context(|| format!("cannot install {packages}"))
+}
+
+fn missing() -> Vec<&'static str> {
+    let redis = (!is_there("redis-server")).then_some("redis-server");
+    redis.into_iter().chain((!has_postgres()).then_some("postgresql")).collect()
+}
+
+/// `RUNLEVEL=1` keeps the packages from starting services of their own: the tests do not use them, and nobody
+/// would stop them.
+fn apt_get(args: &[&str]) -> Command {
+    let settings = ["env", "RUNLEVEL=1", "DEBIAN_FRONTEND=noninteractive", "apt-get"];
+    let sudo: &[&str] = if is_root() { &[] } else { &["sudo"] };
+    let words: Vec<_> = sudo.iter().chain(&settings).chain(args).copied().collect();
+    shell::command(words[0], &words[1..])
+}
+
+fn is_root() -> bool {
+    let id = shell::output_of(Command::new("id").arg("-u"));
+    id.is_ok_and(|id| id.trim() == "0")
+}
+
+fn is_there(program: &str) -> bool {
+    let mut look = Command::new("sh");
+    look.args(["-c", "command -v \"$0\"", program]).stdout(Stdio::null());
+    look.status().is_ok_and(|status| status.success())
+}
+
+/// Debian keeps the server's programs out of PATH.
+fn has_postgres() -> bool {
+    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
+    is_there("postgres") || versions.into_iter().any(|version| version.path().join("bin/postgres").is_file())
+}

@@ -1,0 +1,11 @@
+//! `cargo xtask torture`: builds the torture program and lets it run as long as it is told.
+
+use anyhow::Result;
+
+use crate::{servers, shell};
+
+pub(crate) fn run(args: &[&str]) -> Result<()> {
+    servers::install()?;
+    let own = ["run", "--quiet", "--package", "tidemill-torture", "--bin", "torture", "--"];
+    shell::run(&mut shell::cargo(&[&own[..], args].concat()))
+}
