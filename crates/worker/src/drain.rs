@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::Error;
-use tidemill_core::store::{Promote, QueueInfo};
+use tidemill_core::job::State;
+use tidemill_core::store::{List, Promote, QueueInfo};
+use tidemill_core::{Error, Queue};
 
 use crate::deadline::{ANSWER, within};
 use crate::outage::Outage;
@@ -68,8 +69,30 @@ impl Drainer {
             return Ok(false);
         }
         let infos = within(ANSWER, "queues", self.station.store.queues()).await?;
-        let mine = infos.iter().filter(|info| self.station.lanes.iter().any(|lane| lane.queue == info.queue));
-        Ok(mine.map(|info| self.left(info)).sum::<u64>() == 0 && !self.is_busy_here())
+        for queue in self.station.queues() {
+            let empty = match infos.iter().find(|info| info.queue == queue) {
+                Some(info) => self.left(info) == 0,
+                None => self.is_bare(&queue).await?,
+            };
+            if !empty {
+                return Ok(false);
+            }
+        }
+        Ok(!self.is_busy_here())
+    }
+
+    /// Whether a queue that the store does not know is really empty. It is not if another program has put
+    /// jobs there; the queue becomes known with the first claim, which may be yet to come.
+    async fn is_bare(&self, queue: &Queue) -> Result<bool, Error> {
+        let mut cursor = None;
+        loop {
+            let list = List { queue, state: State::Ready, cursor, limit: 1 };
+            let page = within(ANSWER, "list", self.station.store.list(list)).await?;
+            if !page.items.is_empty() || page.next.is_none() {
+                return Ok(page.items.is_empty());
+            }
+            cursor = page.next;
+        }
     }
 
     /// Whether jobs are due; if so they are ready now.
