@@ -22,12 +22,14 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  tidemill dev --demo                                      see it all in ten seconds
-  tidemill worker --queue mail --exec 'greet=./greet.py'   any program is a handler
-  tidemill enqueue greet --queue mail --payload '{\"name\":\"Ada\"}' --wait
+  tidemill dev --demo
+  tidemill worker --queue mail --exec 'send_email=./mail.py'
+  tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada\"}' --wait
 
-Every setting is a flag, an environment variable (TIDEMILL_STORE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP,
-TIDEMILL_JSON, TIDEMILL_MAX_PAYLOAD) or a line of tidemill.toml in the current directory, in this order.
+Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
+TIDEMILL_MAX_PAYLOAD), or else lines of tidemill.toml in the current directory (store, namespace, group, json, \
+max_payload).
+
 Exit code: 0 done, 1 failed, 2 wrong use.";
 
 /// What every command understands.
@@ -46,11 +48,11 @@ pub(crate) struct Global {
     #[arg(long = "group", global = true, value_name = "[QUEUE=]GROUP", help_heading = "Store")]
     pub(crate) groups: Vec<GroupRule>,
 
-    /// Prints JSON, one object a line, and nothing else on stdout [env: TIDEMILL_JSON]
+    /// Print JSON, one object a line, and nothing else on stdout [env: TIDEMILL_JSON]
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// Says more on stderr: every job that ends; twice: what the parts do
+    /// Say more on stderr: every job that ends; twice: what the parts do
     #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "Output")]
     pub(crate) verbose: u8,
 }

@@ -7,22 +7,33 @@ use tidemill::{Connector, Mill};
 use crate::config::Settings;
 use crate::failure::Complaint;
 
-/// What it means if there is no database file yet.
+/// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Absent {
-    /// It is made.
-    IsMade,
-    /// Whoever wants to look at a store should not be shown an empty one made on the spot.
-    IsAnError,
+pub(crate) enum Purpose {
+    /// To look at what is there. Nobody wants to be shown an empty store that was made on the spot.
+    Look,
+    /// To begin something that other processes take up.
+    Begin,
+    /// To do everything in this process.
+    Alone,
 }
 
 /// Opens the store.
-pub(crate) async fn open(settings: &Settings, absent: Absent) -> anyhow::Result<Mill> {
+pub(crate) async fn open(settings: &Settings, purpose: Purpose) -> anyhow::Result<Mill> {
     let connector = connector(settings)?;
-    if absent == Absent::IsAnError {
-        check_file(&settings.store.url)?;
+    match sqlite_file(&settings.store.url) {
+        Some(":memory:") if purpose != Purpose::Alone => {
+            let complaint = Complaint::wrong_use("a store in memory ends with this command");
+            Err(complaint.hint("name a file, as in --store sqlite:tidemill.db"))?
+        }
+        Some(file) if purpose == Purpose::Look && !Path::new(file).exists() => {
+            let complaint = Complaint::failed(format!("there is no store at {file}"));
+            Err(complaint.hint(
+                "name another with --store, or make this one with `tidemill enqueue` or `tidemill dev`",
+            ))?
+        }
+        _ => Ok(connector.connect().await?),
     }
-    Ok(connector.connect().await?)
 }
 
 /// Prepares a connection with everything the settings say.
@@ -35,20 +46,6 @@ pub(crate) fn connector(settings: &Settings) -> anyhow::Result<Connector> {
         connector = connector.group(rule.queue.clone(), &rule.group)?;
     }
     Ok(connector)
-}
-
-fn check_file(url: &str) -> Result<(), Complaint> {
-    match sqlite_file(url) {
-        Some(":memory:") => {
-            Err(Complaint::wrong_use("a store in memory is empty: no other command can see it")
-                .hint("name a file, as in --store sqlite:tidemill.db"))
-        }
-        Some(file) if !Path::new(file).exists() => Err(Complaint::failed(format!(
-            "there is no store at {file}"
-        ))
-        .hint("name the one you mean with --store, or make one with `tidemill enqueue` or `tidemill dev`")),
-        _ => Ok(()),
-    }
 }
 
 /// The file a SQLite URL names.

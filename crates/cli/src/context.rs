@@ -3,7 +3,7 @@
 use tidemill::Mill;
 
 use crate::config::Settings;
-use crate::connect::{self, Absent};
+use crate::connect::{self, Purpose};
 use crate::output::{Out, Screen, log};
 
 /// What a command has at hand.
@@ -25,11 +25,16 @@ impl Context {
 
     /// The store, for a command that only looks at what is there.
     pub(crate) async fn mill(&self) -> anyhow::Result<Mill> {
-        connect::open(&self.settings, Absent::IsAnError).await
+        connect::open(&self.settings, Purpose::Look).await
     }
 
-    /// The store, for a command that begins something.
+    /// The store, for a command that begins something others take up.
     pub(crate) async fn mill_or_new(&self) -> anyhow::Result<Mill> {
-        connect::open(&self.settings, Absent::IsMade).await
+        connect::open(&self.settings, Purpose::Begin).await
+    }
+
+    /// The store, for a command that does everything by itself.
+    pub(crate) async fn own_mill(&self) -> anyhow::Result<Mill> {
+        connect::open(&self.settings, Purpose::Alone).await
     }
 }

@@ -31,7 +31,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let plan =
         Plan { jobs: number(args.jobs), rounds: number(args.rounds), latency_samples: number(args.samples) };
-    let mill = context.mill_or_new().await?;
+    let mill = context.own_mill().await?;
     let floors = connect::connector(&context.settings)?.floors().await?;
     let line = context.screen.line();
     let say = |text: &str| {

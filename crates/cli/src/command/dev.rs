@@ -35,7 +35,7 @@ Without --exec every job is done at once, and its output is its payload.
 Examples:
   tidemill dev --demo
   tidemill dev --queue mail=5 --exec 'send_email=./mail.py'
-  tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada@example.com\"}' --wait   (elsewhere)";
+  tidemill enqueue send_email --queue mail --wait      (in another terminal)";
 
 impl Args {
     pub(crate) fn is_demo(&self) -> bool {
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     if args.demo {
         return demo::run(context).await;
     }
-    let mill = context.mill_or_new().await?;
+    let mill = context.own_mill().await?;
     let groups = Arc::<Groups>::default();
     let worker = args.crew.worker(&mill).map_err(Complaint::wrong_use)?;
     let worker = if args.crew.programs.is_empty() {

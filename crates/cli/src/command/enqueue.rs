@@ -84,8 +84,8 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada@example.com\"}'
-  tidemill enqueue import --payload @report.json --delay 5m --max-attempts 3 --timeout 30s
+  tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada\"}'
+  tidemill enqueue import --payload @report.json --delay 5m --max-attempts 3
   tidemill enqueue greet --payload '{\"name\":\"Ada\"}' --wait 10s
   tidemill enqueue ping --at-most-once --count 1000";
 

@@ -28,14 +28,18 @@ pub(crate) struct Args {
 }
 
 const EXAMPLES: &str = "\
-A program gets the job's envelope (JSON) on stdin, its payload in the field `payload`, and the variables
-TIDEMILL_JOB_ID, TIDEMILL_KIND, TIDEMILL_QUEUE and TIDEMILL_ATTEMPT. What it prints is the job's output.
-Exit code 0: done. 65: dead, the last line of stderr is the reason. Anything else: tried again later.
+A program gets the job's envelope (JSON, with the field `payload`) on stdin, and the variables \
+TIDEMILL_JOB_ID, TIDEMILL_KIND, TIDEMILL_QUEUE and TIDEMILL_ATTEMPT. What it prints is the job's output. \
 It is ended, with everything it started, when its job is cancelled or takes longer than its timeout.
+
+Its exit code:
+  0    done
+  65   dead; the last line of stderr is the reason
+  else tried again later; the end of stderr is the error
 
 Examples:
   tidemill worker --exec 'greet=jq .payload.name'
-  tidemill worker --queue mail=20 --queue reports=2 --exec 'send_email=./mail.py' --exec '*=./other.sh'
+  tidemill worker --queue mail=20 --exec 'send_email=./mail.py' --exec '*=./any.sh'
   tidemill worker --queue mail --exec '*=./mail.py' --drain";
 
 /// Who runs which jobs, and how.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidemill::{Mill, Worker, secs};
 
-use crate::connect::{self, Absent, describe};
+use crate::connect::describe;
 use crate::context::Context;
 use crate::exec::Groups;
 use crate::output::{Colour, printable};
@@ -52,7 +52,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
 /// names may well be production.
 async fn open(context: &Context) -> anyhow::Result<Mill> {
     if context.settings.store.by_flag {
-        return connect::open(&context.settings, Absent::IsMade).await;
+        return context.own_mill().await;
     }
     Ok(tidemill::connector("sqlite::memory:")?.source("demo").connect().await?)
 }

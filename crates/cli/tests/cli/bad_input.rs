@@ -40,6 +40,9 @@ fn wrong_input_is_refused_and_writes_nothing() {
         &["dlq", "redrive", "--all", "--kind", "a"],
         &["enqueue", "ok", "--store", "mysql://root:hunter2@db"],
         &["enqueue", "ok", "--store", "sqlite:"],
+        &["enqueue", "ok", "--store", "sqlite::memory:"],
+        &["queue", "list", "--store", "sqlite::memory:"],
+        &["enqueue", "ok", "--store", "sqlite:no/such/directory/app.db"],
         &["enqueue", "ok", "--namespace", "a:"],
         &["enqueue", "ok", "--group", "a b"],
         &["enqueue", "ok", "--store", "redis://:hunter2@127.0.0.1:1?shards=0"],
@@ -71,7 +74,6 @@ fn what_cannot_be_done_fails_and_never_shows_a_password() {
     let cases: &[&[&str]] = &[
         &["queue", "list"],
         &["job", "show", "nope"],
-        &["enqueue", "ok", "--store", "sqlite:no/such/directory/app.db"],
         &["enqueue", "ok", "--store", "redis://user:hunter2@127.0.0.1:1"],
         &["enqueue", "ok", "--store", "postgres://user:hunter2@127.0.0.1:1/db"],
     ];

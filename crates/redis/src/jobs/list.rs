@@ -4,6 +4,7 @@
 //! id that exists once by construction; it is taken, and that is all.
 
 use std::future::Future;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +16,7 @@ use super::claim::Share;
 use super::ms;
 use super::stream::nameless;
 use crate::error::{classify, odd_answer};
+use crate::keys::letter;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, bytes, int, text};
@@ -26,6 +28,7 @@ impl RedisStore {
     /// Takes what is there, without waiting. A list cannot refuse a pop, so a paused queue is noticed in the
     /// same trip and what was popped goes back to where it was.
     pub(super) async fn pop_list(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
+        self.prepare_list(share).await?;
         let target = self.keys.target(share.shard, share.queue);
         let mut batch = Pipeline::new();
         batch.cmd("EXISTS").arg(self.keys.paused(share.shard, share.queue));
@@ -46,6 +49,20 @@ impl RedisStore {
             taken.extend(Box::pin(self.pop_list(share.missing(&taken))).await?);
         }
         Ok(taken)
+    }
+
+    /// Makes sure, once per process, that the queue can be found: whoever writes into its list from outside
+    /// does not say so, and its dead letters would be nobody's.
+    async fn prepare_list(&self, share: Share<'_>) -> Result<(), Error> {
+        let mark = (share.queue.clone(), share.shard, share.worker.clone());
+        if self.prepared.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark) {
+            return Ok(());
+        }
+        let member = format!("{} {}", letter(share.queue), share.queue.name);
+        let known = redis::cmd("SADD").arg(self.keys.queues(share.shard)).arg(member).take();
+        self.link.query::<i64>(share.shard, &known).await?;
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(mark);
+        Ok(())
     }
 
     /// Takes what is there, or waits for it.
