@@ -42,6 +42,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let context = Context::new(settings, level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let ended = runtime.block_on(cli.command.run(&context));
+    context.screen.leave();
     runtime.shutdown_timeout(TO_END);
     ended
 }

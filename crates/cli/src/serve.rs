@@ -28,7 +28,7 @@ pub(crate) async fn serve(
     }));
     let twice = async {
         signals.next().await;
-        screen.say("stopping: running jobs may end, nothing new is started (once more to stop at once)");
+        screen.say("stopping: what runs may end, nothing new starts (once more: at once)");
         stop.cancel();
         signals.next().await;
     };

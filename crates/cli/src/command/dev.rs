@@ -10,12 +10,11 @@ use crate::connect::describe;
 use crate::context::Context;
 use crate::demo;
 use crate::exec::{self, Groups};
-use crate::failure::Complaint;
 use crate::output::{Colour, printable};
 use crate::serve::serve;
 use crate::view::{EventLog, QueueView};
 
-use super::worker::{Crew, tell};
+use super::worker::{Crew, cores, tell};
 
 /// Everything in one process: a store, a worker and a live view; --demo shows it off
 #[derive(Debug, clap::Args)]
@@ -37,6 +36,9 @@ Examples:
   tidemill dev --queue mail=5 --exec 'send_email=./mail.py'
   tidemill enqueue send_email --queue mail --wait      (in another terminal)";
 
+/// How many jobs are echoed at once: they cost nothing, and the store settles them together.
+const ECHOES: usize = 100;
+
 impl Args {
     pub(crate) fn is_demo(&self) -> bool {
         self.demo
@@ -49,11 +51,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     }
     let mill = context.own_mill().await?;
     let groups = Arc::<Groups>::default();
-    let worker = args.crew.worker(&mill).map_err(Complaint::wrong_use)?;
     let worker = if args.crew.programs.is_empty() {
-        worker.handle_any(echo)
+        args.crew.worker(&mill, ECHOES).handle_any(echo)
     } else {
-        exec::handlers(worker, args.crew.programs.clone(), &groups)
+        exec::handlers(args.crew.worker(&mill, cores()), args.crew.programs.clone(), &groups)
     };
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;
@@ -86,7 +87,7 @@ fn greet(crew: &Crew, context: &Context) {
         _ => ("default", String::new()),
     };
     let title = screen.style().paint(Colour::Bold, "tidemill dev");
-    screen.say(&format!("{title}: a worker for queue {queue} on {store}. Ctrl-C ends it.\n"));
+    screen.say(&format!("{title}: queue {queue} on {store} (Ctrl-C ends it)\n"));
     screen.say("From another terminal, in this directory:");
     let kind = crew.programs.first().map_or("greet", |program| program.kind());
     screen.say(&format!("  {name} {flag}enqueue {kind}{flags} --payload '{{\"name\":\"Ada\"}}' --wait"));

@@ -74,15 +74,17 @@ pub(crate) struct Crew {
 #[derive(Debug, Clone)]
 struct Lane {
     queue: QueueName,
-    concurrency: usize,
+    /// `None`: as many as suits the handlers.
+    concurrency: Option<usize>,
 }
 
 fn lane(text: &str) -> Result<Lane, String> {
-    let (name, concurrency) = match text.split_once('=') {
-        Some((name, number)) => (name, number.parse().ok().filter(|number| *number > 0)),
-        None => (text, Some(std::thread::available_parallelism().map_or(1, usize::from))),
+    let Some((name, number)) = text.split_once('=') else {
+        let queue = QueueName::new(text).map_err(|error| error.to_string())?;
+        return Ok(Lane { queue, concurrency: None });
     };
-    let concurrency = concurrency.ok_or("the concurrency must be a number from 1 on")?;
+    let number = number.parse().ok().filter(|number| *number > 0);
+    let concurrency = Some(number.ok_or("the concurrency must be a number from 1 on")?);
     Ok(Lane { queue: QueueName::new(name).map_err(|error| error.to_string())?, concurrency })
 }
 
@@ -93,22 +95,27 @@ impl Crew {
         first.or_else(|| self.at_most_once.first().map(|lane| (lane.queue.as_str(), true)))
     }
 
-    /// A worker for these queues, without handlers.
-    pub(crate) fn worker(&self, mill: &Mill) -> Result<Worker, String> {
+    /// A worker for these queues, without handlers. `usual` is how many jobs of a queue run at once if nobody
+    /// says otherwise.
+    pub(crate) fn worker(&self, mill: &Mill, usual: usize) -> Worker {
         let mut worker = Worker::new(mill).lease(self.lease).prefetch(self.prefetch);
         worker = worker.shutdown_grace(self.shutdown_grace);
         for lane in &self.at_most_once {
-            worker = worker.at_most_once(lane.queue.as_str(), lane.concurrency);
+            worker = worker.at_most_once(lane.queue.as_str(), lane.concurrency.unwrap_or(usual));
         }
         for lane in &self.queues {
-            worker = worker.queue(lane.queue.as_str(), lane.concurrency);
+            worker = worker.queue(lane.queue.as_str(), lane.concurrency.unwrap_or(usual));
         }
         if self.queues.is_empty() && self.at_most_once.is_empty() {
-            let lane = lane("default")?;
-            worker = worker.queue(lane.queue.as_str(), lane.concurrency);
+            worker = worker.queue("default", usual);
         }
-        Ok(worker)
+        worker
     }
+}
+
+/// How many programs run at once: one per core.
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// What a worker did, for programs.
@@ -135,8 +142,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     }
     let mill = context.mill_or_new().await?;
     let groups = Arc::<Groups>::default();
-    let worker = args.crew.worker(&mill).map_err(Complaint::wrong_use)?;
-    let worker = exec::handlers(worker, args.crew.programs, &groups);
+    let worker = exec::handlers(args.crew.worker(&mill, cores()), args.crew.programs, &groups);
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;
     let emptied = engine.emptied();

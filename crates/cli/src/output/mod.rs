@@ -1,5 +1,6 @@
 //! What a command prints: results on stdout, as text for people or as JSON for programs.
 
+mod hush;
 pub(crate) mod job;
 pub(crate) mod log;
 mod screen;

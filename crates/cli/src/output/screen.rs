@@ -1,15 +1,19 @@
 //! The lines at the bottom of a terminal that change in place, and everything that scrolls past above them.
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, OnceLock};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::hush::Hush;
 use super::style::Style;
 
 /// Progress on stderr.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
     lines: MultiProgress,
+    /// The terminal's settings, once lines change; shared with the log, which has a screen of its own.
+    hush: Arc<OnceLock<Option<Hush>>>,
     live: bool,
     style: Style,
 }
@@ -17,7 +21,7 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new() -> Self {
         let live = io::stderr().is_terminal();
-        Self { lines: MultiProgress::new(), live, style: Style::of(&io::stderr()) }
+        Self { lines: MultiProgress::new(), hush: Arc::default(), live, style: Style::of(&io::stderr()) }
     }
 
     /// Whether lines can change in place.
@@ -31,9 +35,17 @@ impl Screen {
 
     /// A new line at the bottom that can change.
     pub(crate) fn line(&self) -> ProgressBar {
+        self.hush.get_or_init(Hush::begin);
         let style =
             ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         self.lines.add(ProgressBar::new_spinner().with_style(style))
+    }
+
+    /// Leaves the terminal as it was found.
+    pub(crate) fn leave(&self) {
+        if let Some(Some(hush)) = self.hush.get() {
+            hush.end();
+        }
     }
 
     /// Takes the changing lines away.
