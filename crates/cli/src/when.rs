@@ -5,8 +5,15 @@ use std::time::Duration;
 use tidemill::Timestamp;
 
 /// The units, longest first so that `ms` is not read as minutes.
-const UNITS: [(&str, f64); 6] =
-    [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3_600.0), ("d", 86_400.0), ("w", 604_800.0)];
+const UNITS: [(&str, f64); 7] = [
+    ("ms", 0.001),
+    ("s", 1.0),
+    ("m", 60.0),
+    ("h", 3_600.0),
+    ("d", 86_400.0),
+    ("w", 604_800.0),
+    ("y", 31_536_000.0),
+];
 
 /// Reads `250ms`, `30s`, `5m`, `1h30m` or `2d`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {

@@ -100,7 +100,9 @@ pub fn decide(envelope: &Envelope, outcome: Outcome, circumstances: Circumstance
             let record = record(envelope, now, State::Cancelled, Bytes::new());
             Change::Finish(record.map(|record| Record { error: Some(shorten(why)), ..record }))
         }
-        Outcome::Dead(cause) => Change::Bury(DeadLetter::of(envelope, envelope.attempts() + 1, now, cause)),
+        Outcome::Dead(cause) => {
+            Change::Bury(DeadLetter::of(envelope, envelope.attempts().saturating_add(1), now, cause))
+        }
         Outcome::Snooze(delay) => Change::Requeue { envelope: envelope.bytes().clone(), delay },
         Outcome::HandedBack => Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO },
         Outcome::Retry { error, after } => {

@@ -57,3 +57,19 @@ local function apply(q, s)
   end
   return false
 end
+
+-- Fails if a key holds something else than it should. Scripts do not roll back, so this comes before the first
+-- write.
+local function expect(key, kind)
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= kind then
+    error('WRONGTYPE ' .. key .. ' holds a ' .. found .. ' instead of a ' .. kind)
+  end
+end
+
+local function expect_queue(q)
+  expect(q.target, q.kind == 's' and 'stream' or 'list')
+  expect(q.scheduled, 'zset')
+  expect(q.jobs, 'hash')
+  if q.dlq then expect(q.dlq, 'stream') end
+end

@@ -20,6 +20,9 @@ use crate::options::Options;
 use crate::script::Scripts;
 use crate::wake::Waker;
 
+/// The lease in ms of each worker of a queue, and when it was asked for.
+pub(crate) type KnownLeases = (Instant, Arc<HashMap<String, i64>>);
+
 /// Jobs in Redis or Valkey.
 #[derive(Debug)]
 pub struct RedisStore {
@@ -31,6 +34,8 @@ pub struct RedisStore {
     durability: Durability,
     /// Queues that this process has paused or seen paused, with when to look again.
     pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
+    /// The leases of each queue's workers, and when they were asked for.
+    pub(crate) leases: Mutex<HashMap<(Queue, u16), KnownLeases>>,
     /// Streams whose group exists and whose rescuers know this worker's lease.
     pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
 }
@@ -52,6 +57,7 @@ impl RedisStore {
             keys,
             clock,
             paused: Mutex::default(),
+            leases: Mutex::default(),
             prepared: Mutex::default(),
         })
     }

@@ -334,3 +334,50 @@ async fn a_change_of_a_lease_that_was_never_given_changes_nothing() {
     assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::LeaseLost]);
     scene.assert_counts([0, 0, 1, 0]).await;
 }
+
+#[tokio::test]
+async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtMostOnce);
+    scene.store.pause(&scene.queue).await.unwrap();
+    let jobs = untracked(3);
+    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again: false }).await.unwrap();
+    for _ in 0..3 {
+        assert!(scene.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());
+    }
+    let other = RedisStore::connect(
+        Options::parse(&stage.redis.url()).unwrap().namespace(Namespace::new("msaas:dev:").unwrap()),
+    );
+    let other = scene.through(Arc::new(other.await.unwrap()));
+    assert!(other.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());
+    assert_eq!(stage.ask(&["LLEN", "msaas:dev:queue:q"]), "3");
+}
+
+#[tokio::test]
+async fn a_key_of_the_wrong_type_loses_no_job() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let soon = tidemill_testkit::conformance::scene::Traits {
+        due: tidemill_core::store::Due::In(Duration::from_millis(1)),
+        ..Default::default()
+    };
+    scene.enqueue(soon.job()).await;
+    stage.ask(&["SET", "msaas:dev:stream:q", "what is this?"]);
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let promote = tidemill_core::store::Promote { queues: &[scene.queue.clone()], limit: 10 };
+    assert!(matches!(scene.store.promote(promote).await, Err(Error::Unsuitable(_))));
+    assert_eq!(stage.ask(&["ZCARD", "msaas:dev:stream:q:scheduled"]), "1");
+}
+
+#[tokio::test]
+async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() {
+    let stage = Stage::new().await;
+    let dead = stage.scene("q", Delivery::AtLeastOnce).leasing(SHORT);
+    dead.enqueue_many(1).await;
+    dead.claim_one().await;
+    let patient = dead.through(stage.store.clone()).leasing(LONG);
+    tidemill_testkit::conformance::until("the rescue", || async {
+        (patient.rescue().await == 1).then_some(())
+    })
+    .await;
+}

@@ -88,12 +88,11 @@ impl Engine {
     /// is somebody to keep and settle it.
     fn start(&self) -> Shutdown {
         let mut parts = Shutdown::new(self.station.clone(), self.executor.clone());
-        let (station, sooner) = (&self.station, Arc::new(Notify::new()));
-        parts
-            .heartbeat
-            .spawn(named("heartbeat", Heartbeat::new(station.clone()).run(parts.end_of_all.clone())));
+        let (station, sooner, hurry) = (&self.station, Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let heartbeat = Heartbeat::new(station.clone(), hurry.clone());
+        parts.heartbeat.spawn(named("heartbeat", heartbeat.run(parts.end_of_all.clone())));
         parts.completer.spawn(named("completer", Completer::new(station.clone()).run()));
-        let listener = Listener { station: station.clone(), sooner: sooner.clone() };
+        let listener = Listener { station: station.clone(), sooner: sooner.clone(), hurry };
         parts.listener.spawn(named("listener", listener.run(parts.end_of_running.clone())));
         self.start_maintenance(&mut parts.maintenance, sooner, &parts.end_of_claiming);
         for index in 0..station.lanes.len() {

@@ -1,9 +1,11 @@
 //! Keeps every lease in this worker's hands alive, and learns from it what was lost or cancelled.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_core::store::{Extend, Held};
 use tidemill_core::{Error, Lease};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -12,17 +14,22 @@ use crate::deadline::{ANSWER, within};
 use crate::outage::Outage;
 use crate::station::Station;
 
+/// The shortest pause between two beats.
+const HURRIED: Duration = Duration::from_millis(500);
+
 /// The most leases in one trip.
 const BATCH: usize = 512;
 
 /// Extends the leases of running, buffered and unsettled jobs. The last part of a worker to stop.
 pub(crate) struct Heartbeat {
     station: Arc<Station>,
+    /// Told when something may have been cancelled that nobody named.
+    hurry: Arc<Notify>,
 }
 
 impl Heartbeat {
-    pub(crate) fn new(station: Arc<Station>) -> Self {
-        Self { station }
+    pub(crate) fn new(station: Arc<Station>, hurry: Arc<Notify>) -> Self {
+        Self { station, hurry }
     }
 
     pub(crate) async fn run(self, shutdown: CancellationToken) {
@@ -32,12 +39,26 @@ impl Heartbeat {
     async fn beat_for_ever(&self) {
         let mut outage = Outage::of("extending leases");
         loop {
-            self.station.store.clock().sleep(self.station.beat()).await;
+            self.pause().await;
             // After a failure everything is extended again, not only the rest: meanwhile jobs have ended.
             while let Err(error) = self.extend_all().await {
                 tokio::time::sleep(outage.failed(&error)).await;
             }
             outage.is_over();
+        }
+    }
+
+    /// Waits for the next beat. One that is hurried still comes no sooner than a moment after the last: a store
+    /// that shares its file with busy writers hurries all the time.
+    async fn pause(&self) {
+        let beat = self.station.beat();
+        let clock = self.station.store.clock();
+        tokio::select! {
+            () = clock.sleep(beat) => {}
+            () = async {
+                tokio::time::sleep(HURRIED.min(beat)).await;
+                self.hurry.notified().await;
+            } => {}
         }
     }
 

@@ -18,6 +18,8 @@ pub(crate) struct Listener {
     pub(crate) station: Arc<Station>,
     /// Wakes the promoter.
     pub(crate) sooner: Arc<Notify>,
+    /// Wakes the heartbeat, which learns what was cancelled.
+    pub(crate) hurry: Arc<Notify>,
 }
 
 impl Listener {
@@ -41,7 +43,10 @@ impl Listener {
             Wake::Sooner(queue) if self.station.lanes.iter().any(|lane| lane.queue == *queue) => {
                 self.sooner.notify_one();
             }
-            Wake::Everything => self.sooner.notify_one(),
+            Wake::Everything => {
+                self.sooner.notify_one();
+                self.hurry.notify_one();
+            }
             // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
             Wake::Sooner(_) | Wake::Queue(_) | Wake::Finished(_) => {}
         }

@@ -15,7 +15,7 @@ impl Inner {
     pub(crate) async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
         for _ in 0..LOOKS {
             if let Some(done) = self.cancel_where_it_is(job).await? {
-                self.announce_cancel(job, done);
+                self.announce_cancel(job, done).await;
                 return Ok(done);
             }
         }
@@ -36,10 +36,11 @@ impl Inner {
         })
     }
 
-    fn announce_cancel(&self, job: &JobId, done: Cancelled) {
+    /// Whoever cancels is often a command that ends at once, so this waits until it is said.
+    async fn announce_cancel(&self, job: &JobId, done: Cancelled) {
         match done {
-            Cancelled::Requested => self.hub.announce(Wake::Cancel(job.clone())),
-            Cancelled::Removed => self.hub.announce(Wake::Finished(job.clone())),
+            Cancelled::Requested => self.hub.announce_surely(Wake::Cancel(job.clone())).await,
+            Cancelled::Removed => self.hub.announce_surely(Wake::Finished(job.clone())).await,
             Cancelled::Ended(_) | Cancelled::NotFound => {}
         }
     }

@@ -10,6 +10,7 @@ for i = 2, #ARGV, 2 do
   local first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES')
   local due = {}
   if first[2] and tonumber(first[2]) <= time then
+    expect_queue(q)
     due = redis.call('ZRANGEBYSCORE', q.scheduled, '-inf', time, 'LIMIT', 0, limit)
   end
   for _, envelope in ipairs(due) do

@@ -2,8 +2,10 @@
 -- KEYS  target, dlq, jobs
 -- ARGV  kind ('s' or 'l'), queue, then per letter: entry, job id, tracked ('1' or '0'), envelope
 -- Returns how many moved.
-local q = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], jobs = KEYS[3] }
+local q = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], jobs = KEYS[3], dlq = KEYS[2] }
 local moved = 0
+expect(q.target, q.kind == 's' and 'stream' or 'list')
+expect(q.dlq, 'stream')
 for i = 3, #ARGV, 4 do
   if redis.call('XDEL', KEYS[2], ARGV[i]) == 1 then
     redis.call('HDEL', q.jobs, ARGV[i + 1])

@@ -8,6 +8,7 @@ local mode = ARGV[4]
 local q = { kind = 'l', name = ARGV[1], channel = ARGV[2], target = KEYS[1], scheduled = KEYS[2],
   dlq = KEYS[3], jobs = KEYS[4], cancelled = KEYS[5] }
 local out, sooner = {}, false
+expect_queue(q)
 for i = 5, #ARGV, 6 do
   local n = (i + 1) / 6
   local token, id, lock = ARGV[i], ARGV[i + 1], KEYS[5 + 2 * n]

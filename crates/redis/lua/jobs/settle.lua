@@ -8,6 +8,7 @@ local group, mode = ARGV[1], ARGV[5]
 local q = { kind = 's', name = ARGV[2], channel = ARGV[3], target = KEYS[1], scheduled = KEYS[2],
   dlq = KEYS[3], jobs = KEYS[4], cancelled = KEYS[5] }
 local out, sooner = {}, false
+expect_queue(q)
 for i = 7, #ARGV, 6 do
   local n, entry = (i - 1) / 6, ARGV[i]
   local expired = true

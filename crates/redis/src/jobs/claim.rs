@@ -179,7 +179,10 @@ impl RedisStore {
         drop(reads);
         let mut jobs = taken.sorted()?;
         let asked = share.starting.min(jobs.len());
-        self.hold_back(&mut jobs[asked..], share.worker).await?;
+        // They are claimed all the same: at worst a crash counts for one that had not started.
+        if let Err(error) = self.hold_back(&mut jobs[asked..], share.worker).await {
+            tracing::warn!(error = error.chain(), "cannot mark jobs as held");
+        }
         Ok(jobs)
     }
 
@@ -197,7 +200,7 @@ impl RedisStore {
         Ok(Vec::new())
     }
 
-    fn seems_paused(&self, queue: &Queue) -> bool {
+    pub(super) fn seems_paused(&self, queue: &Queue) -> bool {
         let mut paused = self.paused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match paused.get(queue) {
             Some(until) if *until > Instant::now() => true,

@@ -37,8 +37,8 @@ impl RedisStore {
 
     /// Makes jobs that a blocked read brought beyond what was asked for held ones.
     pub(super) async fn hold_back(&self, jobs: &mut [Claimed], worker: &WorkerId) -> Result<(), Error> {
+        jobs.iter_mut().for_each(|job| job.started = false);
         for job in jobs {
-            job.started = false;
             if job.lease.queue.delivery == Delivery::AtLeastOnce {
                 let (shard, queue) = (job.lease.shard, &job.lease.queue);
                 let call = Call::new(&self.scripts.retreat, &[self.keys.target(shard, queue)])

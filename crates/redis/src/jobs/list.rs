@@ -38,6 +38,7 @@ impl RedisStore {
         let [paused, popped] = <[Value; 2]>::try_from(answer).map_err(|_| odd_answer("RPOP"))?;
         let popped: Vec<Bytes> = array(popped).unwrap_or_default().into_iter().filter_map(bytes).collect();
         if int(&paused) == Some(1) {
+            self.note_paused(share.queue, true);
             self.put_back(share, &popped).await?;
             return Ok(Vec::new());
         }
@@ -73,7 +74,7 @@ impl RedisStore {
         interrupt: impl Future<Output = ()>,
     ) -> Result<Vec<Claimed>, Error> {
         let taken = self.pop_list(share).await?;
-        if !taken.is_empty() {
+        if !taken.is_empty() || self.seems_paused(share.queue) {
             return Ok(taken);
         }
         let target = self.keys.target(share.shard, share.queue);
@@ -86,11 +87,16 @@ impl RedisStore {
         let Some(popped) = array(answer).unwrap_or_default().into_iter().nth(1).and_then(bytes) else {
             return Ok(Vec::new());
         };
+        // The queue may have been paused while the read was blocked.
+        let paused = redis::cmd("EXISTS").arg(self.keys.paused(share.shard, share.queue)).take();
+        if self.link.query::<i64>(share.shard, &paused).await.is_ok_and(|paused| paused == 1) {
+            self.put_back(share, &[popped]).await?;
+            return Ok(Vec::new());
+        }
         self.take(share, vec![popped]).await
     }
 
     async fn put_back(&self, share: Share<'_>, popped: &[Bytes]) -> Result<(), Error> {
-        self.note_paused(share.queue, true);
         if popped.is_empty() {
             return Ok(());
         }
@@ -122,10 +128,12 @@ impl RedisStore {
             return Ok(jobs);
         }
         let to_lock = tracked.iter().map(|&position| (&jobs[position].lease.job, &popped[position]));
-        let Some(locks) = self.lock(share, to_lock).await? else {
+        let locked = self.lock(share, to_lock).await;
+        // Taken, but not for good: a queue that is paused and a lock that failed give the jobs back.
+        if !matches!(locked, Ok(Some(_))) {
             self.put_back(share, &popped).await?;
-            return Ok(Vec::new());
-        };
+        }
+        let Some(locks) = locked? else { return Ok(Vec::new()) };
         let (token, verdicts) = locks;
         let mut keep = vec![true; jobs.len()];
         for (position, verdict) in tracked.into_iter().zip(verdicts) {

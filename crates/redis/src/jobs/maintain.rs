@@ -1,10 +1,13 @@
 //! What any process does for all: promoting due jobs, finding expired leases, removing traces.
 
 use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted, Pruned};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
+use tokio::time::Instant;
 
 use super::ms;
 use super::stream::{HELD, claimed};
@@ -16,6 +19,9 @@ use crate::value::{Trace, array, entries, int, text};
 
 /// A consumer that has read nothing for this long, and holds nothing, is gone.
 const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
+
+/// For how long the leases of a queue's workers are taken as known, when it comes to what to look for.
+const LEASES_FOR: Duration = Duration::from_secs(10);
 
 /// One entry of XPENDING.
 struct Pending {
@@ -75,8 +81,8 @@ impl RedisStore {
         Ok(page)
     }
 
-    /// The server filters by the lease that is usual; whose own is longer is filtered here. An idle queue costs
-    /// one command.
+    /// The server filters by the shortest lease there is; whose own is longer is filtered here. An idle queue
+    /// costs one command, because the leases are asked for every few looks only.
     async fn expired_entries(
         &self,
         shard: u16,
@@ -85,12 +91,14 @@ impl RedisStore {
     ) -> Result<Page<Hold>, Error> {
         let (queue, target) = (expired.queue, self.keys.target(shard, expired.queue));
         let default = ms(expired.lease);
+        let leases = self.leases_of(shard, queue).await?;
+        let shortest = leases.values().copied().chain([default]).min().unwrap_or(default);
         let start = from.map_or_else(|| "-".to_owned(), |position| format!("({position}"));
         let mut ask = redis::cmd("XPENDING");
         ask.arg(&target)
             .arg(self.group(queue))
             .arg("IDLE")
-            .arg(default)
+            .arg(shortest)
             .arg(start)
             .arg("+")
             .arg(expired.limit);
@@ -106,11 +114,31 @@ impl RedisStore {
         if found.is_empty() {
             return Ok(Page::default());
         }
-        let leases = redis::cmd("HGETALL").arg(self.keys.leases(shard, queue)).take();
-        let leases: HashMap<String, i64> = self.link.query(shard, &leases).await?;
+        // Who may be robbed is decided by what is true now.
+        let leases = self.ask_leases(shard, queue).await?;
         let lease = |pending: &Pending| leases.get(pending.consumer.trim_end_matches(HELD)).copied();
         let late = found.into_iter().filter(|entry| entry.idle >= lease(entry).unwrap_or(default)).collect();
         Ok(Page { items: self.holds(shard, queue, late).await?, next })
+    }
+
+    /// The lease of each worker, as it was a few seconds ago at most.
+    async fn leases_of(&self, shard: u16, queue: &Queue) -> Result<Arc<HashMap<String, i64>>, Error> {
+        let place = (queue.clone(), shard);
+        let known = self.leases.lock().unwrap_or_else(PoisonError::into_inner).get(&place).cloned();
+        if let Some((asked, leases)) = known
+            && asked.elapsed() < LEASES_FOR
+        {
+            return Ok(leases);
+        }
+        let leases = Arc::new(self.ask_leases(shard, queue).await?);
+        let fresh = (Instant::now(), leases.clone());
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner).insert(place, fresh);
+        Ok(leases)
+    }
+
+    async fn ask_leases(&self, shard: u16, queue: &Queue) -> Result<HashMap<String, i64>, Error> {
+        let ask = redis::cmd("HGETALL").arg(self.keys.leases(shard, queue)).take();
+        self.link.query(shard, &ask).await
     }
 
     async fn holds(&self, shard: u16, queue: &Queue, late: Vec<Pending>) -> Result<Vec<Hold>, Error> {
