@@ -26,7 +26,8 @@ pub async fn random_histories_agree_with_the_model_at_most_once(subject: Subject
 }
 
 async fn play_all(subject: &Subject, delivery: Delivery) {
-    for seed in 0..SEEDS {
+    // A sharded store takes several trips where another takes one.
+    for seed in 0..if subject.is_sharded() { SEEDS / 2 } else { SEEDS } {
         let scene = subject.scene_on(&format!("history-{seed}"), delivery);
         let mut play = Play { scene, model: Model::default(), rng: Rng::with_seed(seed), log: Log::new(seed) };
         for _ in 0..STEPS {

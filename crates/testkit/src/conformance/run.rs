@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Subject;
 
 /// Far more than any case needs on a busy machine; a case that hangs must still end.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Opens a store and holds it to one case, on a runtime of its own.
 pub fn run<O, C>(open: impl FnOnce() -> O, case: impl FnOnce(Subject) -> C)
