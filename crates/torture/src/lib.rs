@@ -1,7 +1,7 @@
 //! Real processes, real kills: what Tidemill promises, held against what can go wrong.
 //!
 //! A scenario starts worker processes on a real store, has them run jobs that note every step in a
-//! [ledger](ledger), and kills, stops or aborts them, or takes the store away. Then it holds the ledger against
+//! [ledger], and kills, stops or aborts them, or takes the store away. Then it holds the ledger against
 //! the store: nothing lost, nothing settled twice, nothing left behind.
 //!
 //! The tests of this crate run each scenario on each store once; `cargo xtask torture` runs them for as long
