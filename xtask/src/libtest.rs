@@ -19,6 +19,10 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    pub(crate) fn count(&self) -> usize {
+        self.passed + self.failed + self.ignored
+    }
+
     /// Takes in one line. Returns whether a reader wants to see it: passing tests are only counted.
     fn take(&mut self, line: &str) -> bool {
         let Some((name, verdict)) = line.strip_prefix("test ").and_then(|test| test.rsplit_once(" ... "))
