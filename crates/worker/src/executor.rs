@@ -70,6 +70,10 @@ impl Executor {
         let mut chunk = Vec::new();
         for job in jobs {
             let route = self.registry.route(job.envelope.kind());
+            if job.envelope.crashes() > 0 {
+                self.tasks.spawn(self.clone().run_suspect(lane.clone(), (job, route)));
+                continue;
+            }
             if !self.shares(route) {
                 self.spawn(lane, vec![(job, route)]);
                 continue;
@@ -90,6 +94,14 @@ impl Executor {
 
     fn spawn(self: &Arc<Self>, lane: &Arc<Lane>, chunk: Vec<Routed>) {
         self.tasks.spawn(self.clone().run(lane.clone(), chunk));
+    }
+
+    /// Runs a job whose worker has died before: not while others that have ended still wait to be settled. If
+    /// it takes this worker along too, they would count a crash that is not theirs, come back beside it, and
+    /// in the end die with it.
+    async fn run_suspect(self: Arc<Self>, lane: Arc<Lane>, suspect: Routed) {
+        self.station.outbox.all_settled().await;
+        self.run(lane, vec![suspect]).await;
     }
 
     /// Runs a chunk in this task; what is pending after its first poll moves to a task of its own.

@@ -41,6 +41,8 @@ pub(crate) struct Outbox {
     /// Told when something arrives, and when the outbox is closed.
     changed: Notify,
     room: Semaphore,
+    /// Told when jobs were settled.
+    settled: Notify,
     closed: AtomicBool,
 }
 
@@ -50,6 +52,7 @@ impl Default for Outbox {
             waiting: Mutex::default(),
             changed: Notify::new(),
             room: Semaphore::new(ROOM),
+            settled: Notify::new(),
             closed: AtomicBool::new(false),
         }
     }
@@ -99,6 +102,19 @@ impl Outbox {
     /// Makes room for as many as were settled.
     pub(crate) fn settled(&self, jobs: usize) {
         self.room.add_permits(jobs);
+        self.settled.notify_waiters();
+    }
+
+    /// Completes when no job is between its end and its settlement.
+    pub(crate) async fn all_settled(&self) {
+        loop {
+            // Listens before it looks, so that a settlement in between is not missed.
+            let told = self.settled.notified();
+            if self.room.available_permits() >= ROOM {
+                return;
+            }
+            told.await;
+        }
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -113,5 +129,35 @@ impl Outbox {
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Ended>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use futures_util::FutureExt;
+    use tidemill_core::settle::Change;
+    use tidemill_core::{JobId, Lease, Queue, QueueName, Token};
+
+    use super::*;
+
+    fn ended() -> Ended {
+        let queue = Queue::at_least_once(QueueName::new("q").unwrap());
+        let lease = Lease { queue, job: JobId::generate(), shard: 0, token: Token(1) };
+        let note = Note { assignment: None, lane: 0, ending: Ending::Done, took: Duration::ZERO };
+        Ended { settlement: Settlement { lease, change: Change::Finish(None) }, note }
+    }
+
+    #[tokio::test]
+    async fn a_job_counts_as_unsettled_from_its_end_to_its_settlement() {
+        let outbox = Outbox::default();
+        outbox.all_settled().await;
+        outbox.send(vec![ended(), ended()]).await;
+        let taken = outbox.take(1, 10).await.unwrap();
+        let mut waiting = Box::pin(outbox.all_settled());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        outbox.settled(taken.len());
+        waiting.await;
     }
 }
