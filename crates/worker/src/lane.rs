@@ -10,7 +10,7 @@ use crate::pace::Pace;
 use crate::stats::Counters;
 
 /// Claiming more than this at once gains nothing and makes the store hold its breath.
-pub(crate) const MAX_CLAIM: usize = 256;
+pub(crate) const MAX_CLAIM: usize = 512;
 
 /// Jobs shorter than this have freed all their slots before a claim has come back.
 const QUICK: Duration = Duration::from_micros(200);
