@@ -87,12 +87,6 @@ impl RedisStore {
         let Some(popped) = array(answer).unwrap_or_default().into_iter().nth(1).and_then(bytes) else {
             return Ok(Vec::new());
         };
-        // The queue may have been paused while the read was blocked.
-        let paused = redis::cmd("EXISTS").arg(self.keys.paused(share.shard, share.queue)).take();
-        if self.link.query::<i64>(share.shard, &paused).await.is_ok_and(|paused| paused == 1) {
-            self.put_back(share, &[popped]).await?;
-            return Ok(Vec::new());
-        }
         self.take(share, vec![popped]).await
     }
 
