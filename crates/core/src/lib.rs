@@ -4,6 +4,7 @@
 //! This crate knows no runtime, no database and no HTTP.
 
 pub mod backoff;
+pub mod chain;
 pub mod client;
 pub mod clock;
 pub mod dead;
@@ -17,8 +18,10 @@ pub mod redrive;
 pub mod rescue;
 pub mod settle;
 pub mod store;
+pub mod transaction;
 
 pub use backoff::Backoff;
+pub use chain::{Chain, Dedup, Next};
 pub use client::{Handle, Job, Mill};
 pub use clock::{Clock, Timestamp};
 pub use dead::{DeadLetter, Reason};
