@@ -75,7 +75,7 @@ impl Herald {
         let mut board = self.inner.hub.board();
         let deaf = board.listening && !self.line.as_ref().is_some_and(|line| line.listening);
         board.resting = true;
-        deaf || !board.payloads.is_empty()
+        deaf || !board.news.is_empty()
     }
 
     async fn errand(&mut self) -> Result<(), Error> {
@@ -90,10 +90,10 @@ impl Herald {
         }
         let (payloads, posting) = {
             let mut board = hub.board();
-            (board.payloads.drain().collect::<Vec<_>>(), board.postings)
+            (board.news.take().iter().map(Wake::to_string).collect(), board.postings)
         };
         if let Err(error) = line.notify(&self.inner, payloads).await {
-            hub.board().payloads.insert(Wake::Everything.to_string());
+            hub.board().news.add(Wake::Everything);
             return Err(error);
         }
         hub.tell(posting);

@@ -1,13 +1,12 @@
 //! Wake-ups inside the process, and what is to be told to the others. The [`Herald`](crate::herald::Herald)
 //! carries them over the wire.
 
-use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream;
 use tidemill_core::Queue;
-use tidemill_core::store::{Wake, Wakes};
+use tidemill_core::store::{News, Wake, Wakes};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::timeout;
 
@@ -33,8 +32,8 @@ pub(crate) struct Hub {
 /// What the herald has to do.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// What to tell; however often something is announced, it is told once.
-    pub(crate) payloads: HashSet<String>,
+    /// What to tell.
+    pub(crate) news: News,
     /// How many postings there have been.
     pub(crate) postings: u64,
     /// Whether anybody here wants to hear from other processes.
@@ -70,11 +69,7 @@ impl Hub {
     /// Returns the posting's number if the herald leaves with it at once.
     fn post(&self, wake: Wake) -> Option<u64> {
         let mut board = self.board();
-        if board.payloads.len() >= BACKLOG {
-            board.payloads.clear();
-            board.payloads.insert(Wake::Everything.to_string());
-        }
-        board.payloads.insert(wake.to_string());
+        board.news.add(wake.clone());
         board.postings += 1;
         let posting = board.resting.then_some(board.postings);
         drop(board);
@@ -135,16 +130,16 @@ impl Listener {
 /// Whether somebody who waits for work on `queue` should look again.
 pub(crate) fn concerns(wake: &Wake, queue: &Queue) -> bool {
     match wake {
-        Wake::Queue(other) | Wake::Sooner(other) => other == queue,
+        Wake::Queue { queue: other, .. } | Wake::Sooner(other) => other == queue,
         Wake::Everything => true,
-        Wake::Cancel(_) | Wake::Finished(_) => false,
+        Wake::Cancel(_) | Wake::Lost(_) | Wake::Finished(_) => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidemill_core::{JobId, QueueName};
+    use tidemill_core::JobId;
 
     #[tokio::test]
     async fn a_listener_that_is_too_slow_is_told_to_look_at_everything() {
@@ -154,15 +149,5 @@ mod tests {
             hub.announce(Wake::Finished(JobId::new("a").unwrap()));
         }
         assert_eq!(listener.next().await, Wake::Everything);
-    }
-
-    #[test]
-    fn the_board_stays_small_however_much_is_announced() {
-        let hub = Hub::new();
-        for number in 0..3 * BACKLOG {
-            hub.announce(Wake::Queue(Queue::at_least_once(QueueName::new(&format!("q{number}")).unwrap())));
-        }
-        let board = hub.board();
-        assert!(board.payloads.len() <= BACKLOG && board.payloads.contains("everything"));
     }
 }

@@ -20,10 +20,22 @@ pub(crate) struct Announcements {
 impl Announcements {
     pub(crate) fn add(&mut self, wake: Wake) {
         // A batch is about few queues, and what it says of them repeats; jobs end once each.
-        let repeats = matches!(wake, Wake::Queue(_) | Wake::Sooner(_)) && self.wakes.contains(&wake);
-        if !repeats {
-            self.wakes.push(wake);
+        match &wake {
+            Wake::Queue { queue, jobs } => match self.count(queue) {
+                Some(sum) => *sum = sum.saturating_add(*jobs),
+                None => self.wakes.push(wake),
+            },
+            Wake::Sooner(_) if self.wakes.contains(&wake) => {}
+            _ => self.wakes.push(wake),
         }
+    }
+
+    /// How many jobs of `queue` are announced so far, if any.
+    fn count(&mut self, queue: &Queue) -> Option<&mut usize> {
+        self.wakes.iter_mut().find_map(|wake| match wake {
+            Wake::Queue { queue: other, jobs } if other == queue => Some(jobs),
+            _ => None,
+        })
     }
 }
 
@@ -89,7 +101,9 @@ impl Listener {
     pub(crate) async fn about(&mut self, queue: &Queue) -> Hint {
         loop {
             match self.next().await {
-                Wake::Queue(other) | Wake::Sooner(other) if other == *queue => return Hint::Queue,
+                Wake::Queue { queue: other, .. } | Wake::Sooner(other) if other == *queue => {
+                    return Hint::Queue;
+                }
                 Wake::Everything => return Hint::Somewhere,
                 _ => {}
             }

@@ -7,6 +7,7 @@
 mod error;
 mod inspect;
 mod jobs;
+mod news;
 mod wake;
 
 use std::fmt;
@@ -21,6 +22,7 @@ pub use jobs::{
     Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, Extend, Held, Hold, Interrupt, NewJob,
     Promote, Promoted, Pruned, Redrive, Start, Verdict,
 };
+pub use news::News;
 pub use wake::{Wake, Wakes};
 
 use crate::clock::Clock;

@@ -22,11 +22,12 @@ impl Inner {
             self.insert_missing(queue, jobs).await?
         };
         let now = self.pool.clock.now();
-        let created = || jobs.iter().zip(&made).filter(|(_, made)| **made == Enqueued::Created);
-        if created().any(|(job, _)| is_due(job.due, now)) {
-            self.hub.announce_surely(Wake::Queue(queue.clone())).await;
+        let created = jobs.iter().zip(&made).filter(|(_, made)| **made == Enqueued::Created);
+        let (due, later): (Vec<_>, Vec<_>) = created.partition(|(job, _)| is_due(job.due, now));
+        if !due.is_empty() {
+            self.hub.announce_surely(Wake::Queue { queue: queue.clone(), jobs: due.len() }).await;
         }
-        if created().any(|(job, _)| !is_due(job.due, now)) {
+        if !later.is_empty() {
             self.hub.announce_surely(Wake::Sooner(queue.clone())).await;
         }
         Ok(made)

@@ -16,7 +16,8 @@ impl Inner {
         let Some(number) = self.find_number(redrive.queue).await? else { return Ok(0) };
         let moved = self.pool.execute(&REDRIVE, &[&number, &ids, &envelopes]).await?;
         if moved > 0 {
-            self.hub.announce_surely(Wake::Queue(redrive.queue.clone())).await;
+            let jobs = usize::try_from(moved).unwrap_or(usize::MAX);
+            self.hub.announce_surely(Wake::Queue { queue: redrive.queue.clone(), jobs }).await;
         }
         Ok(moved)
     }

@@ -118,7 +118,7 @@ impl Inner {
             Change::Finish(None) => {}
             Change::Finish(Some(_)) | Change::Bury(_) => self.hub.announce(Wake::Finished(lease.job.clone())),
             Change::Requeue { delay, .. } if delay.is_zero() => {
-                self.hub.announce(Wake::Queue(lease.queue.clone()));
+                self.hub.announce(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
             }
             Change::Requeue { .. } => self.hub.announce(Wake::Sooner(lease.queue.clone())),
         }

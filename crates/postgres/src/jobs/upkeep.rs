@@ -31,7 +31,7 @@ impl Inner {
     pub(crate) async fn pause(&self, queue: &Queue, paused: bool) -> Result<(), Error> {
         let number = self.number(queue).await?;
         self.pool.execute(&PAUSE, &[&number, &paused]).await?;
-        self.hub.announce_surely(Wake::Queue(queue.clone())).await;
+        self.hub.announce_surely(Wake::everyone(queue.clone())).await;
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl RedisStore {
 
     async fn announce(&self, queue: &Queue) -> Result<(), Error> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(self.keys.channel()).arg(Wake::Queue(queue.clone()).to_string());
+        publish.arg(self.keys.channel()).arg(Wake::everyone(queue.clone()).to_string());
         self.link.query::<i64>(0, &publish).await.map(drop)
     }
 

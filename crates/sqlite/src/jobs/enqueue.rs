@@ -22,20 +22,20 @@ fn add_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueu
     let line = Line { queue, number: queue::find_or_add(tx.connection, queue)?.number };
     let mut adder = Adder::new(tx.connection, line.number)?;
     let mut answers = Vec::with_capacity(jobs.len());
-    let (mut ready, mut earliest) = (false, None);
+    let (mut ready, mut earliest) = (0, None);
     for job in jobs {
         let due = due(job.due, tx.now);
         let added = adder.add_or_find(tx, job, due)?;
         answers.push(added);
         match added {
             Enqueued::Exists => {}
-            Enqueued::Created if due <= tx.now => ready = true,
+            Enqueued::Created if due <= tx.now => ready += 1,
             Enqueued::Created => earliest = Some(earliest.map_or(due, |other| due.min(other))),
         }
     }
     adder.line_up()?;
-    if ready {
-        tx.announcements.add(Wake::Queue(queue.clone()));
+    if ready > 0 {
+        tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: ready });
     }
     announce_if_sooner(tx, &line, earliest)?;
     Ok(answers)

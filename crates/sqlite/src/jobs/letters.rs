@@ -18,7 +18,7 @@ pub(crate) async fn redrive(store: &SqliteStore, redrive: Redrive<'_>) -> Result
 fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]) -> Result<u64, Failure> {
     let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
     let mut redrive = tx.connection.prepare_cached(include_str!("../../sql/letters/redrive.sql"))?;
-    let mut moved = 0;
+    let mut moved = 0_usize;
     for (job, envelope) in letters {
         let key = params![job.as_str(), known.number, &envelope[..], tx.now.0];
         if let Some(seq) = redrive.query_row(key, |row| row.get(0)).optional()? {
@@ -27,9 +27,9 @@ fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]
         }
     }
     if moved > 0 {
-        tx.announcements.add(Wake::Queue(queue.clone()));
+        tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: moved });
     }
-    Ok(moved)
+    Ok(moved as u64)
 }
 
 pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {

@@ -64,7 +64,7 @@ async fn set_paused(store: &SqliteStore, queue: &Queue, paused: bool) -> Result<
         let known = find_or_add(tx.connection, &queue)?;
         let mut pause = tx.connection.prepare_cached(include_str!("../../sql/queues/pause.sql"))?;
         pause.execute(params![known.number, paused])?;
-        tx.announcements.add(Wake::Queue(queue.clone()));
+        tx.announcements.add(Wake::everyone(queue.clone()));
         Ok(())
     };
     store.write(Cost::Change(1), work).await

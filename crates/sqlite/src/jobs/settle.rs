@@ -181,7 +181,7 @@ fn requeue(tx: &mut Tx<'_>, job: &Freed<'_>, envelope: &Bytes, delay: Duration) 
     queue::line_up(tx, number, due, job.seq)?;
     let queue = &job.lease.queue;
     if delay.is_zero() {
-        tx.announcements.add(Wake::Queue(queue.clone()));
+        tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: 1 });
         return Ok(());
     }
     announce_if_sooner(tx, &Line { queue, number }, Some(due))
