@@ -207,7 +207,9 @@ impl Continuation {
         }
         if self.queue.delivery != Delivery::AtLeastOnce {
             let queue = &self.queue.name;
-            return Err(Error::Invalid(format!("a chain cannot continue on the at-most-once queue `{queue}`")));
+            return Err(Error::Invalid(format!(
+                "a chain cannot continue on the at-most-once queue `{queue}`"
+            )));
         }
         if self.max_attempts == 0 {
             return Err(Error::Invalid("max_attempts must be at least 1".into()));

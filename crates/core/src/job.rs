@@ -136,7 +136,8 @@ mod tests {
         use Event::*;
         for state in State::ALL.into_iter().filter(|state| state.is_final()) {
             let events = [
-                Unblocked, Promoted, Claimed, Finished, Completed, Requeued, Postponed, Buried, Cancelled, Redriven,
+                Unblocked, Promoted, Claimed, Finished, Completed, Requeued, Postponed, Buried, Cancelled,
+                Redriven,
             ];
             for event in events {
                 let expected = state == State::Dead && event == Redriven;

@@ -53,6 +53,7 @@ fn read_listed(list: &List<'_>, row: &Row) -> Result<JobInfo, Error> {
         due: (list.state == State::Scheduled).then(|| Timestamp(row.get("place"))),
         held_by: row.get("worker"),
         cancelling: row.get("cancelling"),
+        waits_for: Vec::new(),
         record: None,
     })
 }
@@ -76,6 +77,7 @@ fn read_job(row: &Row) -> Result<JobInfo, Error> {
         data: if record.is_some() { Bytes::new() } else { data },
         due: (state == State::Scheduled).then(|| Timestamp(row.get("due"))),
         cancelling: row.get::<_, Option<bool>>("cancelling").unwrap_or(false),
+        waits_for: Vec::new(),
         record: record.transpose()?,
         job,
         state,
@@ -104,6 +106,7 @@ fn read_queue(row: &Row) -> Result<QueueInfo, Error> {
         queue: queue(row.get("name"), row.get("delivery"))?,
         ready: count("ready"),
         scheduled: count("scheduled"),
+        blocked: 0,
         running: count("running"),
         dead: count("dead"),
         paused: row.get("paused"),

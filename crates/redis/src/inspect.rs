@@ -50,6 +50,7 @@ impl RedisStore {
             due: None,
             held_by: None,
             cancelling: false,
+            waits_for: Vec::new(),
             record: None,
         };
         match place.letter {
@@ -132,6 +133,7 @@ fn recorded(job: &JobId, record: Record) -> JobInfo {
         due: None,
         held_by: None,
         cancelling: false,
+        waits_for: Vec::new(),
         record: Some(record),
     }
 }

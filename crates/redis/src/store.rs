@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wakes,
 };
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::time::Instant;
@@ -167,6 +168,18 @@ impl Store for RedisStore {
 
     fn clock(&self) -> &dyn Clock {
         &self.clock
+    }
+
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        unimplemented!("{complete:?}")
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        unimplemented!("{chain:?}")
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 
     fn durability(&self) -> Durability {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::chain::Links;
 use tidemill_core::settle::{Change, Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{Claim, Enqueue, Enqueued, Held, NewJob, Verdict};
 use tidemill_core::{
@@ -50,7 +51,14 @@ fn untracked(count: usize) -> Vec<NewJob> {
     let job = |_| {
         let id = JobId::generate();
         let json = format!(r#"{{"job_id":"{id}","task_type":"t","payload":null,"tracked":false}}"#);
-        NewJob { id, envelope: json.into(), due: tidemill_core::store::Due::Now, tracked: false }
+        NewJob {
+            id,
+            envelope: json.into(),
+            due: tidemill_core::store::Due::Now,
+            tracked: false,
+            fresh: false,
+            links: Links::default(),
+        }
     };
     (0..count).map(job).collect()
 }

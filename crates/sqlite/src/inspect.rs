@@ -65,7 +65,17 @@ fn ended(record: Record) -> JobInfo {
 }
 
 fn plain(job: JobId, queue: Option<Queue>, state: State, data: bytes::Bytes) -> JobInfo {
-    JobInfo { job, queue, state, data, due: None, held_by: None, cancelling: false, record: None }
+    JobInfo {
+        job,
+        queue,
+        state,
+        data,
+        due: None,
+        held_by: None,
+        cancelling: false,
+        waits_for: Vec::new(),
+        record: None,
+    }
 }
 
 pub(crate) async fn list(store: &SqliteStore, list: List<'_>) -> Result<Page<JobInfo>, Error> {
@@ -161,6 +171,7 @@ fn counted(row: &Row<'_>) -> Result<QueueInfo, Failure> {
         paused: row.get(2)?,
         ready: count(3)?,
         scheduled: count(4)?,
+        blocked: 0,
         running: count(5)?,
         dead: count(6)?,
     })

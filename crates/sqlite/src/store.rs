@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 
@@ -179,6 +180,18 @@ impl Store for SqliteStore {
 
     fn clock(&self) -> &dyn Clock {
         &*self.shared.clock
+    }
+
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        unimplemented!("{complete:?}")
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        unimplemented!("{chain:?}")
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 
     fn durability(&self) -> Durability {

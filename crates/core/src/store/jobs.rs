@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::clock::Timestamp;
 use crate::chain::Links;
+use crate::clock::Timestamp;
 use crate::envelope::{Envelope, Malformed};
 use crate::job::State;
 use crate::lease::Lease;

@@ -19,8 +19,8 @@ pub use inspect::{
     COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
 };
 pub use jobs::{
-    Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, Extend, Held, Hold, Interrupt, NewJob,
-    Promote, Promoted, Pruned, Redrive, Start, Verdict,
+    Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, Extend, Held,
+    Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Redrive, Start, Verdict,
 };
 pub use news::News;
 pub use wake::{Wake, Wakes};

@@ -115,7 +115,7 @@ impl Inner {
 
     fn announce_end(&self, Settlement { lease, change }: &Settlement) {
         match change {
-            Change::Finish(None) => {}
+            Change::Finish(None) | Change::Continue(_) => {}
             Change::Finish(Some(_)) | Change::Bury(_) => self.hub.announce(Wake::Finished(lease.job.clone())),
             Change::Requeue { delay, .. } if delay.is_zero() => {
                 self.hub.announce(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
@@ -134,6 +134,7 @@ impl<'a> Kinds<'a> {
                 Change::Finish(None) => kinds.finish.push((key, ())),
                 Change::Finish(Some(record)) => kinds.record.push((key, record)),
                 Change::Requeue { envelope, delay } => kinds.requeue.push((key, (ms(*delay), envelope))),
+                Change::Continue(_) => unimplemented!(),
                 Change::Bury(letter) => kinds.bury.push((key, letter)),
             }
         }

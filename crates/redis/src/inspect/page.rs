@@ -179,6 +179,7 @@ fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
         due: None,
         held_by: None,
         cancelling: false,
+        waits_for: Vec::new(),
         record: None,
     }
 }

@@ -77,7 +77,7 @@ impl RedisStore {
         };
         let cap = |count: u64| count.min(COUNT_CAP);
         let (ready, scheduled, running, dead) = (cap(ready), cap(scheduled), cap(running), cap(dead));
-        Ok(QueueInfo { queue, ready, scheduled, running, dead, paused })
+        Ok(QueueInfo { queue, ready, scheduled, blocked: 0, running, dead, paused })
     }
 
     /// Entries that are leased; none if the group does not exist yet.

@@ -161,6 +161,7 @@ fn push_change(call: &mut Call<'_>, settlement: &Settlement) {
     match &settlement.change {
         Change::Finish(None) => push_op(call, ("1", "finish", &[], 0)),
         Change::Finish(Some(end)) => push_op(call, ("1", "finish", &record::write(end), ms(end.keep))),
+        Change::Continue(_) => unimplemented!(),
         Change::Bury(letter) => push_op(call, ("1", "bury", &letter.bytes, 0)),
         Change::Requeue { envelope, delay } => {
             let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());

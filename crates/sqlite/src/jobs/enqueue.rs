@@ -26,9 +26,9 @@ fn add_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueu
     for job in jobs {
         let due = due(job.due, tx.now);
         let added = adder.add_or_find(tx, job, due)?;
-        answers.push(added);
+        answers.push(added.clone());
         match added {
-            Enqueued::Exists => {}
+            Enqueued::Exists | Enqueued::Duplicate(_) => {}
             Enqueued::Created if due <= tx.now => ready += 1,
             Enqueued::Created => earliest = Some(earliest.map_or(due, |other| due.min(other))),
         }

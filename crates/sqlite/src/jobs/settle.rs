@@ -128,6 +128,7 @@ impl<'c> Ender<'c> {
                 self.finish.execute([seq])?;
                 record.as_ref().map_or(Ok(()), |record| keep(tx, record))?;
             }
+            Change::Continue(_) => unimplemented!(),
             Change::Requeue { .. } if cancelled => {
                 self.finish.execute([seq])?;
             }

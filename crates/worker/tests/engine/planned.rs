@@ -8,8 +8,9 @@ use futures_util::stream;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 
@@ -94,6 +95,14 @@ impl Store for Planned {
         self.inner.prune(queues).await
     }
 
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        self.inner.complete(complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.inner.delete(chain).await
+    }
+
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         self.inner.get(job).await
     }
@@ -108,6 +117,10 @@ impl Store for Planned {
 
     fn listen(&self) -> Wakes {
         if self.muted.load(Ordering::SeqCst) { Box::pin(stream::pending()) } else { self.inner.listen() }
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self.inner.as_any()
     }
 
     fn clock(&self) -> &dyn Clock {
