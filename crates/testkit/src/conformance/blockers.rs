@@ -123,7 +123,7 @@ pub async fn what_a_job_was_told_survives_its_retries(subject: Subject) {
 pub async fn a_chain_that_is_not_there_cannot_be_waited_for(subject: Subject) {
     let scene = subject.scene();
     let open = scene.enqueue(chain()).await;
-    let batch = vec![chain(), chain_after(&[open.clone(), JobId::generate()])];
+    let batch = [chain(), chain_after(&[open.clone(), JobId::generate()])];
     let ids: Vec<_> = batch.iter().map(|job| job.id.clone()).collect();
     let answer = scene.enqueue_batch(vec![batch[1].clone()]).await;
     assert!(matches!(answer, Err(Error::NotFound(_))), "{answer:?}");
