@@ -1,6 +1,8 @@
 //! A chain with a branch, a fan-out and a fan-in, an approval from outside, and one result at the end.
 //!
-//! `cargo run --example checkout`
+//! `cargo run -p tidemill --example checkout`
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde::{Deserialize, Serialize};
 use tidemill::{Chain, Dedup, Fail, Job, JobContext, Next, Worker};
