@@ -4,8 +4,17 @@
 -- `running`, whose rows are small, so that claiming 256 jobs dirties a handful of pages instead of every page
 -- that holds an envelope. A job is in exactly one of three places: it has a row in `waiting`, or a row in
 -- `running`, or it died.
+--
+-- Everything is called `tidemill_…`: the file is the user's, and holds tables of their own.
 
-CREATE TABLE queues (
+-- Which of these steps the file has been through. Not in the file's `user_version`, which is the user's.
+CREATE TABLE tidemill_schema (
+    version INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO tidemill_schema VALUES (0);
+
+CREATE TABLE tidemill_queues (
     id       INTEGER PRIMARY KEY,
     name     TEXT    NOT NULL,
     delivery TEXT    NOT NULL,
@@ -15,7 +24,7 @@ CREATE TABLE queues (
 
 -- `due` repeats what is in `waiting`, because a job that is looked up by its id must be found there.
 -- The bytes come last: reading the columns before them never touches an overflow page.
-CREATE TABLE jobs (
+CREATE TABLE tidemill_jobs (
     seq   INTEGER PRIMARY KEY,
     id    TEXT    NOT NULL UNIQUE,
     queue INTEGER NOT NULL,
@@ -24,11 +33,11 @@ CREATE TABLE jobs (
     body  BLOB    NOT NULL
 ) STRICT;
 
-CREATE INDEX letters ON jobs (queue, died, seq) WHERE died IS NOT NULL;
+CREATE INDEX tidemill_letters ON tidemill_jobs (queue, died, seq) WHERE died IS NOT NULL;
 
 -- Scheduled and ready jobs in the order they are claimed. The key is the whole row: claiming reads and
 -- deletes from the front of a queue's range, however long the range is.
-CREATE TABLE waiting (
+CREATE TABLE tidemill_waiting (
     queue INTEGER NOT NULL,
     due   INTEGER NOT NULL,
     seq   INTEGER NOT NULL,
@@ -37,7 +46,7 @@ CREATE TABLE waiting (
 
 -- Leases. No index on their end: there are as many rows as workers hold jobs, and an index would be
 -- rewritten by every claim, heartbeat and settlement to save a rare scan of them.
-CREATE TABLE running (
+CREATE TABLE tidemill_running (
     seq        INTEGER PRIMARY KEY,
     token      INTEGER NOT NULL,
     queue      INTEGER NOT NULL,
@@ -48,13 +57,13 @@ CREATE TABLE running (
 ) STRICT;
 
 -- The last token given out, for all jobs together: it can never restart for one of them.
-CREATE TABLE fence (
+CREATE TABLE tidemill_fence (
     token INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO fence VALUES (0);
+INSERT INTO tidemill_fence VALUES (0);
 
-CREATE TABLE records (
+CREATE TABLE tidemill_records (
     job      TEXT    PRIMARY KEY,
     state    TEXT    NOT NULL,
     error    TEXT,
@@ -63,4 +72,4 @@ CREATE TABLE records (
     output   BLOB    NOT NULL
 ) STRICT;
 
-CREATE INDEX records_by_expiry ON records (expires);
+CREATE INDEX tidemill_records_by_expiry ON tidemill_records (expires);

@@ -10,7 +10,7 @@ use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::Subject;
 
 /// Everything a job, a lease or a worker could leave.
-const TABLES: [&str; 4] = ["jobs", "waiting", "running", "records"];
+const TABLES: [&str; 4] = ["tidemill_jobs", "tidemill_waiting", "tidemill_running", "tidemill_records"];
 
 async fn store(options: Options) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(options).await.expect("a store"))

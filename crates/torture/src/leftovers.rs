@@ -31,7 +31,8 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return table.concat(left, '\n')";
 
-const SQLITE_TABLES: [&str; 4] = ["jobs", "waiting", "running", "records"];
+const SQLITE_TABLES: [&str; 4] =
+    ["tidemill_jobs", "tidemill_waiting", "tidemill_running", "tidemill_records"];
 
 const POSTGRES_TABLES: [&str; 3] = ["jobs", "ready", "leases"];
 
