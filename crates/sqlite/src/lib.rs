@@ -11,6 +11,7 @@
 //! up when the disk is full, so that what runs can still be settled.
 
 mod call;
+mod chains;
 mod checkup;
 mod clock;
 mod connection;

@@ -19,7 +19,7 @@ use crate::error::Failure;
 use crate::line::{Line, Message};
 use crate::options::{Location, Options};
 use crate::wake::{Announcer, Listener};
-use crate::{checkup, inspect, jobs, reader, writer};
+use crate::{chains, checkup, inspect, jobs, reader, writer};
 
 /// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -183,11 +183,11 @@ impl Store for SqliteStore {
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        unimplemented!("{complete:?}")
+        chains::complete(self, complete).await
     }
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        unimplemented!("{chain:?}")
+        chains::delete(self, chain).await
     }
 
     fn as_any(&self) -> &dyn std::any::Any {
