@@ -23,11 +23,16 @@
 //! ```
 
 mod connect;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 #[cfg(feature = "sqlite")]
 pub mod testing;
+pub mod transaction;
 
 pub use connect::{Connector, connect, connector};
-pub use tidemill_core::client::WaitError;
+pub use tidemill_core::client::{Bulk, Enqueue, WaitError};
 pub use tidemill_core::{
     Backoff, Chain, Clock, DeadLetter, Dedup, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits,
     Mill, Namespace, Next, Queue, QueueName, Reason, Store, Timestamp, WorkerId, chain, dead, envelope,
@@ -37,6 +42,8 @@ pub use tidemill_worker::{
     Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
     Report, State, Stats, Worker, WorkerError,
 };
+
+pub use transaction::{CompleteIn, InTransaction, Promised};
 
 /// What the README shows is run as a test.
 #[cfg(doctest)]

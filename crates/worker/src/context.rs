@@ -111,6 +111,12 @@ impl JobContext {
     }
 }
 
+impl AsRef<Mill> for JobContext {
+    fn as_ref(&self) -> &Mill {
+        self.mill()
+    }
+}
+
 impl fmt::Debug for JobContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (job, kind, attempt) = (self.id(), self.kind(), self.attempt());

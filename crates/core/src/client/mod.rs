@@ -59,6 +59,12 @@ pub struct Mill {
     source: Arc<str>,
 }
 
+impl AsRef<Mill> for Mill {
+    fn as_ref(&self) -> &Mill {
+        self
+    }
+}
+
 impl fmt::Debug for Mill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mill").field("store", &self.store).finish_non_exhaustive()

@@ -8,7 +8,8 @@ mod sqlite;
 use std::fmt;
 use std::sync::Arc;
 
-use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue, Store};
+pub use tidemill_core::transaction::{Claim, Committed, Done, Uncommitted};
+use tidemill_core::{Error, Handle, Job, JobId, Mill, Store};
 
 /// Makes jobs in a transaction of the store's driver: nothing is there, and nobody is woken, before it commits.
 ///
@@ -77,7 +78,7 @@ impl<T: fmt::Debug> fmt::Debug for Promised<T> {
 }
 
 /// The store behind a client, if it is of this kind.
-fn store_of<S: Store>(mill: &Mill, wanted: &'static str) -> Result<Of<S>, Error> {
+pub(crate) fn store_of<S: Store>(mill: &Mill, wanted: &'static str) -> Result<Of<S>, Error> {
     if mill.store().as_any().is::<S>() {
         return Ok(Of { store: mill.store().clone(), kind: std::marker::PhantomData });
     }
@@ -85,20 +86,15 @@ fn store_of<S: Store>(mill: &Mill, wanted: &'static str) -> Result<Of<S>, Error>
 }
 
 /// A store that is known to be of kind `S`.
-struct Of<S> {
+pub(crate) struct Of<S> {
     store: Arc<dyn Store>,
     kind: std::marker::PhantomData<fn() -> S>,
 }
 
 impl<S: Store> Of<S> {
     /// The store as what it is.
-    fn get(&self) -> Result<&S, Error> {
+    pub(crate) fn get(&self) -> Result<&S, Error> {
         let gone = || Error::Invalid("the store is of another kind".into());
         self.store.as_any().downcast_ref().ok_or_else(gone)
     }
-}
-
-/// Where a job wakes workers.
-fn queues(queue: &Queue) -> [Queue; 1] {
-    [queue.clone()]
 }
