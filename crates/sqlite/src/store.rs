@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use tidemill_core::bell::Bells;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
@@ -20,7 +21,7 @@ use crate::error::Failure;
 use crate::line::{Line, Message};
 use crate::options::{Location, Options};
 use crate::promises::Promises;
-use crate::wake::{Announcements, Announcer, Listener};
+use crate::wake::{Announcer, Ear};
 use crate::{chains, checkup, inspect, jobs, reader, writer};
 
 /// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
@@ -101,9 +102,7 @@ impl SqliteStore {
 
     /// Tells everyone in this process who listens.
     pub(crate) fn announce(&self, wakes: Vec<Wake>) {
-        let mut announcements = Announcements::default();
-        wakes.into_iter().for_each(|wake| announcements.add(wake));
-        self.shared.announcer.announce(announcements);
+        wakes.into_iter().for_each(|wake| self.shared.announcer.tell(wake));
     }
 
     /// Has `work` done on the reading connection.
@@ -116,13 +115,18 @@ impl SqliteStore {
         self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::Change(1), work).await
     }
 
-    /// Listens from now on, to other processes too.
-    pub(crate) fn hear(&self) -> Listener {
-        let (listener, is_first) = self.shared.announcer.listen();
+    /// From now on until it is dropped, other processes are watched.
+    pub(crate) fn hear(&self) -> Ear {
+        let (ear, is_first) = self.shared.announcer.hear();
         if is_first {
             self.shared.writer.send(Message::Listen);
         }
-        listener
+        ear
+    }
+
+    /// Where claims wait.
+    pub(crate) fn bells(&self) -> &Bells {
+        self.shared.announcer.bells()
     }
 }
 
@@ -210,7 +214,7 @@ impl Store for SqliteStore {
     }
 
     fn listen(&self) -> Wakes {
-        self.hear().into_stream()
+        self.shared.announcer.listen(self.hear()).into_stream()
     }
 
     fn clock(&self) -> &dyn Clock {
