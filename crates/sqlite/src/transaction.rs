@@ -6,8 +6,8 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use tidemill_core::chain::Output;
-use tidemill_core::name::Queue;
-use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, NewJob, News, Wake};
+use tidemill_core::name::{JobId, Queue};
+use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, JobInfo, NewJob, News, Wake};
 use tidemill_core::transaction::Done;
 use tidemill_core::{Error, Outcome, Store};
 
@@ -15,6 +15,7 @@ use crate::atomic::Atomic;
 use crate::call::{Cost, Tx};
 use crate::chains::complete_one;
 use crate::error::Failure;
+use crate::inspect;
 use crate::jobs::add_all;
 use crate::promises::Promises;
 use crate::savepoint::apart;
@@ -52,6 +53,11 @@ impl SqliteStore {
         jobs: &[NewJob],
     ) -> Result<Vec<Enqueued>, Error> {
         self.take_part(tx, |tx| add_all(tx, Enqueue { queue, jobs, again: false }))
+    }
+
+    /// Looks up a job as a transaction of the user's own sees it.
+    pub fn get_in(&self, tx: &Connection, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.take_part(tx, |tx| inspect::get_in(tx, job))
     }
 
     /// Ends a job from outside in a transaction of the user's own, like [`enqueue_in`](Self::enqueue_in).

@@ -73,7 +73,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// its requeue removes it. Works when the store is out of memory.
     ///
     /// [`Change::Continue`](crate::settle::Change::Continue) puts the next step of the chain in the job's place,
-    /// with what is said of blocked jobs at [`enqueue`](Self::enqueue); of a step that is to be cancelled the
+    /// with what is said of blocked jobs at [`enqueue`](Self::enqueue), but that a chain which cannot be waited for
+    /// (it is gone, keeps no result, or is the job's own) counts as removed: the work is done, and a settlement must not
+    /// fail for it. Of a step that is to be cancelled the
     /// chain is removed instead. A job that ends with a record, or is removed, releases those that wait for its
     /// chain, in the same step or, where a store has shards, surely soon after.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
