@@ -1,10 +1,10 @@
 //! Transactions on a SQLite store: the user's tables and the jobs are in one file.
 
-pub use tidemill_sqlite::rusqlite;
 use tidemill_core::chain::Output;
 use tidemill_core::settle::Outcome;
 use tidemill_core::transaction::Done;
 use tidemill_core::{Error, Mill};
+pub use tidemill_sqlite::rusqlite;
 use tidemill_sqlite::rusqlite::Connection;
 use tidemill_sqlite::{SqliteStore, TransactError};
 use tidemill_worker::{Fail, JobContext};

@@ -163,7 +163,8 @@ async fn settle_up(stage: &Stage, pairs: &[Pair], books: &Books, reckoning: &mut
     for line in books.read().await? {
         *lines.entry(line).or_default() += 1;
     }
-    reckoning.prepared = lines.iter().filter(|((_, deed), _)| deed == "prepare").map(|(_, times)| times).sum();
+    reckoning.prepared =
+        lines.iter().filter(|((_, deed), _)| deed == "prepare").map(|(_, times)| times).sum();
     for transfer in pairs.iter().flat_map(|pair| &pair.transfers) {
         for deed in ["take", "give"] {
             let times = lines.remove(&(transfer.id().to_string(), deed.to_owned())).unwrap_or(0);
