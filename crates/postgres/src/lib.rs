@@ -10,6 +10,7 @@ mod connection;
 mod cursor;
 mod error;
 mod floor;
+mod functions;
 mod herald;
 mod inspect;
 mod jobs;
@@ -184,11 +185,11 @@ impl Store for PostgresStore {
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        unimplemented!("{complete:?}")
+        self.inner.complete(complete).await
     }
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        unimplemented!("{chain:?}")
+        self.inner.delete(chain).await
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -10,7 +10,7 @@ use tidemill_core::{Clock, Error, Queue, WorkerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::{job_id, lease, ms};
+use super::{job_at, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
 
@@ -88,7 +88,7 @@ impl Inner {
 }
 
 fn read_job(look: Look<'_>, row: &Row, started: bool) -> Result<Claimed, Error> {
-    let (id, seq) = (job_id(row.get("id"))?, row.get("seq"));
+    let (id, seq) = (job_at(row)?, row.get("seq"));
     let data = Bytes::copy_from_slice(row.get("envelope"));
     // The row's id counts and not the envelope's: it is what the lease is found by.
     Ok(Claimed::read(data, started, |_| lease(look.queue, id, seq)))
