@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::command::{bench, dev, dlq, doctor, enqueue, job, queue, worker};
+use crate::command::{bench, chain, dev, dlq, doctor, enqueue, job, queue, worker};
 use crate::context::Context;
 use crate::group::GroupRule;
 use crate::output::log::Level;
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Job(job::Action),
     #[command(subcommand)]
+    Chain(chain::Action),
+    #[command(subcommand)]
     Queue(queue::Action),
     #[command(subcommand)]
     Dlq(dlq::Action),
@@ -88,6 +90,7 @@ impl Command {
             Self::Worker(args) => worker::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(args, context).await,
             Self::Job(action) => job::run(action, context).await,
+            Self::Chain(action) => chain::run(action, context).await,
             Self::Queue(action) => queue::run(action, context).await,
             Self::Dlq(action) => dlq::run(action, context).await,
             Self::Doctor(args) => doctor::run(args, context).await,

@@ -4,6 +4,7 @@
 //! This crate knows no runtime, no database and no HTTP.
 
 pub mod backoff;
+pub mod bell;
 pub mod chain;
 pub mod client;
 pub mod clock;

@@ -46,5 +46,6 @@ pub(crate) static NOTIFY: Sql = sql!("wake/notify");
 pub(crate) static SERVER: Sql = sql!("checkup/server");
 pub(crate) static HEALTH: Sql = sql!("checkup/health");
 pub(crate) static FLOOR_ENQUEUE: Sql = sql!("floor/enqueue");
+pub(crate) static FLOOR_READ: Sql = sql!("floor/read");
 pub(crate) static FLOOR_CLAIM: Sql = sql!("floor/claim");
 pub(crate) static FLOOR_ACKNOWLEDGE: Sql = sql!("floor/acknowledge");

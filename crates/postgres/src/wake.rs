@@ -5,10 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::stream;
-use tidemill_core::Queue;
+use tidemill_core::bell::Bells;
 use tidemill_core::store::{News, Wake, Wakes};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::time::timeout;
+
+use crate::jobs::PACE;
 
 /// How many wake-ups a slow listener may be behind before it is told to look at everything instead.
 const BACKLOG: usize = 1024;
@@ -19,6 +21,8 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Where everything in the process announces and listens.
 #[derive(Debug)]
 pub(crate) struct Hub {
+    /// Where claims wait.
+    pub(crate) bells: Bells,
     /// To the listeners in this process.
     wakes: broadcast::Sender<Wake>,
     /// To the other processes.
@@ -45,6 +49,7 @@ pub(crate) struct Board {
 impl Hub {
     pub(crate) fn new() -> Self {
         Self {
+            bells: Bells::new(PACE),
             wakes: broadcast::Sender::new(BACKLOG),
             board: Mutex::default(),
             posted: Notify::new(),
@@ -68,20 +73,28 @@ impl Hub {
 
     /// Returns the posting's number if the herald leaves with it at once.
     fn post(&self, wake: Wake) -> Option<u64> {
+        let rest = rest_of(&wake, self.heard(wake.clone()))?;
         let mut board = self.board();
-        board.news.add(wake.clone());
+        board.news.add(rest);
         board.postings += 1;
         let posting = board.resting.then_some(board.postings);
         drop(board);
-        self.heard(wake);
         self.posted.notify_one();
         posting
     }
 
-    /// Passes on what was heard, to this process only.
-    pub(crate) fn heard(&self, wake: Wake) {
+    /// Passes on what was heard, to this process only; says how many claims were called by it.
+    pub(crate) fn heard(&self, wake: Wake) -> usize {
+        let called = match &wake {
+            Wake::Queue { queue, jobs } => self.bells.ring(queue, *jobs),
+            // Somebody has to look to learn when.
+            Wake::Sooner(queue) => self.bells.ring(queue, 1),
+            Wake::Everything => self.bells.ring_everyone(),
+            Wake::Cancel(_) | Wake::Lost(_) | Wake::Finished(_) => 0,
+        };
         // Without listeners there is nobody to tell.
         let _ = self.wakes.send(wake);
+        called
     }
 
     /// The others have been told everything up to this posting.
@@ -96,11 +109,16 @@ impl Hub {
     /// Listens from now on, to this process and the others.
     pub(crate) fn listener(&self) -> Listener {
         let wakes = self.wakes.subscribe();
+        self.hear_others();
+        Listener { wakes }
+    }
+
+    /// Somebody here wants to hear what happens in other processes.
+    pub(crate) fn hear_others(&self) {
         let first = !std::mem::replace(&mut self.board().listening, true);
         if first {
             self.posted.notify_one();
         }
-        Listener { wakes }
     }
 }
 
@@ -127,12 +145,13 @@ impl Listener {
     }
 }
 
-/// Whether somebody who waits for work on `queue` should look again.
-pub(crate) fn concerns(wake: &Wake, queue: &Queue) -> bool {
+/// What is left to tell the others when so many claims have been called here.
+fn rest_of(wake: &Wake, called: usize) -> Option<Wake> {
     match wake {
-        Wake::Queue { queue: other, .. } | Wake::Sooner(other) => other == queue,
-        Wake::Everything => true,
-        Wake::Cancel(_) | Wake::Lost(_) | Wake::Finished(_) => false,
+        Wake::Queue { jobs, .. } if *jobs <= called => None,
+        Wake::Queue { queue, jobs: usize::MAX } => Some(Wake::everyone(queue.clone())),
+        Wake::Queue { queue, jobs } => Some(Wake::Queue { queue: queue.clone(), jobs: jobs - called }),
+        other => Some(other.clone()),
     }
 }
 

@@ -1,5 +1,8 @@
 //! The embedded store: jobs in one SQLite file that any number of processes share, or in memory.
 //!
+//! The file may be the user's own, with any tables in it: ours are called `tidemill_…`. Opening it as a store makes
+//! them, and switches the file to a write-ahead log (WAL) for good; nothing else of it is touched.
+//!
 //! All writing goes through one thread, which runs everything that is waiting in one transaction and answers
 //! when it has committed, so that many callers share the price of one sync to disk. Reading has a thread and a
 //! connection of its own and never waits for the writer.
@@ -8,6 +11,7 @@
 //! up when the disk is full, so that what runs can still be settled.
 
 mod call;
+mod chains;
 mod checkup;
 mod clock;
 mod connection;

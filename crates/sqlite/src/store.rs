@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use tidemill_core::bell::Bells;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
@@ -18,8 +19,8 @@ use crate::clock::MachineClock;
 use crate::error::Failure;
 use crate::line::{Line, Message};
 use crate::options::{Location, Options};
-use crate::wake::{Announcer, Listener};
-use crate::{checkup, inspect, jobs, reader, writer};
+use crate::wake::{Announcer, Ear};
+use crate::{chains, checkup, inspect, jobs, reader, writer};
 
 /// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -81,13 +82,18 @@ impl SqliteStore {
         self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::Change(1), work).await
     }
 
-    /// Listens from now on, to other processes too.
-    pub(crate) fn hear(&self) -> Listener {
-        let (listener, is_first) = self.shared.announcer.listen();
+    /// From now on until it is dropped, other processes are watched.
+    pub(crate) fn hear(&self) -> Ear {
+        let (ear, is_first) = self.shared.announcer.hear();
         if is_first {
             self.shared.writer.send(Message::Listen);
         }
-        listener
+        ear
+    }
+
+    /// Where claims wait.
+    pub(crate) fn bells(&self) -> &Bells {
+        self.shared.announcer.bells()
     }
 }
 
@@ -175,7 +181,7 @@ impl Store for SqliteStore {
     }
 
     fn listen(&self) -> Wakes {
-        self.hear().into_stream()
+        self.shared.announcer.listen(self.hear()).into_stream()
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -183,11 +189,11 @@ impl Store for SqliteStore {
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        unimplemented!("{complete:?}")
+        chains::complete(self, complete).await
     }
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        unimplemented!("{chain:?}")
+        chains::delete(self, chain).await
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -2,9 +2,12 @@
 //! that somebody wrote, not what.
 
 use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::stream;
 use tidemill_core::Queue;
+use tidemill_core::bell::{Bells, Pace};
 use tidemill_core::store::{Wake, Wakes};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -39,36 +42,65 @@ impl Announcements {
     }
 }
 
-/// Tells everyone in this process who listens.
+/// Tells everyone in this process who waits or listens.
 #[derive(Debug, Clone)]
 pub(crate) struct Announcer {
     sender: broadcast::Sender<Wake>,
+    /// Where claims wait. Every change is rung for, so there is nothing to look for in between.
+    bells: Arc<Bells>,
+    /// How many want to hear of other processes.
+    ears: Arc<AtomicUsize>,
 }
 
 impl Announcer {
     pub(crate) fn new() -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG) }
+        let (bells, ears) = (Arc::new(Bells::new(Pace::NEVER)), Arc::default());
+        Self { sender: broadcast::Sender::new(BACKLOG), bells, ears }
+    }
+
+    pub(crate) fn bells(&self) -> &Bells {
+        &self.bells
     }
 
     pub(crate) fn is_heard(&self) -> bool {
-        self.sender.receiver_count() > 0
+        self.ears.load(Ordering::SeqCst) > 0
     }
 
     pub(crate) fn announce(&self, announcements: Announcements) {
-        for wake in announcements.wakes {
-            // Nobody listening is fine.
-            let _ = self.sender.send(wake);
+        announcements.wakes.into_iter().for_each(|wake| self.tell(wake));
+    }
+
+    pub(crate) fn tell(&self, wake: Wake) {
+        match &wake {
+            Wake::Queue { queue, jobs } => drop(self.bells.ring(queue, *jobs)),
+            // Somebody has to look to learn when.
+            Wake::Sooner(queue) => drop(self.bells.ring(queue, 1)),
+            Wake::Everything => drop(self.bells.ring_everyone()),
+            Wake::Cancel(_) | Wake::Lost(_) | Wake::Finished(_) => {}
         }
+        // Nobody listening is fine.
+        let _ = self.sender.send(wake);
     }
 
-    pub(crate) fn everything(&self) {
-        let _ = self.sender.send(Wake::Everything);
+    /// Somebody wants to hear of other processes, and whether it is the first: then the writer has to be told
+    /// to look at them.
+    pub(crate) fn hear(&self) -> (Ear, bool) {
+        let is_first = self.ears.fetch_add(1, Ordering::SeqCst) == 0;
+        (Ear(self.ears.clone()), is_first)
     }
 
-    /// A listener, and whether it is the first: then the writer has to be told to look at other processes.
-    pub(crate) fn listen(&self) -> (Listener, bool) {
-        let listener = Listener { receiver: self.sender.subscribe() };
-        (listener, self.sender.receiver_count() == 1)
+    pub(crate) fn listen(&self, ear: Ear) -> Listener {
+        Listener { receiver: self.sender.subscribe(), _ear: ear }
+    }
+}
+
+/// Somebody who wants to hear of other processes.
+#[derive(Debug)]
+pub(crate) struct Ear(Arc<AtomicUsize>);
+
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -76,37 +108,16 @@ impl Announcer {
 #[derive(Debug)]
 pub(crate) struct Listener {
     receiver: broadcast::Receiver<Wake>,
-}
-
-/// Why a queue is worth another look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hint {
-    /// Something was said about this queue.
-    Queue,
-    /// Something happened somewhere.
-    Somewhere,
+    _ear: Ear,
 }
 
 impl Listener {
     /// The next wake-up. Never ends: when the store is gone, nothing happens any more.
-    pub(crate) async fn next(&mut self) -> Wake {
+    async fn next(&mut self) -> Wake {
         match self.receiver.recv().await {
             Ok(wake) => wake,
             Err(RecvError::Lagged(_)) => Wake::Everything,
             Err(RecvError::Closed) => pending().await,
-        }
-    }
-
-    /// Waits for a wake-up that concerns `queue`; what concerns others wakes nobody.
-    pub(crate) async fn about(&mut self, queue: &Queue) -> Hint {
-        loop {
-            match self.next().await {
-                Wake::Queue { queue: other, .. } | Wake::Sooner(other) if other == *queue => {
-                    return Hint::Queue;
-                }
-                Wake::Everything => return Hint::Somewhere,
-                _ => {}
-            }
         }
     }
 

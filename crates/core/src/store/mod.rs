@@ -56,8 +56,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the job is forgotten. The first `starting` jobs count as started (a crash from now on is an attempt);
     /// the others are only held, until [`start`](Self::start). A paused queue gives nothing.
     ///
-    /// With nothing to take it waits up to `wait` for work. It ends early, without losing anything, when
-    /// `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
+    /// With nothing to take it waits up to `wait` for work; a claim that waits may rely on what another claim
+    /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
     /// lease runs out. A store with shards may return one job more per further shard, not started.
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
 
