@@ -172,9 +172,9 @@ impl Keys {
         ]
     }
 
-    /// Proof that a batch of untracked jobs was added.
-    pub(crate) fn receipt(&self, shard: u16, first: &JobId) -> String {
-        format!("{}receipt:{first}", self.prefix(shard))
+    /// Proof that a batch of untracked jobs, or a chain with a key, was added.
+    pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
+        format!("{}receipt:{of}", self.prefix(shard))
     }
 
     /// The channel of wake-ups.

@@ -23,8 +23,18 @@ const RECEIPT_MS: u64 = 60_000;
 /// How often to look again at chains that close while a job is made that is to wait for them.
 const LOOKS: usize = 50;
 
+/// Jobs that are added together.
+pub(super) struct Batch<'a> {
+    pub(super) queue: &'a Queue,
+    pub(super) jobs: &'a [NewJob],
+    /// What is known already of each: that it is there, or that another takes its place.
+    pub(super) answers: Vec<Option<Enqueued>>,
+    /// The keys that are reserved for them.
+    pub(super) reserved: Vec<Option<Reserved>>,
+}
+
 /// A job that is about to be added.
-pub(super) struct Draft<'a> {
+struct Draft<'a> {
     job: &'a NewJob,
     /// The envelope; with what it was told, if everything it was to wait for has closed.
     envelope: Bytes,
@@ -32,11 +42,13 @@ pub(super) struct Draft<'a> {
     mark: String,
     /// The chains it waits for: how, and which or what it told.
     after: Vec<(&'static str, Bytes)>,
+    /// Names the receipt for a job whose key is reserved.
+    receipt: Option<&'a str>,
 }
 
 /// What became of jobs of one shard, and what is still to be done for them.
 pub(super) struct Begun {
-    pub(super) new: Vec<bool>,
+    new: Vec<bool>,
     pub(super) errands: Vec<Errand>,
 }
 
@@ -48,28 +60,64 @@ impl RedisStore {
                 "an at-most-once job can neither wait for chains nor be deduplicated".into(),
             ));
         }
-        let mut answers = self.already_there(jobs, again).await?;
-        let mut drafts = self.drafts(jobs, &answers).await?;
-        let reserved = self.reserve_keys(queue, jobs, &mut answers).await?;
-        if reserved.iter().any(Option::is_some) {
-            // Once more, now that it is known which of them are duplicates.
-            drafts = match self.drafts(jobs, &answers).await {
-                Ok(drafts) => drafts,
-                Err(error) => {
-                    self.give_keys_back(jobs, &reserved).await;
-                    return Err(error);
+        let mut batch = Batch {
+            queue,
+            jobs,
+            answers: self.already_there(jobs, again).await?,
+            reserved: jobs.iter().map(|_| None).collect(),
+        };
+        if jobs.iter().any(|job| job.links.dedup.is_some()) {
+            // No key is reserved for a job that cannot be made.
+            self.drafts(&batch).await?;
+        }
+        match self.make_all(&mut batch).await {
+            Ok(()) => {
+                Ok(batch.answers.into_iter().map(|answer| answer.unwrap_or(Enqueued::Created)).collect())
+            }
+            Err(error) => {
+                // Where the answer is lost the chains may be made; whoever finds their keys will see to it.
+                if !matches!(error, Error::Unavailable { .. }) {
+                    self.give_keys_back(&batch).await;
                 }
-            };
+                Err(error)
+            }
         }
-        let begun = self.begin_all(queue, (jobs, drafts), &mut answers, &reserved).await;
-        match begun {
-            Ok(()) => self.assign_keys(jobs, &mut answers, &reserved).await?,
-            // Where the answer is lost the chains may be made; whoever finds their keys will see to it.
-            Err(Error::Unavailable { .. }) => {}
-            Err(_) => self.give_keys_back(jobs, &reserved).await,
+    }
+
+    async fn make_all(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
+        self.reserve_keys(batch).await?;
+        let shards = self.by_shard(batch.jobs);
+        if shards.len() > 1 {
+            // Nothing is made in the first shard if something cannot be made in the last.
+            self.drafts(batch).await?;
         }
-        begun?;
-        Ok(answers.into_iter().map(|answer| answer.unwrap_or(Enqueued::Created)).collect())
+        let mut owed = Vec::new();
+        for (shard, positions) in shards {
+            let is_new = |index: &usize| batch.answers[*index].is_none();
+            let positions: Vec<usize> = positions.into_iter().filter(is_new).collect();
+            if positions.is_empty() {
+                continue;
+            }
+            let begun = self.begin_in(shard, batch, &positions).await?;
+            self.await_replicas(shard).await?;
+            owed.push((shard, positions, begun));
+        }
+        for (_, positions, begun) in &owed {
+            for (&index, new) in positions.iter().zip(&begun.new) {
+                // Whoever found the key reserved may have made the chain on this call's behalf.
+                let ours = *new || batch.reserved[index].is_some();
+                batch.answers[index] = Some(if ours { Enqueued::Created } else { Enqueued::Exists });
+            }
+        }
+        self.assign_keys(batch).await?;
+        for (shard, _, begun) in owed {
+            for (_, carried) in self.carry_all(shard, begun.errands).await {
+                if let Carried::Vanished(chain) = carried? {
+                    return Err(missing(&chain));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Answers for jobs that are there already: what they were to wait for may be gone by now.
@@ -84,16 +132,12 @@ impl RedisStore {
     }
 
     /// Drafts the jobs that have no answer yet. A job may wait for an earlier one of the same batch.
-    async fn drafts<'a>(
-        &self,
-        jobs: &'a [NewJob],
-        answers: &[Option<Enqueued>],
-    ) -> Result<Vec<Option<Draft<'a>>>, Error> {
-        let is_new = |index: &usize| answers[*index].is_none();
+    async fn drafts<'a>(&self, batch: &'a Batch<'_>) -> Result<Vec<Option<Draft<'a>>>, Error> {
+        let is_new = |index: &usize| batch.answers[*index].is_none();
         let mut earlier: HashMap<JobId, &Bytes> = HashMap::new();
         let mut wanted = HashSet::new();
-        for index in (0..jobs.len()).filter(is_new) {
-            let job = &jobs[index];
+        for index in (0..batch.jobs.len()).filter(is_new) {
+            let job = &batch.jobs[index];
             for chain in job.links.after.iter().map(JobId::chain) {
                 match earlier.get(&chain) {
                     Some(envelope) if !keeps_result(envelope) => return Err(unkept(&chain)),
@@ -104,8 +148,11 @@ impl RedisStore {
             earlier.insert(job.id.chain(), &job.envelope);
         }
         let standings = self.standings(wanted.into_iter().collect()).await?;
-        let draft = |index: usize| is_new(&index).then(|| self.draft(&jobs[index], &standings));
-        Ok((0..jobs.len()).map(draft).collect())
+        let draft = |index: usize| {
+            let receipt = batch.reserved[index].as_ref().map(|reserved| reserved.receipt.as_str());
+            is_new(&index).then(|| Draft { receipt, ..self.draft(&batch.jobs[index], &standings) })
+        };
+        Ok((0..batch.jobs.len()).map(draft).collect())
     }
 
     fn draft<'a>(&self, job: &'a NewJob, standings: &HashMap<JobId, Standing>) -> Draft<'a> {
@@ -118,7 +165,8 @@ impl RedisStore {
             }
         });
         let after: Vec<_> = after.collect();
-        let mut draft = Draft { job, envelope: job.envelope.clone(), mark: String::new(), after };
+        let (envelope, mark) = (job.envelope.clone(), String::new());
+        let mut draft = Draft { job, envelope, mark, after, receipt: None };
         if draft.after.iter().any(|(how, _)| *how != "told") {
             draft.mark = new_mark();
         } else if !draft.after.is_empty() {
@@ -127,56 +175,13 @@ impl RedisStore {
         draft
     }
 
-    async fn begin_all(
-        &self,
-        queue: &Queue,
-        (jobs, mut drafts): (&[NewJob], Vec<Option<Draft<'_>>>),
-        answers: &mut [Option<Enqueued>],
-        reserved: &[Option<Reserved>],
-    ) -> Result<(), Error> {
-        let asked = answers.to_vec();
-        let mut owed = Vec::new();
-        for (shard, positions) in self.by_shard(jobs) {
-            let positions: Vec<usize> =
-                positions.into_iter().filter(|&index| asked[index].is_none()).collect();
-            if positions.is_empty() {
-                continue;
-            }
-            let first = positions.iter().filter_map(|&index| drafts[index].take()).collect();
-            let begun = self.begin_in((shard, queue), first, (jobs, &positions, &asked)).await?;
-            self.await_replicas(shard).await?;
-            for (index, new) in positions.into_iter().zip(begun.new) {
-                // Whoever found the key reserved may have made the chain on this call's behalf.
-                let ours = new || reserved[index].as_ref().is_some_and(|reserved| reserved.is_new);
-                answers[index] = Some(if ours { Enqueued::Created } else { Enqueued::Exists });
-            }
-            owed.push((shard, begun.errands));
-        }
-        for (shard, errands) in owed {
-            for (_, carried) in self.carry_all(shard, errands).await {
-                if let Carried::Vanished(chain) = carried? {
-                    return Err(missing(&chain));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Adds jobs of one shard. If chains they are to wait for have closed since, they are drafted anew.
-    async fn begin_in(
-        &self,
-        place: (u16, &Queue),
-        first: Vec<Draft<'_>>,
-        (jobs, positions, answers): (&[NewJob], &[usize], &[Option<Enqueued>]),
-    ) -> Result<Begun, Error> {
-        if let Some(begun) = self.begin_drafts(place, &first).await? {
-            return Ok(begun);
-        }
+    /// Adds jobs of one shard. If chains they are to wait for close meanwhile, they are drafted anew.
+    async fn begin_in(&self, shard: u16, batch: &Batch<'_>, positions: &[usize]) -> Result<Begun, Error> {
         for _ in 0..LOOKS {
-            let drafts = self.drafts(jobs, answers).await?;
-            let here = drafts.into_iter().enumerate().filter(|(index, _)| positions.contains(index));
-            let here: Vec<Draft<'_>> = here.filter_map(|(_, draft)| draft).collect();
-            if let Some(begun) = self.begin_drafts(place, &here).await? {
+            let mut drafts = self.drafts(batch).await?;
+            let here: Vec<Draft<'_>> =
+                positions.iter().filter_map(|&position| drafts[position].take()).collect();
+            if let Some(begun) = self.begin_drafts((shard, batch.queue), &here).await? {
                 return Ok(begun);
             }
         }
@@ -184,11 +189,16 @@ impl RedisStore {
         Err(Error::Unavailable { message, source: None })
     }
 
-    /// Adds one job, whatever its key says.
-    pub(super) async fn begin_one(&self, queue: &Queue, job: NewJob) -> Result<Begun, Error> {
-        let (jobs, answers) = ([job], [None]);
-        let first = self.drafts(&jobs, &answers).await?.into_iter().flatten().collect();
-        self.begin_in((self.keys.shard_of(&jobs[0].id), queue), first, (&jobs, &[0], &answers)).await
+    /// Makes the chain for which a key is reserved, on behalf of whoever reserved it.
+    pub(super) async fn begin_one(
+        &self,
+        queue: &Queue,
+        job: NewJob,
+        reserved: Reserved,
+    ) -> Result<Begun, Error> {
+        let (shard, jobs) = (self.keys.shard_of(&job.id), [job]);
+        let batch = Batch { queue, jobs: &jobs, answers: vec![None], reserved: vec![Some(reserved)] };
+        self.begin_in(shard, &batch, &[0]).await
     }
 
     /// Adds jobs of one shard; `None`, with nothing written, if they have to be drafted anew.
@@ -204,9 +214,9 @@ impl RedisStore {
             self.keys.blocked(shard, queue),
             self.keys.queues(shard),
         ]);
-        for Draft { job, mark, .. } in drafts {
+        for Draft { job, mark, receipt, .. } in drafts {
             keys.push(self.keys.record(shard, &job.id));
-            keys.extend(job.links.dedup.as_ref().map(|_| self.keys.receipt(shard, &job.id.chain())));
+            keys.extend(receipt.map(|receipt| self.keys.receipt(shard, receipt)));
             keys.extend((!mark.is_empty()).then(|| self.keys.waits(shard, mark)));
         }
         let mut call = Call::new(&self.scripts.begin, &keys)
@@ -233,7 +243,9 @@ impl Draft<'_> {
         call.push(self.job.id.as_str());
         call.push(due(self.job.due));
         call.push(&self.envelope[..]);
-        call.push(self.job.links.dedup.as_ref().map_or("", |dedup| dedup.key.as_str()));
+        // Without a reservation there is no key to write down.
+        let key = self.job.links.dedup.as_ref().filter(|_| self.receipt.is_some());
+        call.push(key.map_or("", |dedup| dedup.key.as_str()));
         call.push(&self.mark);
         if self.mark.is_empty() {
             return;

@@ -12,8 +12,10 @@ use tidemill_core::chain::{Dedup, Links, Scope};
 use tidemill_core::store::{Cancelled, Due, Enqueued, NewJob};
 use tidemill_core::{Error, JobId, Queue, QueueName, Timestamp};
 
+use super::begin::Batch;
 use super::errand::{Carried, Errand, GRACE_MS};
 use super::look::Life;
+use super::register::new_mark;
 use crate::error::{classify, odd_answer};
 use crate::jobs::due;
 use crate::link::Call;
@@ -25,12 +27,22 @@ use crate::value::{array, bytes, text};
 const LOOKS: usize = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A key that was reserved.
+/// A key that is reserved for a chain.
+#[derive(Clone)]
 pub(super) struct Reserved {
     /// Its value.
     value: String,
-    /// Whether this very call reserved it.
-    pub(super) is_new: bool,
+    /// Names the receipt of the chain: whoever was slow must not make it again when it is gone.
+    pub(super) receipt: String,
+}
+
+/// What came of reserving a key.
+enum Reserving {
+    Done(Reserved),
+    /// It has been reserved for the same chain before, which is made by now.
+    Exists,
+    /// This chain has it, and takes the place of the new one.
+    Other(JobId),
 }
 
 /// What a key's value says: `? STARTED CHAIN` while its chain is to be made, then `= STARTED CHAIN`.
@@ -51,86 +63,78 @@ impl Holder {
 
 impl RedisStore {
     /// Reserves the keys of jobs that have one and no answer yet. A key that another chain has is an answer.
-    pub(super) async fn reserve_keys(
-        &self,
-        queue: &Queue,
-        jobs: &[NewJob],
-        answers: &mut [Option<Enqueued>],
-    ) -> Result<Vec<Option<Reserved>>, Error> {
-        let mut all: Vec<Option<Reserved>> = Vec::with_capacity(jobs.len());
-        for (index, job) in jobs.iter().enumerate() {
-            let mut reserved = None;
-            if let (Some(dedup), None) = (&job.links.dedup, &answers[index]) {
-                let same = |other: &NewJob| other.links.dedup.as_ref().is_some_and(|d| d.key == dedup.key);
+    pub(super) async fn reserve_keys(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
+        for (index, job) in batch.jobs.iter().enumerate() {
+            let (Some(dedup), None) = (&job.links.dedup, &batch.answers[index]) else { continue };
+            let same = |other: &NewJob| other.links.dedup.as_ref().is_some_and(|d| d.key == dedup.key);
+            let twin = (0..index).find(|&other| batch.reserved[other].is_some() && same(&batch.jobs[other]));
+            if let Some(twin) = twin {
                 // Its chain is yet to be made, by this very call.
-                match (0..index).find(|&other| all[other].is_some() && same(&jobs[other])) {
-                    Some(other) => answers[index] = Some(Enqueued::Duplicate(jobs[other].id.chain())),
-                    None => match self.reserve_key(queue, job, dedup).await {
-                        Ok(Ok(ours)) => reserved = Some(ours),
-                        Ok(Err(other)) => answers[index] = Some(Enqueued::Duplicate(other)),
-                        Err(error) => {
-                            self.give_keys_back(jobs, &all).await;
-                            return Err(error);
-                        }
-                    },
-                }
+                batch.answers[index] = Some(Enqueued::Duplicate(batch.jobs[twin].id.chain()));
+                continue;
             }
-            all.push(reserved);
+            match self.reserve_key(batch.queue, job, dedup).await? {
+                Reserving::Done(reserved) => batch.reserved[index] = Some(reserved),
+                Reserving::Exists => batch.answers[index] = Some(Enqueued::Exists),
+                Reserving::Other(chain) => batch.answers[index] = Some(Enqueued::Duplicate(chain)),
+            }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Reserves a key, unless a chain has it that takes this one's place.
-    async fn reserve_key(
-        &self,
-        queue: &Queue,
-        job: &NewJob,
-        dedup: &Dedup,
-    ) -> Result<Result<Reserved, JobId>, Error> {
+    async fn reserve_key(&self, queue: &Queue, job: &NewJob, dedup: &Dedup) -> Result<Reserving, Error> {
         let mut replaced = String::new();
         for _ in 0..LOOKS {
-            let (now, reserved) = self.try_reserve(queue, job, (&dedup.key, &replaced)).await?;
-            // Nobody has it, any more: a value that was to be replaced is gone.
-            let Some(holder) = Holder::read(&reserved.value) else {
+            let (now, found) = match self.try_reserve(queue, job, (&dedup.key, &replaced)).await? {
+                Ok(reserved) => return Ok(Reserving::Done(reserved)),
+                Err(found) => found,
+            };
+            // A value that was to be replaced is gone: nobody has the key any more.
+            let Some(holder) = Holder::read(&found) else {
                 replaced.clear();
                 continue;
             };
-            if holder.chain == job.id.chain() {
-                return Ok(Ok(reserved));
-            }
             if !holder.is_made {
                 self.make_for_another(&dedup.key).await?;
                 continue;
             }
-            if counts(dedup, &holder, now, self.lives(&[&holder.chain]).await?[0]) {
-                return Ok(Err(holder.chain));
+            let life = self.lives(&[&holder.chain]).await?[0];
+            if holder.chain == job.id.chain() && life != Life::Gone {
+                return Ok(Reserving::Exists);
             }
-            replaced = reserved.value;
+            if counts(dedup, &holder, now, life) {
+                return Ok(Reserving::Other(holder.chain));
+            }
+            replaced = found;
         }
         let message = format!("the deduplication key {:?} keeps changing hands", dedup.key);
         Err(Error::Unavailable { message, source: None })
     }
 
+    /// Reserves a key if its value is the one to be replaced, or there is none; else says what it is.
     async fn try_reserve(
         &self,
         queue: &Queue,
         job: &NewJob,
         (key, replaced): (&str, &str),
-    ) -> Result<(Timestamp, Reserved), Error> {
+    ) -> Result<Result<Reserved, (Timestamp, String)>, Error> {
         let (shard, odd) = (self.keys.shard_of_key(key), || odd_answer("reserve"));
-        let keys = self.keys_of_key(shard, key);
+        let (keys, receipt) = (self.keys_of_key(shard, key), new_mark());
         let call = Call::new(&self.scripts.reserve, &keys)
             .arg(key)
             .arg(job.id.chain().as_str())
-            .arg(recipe(queue, job))
+            .arg(recipe(queue, job, &receipt))
             .arg(replaced)
             .arg(GRACE_MS);
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter().map(text);
         let now = parts.next().flatten().and_then(|now| now.parse().ok()).ok_or_else(odd)?;
         let value = parts.next().flatten().ok_or_else(odd)?;
-        let is_new = parts.next().is_some();
+        if parts.next().is_none() {
+            return Ok(Err((Timestamp(now), value)));
+        }
         self.await_replicas(shard).await?;
-        Ok((Timestamp(now), Reserved { value, is_new }))
+        Ok(Ok(Reserved { value, receipt }))
     }
 
     /// Makes the chain for which a key is reserved, on behalf of whoever reserved it. What it waits for may be yet to
@@ -163,10 +167,11 @@ impl RedisStore {
         let Some((holder, recipe)) = self.reservation(key).await? else { return Ok(()) };
         let damaged =
             || Error::Invalid(format!("the reservation of the deduplication key {key:?} is damaged"));
-        let (queue, job) = read_recipe(&holder.chain, key, recipe).ok_or_else(damaged)?;
+        let (queue, job, receipt) = read_recipe(&holder.chain, key, recipe).ok_or_else(damaged)?;
         let shard = self.keys.shard_of(&job.id);
-        let begun = self.begin_one(&queue, job).await?;
-        self.assign(key, &format!("? {} {}", holder.started, holder.chain)).await?;
+        let reserved = Reserved { value: format!("? {} {}", holder.started, holder.chain), receipt };
+        let begun = self.begin_one(&queue, job, reserved.clone()).await?;
+        self.assign(key, &reserved.value).await?;
         self.carry_on(shard, begun.errands).await;
         Ok(())
     }
@@ -188,19 +193,14 @@ impl RedisStore {
 
     /// Gives reserved keys to the chains that have been made. One that another chain got meanwhile takes the new
     /// chain's place after all.
-    pub(super) async fn assign_keys(
-        &self,
-        jobs: &[NewJob],
-        answers: &mut [Option<Enqueued>],
-        reserved: &[Option<Reserved>],
-    ) -> Result<(), Error> {
-        for (index, (job, reserved)) in jobs.iter().zip(reserved).enumerate() {
+    pub(super) async fn assign_keys(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
+        for (index, (job, reserved)) in batch.jobs.iter().zip(&batch.reserved).enumerate() {
             let (Some(dedup), Some(reserved)) = (&job.links.dedup, reserved) else { continue };
             let holder = self.assign(&dedup.key, &reserved.value).await?;
             if let Some(other) = holder.filter(|holder| holder.chain != job.id.chain())
                 && self.cancel_job(&job.id).await? == Cancelled::Removed
             {
-                answers[index] = Some(Enqueued::Duplicate(other.chain));
+                batch.answers[index] = Some(Enqueued::Duplicate(other.chain));
             }
         }
         Ok(())
@@ -213,11 +213,9 @@ impl RedisStore {
     }
 
     /// Gives back keys that were reserved for chains that are not made.
-    pub(super) async fn give_keys_back(&self, jobs: &[NewJob], reserved: &[Option<Reserved>]) {
-        for (job, reserved) in jobs.iter().zip(reserved) {
-            let (Some(dedup), Some(Reserved { is_new: true, .. })) = (&job.links.dedup, reserved) else {
-                continue;
-            };
+    pub(super) async fn give_keys_back(&self, batch: &Batch<'_>) {
+        for (job, reserved) in batch.jobs.iter().zip(&batch.reserved) {
+            let (Some(dedup), Some(_)) = (&job.links.dedup, reserved) else { continue };
             if let Err(error) = self.unkey(0, &job.id.chain(), &dedup.key).await {
                 tracing::warn!(key = dedup.key, error = error.chain(), "cannot give a key back");
             }
@@ -250,9 +248,9 @@ fn counts(dedup: &Dedup, holder: &Holder, now: Timestamp, life: Life) -> bool {
     lives && dedup.within.is_none_or(|window| age < window)
 }
 
-/// All that is needed to make a chain: `QUEUE DUE COUNT CHAIN… ENVELOPE`. Names have no spaces.
-fn recipe(queue: &Queue, job: &NewJob) -> Vec<u8> {
-    let mut text = format!("{} {} {} ", queue.name, due(job.due), job.links.after.len());
+/// All that is needed to make a chain: `RECEIPT QUEUE DUE COUNT CHAIN… ENVELOPE`. Names have no spaces.
+fn recipe(queue: &Queue, job: &NewJob, receipt: &str) -> Vec<u8> {
+    let mut text = format!("{receipt} {} {} {} ", queue.name, due(job.due), job.links.after.len());
     for chain in &job.links.after {
         text.push_str(chain.as_str());
         text.push(' ');
@@ -262,7 +260,7 @@ fn recipe(queue: &Queue, job: &NewJob) -> Vec<u8> {
     recipe
 }
 
-fn read_recipe(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, NewJob)> {
+fn read_recipe(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, NewJob, String)> {
     let mut read = 0;
     let mut word = || {
         let end = read + recipe[read..].iter().position(|&byte| byte == b' ')?;
@@ -270,13 +268,15 @@ fn read_recipe(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, NewJob
         read = end + 1;
         Some(word)
     };
+    let receipt = word()?.to_owned();
     let queue = Queue::at_least_once(QueueName::new(word()?).ok()?);
     let due = read_due(word()?)?;
     let count = word()?.parse().ok()?;
     let after = (0..count).map(|_| JobId::new(word()?).ok()).collect::<Option<_>>()?;
     let links = Links { after, dedup: Some(Dedup::open(key)) };
     let envelope = recipe.slice(read..);
-    Some((queue, NewJob { id: chain.clone(), envelope, due, tracked: true, fresh: true, links }))
+    let job = NewJob { id: chain.clone(), envelope, due, tracked: true, fresh: true, links };
+    Some((queue, job, receipt))
 }
 
 /// The reverse of `due`.
@@ -301,7 +301,9 @@ mod tests {
             let links = Links { after: after.clone(), dedup: Some(Dedup::open("k")) };
             let envelope = Bytes::from_static(b"{\"job_id\": \"c\"}");
             let job = NewJob { id: id.clone(), envelope, due, tracked: true, fresh: true, links };
-            let (read_queue, read) = read_recipe(&id, "k", recipe(&queue, &job).into()).unwrap();
+            let recipe = recipe(&queue, &job, "r").into();
+            let (read_queue, read, receipt) = read_recipe(&id, "k", recipe).unwrap();
+            assert_eq!(receipt, "r");
             assert_eq!((read_queue, read.due, read.envelope), (queue.clone(), due, job.envelope));
             assert_eq!(read.links.after, after);
         }

@@ -111,7 +111,7 @@ impl RedisStore {
         }
         let member = format!("{} {}", letter(queue), queue.name);
         batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
-        let receipt = self.keys.receipt(shard, &jobs[0].id);
+        let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
         batch.cmd("SET").arg(receipt).arg(1).arg("PX").arg(RECEIPT_MS).ignore();
         self.link.pipeline(shard, &batch).await.map_err(|error| classify("enqueue", error))?;
         Ok(vec![Enqueued::Created; jobs.len()])
@@ -119,7 +119,7 @@ impl RedisStore {
 
     async fn enqueue_again(&self, place: (u16, &Queue), jobs: &[&NewJob]) -> Result<Vec<Enqueued>, Error> {
         let (shard, queue) = place;
-        let receipt = self.keys.receipt(shard, &jobs[0].id);
+        let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
         let keys = [self.keys.target(shard, queue), self.keys.queues(shard), receipt];
         let mut call =
             Call::new(&self.scripts.again, &keys).arg(letter(queue)).arg(queue.name.as_str()).arg(RECEIPT_MS);
