@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidemill_core::bell::Bells;
+use tidemill_core::hub::Hub;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
@@ -12,6 +12,7 @@ use tidemill_core::store::{
     List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
+use tokio::task::JoinSet;
 
 use crate::call::{Cost, Tx};
 use crate::clock::MachineClock;
@@ -36,6 +37,17 @@ struct Shared {
     clock: Arc<dyn Clock>,
     durability: Durability,
     commands: AtomicU64,
+    /// Brings work from other processes, until the store is dropped.
+    _service: JoinSet<()>,
+}
+
+/// Without a courier there is nothing to bring.
+fn serve(hub: Arc<Hub>, clock: Arc<dyn Clock>, carried: bool) -> JoinSet<()> {
+    let mut service = JoinSet::new();
+    if carried {
+        service.spawn(async move { hub.serve(&*clock).await });
+    }
+    service
 }
 
 impl SqliteStore {
@@ -44,14 +56,17 @@ impl SqliteStore {
         let durability = options.durability();
         let path = options.path.clone();
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(MachineClock));
-        let announcer = Announcer::new();
+        let carried = options.courier.is_some();
+        let announcer = Announcer::new(options.courier.clone());
         let writer = writer::start(options, clock.clone(), announcer.clone()).await?;
         let reader = match path {
             Location::File(path) => Some(reader::start(path, clock.clone()).await?),
             Location::Memory => None,
         };
         let commands = AtomicU64::new(0);
-        Ok(Self { shared: Arc::new(Shared { writer, reader, announcer, clock, durability, commands }) })
+        let service = serve(announcer.hub().clone(), clock.clone(), carried);
+        let shared = Shared { writer, reader, announcer, clock, durability, commands, _service: service };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Changes a setting of the writing connection. For tests that need a small or a read-only disk.
@@ -90,9 +105,9 @@ impl SqliteStore {
         ear
     }
 
-    /// Where claims wait.
-    pub(crate) fn bells(&self) -> &Bells {
-        self.shared.announcer.bells()
+    /// Where everything is announced, and claims wait.
+    pub(crate) fn hub(&self) -> &Hub {
+        self.shared.announcer.hub()
     }
 }
 
@@ -179,8 +194,12 @@ impl Store for SqliteStore {
         checkup::checkup(self).await
     }
 
+    async fn flush(&self) {
+        self.hub().flush().await;
+    }
+
     fn listen(&self) -> Wakes {
-        self.shared.announcer.listen(self.hear()).into_stream()
+        self.hear().with(self.hub().listen())
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -133,6 +133,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The stream never ends; it resumes by itself after the store was away.
     fn listen(&self) -> Wakes;
 
+    /// Waits, a moment at most, until what was announced has left this process: for a program that is about
+    /// to end. A store that announces inside its verbs has nothing to wait for.
+    async fn flush(&self) {}
+
     /// The store's clock.
     fn clock(&self) -> &dyn Clock;
 

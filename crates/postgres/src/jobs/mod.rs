@@ -16,7 +16,6 @@ use std::time::Duration;
 use tidemill_core::clock::millis;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
 
-pub(crate) use claim::PACE;
 pub(crate) use group::Clerk;
 pub(crate) use mark::Marks;
 pub(crate) use numbers::Numbers;
