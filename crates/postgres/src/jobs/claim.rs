@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::bell::{Found, Pace};
+use tidemill_core::bell::Found;
 use tidemill_core::store::{Claim, Claimed};
 use tidemill_core::{Clock, Error, Queue, WorkerId};
 use tokio_postgres::Row;
@@ -13,9 +13,6 @@ use tokio_postgres::types::ToSql;
 use super::{job_at, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
-
-/// How often an idle queue is looked at although nothing has rung: a lost wake-up costs this much.
-pub(crate) const PACE: Pace = Pace::new(Duration::from_secs(1), Duration::from_secs(4));
 
 /// What a look at a queue is for.
 #[derive(Clone, Copy)]
@@ -35,13 +32,12 @@ impl Inner {
         if claim.wait.is_zero() {
             return Ok(self.take(look).await?.jobs);
         }
-        self.hub.hear_others();
         let mut end = pin!(tokio::time::sleep(claim.wait));
         loop {
             let turn = tokio::select! {
                 biased;
                 () = &mut claim.interrupt => return Ok(Vec::new()),
-                turn = self.hub.bells.turn(queue, &self.pool.clock) => turn,
+                turn = self.hub.bells().turn(queue, &self.pool.clock) => turn,
                 () = &mut end => return Ok(Vec::new()),
             };
             let jobs = turn.end(self.take(look).await)?;

@@ -21,7 +21,6 @@ use tidemill_core::clock::millis;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
 use tokio_postgres::Row;
 
-pub(crate) use claim::PACE;
 pub(crate) use group::Clerk;
 pub(crate) use mark::Marks;
 pub(crate) use numbers::Numbers;
