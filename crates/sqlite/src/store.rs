@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidemill_core::bell::Bells;
+use tidemill_core::hub::Hub;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
@@ -14,6 +14,7 @@ use tidemill_core::store::{
     Wake, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
+use tokio::task::JoinSet;
 
 use crate::call::{Cost, Tx};
 use crate::clock::MachineClock;
@@ -42,6 +43,17 @@ struct Shared {
     /// The file, by its canonical name; none in memory.
     file: Option<PathBuf>,
     promises: Arc<Promises>,
+    /// Brings work from other processes, until the store is dropped.
+    _service: JoinSet<()>,
+}
+
+/// Without a courier there is nothing to bring.
+fn serve(hub: Arc<Hub>, clock: Arc<dyn Clock>, carried: bool) -> JoinSet<()> {
+    let mut service = JoinSet::new();
+    if carried {
+        service.spawn(async move { hub.serve(&*clock).await });
+    }
+    service
 }
 
 impl SqliteStore {
@@ -50,7 +62,8 @@ impl SqliteStore {
         let durability = options.durability();
         let path = options.path.clone();
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(MachineClock));
-        let announcer = Announcer::new();
+        let carried = options.courier.is_some();
+        let announcer = Announcer::new(options.courier.clone());
         let writer = writer::start(options, clock.clone(), announcer.clone()).await?;
         let (reader, file) = match path {
             Location::File(path) => {
@@ -60,7 +73,8 @@ impl SqliteStore {
             Location::Memory => (None, None),
         };
         let (commands, promises) = (AtomicU64::new(0), Arc::default());
-        let shared = Shared { writer, reader, announcer, clock, durability, commands, file, promises };
+        let _service = serve(announcer.hub().clone(), clock.clone(), carried);
+        let shared = Shared { writer, reader, announcer, clock, durability, commands, file, promises, _service };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -102,7 +116,7 @@ impl SqliteStore {
 
     /// Tells everyone in this process who listens.
     pub(crate) fn announce(&self, wakes: Vec<Wake>) {
-        wakes.into_iter().for_each(|wake| self.shared.announcer.tell(wake));
+        wakes.into_iter().for_each(|wake| self.shared.announcer.hub().announce(wake));
     }
 
     /// Has `work` done on the reading connection.
@@ -124,9 +138,9 @@ impl SqliteStore {
         ear
     }
 
-    /// Where claims wait.
-    pub(crate) fn bells(&self) -> &Bells {
-        self.shared.announcer.bells()
+    /// Where everything is announced, and claims wait.
+    pub(crate) fn hub(&self) -> &Hub {
+        self.shared.announcer.hub()
     }
 }
 
@@ -213,8 +227,12 @@ impl Store for SqliteStore {
         checkup::checkup(self).await
     }
 
+    async fn flush(&self) {
+        self.hub().flush().await;
+    }
+
     fn listen(&self) -> Wakes {
-        self.shared.announcer.listen(self.hear()).into_stream()
+        self.hear().with(self.hub().listen())
     }
 
     fn clock(&self) -> &dyn Clock {

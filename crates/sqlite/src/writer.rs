@@ -7,7 +7,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tidemill_core::store::Wake;
 use tidemill_core::{Clock, Error};
 
 use crate::batch::{Failed, Setting};
@@ -99,7 +98,7 @@ impl Writer {
             && version != self.seen
         {
             self.seen = version;
-            self.announcer.tell(Wake::Everything);
+            self.announcer.stir();
         }
     }
 

@@ -160,6 +160,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// The stream never ends; it resumes by itself after the store was away.
     fn listen(&self) -> Wakes;
 
+    /// Waits, a moment at most, until what was announced has left this process: for a program that is about
+    /// to end. A store that announces inside its verbs has nothing to wait for.
+    async fn flush(&self) {}
+
     /// This store as what it is, for what only its own driver can do: taking part in a user's transaction.
     fn as_any(&self) -> &dyn std::any::Any;
 
