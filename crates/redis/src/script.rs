@@ -79,6 +79,8 @@ scripts! {
         resume: Queue, Runs;
         purge: Close, Runs;
         leave: Queue, Runs;
+        suspects: Queue, Runs;
+        forget: Close, Runs;
     }
     "chains" {
         begin: Chain, Refused;
