@@ -5,13 +5,11 @@ mod place;
 use std::time::Duration;
 
 use place::{Place, scene};
-use tidemill_core::chain::{Continuation, Dedup, Links};
+use tidemill_core::chain::{Dedup, Links};
 use tidemill_core::job::State;
 use tidemill_core::store::{Enqueue, Enqueued, NewJob};
 use tidemill_core::{Delivery, Error, JobId, Store};
-use tidemill_testkit::conformance::scene::{
-    Traits, chain, chain_after, chain_once, done, envelope, go_on, next, output,
-};
+use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
 use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
 
 #[tokio::test]
