@@ -2,11 +2,24 @@
 
 use tidemill_core::Error;
 
+/// What functions in the schema fail with: the lease is not the current one.
+pub(crate) const LEASE_LOST: &str = "TM001";
+/// A chain that is to be waited for is not there.
+const NOT_FOUND: &str = "TM002";
+/// What is asked for cannot be done.
+const INVALID: &str = "TM003";
+
 /// What an error during `doing` means.
 pub(crate) fn classify(doing: &str, error: tokio_postgres::Error) -> Error {
     let Some(db) = error.as_db_error() else {
         return Error::unavailable(doing, error);
     };
+    // What a function of ours says, in its own words.
+    match db.code().code() {
+        NOT_FOUND => return Error::NotFound(db.message().to_owned()),
+        INVALID => return Error::Invalid(db.message().to_owned()),
+        _ => {}
+    }
     let (code, said) = (db.code().code().to_owned(), format!("{doing}: {}", db.message()));
     match meaning(&code) {
         Meaning::Unavailable => Error::unavailable(doing, error),

@@ -15,11 +15,15 @@ use crate::store::SqliteStore;
 
 pub(crate) async fn get(store: &SqliteStore, job: &JobId) -> Result<Option<JobInfo>, Error> {
     let job = job.clone();
-    let look = move |tx: &mut Tx<'_>| match look_at(tx, &job)? {
+    store.read(move |tx| get_in(tx, &job)).await
+}
+
+/// One job, as a transaction sees it.
+pub(crate) fn get_in(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, Failure> {
+    match look_at(tx, job)? {
         Some(info) => Ok(Some(info)),
-        None => Ok(find_record(tx, &job)?.map(ended)),
-    };
-    store.read(look).await
+        None => Ok(find_record(tx, job)?.map(ended)),
+    }
 }
 
 fn look_at(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, Failure> {

@@ -7,6 +7,7 @@
 //! never lost: at worst it is one too many.
 
 mod agenda;
+mod crowd;
 mod pace;
 mod post;
 mod turn;
@@ -14,6 +15,7 @@ mod turn;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crowd::Crowd;
 pub use pace::Pace;
 use post::Post;
 pub use turn::{Found, Turn};
@@ -26,12 +28,13 @@ use crate::name::{Queue, QueueName};
 pub struct Bells {
     pace: Pace,
     posts: Mutex<HashMap<Queue, Post>>,
+    crowd: Crowd,
 }
 
 impl Bells {
     /// Bells nobody waits at yet.
     pub fn new(pace: Pace) -> Self {
-        Self { pace, posts: Mutex::default() }
+        Self { pace, posts: Mutex::default(), crowd: Crowd::default() }
     }
 
     /// The queue has about so many jobs more: calls as many of those who wait, the longest waiting first, and
@@ -46,16 +49,32 @@ impl Bells {
         self.lock().values_mut().map(Post::ring_for_a_rumour).sum()
     }
 
-    /// The queues that somebody waits for right now; of this name only, if one is given.
-    pub fn waited_for(&self, name: Option<&QueueName>) -> Vec<Queue> {
+    /// The queues that somebody here has ever waited for; of this name only, if one is given.
+    pub fn known(&self, name: Option<&QueueName>) -> Vec<Queue> {
         let posts = self.lock();
-        let waited = posts.iter().filter(|(_, post)| post.is_waited_at()).map(|(queue, _)| queue);
-        waited.filter(|queue| name.is_none_or(|name| queue.name == *name)).cloned().collect()
+        let queues = posts.keys().filter(|queue| name.is_none_or(|name| queue.name == *name));
+        queues.cloned().collect()
     }
 
     /// Whether anybody here has ever waited for a queue of this name.
     pub fn knows(&self, name: &QueueName) -> bool {
         self.lock().keys().any(|queue| queue.name == *name)
+    }
+
+    /// How many wait for this queue right now.
+    pub fn waiting(&self, queue: &Queue) -> usize {
+        self.lock().get(queue).map_or(0, Post::waiting)
+    }
+
+    /// Completes when somebody waits for any queue. For one caller at a time, like
+    /// [`until_deserted`](Self::until_deserted).
+    pub async fn until_waited_for(&self) {
+        self.crowd.until(|waiting| waiting > 0).await;
+    }
+
+    /// Completes when nobody waits for any queue.
+    pub async fn until_deserted(&self) {
+        self.crowd.until(|waiting| waiting == 0).await;
     }
 
     /// Waits until it is worth it to look at `queue`, and gets the turn to do so.

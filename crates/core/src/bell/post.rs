@@ -81,8 +81,8 @@ impl Post {
         }
     }
 
-    pub(super) fn is_waited_at(&self) -> bool {
-        !self.line.is_empty()
+    pub(super) fn waiting(&self) -> usize {
+        self.line.len()
     }
 
     /// Calls as many as there are jobs; says how many that were.

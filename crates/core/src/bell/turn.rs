@@ -68,6 +68,7 @@ impl Drop for Turn<'_> {
 
 /// Waits for the turn.
 pub(super) async fn wait<'b>(bells: &'b Bells, queue: &'b Queue, clock: &'b dyn Clock) -> Turn<'b> {
+    bells.crowd.join();
     let ticket = bells.at(queue, Post::enter);
     let mut place = Place { bells, queue, clock, ticket, alarm: None };
     let start = poll_fn(|cx| place.poll(cx)).await;
@@ -124,5 +125,6 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.bells.at(self.queue, |post| post.leave(self.ticket));
+        self.bells.crowd.leave();
     }
 }

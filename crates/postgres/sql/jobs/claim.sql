@@ -24,10 +24,10 @@ leased AS (
         id, $2
     FROM taken, (SELECT now_ms() AS now OFFSET 0) AS clock
 )
-SELECT taken.due, taken.seq, taken.id, jobs.envelope, NULL::bigint AS next_in
+SELECT taken.due, taken.seq, taken.id, jobs.step, jobs.envelope, NULL::bigint AS next_in
 FROM taken JOIN jobs ON jobs.id = ANY (ARRAY[taken.id])
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, (
+SELECT NULL, NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready
     WHERE queue = $1 AND due > now_ms()
     ORDER BY due, seq LIMIT 1

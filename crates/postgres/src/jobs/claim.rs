@@ -4,18 +4,15 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::bell::{Found, Pace};
+use tidemill_core::bell::Found;
 use tidemill_core::store::{Claim, Claimed};
 use tidemill_core::{Clock, Error, Queue, WorkerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::{job_id, lease, ms};
+use super::{job_at, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
-
-/// How often an idle queue is looked at although nothing has rung: a lost wake-up costs this much.
-pub(crate) const PACE: Pace = Pace::new(Duration::from_secs(1), Duration::from_secs(4));
 
 /// What a look at a queue is for.
 #[derive(Clone, Copy)]
@@ -35,13 +32,12 @@ impl Inner {
         if claim.wait.is_zero() {
             return Ok(self.take(look).await?.jobs);
         }
-        self.hub.hear_others();
         let mut end = pin!(tokio::time::sleep(claim.wait));
         loop {
             let turn = tokio::select! {
                 biased;
                 () = &mut claim.interrupt => return Ok(Vec::new()),
-                turn = self.hub.bells.turn(queue, &self.pool.clock) => turn,
+                turn = self.hub.bells().turn(queue, &self.pool.clock) => turn,
                 () = &mut end => return Ok(Vec::new()),
             };
             let jobs = turn.end(self.take(look).await)?;
@@ -88,7 +84,7 @@ impl Inner {
 }
 
 fn read_job(look: Look<'_>, row: &Row, started: bool) -> Result<Claimed, Error> {
-    let (id, seq) = (job_id(row.get("id"))?, row.get("seq"));
+    let (id, seq) = (job_at(row)?, row.get("seq"));
     let data = Bytes::copy_from_slice(row.get("envelope"));
     // The row's id counts and not the envelope's: it is what the lease is found by.
     Ok(Claimed::read(data, started, |_| lease(look.queue, id, seq)))

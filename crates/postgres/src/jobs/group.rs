@@ -39,9 +39,12 @@ impl Clerk {
         (Self { desk }, work(inner, requests))
     }
 
-    /// Whether jobs are better written with others.
+    /// Whether jobs are better written with others. What is tied to other chains may be refused, and must not take
+    /// its neighbours with it.
     pub(crate) fn takes(jobs: &[NewJob]) -> bool {
-        jobs.len() <= SMALL && jobs.iter().map(|job| job.envelope.len()).sum::<usize>() <= LIGHT
+        jobs.len() <= SMALL
+            && jobs.iter().all(|job| job.links.is_empty())
+            && jobs.iter().map(|job| job.envelope.len()).sum::<usize>() <= LIGHT
     }
 
     /// Adds jobs, together with whatever else there is.

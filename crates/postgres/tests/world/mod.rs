@@ -12,6 +12,13 @@ pub(crate) async fn connect(url: &str) -> PostgresStore {
     PostgresStore::connect(options).await.unwrap()
 }
 
+/// A connection of a user's own, with a user's settings.
+pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
 /// Runs statements past the store; returns the rows as text, an empty text for NULL.
 pub(crate) async fn query(url: &str, statements: &str) -> Vec<Vec<String>> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();

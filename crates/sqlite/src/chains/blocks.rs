@@ -33,6 +33,16 @@ impl Blocks {
         Ok(Self { blocks: after.iter().map(|chain| look_at(tx, chain)).collect::<Result<_, _>>()? })
     }
 
+    /// The same for the next step of the chain of `job`: a chain it cannot wait for counts as removed.
+    pub(crate) fn look_up_for(tx: &Tx<'_>, after: &[JobId], job: &JobId) -> Result<Self, Failure> {
+        let look = |chain: &JobId| {
+            let found = if *chain == job.chain() { Ok(None) } else { find_block(tx, chain) };
+            let removed = || Block::Closed(Blocker::told_by_removed(chain));
+            Ok(found?.and_then(Result::ok).unwrap_or_else(removed))
+        };
+        Ok(Self { blocks: after.iter().map(look).collect::<Result<_, Failure>>()? })
+    }
+
     /// Whether any is still open.
     pub(crate) fn are_open(&self) -> bool {
         self.open() > 0
@@ -40,11 +50,6 @@ impl Blocks {
 
     fn open(&self) -> usize {
         self.blocks.iter().filter(|block| matches!(block, Block::Open(_))).count()
-    }
-
-    /// Whether the chain with this number is among them.
-    pub(crate) fn include(&self, chain: i64) -> bool {
-        self.blocks.iter().any(|block| matches!(block, Block::Open(seq) if *seq == chain))
     }
 
     /// The envelope of a job that waits for these: with what they tell, if all have told it.
@@ -76,14 +81,23 @@ impl Blocks {
 }
 
 fn look_at(tx: &Tx<'_>, chain: &JobId) -> Result<Block, Failure> {
+    let gone = || Error::NotFound(format!("chain {}", chain.chain()));
+    let unkept =
+        |Unkept| Error::Invalid(format!("nothing can wait for chain {chain}: its result is not kept"));
+    Ok(find_block(tx, chain)?.ok_or_else(gone)?.map_err(unkept)?)
+}
+
+/// The chain has no result to tell when it closes.
+struct Unkept;
+
+/// A chain as it is now, if it is there.
+fn find_block(tx: &Tx<'_>, chain: &JobId) -> Result<Option<Result<Block, Unkept>>, Failure> {
     if let Some(found) = find(tx, chain)?.filter(|found| !found.is_forgotten(tx.now)) {
         let keeps = Envelope::read(found.body).is_ok_and(|envelope| envelope.keep_result().is_some());
-        let unkept = || Error::Invalid(format!("nothing can wait for chain {chain}: its result is not kept"));
-        return if keeps { Ok(Block::Open(found.seq)) } else { Err(unkept().into()) };
+        return Ok(Some(if keeps { Ok(Block::Open(found.seq)) } else { Err(Unkept) }));
     }
-    let record =
-        find_record(tx, chain)?.ok_or_else(|| Error::NotFound(format!("chain {}", chain.chain())))?;
-    Ok(Block::Closed(Blocker::told_by(&record)))
+    let record = find_record(tx, chain)?;
+    Ok(record.map(|record| Ok(Block::Closed(Blocker::told_by(&record)))))
 }
 
 /// A blocked job waits for nothing any more, and is not blocked.

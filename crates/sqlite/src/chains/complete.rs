@@ -18,7 +18,7 @@ pub(crate) async fn complete(store: &SqliteStore, complete: Complete<'_>) -> Res
     store.write(Cost::Change(1), work).await
 }
 
-fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<Completed, Failure> {
+pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<Completed, Failure> {
     let Complete { job, change } = complete;
     if !matches!(change, Change::Finish(_) | Change::Continue(_)) {
         return Err(

@@ -10,7 +10,7 @@ mod step;
 
 pub(crate) use blocks::{Blocks, stop_waiting, waits_for};
 pub(crate) use close::{close, close_removed};
-pub(crate) use complete::complete;
+pub(crate) use complete::{complete, complete_one};
 pub(crate) use dedup::find_by_key;
 pub(crate) use delete::delete;
 pub(crate) use step::advance;

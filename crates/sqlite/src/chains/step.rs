@@ -1,7 +1,6 @@
 //! Continuing: the next step takes the place of the one that has just ended.
 
 use rusqlite::params;
-use tidemill_core::Error;
 use tidemill_core::settle::Step;
 
 use super::blocks::Blocks;
@@ -12,10 +11,7 @@ use crate::jobs::{Line, arrive, due, find_or_add_queue};
 /// Puts `step` in the place of the job with the number `seq`, which is in no place at the moment.
 pub(crate) fn advance(tx: &mut Tx<'_>, seq: i64, step: &Step) -> Result<(), Failure> {
     let Step { queue, job } = step;
-    let blocks = Blocks::look_up(tx, &job.links.after)?;
-    if blocks.include(seq) {
-        return Err(Error::Invalid(format!("chain {} cannot wait for itself", job.id.chain())).into());
-    }
+    let blocks = Blocks::look_up_for(tx, &job.links.after, &job.id)?;
     let line = Line { queue, number: find_or_add_queue(tx.connection, queue)?.number };
     let (due, envelope) = (due(job.due, tx.now), blocks.tell(&job.envelope));
     let mut next = tx.connection.prepare_cached(include_str!("../../sql/chains/continue.sql"))?;

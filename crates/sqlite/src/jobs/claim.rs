@@ -31,7 +31,7 @@ pub(crate) async fn claim(store: &SqliteStore, claim: Claim<'_>) -> Result<Vec<C
         let turn = tokio::select! {
             biased;
             () = &mut interrupt => return Ok(Vec::new()),
-            turn = store.bells().turn(queue, store.clock()) => turn,
+            turn = store.hub().bells().turn(queue, store.clock()) => turn,
             () = &mut ends => return Ok(Vec::new()),
         };
         let found =

@@ -19,6 +19,18 @@ pub(crate) async fn rescue(store: &SqliteStore, settlements: &[Settlement]) -> R
     end_all(store, settlements, Which::Expired).await
 }
 
+/// Ends one claim whose token is the current one, as part of a transaction.
+pub(crate) fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
+    Ender::new(tx.connection, Which::Current)?.end(tx, settlement)
+}
+
+/// Whether a lease is the current one of its job.
+pub(crate) fn is_current(tx: &Tx<'_>, lease: &Lease) -> Result<bool, Failure> {
+    let (claim, seq) = row::parts(lease.token);
+    let mut held = tx.connection.prepare_cached(include_str!("../../sql/jobs/held.sql"))?;
+    Ok(held.query_row([seq, seq, claim], |row| row.get::<_, i64>(0))? == 1)
+}
+
 /// Which leases may be ended.
 #[derive(Debug, Clone, Copy)]
 enum Which {
