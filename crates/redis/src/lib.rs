@@ -5,6 +5,7 @@
 //! look before it writes is a script.
 
 mod clock;
+mod courier;
 mod error;
 mod floor;
 mod inspect;
@@ -18,6 +19,7 @@ mod store;
 mod value;
 mod wake;
 
+pub use courier::RedisCourier;
 pub use floor::floors;
 pub use options::Options;
 pub use store::RedisStore;
