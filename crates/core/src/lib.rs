@@ -4,12 +4,15 @@
 //! This crate knows no runtime, no database and no HTTP.
 
 pub mod backoff;
+pub mod bell;
 pub mod chain;
 pub mod client;
 pub mod clock;
+pub mod courier;
 pub mod dead;
 pub mod envelope;
 pub mod floor;
+pub mod hub;
 pub mod job;
 pub mod lease;
 pub mod limits;

@@ -21,12 +21,13 @@ mod pool;
 mod sql;
 mod tls;
 mod transaction;
-mod wake;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tidemill_core::courier::Courier;
+use tidemill_core::hub::Hub;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
@@ -45,21 +46,20 @@ use crate::herald::Herald;
 use crate::jobs::{Clerk, Ending, Marks, Numbers};
 use crate::pool::Pool;
 use crate::transaction::Calls;
-use crate::wake::Hub;
 
 /// A PostgreSQL database that holds jobs.
 pub struct PostgresStore {
     inner: Arc<Inner>,
     clerk: Clerk,
     durability: Durability,
-    /// The clerk's work and the herald's. They end when neither the store nor a listener is left.
-    tasks: Arc<JoinSet<()>>,
+    /// The clerk's work and the hub's. They end with the store.
+    _tasks: JoinSet<()>,
 }
 
 /// What the verbs work with; they are spread over the modules.
 pub(crate) struct Inner {
-    pool: Pool,
-    hub: Arc<Hub>,
+    pool: Arc<Pool>,
+    hub: Hub,
     numbers: Numbers,
     marks: Marks,
     calls: Calls,
@@ -69,9 +69,12 @@ impl PostgresStore {
     /// Connects, and brings the schema to the version this build knows. Where it has that version already, no
     /// right to create anything is needed.
     pub async fn connect(options: Options) -> Result<Self, Error> {
+        let pool = Arc::new(Pool::new(&options)?);
+        let courier: Arc<dyn Courier> =
+            options.courier.unwrap_or_else(|| Arc::new(Herald::start(pool.clone())));
         let inner = Arc::new(Inner {
-            pool: Pool::new(&options)?,
-            hub: Arc::new(Hub::new()),
+            pool,
+            hub: Hub::new(options.pace, Some(courier)),
             numbers: Numbers::default(),
             marks: Marks::default(),
             calls: Calls::of(&options.schema),
@@ -81,8 +84,9 @@ impl PostgresStore {
         let mut tasks = JoinSet::new();
         let (clerk, work) = Clerk::new(inner.clone());
         tasks.spawn(work);
-        tasks.spawn(Herald::new(inner.clone()).run());
-        Ok(Self { inner, clerk, durability, tasks: Arc::new(tasks) })
+        let served = inner.clone();
+        tasks.spawn(async move { served.hub.serve(&served.pool.clock).await });
+        Ok(Self { inner, clerk, durability, _tasks: tasks })
     }
 }
 
@@ -183,8 +187,12 @@ impl Store for PostgresStore {
         self.inner.checkup().await
     }
 
+    async fn flush(&self) {
+        self.inner.hub.flush().await;
+    }
+
     fn listen(&self) -> Wakes {
-        self.inner.hub.listener().into_stream(self.tasks.clone())
+        self.inner.hub.listen()
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -16,18 +16,14 @@ use tidemill_core::chain::{Blocker, Dedup, Links, with_blockers};
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Claimed, Due, Enqueue, Enqueued, NewJob, Record, Verdict};
-use tidemill_core::{Error, JobId, Queue, QueueName, Store, Timestamp};
+use tidemill_core::{Error, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::shared_postgres;
-use world::{connect, query, session};
+use world::{connect, query, queue, session};
 
 /// As many as Queuert was shown to fail with.
 const JOBS: usize = 200;
-
-fn queue(name: &str) -> Queue {
-    Queue::at_least_once(QueueName::new(name).unwrap())
-}
 
 /// A job that keeps its result.
 fn chain(id: JobId, links: Links) -> NewJob {

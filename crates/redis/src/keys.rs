@@ -24,13 +24,20 @@ impl Keys {
         u16::try_from(self.prefixes.len()).unwrap_or(u16::MAX)
     }
 
-    /// The shard of a job: by a hash that every version computes alike (FNV-1a).
+    /// The shard of a job: that of its chain, so that all its steps are in one.
     pub(crate) fn shard_of(&self, job: &JobId) -> u16 {
-        if self.prefixes.len() == 1 {
-            return 0;
-        }
+        if self.prefixes.len() == 1 { 0 } else { self.shard_by(job.chain().as_str()) }
+    }
+
+    /// The shard of a deduplication key. The chain that has it may be in another.
+    pub(crate) fn shard_of_key(&self, key: &str) -> u16 {
+        self.shard_by(key)
+    }
+
+    /// By a hash that every version computes alike (FNV-1a).
+    fn shard_by(&self, name: &str) -> u16 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let hash = job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
         u16::try_from(hash % self.prefixes.len() as u64).unwrap_or(0)
     }
 
@@ -74,12 +81,17 @@ impl Keys {
         self.part(shard, queue, "paused")
     }
 
-    /// Ids of jobs that are to be cancelled.
+    /// Jobs that wait for other chains, by when they began to: `JOB MARK`.
+    pub(crate) fn blocked(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "blocked")
+    }
+
+    /// Chains whose running job is to be cancelled.
     pub(crate) fn cancelled(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "cancelled")
     }
 
-    /// Ids in a list whose next copy is to be dropped when it is popped, and how many.
+    /// Chains in a list whose next copy is to be dropped when it is popped, and how many.
     pub(crate) fn dropped(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "dropped")
     }
@@ -99,7 +111,7 @@ impl Keys {
         self.part(shard, queue, &format!("lock:{job}"))
     }
 
-    /// The index: job id to where the job is.
+    /// The index: chain to where its job is.
     pub(crate) fn jobs(&self, shard: u16) -> String {
         format!("{}jobs", self.prefix(shard))
     }
@@ -109,14 +121,60 @@ impl Keys {
         format!("{}queues", self.prefix(shard))
     }
 
-    /// How a job ended, while that is kept.
+    /// How a chain ended, while that is kept. Any of its jobs names it.
     pub(crate) fn record(&self, shard: u16, job: &JobId) -> String {
-        format!("{}job:{job}", self.prefix(shard))
+        format!("{}job:{}", self.prefix(shard), job.chain())
     }
 
-    /// Proof that a batch of untracked jobs was added.
-    pub(crate) fn receipt(&self, shard: u16, first: &JobId) -> String {
-        format!("{}receipt:{first}", self.prefix(shard))
+    /// What one blocked job waits for and what it was told. The mark names this one wait.
+    pub(crate) fn waits(&self, shard: u16, mark: &str) -> String {
+        format!("{}waits:{mark}", self.prefix(shard))
+    }
+
+    /// Who waits for chains of this shard: `CHAIN MARK POSITION QUEUE JOB`.
+    pub(crate) fn waiters(&self, shard: u16) -> String {
+        format!("{}waiters", self.prefix(shard))
+    }
+
+    /// Chains that have closed and whose waiters are still to be told, and what of.
+    pub(crate) fn notices(&self, shard: u16) -> String {
+        format!("{}notices", self.prefix(shard))
+    }
+
+    /// What is still to be done in another step, by when others may carry it on.
+    pub(crate) fn errands(&self, shard: u16) -> String {
+        format!("{}errands", self.prefix(shard))
+    }
+
+    /// Chain to its deduplication key.
+    pub(crate) fn keyed(&self, shard: u16) -> String {
+        format!("{}keyed", self.prefix(shard))
+    }
+
+    /// Deduplication key to its chain.
+    pub(crate) fn key(&self, shard: u16, key: &str) -> String {
+        format!("{}key:{key}", self.prefix(shard))
+    }
+
+    /// What chains are made of whose deduplication key is reserved.
+    pub(crate) fn reserved(&self, shard: u16) -> String {
+        format!("{}reserved", self.prefix(shard))
+    }
+
+    /// What a shard has for all its queues: the first keys of scripts by which chains go on or end.
+    pub(crate) fn home(&self, shard: u16) -> Vec<String> {
+        vec![
+            self.jobs(shard),
+            self.waiters(shard),
+            self.notices(shard),
+            self.errands(shard),
+            self.keyed(shard),
+        ]
+    }
+
+    /// Proof that a batch of untracked jobs, or a chain with a key, was added.
+    pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
+        format!("{}receipt:{of}", self.prefix(shard))
     }
 
     /// The channel of wake-ups.

@@ -171,11 +171,11 @@ impl Store for RedisStore {
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        unimplemented!("{complete:?}")
+        self.complete_job(complete).await
     }
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        unimplemented!("{chain:?}")
+        self.delete_chain(chain).await
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

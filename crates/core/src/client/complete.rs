@@ -4,8 +4,9 @@ use super::{Job, Mill};
 use crate::backoff::Backoff;
 use crate::chain::{End, Output};
 use crate::envelope::Envelope;
+use crate::job::State;
 use crate::name::JobId;
-use crate::settle::{Circumstances, Outcome, decide};
+use crate::settle::{Change, Circumstances, Outcome, decide};
 use crate::store::{Complete, Completed, Deleted, Error, JobInfo};
 
 /// How often to look again at a job that moves on while it is being completed.
@@ -27,24 +28,44 @@ impl Mill {
         kind: Option<&str>,
         end: End,
     ) -> Result<Completed, Error> {
-        if let End::Continue(next) = &end {
-            next.check(self.limits.payload)?;
-        }
         for _ in 0..LOOKS {
             let Some(info) = self.store.get(job).await? else { return Ok(Completed::NotFound) };
-            let done = match self.completable(job, &info, kind)? {
+            let done = match self.decide_completion(job, &info, kind, end.clone())? {
                 Err(completed) => completed,
-                Ok(envelope) => self.complete_now(&info.job, &envelope, end.clone()).await?,
+                Ok(change) => self.store.complete(Complete { job: &info.job, change: &change }).await?,
             };
             // The chain has moved on since it was looked at, and the caller meant whatever it is at.
-            let moved =
-                job.step() == 0 && done == Completed::Ended(crate::job::State::Done) && info.record.is_none();
+            let moved = job.step() == 0 && done == Completed::Ended(State::Done) && info.record.is_none();
             if !moved {
                 return Ok(done);
             }
         }
         let message = format!("job {job} moves too fast to be completed");
         Err(Error::Unavailable { message, source: None })
+    }
+
+    /// What completing a job, as it was seen, comes to, or why it cannot be completed. For whoever completes it in a
+    /// transaction: that is then done to [`JobInfo::job`].
+    pub fn decide_completion(
+        &self,
+        job: &JobId,
+        info: &JobInfo,
+        kind: Option<&str>,
+        end: End,
+    ) -> Result<Result<Change, Completed>, Error> {
+        let envelope = match self.completable(job, info, kind)? {
+            Ok(envelope) => envelope,
+            Err(completed) => return Ok(Err(completed)),
+        };
+        let outcome = match end {
+            End::Output(output) => Outcome::Done(output),
+            End::Continue(next) => {
+                next.check(self.limits.payload)?;
+                Outcome::Continue(next)
+            }
+        };
+        let now = self.store.clock().now();
+        Ok(Ok(decide(&envelope, outcome, Circumstances { now, backoff: Backoff::DEFAULT, random: 0.0 })))
     }
 
     /// The envelope of a job that can be completed, or why it cannot.
@@ -58,7 +79,7 @@ impl Mill {
             return Ok(Err(Completed::Ended(info.state)));
         }
         if job.step() > 0 && info.job != *job {
-            return Ok(Err(Completed::Ended(crate::job::State::Done)));
+            return Ok(Err(Completed::Ended(State::Done)));
         }
         let envelope = Envelope::read(info.data.clone())?;
         match kind {
@@ -68,16 +89,6 @@ impl Mill {
             }
             _ => Ok(Ok(envelope)),
         }
-    }
-
-    async fn complete_now(&self, job: &JobId, envelope: &Envelope, end: End) -> Result<Completed, Error> {
-        let outcome = match end {
-            End::Output(output) => Outcome::Done(output),
-            End::Continue(next) => Outcome::Continue(next),
-        };
-        let now = self.store.clock().now();
-        let change = decide(envelope, outcome, Circumstances { now, backoff: Backoff::DEFAULT, random: 0.0 });
-        self.store.complete(Complete { job, change: &change }).await
     }
 
     /// Deletes a chain with everything in it: its job in whatever state, its record, its dead letter, its key.

@@ -351,6 +351,22 @@ impl<P: Serialize> Bulk<P> {
     /// written in atomic batches, some at a time: after an error, some batches may be there. By default
     /// they are not [`tracked`](Self::tracked).
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
+        let (mill, batch) = (self.mill.clone(), self.batch);
+        let (queue, jobs) = self.prepare()?;
+        let store = &*mill.store;
+        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
+        let batches: Vec<_> = jobs.chunks(batch).map(write).collect();
+        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
+        Ok(jobs.into_iter().map(|job| job.id).collect())
+    }
+
+    /// The client that makes them.
+    pub fn mill(&self) -> &Mill {
+        &self.mill
+    }
+
+    /// Checks everything and writes the envelopes, without making the jobs yet.
+    pub fn prepare(self) -> Result<(Queue, Vec<NewJob>), Error> {
         let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
         let (due, limit) = (self.plan.due, self.mill.limits.payload);
         let tracked = self.plan.tracked(false);
@@ -360,12 +376,7 @@ impl<P: Serialize> Bulk<P> {
             let envelope = fill(&frame, &id, payload, limit)?;
             Ok(NewJob { id, envelope, due, tracked, fresh: true, links: Links::default() })
         };
-        let jobs: Vec<NewJob> = self.payloads.iter().map(job).collect::<Result<_, Error>>()?;
-        let store = &*self.mill.store;
-        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
-        let batches: Vec<_> = jobs.chunks(self.batch).map(write).collect();
-        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
-        Ok(jobs.into_iter().map(|job| job.id).collect())
+        Ok((queue, self.payloads.iter().map(job).collect::<Result<_, Error>>()?))
     }
 }
 

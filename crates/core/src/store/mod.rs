@@ -56,8 +56,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the job is forgotten. The first `starting` jobs count as started (a crash from now on is an attempt);
     /// the others are only held, until [`start`](Self::start). A paused queue gives nothing.
     ///
-    /// With nothing to take it waits up to `wait` for work. It ends early, without losing anything, when
-    /// `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
+    /// With nothing to take it waits up to `wait` for work; a claim that waits may rely on what another claim
+    /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
     /// lease runs out. A store with shards may return one job more per further shard, not started.
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
 
@@ -73,7 +73,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// its requeue removes it. Works when the store is out of memory.
     ///
     /// [`Change::Continue`](crate::settle::Change::Continue) puts the next step of the chain in the job's place,
-    /// with what is said of blocked jobs at [`enqueue`](Self::enqueue); of a step that is to be cancelled the
+    /// with what is said of blocked jobs at [`enqueue`](Self::enqueue), but that a chain which cannot be waited for
+    /// (it is gone, keeps no result, or is the job's own) counts as removed: the work is done, and a settlement must not
+    /// fail for it. Of a step that is to be cancelled the
     /// chain is removed instead. A job that ends with a record, or is removed, releases those that wait for its
     /// chain, in the same step or, where a store has shards, surely soon after.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
@@ -157,6 +159,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Listens for what other tasks and processes announce. Hints only: anything may be lost or doubled.
     /// The stream never ends; it resumes by itself after the store was away.
     fn listen(&self) -> Wakes;
+
+    /// Waits, a moment at most, until what was announced has left this process: for a program that is about
+    /// to end. A store that announces inside its verbs has nothing to wait for.
+    async fn flush(&self) {}
 
     /// This store as what it is, for what only its own driver can do: taking part in a user's transaction.
     fn as_any(&self) -> &dyn std::any::Any;

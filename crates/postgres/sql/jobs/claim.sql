@@ -1,4 +1,4 @@
--- Takes the oldest jobs that are due, or says when the next one will be.
+-- Takes the oldest jobs that are due; if they are fewer than wanted, says when the next one will be.
 --
 -- Locks the rows of `ready` it is about to delete and skips those another claim has locked, so claims never
 -- wait for one another. Rows are found again by ctid: they are locked, so they cannot have moved.
@@ -31,4 +31,4 @@ SELECT NULL, NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready
     WHERE queue = $1 AND due > now_ms()
     ORDER BY due, seq LIMIT 1
-) WHERE NOT EXISTS (SELECT FROM picked)
+) WHERE (SELECT count(*) FROM picked) < $4

@@ -54,14 +54,14 @@ impl PostgresStore {
 
     /// Wakes workers for so many jobs that a committed transaction of the user's has made on this queue.
     pub async fn committed(&self, queue: &Queue, jobs: usize) {
+        // Whoever looks also learns when the next one is due, so this holds for scheduled jobs as well.
         self.inner.hub.announce_surely(Wake::Queue { queue: queue.clone(), jobs }).await;
-        // Some may be due later, earlier than what was known to come next.
-        self.inner.hub.announce(Wake::Sooner(queue.clone()));
     }
 
     /// Announces what a committed transaction of the user's has completed.
     pub async fn announce(&self, pending: Pending) {
         self.inner.announce_woken(pending.0).await;
+        self.inner.hub.flush().await;
     }
 
     async fn call_in<C: GenericClient + Sync>(

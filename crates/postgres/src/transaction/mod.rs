@@ -101,7 +101,9 @@ impl Tx {
             false => classify("COMMIT", error),
         })?;
         self.ended = true;
-        self.announce(Vec::new()).await;
+        if self.announce(Vec::new()).await {
+            self.inner.hub.flush().await;
+        }
         Ok(())
     }
 
@@ -133,11 +135,13 @@ impl Tx {
         self.news.lock().unwrap_or_else(PoisonError::into_inner).extend(words);
     }
 
-    /// Announces what was made in the transaction, and this.
-    async fn announce(&self, more: Vec<String>) {
+    /// Announces what was made in the transaction, and this. Says whether there was anything.
+    async fn announce(&self, more: Vec<String>) -> bool {
         let mut words = std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner));
         words.extend(more);
+        let any = !words.is_empty();
         self.inner.announce_woken(words).await;
+        any
     }
 }
 

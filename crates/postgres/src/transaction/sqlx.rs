@@ -38,7 +38,8 @@ impl PostgresStore {
             .bind(chains);
         let row = call.fetch_one(connection).await.map_err(classify_sqlx)?;
         let codes: Vec<i16> = row.try_get("made").map_err(classify_sqlx)?;
-        let others: Vec<Option<&str>> = row.try_get("others").map_err(classify_sqlx)?;
+        let others: Vec<Option<String>> = row.try_get("others").map_err(classify_sqlx)?;
+        let others: Vec<Option<&str>> = others.iter().map(Option::as_deref).collect();
         Ok(made(&codes, &others)?.into_iter().map(|made| made.answer).collect())
     }
 

@@ -141,6 +141,20 @@ pub async fn a_job_that_keeps_no_result_cannot_be_waited_for(subject: Subject) {
     scene.claim_nothing().await;
 }
 
+pub async fn the_next_step_is_told_of_a_chain_that_is_gone(subject: Subject) {
+    let scene = subject.scene();
+    let (gone, unkept) = (JobId::generate(), scene.enqueue(job()).await);
+    let plain = scene.claim_one().await;
+    let id = scene.enqueue(chain()).await;
+    let first = scene.claim_one().await;
+    let after = vec![gone.clone(), unkept.clone(), id.clone()];
+    scene.settle(&first, go_on(Continuation { after, ..next("join") })).await;
+    let claimed = claim_blocked(&scene, &id).await;
+    let expected = [gone, unkept, id].map(|chain| (chain, State::Cancelled, "null".to_owned()));
+    assert_eq!(told(&claimed), expected);
+    scene.settle(&plain, done()).await;
+}
+
 pub async fn a_cancelled_chain_releases_with_the_word_cancelled(subject: Subject) {
     let scene = subject.scene();
     let (waiting, running) = (scene.enqueue(chain()).await, scene.enqueue(chain()).await);

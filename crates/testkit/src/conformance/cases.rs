@@ -219,6 +219,7 @@ macro_rules! conformance {
                 what_a_job_was_told_survives_its_retries,
                 a_chain_that_is_not_there_cannot_be_waited_for,
                 a_job_that_keeps_no_result_cannot_be_waited_for,
+                the_next_step_is_told_of_a_chain_that_is_gone,
                 a_cancelled_chain_releases_with_the_word_cancelled,
                 a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped,
                 a_purged_chain_releases_whoever_waits_elsewhere,

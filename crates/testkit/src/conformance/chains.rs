@@ -172,7 +172,8 @@ pub async fn a_chain_is_cancelled_wherever_it_is(subject: Subject) {
 
 pub async fn the_close_of_a_chain_is_announced_by_its_id(subject: Subject) {
     let scene = subject.scene();
-    let mut wakes = subject.other().await.listen();
+    let other = subject.other().await;
+    let mut wakes = other.listen();
     let id = scene.enqueue(chain()).await;
     scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
     let last = scene.claim_one().await;

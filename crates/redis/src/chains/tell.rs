@@ -1,0 +1,87 @@
+//! Telling those that wait for a chain that it has closed: in pages, each in the shard of whoever waits.
+
+use bytes::Bytes;
+use redis::{Pipeline, Value};
+use tidemill_core::{Error, JobId, Queue, QueueName};
+
+use super::wait::{Note, Tiding, number, told};
+use crate::error::classify;
+use crate::link::Call;
+use crate::store::RedisStore;
+use crate::value::{array, bytes, text};
+
+/// How many are told in one round: bounds what one script does.
+const PAGE: usize = 250;
+
+/// A job that waits for a chain, as it is entered there.
+struct Waiter {
+    queue: Queue,
+    tiding: Tiding,
+}
+
+impl Waiter {
+    /// `CHAIN MARK POSITION QUEUE JOB`.
+    fn read(entry: &str) -> Option<Self> {
+        let mut parts = entry.split(' ').skip(1);
+        let mark = parts.next()?.to_owned();
+        let position = parts.next()?.parse().ok()?;
+        let queue = Queue::at_least_once(QueueName::new(parts.next()?).ok()?);
+        let job = JobId::new(parts.next()?).ok()?;
+        Some(Self { queue, tiding: Tiding { job, mark, notes: vec![(position, Note::Told(0))] } })
+    }
+}
+
+impl RedisStore {
+    /// Tells everyone who waits for a chain that has closed, until nobody is left.
+    pub(crate) async fn tell_waiters(&self, shard: u16, chain: &JobId) -> Result<(), Error> {
+        loop {
+            let (notice, entries) = self.notice_of(shard, chain).await?;
+            if let Some(notice) = notice {
+                self.tell_all(&told(chain, &notice), &entries).await?;
+            }
+            if self.note_told(shard, chain, &entries).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What is to be told of a chain, and to whom: a page of them.
+    async fn notice_of(&self, shard: u16, chain: &JobId) -> Result<(Option<Bytes>, Vec<String>), Error> {
+        let mut batch = Pipeline::new();
+        // As one step: what is told must be what those who are told have waited for.
+        batch.atomic();
+        batch.cmd("HGET").arg(self.keys.notices(shard)).arg(chain.as_str());
+        let (from, to) = (format!("[{chain} "), format!("({chain}!"));
+        let page = batch.cmd("ZRANGEBYLEX").arg(self.keys.waiters(shard)).arg(from).arg(to);
+        page.arg("LIMIT").arg(0).arg(PAGE);
+        let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("a notice", error))?;
+        let mut answer = answer.into_iter();
+        let notice = answer.next().and_then(bytes);
+        let entries = array(answer.next().unwrap_or(Value::Nil)).unwrap_or_default();
+        // Without a notice they wait for another chain of the same id, and go on waiting.
+        let entries = if notice.is_some() { entries } else { Vec::new() };
+        Ok((notice, entries.into_iter().filter_map(text).collect()))
+    }
+
+    async fn tell_all(&self, told: &Bytes, entries: &[String]) -> Result<(), Error> {
+        let mut places: Vec<(u16, Queue, Vec<Tiding>)> = Vec::new();
+        for Waiter { queue, tiding } in entries.iter().filter_map(|entry| Waiter::read(entry)) {
+            let shard = self.keys.shard_of(&tiding.job);
+            match places.iter_mut().find(|(there, name, _)| *there == shard && *name == queue) {
+                Some((_, _, tidings)) => tidings.push(tiding),
+                None => places.push((shard, queue, vec![tiding])),
+            }
+        }
+        for (shard, queue, tidings) in places {
+            self.inform((shard, &queue), std::slice::from_ref(told), &tidings).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes note that these were told. Says whether they were the last.
+    async fn note_told(&self, shard: u16, chain: &JobId, entries: &[String]) -> Result<bool, Error> {
+        let keys = [self.keys.waiters(shard), self.keys.notices(shard), self.keys.errands(shard)];
+        let call = Call::new(&self.scripts.relayed, &keys).arg(chain.as_str()).arg(entries);
+        Ok(number(&self.link.call(shard, call).await?) == 1)
+    }
+}
