@@ -11,6 +11,7 @@ mod cursor;
 mod error;
 mod floor;
 mod functions;
+mod guests;
 mod herald;
 mod inspect;
 mod jobs;
@@ -19,6 +20,7 @@ mod options;
 mod pool;
 mod sql;
 mod tls;
+mod transaction;
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,10 +39,13 @@ use tokio::task::JoinSet;
 
 pub use floor::floors;
 pub use options::Options;
+pub use tokio_postgres;
+pub use transaction::{Pending, Tx};
 
 use crate::herald::Herald;
 use crate::jobs::{Clerk, Ending, Marks, Numbers};
 use crate::pool::Pool;
+use crate::transaction::Calls;
 
 /// A PostgreSQL database that holds jobs.
 pub struct PostgresStore {
@@ -57,6 +62,7 @@ pub(crate) struct Inner {
     hub: Hub,
     numbers: Numbers,
     marks: Marks,
+    calls: Calls,
 }
 
 impl PostgresStore {
@@ -71,6 +77,7 @@ impl PostgresStore {
             hub: Hub::new(options.pace, Some(courier)),
             numbers: Numbers::default(),
             marks: Marks::default(),
+            calls: Calls::of(&options.schema),
         });
         migrate::migrate(&inner.pool).await?;
         let durability = inner.find_durability().await?;

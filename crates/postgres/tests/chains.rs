@@ -16,18 +16,14 @@ use tidemill_core::chain::{Blocker, Dedup, Links, with_blockers};
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Claimed, Due, Enqueue, Enqueued, NewJob, Record, Verdict};
-use tidemill_core::{Error, JobId, Queue, QueueName, Store, Timestamp};
+use tidemill_core::{Error, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::shared_postgres;
-use world::{connect, query, session};
+use world::{connect, query, queue, session};
 
 /// As many as Queuert was shown to fail with.
 const JOBS: usize = 200;
-
-fn queue(name: &str) -> Queue {
-    Queue::at_least_once(QueueName::new(name).unwrap())
-}
 
 /// A job that keeps its result.
 fn chain(id: JobId, links: Links) -> NewJob {
@@ -270,4 +266,22 @@ async fn a_transaction_that_cannot_see_that_its_chain_has_closed_is_told_to_try_
     let call = "SELECT tidemill.enqueue('waiting', 'kind', after_chains => ARRAY[$1])";
     let error = user.query(call, &[&chain_id.as_str()]).await.unwrap_err();
     assert_eq!(error.code(), Some(&tokio_postgres::error::SqlState::T_R_SERIALIZATION_FAILURE), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_does_not_close_past_a_transaction_that_begins_to_wait_for_it() {
+    let (url, stores) = fleet().await;
+    let blocker = claimed_chains(&stores[0], 1).await.remove(0);
+    let user = session(&url).await;
+    user.batch_execute("BEGIN").await.unwrap();
+    let call = "SELECT tidemill.enqueue('waiting', 'kind', after_chains => ARRAY[$1])";
+    let job: String = user.query_one(call, &[&blocker.lease.job.as_str()]).await.unwrap().get(0);
+    let store = stores[0].clone();
+    let closing = tokio::spawn(async move { store.settle(&[closed(blocker, "1")]).await.unwrap() });
+    let held_up = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while !closing.is_finished() && query(&url, held_up).await == [["0"]] {}
+    user.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(closing.await.unwrap(), [Verdict::Accepted]);
+    assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
 }

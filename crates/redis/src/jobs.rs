@@ -7,6 +7,7 @@ mod lease;
 mod letters;
 mod list;
 mod maintain;
+mod orphans;
 mod pause;
 mod settle;
 mod stream;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use tidemill_core::Lease;
 
 pub(crate) use enqueue::due;
+pub(crate) use orphans::Orphans;
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.
 const CHUNK: usize = 1_000;

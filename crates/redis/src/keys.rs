@@ -1,6 +1,7 @@
 //! Every key and channel, in one place. `docs/redis-schema.md` documents each.
 
-use tidemill_core::{Delivery, JobId, Queue};
+use tidemill_core::courier::Hint;
+use tidemill_core::{Delivery, JobId, Namespace, Queue};
 
 use crate::options::Options;
 
@@ -183,6 +184,43 @@ impl Keys {
     }
 }
 
+/// The names of wake-ups. They belong to no shard: a channel is heard everywhere, and a hint has one key.
+#[derive(Debug)]
+pub(crate) struct WakeKeys {
+    namespace: Namespace,
+}
+
+impl WakeKeys {
+    pub(crate) fn new(namespace: Namespace) -> Self {
+        Self { namespace }
+    }
+
+    /// The channel on which jobs are announced.
+    pub(crate) fn sched(&self) -> String {
+        format!("{}sched", self.namespace)
+    }
+
+    /// The channel of ends.
+    pub(crate) fn chainc(&self) -> String {
+        format!("{}chainc", self.namespace)
+    }
+
+    /// The channel of lost leases.
+    pub(crate) fn owls(&self) -> String {
+        format!("{}owls", self.namespace)
+    }
+
+    /// The channel of everything else.
+    pub(crate) fn wake(&self) -> String {
+        format!("{}wake", self.namespace)
+    }
+
+    /// Where it is counted how many have yet to look.
+    pub(crate) fn hint(&self, hint: &Hint) -> String {
+        format!("{}hint:{hint}", self.namespace)
+    }
+}
+
 /// The letter that stands for a delivery in scripts and in the index.
 pub(crate) fn letter(queue: &Queue) -> &'static str {
     match queue.delivery {
@@ -193,7 +231,7 @@ pub(crate) fn letter(queue: &Queue) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use tidemill_core::{Namespace, QueueName};
+    use tidemill_core::QueueName;
 
     use super::*;
 
@@ -213,6 +251,17 @@ mod tests {
         assert_eq!(keys.lock(0, &list, &job), "msaas:dev:queue:jobs.generic:lock:j1");
         assert_eq!(keys.target(0, &stream), "msaas:dev:stream:jobs.browser");
         assert_eq!(keys.dlq(0, &stream), "msaas:dev:stream:jobs.browser:dlq");
+    }
+
+    #[test]
+    fn of_wake_ups_are_literally_those_of_other_programs() {
+        let keys = WakeKeys::new(Namespace::new("queuert:").unwrap());
+        let hint = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
+        assert_eq!(keys.hint(&hint), "queuert:hint:550e8400-e29b-41d4-a716-446655440000");
+        assert_eq!(
+            [keys.sched(), keys.chainc(), keys.owls()],
+            ["queuert:sched", "queuert:chainc", "queuert:owls"]
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod chains;
 mod clock;
+mod courier;
 mod error;
 mod floor;
 mod inspect;
@@ -19,6 +20,7 @@ mod store;
 mod value;
 mod wake;
 
+pub use courier::RedisCourier;
 pub use floor::floors;
 pub use options::Options;
 pub use store::RedisStore;

@@ -20,33 +20,25 @@ enum AtOom {
 }
 
 /// What a script builds on. Functions that a script does not use cost it time, so each gets only what it needs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Basis {
     /// Queues and the index.
     Queue,
-    /// What happens when chains go on or end, too.
+    /// Also what happens when a chain ends.
+    Close,
+    /// Also what happens when one goes on.
     Chain,
-    /// One job wherever it is, too.
+    /// Also one job wherever it is.
     Place,
 }
 
-impl Basis {
-    fn code(self) -> &'static str {
-        match self {
-            Self::Queue => include_str!("../lua/prelude.lua"),
-            Self::Chain => {
-                concat!(include_str!("../lua/prelude.lua"), "\n", include_str!("../lua/chain.lua"))
-            }
-            Self::Place => concat!(
-                include_str!("../lua/prelude.lua"),
-                "\n",
-                include_str!("../lua/chain.lua"),
-                "\n",
-                include_str!("../lua/place.lua")
-            ),
-        }
-    }
-}
+/// Each builds on those before it.
+const PARTS: [(Basis, &str); 4] = [
+    (Basis::Queue, include_str!("../lua/prelude.lua")),
+    (Basis::Close, include_str!("../lua/close.lua")),
+    (Basis::Chain, include_str!("../lua/chain.lua")),
+    (Basis::Place, include_str!("../lua/place.lua")),
+];
 
 macro_rules! scripts {
     ($($noun:literal { $($name:ident: $basis:ident, $oom:ident;)* })*) => {
@@ -74,7 +66,7 @@ scripts! {
         start: Queue, Runs;
         retreat: Queue, Runs;
         extend: Queue, Runs;
-        finish: Chain, Runs;
+        finish: Close, Runs;
         settle: Chain, Runs;
         lock: Queue, Runs;
         hold: Queue, Runs;
@@ -82,17 +74,20 @@ scripts! {
         promote: Queue, Runs;
         cancel: Place, Runs;
         redrive: Queue, Refused;
-        drop: Chain, Runs;
+        drop: Close, Runs;
         pause: Queue, Runs;
         resume: Queue, Runs;
-        purge: Chain, Runs;
+        purge: Close, Runs;
         leave: Queue, Runs;
+        suspects: Queue, Runs;
+        forget: Close, Runs;
     }
     "chains" {
         begin: Chain, Refused;
         register: Queue, Runs;
-        inform: Chain, Runs;
-        relayed: Chain, Runs;
+        inform: Close, Runs;
+        notice: Queue, Runs;
+        relayed: Close, Runs;
         waits: Queue, Runs;
         reserve: Queue, Refused;
         assign: Queue, Runs;
@@ -105,7 +100,12 @@ scripts! {
 impl Script {
     fn new(name: &'static str, (basis, body): (Basis, &str), allow_oom: bool) -> Self {
         let flags = if allow_oom { "#!lua flags=allow-oom\n" } else { "" };
-        let code = format!("{flags}{}\n{body}", basis.code());
+        let mut code = flags.to_owned();
+        for (_, part) in PARTS.iter().filter(|(part, _)| *part <= basis) {
+            code.push_str(part);
+            code.push('\n');
+        }
+        code.push_str(body);
         let sha = Source::new(&code).get_hash().to_owned();
         Self { name, code, sha }
     }

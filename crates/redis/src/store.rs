@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::clock::ServerClock;
 use crate::inspect::server::Server;
+use crate::jobs::Orphans;
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -39,6 +40,8 @@ pub struct RedisStore {
     pub(crate) leases: Mutex<HashMap<(Queue, u16), KnownLeases>>,
     /// Streams whose group exists and whose rescuers know this worker's lease.
     pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
+    /// Jobs of lists that nobody seems to have.
+    pub(crate) orphans: Orphans,
 }
 
 impl RedisStore {
@@ -60,6 +63,7 @@ impl RedisStore {
             paused: Mutex::default(),
             leases: Mutex::default(),
             prepared: Mutex::default(),
+            orphans: Orphans::default(),
         })
     }
 

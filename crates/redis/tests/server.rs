@@ -389,3 +389,24 @@ async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() 
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_job_that_was_taken_by_a_process_that_died_at_once_is_forgotten() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtMostOnce);
+    let kept = tidemill_testkit::conformance::scene::Traits { keep: Some(LONG), ..Default::default() };
+    let job = kept.job();
+    scene.enqueue(job.clone()).await;
+    let waiting = stage.scene("waiting", Delivery::AtLeastOnce);
+    let links = Links { after: vec![job.id.clone()], dedup: None };
+    let waiter = waiting.enqueue(NewJob { links, ..kept.job() }).await;
+    stage.ask(&["RPOP", "msaas:dev:queue:q"]);
+    assert_eq!(scene.enqueue_again(job.clone()).await, Enqueued::Exists);
+    tidemill_testkit::conformance::until("the job to be forgotten", || async {
+        scene.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap();
+        scene.state(&job.id).await.is_none().then_some(())
+    })
+    .await;
+    assert_eq!(waiting.claim_one().await.lease.job, waiter);
+    scene.enqueue(job).await;
+}

@@ -74,7 +74,8 @@ impl SqliteStore {
         };
         let (commands, promises) = (AtomicU64::new(0), Arc::default());
         let _service = serve(announcer.hub().clone(), clock.clone(), carried);
-        let shared = Shared { writer, reader, announcer, clock, durability, commands, file, promises, _service };
+        let shared =
+            Shared { writer, reader, announcer, clock, durability, commands, file, promises, _service };
         Ok(Self { shared: Arc::new(shared) })
     }
 

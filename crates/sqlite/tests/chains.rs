@@ -5,30 +5,12 @@ mod place;
 use std::time::Duration;
 
 use place::{Place, scene};
-use tidemill_core::chain::{Continuation, Dedup, Links};
+use tidemill_core::chain::{Dedup, Links};
 use tidemill_core::job::State;
 use tidemill_core::store::{Enqueue, Enqueued, NewJob};
 use tidemill_core::{Delivery, Error, JobId, Store};
-use tidemill_testkit::conformance::scene::{
-    Traits, chain, chain_after, chain_once, done, envelope, go_on, next, output,
-};
+use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
 use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
-
-#[tokio::test]
-async fn a_step_that_cannot_wait_is_refused_and_its_lease_goes_on() {
-    let place = Place::new();
-    let store = place.open().await;
-    let scene = scene(&store);
-    let id = scene.enqueue(chain()).await;
-    let claimed = scene.claim_one().await;
-    for after in [JobId::generate(), id.clone()] {
-        let settlement = scene.settlement(&claimed, go_on(Continuation { after: vec![after], ..next("b") }));
-        let refused = store.settle(&[settlement]).await;
-        assert!(matches!(refused, Err(Error::NotFound(_) | Error::Invalid(_))), "{refused:?}");
-        assert_eq!(scene.state(&id).await, Some(State::Running));
-    }
-    scene.settle(&claimed, done()).await;
-}
 
 #[tokio::test]
 async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {

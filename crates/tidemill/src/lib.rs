@@ -30,9 +30,12 @@ pub mod sqlite;
 #[cfg(feature = "sqlite")]
 pub mod testing;
 pub mod transaction;
+mod wake;
 
 pub use connect::{Connector, connect, connector};
+pub use tidemill_core::bell::Pace;
 pub use tidemill_core::client::{Bulk, Enqueue, WaitError};
+pub use tidemill_core::courier::InProcess;
 pub use tidemill_core::{
     Backoff, Chain, Clock, DeadLetter, Dedup, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits,
     Mill, Namespace, Next, Queue, QueueName, Reason, Store, Timestamp, WorkerId, chain, dead, envelope,
@@ -42,8 +45,8 @@ pub use tidemill_worker::{
     Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
     Report, State, Stats, Worker, WorkerError,
 };
-
-pub use transaction::{CompleteIn, InTransaction, Promised};
+pub use transaction::{CompleteIn, InTransaction};
+pub use wake::{IntoWakeUps, Listen, WakeUps};
 
 /// What the README shows is run as a test.
 #[cfg(doctest)]

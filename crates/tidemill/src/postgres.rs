@@ -2,8 +2,11 @@
 
 use tidemill_core::{Error, Mill};
 use tidemill_postgres::PostgresStore;
+#[cfg(feature = "sqlx")]
+pub use tidemill_postgres::sqlx;
 pub use tidemill_postgres::{Tx, tokio_postgres};
 
+pub use crate::transaction::postgres::Promised;
 use crate::transaction::store_of;
 
 /// Whether the store of this client is a PostgreSQL database.

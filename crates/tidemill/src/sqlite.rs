@@ -9,6 +9,7 @@ use tidemill_sqlite::rusqlite::Connection;
 use tidemill_sqlite::{SqliteStore, TransactError};
 use tidemill_worker::{Fail, JobContext};
 
+pub use crate::transaction::sqlite::Promised;
 use crate::transaction::store_of;
 
 /// Whether the store of this client is a SQLite database.

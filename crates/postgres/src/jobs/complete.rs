@@ -100,6 +100,8 @@ impl Inner {
         let rows = self.pool.query(sql, &[&job, a, b, c, d, e]).await?;
         let row = rows.first().ok_or_else(nothing)?;
         self.announce_woken(woken(row)).await;
+        // Whoever completes is often a command that ends at once, so this waits until it is said.
+        self.hub.flush().await;
         completed(row.get("outcome"))
     }
 

@@ -21,7 +21,16 @@ use tidemill_core::clock::millis;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
 use tokio_postgres::Row;
 
+#[cfg(feature = "sqlx")]
+pub(crate) use complete::{Close, Follow};
+pub(crate) use complete::{Closing, completed, woken};
+#[cfg(feature = "sqlx")]
+pub(crate) use enqueue::Columns;
+pub(crate) use enqueue::wakes;
 pub(crate) use group::Clerk;
+#[cfg(feature = "sqlx")]
+pub(crate) use link::made;
+pub(crate) use link::{Linked, nothing, read_made};
 pub(crate) use mark::Marks;
 pub(crate) use numbers::Numbers;
 pub(crate) use settle::Ending;
@@ -75,7 +84,7 @@ fn ms(duration: Duration) -> i64 {
 }
 
 /// The number behind a lease; -1, which no job has, for a token that was never given out here.
-fn number(lease: &Lease) -> i64 {
+pub(crate) fn number(lease: &Lease) -> i64 {
     i64::try_from(lease.token.0).unwrap_or(-1)
 }
 

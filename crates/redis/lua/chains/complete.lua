@@ -10,7 +10,7 @@
 local q, h, p = place()
 q.next = { kind = 's', name = ARGV[7], target = KEYS[17], scheduled = KEYS[18], blocked = KEYS[19], jobs = h.jobs }
 expect_home(h)
-expect_queue(q.next)
+if q.next.name ~= '' then expect_queue(q.next) end
 if not p.is_there() then return { 'moved' } end
 local job = p.current()
 local taken, registered = take(q, h, p.letter, p.reference)

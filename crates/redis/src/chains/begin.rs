@@ -1,18 +1,13 @@
 //! Adding jobs that are tied to others: everything is looked at before anything is written.
 
-use std::collections::{HashMap, HashSet};
-
-use bytes::Bytes;
-use tidemill_core::chain::with_blockers;
 use tidemill_core::store::{Enqueue, Enqueued, NewJob};
 use tidemill_core::{Delivery, Error, JobId, Queue};
 
 use super::dedup::Reserved;
+use super::draft::Draft;
 use super::errand::{Carried, Errand};
-use super::look::{Life, Standing, keeps_result, missing, unkept};
-use super::register::{how, new_mark};
+use super::look::{Life, missing};
 use crate::error::odd_answer;
-use crate::jobs::due;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, int, text};
@@ -31,19 +26,6 @@ pub(super) struct Batch<'a> {
     pub(super) answers: Vec<Option<Enqueued>>,
     /// The keys that are reserved for them.
     pub(super) reserved: Vec<Option<Reserved>>,
-}
-
-/// A job that is about to be added.
-struct Draft<'a> {
-    job: &'a NewJob,
-    /// The envelope; with what it was told, if everything it was to wait for has closed.
-    envelope: Bytes,
-    /// Names its wait; empty if it waits for nothing.
-    mark: String,
-    /// The chains it waits for: how, and which or what it told.
-    after: Vec<(&'static str, Bytes)>,
-    /// Names the receipt for a job whose key is reserved.
-    receipt: Option<&'a str>,
 }
 
 /// What became of jobs of one shard, and what is still to be done for them.
@@ -131,50 +113,6 @@ impl RedisStore {
         Ok(answers)
     }
 
-    /// Drafts the jobs that have no answer yet. A job may wait for an earlier one of the same batch.
-    async fn drafts<'a>(&self, batch: &'a Batch<'_>) -> Result<Vec<Option<Draft<'a>>>, Error> {
-        let is_new = |index: &usize| batch.answers[*index].is_none();
-        let mut earlier: HashMap<JobId, &Bytes> = HashMap::new();
-        let mut wanted = HashSet::new();
-        for index in (0..batch.jobs.len()).filter(is_new) {
-            let job = &batch.jobs[index];
-            for chain in job.links.after.iter().map(JobId::chain) {
-                match earlier.get(&chain) {
-                    Some(envelope) if !keeps_result(envelope) => return Err(unkept(&chain)),
-                    Some(_) => {}
-                    None => drop(wanted.insert(chain)),
-                }
-            }
-            earlier.insert(job.id.chain(), &job.envelope);
-        }
-        let standings = self.standings(wanted.into_iter().collect()).await?;
-        let draft = |index: usize| {
-            let receipt = batch.reserved[index].as_ref().map(|reserved| reserved.receipt.as_str());
-            is_new(&index).then(|| Draft { receipt, ..self.draft(&batch.jobs[index], &standings) })
-        };
-        Ok((0..batch.jobs.len()).map(draft).collect())
-    }
-
-    fn draft<'a>(&self, job: &'a NewJob, standings: &HashMap<JobId, Standing>) -> Draft<'a> {
-        let shard = self.keys.shard_of(&job.id);
-        let after = job.links.after.iter().map(|chain| {
-            let chain = chain.chain();
-            match standings.get(&chain) {
-                Some(Standing::Closed(told)) => ("told", told.clone()),
-                _ => (how(self, shard, &chain), Bytes::copy_from_slice(chain.as_str().as_bytes())),
-            }
-        });
-        let after: Vec<_> = after.collect();
-        let (envelope, mark) = (job.envelope.clone(), String::new());
-        let mut draft = Draft { job, envelope, mark, after, receipt: None };
-        if draft.after.iter().any(|(how, _)| *how != "told") {
-            draft.mark = new_mark();
-        } else if !draft.after.is_empty() {
-            draft.envelope = with_blockers(&job.envelope, draft.after.iter().map(|(_, told)| &told[..]));
-        }
-        draft
-    }
-
     /// Adds jobs of one shard. If chains they are to wait for close meanwhile, they are drafted anew.
     async fn begin_in(&self, shard: u16, batch: &Batch<'_>, positions: &[usize]) -> Result<Begun, Error> {
         for _ in 0..LOOKS {
@@ -235,25 +173,5 @@ impl RedisStore {
         let errands = Errand::all(parts.split_off(drafts.len().min(parts.len())));
         let new = parts.iter().map(|part| int(part) == Some(1)).collect();
         Ok(Some(Begun { new, errands }))
-    }
-}
-
-impl Draft<'_> {
-    fn push(&self, call: &mut Call<'_>) {
-        call.push(self.job.id.as_str());
-        call.push(due(self.job.due));
-        call.push(&self.envelope[..]);
-        // Without a reservation there is no key to write down.
-        let key = self.job.links.dedup.as_ref().filter(|_| self.receipt.is_some());
-        call.push(key.map_or("", |dedup| dedup.key.as_str()));
-        call.push(&self.mark);
-        if self.mark.is_empty() {
-            return;
-        }
-        call.push(self.after.len());
-        for (how, value) in &self.after {
-            call.push(*how);
-            call.push(&value[..]);
-        }
     }
 }

@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Pipeline;
-use tidemill_core::chain::{Dedup, Links, Scope};
-use tidemill_core::store::{Cancelled, Due, Enqueued, NewJob};
-use tidemill_core::{Error, JobId, Queue, QueueName, Timestamp};
+use tidemill_core::chain::{Dedup, Scope};
+use tidemill_core::store::{Cancelled, Enqueued, NewJob};
+use tidemill_core::{Error, JobId, Queue, Timestamp};
 
 use super::begin::Batch;
 use super::errand::{Carried, Errand, GRACE_MS};
 use super::look::Life;
+use super::recipe;
 use super::register::new_mark;
 use crate::error::{classify, odd_answer};
-use crate::jobs::due;
 use crate::link::Call;
 use crate::script::Script;
 use crate::store::RedisStore;
@@ -124,7 +124,7 @@ impl RedisStore {
         let call = Call::new(&self.scripts.reserve, &keys)
             .arg(key)
             .arg(job.id.chain().as_str())
-            .arg(recipe(queue, job, &receipt))
+            .arg(recipe::write(queue, job, &receipt))
             .arg(replaced)
             .arg(GRACE_MS);
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter().map(text);
@@ -137,11 +137,11 @@ impl RedisStore {
         Ok(Ok(Reserved { value, receipt }))
     }
 
-    /// Makes the chain for which a key is reserved, on behalf of whoever reserved it. What it waits for may be yet to
-    /// be made by the same one.
+    /// Makes the chain for which a key is reserved, on behalf of whoever reserved it. If it cannot be made yet, what it
+    /// waits for may be yet to be made by the same one; if it cannot be made at all, the key comes back soon.
     async fn make_for_another(&self, key: &str) -> Result<(), Error> {
         match self.make(key).await {
-            Err(Error::NotFound(_)) => {
+            Err(Error::NotFound(_) | Error::Invalid(_)) => {
                 tokio::time::sleep(PAUSE).await;
                 Ok(())
             }
@@ -167,7 +167,7 @@ impl RedisStore {
         let Some((holder, recipe)) = self.reservation(key).await? else { return Ok(()) };
         let damaged =
             || Error::Invalid(format!("the reservation of the deduplication key {key:?} is damaged"));
-        let (queue, job, receipt) = read_recipe(&holder.chain, key, recipe).ok_or_else(damaged)?;
+        let (queue, job, receipt) = recipe::read(&holder.chain, key, recipe).ok_or_else(damaged)?;
         let shard = self.keys.shard_of(&job.id);
         let reserved = Reserved { value: format!("? {} {}", holder.started, holder.chain), receipt };
         let begun = self.begin_one(&queue, job, reserved.clone()).await?;
@@ -212,14 +212,22 @@ impl RedisStore {
         Ok(answer.and_then(|value| Holder::read(&value)))
     }
 
-    /// Gives back keys that were reserved for chains that are not made.
+    /// Gives back keys that were reserved for chains that are not made after all.
     pub(super) async fn give_keys_back(&self, batch: &Batch<'_>) {
         for (job, reserved) in batch.jobs.iter().zip(&batch.reserved) {
             let (Some(dedup), Some(_)) = (&job.links.dedup, reserved) else { continue };
-            if let Err(error) = self.unkey(0, &job.id.chain(), &dedup.key).await {
+            if let Err(error) = self.give_back(&job.id, &dedup.key).await {
                 tracing::warn!(key = dedup.key, error = error.chain(), "cannot give a key back");
             }
         }
+    }
+
+    async fn give_back(&self, job: &JobId, key: &str) -> Result<(), Error> {
+        // Somebody else may have made it meanwhile; then the key is rightly its own.
+        if self.lives(&[job]).await? == [Life::Gone] {
+            self.unkey(0, &job.chain(), key).await?;
+        }
+        Ok(())
     }
 
     /// Ends the life of a key with that of its chain.
@@ -246,66 +254,4 @@ fn counts(dedup: &Dedup, holder: &Holder, now: Timestamp, life: Life) -> bool {
     };
     let age = Timestamp(holder.started).until(now);
     lives && dedup.within.is_none_or(|window| age < window)
-}
-
-/// All that is needed to make a chain: `RECEIPT QUEUE DUE COUNT CHAIN… ENVELOPE`. Names have no spaces.
-fn recipe(queue: &Queue, job: &NewJob, receipt: &str) -> Vec<u8> {
-    let mut text = format!("{receipt} {} {} {} ", queue.name, due(job.due), job.links.after.len());
-    for chain in &job.links.after {
-        text.push_str(chain.as_str());
-        text.push(' ');
-    }
-    let mut recipe = text.into_bytes();
-    recipe.extend_from_slice(&job.envelope);
-    recipe
-}
-
-fn read_recipe(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, NewJob, String)> {
-    let mut read = 0;
-    let mut word = || {
-        let end = read + recipe[read..].iter().position(|&byte| byte == b' ')?;
-        let word = std::str::from_utf8(&recipe[read..end]).ok()?;
-        read = end + 1;
-        Some(word)
-    };
-    let receipt = word()?.to_owned();
-    let queue = Queue::at_least_once(QueueName::new(word()?).ok()?);
-    let due = read_due(word()?)?;
-    let count = word()?.parse().ok()?;
-    let after = (0..count).map(|_| JobId::new(word()?).ok()).collect::<Option<_>>()?;
-    let links = Links { after, dedup: Some(Dedup::open(key)) };
-    let envelope = recipe.slice(read..);
-    let job = NewJob { id: chain.clone(), envelope, due, tracked: true, fresh: true, links };
-    Some((queue, job, receipt))
-}
-
-/// The reverse of `due`.
-fn read_due(text: &str) -> Option<Due> {
-    match text.strip_prefix('+') {
-        _ if text.is_empty() => Some(Due::Now),
-        Some(delay) => Some(Due::In(Duration::from_millis(delay.parse().ok()?))),
-        None => Some(Due::At(Timestamp(text.parse().ok()?))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_chain_can_be_made_from_its_recipe() {
-        let queue = Queue::at_least_once(QueueName::new("mail").unwrap());
-        let id = JobId::new("c").unwrap();
-        let after = vec![JobId::new("a").unwrap(), JobId::new("b").unwrap()];
-        for due in [Due::Now, Due::In(Duration::from_millis(5)), Due::At(Timestamp(-7))] {
-            let links = Links { after: after.clone(), dedup: Some(Dedup::open("k")) };
-            let envelope = Bytes::from_static(b"{\"job_id\": \"c\"}");
-            let job = NewJob { id: id.clone(), envelope, due, tracked: true, fresh: true, links };
-            let recipe = recipe(&queue, &job, "r").into();
-            let (read_queue, read, receipt) = read_recipe(&id, "k", recipe).unwrap();
-            assert_eq!(receipt, "r");
-            assert_eq!((read_queue, read.due, read.envelope), (queue.clone(), due, job.envelope));
-            assert_eq!(read.links.after, after);
-        }
-    }
 }

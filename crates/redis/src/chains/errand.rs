@@ -10,7 +10,7 @@ use tidemill_core::{Error, JobId};
 use crate::store::RedisStore;
 use crate::value::text;
 
-/// How long whoever makes an errand has for it, in ms, before others carry it on. The same is in `lua/chain.lua`.
+/// How long whoever makes an errand has for it, in ms, before others carry it on. The same is in `lua/close.lua`.
 pub(crate) const GRACE_MS: u64 = 2_000;
 
 /// How many errands are under way at once: enough to fill the trips, few enough to leave room for others.

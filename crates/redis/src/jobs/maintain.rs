@@ -220,9 +220,12 @@ impl RedisStore {
     pub(crate) async fn prune_traces(&self, queues: &[Queue]) -> Result<Pruned, Error> {
         let mut pruned = Pruned::default();
         self.clock.set(self.link.time().await?);
-        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
+        for queue in queues {
             for shard in 0..self.keys.shards() {
-                pruned.traces += self.remove_consumers((shard, queue), "").await?;
+                pruned.traces += match queue.delivery {
+                    Delivery::AtLeastOnce => self.remove_consumers((shard, queue), "").await?,
+                    Delivery::AtMostOnce => self.remove_orphans(shard, queue).await?,
+                };
             }
         }
         Ok(pruned)

@@ -1,18 +1,69 @@
-//! Transactions of tokio-postgres, and of sqlx.
+//! Transactions of tokio-postgres, of the store's own connections, and of sqlx.
 
+use std::fmt;
 use std::slice::from_ref;
 
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::chain::{End, Output};
-use tidemill_core::client::{Bulk, Enqueue};
+use tidemill_core::client::{Bulk, Enqueue, Prepared};
 use tidemill_core::settle::Change;
 use tidemill_core::store::{Complete, Completed, Enqueued, NewJob};
-use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue, Store};
-use tidemill_postgres::{PostgresStore, Tx, tokio_postgres};
+use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue};
+use tidemill_postgres::{Pending, PostgresStore, Tx, tokio_postgres};
 
-use super::{CompleteIn, InTransaction, Of, Promised, store_of};
+use super::{CompleteIn, InTransaction, Of, store_of};
+
+/// What will be there once a transaction has committed.
+#[must_use = "after the commit call `.committed().await`: it wakes workers, which otherwise come by only to poll"]
+pub struct Promised<T> {
+    value: T,
+    store: Of<PostgresStore>,
+    news: News,
+}
+
+/// What there is to tell after the commit.
+enum News {
+    /// So many jobs on a queue.
+    Jobs(Queue, usize),
+    /// What a completion led to.
+    Completion(Pending),
+    /// Nothing: the transaction tells it by itself, or there is nothing.
+    None,
+}
+
+impl<T> Promised<T> {
+    /// What there will be. Until the commit nobody else can see it.
+    pub fn promised(&self) -> &T {
+        &self.value
+    }
+
+    /// The transaction has committed: wakes whoever waits.
+    pub async fn committed(self) -> T {
+        if let Ok(store) = self.store.get() {
+            match self.news {
+                News::Jobs(queue, jobs) => store.committed(&queue, jobs).await,
+                News::Completion(pending) => store.announce(pending).await,
+                News::None => {}
+            }
+        }
+        self.value
+    }
+}
+
+impl<O> Promised<Handle<O>> {
+    /// The job's identity.
+    pub fn id(&self) -> &JobId {
+        self.value.id()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Promised<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Promised").field(&self.value).finish()
+    }
+}
 
 /// What a call in a transaction comes to.
 type Made<'t, T> = BoxFuture<'t, Result<Promised<T>, Error>>;
@@ -21,71 +72,164 @@ fn store(mill: &Mill) -> Result<Of<PostgresStore>, Error> {
     store_of(mill, "PostgreSQL")
 }
 
-fn committed(store: &Of<PostgresStore>, queue: &Queue) {
-    if let Ok(store) = store.get() {
-        store.committed(queue);
-    }
-}
-
-fn promise<O: DeserializeOwned>(
-    prepared: tidemill_core::client::Prepared<O>,
-    made: &[Enqueued],
-    store: Of<PostgresStore>,
-) -> Promised<Handle<O>> {
-    let queue = prepared.queue.clone();
-    let handle = prepared.handle(made.first().unwrap_or(&Enqueued::Created));
-    Promised::new(handle).announce(move || committed(&store, &queue))
-}
-
-fn promise_all(queue: Queue, jobs: Vec<NewJob>, store: Of<PostgresStore>) -> Promised<Vec<JobId>> {
-    let ids = jobs.into_iter().map(|job| job.id).collect();
-    Promised::new(ids).announce(move || committed(&store, &queue))
-}
-
 /// What completing comes to, decided from how the job is now.
 async fn decide(
     mill: &Mill,
     job: &JobId,
     kind: &str,
     end: Result<End, Error>,
-) -> Result<Result<(JobId, Option<Queue>, Change), Completed>, Error> {
+) -> Result<Result<(JobId, Change), Completed>, Error> {
     let Some(info) = mill.store().get(job).await? else { return Ok(Err(Completed::NotFound)) };
     let change = mill.decide_completion(job, &info, Some(kind), end?)?;
-    Ok(change.map(|change| {
-        let queue = match &change {
-            Change::Continue(step) => Some(step.queue.clone()),
-            _ => info.queue,
-        };
-        (info.job, queue, change)
-    }))
+    Ok(change.map(|change| (info.job, change)))
 }
 
-/// Writes the three for one kind of transaction; they differ in nothing else.
-macro_rules! in_transactions_of {
-    ($tx:ty, [$($lifetime:lifetime)?]) => {
+/// A transaction that jobs can be made in.
+trait Joined: Send {
+    fn enqueue<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>>;
+
+    fn complete<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        complete: Complete<'t>,
+    ) -> BoxFuture<'t, Result<(Completed, News), Error>>;
+}
+
+fn news(queue: &Queue, made: &[Enqueued]) -> News {
+    match made.iter().filter(|made| **made == Enqueued::Created).count() {
+        0 => News::None,
+        jobs => News::Jobs(queue.clone(), jobs),
+    }
+}
+
+impl Joined for tokio_postgres::Transaction<'_> {
+    fn enqueue<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>> {
+        Box::pin(async move {
+            let made = store.enqueue_in(self, queue, jobs).await?;
+            let news = news(queue, &made);
+            Ok((made, news))
+        })
+    }
+
+    fn complete<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        complete: Complete<'t>,
+    ) -> BoxFuture<'t, Result<(Completed, News), Error>> {
+        Box::pin(async move {
+            let (completed, pending) = store.complete_in(self, complete).await?;
+            Ok((completed, News::Completion(pending)))
+        })
+    }
+}
+
+/// Remembers by itself what there is to tell, and tells it when it commits.
+impl Joined for Tx {
+    fn enqueue<'t>(
+        &'t mut self,
+        _store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>> {
+        Box::pin(async move { Ok((Tx::enqueue(self, queue, jobs).await?, News::None)) })
+    }
+
+    fn complete<'t>(
+        &'t mut self,
+        _store: &'t PostgresStore,
+        complete: Complete<'t>,
+    ) -> BoxFuture<'t, Result<(Completed, News), Error>> {
+        Box::pin(async move { Ok((Tx::complete(self, complete).await?, News::None)) })
+    }
+}
+
+#[cfg(feature = "sqlx")]
+impl Joined for tidemill_postgres::sqlx::PgConnection {
+    fn enqueue<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>> {
+        Box::pin(async move {
+            let made = store.enqueue_in_sqlx(self, queue, jobs).await?;
+            let news = news(queue, &made);
+            Ok((made, news))
+        })
+    }
+
+    fn complete<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        complete: Complete<'t>,
+    ) -> BoxFuture<'t, Result<(Completed, News), Error>> {
+        Box::pin(async move {
+            let (completed, pending) = store.complete_in_sqlx(self, complete).await?;
+            Ok((completed, News::Completion(pending)))
+        })
+    }
+}
+
+async fn enqueue_one<O: DeserializeOwned>(
+    prepared: Prepared<O>,
+    tx: &mut dyn Joined,
+) -> Result<Promised<Handle<O>>, Error> {
+    let store = store(prepared.mill())?;
+    let (made, news) = tx.enqueue(store.get()?, &prepared.queue, from_ref(&prepared.job)).await?;
+    Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, news })
+}
+
+async fn enqueue_all(
+    mill: Mill,
+    prepared: Result<(Queue, Vec<NewJob>), Error>,
+    tx: &mut dyn Joined,
+) -> Result<Promised<Vec<JobId>>, Error> {
+    let (store, (queue, jobs)) = (store(&mill)?, prepared?);
+    let (_, news) = tx.enqueue(store.get()?, &queue, &jobs).await?;
+    Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, news })
+}
+
+async fn complete_one<J: Job>(
+    mill: Mill,
+    job: JobId,
+    end: Result<End, Error>,
+    tx: &mut dyn Joined,
+) -> Result<Promised<Completed>, Error> {
+    let store = store(&mill)?;
+    let (value, news) = match decide(&mill, &job, J::KIND, end).await? {
+        Ok((job, change)) => tx.complete(store.get()?, Complete { job: &job, change: &change }).await?,
+        Err(completed) => (completed, News::None),
+    };
+    Ok(Promised { value, store, news })
+}
+
+/// Says for one kind of transaction that jobs can be made and completed in it.
+macro_rules! join {
+    ($tx:ty $(, $lifetime:lifetime)?) => {
         impl<'t, $($lifetime,)? O: DeserializeOwned + 't> InTransaction<&'t mut $tx> for Enqueue<O> {
             type Made = Made<'t, Handle<O>>;
 
             fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
-                Box::pin(async move {
-                    let prepared = self.prepare()?;
-                    let store = store(prepared.mill())?;
-                    let made = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job)).await?;
-                    Ok(promise(prepared, &made, store))
-                })
+                Box::pin(async move { enqueue_one(self.prepare()?, tx).await })
             }
         }
 
-        impl<'t, $($lifetime,)? P: Serialize + Send + 't> InTransaction<&'t mut $tx> for Bulk<P> {
+        impl<'t, $($lifetime,)? P: Serialize> InTransaction<&'t mut $tx> for Bulk<P> {
             type Made = Made<'t, Vec<JobId>>;
 
             fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
-                Box::pin(async move {
-                    let store = store(self.mill())?;
-                    let (queue, jobs) = self.prepare()?;
-                    store.get()?.enqueue_in(tx, &queue, &jobs).await?;
-                    Ok(promise_all(queue, jobs, store))
-                })
+                let (mill, prepared) = (self.mill().clone(), self.prepare());
+                Box::pin(enqueue_all(mill, prepared, tx))
             }
         }
 
@@ -93,21 +237,13 @@ macro_rules! in_transactions_of {
             type Made = Made<'t, Completed>;
 
             fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Made {
-                let (mill, job, end) = (self.clone(), job.clone(), output.end(true));
-                Box::pin(async move {
-                    let (job, queue, change) = match decide(&mill, &job, J::KIND, end).await? {
-                        Ok(decided) => decided,
-                        Err(completed) => return Ok(Promised::new(completed)),
-                    };
-                    let store = store(&mill)?;
-                    let completed = store.get()?.complete_in(tx, Complete { job: &job, change: &change }).await?;
-                    let tell = move || queue.iter().for_each(|queue| committed(&store, queue));
-                    Ok(Promised::new(completed).announce(tell))
-                })
+                Box::pin(complete_one::<J>(self.clone(), job.clone(), output.end(true), tx))
             }
         }
     };
 }
 
-in_transactions_of!(tokio_postgres::Transaction<'c>, ['c]);
-in_transactions_of!(Tx, []);
+join!(tokio_postgres::Transaction<'c>, 'c);
+join!(Tx);
+#[cfg(feature = "sqlx")]
+join!(tidemill_postgres::sqlx::PgConnection);

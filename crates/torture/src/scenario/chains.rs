@@ -107,7 +107,7 @@ async fn start(mill: &Mill, books: &Books, amount: u64) -> Result<Pair> {
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let made = [take().enqueue_in(&tx)?, take().enqueue_in(&tx)?];
             tx.commit()?;
-            made.map(tidemill::Promised::committed)
+            made.map(tidemill::sqlite::Promised::committed)
         }
         Books::Postgres(database) => {
             let mut client = books::connect(database).await?;
@@ -116,7 +116,7 @@ async fn start(mill: &Mill, books: &Books, amount: u64) -> Result<Pair> {
             tx.commit().await?;
             let [told, untold] = made;
             // One is announced; the other has to be found by polling.
-            [told.committed(), mill.handle(untold.id().clone())]
+            [told.committed().await, mill.handle(untold.id().clone())]
         }
     };
     let sum = mill.job(Sum).after(&transfers[0]).after(&transfers[1]).enqueue().await?;
