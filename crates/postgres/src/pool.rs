@@ -94,7 +94,7 @@ impl Pool {
         let permit = self.permits.acquire().await.map_err(closed)?;
         let connection = match self.take_idle() {
             Some(connection) => connection,
-            None => self.open().await?,
+            None => Box::pin(self.open()).await?,
         };
         Ok(Held { pool: self, connection: Some(connection), sound: false, _permit: permit })
     }

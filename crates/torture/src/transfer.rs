@@ -92,10 +92,10 @@ const WRITE_SQLITE: &str = "INSERT INTO books (chain, deed) VALUES (?1, ?2)";
 
 async fn take_in_sqlite(job: Take, cx: JobContext) -> Result<Done<Next<Transfer>>, Fail> {
     let chain = cx.chain().to_string();
-    Ok(sqlite::done(&cx, move |db| {
+    sqlite::done(&cx, move |db| {
         db.execute(WRITE_SQLITE, [&chain, "take"])?;
         Ok(Next::job(Give { amount: job.amount }))
-    })?)
+    })
 }
 
 async fn give_in_sqlite(job: Give, cx: JobContext) -> Result<Done<Next<Transfer>>, Fail> {
@@ -103,10 +103,10 @@ async fn give_in_sqlite(job: Give, cx: JobContext) -> Result<Done<Next<Transfer>
     let prepared = chain.clone();
     sqlite::transact(&cx, move |db| Ok(db.execute(WRITE_SQLITE, [&prepared, "prepare"])?)).await?;
     slow_work().await;
-    Ok(sqlite::done(&cx, move |db| {
+    sqlite::done(&cx, move |db| {
         db.execute(WRITE_SQLITE, [&chain, "give"])?;
         Ok(Next::done(job.amount))
-    })?)
+    })
 }
 
 const WRITE_POSTGRES: &str = "INSERT INTO books (chain, deed) VALUES ($1, $2)";

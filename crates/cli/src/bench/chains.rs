@@ -109,7 +109,7 @@ async fn in_transactions(job: OneStep, cx: JobContext) -> Result<Done<Next<Bench
             })
             .await?;
         }
-        return Ok(tidemill::sqlite::done(&cx, |_| Ok(Next::done(())))?);
+        return tidemill::sqlite::done(&cx, |_| Ok(Next::done(())));
     }
     if staged {
         let tx = tidemill::postgres::begin(&cx).await?;

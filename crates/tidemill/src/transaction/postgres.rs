@@ -84,6 +84,9 @@ async fn decide(
     Ok(change.map(|change| (info.job, change)))
 }
 
+/// What a transaction answers, and what there is to tell after its commit.
+type Answer<'t, T> = BoxFuture<'t, Result<(T, News), Error>>;
+
 /// A transaction that jobs can be made in.
 trait Joined: Send {
     fn enqueue<'t>(
@@ -91,13 +94,9 @@ trait Joined: Send {
         store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>>;
+    ) -> Answer<'t, Vec<Enqueued>>;
 
-    fn complete<'t>(
-        &'t mut self,
-        store: &'t PostgresStore,
-        complete: Complete<'t>,
-    ) -> BoxFuture<'t, Result<(Completed, News), Error>>;
+    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed>;
 }
 
 fn news(queue: &Queue, made: &[Enqueued]) -> News {
@@ -113,7 +112,7 @@ impl Joined for tokio_postgres::Transaction<'_> {
         store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>> {
+    ) -> Answer<'t, Vec<Enqueued>> {
         Box::pin(async move {
             let made = store.enqueue_in(self, queue, jobs).await?;
             let news = news(queue, &made);
@@ -121,11 +120,7 @@ impl Joined for tokio_postgres::Transaction<'_> {
         })
     }
 
-    fn complete<'t>(
-        &'t mut self,
-        store: &'t PostgresStore,
-        complete: Complete<'t>,
-    ) -> BoxFuture<'t, Result<(Completed, News), Error>> {
+    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed> {
         Box::pin(async move {
             let (completed, pending) = store.complete_in(self, complete).await?;
             Ok((completed, News::Completion(pending)))
@@ -140,7 +135,7 @@ impl Joined for Tx {
         _store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>> {
+    ) -> Answer<'t, Vec<Enqueued>> {
         Box::pin(async move { Ok((Tx::enqueue(self, queue, jobs).await?, News::None)) })
     }
 
@@ -148,7 +143,7 @@ impl Joined for Tx {
         &'t mut self,
         _store: &'t PostgresStore,
         complete: Complete<'t>,
-    ) -> BoxFuture<'t, Result<(Completed, News), Error>> {
+    ) -> Answer<'t, Completed> {
         Box::pin(async move { Ok((Tx::complete(self, complete).await?, News::None)) })
     }
 }
@@ -160,7 +155,7 @@ impl Joined for tidemill_postgres::sqlx::PgConnection {
         store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> BoxFuture<'t, Result<(Vec<Enqueued>, News), Error>> {
+    ) -> Answer<'t, Vec<Enqueued>> {
         Box::pin(async move {
             let made = store.enqueue_in_sqlx(self, queue, jobs).await?;
             let news = news(queue, &made);
@@ -168,11 +163,7 @@ impl Joined for tidemill_postgres::sqlx::PgConnection {
         })
     }
 
-    fn complete<'t>(
-        &'t mut self,
-        store: &'t PostgresStore,
-        complete: Complete<'t>,
-    ) -> BoxFuture<'t, Result<(Completed, News), Error>> {
+    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed> {
         Box::pin(async move {
             let (completed, pending) = store.complete_in_sqlx(self, complete).await?;
             Ok((completed, News::Completion(pending)))
