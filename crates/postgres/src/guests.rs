@@ -49,7 +49,14 @@ type Unread = Pin<Box<SimpleQueryStream>>;
 /// The guests that nobody uses right now, and how many there may be.
 pub(crate) struct Guests {
     permits: Arc<Semaphore>,
-    idle: Mutex<Vec<(Arc<Guest>, Option<Unread>)>>,
+    idle: Mutex<Vec<Idle>>,
+}
+
+/// A guest that nobody uses right now.
+struct Idle {
+    guest: Arc<Guest>,
+    /// Its last transaction was given up, and nobody has made sure yet that this has ended it.
+    unread: Option<Unread>,
 }
 
 impl Guests {
@@ -66,7 +73,7 @@ impl Guests {
     /// One that was used before, if there is a sound one.
     pub(crate) async fn take(&self) -> Option<Arc<Guest>> {
         loop {
-            let (guest, unread) = lock(&self.idle).pop()?;
+            let Idle { guest, unread } = lock(&self.idle).pop()?;
             if !guest.client.is_closed() && settled(unread).await {
                 return Some(guest);
             }
@@ -75,7 +82,7 @@ impl Guests {
 
     /// Gives back one whose transaction has ended.
     pub(crate) fn put(&self, guest: Arc<Guest>) {
-        lock(&self.idle).push((guest, None));
+        lock(&self.idle).push(Idle { guest, unread: None });
     }
 
     /// Gives back one whose transaction has not ended. It is rolled back at once; whoever uses the connection next
@@ -83,7 +90,7 @@ impl Guests {
     pub(crate) fn put_rolled_back(&self, guest: Arc<Guest>) {
         // Sending does not wait. What cannot be sent is not worth keeping.
         if let Some(Ok(unread)) = guest.client.simple_query_raw("ROLLBACK").now_or_never() {
-            lock(&self.idle).push((guest, Some(Box::pin(unread))));
+            lock(&self.idle).push(Idle { guest, unread: Some(Box::pin(unread)) });
         }
     }
 }

@@ -123,12 +123,13 @@ impl Pool {
     pub(crate) async fn guest(&self) -> Result<Arc<Guest>, Error> {
         match self.guests.take().await {
             Some(guest) => Ok(guest),
-            None => Ok(Arc::new(Guest::new(self.in_turn(self.opener.open_plain()).await?))),
+            None => Ok(Arc::new(Guest::new(self.in_turn(Box::pin(self.opener.open_plain())).await?))),
         }
     }
 
     async fn open(&self) -> Result<Connection, Error> {
-        self.in_turn(self.opener.open(&self.clock, Box::new(|_| {}))).await
+        // Rarely done and large, so it is kept out of every caller's future.
+        self.in_turn(Box::pin(self.opener.open(&self.clock, Box::new(|_| {})))).await
     }
 
     /// Opens a connection when it is this caller's turn.

@@ -42,7 +42,8 @@ BEGIN
         SELECT wakes(array_agg(queue), array_agg(due)) INTO woken FROM moved WHERE state = 0;
         IF cardinality(chains) > 0 THEN
             woken := woken || coalesce((
-                SELECT await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain))
+                SELECT await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain),
+                    false)
                 FROM unnest(waiters, chains) WITH ORDINALITY AS link (waiter, chain, place)
                 WHERE link.waiter = ANY (going) HAVING count(*) > 0), '{}');
         END IF;

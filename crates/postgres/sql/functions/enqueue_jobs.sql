@@ -39,7 +39,8 @@ BEGIN
     -- By number and not by id: of two with one id only one is added.
     SELECT array_agg(new.place::integer) INTO places FROM new JOIN added ON added.seq = new.seq;
     IF cardinality(chains) > 0 AND places IS NOT NULL THEN
-        PERFORM await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain))
+        PERFORM await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain),
+            true)
         FROM unnest(waiters, chains) WITH ORDINALITY AS link (waiter, chain, place)
         WHERE link.waiter = ANY (places) HAVING count(*) > 0;
     END IF;

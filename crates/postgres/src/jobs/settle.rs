@@ -90,8 +90,7 @@ impl Inner {
         Ok(verdicts)
     }
 
-    /// Runs one statement per kind. Those that the store may refuse come first: whoever tries each settlement by
-    /// itself after a refusal must not find that others have taken place.
+    /// Runs one statement per kind.
     async fn end(&self, kinds: Kinds<'_>, expired: bool) -> Result<Ended, Error> {
         let mut ended = Ended::default();
         if !kinds.go_on.is_empty() {
