@@ -26,9 +26,9 @@ Examples:
   tidemill worker --queue mail --exec 'send_email=./mail.py'
   tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada\"}' --wait
 
-Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
-TIDEMILL_MAX_PAYLOAD), or else lines of tidemill.toml in the current directory (store, namespace, group, json, \
-max_payload).
+Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_WAKE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
+TIDEMILL_MAX_PAYLOAD), or else lines of tidemill.toml in the current directory (store, wake, namespace, group, \
+json, max_payload).
 
 Exit code: 0 done, 1 failed, 2 wrong use.";
 
@@ -40,7 +40,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
 
-    /// The prefix of every Redis key, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE] [default: tidemill:]
+    /// What wakes idle workers of an SQL store: redis://…, `listen` (PostgreSQL's own, the default there) or
+    /// `none` [env: TIDEMILL_WAKE]
+    #[arg(long, global = true, value_name = "URL|listen|none", help_heading = "Store")]
+    pub(crate) wake: Option<String>,
+
+    /// The prefix of every Redis key and channel, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE]
+    /// [default: tidemill:]
     #[arg(long, global = true, value_name = "NS", help_heading = "Store")]
     pub(crate) namespace: Option<String>,
 

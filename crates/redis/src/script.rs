@@ -86,6 +86,7 @@ scripts! {
         begin: Chain, Refused;
         register: Queue, Runs;
         inform: Close, Runs;
+        notice: Queue, Runs;
         relayed: Close, Runs;
         waits: Queue, Runs;
         reserve: Queue, Refused;

@@ -296,6 +296,51 @@ async fn a_server_that_forgets_everything_or_its_scripts_keeps_nobody_from_going
 }
 
 #[tokio::test]
+async fn on_a_full_server_chains_go_on_close_and_release() {
+    let redis = Redis::start().unwrap();
+    let pair = Pair::on(&redis, "o:".to_owned()).await;
+    let [first, open] = pair.two_open().await;
+    let waiter = pair.heir.enqueue(brief(after(std::slice::from_ref(&first.lease.job)))).await;
+    redis.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+    for links in [
+        after(std::slice::from_ref(&open.lease.job)),
+        Links { dedup: Some(Dedup::open("k")), ..Links::default() },
+    ] {
+        let refused = pair.heir.enqueue_batch(vec![brief(links)]).await;
+        assert!(matches!(refused, Err(tidemill_core::Error::Full(_))), "{refused:?}");
+    }
+    let next = Continuation { after: vec![open.lease.job.clone()], ..continuation() };
+    pair.heir.settle(&first, Outcome::Continue(Box::new(next))).await;
+    pair.heir.settle(&open, done()).await;
+    assert_eq!(pair.drain().await, [first.lease.job.at_step(1)]);
+    assert_eq!(pair.drain().await, [waiter]);
+    pair.assert_nothing_is_left("on a full server").await;
+}
+
+#[tokio::test]
+async fn hundreds_wait_for_one_chain_and_one_job_for_a_thousand() {
+    let redis = Redis::start().unwrap();
+    let pair = Pair::on(&redis, "m:".to_owned()).await;
+    let kept = Traits { keep: Some(Duration::from_secs(60)), ..Traits::default() };
+    let root = pair.heir.enqueue(kept.job()).await;
+    let held = pair.heir.claim_one().await;
+    let fan: Vec<_> =
+        (0..1000).map(|_| NewJob { links: after(std::slice::from_ref(&root)), ..kept.job() }).collect();
+    let ids: Vec<_> = fan.iter().map(|job| job.id.clone()).collect();
+    pair.heir.enqueue_batch(fan).await.unwrap();
+    let join = pair.heir.enqueue(NewJob { links: after(&ids), ..kept.job() }).await;
+    assert_eq!(pair.heir.get(&join).await.unwrap().waits_for.len(), 100);
+    pair.heir.settle(&held, done()).await;
+    let claimed = pair.heir.claim(1000).await;
+    let settlements: Vec<_> = claimed.iter().map(|claimed| pair.heir.settlement(claimed, done())).collect();
+    pair.heir.store.settle(&settlements).await.unwrap();
+    let last = pair.heir.claim_one().await;
+    assert_eq!(last.lease.job, join);
+    let told = last.body.as_ref().unwrap().blockers().unwrap();
+    assert!(told.iter().map(|told| &told.chain).eq(&ids));
+}
+
+#[tokio::test]
 async fn what_is_left_of_a_drained_store_is_its_queues() {
     let redis = Redis::start().unwrap();
     let options = Options::parse(&redis.url()).unwrap();

@@ -25,9 +25,12 @@
 mod connect;
 #[cfg(feature = "sqlite")]
 pub mod testing;
+mod wake;
 
 pub use connect::{Connector, connect, connector};
+pub use tidemill_core::bell::Pace;
 pub use tidemill_core::client::WaitError;
+pub use tidemill_core::courier::InProcess;
 pub use tidemill_core::{
     Backoff, Chain, Clock, DeadLetter, Dedup, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits,
     Mill, Namespace, Next, Queue, QueueName, Reason, Store, Timestamp, WorkerId, chain, dead, envelope,
@@ -37,6 +40,7 @@ pub use tidemill_worker::{
     Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
     Report, State, Stats, Worker, WorkerError,
 };
+pub use wake::{IntoWakeUps, Listen, WakeUps};
 
 /// What the README shows is run as a test.
 #[cfg(doctest)]

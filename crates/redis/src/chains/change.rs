@@ -1,46 +1,49 @@
 //! How a claim's end is written for a script: which keys it needs, and what it says.
 
-use tidemill_core::settle::{Change, Step};
+use futures_util::future::try_join_all;
+use tidemill_core::settle::Change;
 use tidemill_core::{Delivery, Envelope, Error, JobId, Queue};
 
-use super::register::{how, new_mark};
+use super::draft::Draft;
 use crate::inspect::record;
 use crate::jobs::{due, ms};
 use crate::link::Call;
 use crate::store::RedisStore;
 
-/// Changes that one script is to make, with a mark for each that makes a job wait for chains.
+/// Changes that one script is to make. Those by which a chain goes on have the next job's draft.
 pub(crate) struct Changes<'a> {
     store: &'a RedisStore,
     shard: u16,
-    all: Vec<(&'a JobId, &'a Change, String)>,
+    all: Vec<(&'a JobId, &'a Change, Option<Draft<'a>>)>,
 }
 
 impl<'a> Changes<'a> {
-    pub(crate) fn new(
+    pub(crate) async fn of(
         store: &'a RedisStore,
         shard: u16,
         changes: impl Iterator<Item = (&'a JobId, &'a Change)>,
-    ) -> Self {
-        let marked = |(job, change)| {
-            let mark = if blockers(change).is_empty() { String::new() } else { new_mark() };
-            (job, change, mark)
+    ) -> Result<Self, Error> {
+        let draft = |(job, change): (&'a JobId, &'a Change)| async move {
+            let Change::Continue(step) = change else { return Ok::<_, Error>((job, change, None)) };
+            let standings = store.standings_or_removed(job, &step.job.links.after).await?;
+            Ok((job, change, Some(store.draft(&step.job, &standings))))
         };
-        Self { store, shard, all: changes.map(marked).collect() }
+        let all = try_join_all(changes.map(draft)).await?;
+        Ok(Self { store, shard, all })
     }
 
     /// The keys of change number `index`.
     pub(crate) fn push_keys(&self, keys: &mut Vec<String>, index: usize) {
-        let (job, _, mark) = &self.all[index];
+        let (job, _, draft) = &self.all[index];
         keys.push(self.store.keys.record(self.shard, job));
-        if !mark.is_empty() {
-            keys.push(self.store.keys.waits(self.shard, mark));
+        if let Some(draft) = draft.as_ref().filter(|draft| !draft.mark.is_empty()) {
+            keys.push(self.store.keys.waits(self.shard, &draft.mark));
         }
     }
 
-    /// The arguments of change number `index`: those that `read_change` in `lua/chain.lua` reads.
+    /// The arguments of change number `index`, as `read_change` in `lua/chain.lua` reads them.
     pub(crate) fn push_args(&self, call: &mut Call<'_>, index: usize) {
-        let (job, change, mark) = &self.all[index];
+        let (job, change, draft) = &self.all[index];
         call.push(job.as_str());
         match change {
             Change::Finish(None) => push_op(call, ("1", "finish", &[], "")),
@@ -53,25 +56,18 @@ impl<'a> Changes<'a> {
                 let delay = if delay.is_zero() { String::new() } else { format!("+{}", ms(*delay)) };
                 push_op(call, (if tracked { "1" } else { "0" }, "requeue", envelope, &delay));
             }
-            Change::Continue(step) => self.push_step(call, step, mark),
+            Change::Continue(_) => draft.iter().for_each(|draft| push_step(call, draft)),
         }
     }
+}
 
-    fn push_step(&self, call: &mut Call<'_>, step: &Step, mark: &str) {
-        let job = &step.job;
-        let op = if mark.is_empty() { "continue" } else { "block" };
-        push_op(call, ("1", op, &job.envelope, &due(job.due)));
-        if mark.is_empty() {
-            return;
-        }
-        call.push(job.id.as_str());
-        call.push(mark);
-        call.push(job.links.after.len());
-        for chain in &job.links.after {
-            let chain = chain.chain();
-            call.push(how(self.store, self.shard, &chain));
-            call.push(chain.as_str());
-        }
+fn push_step(call: &mut Call<'_>, draft: &Draft<'_>) {
+    let op = if draft.mark.is_empty() { "continue" } else { "block" };
+    push_op(call, ("1", op, &draft.envelope, &due(draft.job.due)));
+    if !draft.mark.is_empty() {
+        call.push(draft.job.id.as_str());
+        call.push(&draft.mark);
+        draft.push_after(call);
     }
 }
 
@@ -84,13 +80,6 @@ pub(crate) fn next_queue(change: &Change) -> Result<Option<&Queue>, Error> {
         }
         Change::Continue(step) => Ok(Some(&step.queue)),
         _ => Ok(None),
-    }
-}
-
-fn blockers(change: &Change) -> &[JobId] {
-    match change {
-        Change::Continue(step) => &step.job.links.after,
-        _ => &[],
     }
 }
 

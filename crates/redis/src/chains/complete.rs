@@ -45,7 +45,7 @@ impl RedisStore {
         next: Option<&Queue>,
     ) -> Result<String, Error> {
         let shard = place.shard;
-        let changes = Changes::new(self, shard, std::iter::once((job, change)));
+        let changes = Changes::of(self, shard, std::iter::once((job, change))).await?;
         let mut keys = self.keys_of_place(job, place);
         keys.extend(self.keys_of_next(shard, next.unwrap_or(&place.queue)));
         changes.push_keys(&mut keys, 0);

@@ -18,7 +18,7 @@ use crate::store::RedisStore;
 pub(super) struct Draft<'a> {
     pub(super) job: &'a NewJob,
     /// The envelope; with what it was told, if everything it was to wait for has closed.
-    envelope: Bytes,
+    pub(super) envelope: Bytes,
     /// Names its wait; empty if it waits for nothing.
     pub(super) mark: String,
     /// The chains it waits for: how, and which or what it told.
@@ -37,9 +37,13 @@ impl Draft<'_> {
         let key = self.job.links.dedup.as_ref().filter(|_| self.receipt.is_some());
         call.push(key.map_or("", |dedup| dedup.key.as_str()));
         call.push(&self.mark);
-        if self.mark.is_empty() {
-            return;
+        if !self.mark.is_empty() {
+            self.push_after(call);
         }
+    }
+
+    /// The chains it waits for.
+    pub(super) fn push_after(&self, call: &mut Call<'_>) {
         call.push(self.after.len());
         for (how, value) in &self.after {
             call.push(*how);
@@ -73,7 +77,7 @@ impl RedisStore {
         Ok((0..batch.jobs.len()).map(draft).collect())
     }
 
-    fn draft<'a>(&self, job: &'a NewJob, standings: &HashMap<JobId, Standing>) -> Draft<'a> {
+    pub(super) fn draft<'a>(&self, job: &'a NewJob, standings: &HashMap<JobId, Standing>) -> Draft<'a> {
         let shard = self.keys.shard_of(&job.id);
         let after = job.links.after.iter().map(|chain| {
             let chain = chain.chain();

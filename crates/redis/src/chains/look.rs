@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use redis::{Pipeline, Value};
+use tidemill_core::chain::Blocker;
 use tidemill_core::{Envelope, Error, JobId};
 
 use super::act::{TRIES, keeps_moving};
@@ -40,6 +41,26 @@ impl RedisStore {
             let standing = self.standing(&chain).await?;
             Ok::<_, Error>((chain, standing))
         };
+        stream::iter(chains).map(look).buffer_unordered(AT_ONCE).try_collect().await
+    }
+
+    /// What can be said of the chains that the next step of `own` is to wait for. The work is done, and its end must
+    /// not fail for them: one that cannot be waited for counts as removed.
+    pub(super) async fn standings_or_removed(
+        &self,
+        own: &JobId,
+        chains: &[JobId],
+    ) -> Result<HashMap<JobId, Standing>, Error> {
+        let look = |chain: JobId| async move {
+            let removed = || Standing::Closed(Blocker::told_by_removed(&chain));
+            let standing = match self.standing(&chain).await {
+                Ok(_) if chain == own.chain() => removed(),
+                Err(Error::NotFound(_) | Error::Invalid(_)) => removed(),
+                standing => standing?,
+            };
+            Ok::<_, Error>((chain, standing))
+        };
+        let chains = chains.iter().map(JobId::chain);
         stream::iter(chains).map(look).buffer_unordered(AT_ONCE).try_collect().await
     }
 

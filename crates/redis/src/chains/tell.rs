@@ -1,11 +1,10 @@
 //! Telling those that wait for a chain that it has closed: in pages, each in the shard of whoever waits.
 
 use bytes::Bytes;
-use redis::{Pipeline, Value};
 use tidemill_core::{Error, JobId, Queue, QueueName};
 
 use super::wait::{Note, Tiding, number, told};
-use crate::error::classify;
+use crate::error::odd_answer;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, bytes, text};
@@ -47,20 +46,12 @@ impl RedisStore {
 
     /// What is to be told of a chain, and to whom: a page of them.
     async fn notice_of(&self, shard: u16, chain: &JobId) -> Result<(Option<Bytes>, Vec<String>), Error> {
-        let mut batch = Pipeline::new();
-        // As one step: what is told must be what those who are told have waited for.
-        batch.atomic();
-        batch.cmd("HGET").arg(self.keys.notices(shard)).arg(chain.as_str());
-        let (from, to) = (format!("[{chain} "), format!("({chain}!"));
-        let page = batch.cmd("ZRANGEBYLEX").arg(self.keys.waiters(shard)).arg(from).arg(to);
-        page.arg("LIMIT").arg(0).arg(PAGE);
-        let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("a notice", error))?;
-        let mut answer = answer.into_iter();
-        let notice = answer.next().and_then(bytes);
-        let entries = array(answer.next().unwrap_or(Value::Nil)).unwrap_or_default();
-        // Without a notice they wait for another chain of the same id, and go on waiting.
-        let entries = if notice.is_some() { entries } else { Vec::new() };
-        Ok((notice, entries.into_iter().filter_map(text).collect()))
+        let keys = [self.keys.waiters(shard), self.keys.notices(shard)];
+        let call = Call::new(&self.scripts.notice, &keys).arg(chain.as_str()).arg(PAGE);
+        let parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("notice"))?;
+        let mut parts = parts.into_iter();
+        let notice = parts.next().and_then(bytes);
+        Ok((notice, parts.filter_map(text).collect()))
     }
 
     async fn tell_all(&self, told: &Bytes, entries: &[String]) -> Result<(), Error> {

@@ -108,7 +108,7 @@ impl RedisStore {
         part: &[&Settlement],
         mode: Mode,
     ) -> Result<Vec<i64>, Error> {
-        let changes = self.changes(shard, part);
+        let changes = self.changes(shard, part).await?;
         let mut keys = self.keys_of_ends((shard, queue), self.keys.leases(shard, queue), next);
         (0..part.len()).for_each(|index| changes.push_keys(&mut keys, index));
         let mut call = Call::new(&self.scripts.settle, &keys)
@@ -136,7 +136,7 @@ impl RedisStore {
         if part.iter().all(|settlement| settlement.lease.token == UNLOCKED && leaves_nothing(settlement)) {
             return Ok(vec![1; part.len()]);
         }
-        let changes = self.changes(shard, part);
+        let changes = self.changes(shard, part).await?;
         let mut keys = self.keys_of_ends((shard, queue), self.keys.running(shard, queue), next);
         for (index, settlement) in part.iter().enumerate() {
             keys.push(self.keys.lock(shard, queue, &settlement.lease.job));
@@ -155,8 +155,9 @@ impl RedisStore {
         self.accepted(shard, answer, part.len()).await
     }
 
-    fn changes<'a>(&'a self, shard: u16, part: &[&'a Settlement]) -> Changes<'a> {
-        Changes::new(self, shard, part.iter().map(|settlement| (&settlement.lease.job, &settlement.change)))
+    async fn changes<'a>(&'a self, shard: u16, part: &[&'a Settlement]) -> Result<Changes<'a>, Error> {
+        let changes = part.iter().map(|settlement| (&settlement.lease.job, &settlement.change));
+        Changes::of(self, shard, changes).await
     }
 
     /// The first keys of both scripts that end claims: they differ in where they see who holds what.
