@@ -111,13 +111,12 @@ async fn functions_for_others_bring_their_settings() {
         "continue_job",
         "enqueue",
         "enqueue_jobs",
+        "release",
         "settle_job",
     ];
     assert_eq!(names, expected);
     for row in settings {
-        for setting in
-            ["search_path=tidemill, pg_temp", "enable_seqscan=off", "plan_cache_mode=force_generic_plan"]
-        {
+        for setting in ["search_path=tidemill, pg_temp", "enable_seqscan=off", "enable_bitmapscan=off"] {
             assert!(row[1].contains(setting), "{row:?}");
         }
     }

@@ -44,7 +44,7 @@ const STATEMENTS: [(&str, &str); 15] = [
 ];
 
 /// Calls of functions that between them reach every statement in these.
-const CALLS: [&str; 19] = [
+const CALLS: [&str; 21] = [
     "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-3}')",
@@ -60,6 +60,8 @@ const CALLS: [&str; 19] = [
     "complete_job('job-28', 3::smallint, 'x', NULL, 0, 1)",
     "complete_job('job-29', NULL, '', NULL, 0, 0)",
     "complete_by_continuing('job-32', 1, 0, 0, 'x', '{}')",
+    "complete_by_continuing('job-32', 1, 0, 0, 'x', '{job-12,job-3,gone}')",
+    "settle_job(36, 'job-36', 3::smallint, '', NULL, 0, 0)",
     "settle_job(36, 'job-36', NULL, '', NULL, 0, 0)",
     "enqueue_jobs(1, '{new-1,new-2}', '{0,0}', '{0,0}', '{x,x}', '{key-1,key-x}', '{f,t}', '{1,1}', '{1,2}', '{job-4,job-8}')",
     "forget('{job-7}')",
