@@ -39,6 +39,8 @@ use tokio::task::JoinSet;
 
 pub use floor::floors;
 pub use options::Options;
+#[cfg(feature = "sqlx")]
+pub use sqlx;
 pub use tokio_postgres;
 pub use transaction::{Pending, Tx};
 
