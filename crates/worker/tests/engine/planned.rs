@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream;
+use tidemill_core::hub::Listeners;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wake, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 
@@ -22,6 +23,8 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Whether every wake-up is lost.
     pub(crate) muted: AtomicBool,
+    /// What others tell.
+    pub(crate) others: Listeners<Wake>,
 }
 
 #[async_trait]
@@ -107,7 +110,10 @@ impl Store for Planned {
     }
 
     fn listen(&self) -> Wakes {
-        if self.muted.load(Ordering::SeqCst) { Box::pin(stream::pending()) } else { self.inner.listen() }
+        if self.muted.load(Ordering::SeqCst) {
+            return Box::pin(stream::pending());
+        }
+        Box::pin(stream::select(self.inner.listen(), self.others.listen()))
     }
 
     fn clock(&self) -> &dyn Clock {
