@@ -144,6 +144,14 @@ fn a_share_of_the_hint_is_taken_for_everyone_who_is_called() {
 }
 
 #[test]
+fn whoever_looks_in_vain_is_not_called_again_for_the_same_hint() {
+    let mut world = World::new(&[("mail", 20)]);
+    world.looks();
+    assert_eq!(world.hear("mail", FOREIGN, 1_000), 20);
+    assert_eq!(world.shares(), 980);
+}
+
+#[test]
 fn no_more_shares_are_taken_than_there_are_who_wait() {
     let mut world = World::new(&[]);
     for _ in 0..20 {

@@ -24,6 +24,9 @@ use crate::sql::NOTIFY;
 /// per queue and millisecond, however many jobs are made.
 const REST: Duration = Duration::from_millis(1);
 
+/// How long after an errand whoever makes work does not wait for the next: about what making a job costs.
+const BUSY: Duration = Duration::from_millis(5);
+
 /// The rest after a failure.
 const RETRY: Duration = Duration::from_millis(400);
 
@@ -141,7 +144,7 @@ impl Rider {
                 }
             };
             tokio::select! {
-                errand = self.desk.satchel.errand() => return Some(errand),
+                errand = self.desk.satchel.errand(sleep(BUSY)) => return Some(errand),
                 () = self.desk.begin.notified() => {}
                 () = cut => self.line = None,
             }

@@ -1,7 +1,7 @@
 //! Tidemill on PostgreSQL.
 //!
 //! Jobs live in the tables of one schema; every verb is one statement, claims skip what others have locked,
-//! and idle workers are woken by LISTEN/NOTIFY with slow polling underneath. Any number of processes share a
+//! and idle workers are woken by LISTEN/NOTIFY, or another courier, with slow polling underneath. Any number of processes share a
 //! database.
 
 mod checkup;

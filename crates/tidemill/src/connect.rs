@@ -124,7 +124,8 @@ impl Connector {
     }
 
     /// Chooses how idle workers learn of work from other processes: by a Redis server (`"redis://…"`), by
-    /// [`Listen`] on PostgreSQL, or not at all ([`InProcess`]), and then by looking now and then.
+    /// [`Listen`](crate::Listen) on PostgreSQL, or not at all ([`InProcess`](crate::InProcess)), and then by
+    /// looking now and then.
     ///
     /// ```no_run
     /// # use tidemill::{Error, Listen};

@@ -41,7 +41,7 @@ impl Listener {
     fn pass_on(&self, wake: &Wake) {
         match wake {
             Wake::Cancel(job) => self.station.leases.stop(job, Why::Cancelled),
-            Wake::Lost(job) => self.station.leases.stop(job, Why::Lost),
+            Wake::Lost(job) => self.station.leases.stop(job, Why::Disowned),
             Wake::Sooner(queue) if self.station.lanes.iter().any(|lane| lane.queue == *queue) => {
                 self.sooner.notify_one();
             }

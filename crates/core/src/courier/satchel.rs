@@ -1,6 +1,7 @@
 //! What a courier has to carry: gathered by whoever tells, taken by the one who carries.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -49,16 +50,23 @@ impl Satchel {
         leaves
     }
 
-    /// Waits until there is something to carry. For one caller at a time.
-    pub async fn errand(&self) -> Errand {
-        poll_fn(|cx| self.poll_errand(cx)).await
+    /// Waits until there is something to carry. For one caller at a time. Until `busy` is over the carrier leaves
+    /// as soon, but nobody is asked to wait for it: whoever tells again and again would wait each time.
+    pub async fn errand(&self, busy: impl Future<Output = ()>) -> Errand {
+        let (mut busy, mut is_busy) = (pin!(busy), true);
+        poll_fn(|cx| {
+            is_busy = is_busy && busy.as_mut().poll(cx).is_pending();
+            self.poll_errand(cx, is_busy)
+        })
+        .await
     }
 
-    fn poll_errand(&self, cx: &Context<'_>) -> Poll<Errand> {
+    fn poll_errand(&self, cx: &Context<'_>, is_busy: bool) -> Poll<Errand> {
         self.carrier.register(cx.waker());
         let mut contents = self.lock();
-        contents.resting = contents.news.is_empty();
-        if contents.resting {
+        let is_empty = contents.news.is_empty();
+        contents.resting = is_empty && !is_busy;
+        if is_empty {
             return Poll::Pending;
         }
         Poll::Ready(Errand { wakes: contents.news.take(), postings: contents.postings })
@@ -102,6 +110,8 @@ impl Satchel {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
+
     use futures_util::FutureExt;
 
     use super::*;
@@ -114,13 +124,21 @@ mod tests {
     #[test]
     fn what_is_told_between_two_errands_goes_out_together() {
         let satchel = Satchel::default();
-        assert!(satchel.errand().now_or_never().is_none());
+        assert!(satchel.errand(ready(())).now_or_never().is_none());
         assert_eq!(satchel.tell(wake(2)), Leaves::Now);
         satchel.tell(wake(3));
-        let errand = satchel.errand().now_or_never().unwrap();
+        let errand = satchel.errand(ready(())).now_or_never().unwrap();
         assert_eq!(errand.wakes, [wake(5)]);
         // The carrier is on its way now.
         assert_eq!(satchel.tell(wake(1)), Leaves::Soon);
+    }
+
+    #[test]
+    fn whoever_tells_a_busy_carrier_does_not_wait_for_it() {
+        let satchel = Satchel::default();
+        assert!(satchel.errand(pending()).now_or_never().is_none());
+        assert_eq!(satchel.tell(wake(1)), Leaves::Soon);
+        assert!(satchel.errand(pending()).now_or_never().is_some());
     }
 
     #[test]
@@ -130,7 +148,7 @@ mod tests {
         satchel.tell(wake(1));
         let mut flushed = Box::pin(satchel.flushed());
         assert!((&mut flushed).now_or_never().is_none());
-        let errand = satchel.errand().now_or_never().unwrap();
+        let errand = satchel.errand(ready(())).now_or_never().unwrap();
         satchel.tell(wake(1));
         satchel.done(&errand);
         assert!(flushed.now_or_never().is_some());
@@ -141,8 +159,8 @@ mod tests {
     fn a_failed_errand_becomes_a_call_to_look_at_everything() {
         let satchel = Satchel::default();
         satchel.tell(Wake::Finished(JobId::new("a").unwrap()));
-        let errand = satchel.errand().now_or_never().unwrap();
+        let errand = satchel.errand(ready(())).now_or_never().unwrap();
         satchel.failed(&errand);
-        assert_eq!(satchel.errand().now_or_never().unwrap().wakes, [Wake::Everything]);
+        assert_eq!(satchel.errand(ready(())).now_or_never().unwrap().wakes, [Wake::Everything]);
     }
 }

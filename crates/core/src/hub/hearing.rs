@@ -41,19 +41,22 @@ impl Hub {
     /// Calls those who wait for the queues of this name, for a share of the hint each, while there are both.
     async fn share(&self, name: &QueueName, hint: Hint, courier: &dyn Courier) {
         for queue in self.bells.known(Some(name)) {
-            loop {
-                let waiting = self.bells.waiting(&queue).min(AT_ONCE);
-                if waiting == 0 {
-                    // Nobody to call: then whoever comes next looks first.
-                    self.bells.ring(&queue, 1);
-                    break;
-                }
-                let shares = join_all((0..waiting).map(|_| courier.take(&hint))).await;
+            // Those who wait now: whoever looks in vain and comes back is not called again for the same hint.
+            let mut waiting = self.bells.waiting(&queue);
+            while waiting > 0 {
+                let asked = waiting.min(AT_ONCE);
+                let shares = join_all((0..asked).map(|_| courier.take(&hint))).await;
                 let taken = shares.iter().filter(|taken| **taken).count();
                 self.bells.ring(&queue, taken);
-                if taken < waiting {
+                if taken < asked {
                     return;
                 }
+                waiting -= asked;
+            }
+            // There may be more jobs than those who waited took: whoever comes next looks first. But if
+            // somebody is back already, it has seen that there are none.
+            if self.bells.waiting(&queue) == 0 {
+                self.bells.ring(&queue, 1);
             }
         }
     }

@@ -17,6 +17,9 @@ use crate::value::int;
 /// The rest after each errand.
 const REST: Duration = Duration::from_millis(1);
 
+/// How long after an errand whoever makes work does not wait for the next: about what making a job costs.
+const BUSY: Duration = Duration::from_millis(5);
+
 /// The rest after a failure.
 const RETRY: Duration = Duration::from_millis(400);
 
@@ -26,7 +29,7 @@ const TAKE: &str = include_str!("../../lua/wake/take.lua");
 /// Carries until the courier is dropped.
 pub(super) async fn run(office: Arc<Office>) {
     loop {
-        let errand = office.satchel.errand().await;
+        let errand = office.satchel.errand(sleep(BUSY)).await;
         let commands = errand.wakes.iter().map(|wake| office.command(wake)).collect();
         match office.commands.send_all(commands).await {
             Ok(()) => {

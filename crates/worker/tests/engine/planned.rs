@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream;
+use tidemill_core::hub::Listeners;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
     Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wakes,
+    Wake, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 
@@ -23,6 +24,8 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Whether every wake-up is lost.
     pub(crate) muted: AtomicBool,
+    /// What others tell.
+    pub(crate) others: Listeners<Wake>,
 }
 
 #[async_trait]
@@ -116,7 +119,10 @@ impl Store for Planned {
     }
 
     fn listen(&self) -> Wakes {
-        if self.muted.load(Ordering::SeqCst) { Box::pin(stream::pending()) } else { self.inner.listen() }
+        if self.muted.load(Ordering::SeqCst) {
+            return Box::pin(stream::pending());
+        }
+        Box::pin(stream::select(self.inner.listen(), self.others.listen()))
     }
 
     fn as_any(&self) -> &dyn std::any::Any {
