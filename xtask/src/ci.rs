@@ -7,8 +7,16 @@ use crate::{shell, test, tidy};
 pub(crate) fn run() -> Result<()> {
     shell::run(&mut shell::cargo(&["fmt", "--all", "--check"]))?;
     tidy::run()?;
-    shell::run(&mut shell::cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
-    let mut doc = shell::cargo(&["doc", "--workspace", "--no-deps", "--quiet"]);
+    shell::run(&mut shell::cargo(&[
+        "clippy",
+        "--workspace",
+        "--all-features",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    let mut doc = shell::cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--quiet"]);
     shell::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     test::run(test::Scope::Everything)
 }

@@ -26,7 +26,20 @@ pub(crate) fn install() -> Result<()> {
 
 fn missing() -> Vec<&'static str> {
     let redis = (!is_there("redis-server")).then_some("redis-server");
-    redis.into_iter().chain((!has_postgres()).then_some("postgresql")).collect()
+    let postgres = (!has_postgres()).then_some("postgresql");
+    let client = (!has_python_client()).then_some("python3-redis");
+    redis.into_iter().chain(postgres).chain(client).collect()
+}
+
+/// The tests play the part of programs in other languages, too. The package is for the system's Python, which
+/// need not be the first in PATH.
+fn has_python_client() -> bool {
+    let knows = |python: &&str| {
+        let mut ask = Command::new(python);
+        ask.args(["-c", "import redis"]).stdout(Stdio::null()).stderr(Stdio::null());
+        ask.status().is_ok_and(|status| status.success())
+    };
+    ["python3", "/usr/bin/python3"].iter().any(knows)
 }
 
 /// `RUNLEVEL=1` keeps the packages from starting services of their own: the tests do not use them, and nobody

@@ -63,7 +63,8 @@ struct Profile {
 /// Builds every test of the workspace in one go: built crate by crate, dependencies would be built again and
 /// again, each time with other features.
 pub(crate) fn build() -> Result<Built> {
-    let args = ["test", "--workspace", "--no-run", "--message-format=json-render-diagnostics"];
+    let args =
+        ["test", "--workspace", "--all-features", "--no-run", "--message-format=json-render-diagnostics"];
     println!("$ cargo {}", args.join(" "));
     let output = shell::cargo(&args).stderr(Stdio::inherit()).output().context("cannot run cargo")?;
     if !output.status.success() {

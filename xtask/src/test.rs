@@ -32,7 +32,7 @@ pub(crate) fn run(scope: Scope) -> Result<()> {
         }
     }
     println!("documentation");
-    let doc = libtest::run(&mut shell::cargo(&["test", "--workspace", "--doc"]))?;
+    let doc = libtest::run(&mut shell::cargo(&["test", "--workspace", "--all-features", "--doc"]))?;
     summary.add("workspace", "documentation", doc);
     summary.add("workspace", "README", readme::run(built.tidemill.as_deref())?);
     summary.close(begun.elapsed())

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::command::{bench, dev, dlq, doctor, enqueue, job, queue, worker};
+use crate::command::{bench, chain, dev, dlq, doctor, enqueue, job, queue, worker};
 use crate::context::Context;
 use crate::group::GroupRule;
 use crate::output::log::Level;
@@ -26,9 +26,9 @@ Examples:
   tidemill worker --queue mail --exec 'send_email=./mail.py'
   tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada\"}' --wait
 
-Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
-TIDEMILL_MAX_PAYLOAD), or else lines of tidemill.toml in the current directory (store, namespace, group, json, \
-max_payload).
+Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_WAKE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
+TIDEMILL_MAX_PAYLOAD), or else lines of tidemill.toml in the current directory (store, wake, namespace, group, \
+json, max_payload).
 
 Exit code: 0 done, 1 failed, 2 wrong use.";
 
@@ -40,7 +40,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
 
-    /// The prefix of every Redis key, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE] [default: tidemill:]
+    /// What wakes idle workers of an SQL store: redis://…, `listen` (PostgreSQL's own, the default there) or
+    /// `none` [env: TIDEMILL_WAKE]
+    #[arg(long, global = true, value_name = "URL|listen|none", help_heading = "Store")]
+    pub(crate) wake: Option<String>,
+
+    /// The prefix of every Redis key and channel, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE]
+    /// [default: tidemill:]
     #[arg(long, global = true, value_name = "NS", help_heading = "Store")]
     pub(crate) namespace: Option<String>,
 
@@ -66,6 +72,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Job(job::Action),
     #[command(subcommand)]
+    Chain(chain::Action),
+    #[command(subcommand)]
     Queue(queue::Action),
     #[command(subcommand)]
     Dlq(dlq::Action),
@@ -88,6 +96,7 @@ impl Command {
             Self::Worker(args) => worker::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(args, context).await,
             Self::Job(action) => job::run(action, context).await,
+            Self::Chain(action) => chain::run(action, context).await,
             Self::Queue(action) => queue::run(action, context).await,
             Self::Dlq(action) => dlq::run(action, context).await,
             Self::Doctor(args) => doctor::run(args, context).await,

@@ -21,6 +21,7 @@ const DEFAULT_STORE: &str = "sqlite:tidemill.db";
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) store: Store,
+    pub(crate) wake: Option<Wake>,
     pub(crate) namespace: Option<Namespace>,
     pub(crate) groups: Vec<GroupRule>,
     pub(crate) limits: Limits,
@@ -34,6 +35,15 @@ pub(crate) struct Store {
     pub(crate) by_flag: bool,
 }
 
+/// What wakes idle workers: a URL, which may hold a password, or a word.
+pub(crate) struct Wake(pub(crate) String);
+
+impl std::fmt::Debug for Wake {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.split(':').next().unwrap_or_default())
+    }
+}
+
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.url.split(':').next().unwrap_or_default())
@@ -45,6 +55,7 @@ impl std::fmt::Debug for Store {
 #[serde(deny_unknown_fields)]
 struct File {
     store: Option<String>,
+    wake: Option<String>,
     namespace: Option<String>,
     #[serde(default)]
     group: Vec<String>,
@@ -65,6 +76,7 @@ impl Settings {
     ) -> anyhow::Result<Self> {
         let by_flag = flags.store.is_some();
         let url = flags.store.or_else(|| variable("TIDEMILL_STORE")).or(file.store);
+        let wake = flags.wake.or_else(|| variable("TIDEMILL_WAKE")).or(file.wake);
         let namespace = flags.namespace.or_else(|| variable("TIDEMILL_NAMESPACE")).or(file.namespace);
         let max_payload = match variable("TIDEMILL_MAX_PAYLOAD") {
             Some(bytes) => Some(bytes.parse().map_err(|_| not_bytes(&bytes))?),
@@ -75,6 +87,7 @@ impl Settings {
                 .map_or(file.json == Some(true), |value| value != "0" && value != "false");
         Ok(Self {
             store: Store { url: url.unwrap_or_else(|| DEFAULT_STORE.to_owned()), by_flag },
+            wake: wake.map(Wake),
             namespace: namespace.as_deref().map(Namespace::new).transpose()?,
             groups: groups(flags.groups, variable("TIDEMILL_GROUP"), file.group)?,
             limits: Limits { payload: max_payload.unwrap_or(Limits::default().payload) },
@@ -128,7 +141,7 @@ mod tests {
     use super::*;
 
     fn flags() -> Global {
-        Global { store: None, namespace: None, groups: Vec::new(), json: false, verbose: 0 }
+        Global { store: None, wake: None, namespace: None, groups: Vec::new(), json: false, verbose: 0 }
     }
 
     fn store(flag: Option<&str>, variable: Option<&str>, file: &str) -> String {
@@ -144,6 +157,19 @@ mod tests {
         assert_eq!(store(None, Some("sqlite:env.db"), file), "sqlite:env.db");
         assert_eq!(store(None, None, file), "sqlite:file.db");
         assert_eq!(store(None, None, ""), DEFAULT_STORE);
+    }
+
+    #[test]
+    fn what_wakes_comes_from_a_flag_the_environment_or_the_file() {
+        let wake = |flag: Option<&str>, variable: Option<&str>| {
+            let flags = Global { wake: flag.map(str::to_owned), ..flags() };
+            let lookup = |name: &str| variable.filter(|_| name == "TIDEMILL_WAKE").map(str::to_owned);
+            let file = File::parse("wake = 'redis://:hunter2@file'").unwrap();
+            Settings::with_file(flags, lookup, file).unwrap()
+        };
+        assert_eq!(wake(Some("listen"), Some("none")).wake.unwrap().0, "listen");
+        assert_eq!(wake(None, Some("none")).wake.unwrap().0, "none");
+        assert!(!format!("{:?}", wake(None, None)).contains("hunter2"));
     }
 
     #[test]

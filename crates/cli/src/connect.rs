@@ -40,7 +40,10 @@ pub(crate) async fn open(settings: &Settings, purpose: Purpose) -> anyhow::Resul
 pub(crate) fn connector(settings: &Settings) -> anyhow::Result<Connector> {
     let mut connector = tidemill::connector(&settings.store.url)?.limits(settings.limits).source("cli");
     if let Some(namespace) = &settings.namespace {
-        connector = connector.namespace(namespace.clone())?;
+        connector = connector.namespace(namespace.clone());
+    }
+    if let Some(wake) = &settings.wake {
+        connector = connector.wake(wake.0.as_str())?;
     }
     for rule in &settings.groups {
         connector = connector.group(rule.queue.clone(), &rule.group)?;
@@ -55,13 +58,13 @@ fn sqlite_file(url: &str) -> Option<&str> {
     Some(path.strip_prefix("//").unwrap_or(path))
 }
 
-/// The store in a few words, without a password.
+/// The store, or what wakes its workers, in a few words and without a password.
 pub(crate) fn describe(url: &str) -> String {
     match sqlite_file(url) {
         Some(":memory:") => "SQLite in memory".to_owned(),
         Some(file) => format!("SQLite file {file}"),
         None => {
-            let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
+            let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
             let place = rest.split(['/', '?']).next().unwrap_or_default();
             let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
             format!("{scheme}://{host}")

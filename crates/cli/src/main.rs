@@ -41,7 +41,11 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     let level = cli.command.log_level(settings.verbose);
     let context = Context::new(settings, level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
-    let ended = runtime.block_on(cli.command.run(&context));
+    let ended = runtime.block_on(async {
+        let ended = cli.command.run(&context).await;
+        context.flush().await;
+        ended
+    });
     context.screen.leave();
     runtime.shutdown_timeout(TO_END);
     ended

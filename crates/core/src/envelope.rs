@@ -15,11 +15,15 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::chain::{Blocker, Continuation};
 use crate::clock::{Timestamp, millis};
 use crate::name::{JobId, Kind};
 
 /// How often a job is tried when nobody says otherwise.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 5;
+
+/// How long the result of a chain is kept when nobody says otherwise.
+pub const DEFAULT_KEEP: Duration = Duration::from_secs(600);
 
 /// Bytes that are not an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -127,6 +131,53 @@ impl Envelope {
     /// The payload as JSON text.
     pub fn payload(&self) -> &[u8] {
         if self.payload.is_empty() { b"null" } else { &self.bytes[self.payload.clone()] }
+    }
+
+    /// How the chains ended that the job waited for, in the order in which it named them.
+    pub fn blockers(&self) -> Result<Vec<Blocker>, Malformed> {
+        #[derive(Deserialize)]
+        struct Told {
+            #[serde(default)]
+            blockers: Vec<Blocker>,
+        }
+        let told = serde_json::from_slice::<Told>(&self.bytes);
+        told.map(|told| told.blockers).map_err(|error| Malformed(error.to_string()))
+    }
+
+    /// The envelope of the job this one continues with: what belongs to the whole chain goes on, what belongs
+    /// to the attempt does not.
+    pub(crate) fn successor(&self, id: &JobId, next: &Continuation, now: Timestamp) -> Bytes {
+        #[derive(Default, Deserialize)]
+        struct Origin<'a> {
+            #[serde(borrow)]
+            correlation_id: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            user_id: Option<Cow<'a, str>>,
+            #[serde(borrow)]
+            source: Option<Cow<'a, str>>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Whole<'a> {
+            #[serde(borrow, default)]
+            meta: Origin<'a>,
+        }
+        // A foreign envelope may have a `meta` of another shape; then nothing is known of its origin.
+        let Whole { meta } = serde_json::from_slice(&self.bytes).unwrap_or_default();
+        let meta = Meta {
+            correlation_id: meta.correlation_id.as_deref(),
+            user_id: meta.user_id.as_deref(),
+            enqueue_ts: now,
+            source: meta.source.as_deref().unwrap_or("tidemill"),
+        };
+        let draft = Draft {
+            kind: &next.kind,
+            max_attempts: next.max_attempts,
+            timeout: next.timeout,
+            keep_result: Some(self.keep_result.unwrap_or(DEFAULT_KEEP)),
+            tracked: true,
+            meta,
+        };
+        draft.frame().enclose(id, &next.payload)
     }
 
     /// The whole envelope as it is on the wire.
@@ -296,6 +347,18 @@ impl Draft<'_> {
 }
 
 impl Frame {
+    /// An envelope around a payload that is JSON already.
+    fn enclose(&self, id: &JobId, payload: &[u8]) -> Bytes {
+        let mut out = Vec::with_capacity(self.middle.len() + self.end.len() + payload.len() + 160);
+        out.extend_from_slice(br#"{"job_id":"#);
+        // An id is printable text, which always serialises.
+        let _ = serde_json::to_writer(&mut out, id.as_str());
+        out.extend_from_slice(&self.middle);
+        out.extend_from_slice(payload);
+        out.extend_from_slice(&self.end);
+        out.into()
+    }
+
     /// An envelope around `payload`, and the payload's size in bytes. `job_id` comes first, so that a script can
     /// find it without parsing the rest.
     pub fn fill(

@@ -31,8 +31,24 @@ pub trait Floor: Send + Sync {
     /// cannot wait.
     async fn wait(&self) -> Result<Option<Bytes>, Error>;
 
+    /// One transaction with the least work there is, as a program using the driver alone would do it: begin, one
+    /// statement that reads or writes, commit. `false` where the store has no transactions of the user's.
+    async fn transact(&self, errand: Errand) -> Result<bool, Error> {
+        let _ = errand;
+        Ok(false)
+    }
+
     /// Removes everything the loop made.
     async fn clear(&self) -> Result<(), Error>;
+}
+
+/// What a transaction of a raw loop does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// It reads a constant.
+    Read,
+    /// It writes one row.
+    Write,
 }
 
 /// The batch sizes of a loop.

@@ -4,9 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Where a job is. It is in one place only, and every move is one atomic effect of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// Waits for other chains to close.
+    Blocked,
     /// Waits for its time.
     Scheduled,
     /// Waits for a worker.
@@ -24,12 +26,16 @@ pub enum State {
 /// What happens to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Event {
+    /// The last chain it waited for has closed.
+    Unblocked,
     /// Its time has come.
     Promoted,
     /// A worker took it.
     Claimed,
-    /// Its handler finished.
+    /// Its handler finished, or continued with another job.
     Finished,
+    /// Somebody outside said how it ended.
+    Completed,
     /// It has to run again, at once.
     Requeued,
     /// It has to run again, later.
@@ -54,20 +60,23 @@ pub struct IllegalMove {
 
 impl State {
     /// Every state, in the order of a job's life.
-    pub const ALL: [Self; 6] =
-        [Self::Scheduled, Self::Ready, Self::Running, Self::Done, Self::Dead, Self::Cancelled];
+    pub const ALL: [Self; 7] =
+        [Self::Blocked, Self::Scheduled, Self::Ready, Self::Running, Self::Done, Self::Dead, Self::Cancelled];
 
     /// The state after `event`.
     pub fn next(self, event: Event) -> Result<Self, IllegalMove> {
         use Event as E;
         Ok(match (self, event) {
+            // One that is not due yet is then scheduled, which is to be ready later.
+            (Self::Blocked, E::Unblocked) => Self::Ready,
             (Self::Scheduled, E::Promoted) => Self::Ready,
             (Self::Ready, E::Claimed) => Self::Running,
             (Self::Running, E::Finished) => Self::Done,
             (Self::Running, E::Requeued) => Self::Ready,
             (Self::Running, E::Postponed) => Self::Scheduled,
             (Self::Running, E::Buried) => Self::Dead,
-            (Self::Scheduled | Self::Ready | Self::Running, E::Cancelled) => Self::Cancelled,
+            (Self::Blocked | Self::Scheduled | Self::Ready | Self::Running, E::Completed) => Self::Done,
+            (Self::Blocked | Self::Scheduled | Self::Ready | Self::Running, E::Cancelled) => Self::Cancelled,
             (Self::Dead, E::Redriven) => Self::Ready,
             (state, event) => return Err(IllegalMove { state, event }),
         })
@@ -80,6 +89,7 @@ impl State {
 
     const fn word(self) -> &'static str {
         match self {
+            Self::Blocked => "blocked",
             Self::Scheduled => "scheduled",
             Self::Ready => "ready",
             Self::Running => "running",
@@ -98,7 +108,7 @@ impl fmt::Display for State {
 
 /// A word that is no state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no job state: scheduled, ready, running, done, dead or cancelled")]
+#[error("{0:?} is no job state: blocked, scheduled, ready, running, done, dead or cancelled")]
 pub struct UnknownState(String);
 
 impl FromStr for State {
@@ -125,7 +135,11 @@ mod tests {
     fn nothing_leaves_a_final_state_but_a_redriven_letter() {
         use Event::*;
         for state in State::ALL.into_iter().filter(|state| state.is_final()) {
-            for event in [Promoted, Claimed, Finished, Requeued, Postponed, Buried, Cancelled, Redriven] {
+            let events = [
+                Unblocked, Promoted, Claimed, Finished, Completed, Requeued, Postponed, Buried, Cancelled,
+                Redriven,
+            ];
+            for event in events {
                 let expected = state == State::Dead && event == Redriven;
                 assert_eq!(state.next(event).is_ok(), expected, "{state} {event:?}");
             }

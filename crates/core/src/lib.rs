@@ -4,11 +4,15 @@
 //! This crate knows no runtime, no database and no HTTP.
 
 pub mod backoff;
+pub mod bell;
+pub mod chain;
 pub mod client;
 pub mod clock;
+pub mod courier;
 pub mod dead;
 pub mod envelope;
 pub mod floor;
+pub mod hub;
 pub mod job;
 pub mod lease;
 pub mod limits;
@@ -17,8 +21,10 @@ pub mod redrive;
 pub mod rescue;
 pub mod settle;
 pub mod store;
+pub mod transaction;
 
 pub use backoff::Backoff;
+pub use chain::{Chain, Dedup, Next};
 pub use client::{Handle, Job, Mill};
 pub use clock::{Clock, Timestamp};
 pub use dead::{DeadLetter, Reason};

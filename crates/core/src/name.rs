@@ -106,7 +106,39 @@ name!(
     "1 to 256 printable ASCII characters without spaces"
 );
 
+/// Stands between a chain's id and the number of a step in it.
+const STEP: char = '~';
+
 impl JobId {
+    /// The longest id a chain may have, so that the ids of its steps are valid too.
+    pub const MAX_CHAIN: usize = 128 - "~4294967295".len();
+
+    /// The chain this job belongs to: the id of its first job. A job that never continued is a chain of one.
+    pub fn chain(&self) -> Self {
+        match self.split() {
+            Some((chain, _)) => Self(chain.into()),
+            None => self.clone(),
+        }
+    }
+
+    /// Which step of its chain this job is: 0 for the first, whose id is the chain's.
+    pub fn step(&self) -> u32 {
+        self.split().map_or(0, |(_, step)| step)
+    }
+
+    /// The id of step `step` of this job's chain.
+    pub fn at_step(&self, step: u32) -> Self {
+        let chain = self.split().map_or(self.as_str(), |(chain, _)| chain);
+        if step == 0 { Self(chain.into()) } else { Self(format!("{chain}{STEP}{step}").into()) }
+    }
+
+    /// `order-7~2` is step 2 of `order-7`.
+    fn split(&self) -> Option<(&str, u32)> {
+        let (chain, step) = self.0.rsplit_once(STEP)?;
+        let canonical = !chain.is_empty() && !step.starts_with(['0', '+']);
+        Some((chain, step.parse().ok().filter(|_| canonical)?))
+    }
+
     /// A new identity: a UUID of version 7, so that ids made later sort later.
     pub fn generate() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();

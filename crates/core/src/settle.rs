@@ -1,16 +1,19 @@
 //! Ending a claim: from what a handler said to what a store has to do.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use crate::backoff::Backoff;
+use crate::chain::{Continuation, Links};
 use crate::clock::Timestamp;
 use crate::dead::{Cause, DeadLetter, Reason, shorten};
 use crate::envelope::{Edit, Envelope, Malformed};
 use crate::job::{Event, IllegalMove, State};
 use crate::lease::Lease;
-use crate::store::Record;
+use crate::name::{JobId, Queue};
+use crate::store::{NewJob, Record};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,15 +35,19 @@ pub enum Outcome {
     Dead(Cause),
     /// It was cancelled while it ran.
     Cancelled,
+    /// Well, by continuing with another job.
+    Continue(Box<Continuation>),
     /// It never got to run, or the worker is leaving: give it back untouched.
     HandedBack,
 }
 
-/// What a store does to a claimed job. Three effects are all there are; each frees the lease.
+/// What a store does to a claimed job. Four effects are all there are; each frees the lease.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Remove it; keep the record for as long as it says.
     Finish(Option<Record>),
+    /// Put the next step of its chain in its place.
+    Continue(Box<Step>),
     /// Put it back with this envelope, ready after this long.
     Requeue {
         /// The envelope of the next attempt.
@@ -52,12 +59,21 @@ pub enum Change {
     Bury(DeadLetter),
 }
 
+/// The job that takes another's place in its chain.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// Where it goes.
+    pub queue: Queue,
+    /// The job; its id is the chain's with the next step.
+    pub job: NewJob,
+}
+
 impl Change {
     /// What this does to the job, in the words of its state machine.
     pub fn event(&self) -> Event {
         match self {
             Self::Finish(Some(Record { state: State::Cancelled, .. })) => Event::Cancelled,
-            Self::Finish(_) => Event::Finished,
+            Self::Finish(_) | Self::Continue(_) => Event::Finished,
             Self::Requeue { delay, .. } if delay.is_zero() => Event::Requeued,
             Self::Requeue { .. } => Event::Postponed,
             Self::Bury(_) => Event::Buried,
@@ -96,6 +112,7 @@ pub fn decide(envelope: &Envelope, outcome: Outcome, circumstances: Circumstance
     match outcome {
         Outcome::Done(output) => Change::Finish(record(envelope, now, State::Done, output)),
         Outcome::Cancelled => Change::Finish(record(envelope, now, State::Cancelled, Bytes::new())),
+        Outcome::Continue(next) => Change::Continue(Box::new(step(envelope, *next, now))),
         Outcome::Discard(why) => {
             let record = record(envelope, now, State::Cancelled, Bytes::new());
             Change::Finish(record.map(|record| Record { error: Some(shorten(why)), ..record }))
@@ -151,10 +168,25 @@ fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Chang
     Change::Bury(DeadLetter::of(&last, attempts, now, cause))
 }
 
+/// The next job of a chain. Its result is kept at least for a while: somebody started this chain to see it end.
+fn step(envelope: &Envelope, next: Continuation, now: Timestamp) -> Step {
+    let id = envelope.id().at_step(envelope.id().step().saturating_add(1));
+    let Continuation { queue, due, after, .. } = &next;
+    let links = Links { after: distinct(after), dedup: None };
+    let envelope = envelope.successor(&id, &next, now);
+    Step { queue: queue.clone(), job: NewJob { id, envelope, due: *due, tracked: true, fresh: true, links } }
+}
+
+/// The same ids, each once.
+pub(crate) fn distinct(ids: &[JobId]) -> Vec<JobId> {
+    let mut seen = HashSet::new();
+    ids.iter().filter(|id| seen.insert(*id)).cloned().collect()
+}
+
 /// The record of an end, if someone may come to ask for it.
 fn record(envelope: &Envelope, now: Timestamp, state: State, output: Bytes) -> Option<Record> {
     let keep = envelope.keep_result()?;
-    Some(Record { job: envelope.id().clone(), state, output, error: None, finished_at: now, keep })
+    Some(Record { job: envelope.id().chain(), state, output, error: None, finished_at: now, keep })
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ impl Inner {
         let rights = self.pool.query(&RIGHTS, &[]).await?;
         let health = self.one(self.pool.query(&HEALTH, &[&LATE_MS, &LATE_CAP]).await?)?;
         let missing: Vec<String> = rights.iter().map(|row| row.get("lacks")).collect();
-        let findings = vec![
+        let mut findings = vec![
             schema(&self.pool.opener.schema),
             commits(&server),
             standby(&server),
@@ -34,6 +34,7 @@ impl Inner {
             snapshots(health.get("oldest_s")),
             leases(health.get("late")),
         ];
+        findings.extend(self.hub.checkup().await);
         let version: String = server.get("version");
         Ok(Checkup { server: format!("postgresql {version}"), durability: durability(&server), findings })
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidemill_core::{Error, Timestamp};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -19,6 +19,9 @@ use crate::tls;
 
 /// Statement parameters.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// Statement parameters with their types, for a statement that is not prepared.
+pub(crate) type TypedParams<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// What to do with notifications; most connections get none.
 pub(crate) type OnNotification = Box<dyn Fn(Notification) + Send>;
@@ -50,6 +53,12 @@ impl Opener {
         });
         clock.set(asked, Timestamp(now.unwrap_or_default()));
         Ok(Connection { client, driver, prepared: HashMap::new() })
+    }
+
+    /// Opens a connection as a user would, with none of our settings.
+    pub(crate) async fn open_plain(&self) -> Result<Client, Error> {
+        let (client, _) = self.dial(Box::new(|_| {})).await.map_err(|error| self.explain(error))?;
+        Ok(client)
     }
 
     async fn dial(&self, heard: OnNotification) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {

@@ -1,14 +1,31 @@
 //! From what PostgreSQL says to what the caller does about it. The one place that knows SQLSTATEs.
 
 use tidemill_core::Error;
+use tidemill_core::store::BoxError;
+
+/// What functions in the schema fail with: the lease is not the current one.
+pub(crate) const LEASE_LOST: &str = "TM001";
+/// A chain that is to be waited for is not there.
+const NOT_FOUND: &str = "TM002";
+/// What is asked for cannot be done.
+const INVALID: &str = "TM003";
 
 /// What an error during `doing` means.
 pub(crate) fn classify(doing: &str, error: tokio_postgres::Error) -> Error {
     let Some(db) = error.as_db_error() else {
         return Error::unavailable(doing, error);
     };
-    let (code, said) = (db.code().code().to_owned(), format!("{doing}: {}", db.message()));
-    match meaning(&code) {
+    let (code, message) = (db.code().code().to_owned(), db.message().to_owned());
+    judge(doing, &code, message, error)
+}
+
+/// What it means that the server has said `message` with this code.
+fn judge(doing: &str, code: &str, message: String, error: impl Into<BoxError>) -> Error {
+    let said = format!("{doing}: {message}");
+    match meaning(code) {
+        // What a function of ours says, in its own words.
+        _ if code == NOT_FOUND => Error::NotFound(message),
+        _ if code == INVALID => Error::Invalid(message),
         Meaning::Unavailable => Error::unavailable(doing, error),
         Meaning::Full => Error::Full(said),
         Meaning::Denied => Error::Denied(said),
@@ -16,6 +33,17 @@ pub(crate) fn classify(doing: &str, error: tokio_postgres::Error) -> Error {
         Meaning::Invalid => Error::Invalid(said),
         Meaning::Corrupt => Error::Corrupt(said),
     }
+}
+
+/// What an error of sqlx means. The server's own words are judged as ever.
+#[cfg(feature = "sqlx")]
+pub(crate) fn classify_sqlx(error: sqlx::Error) -> Error {
+    let doing = "a transaction of the user's";
+    let Some(code) = error.as_database_error().and_then(|db| db.code()).map(|code| code.into_owned()) else {
+        return Error::unavailable(doing, error);
+    };
+    let message = error.as_database_error().map(|db| db.message().to_owned()).unwrap_or_default();
+    judge(doing, &code, message, error)
 }
 
 enum Meaning {
@@ -48,6 +76,11 @@ fn meaning(code: &str) -> Meaning {
 /// Whether an id that was promised to be new is not.
 pub(crate) fn is_taken(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION)
+}
+
+/// Whether the transaction had failed before this, and can only be rolled back.
+pub(crate) fn has_failed_before(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&tokio_postgres::error::SqlState::IN_FAILED_SQL_TRANSACTION)
 }
 
 /// Whether the connection is no good after this error: it is cut, or its prepared statements are.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidemill_core::floor::{Batch, Floor};
+use tidemill_core::floor::{Batch, Errand, Floor};
 use tidemill_core::{Delivery, Error};
 use tokio::sync::{Mutex, Notify};
 
@@ -14,7 +14,7 @@ use crate::error::classify;
 use crate::migrate::migrate;
 use crate::options::Options;
 use crate::pool::Pool;
-use crate::sql::{FLOOR_ACKNOWLEDGE, FLOOR_CLAIM, FLOOR_ENQUEUE};
+use crate::sql::{FLOOR_ACKNOWLEDGE, FLOOR_CLAIM, FLOOR_ENQUEUE, FLOOR_READ};
 
 /// The raw loops of this store.
 pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
@@ -128,6 +128,23 @@ impl Floor for Table {
             }
             self.called.notified().await;
         }
+    }
+
+    async fn transact(&self, errand: Errand) -> Result<bool, Error> {
+        self.make().await?;
+        let mut held = self.pool.hold().await?;
+        let connection = held.connection()?;
+        let work = async {
+            connection.client.batch_execute("BEGIN").await?;
+            match errand {
+                Errand::Read => drop(connection.query(&FLOOR_READ, &[]).await?),
+                Errand::Write => drop(connection.execute(&FLOOR_ENQUEUE, &[&[&b"{}"[..]].as_slice()]).await?),
+            }
+            connection.client.batch_execute("COMMIT").await
+        };
+        let answer = work.await;
+        held.judge("the raw loop", answer)?;
+        Ok(true)
     }
 
     async fn clear(&self) -> Result<(), Error> {

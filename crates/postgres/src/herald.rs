@@ -1,29 +1,108 @@
-//! LISTEN and NOTIFY on one connection of its own, opened when it is first needed and reopened when it is cut.
+//! Wake-ups by LISTEN and NOTIFY, on one connection of its own that is opened when it is first needed and
+//! reopened when it is cut.
 
+use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use tidemill_core::Error;
+use tidemill_core::courier::{Courier, Errand, Hint, Leaves, Satchel, Tiding, Tidings, Topic};
+use tidemill_core::hub::Listeners;
 use tidemill_core::store::Wake;
-use tokio::time::sleep;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
-use crate::Inner;
 use crate::connection::Connection;
 use crate::error::classify;
-use crate::pool::in_time;
+use crate::pool::{Pool, in_time};
 use crate::sql::NOTIFY;
 
-/// The rest after each errand: what is announced meanwhile goes out together, so a process sends at most two
-/// hundred notifications a second however many jobs it makes.
-const REST: Duration = Duration::from_millis(5);
+/// The rest after each errand: what is told meanwhile goes out together, so there is at most one notification
+/// per queue and millisecond, however many jobs are made.
+const REST: Duration = Duration::from_millis(1);
+
+/// How long after an errand whoever makes work does not wait for the next: about what making a job costs.
+const BUSY: Duration = Duration::from_millis(5);
 
 /// The rest after a failure.
 const RETRY: Duration = Duration::from_millis(400);
 
-/// Carries wake-ups between this process and the others.
+/// How long whoever makes work waits for the others to be told of it. A hint is not worth more.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Carries wake-ups between the processes that share a database.
 pub(crate) struct Herald {
-    inner: Arc<Inner>,
+    desk: Arc<Desk>,
+    work: JoinHandle<()>,
+}
+
+/// What the herald has to do, and for whom.
+struct Desk {
+    pool: Arc<Pool>,
+    satchel: Satchel,
+    listeners: Listeners<Tiding>,
+    /// Whether anybody here wants to hear from other processes.
+    wanted: AtomicBool,
+    begin: Notify,
+}
+
+impl Herald {
+    pub(crate) fn start(pool: Arc<Pool>) -> Self {
+        let desk = Desk {
+            pool,
+            satchel: Satchel::default(),
+            listeners: Listeners::default(),
+            wanted: AtomicBool::new(false),
+            begin: Notify::new(),
+        };
+        let desk = Arc::new(desk);
+        let work = tokio::spawn(Rider { desk: desk.clone(), line: None }.run());
+        Self { desk, work }
+    }
+}
+
+impl Drop for Herald {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+impl fmt::Debug for Herald {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LISTEN/NOTIFY")
+    }
+}
+
+#[async_trait]
+impl Courier for Herald {
+    fn tell(&self, wake: Wake) -> Leaves {
+        self.desk.satchel.tell(wake)
+    }
+
+    async fn flush(&self) {
+        let _ = timeout(PATIENCE, self.desk.satchel.flushed()).await;
+    }
+
+    fn listen(&self, _: Topic) -> Tidings {
+        let listener = self.desk.listeners.listen();
+        if !self.desk.wanted.swap(true, Ordering::SeqCst) {
+            self.desk.begin.notify_one();
+        }
+        Box::pin(listener)
+    }
+
+    /// Everybody hears the whole count; the database decides who is too late.
+    async fn take(&self, _: &Hint) -> bool {
+        true
+    }
+}
+
+/// Does the herald's errands.
+struct Rider {
+    desk: Arc<Desk>,
     line: Option<Line>,
 }
 
@@ -32,19 +111,19 @@ struct Line {
     listening: bool,
 }
 
-impl Herald {
-    pub(crate) fn new(inner: Arc<Inner>) -> Self {
-        Self { inner, line: None }
-    }
-
-    /// Runs until its store is dropped.
-    pub(crate) async fn run(mut self) {
+impl Rider {
+    /// Runs until the herald is dropped.
+    async fn run(mut self) {
         loop {
-            self.wait_for_an_errand().await;
-            match in_time("a wake-up", self.errand()).await {
-                Ok(()) => sleep(REST).await,
+            let errand = self.next_errand().await;
+            match in_time("a wake-up", self.ride(errand.as_ref())).await {
+                Ok(()) => {
+                    errand.iter().for_each(|errand| self.desk.satchel.done(errand));
+                    sleep(REST).await;
+                }
                 Err(error) => {
                     tracing::debug!(error = error.chain(), "wake-ups are delayed");
+                    errand.iter().for_each(|errand| self.desk.satchel.failed(errand));
                     self.line = None;
                     sleep(RETRY).await;
                 }
@@ -52,66 +131,59 @@ impl Herald {
         }
     }
 
-    async fn wait_for_an_errand(&mut self) {
-        while !self.has_an_errand() {
+    /// Waits for something to tell, or for a reason to begin to listen.
+    async fn next_errand(&mut self) -> Option<Errand> {
+        loop {
+            if self.is_deaf() {
+                return None;
+            }
             let cut = async {
                 match &mut self.line {
                     Some(line) => drop((&mut line.connection.driver).await),
                     None => std::future::pending().await,
                 }
             };
-            let was_cut = tokio::select! {
-                () = self.inner.hub.posted.notified() => false,
-                () = cut => true,
-            };
-            if was_cut {
-                self.line = None;
+            tokio::select! {
+                errand = self.desk.satchel.errand(sleep(BUSY)) => return Some(errand),
+                () = self.desk.begin.notified() => {}
+                () = cut => self.line = None,
             }
         }
-        self.inner.hub.board().resting = false;
     }
 
-    fn has_an_errand(&self) -> bool {
-        let mut board = self.inner.hub.board();
-        let deaf = board.listening && !self.line.as_ref().is_some_and(|line| line.listening);
-        board.resting = true;
-        deaf || !board.payloads.is_empty()
+    fn is_deaf(&self) -> bool {
+        let listening = self.line.as_ref().is_some_and(|line| line.listening);
+        self.desk.wanted.load(Ordering::SeqCst) && !listening
     }
 
-    async fn errand(&mut self) -> Result<(), Error> {
-        let hub = &self.inner.hub;
-        let listening = hub.board().listening;
+    async fn ride(&mut self, errand: Option<&Errand>) -> Result<(), Error> {
+        let deaf = self.is_deaf();
         let line = match &mut self.line {
             Some(line) if !line.connection.client.is_closed() => line,
-            line => line.insert(open(&self.inner).await?),
+            line => line.insert(open(&self.desk).await?),
         };
-        if listening && !line.listening {
-            line.listen(&self.inner).await?;
+        if deaf {
+            line.listen(&self.desk).await?;
         }
-        let (payloads, posting) = {
-            let mut board = hub.board();
-            (board.payloads.drain().collect::<Vec<_>>(), board.postings)
-        };
-        if let Err(error) = line.notify(&self.inner, payloads).await {
-            hub.board().payloads.insert(Wake::Everything.to_string());
-            return Err(error);
+        match errand {
+            Some(errand) => line.notify(&self.desk.pool, errand).await,
+            None => Ok(()),
         }
-        hub.tell(posting);
-        Ok(())
     }
 }
 
 /// Opens a line. What this process itself has said is not passed on: it was heard here before it was sent.
-async fn open(inner: &Arc<Inner>) -> Result<Line, Error> {
+async fn open(desk: &Arc<Desk>) -> Result<Line, Error> {
     let own = Arc::new(AtomicI32::new(0));
-    let (hub, own_id) = (inner.hub.clone(), own.clone());
+    let (hearing, own_id) = (desk.clone(), own.clone());
     let heard = move |notification: tokio_postgres::Notification| {
         if notification.process_id() != own_id.load(Ordering::Relaxed) {
-            hub.heard(notification.payload().parse().unwrap_or(Wake::Everything));
+            let wake: Wake = notification.payload().parse().unwrap_or(Wake::Everything);
+            hearing.listeners.tell(&wake.into());
         }
     };
-    let connection = inner.pool.opener.open(&inner.pool.clock, Box::new(heard)).await?;
-    inner.pool.count_one();
+    let connection = desk.pool.opener.open(&desk.pool.clock, Box::new(heard)).await?;
+    desk.pool.count_one();
     // A hint need not survive a crash, so its commit need not wait for the disk.
     let setup = "SET synchronous_commit = off; SELECT pg_backend_pid()::text AS id";
     let rows = connection.client.simple_query(setup).await.map_err(|error| classify("a wake-up", error))?;
@@ -125,26 +197,24 @@ async fn open(inner: &Arc<Inner>) -> Result<Line, Error> {
 
 impl Line {
     /// Begins to listen. Whatever was said before was missed.
-    async fn listen(&mut self, inner: &Inner) -> Result<(), Error> {
-        inner.pool.count_one();
-        let listen = format!("LISTEN \"{}\"", channel(inner));
+    async fn listen(&mut self, desk: &Desk) -> Result<(), Error> {
+        desk.pool.count_one();
+        let listen = format!("LISTEN \"{}\"", channel(&desk.pool));
         self.connection.client.batch_execute(&listen).await.map_err(|error| classify("LISTEN", error))?;
         self.listening = true;
-        inner.hub.heard(Wake::Everything);
+        desk.listeners.tell(&Wake::Everything.into());
         Ok(())
     }
 
-    async fn notify(&mut self, inner: &Inner, payloads: Vec<String>) -> Result<(), Error> {
-        if payloads.is_empty() {
-            return Ok(());
-        }
-        inner.pool.count_one();
-        let answer = self.connection.query(&NOTIFY, &[&channel(inner), &payloads]).await;
+    async fn notify(&mut self, pool: &Pool, errand: &Errand) -> Result<(), Error> {
+        pool.count_one();
+        let payloads: Vec<String> = errand.wakes.iter().map(Wake::to_string).collect();
+        let answer = self.connection.query(&NOTIFY, &[&channel(pool), &payloads]).await;
         answer.map(drop).map_err(|error| classify("NOTIFY", error))
     }
 }
 
 /// Two stores in one database do not wake each other.
-fn channel(inner: &Inner) -> String {
-    format!("{}_wake", inner.pool.opener.schema)
+fn channel(pool: &Pool) -> String {
+    format!("{}_wake", pool.opener.schema)
 }

@@ -10,12 +10,15 @@ use tokio_postgres::Row;
 
 use crate::Inner;
 use crate::cursor::{Cursor, page};
-use crate::jobs::{job_id, queue};
-use crate::sql::{GET, LIST_LETTERS, LIST_QUEUES, LIST_RUNNING, LIST_WAITING};
+use crate::jobs::{job_at, job_id, queue};
+use crate::sql::{GET, LIST_BLOCKED, LIST_LETTERS, LIST_QUEUES, LIST_RUNNING, LIST_WAITING};
+
+/// How many of the chains that a job waits for are named.
+const NAMED: i64 = 100;
 
 impl Inner {
     pub(crate) async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        let rows = self.pool.query(&GET, &[&job.as_str()]).await?;
+        let rows = self.pool.query(&GET, &[&job.chain().as_str(), &NAMED]).await?;
         rows.first().map(read_job).transpose()
     }
 
@@ -29,6 +32,11 @@ impl Inner {
                 let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                     [&number, &place, &seq, &limit, &later];
                 self.pool.query(&LIST_WAITING, &params).await?
+            }
+            State::Blocked => {
+                let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                    [&number, &place, &seq, &limit, &NAMED];
+                self.pool.query(&LIST_BLOCKED, &params).await?
             }
             State::Running => self.pool.query(&LIST_RUNNING, &[&number, &place, &seq, &limit]).await?,
             State::Dead => self.pool.query(&LIST_LETTERS, &[&number, &place, &seq, &limit]).await?,
@@ -46,24 +54,26 @@ impl Inner {
 
 fn read_listed(list: &List<'_>, row: &Row) -> Result<JobInfo, Error> {
     Ok(JobInfo {
-        job: job_id(row.get("id"))?,
+        job: job_at(row)?,
         queue: Some(list.queue.clone()),
         state: list.state,
         data: Bytes::copy_from_slice(row.get("envelope")),
         due: (list.state == State::Scheduled).then(|| Timestamp(row.get("place"))),
         held_by: row.get("worker"),
         cancelling: row.get("cancelling"),
+        waits_for: waits_for(row)?,
         record: None,
     })
 }
 
 fn read_job(row: &Row) -> Result<JobInfo, Error> {
-    let job = job_id(row.get("id"))?;
+    let job = job_at(row)?;
     let held_by: Option<String> = row.get("worker");
     let state = match row.get::<_, i16>("state") {
         0 if held_by.is_some() => State::Running,
         0 if row.get("later") => State::Scheduled,
         0 => State::Ready,
+        1 => State::Blocked,
         2 => State::Dead,
         3 => State::Done,
         4 => State::Cancelled,
@@ -72,15 +82,21 @@ fn read_job(row: &Row) -> Result<JobInfo, Error> {
     let record = matches!(state, State::Done | State::Cancelled).then(|| read_record(row, &job, state));
     let data = Bytes::copy_from_slice(row.get("envelope"));
     Ok(JobInfo {
+        job: if record.is_some() { job.chain() } else { job },
         queue: if record.is_some() { None } else { Some(queue(row.get("name"), row.get("delivery"))?) },
         data: if record.is_some() { Bytes::new() } else { data },
         due: (state == State::Scheduled).then(|| Timestamp(row.get("due"))),
         cancelling: row.get::<_, Option<bool>>("cancelling").unwrap_or(false),
+        waits_for: waits_for(row)?,
         record: record.transpose()?,
-        job,
         state,
         held_by,
     })
+}
+
+fn waits_for(row: &Row) -> Result<Vec<JobId>, Error> {
+    let chains: Option<Vec<&str>> = row.get("waits_for");
+    chains.unwrap_or_default().into_iter().map(job_id).collect()
 }
 
 fn read_record(row: &Row, job: &JobId, state: State) -> Result<Record, Error> {
@@ -89,7 +105,7 @@ fn read_record(row: &Row, job: &JobId, state: State) -> Result<Record, Error> {
         return Err(Error::Corrupt(format!("the record of job {job} has no time")));
     };
     Ok(Record {
-        job: job.clone(),
+        job: job.chain(),
         state,
         output: Bytes::copy_from_slice(row.get("envelope")),
         error: error.map(|text| String::from_utf8_lossy(text).into_owned()),
@@ -104,6 +120,7 @@ fn read_queue(row: &Row) -> Result<QueueInfo, Error> {
         queue: queue(row.get("name"), row.get("delivery"))?,
         ready: count("ready"),
         scheduled: count("scheduled"),
+        blocked: count("blocked"),
         running: count("running"),
         dead: count("dead"),
         paused: row.get("paused"),

@@ -1,7 +1,7 @@
 //! Tidemill on PostgreSQL.
 //!
 //! Jobs live in the tables of one schema; every verb is one statement, claims skip what others have locked,
-//! and idle workers are woken by LISTEN/NOTIFY with slow polling underneath. Any number of processes share a
+//! and idle workers are woken by LISTEN/NOTIFY, or another courier, with slow polling underneath. Any number of processes share a
 //! database.
 
 mod checkup;
@@ -10,6 +10,8 @@ mod connection;
 mod cursor;
 mod error;
 mod floor;
+mod functions;
+mod guests;
 mod herald;
 mod inspect;
 mod jobs;
@@ -18,62 +20,75 @@ mod options;
 mod pool;
 mod sql;
 mod tls;
-mod wake;
+mod transaction;
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tidemill_core::courier::Courier;
+use tidemill_core::hub::Hub;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wakes,
 };
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::task::JoinSet;
 
 pub use floor::floors;
 pub use options::Options;
+#[cfg(feature = "sqlx")]
+pub use sqlx;
+pub use tokio_postgres;
+pub use transaction::{Pending, Tx};
 
 use crate::herald::Herald;
 use crate::jobs::{Clerk, Ending, Marks, Numbers};
 use crate::pool::Pool;
-use crate::wake::Hub;
+use crate::transaction::Calls;
 
 /// A PostgreSQL database that holds jobs.
 pub struct PostgresStore {
     inner: Arc<Inner>,
     clerk: Clerk,
     durability: Durability,
-    /// The clerk's work and the herald's. They end when neither the store nor a listener is left.
-    tasks: Arc<JoinSet<()>>,
+    /// The clerk's work and the hub's. They end with the store.
+    _tasks: JoinSet<()>,
 }
 
 /// What the verbs work with; they are spread over the modules.
 pub(crate) struct Inner {
-    pool: Pool,
-    hub: Arc<Hub>,
+    pool: Arc<Pool>,
+    hub: Hub,
     numbers: Numbers,
     marks: Marks,
+    calls: Calls,
 }
 
 impl PostgresStore {
     /// Connects, and brings the schema to the version this build knows. Where it has that version already, no
     /// right to create anything is needed.
     pub async fn connect(options: Options) -> Result<Self, Error> {
+        let pool = Arc::new(Pool::new(&options)?);
+        let courier: Arc<dyn Courier> =
+            options.courier.unwrap_or_else(|| Arc::new(Herald::start(pool.clone())));
         let inner = Arc::new(Inner {
-            pool: Pool::new(&options)?,
-            hub: Arc::new(Hub::new()),
+            pool,
+            hub: Hub::new(options.pace, Some(courier)),
             numbers: Numbers::default(),
             marks: Marks::default(),
+            calls: Calls::of(&options.schema),
         });
         migrate::migrate(&inner.pool).await?;
         let durability = inner.find_durability().await?;
         let mut tasks = JoinSet::new();
         let (clerk, work) = Clerk::new(inner.clone());
         tasks.spawn(work);
-        tasks.spawn(Herald::new(inner.clone()).run());
-        Ok(Self { inner, clerk, durability, tasks: Arc::new(tasks) })
+        let served = inner.clone();
+        tasks.spawn(async move { served.hub.serve(&served.pool.clock).await });
+        Ok(Self { inner, clerk, durability, _tasks: tasks })
     }
 }
 
@@ -174,12 +189,28 @@ impl Store for PostgresStore {
         self.inner.checkup().await
     }
 
+    async fn flush(&self) {
+        self.inner.hub.flush().await;
+    }
+
     fn listen(&self) -> Wakes {
-        self.inner.hub.listener().into_stream(self.tasks.clone())
+        self.inner.hub.listen()
     }
 
     fn clock(&self) -> &dyn Clock {
         &self.inner.pool.clock
+    }
+
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        self.inner.complete(complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.inner.delete(chain).await
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 
     fn durability(&self) -> Durability {

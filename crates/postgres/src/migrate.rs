@@ -8,11 +8,13 @@ use tokio_postgres::Row;
 
 use crate::connection::Connection;
 use crate::error::classify;
+use crate::functions::FUNCTIONS;
 use crate::pool::{Held, Pool};
 use crate::sql::{RIGHTS, SCHEMA_STATE, VERSION};
 
 /// The migrations, oldest first; the first is version 1.
-const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_jobs.sql")];
+const MIGRATIONS: [&str; 2] =
+    [include_str!("../migrations/0001_jobs.sql"), include_str!("../migrations/0002_chains.sql")];
 
 /// The oldest server that has everything the statements use.
 const OLDEST_SERVER: i32 = 130_000;
@@ -99,6 +101,9 @@ impl Migration<'_, '_> {
         for (version, migration) in (1..).zip(MIGRATIONS).skip(done) {
             self.batch(migration).await?;
             self.batch(&format!("INSERT INTO migrations VALUES ({version})")).await?;
+        }
+        for function in FUNCTIONS {
+            self.batch(function).await?;
         }
         self.batch("COMMIT").await
     }

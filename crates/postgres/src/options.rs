@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Error;
+use tidemill_core::bell::Pace;
+use tidemill_core::courier::Courier;
 use tokio_postgres::config::{Host, SslMode};
 
 /// How many connections a process opens at most: more than the cores of most database servers only makes
@@ -13,6 +16,9 @@ const CONNECTIONS: usize = 8;
 
 /// The schema that holds everything.
 const SCHEMA: &str = "tidemill";
+
+/// How often an idle queue is looked at.
+const PACE: Pace = Pace::new(Duration::from_secs(1), Duration::from_secs(4));
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -27,12 +33,22 @@ pub struct Options {
     pub schema: String,
     /// How many connections to open at most, beside one for wake-ups.
     pub connections: usize,
+    /// How often an idle queue is looked at although nothing has rung: a lost wake-up costs this much.
+    pub pace: Pace,
+    /// Who carries wake-ups between processes; LISTEN and NOTIFY, if nobody else.
+    pub courier: Option<Arc<dyn Courier>>,
 }
 
 impl Options {
     /// Reads and checks a URL. The error never quotes it.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let mut options = Self { url: url.to_owned(), schema: SCHEMA.to_owned(), connections: CONNECTIONS };
+        let mut options = Self {
+            url: url.to_owned(),
+            schema: SCHEMA.to_owned(),
+            connections: CONNECTIONS,
+            pace: PACE,
+            courier: None,
+        };
         let target = Target::read(&options)?;
         if let Some(schema) = target.schema {
             options.schema = schema;

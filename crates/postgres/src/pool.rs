@@ -1,7 +1,7 @@
 //! A few connections shared by everyone in the process, reopened when they are cut.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_core::Error;
@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 use crate::clock::ServerClock;
 use crate::connection::{Connection, Opener, Params};
 use crate::error::{classify, spoils};
+use crate::guests::{Guest, Guests};
 use crate::options::Options;
 use crate::sql::Sql;
 
@@ -28,6 +29,8 @@ pub(crate) struct Pool {
     pub(crate) clock: ServerClock,
     /// As many as there may be connections.
     permits: Semaphore,
+    /// Connections for users' transactions.
+    pub(crate) guests: Guests,
     /// Connections nobody uses right now; the one used last is used first.
     idle: Mutex<Vec<Connection>>,
     /// Since an attempt has failed: when the next one may be made.
@@ -42,6 +45,7 @@ impl Pool {
             opener: Opener::new(options)?,
             clock: ServerClock::new(),
             permits: Semaphore::new(options.connections),
+            guests: Guests::new(options.connections),
             idle: Mutex::default(),
             next_attempt: Mutex::default(),
             sent: AtomicU64::new(0),
@@ -90,7 +94,7 @@ impl Pool {
         let permit = self.permits.acquire().await.map_err(closed)?;
         let connection = match self.take_idle() {
             Some(connection) => connection,
-            None => self.open().await?,
+            None => Box::pin(self.open()).await?,
         };
         Ok(Held { pool: self, connection: Some(connection), sound: false, _permit: permit })
     }
@@ -115,11 +119,25 @@ impl Pool {
         None
     }
 
+    /// A connection for a user's transaction.
+    pub(crate) async fn guest(&self) -> Result<Arc<Guest>, Error> {
+        match self.guests.take().await {
+            Some(guest) => Ok(guest),
+            None => Ok(Arc::new(Guest::new(self.in_turn(Box::pin(self.opener.open_plain())).await?))),
+        }
+    }
+
     async fn open(&self) -> Result<Connection, Error> {
+        // Rarely done and large, so it is kept out of every caller's future.
+        self.in_turn(Box::pin(self.opener.open(&self.clock, Box::new(|_| {})))).await
+    }
+
+    /// Opens a connection when it is this caller's turn.
+    async fn in_turn<T>(&self, open: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         if let Some(turn) = self.turn() {
             sleep_until(turn).await;
         }
-        let opened = self.opener.open(&self.clock, Box::new(|_| {})).await;
+        let opened = open.await;
         let mut next = lock(&self.next_attempt);
         *next = match &opened {
             Ok(_) => None,

@@ -29,7 +29,9 @@ async fn leftovers(url: &str) -> Vec<String> {
     let rows = query(
         url,
         "SELECT 'job ' || id FROM tidemill.jobs UNION ALL SELECT 'ready ' || id FROM tidemill.ready
-         UNION ALL SELECT 'lease ' || id FROM tidemill.leases",
+         UNION ALL SELECT 'lease ' || id FROM tidemill.leases
+         UNION ALL SELECT 'block ' || job || ' ' || chain FROM tidemill.blocks
+         UNION ALL SELECT 'key ' || key FROM tidemill.keys UNION ALL SELECT 'owed ' || chain FROM tidemill.owed",
     );
     rows.await.iter().map(|row| row[0].clone()).collect()
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
+use tidemill_core::chain::Links;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Claim, Due, Enqueue, NewJob, Wake};
 use tidemill_core::{Envelope, Error, JobId, Queue, QueueName, Store, WorkerId};
@@ -27,7 +28,14 @@ fn queue() -> Queue {
 fn job() -> NewJob {
     let id = JobId::generate();
     let envelope = format!(r#"{{"job_id":"{id}","task_type":"t"}}"#);
-    NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true }
+    NewJob {
+        id,
+        envelope: envelope.into(),
+        due: Due::Now,
+        tracked: true,
+        fresh: false,
+        links: Links::default(),
+    }
 }
 
 /// Repeats what failed only because the store was away, as every caller does.

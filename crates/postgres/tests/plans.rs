@@ -6,8 +6,11 @@
 
 mod world;
 
+use std::future::poll_fn;
+
 use tidemill_testkit::servers::shared_postgres;
-use tokio_postgres::{Client, NoTls};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
 use world::connect;
 
 /// The settings of the store's own connections; a test below compares.
@@ -15,25 +18,54 @@ const SETTINGS: &str = "SET search_path = tidemill; SET enable_seqscan = off; SE
     SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan;
     SET jit = off";
 
+/// Makes the server tell the plans of statements inside functions.
+const EXPLAIN_NESTED: &str = "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
+    SET auto_explain.log_nested_statements = on; SET client_min_messages = log";
+
+const TABLES: [&str; 6] = ["jobs", "ready", "leases", "blocks", "keys", "owed"];
+
 /// Every statement a worker or a client sends while jobs flow, with parameters to explain it with.
-const STATEMENTS: [(&str, &str); 17] = [
+const STATEMENTS: [(&str, &str); 15] = [
     ("jobs/claim", "1, 'w', 30000, 500, 500, 0"),
-    ("jobs/cancel", "'a'"),
-    ("jobs/forget", "'{a,b}'"),
-    ("jobs/get", "'a'"),
+    ("jobs/get", "'a', 100"),
     ("jobs/next", "'{1,2}'"),
     ("jobs/prune", "500"),
-    ("jobs/purge", "1, 1, 500, 0, 0"),
     ("jobs/list_waiting", "1, 0, 0, 100, false"),
     ("jobs/list_running", "1, 0, 0, 100"),
+    ("jobs/list_blocked", "1, 0, 0, 100, 100"),
+    ("letters/list", "1, 0, 0, 100"),
     ("leases/start", "'{1,2}'"),
     ("leases/extend", "'{1,2}', 30000"),
     ("leases/expired", "1, 0, 0, 100"),
     ("leases/finish", "'{1,2}', '{a,b}', false"),
-    ("leases/record", "'{1}', '{a}', false, '{3}', '{x}', '{x}', '{1}', '{1}'"),
     ("leases/requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
     ("leases/bury", "'{1}', '{a}', false, '{x}'"),
-    ("letters/redrive", "1, '{a}', '{x}'"),
+    ("letters/redrive", "1, '{a}', '{0}', '{x}'"),
+];
+
+/// Calls of functions that between them reach every statement in these.
+const CALLS: [&str; 21] = [
+    "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
+    "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
+    "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-3}')",
+    "continue_jobs('{16}', '{job-16}', false, '{1}', '{0}', '{0}', '{x}', '{}', '{}')",
+    "drop_cancelled('{16}', '{job-16}', false)",
+    "cancel_job('job-20')",
+    "cancel_job('job-21')",
+    "delete_chain('job-24')",
+    "delete_chain('job-25')",
+    "purge_ready(1, 1000000, 100, 0, 0)",
+    "purge_blocked(1, 1000000, 100)",
+    "drop_letters(1, '{job-2,job-6}')",
+    "complete_job('job-28', 3::smallint, 'x', NULL, 0, 1)",
+    "complete_job('job-29', NULL, '', NULL, 0, 0)",
+    "complete_by_continuing('job-32', 1, 0, 0, 'x', '{}')",
+    "complete_by_continuing('job-32', 1, 0, 0, 'x', '{job-12,job-3,gone}')",
+    "settle_job(36, 'job-36', 3::smallint, '', NULL, 0, 0)",
+    "settle_job(36, 'job-36', NULL, '', NULL, 0, 0)",
+    "enqueue_jobs(1, '{new-1,new-2}', '{0,0}', '{0,0}', '{x,x}', '{key-1,key-x}', '{f,t}', '{1,1}', '{1,2}', '{job-4,job-8}')",
+    "forget('{job-7}')",
+    "release_owed(100)",
 ];
 
 #[tokio::test]
@@ -43,7 +75,7 @@ async fn every_statement_keeps_its_plan_on_empty_tables_that_were_never_analyzed
 
 #[tokio::test]
 async fn every_statement_keeps_its_plan_with_statistics_of_one_row() {
-    let database = Database::new().await;
+    let mut database = Database::new().await;
     database.fill(0, 1).await;
     database.run("ANALYZE").await;
     database.fill(1, 100_000).await;
@@ -52,11 +84,13 @@ async fn every_statement_keeps_its_plan_with_statistics_of_one_row() {
 
 #[tokio::test]
 async fn every_statement_keeps_its_plan_with_statistics_from_after_a_drain() {
-    let database = Database::new().await;
+    let mut database = Database::new().await;
     database.fill(0, 100_000).await;
-    database.run("DELETE FROM jobs; DELETE FROM ready; DELETE FROM leases").await;
+    for table in TABLES {
+        database.run(&format!("DELETE FROM {table}")).await;
+    }
     // The worst case: many pages, and the planner is certain that nothing is in them.
-    database.run("VACUUM (ANALYZE, TRUNCATE off) jobs, ready, leases").await;
+    database.run(&format!("VACUUM (ANALYZE, TRUNCATE off) {}", TABLES.join(", "))).await;
     database.fill(0, 100_000).await;
     database.assert_plans().await;
 }
@@ -85,17 +119,27 @@ async fn the_stores_own_connections_have_the_settings_these_plans_need() {
 /// A database with the store's schema, seen past the store.
 struct Database {
     client: Client,
+    /// What the server says beside its answers: the plans of statements inside functions.
+    notices: mpsc::UnboundedReceiver<String>,
 }
 
 impl Database {
     async fn new() -> Self {
         let url = shared_postgres().database().unwrap();
         drop(connect(&url).await);
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let (client, mut connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        let (said, notices) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+                if let Ok(AsyncMessage::Notice(notice)) = message {
+                    let _ = said.send(notice.message().to_owned());
+                }
+            }
+        });
         client.batch_execute(SETTINGS).await.unwrap();
-        let database = Self { client };
-        for table in ["jobs", "ready", "leases"] {
+        client.batch_execute(EXPLAIN_NESTED).await.unwrap();
+        let database = Self { client, notices };
+        for table in TABLES {
             database.run(&format!("ALTER TABLE {table} SET (autovacuum_enabled = off)")).await;
         }
         database
@@ -108,20 +152,45 @@ impl Database {
     /// Adds waiting and running jobs, and as many dead and kept ones.
     async fn fill(&self, from: usize, to: usize) {
         self.run(&format!(
-            "INSERT INTO jobs (id, queue, state, seq, due, envelope)
-                 SELECT 'job-' || n, 1, (ARRAY[0, 0, 2, 3])[1 + n % 4], n, n, 'x' FROM generate_series({from}, {to} - 1) n;
+            "INSERT INTO jobs (id, queue, state, seq, due, envelope, key)
+                 SELECT 'job-' || n, 1, n % 4, n, CASE n WHEN 3 THEN 9999999999999 ELSE n END, '{{\"keep_result_ms\":1}}', 'key-' || n
+                 FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO blocks (job, position, chain, since)
+                 SELECT 'job-' || n, 1, 'job-' || n - 1, 0 FROM generate_series({from}, {to} - 1) n WHERE n % 4 = 1;
+             INSERT INTO keys (key, id, started) SELECT 'key-' || n, 'job-' || n, 0 FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO owed (chain, seq, told) SELECT 'job-' || n, n, 'x' FROM generate_series({from}, {to} - 1) n;
              INSERT INTO ready (queue, due, seq, id)
                  SELECT 1, n, n, 'job-' || n FROM generate_series({from}, {to} - 1) n;
-             INSERT INTO leases (seq, until, queue, started, id, worker)
-                 SELECT n, n, 1, true, 'job-' || n, 'w' FROM generate_series({from}, {to} - 1) n"
+             INSERT INTO leases (seq, until, queue, started, cancelling, id, worker)
+                 SELECT n, n, 1, true, n % 16 = 0, 'job-' || n, 'w' FROM generate_series({from}, {to} - 1) n"
         ))
         .await;
     }
 
-    async fn assert_plans(&self) {
+    async fn assert_plans(&mut self) {
         for (name, parameters) in STATEMENTS {
             assert_looks_up(name, &self.explain(name, parameters).await);
         }
+        for call in CALLS {
+            for plan in self.explain_inside(call).await {
+                assert_looks_up(call, &plan);
+            }
+        }
+    }
+
+    /// The plans of everything that a function runs.
+    async fn explain_inside(&mut self, call: &str) -> Vec<String> {
+        while self.notices.try_recv().is_ok() {}
+        self.run("BEGIN").await;
+        // A claim that is not there is an error.
+        let _ = self.client.batch_execute(&format!("SELECT {call}")).await;
+        self.run("ROLLBACK").await;
+        let mut plans = Vec::new();
+        while let Ok(notice) = self.notices.try_recv() {
+            plans.push(notice);
+        }
+        assert!(!plans.is_empty(), "{call} was not explained");
+        plans
     }
 
     /// The plan of one of the store's statements, as a prepared statement gets it.

@@ -1,11 +1,37 @@
--- Shared by every script. Index values (hash `jobs`, field = job id):
+-- Shared by every script. Everything is kept by chain; a job that never continued is a chain of one.
+-- Index values (hash `jobs`, field = chain id):
 --   's QUEUE ENTRY'   in the stream, waiting or pending       'l QUEUE'         in the list, or taken from it
 --   'S QUEUE MEMBER'  scheduled for the stream                'L QUEUE MEMBER'  scheduled for the list
 --   'd QUEUE ENTRY'   in the stream's dead letters            'D QUEUE ENTRY'   in the list's dead letters
+--   'b QUEUE JOB MARK'  blocked; the mark is the name of this one wait, so that nothing is taken for an older one
 
 local function now()
   local t = redis.call('TIME')
   return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- The chain of a job: 'order-7~2' is step 2 of 'order-7'.
+local function chain_of(id)
+  local chain, step = string.match(id, '^(.+)~([1-9]%d*)$')
+  if chain and #step <= 10 and tonumber(step) <= 4294967295 then return chain end
+  return id
+end
+
+-- The job id in an envelope; nil if it is none.
+local function id_in(envelope)
+  local sound, read = pcall(cjson.decode, envelope)
+  return sound and type(read) == 'table' and type(read.job_id) == 'string' and read.job_id or nil
+end
+
+-- When a job is due: '' now, '+N' in N ms, 'N' at N ms.
+local function due_at(due, time)
+  if due == '' then return 0 end
+  if string.sub(due, 1, 1) == '+' then return time + tonumber(string.sub(due, 2)) end
+  return tonumber(due)
 end
 
 -- The pending entry { id, consumer, idle, deliveries }; nil if it is not pending, or if stream and group are gone
@@ -17,45 +43,27 @@ local function lease(stream, group, entry)
 end
 
 -- Makes a job wait: at once in `target`, or from `at` on in `scheduled`. `q` has kind ('s' or 'l'), name,
--- target, scheduled, jobs. Returns true if it is now the earliest of the scheduled ones.
-local function put(q, id, tracked, envelope, at, time)
+-- target, scheduled, jobs. Notes in `q.sooner` if it is now the earliest of the scheduled ones.
+local function put(q, chain, tracked, envelope, at, time)
   if at > time then
     local first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES')
-    redis.call('ZADD', q.scheduled, string.format('%.0f', at), envelope)
-    if tracked then redis.call('HSET', q.jobs, id, string.upper(q.kind) .. ' ' .. q.name .. ' ' .. envelope) end
-    return first[2] == nil or at < tonumber(first[2])
+    redis.call('ZADD', q.scheduled, whole(at), envelope)
+    if tracked then redis.call('HSET', q.jobs, chain, string.upper(q.kind) .. ' ' .. q.name .. ' ' .. envelope) end
+    if first[2] == nil or at < tonumber(first[2]) then q.sooner = true end
   elseif q.kind == 's' then
     local entry = redis.call('XADD', q.target, '*', 'data', envelope)
-    if tracked then redis.call('HSET', q.jobs, id, 's ' .. q.name .. ' ' .. entry) end
+    if tracked then redis.call('HSET', q.jobs, chain, 's ' .. q.name .. ' ' .. entry) end
   else
     redis.call('LPUSH', q.target, envelope)
-    if tracked then redis.call('HSET', q.jobs, id, 'l ' .. q.name) end
+    if tracked then redis.call('HSET', q.jobs, chain, 'l ' .. q.name) end
   end
-  return false
 end
 
--- Ends a claim whose lease is already given up: op is 'finish', 'requeue' or 'bury'. A requeue of a job that
--- is to be cancelled removes it instead. Returns true as `put` does.
-local function apply(q, s)
-  local cancelled = redis.call('HDEL', q.cancelled, s.id) == 1
-  if s.op == 'bury' then
-    local old = redis.call('HGET', q.jobs, s.id)
-    local dead = q.kind == 's' and 'd ' or 'D '
-    local before = old and string.match(old, '^' .. dead .. '[^ ]+ (.+)$')
-    if before then redis.call('XDEL', q.dlq, before) end
-    local entry = redis.call('XADD', q.dlq, '*', 'data', s.data)
-    redis.call('HSET', q.jobs, s.id, dead .. q.name .. ' ' .. entry)
-  elseif s.op == 'requeue' and not cancelled then
-    local time = now()
-    return put(q, s.id, s.tracked, s.data, time + s.ms, time)
-  else
-    redis.call('HDEL', q.jobs, s.id)
-    if s.op == 'finish' and s.data ~= '' then
-      redis.call('SET', s.record, s.data, 'PX', s.ms)
-      redis.call('PUBLISH', q.channel, 'finished ' .. s.id)
-    end
-  end
-  return false
+-- Says that a queue's next scheduled job is due earlier than before, if it is.
+local function announce(q, channel)
+  if not q.sooner then return end
+  local delivery = q.kind == 's' and 'at_least_once' or 'at_most_once'
+  redis.call('PUBLISH', channel, 'sooner ' .. delivery .. ' ' .. q.name)
 end
 
 -- Fails if a key holds something else than it should. Scripts do not roll back, so this comes before the first
@@ -70,6 +78,7 @@ end
 local function expect_queue(q)
   expect(q.target, q.kind == 's' and 'stream' or 'list')
   expect(q.scheduled, 'zset')
-  expect(q.jobs, 'hash')
+  if q.jobs then expect(q.jobs, 'hash') end
   if q.dlq then expect(q.dlq, 'stream') end
+  if q.blocked then expect(q.blocked, 'zset') end
 end

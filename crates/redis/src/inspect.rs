@@ -12,7 +12,7 @@ use tidemill_core::store::{JobInfo, Record};
 use tidemill_core::{Error, JobId, Timestamp};
 
 use crate::error::classify;
-use crate::search::Place;
+use crate::search::{Place, id_in};
 use crate::store::RedisStore;
 use crate::value::{Trace, array, bytes, entries, int, text};
 
@@ -38,26 +38,26 @@ impl RedisStore {
         let shard = self.keys.shard_of(job);
         let ask = redis::cmd("GET").arg(self.keys.record(shard, job)).take();
         let value: Value = self.link.query(shard, &ask).await?;
-        bytes(value).map(|value| record::read(job, &value)).transpose()
+        bytes(value).map(|value| record::read(&job.chain(), &value)).transpose()
     }
 
     async fn look_at(&self, job: &JobId, place: Place) -> Result<Option<JobInfo>, Error> {
-        let base = JobInfo {
-            job: job.clone(),
-            queue: Some(place.queue.clone()),
-            state: State::Ready,
-            data: Bytes::new(),
-            due: None,
-            held_by: None,
-            cancelling: false,
-            record: None,
+        let base = page::blank(job.clone(), &place.queue, State::Ready);
+        let info = match place.letter {
+            Some('s') => self.look_at_entry(base, &place).await?,
+            Some('d' | 'D') => self.look_at_letter(base, &place).await?,
+            Some('S' | 'L') => self.look_at_scheduled(base, &place).await?,
+            Some('b') => self.look_at_blocked(base, &place).await?,
+            _ => Some(self.taken(job, &place).await?),
         };
-        match place.letter {
-            's' => self.look_at_entry(base, &place).await,
-            'd' | 'D' => self.look_at_letter(base, &place).await,
-            'S' | 'L' => self.look_at_scheduled(base, &place).await,
-            _ => self.look_at_taken(base, &place).await,
-        }
+        // The chain may have gone on since the step that was asked for.
+        Ok(info.map(|info| JobInfo { job: id_in(&info.data).unwrap_or_else(|| info.job.clone()), ..info }))
+    }
+
+    async fn look_at_blocked(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
+        let mark = place.mark().unwrap_or_default();
+        let wait = self.waits(place.shard, &[mark], page::CHAINS_SHOWN).await?.pop().flatten();
+        Ok(wait.map(|wait| page::blocked(wait, base)))
     }
 
     async fn look_at_entry(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
@@ -66,7 +66,7 @@ impl RedisStore {
         let entry = &place.reference[..];
         let mut batch = Pipeline::new();
         batch.cmd("XRANGE").arg(&target).arg(entry).arg(entry);
-        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.as_str());
+        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.chain().as_str());
         let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("XRANGE", error))?;
         let mut answer = answer.into_iter();
         let Some(found) = entries(answer.next().unwrap_or(Value::Nil))?.pop() else { return Ok(None) };
@@ -99,11 +99,12 @@ impl RedisStore {
     }
 
     /// A job in a list, or taken from it. Its envelope is somewhere in the list, or only with its runner.
-    async fn look_at_taken(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
+    pub(crate) async fn taken(&self, job: &JobId, place: &Place) -> Result<JobInfo, Error> {
+        let base = page::blank(job.clone(), &place.queue, State::Ready);
         let (shard, queue) = (place.shard, &place.queue);
         let mut batch = Pipeline::new();
         batch.cmd("HGET").arg(self.keys.running(shard, queue)).arg(base.job.as_str());
-        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.as_str());
+        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.chain().as_str());
         batch.cmd("LRANGE").arg(self.keys.target(shard, queue)).arg(-1_000).arg(-1);
         let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("LRANGE", error))?;
         let mut answer = answer.into_iter();
@@ -111,7 +112,7 @@ impl RedisStore {
         let cancelling = answer.next().as_ref().and_then(int) == Some(1);
         if let Some(Trace { worker, envelope, .. }) = trace {
             let (state, held_by) = (State::Running, Some(worker));
-            return Ok(Some(JobInfo { state, data: envelope, held_by, cancelling, ..base }));
+            return Ok(JobInfo { state, data: envelope, held_by, cancelling, ..base });
         }
         let near: Vec<Bytes> = array(answer.next().unwrap_or(Value::Nil))
             .unwrap_or_default()
@@ -119,19 +120,20 @@ impl RedisStore {
             .filter_map(bytes)
             .collect();
         let data = near.into_iter().rev().find(|data| page::is_of(data, &base.job)).unwrap_or_default();
-        Ok(Some(JobInfo { data, ..base }))
+        Ok(JobInfo { data, ..base })
     }
 }
 
 fn recorded(job: &JobId, record: Record) -> JobInfo {
     JobInfo {
-        job: job.clone(),
+        job: job.chain(),
         queue: None,
         state: record.state,
         data: Bytes::new(),
         due: None,
         held_by: None,
         cancelling: false,
+        waits_for: Vec::new(),
         record: Some(record),
     }
 }

@@ -7,6 +7,7 @@ mod lease;
 mod letters;
 mod list;
 mod maintain;
+mod orphans;
 mod pause;
 mod settle;
 mod stream;
@@ -14,6 +15,9 @@ mod stream;
 use std::time::Duration;
 
 use tidemill_core::Lease;
+
+pub(crate) use enqueue::due;
+pub(crate) use orphans::Orphans;
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.
 const CHUNK: usize = 1_000;
@@ -35,6 +39,6 @@ fn by_place<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<
 }
 
 /// A duration in milliseconds for a script, at least 1.
-fn ms(duration: Duration) -> i64 {
+pub(crate) fn ms(duration: Duration) -> i64 {
     tidemill_core::clock::millis(duration).max(1)
 }

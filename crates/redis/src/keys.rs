@@ -1,6 +1,7 @@
 //! Every key and channel, in one place. `docs/redis-schema.md` documents each.
 
-use tidemill_core::{Delivery, JobId, Queue};
+use tidemill_core::courier::Hint;
+use tidemill_core::{Delivery, JobId, Namespace, Queue};
 
 use crate::options::Options;
 
@@ -24,13 +25,20 @@ impl Keys {
         u16::try_from(self.prefixes.len()).unwrap_or(u16::MAX)
     }
 
-    /// The shard of a job: by a hash that every version computes alike (FNV-1a).
+    /// The shard of a job: that of its chain, so that all its steps are in one.
     pub(crate) fn shard_of(&self, job: &JobId) -> u16 {
-        if self.prefixes.len() == 1 {
-            return 0;
-        }
+        if self.prefixes.len() == 1 { 0 } else { self.shard_by(job.chain().as_str()) }
+    }
+
+    /// The shard of a deduplication key. The chain that has it may be in another.
+    pub(crate) fn shard_of_key(&self, key: &str) -> u16 {
+        self.shard_by(key)
+    }
+
+    /// By a hash that every version computes alike (FNV-1a).
+    fn shard_by(&self, name: &str) -> u16 {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let hash = job.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
         u16::try_from(hash % self.prefixes.len() as u64).unwrap_or(0)
     }
 
@@ -74,12 +82,17 @@ impl Keys {
         self.part(shard, queue, "paused")
     }
 
-    /// Ids of jobs that are to be cancelled.
+    /// Jobs that wait for other chains, by when they began to: `JOB MARK`.
+    pub(crate) fn blocked(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "blocked")
+    }
+
+    /// Chains whose running job is to be cancelled.
     pub(crate) fn cancelled(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "cancelled")
     }
 
-    /// Ids in a list whose next copy is to be dropped when it is popped, and how many.
+    /// Chains in a list whose next copy is to be dropped when it is popped, and how many.
     pub(crate) fn dropped(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "dropped")
     }
@@ -99,7 +112,7 @@ impl Keys {
         self.part(shard, queue, &format!("lock:{job}"))
     }
 
-    /// The index: job id to where the job is.
+    /// The index: chain to where its job is.
     pub(crate) fn jobs(&self, shard: u16) -> String {
         format!("{}jobs", self.prefix(shard))
     }
@@ -109,19 +122,102 @@ impl Keys {
         format!("{}queues", self.prefix(shard))
     }
 
-    /// How a job ended, while that is kept.
+    /// How a chain ended, while that is kept. Any of its jobs names it.
     pub(crate) fn record(&self, shard: u16, job: &JobId) -> String {
-        format!("{}job:{job}", self.prefix(shard))
+        format!("{}job:{}", self.prefix(shard), job.chain())
     }
 
-    /// Proof that a batch of untracked jobs was added.
-    pub(crate) fn receipt(&self, shard: u16, first: &JobId) -> String {
-        format!("{}receipt:{first}", self.prefix(shard))
+    /// What one blocked job waits for and what it was told. The mark names this one wait.
+    pub(crate) fn waits(&self, shard: u16, mark: &str) -> String {
+        format!("{}waits:{mark}", self.prefix(shard))
+    }
+
+    /// Who waits for chains of this shard: `CHAIN MARK POSITION QUEUE JOB`.
+    pub(crate) fn waiters(&self, shard: u16) -> String {
+        format!("{}waiters", self.prefix(shard))
+    }
+
+    /// Chains that have closed and whose waiters are still to be told, and what of.
+    pub(crate) fn notices(&self, shard: u16) -> String {
+        format!("{}notices", self.prefix(shard))
+    }
+
+    /// What is still to be done in another step, by when others may carry it on.
+    pub(crate) fn errands(&self, shard: u16) -> String {
+        format!("{}errands", self.prefix(shard))
+    }
+
+    /// Chain to its deduplication key.
+    pub(crate) fn keyed(&self, shard: u16) -> String {
+        format!("{}keyed", self.prefix(shard))
+    }
+
+    /// Deduplication key to its chain.
+    pub(crate) fn key(&self, shard: u16, key: &str) -> String {
+        format!("{}key:{key}", self.prefix(shard))
+    }
+
+    /// What chains are made of whose deduplication key is reserved.
+    pub(crate) fn reserved(&self, shard: u16) -> String {
+        format!("{}reserved", self.prefix(shard))
+    }
+
+    /// What a shard has for all its queues: the first keys of scripts by which chains go on or end.
+    pub(crate) fn home(&self, shard: u16) -> Vec<String> {
+        vec![
+            self.jobs(shard),
+            self.waiters(shard),
+            self.notices(shard),
+            self.errands(shard),
+            self.keyed(shard),
+        ]
+    }
+
+    /// Proof that a batch of untracked jobs, or a chain with a key, was added.
+    pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
+        format!("{}receipt:{of}", self.prefix(shard))
     }
 
     /// The channel of wake-ups.
     pub(crate) fn channel(&self) -> &str {
         &self.channel
+    }
+}
+
+/// The names of wake-ups. They belong to no shard: a channel is heard everywhere, and a hint has one key.
+#[derive(Debug)]
+pub(crate) struct WakeKeys {
+    namespace: Namespace,
+}
+
+impl WakeKeys {
+    pub(crate) fn new(namespace: Namespace) -> Self {
+        Self { namespace }
+    }
+
+    /// The channel on which jobs are announced.
+    pub(crate) fn sched(&self) -> String {
+        format!("{}sched", self.namespace)
+    }
+
+    /// The channel of ends.
+    pub(crate) fn chainc(&self) -> String {
+        format!("{}chainc", self.namespace)
+    }
+
+    /// The channel of lost leases.
+    pub(crate) fn owls(&self) -> String {
+        format!("{}owls", self.namespace)
+    }
+
+    /// The channel of everything else.
+    pub(crate) fn wake(&self) -> String {
+        format!("{}wake", self.namespace)
+    }
+
+    /// Where it is counted how many have yet to look.
+    pub(crate) fn hint(&self, hint: &Hint) -> String {
+        format!("{}hint:{hint}", self.namespace)
     }
 }
 
@@ -135,7 +231,7 @@ pub(crate) fn letter(queue: &Queue) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use tidemill_core::{Namespace, QueueName};
+    use tidemill_core::QueueName;
 
     use super::*;
 
@@ -155,6 +251,17 @@ mod tests {
         assert_eq!(keys.lock(0, &list, &job), "msaas:dev:queue:jobs.generic:lock:j1");
         assert_eq!(keys.target(0, &stream), "msaas:dev:stream:jobs.browser");
         assert_eq!(keys.dlq(0, &stream), "msaas:dev:stream:jobs.browser:dlq");
+    }
+
+    #[test]
+    fn of_wake_ups_are_literally_those_of_other_programs() {
+        let keys = WakeKeys::new(Namespace::new("queuert:").unwrap());
+        let hint = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
+        assert_eq!(keys.hint(&hint), "queuert:hint:550e8400-e29b-41d4-a716-446655440000");
+        assert_eq!(
+            [keys.sched(), keys.chainc(), keys.owls()],
+            ["queuert:sched", "queuert:chainc", "queuert:owls"]
+        );
     }
 
     #[test]

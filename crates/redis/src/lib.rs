@@ -4,7 +4,9 @@
 //! keys that `docs/redis-schema.md` documents. The hot path is plain commands in batches; whatever has to
 //! look before it writes is a script.
 
+mod chains;
 mod clock;
+mod courier;
 mod error;
 mod floor;
 mod inspect;
@@ -18,6 +20,7 @@ mod store;
 mod value;
 mod wake;
 
+pub use courier::RedisCourier;
 pub use floor::floors;
 pub use options::Options;
 pub use store::RedisStore;

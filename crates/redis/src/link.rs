@@ -15,6 +15,7 @@ use tidemill_core::{Error, Timestamp};
 
 pub(crate) use blocking::Blocking;
 pub(crate) use node::Node;
+pub(crate) use topology::servers;
 
 use crate::error::{classify, is_connection, is_moved, is_no_script};
 use crate::keys::Keys;

@@ -2,12 +2,16 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::time::Duration;
 
 use redis::{ConnectionInfo, IntoConnectionInfo};
 use tidemill_core::{Error, Namespace, QueueName};
 
 /// How many slices a Cluster's keyspace is cut into when nobody says otherwise.
 const CLUSTER_SHARDS: u16 = 8;
+
+/// How long a hint is kept: whoever has not looked by then looks without one.
+const HINT_TTL: Duration = Duration::from_secs(60);
 
 /// The consumer group of a queue when nobody says otherwise.
 const GROUP: &str = "tidemill-workers";
@@ -23,6 +27,7 @@ pub struct Options {
     pub(crate) groups: HashMap<QueueName, String>,
     pub(crate) default_group: String,
     pub(crate) allow_eviction: bool,
+    pub(crate) hint_ttl: Duration,
 }
 
 impl Options {
@@ -45,6 +50,7 @@ impl Options {
             groups: HashMap::new(),
             default_group: GROUP.to_owned(),
             allow_eviction: false,
+            hint_ttl: HINT_TTL,
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             options.set(pair)?;
@@ -93,6 +99,13 @@ impl Options {
     /// Accepts a server that may delete keys when its memory is full, queues included.
     pub fn allow_eviction(mut self) -> Self {
         self.allow_eviction = true;
+        self
+    }
+
+    /// Keeps hints for this long, in whole seconds, instead of a minute. For tests.
+    #[doc(hidden)]
+    pub fn hint_ttl(mut self, ttl: Duration) -> Self {
+        self.hint_ttl = ttl;
         self
     }
 

@@ -19,50 +19,93 @@ enum AtOom {
     Refused,
 }
 
+/// What a script builds on. Functions that a script does not use cost it time, so each gets only what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Basis {
+    /// Queues and the index.
+    Queue,
+    /// Also what happens when a chain ends.
+    Close,
+    /// Also what happens when one goes on.
+    Chain,
+    /// Also one job wherever it is.
+    Place,
+}
+
+/// Each builds on those before it.
+const PARTS: [(Basis, &str); 4] = [
+    (Basis::Queue, include_str!("../lua/prelude.lua")),
+    (Basis::Close, include_str!("../lua/close.lua")),
+    (Basis::Chain, include_str!("../lua/chain.lua")),
+    (Basis::Place, include_str!("../lua/place.lua")),
+];
+
 macro_rules! scripts {
-    ($($name:ident: $oom:ident),* $(,)?) => {
+    ($($noun:literal { $($name:ident: $basis:ident, $oom:ident;)* })*) => {
         /// All scripts.
         #[derive(Debug)]
-        pub(crate) struct Scripts { $(pub(crate) $name: Script),* }
+        pub(crate) struct Scripts { $($(pub(crate) $name: Script),*),* }
 
         impl Scripts {
             /// The scripts for a server; flags are known from version 7 on.
             pub(crate) fn new(flags: bool) -> Self {
-                Self { $($name: Script::new(
+                Self { $($($name: Script::new(
                     stringify!($name),
-                    include_str!(concat!("../lua/jobs/", stringify!($name), ".lua")),
+                    (Basis::$basis, include_str!(concat!("../lua/", $noun, "/", stringify!($name), ".lua"))),
                     flags && AtOom::$oom == AtOom::Runs,
-                )),* }
+                )),*),* }
             }
         }
     };
 }
 
 scripts! {
-    enqueue: Refused,
-    again: Refused,
-    start: Runs,
-    retreat: Runs,
-    extend: Runs,
-    finish: Runs,
-    settle: Runs,
-    lock: Runs,
-    hold: Runs,
-    release: Runs,
-    promote: Runs,
-    cancel: Runs,
-    redrive: Refused,
-    drop: Runs,
-    pause: Runs,
-    resume: Runs,
-    purge: Runs,
-    leave: Runs,
+    "jobs" {
+        enqueue: Queue, Refused;
+        again: Queue, Refused;
+        start: Queue, Runs;
+        retreat: Queue, Runs;
+        extend: Queue, Runs;
+        finish: Close, Runs;
+        settle: Chain, Runs;
+        lock: Queue, Runs;
+        hold: Queue, Runs;
+        release: Chain, Runs;
+        promote: Queue, Runs;
+        cancel: Place, Runs;
+        redrive: Queue, Refused;
+        drop: Close, Runs;
+        pause: Queue, Runs;
+        resume: Queue, Runs;
+        purge: Close, Runs;
+        leave: Queue, Runs;
+        suspects: Queue, Runs;
+        forget: Close, Runs;
+    }
+    "chains" {
+        begin: Chain, Refused;
+        register: Queue, Runs;
+        inform: Close, Runs;
+        notice: Queue, Runs;
+        relayed: Close, Runs;
+        waits: Queue, Runs;
+        reserve: Queue, Refused;
+        assign: Queue, Runs;
+        unkey: Queue, Runs;
+        complete: Place, Runs;
+        delete: Place, Runs;
+    }
 }
 
 impl Script {
-    fn new(name: &'static str, body: &str, allow_oom: bool) -> Self {
+    fn new(name: &'static str, (basis, body): (Basis, &str), allow_oom: bool) -> Self {
         let flags = if allow_oom { "#!lua flags=allow-oom\n" } else { "" };
-        let code = format!("{flags}{}\n{body}", include_str!("../lua/prelude.lua"));
+        let mut code = flags.to_owned();
+        for (_, part) in PARTS.iter().filter(|(part, _)| *part <= basis) {
+            code.push_str(part);
+            code.push('\n');
+        }
+        code.push_str(body);
         let sha = Source::new(&code).get_hash().to_owned();
         Self { name, code, sha }
     }

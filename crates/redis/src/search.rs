@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redis::Value;
-use tidemill_core::{Delivery, Envelope, Error, JobId, Queue, QueueName};
+use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, QueueName};
 
 use crate::store::RedisStore;
 use crate::value::{bytes, entries, entry_id};
@@ -21,8 +21,8 @@ const PAGES: usize = 200;
 pub(crate) struct Place {
     pub(crate) shard: u16,
     pub(crate) queue: Queue,
-    /// What kind of place: see `lua/prelude.lua`.
-    pub(crate) letter: char,
+    /// What kind of place: see `lua/prelude.lua`. `None` if only the record of the job is left.
+    pub(crate) letter: Option<char>,
     /// The entry, or the member of a sorted set.
     pub(crate) reference: Bytes,
     /// The index value as it was read; empty for a job that has none.
@@ -31,13 +31,38 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) fn is_dead(&self) -> bool {
-        matches!(self.letter, 'd' | 'D')
+        matches!(self.letter, Some('d' | 'D'))
     }
 
-    fn read(shard: u16, value: Bytes) -> Option<Self> {
+    /// Where a blocked job is.
+    pub(crate) fn blocked(shard: u16, queue: Queue, (job, mark): (&JobId, &str)) -> Self {
+        let reference = format!("{job} {mark}");
+        let indexed = format!("b {} {reference}", queue.name).into();
+        Self { shard, queue, letter: Some('b'), reference: reference.into(), indexed }
+    }
+
+    /// Where the record of a job is whose queue nobody knows any more.
+    pub(crate) fn of_record(shard: u16, queue: Queue) -> Self {
+        Self { shard, queue, letter: None, reference: Bytes::new(), indexed: Bytes::new() }
+    }
+
+    /// Which job is blocked here, and the mark of its wait.
+    pub(crate) fn wait(&self) -> Option<(JobId, &str)> {
+        let reference = std::str::from_utf8(&self.reference).ok().filter(|_| self.letter == Some('b'))?;
+        let (job, mark) = reference.split_once(' ')?;
+        Some((JobId::new(job).ok()?, mark))
+    }
+
+    /// The mark of the wait of a blocked job.
+    pub(crate) fn mark(&self) -> Option<&str> {
+        let reference = std::str::from_utf8(&self.reference).ok().filter(|_| self.letter == Some('b'))?;
+        reference.split_once(' ').map(|(_, mark)| mark)
+    }
+
+    pub(crate) fn read(shard: u16, value: Bytes) -> Option<Self> {
         let letter = char::from(*value.first()?);
         let delivery = match letter {
-            's' | 'S' | 'd' => Delivery::AtLeastOnce,
+            's' | 'S' | 'd' | 'b' => Delivery::AtLeastOnce,
             'l' | 'L' | 'D' => Delivery::AtMostOnce,
             _ => return None,
         };
@@ -45,6 +70,7 @@ impl Place {
         let end = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
         let name = QueueName::new(std::str::from_utf8(&rest[..end]).ok()?).ok()?;
         let reference = value.slice((2 + end + 1).min(value.len())..);
+        let letter = Some(letter);
         Some(Self { shard, queue: Queue { name, delivery }, letter, reference, indexed: value })
     }
 }
@@ -60,11 +86,36 @@ impl RedisStore {
 
     pub(crate) async fn locate_indexed(&self, job: &JobId) -> Result<Option<Place>, Error> {
         let shard = self.keys.shard_of(job);
-        let ask = redis::cmd("HGET").arg(self.keys.jobs(shard)).arg(job.as_str()).take();
+        let ask = redis::cmd("HGET").arg(self.keys.jobs(shard)).arg(job.chain().as_str()).take();
         let value: Value = self.link.query(shard, &ask).await?;
         let Some(value) = bytes(value) else { return Ok(None) };
         let damaged = || Error::Corrupt(format!("the index entry of job {job}"));
         Place::read(shard, value).ok_or_else(damaged).map(Some)
+    }
+
+    /// The id of the job a chain is at, by the envelope where it was seen; `None` if it has moved.
+    pub(crate) async fn current_job(&self, job: &JobId, place: &Place) -> Result<Option<JobId>, Error> {
+        let Some(data) = self.data_at(job, place).await? else { return Ok(None) };
+        Ok(Some(id_in(&data).unwrap_or_else(|| job.clone())))
+    }
+
+    /// The envelope or letter of a job where it was seen; `None` if it has moved. Empty if it is somewhere in a
+    /// long list.
+    pub(crate) async fn data_at(&self, job: &JobId, place: &Place) -> Result<Option<Bytes>, Error> {
+        let (shard, queue, reference) = (place.shard, &place.queue, &place.reference[..]);
+        let stream = match place.letter {
+            Some('s') => self.keys.target(shard, queue),
+            Some('d' | 'D') => self.keys.dlq(shard, queue),
+            Some('b') => {
+                let waits = self.keys.waits(shard, place.mark().unwrap_or_default());
+                let ask = redis::cmd("HGET").arg(waits).arg("envelope").take();
+                return Ok(bytes(self.link.query(shard, &ask).await?));
+            }
+            Some('S' | 'L') => return Ok(Some(place.reference.clone())),
+            _ => return Ok(Some(self.taken(job, place).await?.data)),
+        };
+        let range = redis::cmd("XRANGE").arg(stream).arg(reference).arg(reference).take();
+        Ok(entries(self.link.query(shard, &range).await?)?.pop().map(|entry| entry.data))
     }
 
     async fn search(&self, job: &JobId) -> Result<Option<Place>, Error> {
@@ -76,7 +127,7 @@ impl RedisStore {
                 Delivery::AtMostOnce => None,
             };
             if let Some(entry) = found {
-                let (letter, indexed) = ('s', Bytes::new());
+                let (letter, indexed) = (Some('s'), Bytes::new());
                 return Ok(Some(Place { shard, queue, letter, reference: entry.into(), indexed }));
             }
         }
@@ -107,6 +158,11 @@ impl RedisStore {
     }
 }
 
+/// The job id in an envelope or a letter.
+pub(crate) fn id_in(data: &Bytes) -> Option<JobId> {
+    DeadLetter::read(data.clone()).ok().map(|letter| letter.job)
+}
+
 /// When an id of ours was made: the first 48 bits of a UUID of version 7.
 fn made_at(job: &JobId) -> Option<u64> {
     let id = job.as_str();
@@ -129,10 +185,12 @@ mod tests {
     #[test]
     fn index_values_read_back() {
         let place = Place::read(3, Bytes::from_static(b"S mail {\"a b\":1}")).unwrap();
-        assert_eq!((place.letter, place.queue.name.as_str()), ('S', "mail"));
+        assert_eq!((place.letter, place.queue.name.as_str()), (Some('S'), "mail"));
         assert_eq!(&place.reference[..], b"{\"a b\":1}");
         let place = Place::read(0, Bytes::from_static(b"l mail")).unwrap();
         assert!(place.reference.is_empty() && place.queue.delivery == Delivery::AtMostOnce);
+        let place = Place::read(0, Bytes::from_static(b"b mail a~2 0f")).unwrap();
+        assert_eq!((place.wait().unwrap().0.as_str(), place.mark()), ("a~2", Some("0f")));
         assert!(Place::read(0, Bytes::from_static(b"x mail")).is_none());
     }
 }

@@ -6,14 +6,16 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wakes,
 };
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::time::Instant;
 
 use crate::clock::ServerClock;
 use crate::inspect::server::Server;
+use crate::jobs::Orphans;
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -38,6 +40,8 @@ pub struct RedisStore {
     pub(crate) leases: Mutex<HashMap<(Queue, u16), KnownLeases>>,
     /// Streams whose group exists and whose rescuers know this worker's lease.
     pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
+    /// Jobs of lists that nobody seems to have.
+    pub(crate) orphans: Orphans,
 }
 
 impl RedisStore {
@@ -59,6 +63,7 @@ impl RedisStore {
             paused: Mutex::default(),
             leases: Mutex::default(),
             prepared: Mutex::default(),
+            orphans: Orphans::default(),
         })
     }
 
@@ -167,6 +172,18 @@ impl Store for RedisStore {
 
     fn clock(&self) -> &dyn Clock {
         &self.clock
+    }
+
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        self.complete_job(complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.delete_chain(chain).await
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 
     fn durability(&self) -> Durability {

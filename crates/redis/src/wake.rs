@@ -50,7 +50,7 @@ impl Waker {
     pub(crate) async fn news_of(&self, queue: &Queue) {
         let mut wakes = self.listen();
         while let Some(wake) = wakes.next().await {
-            if matches!(&wake, Wake::Queue(other) if other == queue) {
+            if matches!(&wake, Wake::Queue { queue: other, .. } if other == queue) {
                 return;
             }
         }

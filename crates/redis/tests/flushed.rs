@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::chain::Links;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Claim, Due, Enqueue, Extend, Held, NewJob, Start, Verdict};
 use tidemill_core::{JobId, Lease, Queue, QueueName, Store, WorkerId};
@@ -17,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(30);
 fn job() -> NewJob {
     let id = JobId::generate();
     let envelope = Bytes::from(format!(r#"{{"job_id":"{id}","task_type":"t"}}"#));
-    NewJob { id, envelope, due: Due::Now, tracked: true }
+    NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links: Links::default() }
 }
 
 /// Claims one started and one held job, then has the server forget everything.

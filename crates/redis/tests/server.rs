@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::chain::Links;
 use tidemill_core::settle::{Change, Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{Claim, Enqueue, Enqueued, Held, NewJob, Verdict};
 use tidemill_core::{
@@ -50,7 +51,14 @@ fn untracked(count: usize) -> Vec<NewJob> {
     let job = |_| {
         let id = JobId::generate();
         let json = format!(r#"{{"job_id":"{id}","task_type":"t","payload":null,"tracked":false}}"#);
-        NewJob { id, envelope: json.into(), due: tidemill_core::store::Due::Now, tracked: false }
+        NewJob {
+            id,
+            envelope: json.into(),
+            due: tidemill_core::store::Due::Now,
+            tracked: false,
+            fresh: false,
+            links: Links::default(),
+        }
     };
     (0..count).map(job).collect()
 }
@@ -380,4 +388,25 @@ async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() 
         (patient.rescue().await == 1).then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_job_that_was_taken_by_a_process_that_died_at_once_is_forgotten() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtMostOnce);
+    let kept = tidemill_testkit::conformance::scene::Traits { keep: Some(LONG), ..Default::default() };
+    let job = kept.job();
+    scene.enqueue(job.clone()).await;
+    let waiting = stage.scene("waiting", Delivery::AtLeastOnce);
+    let links = Links { after: vec![job.id.clone()], dedup: None };
+    let waiter = waiting.enqueue(NewJob { links, ..kept.job() }).await;
+    stage.ask(&["RPOP", "msaas:dev:queue:q"]);
+    assert_eq!(scene.enqueue_again(job.clone()).await, Enqueued::Exists);
+    tidemill_testkit::conformance::until("the job to be forgotten", || async {
+        scene.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap();
+        scene.state(&job.id).await.is_none().then_some(())
+    })
+    .await;
+    assert_eq!(waiting.claim_one().await.lease.job, waiter);
+    scene.enqueue(job).await;
 }

@@ -1,5 +1,6 @@
 //! A piece of work on its way to a database thread, and its answer on the way back.
 
+use tidemill_core::store::{News, Wake};
 use tidemill_core::{Error, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -13,10 +14,27 @@ pub(crate) struct Tx<'t> {
     /// The store's time, the same for the whole transaction.
     pub(crate) now: Timestamp,
     /// What to tell the world once it has committed.
-    pub(crate) announcements: &'t mut Announcements,
+    pub(crate) announcements: &'t mut dyn Tell,
 }
 
-/// A piece of work. It may run twice: together with others and, if that failed, on its own.
+/// Where a piece of work leaves what is to be told.
+pub(crate) trait Tell {
+    fn add(&mut self, wake: Wake);
+}
+
+impl Tell for Announcements {
+    fn add(&mut self, wake: Wake) {
+        Self::add(self, wake);
+    }
+}
+
+impl Tell for News {
+    fn add(&mut self, wake: Wake) {
+        Self::add(self, wake);
+    }
+}
+
+/// A piece of work.
 pub(crate) trait Call: Send {
     /// Does the work and keeps the answer back.
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Failure>;
@@ -27,6 +45,21 @@ pub(crate) trait Call: Send {
 
     /// What it costs.
     fn cost(&self) -> Cost;
+
+    /// How often it may still run.
+    fn runs(&self) -> Runs;
+}
+
+/// How often a piece of work may still run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// Any number of times: together with others and, if that failed, on its own. A run that fails may leave
+    /// something behind.
+    Any,
+    /// Once. A run that fails leaves nothing behind.
+    Once,
+    /// It has run.
+    Spent,
 }
 
 /// What a piece of work costs.
@@ -55,6 +88,7 @@ impl Cost {
 pub(crate) struct Work<T, F> {
     work: F,
     cost: Cost,
+    runs: Runs,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, Error>>,
     /// Frees the caller's place in the line when the call is over.
@@ -65,9 +99,9 @@ pub(crate) struct Work<T, F> {
 pub(crate) type Answer<T> = oneshot::Receiver<Result<T, Error>>;
 
 impl<T, F> Work<T, F> {
-    pub(crate) fn new(cost: Cost, work: F, turn: OwnedSemaphorePermit) -> (Self, Answer<T>) {
+    pub(crate) fn new(cost: Cost, runs: Runs, work: F, turn: OwnedSemaphorePermit) -> (Self, Answer<T>) {
         let (reply, answer) = oneshot::channel();
-        (Self { work, cost, result: None, reply, _turn: turn }, answer)
+        (Self { work, cost, runs, result: None, reply, _turn: turn }, answer)
     }
 }
 
@@ -77,6 +111,9 @@ where
     F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send,
 {
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Failure> {
+        if self.runs == Runs::Once {
+            self.runs = Runs::Spent;
+        }
         self.result = Some((self.work)(tx)?);
         Ok(())
     }
@@ -88,6 +125,10 @@ where
 
     fn cost(&self) -> Cost {
         self.cost
+    }
+
+    fn runs(&self) -> Runs {
+        self.runs
     }
 }
 

@@ -17,6 +17,7 @@ const LARGEST: i64 = 1 << 30;
 pub(crate) async fn checkup(store: &SqliteStore) -> Result<Checkup, Error> {
     let mut findings = store.read(|tx| look(tx)).await?;
     findings.push(writing(store).await);
+    findings.extend(store.hub().checkup().await);
     let server = format!("sqlite {}", rusqlite::version());
     Ok(Checkup { server, durability: store.durability(), findings })
 }
@@ -76,12 +77,11 @@ fn leases(tx: &Tx<'_>) -> Result<Finding, Failure> {
     })
 }
 
-/// Writes, but changes nothing: sets a mark in the file's header to what it is.
+/// Writes, but changes nothing.
 async fn writing(store: &SqliteStore) -> Finding {
     let touch = |tx: &mut Tx<'_>| {
-        let number = |pragma| tx.connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-        tx.connection.pragma_update(None, "user_version", number("user_version")?)?;
-        Ok(number("synchronous")?)
+        tx.connection.execute(include_str!("../sql/schema/touch.sql"), [])?;
+        Ok(tx.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))?)
     };
     // Growth, so that a disk without room for the reserve is found out.
     match store.write(Cost::Growth(1), touch).await {

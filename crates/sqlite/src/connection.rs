@@ -22,8 +22,8 @@ const TRIES: i32 = 12_000;
 /// whoever looks more often gets it sooner.
 const LONGEST_PAUSE: Duration = Duration::from_millis(5);
 
-/// More than there are statements, so that each is prepared once.
-const STATEMENTS: usize = 96;
+/// More than there are statements, the users' included, so that each is prepared once.
+const STATEMENTS: usize = 256;
 
 /// The writer's page cache, in KiB: the log, a few times over.
 const CACHE: i64 = 16_000;

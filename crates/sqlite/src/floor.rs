@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, TransactionBehavior};
-use tidemill_core::floor::{Batch, Floor};
+use tidemill_core::floor::{Batch, Errand, Floor};
 use tidemill_core::{Delivery, Error};
 
 use crate::connection::open;
@@ -25,7 +25,7 @@ struct Table {
 
 impl Table {
     /// Runs `work` in one transaction.
-    async fn transact<T: Send + 'static>(
+    async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Error> {
@@ -66,13 +66,13 @@ impl Floor for Table {
             }
             Ok(())
         };
-        self.transact(work).await
+        self.run(work).await
     }
 
     async fn take(&self, max: usize) -> Result<usize, Error> {
-        let taken = self.transact(move |connection| claim(connection, max)).await?;
+        let taken = self.run(move |connection| claim(connection, max)).await?;
         let count = taken.len();
-        self.transact(move |connection| acknowledge(connection, &taken)).await?;
+        self.run(move |connection| acknowledge(connection, &taken)).await?;
         Ok(count)
     }
 
@@ -80,9 +80,25 @@ impl Floor for Table {
         Ok(None)
     }
 
+    async fn transact(&self, errand: Errand) -> Result<bool, Error> {
+        let work = move |connection: &Connection| {
+            match errand {
+                Errand::Read => {
+                    connection.prepare_cached("SELECT 1")?.query_row([], |row| row.get::<_, i64>(0))?;
+                }
+                Errand::Write => {
+                    connection.prepare_cached(include_str!("../sql/floor/make.sql"))?.execute([])?;
+                    let mut enqueue = connection.prepare_cached(include_str!("../sql/floor/enqueue.sql"))?;
+                    enqueue.execute([&b"{}"[..]])?;
+                }
+            }
+            Ok(true)
+        };
+        self.run(work).await
+    }
+
     async fn clear(&self) -> Result<(), Error> {
-        self.transact(|connection| Ok(connection.execute_batch(include_str!("../sql/floor/clear.sql"))?))
-            .await
+        self.run(|connection| Ok(connection.execute_batch(include_str!("../sql/floor/clear.sql"))?)).await
     }
 }
 

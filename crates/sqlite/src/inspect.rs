@@ -2,61 +2,56 @@
 
 use rusqlite::{Row, params};
 use tidemill_core::job::State;
-use tidemill_core::name::{Delivery, JobId, Queue};
+use tidemill_core::name::{JobId, Queue};
 use tidemill_core::store::{COUNT_CAP, JobInfo, List, Page, QueueInfo, Record};
 use tidemill_core::{Error, Timestamp};
 
 use crate::call::Tx;
+use crate::chains::waits_for;
 use crate::error::Failure;
-use crate::jobs::find_queue;
+use crate::jobs::{Found, Place, find, find_queue};
 use crate::row;
 use crate::store::SqliteStore;
 
 pub(crate) async fn get(store: &SqliteStore, job: &JobId) -> Result<Option<JobInfo>, Error> {
     let job = job.clone();
-    let look = move |tx: &mut Tx<'_>| match find(tx, &job)? {
+    store.read(move |tx| get_in(tx, &job)).await
+}
+
+/// One job, as a transaction sees it.
+pub(crate) fn get_in(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, Failure> {
+    match look_at(tx, job)? {
         Some(info) => Ok(Some(info)),
-        None => Ok(find_record(tx, &job)?.map(ended)),
-    };
-    store.read(look).await
-}
-
-fn find(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, Failure> {
-    let mut find = tx.connection.prepare_cached(include_str!("../sql/jobs/find.sql"))?;
-    let mut rows = find.query([job.as_str()])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
-    let queue = row::queue(row, 3)?;
-    let until = row.get::<_, Option<i64>>(5)?;
-    if queue.delivery == Delivery::AtMostOnce && until.is_some_and(|until| until <= tx.now.0) {
-        // It was taken and its taker never came back: from then on it is as if it had never been.
-        return Ok(None);
+        None => Ok(find_record(tx, job)?.map(ended)),
     }
-    let due = Timestamp(row.get(1)?);
-    let state = match (row.get::<_, Option<i64>>(2)?, until) {
-        (Some(_), _) => State::Dead,
-        (None, Some(_)) => State::Running,
-        (None, None) if due > tx.now => State::Scheduled,
-        (None, None) => State::Ready,
-    };
-    let info = JobInfo {
-        due: (state == State::Scheduled).then_some(due),
-        held_by: row.get(6)?,
-        cancelling: row.get::<_, Option<bool>>(7)?.unwrap_or(false),
-        ..plain(job.clone(), Some(queue), state, row::body(row, 9)?)
-    };
-    Ok(Some(info))
 }
 
-/// How a job ended, while that is kept.
+fn look_at(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, Failure> {
+    let Some(found) = find(tx, job)?.filter(|found| !found.is_forgotten(tx.now)) else { return Ok(None) };
+    let Found { seq, queue, job, due, place, body, .. } = found;
+    let info = |state| plain(job, Some(queue), state, body);
+    Ok(Some(match place {
+        Place::Dead => info(State::Dead),
+        Place::Running { by, cancelling, .. } => {
+            JobInfo { held_by: Some(by), cancelling, ..info(State::Running) }
+        }
+        Place::Blocked => JobInfo { waits_for: waits_for(tx, seq)?, ..info(State::Blocked) },
+        Place::Waiting if due > tx.now => JobInfo { due: Some(due), ..info(State::Scheduled) },
+        Place::Waiting => info(State::Ready),
+    }))
+}
+
+/// How the chain of a job ended, while that is kept.
 pub(crate) fn find_record(tx: &Tx<'_>, job: &JobId) -> Result<Option<Record>, Failure> {
     let mut find = tx.connection.prepare_cached(include_str!("../sql/records/find.sql"))?;
+    let job = job.chain();
     let mut rows = find.query(params![job.as_str(), tx.now.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
     let state = row.get_ref(0)?.as_str()?.parse::<State>();
     let state = state.map_err(|error| Error::Corrupt(error.to_string()))?;
     let (finished_at, expires) = (Timestamp(row.get(2)?), Timestamp(row.get(3)?));
     let (error, output) = (row.get(1)?, row::body(row, 4)?);
-    Ok(Some(Record { job: job.clone(), state, output, error, finished_at, keep: finished_at.until(expires) }))
+    Ok(Some(Record { job, state, output, error, finished_at, keep: finished_at.until(expires) }))
 }
 
 fn ended(record: Record) -> JobInfo {
@@ -65,13 +60,23 @@ fn ended(record: Record) -> JobInfo {
 }
 
 fn plain(job: JobId, queue: Option<Queue>, state: State, data: bytes::Bytes) -> JobInfo {
-    JobInfo { job, queue, state, data, due: None, held_by: None, cancelling: false, record: None }
+    JobInfo {
+        job,
+        queue,
+        state,
+        data,
+        due: None,
+        held_by: None,
+        cancelling: false,
+        waits_for: Vec::new(),
+        record: None,
+    }
 }
 
 pub(crate) async fn list(store: &SqliteStore, list: List<'_>) -> Result<Page<JobInfo>, Error> {
     let List { queue, state, cursor, limit } = list;
-    let after = cursor.as_deref().map_or(Ok(Place::START), Place::read)?;
-    if !matches!(state, State::Scheduled | State::Ready | State::Running | State::Dead) {
+    let after = cursor.as_deref().map_or(Ok(Position::START), Position::read)?;
+    if matches!(state, State::Done | State::Cancelled) {
         return Err(Error::Invalid(format!("jobs that are {state} are not listed, only looked up by id")));
     }
     let queue = queue.clone();
@@ -80,9 +85,9 @@ pub(crate) async fn list(store: &SqliteStore, list: List<'_>) -> Result<Page<Job
 
 /// Where a page ends: the time its jobs are ordered by, and the job's number.
 #[derive(Debug, Clone, Copy)]
-struct Place(i64, i64);
+struct Position(i64, i64);
 
-impl Place {
+impl Position {
     const START: Self = Self(i64::MIN, i64::MIN);
 
     fn read(cursor: &str) -> Result<Self, Error> {
@@ -102,7 +107,7 @@ fn page(
     tx: &Tx<'_>,
     queue: &Queue,
     state: State,
-    (after, limit): (Place, usize),
+    (after, limit): (Position, usize),
 ) -> Result<Page<JobInfo>, Failure> {
     let Some(known) = find_queue(tx.connection, queue)? else { return Ok(Page::default()) };
     let (number, now, most) = (known.number, tx.now.0, i64::try_from(limit).unwrap_or(i64::MAX));
@@ -111,17 +116,18 @@ fn page(
         // What is ready comes before what is scheduled in one and the same line.
         State::Ready => (waiting, vec![number, after.0, after.1, now, most]),
         State::Scheduled => {
-            let from = if after.0 > now { after } else { Place(now, i64::MAX) };
+            let from = if after.0 > now { after } else { Position(now, i64::MAX) };
             (waiting, vec![number, from.0, from.1, i64::MAX, most])
         }
         State::Running => (include_str!("../sql/jobs/list_running.sql"), vec![number, after.1, most]),
+        State::Blocked => (include_str!("../sql/jobs/list_blocked.sql"), vec![number, after.1, most]),
         _ => (include_str!("../sql/letters/list.sql"), vec![number, after.0, after.1, most]),
     };
     let mut list = tx.connection.prepare_cached(sql)?;
     let mut rows = list.query(rusqlite::params_from_iter(key))?;
     let mut page = Page::default();
     while let Some(row) = rows.next()? {
-        let (info, place) = listed(row, queue, state)?;
+        let (info, place) = listed(tx, row, queue, state)?;
         page.items.push(info);
         page.next = (page.items.len() == limit).then(|| format!("{}.{}", place.0, place.1));
     }
@@ -129,12 +135,13 @@ fn page(
 }
 
 /// A row of any list: a time, the job's number, its id, its bytes and, if it runs, by whom.
-fn listed(row: &Row<'_>, queue: &Queue, state: State) -> Result<(JobInfo, Place), Failure> {
-    let place = Place(row.get(0)?, row.get(1)?);
+fn listed(tx: &Tx<'_>, row: &Row<'_>, queue: &Queue, state: State) -> Result<(JobInfo, Position), Failure> {
+    let place = Position(row.get(0)?, row.get(1)?);
     let id = row::job_id(row, 2, place.1)?;
     let info = plain(id, Some(queue.clone()), state, row::body(row, 3)?);
     let info = match state {
         State::Scheduled => JobInfo { due: Some(Timestamp(place.0)), ..info },
+        State::Blocked => JobInfo { waits_for: waits_for(tx, place.1)?, ..info },
         State::Running => JobInfo { held_by: row.get(4)?, cancelling: row.get(5)?, ..info },
         _ => info,
     };
@@ -161,7 +168,8 @@ fn counted(row: &Row<'_>) -> Result<QueueInfo, Failure> {
         paused: row.get(2)?,
         ready: count(3)?,
         scheduled: count(4)?,
-        running: count(5)?,
-        dead: count(6)?,
+        blocked: count(5)?,
+        running: count(6)?,
+        dead: count(7)?,
     })
 }

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use tidemill_core::Error;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::call::{Call, Cost, Tx, Work, stopped};
+use crate::call::{Call, Cost, Runs, Tx, Work, stopped};
 use crate::error::Failure;
 
 /// How many calls may be under way at once. More callers wait for their turn; the bound keeps what they have
@@ -62,8 +62,27 @@ impl Line {
         T: Send + 'static,
         F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
+        self.have_done(cost, Runs::Any, work).await
+    }
+
+    /// Has `work` done like [`call`](Self::call), but once. If it fails, it must have left nothing behind.
+    pub(crate) async fn call_once<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        let mut work = Some(work);
+        let run = move |tx: &mut Tx<'_>| work.take().map_or_else(|| Err(stopped().into()), |work| work(tx));
+        self.have_done(cost, Runs::Once, run).await
+    }
+
+    async fn have_done<T, F>(&self, cost: Cost, runs: Runs, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+    {
         let turn = self.turns.clone().acquire_owned().await.map_err(|_| stopped())?;
-        let (work, answer) = Work::new(cost, work, turn);
+        let (work, answer) = Work::new(cost, runs, work, turn);
         self.send(Message::Call(Box::new(work)));
         // A thread that is gone drops the reply, which is noticed here.
         answer.await.map_err(|_| stopped())?
@@ -79,7 +98,9 @@ impl Line {
 impl Drop for Line {
     fn drop(&mut self) {
         self.sender = None;
-        if let Some(thread) = self.thread.take() {
+        let here = thread::current().id();
+        // Work may hold the last handle of the store it is done by; then the thread ends by itself.
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != here) {
             let _ = thread.join();
         }
     }

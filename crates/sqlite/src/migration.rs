@@ -1,4 +1,5 @@
-//! The schema and its versions. Which one a file has is its `user_version`; whose it is, its `application_id`.
+//! The schema and its versions. The file is the user's, with tables of their own: ours have a prefix, and which
+//! version they have is written in one of them.
 
 use rusqlite::Connection;
 use tidemill_core::Error;
@@ -9,13 +10,13 @@ use crate::error::Failure;
 /// Every step, in order. A step that has been released is never changed.
 const STEPS: [&str; 1] = [include_str!("../migrations/0001_jobs.sql")];
 
-/// Marks a file as ours: "tide" in ASCII. A file of another program is never touched.
-const APPLICATION: i32 = 0x7469_6465;
+/// What a file was marked with when Tidemill had one of its own: "tide" in ASCII.
+const APPLICATION: i64 = 0x7469_6465;
 
 /// Brings the file up to this program's version.
 pub(crate) fn migrate(connection: &Connection) -> Result<(), Error> {
     // Most opens find everything done, and should not wait for a lock to learn it.
-    if examine(connection)? == STEPS.len() {
+    if examine(connection)? == Layout::Ours(STEPS.len()) {
         return Ok(());
     }
     // Immediate: of several processes that open a new file at once, one makes it and the others wait.
@@ -29,36 +30,49 @@ pub(crate) fn migrate(connection: &Connection) -> Result<(), Error> {
 }
 
 fn climb(connection: &Connection) -> Result<(), Failure> {
-    for step in &STEPS[examine(connection)?..] {
+    let layout = examine(connection)?;
+    let from = if let Layout::Ours(version) = layout { version } else { 0 };
+    for step in &STEPS[from..] {
         connection.execute_batch(step)?;
     }
-    connection.pragma_update(None, "application_id", APPLICATION)?;
-    Ok(connection.pragma_update(None, "user_version", STEPS.len() as i64)?)
+    if layout == Layout::Former {
+        connection.execute_batch(include_str!("../migrations/former.sql"))?;
+    }
+    connection.execute(include_str!("../sql/schema/climb.sql"), [STEPS.len() as i64])?;
+    Ok(())
 }
 
-/// The version of the file, if it is one this program can work with.
-fn examine(connection: &Connection) -> Result<usize, Failure> {
+/// What a file holds of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// Nothing, whatever else it holds.
+    None,
+    /// Tables with plain names, in a file of our own.
+    Former,
+    /// Tables of this version.
+    Ours(usize),
+}
+
+fn examine(connection: &Connection) -> Result<Layout, Failure> {
+    let present = include_str!("../sql/schema/present.sql");
+    if patiently(|| connection.query_row(present, [], |row| row.get(0)))? {
+        let version = include_str!("../sql/schema/version.sql");
+        let version = patiently(|| connection.query_row(version, [], |row| row.get::<_, i64>(0)))?;
+        let known = usize::try_from(version).ok().filter(|version| *version <= STEPS.len());
+        return Ok(known.map(Layout::Ours).ok_or_else(|| newer(version))?);
+    }
     let number =
         |pragma| patiently(|| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0)));
-    let (version, application) = (number("user_version")?, number("application_id")?);
-    let tables =
-        || connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0));
-    let known = usize::try_from(version).ok().filter(|version| *version <= STEPS.len());
-    match known {
-        Some(0) if application == 0 && patiently(tables)? == 0 => Ok(0),
-        Some(version) if version > 0 && application == i64::from(APPLICATION) => Ok(version),
-        None if application == i64::from(APPLICATION) => Err(newer(version).into()),
-        _ => Err(foreign().into()),
+    match (number("application_id")?, number("user_version")?) {
+        (APPLICATION, 1) => Ok(Layout::Former),
+        (APPLICATION, version) if version > 1 => Err(newer(version).into()),
+        _ => Ok(Layout::None),
     }
 }
 
 fn newer(version: i64) -> Error {
     let known = STEPS.len();
     Error::Unsuitable(format!(
-        "the file has schema version {version}, made by a newer Tidemill; this one knows up to {known}"
+        "its tables have version {version}, made by a newer Tidemill; this one knows up to {known}"
     ))
-}
-
-fn foreign() -> Error {
-    Error::Unsuitable("the database belongs to another program; give Tidemill a file of its own".into())
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tidemill_core::courier::Courier;
 use tidemill_core::store::Durability;
 use tidemill_core::{Clock, Error};
 
@@ -15,6 +16,8 @@ pub struct Options {
     pub clock: Option<Arc<dyn Clock>>,
     /// When a commit counts as done.
     pub synchronous: Synchronous,
+    /// Who tells other processes of what happens here. Without anybody they notice that something was written.
+    pub courier: Option<Arc<dyn Courier>>,
 }
 
 /// Where a database is.
@@ -39,12 +42,16 @@ pub enum Synchronous {
 impl Options {
     /// A database in this file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self { path: Location::File(path.into()), clock: None, synchronous: Synchronous::Full }
+        Self::at(Location::File(path.into()))
     }
 
     /// A database in memory.
     pub fn memory() -> Self {
-        Self { path: Location::Memory, clock: None, synchronous: Synchronous::Full }
+        Self::at(Location::Memory)
+    }
+
+    fn at(path: Location) -> Self {
+        Self { path, clock: None, synchronous: Synchronous::Full, courier: None }
     }
 
     /// The same with this clock.

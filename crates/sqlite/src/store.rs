@@ -1,24 +1,29 @@
 //! The store: two database threads and the verbs that are sent to them.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use tidemill_core::hub::Hub;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wake, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
+use tokio::task::JoinSet;
 
 use crate::call::{Cost, Tx};
 use crate::clock::MachineClock;
 use crate::error::Failure;
 use crate::line::{Line, Message};
 use crate::options::{Location, Options};
-use crate::wake::{Announcer, Listener};
-use crate::{checkup, inspect, jobs, reader, writer};
+use crate::promises::Promises;
+use crate::wake::{Announcer, Ear};
+use crate::{chains, checkup, inspect, jobs, reader, writer};
 
 /// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -35,6 +40,20 @@ struct Shared {
     clock: Arc<dyn Clock>,
     durability: Durability,
     commands: AtomicU64,
+    /// The file, by its canonical name; none in memory.
+    file: Option<PathBuf>,
+    promises: Arc<Promises>,
+    /// Brings work from other processes, until the store is dropped.
+    _service: JoinSet<()>,
+}
+
+/// Without a courier there is nothing to bring.
+fn serve(hub: Arc<Hub>, clock: Arc<dyn Clock>, carried: bool) -> JoinSet<()> {
+    let mut service = JoinSet::new();
+    if carried {
+        service.spawn(async move { hub.serve(&*clock).await });
+    }
+    service
 }
 
 impl SqliteStore {
@@ -43,14 +62,21 @@ impl SqliteStore {
         let durability = options.durability();
         let path = options.path.clone();
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(MachineClock));
-        let announcer = Announcer::new();
+        let carried = options.courier.is_some();
+        let announcer = Announcer::new(options.courier.clone());
         let writer = writer::start(options, clock.clone(), announcer.clone()).await?;
-        let reader = match path {
-            Location::File(path) => Some(reader::start(path, clock.clone()).await?),
-            Location::Memory => None,
+        let (reader, file) = match path {
+            Location::File(path) => {
+                let file = path.canonicalize().unwrap_or_else(|_| path.clone());
+                (Some(reader::start(path, clock.clone()).await?), Some(file))
+            }
+            Location::Memory => (None, None),
         };
-        let commands = AtomicU64::new(0);
-        Ok(Self { shared: Arc::new(Shared { writer, reader, announcer, clock, durability, commands }) })
+        let (commands, promises) = (AtomicU64::new(0), Arc::default());
+        let _service = serve(announcer.hub().clone(), clock.clone(), carried);
+        let shared =
+            Shared { writer, reader, announcer, clock, durability, commands, file, promises, _service };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Changes a setting of the writing connection. For tests that need a small or a read-only disk.
@@ -70,6 +96,30 @@ impl SqliteStore {
         self.shared.writer.call(cost, work).await
     }
 
+    /// Has `work` done like [`write`](Self::write), but once. If it fails, it must have left nothing behind.
+    pub(crate) async fn write_once<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+    {
+        self.shared.commands.fetch_add(1, Ordering::Relaxed);
+        self.shared.writer.call_once(cost, work).await
+    }
+
+    /// The file this store is in; none if it is in memory.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.shared.file.as_deref()
+    }
+
+    pub(crate) fn promises(&self) -> &Arc<Promises> {
+        &self.shared.promises
+    }
+
+    /// Tells everyone in this process who listens.
+    pub(crate) fn announce(&self, wakes: Vec<Wake>) {
+        wakes.into_iter().for_each(|wake| self.shared.announcer.hub().announce(wake));
+    }
+
     /// Has `work` done on the reading connection.
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, Error>
     where
@@ -80,13 +130,18 @@ impl SqliteStore {
         self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::Change(1), work).await
     }
 
-    /// Listens from now on, to other processes too.
-    pub(crate) fn hear(&self) -> Listener {
-        let (listener, is_first) = self.shared.announcer.listen();
+    /// From now on until it is dropped, other processes are watched.
+    pub(crate) fn hear(&self) -> Ear {
+        let (ear, is_first) = self.shared.announcer.hear();
         if is_first {
             self.shared.writer.send(Message::Listen);
         }
-        listener
+        ear
+    }
+
+    /// Where everything is announced, and claims wait.
+    pub(crate) fn hub(&self) -> &Hub {
+        self.shared.announcer.hub()
     }
 }
 
@@ -173,12 +228,28 @@ impl Store for SqliteStore {
         checkup::checkup(self).await
     }
 
+    async fn flush(&self) {
+        self.hub().flush().await;
+    }
+
     fn listen(&self) -> Wakes {
-        self.hear().into_stream()
+        self.hear().with(self.hub().listen())
     }
 
     fn clock(&self) -> &dyn Clock {
         &*self.shared.clock
+    }
+
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        chains::complete(self, complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        chains::delete(self, chain).await
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
     }
 
     fn durability(&self) -> Durability {

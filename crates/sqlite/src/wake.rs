@@ -1,15 +1,15 @@
 //! Wake-ups inside this process. Those from other processes come in as [`Wake::Everything`]: the writer sees
 //! that somebody wrote, not what.
 
-use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::stream;
+use futures_util::StreamExt;
 use tidemill_core::Queue;
+use tidemill_core::bell::Pace;
+use tidemill_core::courier::Courier;
+use tidemill_core::hub::Hub;
 use tidemill_core::store::{Wake, Wakes};
-use tokio::sync::broadcast::{self, error::RecvError};
-
-/// How many wake-ups a slow listener may fall behind before it is told to look at everything instead.
-const BACKLOG: usize = 1_024;
 
 /// What a transaction has to tell, each thing once.
 #[derive(Debug, Default)]
@@ -20,83 +20,80 @@ pub(crate) struct Announcements {
 impl Announcements {
     pub(crate) fn add(&mut self, wake: Wake) {
         // A batch is about few queues, and what it says of them repeats; jobs end once each.
-        let repeats = matches!(wake, Wake::Queue(_) | Wake::Sooner(_)) && self.wakes.contains(&wake);
-        if !repeats {
-            self.wakes.push(wake);
+        match &wake {
+            Wake::Queue { queue, jobs } => match self.count(queue) {
+                Some(sum) => *sum = sum.saturating_add(*jobs),
+                None => self.wakes.push(wake),
+            },
+            Wake::Sooner(_) if self.wakes.contains(&wake) => {}
+            _ => self.wakes.push(wake),
         }
+    }
+
+    /// How many jobs of `queue` are announced so far, if any.
+    fn count(&mut self, queue: &Queue) -> Option<&mut usize> {
+        self.wakes.iter_mut().find_map(|wake| match wake {
+            Wake::Queue { queue: other, jobs } if other == queue => Some(jobs),
+            _ => None,
+        })
     }
 }
 
-/// Tells everyone in this process who listens.
+/// Tells everyone who waits or listens.
 #[derive(Debug, Clone)]
 pub(crate) struct Announcer {
-    sender: broadcast::Sender<Wake>,
+    hub: Arc<Hub>,
+    /// How many want to hear of other processes.
+    ears: Arc<AtomicUsize>,
 }
 
 impl Announcer {
-    pub(crate) fn new() -> Self {
-        Self { sender: broadcast::Sender::new(BACKLOG) }
+    pub(crate) fn new(courier: Option<Arc<dyn Courier>>) -> Self {
+        // Every change is rung for, so there is nothing to look for in between.
+        Self { hub: Arc::new(Hub::new(Pace::NEVER, courier)), ears: Arc::default() }
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
     }
 
     pub(crate) fn is_heard(&self) -> bool {
-        self.sender.receiver_count() > 0
+        self.ears.load(Ordering::SeqCst) > 0
     }
 
     pub(crate) fn announce(&self, announcements: Announcements) {
-        for wake in announcements.wakes {
-            // Nobody listening is fine.
-            let _ = self.sender.send(wake);
-        }
+        announcements.wakes.into_iter().for_each(|wake| self.hub.announce(wake));
     }
 
-    pub(crate) fn everything(&self) {
-        let _ = self.sender.send(Wake::Everything);
+    /// Another process has written something.
+    pub(crate) fn stir(&self) {
+        self.hub.pass_on(Wake::Everything);
     }
 
-    /// A listener, and whether it is the first: then the writer has to be told to look at other processes.
-    pub(crate) fn listen(&self) -> (Listener, bool) {
-        let listener = Listener { receiver: self.sender.subscribe() };
-        (listener, self.sender.receiver_count() == 1)
+    /// Somebody wants to hear of other processes, and whether it is the first: then the writer has to be told
+    /// to look at them.
+    pub(crate) fn hear(&self) -> (Ear, bool) {
+        let is_first = self.ears.fetch_add(1, Ordering::SeqCst) == 0;
+        (Ear(self.ears.clone()), is_first)
     }
 }
 
-/// Hears what is announced from its creation on.
+/// Somebody who wants to hear of other processes.
 #[derive(Debug)]
-pub(crate) struct Listener {
-    receiver: broadcast::Receiver<Wake>,
+pub(crate) struct Ear(Arc<AtomicUsize>);
+
+impl Ear {
+    /// The wake-ups, listening to other processes for as long as anybody wants them.
+    pub(crate) fn with(self, wakes: Wakes) -> Wakes {
+        Box::pin(wakes.map(move |wake| {
+            let _held = &self;
+            wake
+        }))
+    }
 }
 
-/// Why a queue is worth another look.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Hint {
-    /// Something was said about this queue.
-    Queue,
-    /// Something happened somewhere.
-    Somewhere,
-}
-
-impl Listener {
-    /// The next wake-up. Never ends: when the store is gone, nothing happens any more.
-    pub(crate) async fn next(&mut self) -> Wake {
-        match self.receiver.recv().await {
-            Ok(wake) => wake,
-            Err(RecvError::Lagged(_)) => Wake::Everything,
-            Err(RecvError::Closed) => pending().await,
-        }
-    }
-
-    /// Waits for a wake-up that concerns `queue`; what concerns others wakes nobody.
-    pub(crate) async fn about(&mut self, queue: &Queue) -> Hint {
-        loop {
-            match self.next().await {
-                Wake::Queue(other) | Wake::Sooner(other) if other == *queue => return Hint::Queue,
-                Wake::Everything => return Hint::Somewhere,
-                _ => {}
-            }
-        }
-    }
-
-    pub(crate) fn into_stream(self) -> Wakes {
-        Box::pin(stream::unfold(self, async |mut listener| Some((listener.next().await, listener))))
+impl Drop for Ear {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }

@@ -7,9 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tidemill_core::{Clock, Error, Timestamp};
+use tidemill_core::{Clock, Error};
 
-use crate::call::{Call, Tx};
+use crate::batch::{Failed, Setting};
+use crate::call::{Call, Runs};
 use crate::connection::{self, patiently};
 use crate::error::{Failure, classify};
 use crate::line::{Line, Message};
@@ -97,26 +98,49 @@ impl Writer {
             && version != self.seen
         {
             self.seen = version;
-            self.announcer.everything();
+            self.announcer.stir();
         }
     }
 
-    /// Runs the batch in one transaction. If anything in it fails, nothing of it has happened, and each call
-    /// is run on its own, so that one that cannot succeed harms no other.
+    /// Runs the batch in one transaction. If that fails, nothing of it has happened, and each call is run on its
+    /// own, so that one that cannot succeed harms no other.
     fn commit(&mut self, batch: Vec<Box<dyn Call>>) {
         let mut batch = self.refuse_growth(batch);
         if batch.is_empty() {
             return;
         }
         match self.transact(&mut batch) {
-            Ok(()) => batch.into_iter().for_each(|call| call.answer(Ok(()))),
+            Ok(failed) => self.answer(batch, failed),
             Err(Stage::Begin(error)) => {
                 batch.into_iter().for_each(|call| call.answer(Err(classify(&error))));
             }
             Err(Stage::Work(failure)) => match <[_; 1]>::try_from(batch) {
                 Ok([call]) => self.last_resort(call, failure),
-                Err(batch) => batch.into_iter().for_each(|call| self.commit(vec![call])),
+                Err(batch) => self.run_alone(batch, failure),
             },
+        }
+    }
+
+    fn answer(&mut self, batch: Vec<Box<dyn Call>>, failed: Vec<Failed>) {
+        let mut failed = failed.into_iter().peekable();
+        for (index, call) in batch.into_iter().enumerate() {
+            match failed.next_if(|(place, _)| *place == index) {
+                Some((_, failure)) => self.last_resort(call, failure),
+                None => call.answer(Ok(())),
+            }
+        }
+    }
+
+    fn run_alone(&mut self, batch: Vec<Box<dyn Call>>, failure: Failure) {
+        let why = Error::from(failure);
+        for call in batch {
+            match call.runs() {
+                Runs::Any | Runs::Once => self.commit(vec![call]),
+                Runs::Spent => {
+                    let message = format!("what it was to be committed with failed: {why}");
+                    call.answer(Err(Error::Unavailable { message, source: None }));
+                }
+            }
         }
     }
 
@@ -136,7 +160,7 @@ impl Writer {
     /// A call that makes nothing larger but found no room on the disk is given the reserve. Copying the log
     /// into the database first makes the log's own room usable again, so the reserve is needed only once.
     fn last_resort(&mut self, mut call: Box<dyn Call>, failure: Failure) {
-        let may_use = !call.cost().is_growth() && failure.is_disk_full();
+        let may_use = !call.cost().is_growth() && call.runs() == Runs::Any && failure.is_disk_full();
         let Some(reserve) = self.reserve.as_mut().filter(|_| may_use) else {
             return call.answer(Err(failure.into()));
         };
@@ -148,19 +172,19 @@ impl Writer {
             Stage::Begin(error) => classify(&error),
             Stage::Work(failure) => failure.into(),
         });
-        call.answer(outcome);
+        call.answer(outcome.map(drop));
     }
 
-    fn transact(&mut self, batch: &mut [Box<dyn Call>]) -> Result<(), Stage> {
+    fn transact(&mut self, batch: &mut [Box<dyn Call>]) -> Result<Vec<Failed>, Stage> {
         // Immediate: a transaction that starts by reading can be refused the lock with no way to wait for it.
         let begin = || self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]);
         patiently(begin).map_err(Stage::Begin)?;
+        let (connection, now) = (&self.connection, self.clock.now());
         let mut announcements = Announcements::default();
-        let done = run_all(&self.connection, self.clock.now(), &mut announcements, batch);
-        match done {
-            Ok(()) => {
+        match (Setting { connection, now, announcements: &mut announcements }).commit(batch) {
+            Ok(failed) => {
                 self.announcer.announce(announcements);
-                Ok(())
+                Ok(failed)
             }
             Err(failure) => {
                 self.roll_back();
@@ -183,19 +207,6 @@ enum Stage {
     Begin(rusqlite::Error),
     /// In a call, or when it was to commit.
     Work(Failure),
-}
-
-fn run_all(
-    connection: &Connection,
-    now: Timestamp,
-    announcements: &mut Announcements,
-    batch: &mut [Box<dyn Call>],
-) -> Result<(), Failure> {
-    for call in batch {
-        call.run(&mut Tx { connection, now, announcements })?;
-    }
-    connection.prepare_cached("COMMIT")?.execute([])?;
-    Ok(())
 }
 
 /// Adds to `first` what is already waiting.

@@ -56,7 +56,7 @@ async fn waiting_ends_when_the_clock_says_so() {
     // The claim's first look is over when a later call has been answered.
     store.pause(&scene(&store).queue).await.unwrap();
     let wake = futures_util::StreamExt::next(&mut wakes).await;
-    assert_eq!(wake, Some(Wake::Queue(scene(&store).queue)));
+    assert_eq!(wake, Some(Wake::everyone(scene(&store).queue)));
     while !claim.is_finished() {
         clock.advance(HOUR);
         tokio::task::yield_now().await;

@@ -10,7 +10,7 @@ use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::Subject;
 
 /// Everything a job, a lease or a worker could leave.
-const TABLES: [&str; 4] = ["jobs", "waiting", "running", "records"];
+const TABLES: [&str; 6] = ["jobs", "waiting", "running", "records", "blocked", "blocks"];
 
 async fn store(options: Options) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(options).await.expect("a store"))
@@ -29,7 +29,7 @@ fn rows_left(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).expect("the file");
     let count = |table: &&str| {
         connection
-            .query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0))
+            .query_row(&format!("SELECT count(*) FROM tidemill_{table}"), [], |row| row.get::<_, i64>(0))
             .expect("a count")
     };
     let left = TABLES.iter().map(|table| (table, count(table))).filter(|(_, count)| *count > 0);

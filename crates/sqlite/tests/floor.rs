@@ -20,7 +20,7 @@ async fn the_raw_loop_moves_everything_once_and_leaves_nothing() {
     assert_eq!(floor.take(256).await.unwrap(), 0);
     assert_eq!(floor.wait().await.unwrap(), None);
     floor.clear().await.unwrap();
-    let left = "SELECT count(*) FROM sqlite_schema WHERE name = 'floor'";
+    let left = "SELECT count(*) FROM sqlite_schema WHERE name = 'tidemill_floor'";
     assert_eq!(place.raw().query_row(left, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
     drop(store);
     place.open().await;

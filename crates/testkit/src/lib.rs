@@ -3,5 +3,6 @@
 //! A dev-dependency only. It knows the contract, never a store or an engine.
 
 pub mod conformance;
+pub mod crowd;
 pub mod faults;
 pub mod servers;

@@ -3,8 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use tidemill_core::bell::Pace;
+use tidemill_core::courier::Courier;
 use tidemill_core::floor::Floor;
 use tidemill_core::{Error, Limits, Mill, Namespace, QueueName, Store};
+
+use crate::wake::{IntoWakeUps, WakeUps};
 
 /// Connects to the store at `url`: `sqlite:app.db`, `sqlite::memory:`, `redis://…`, `rediss://…`,
 /// `redis+cluster://…` or `postgres://…`.
@@ -14,7 +18,8 @@ pub async fn connect(url: &str) -> Result<Mill, Error> {
 
 /// Prepares a connection with other than the usual settings. Nothing is opened yet.
 pub fn connector(url: &str) -> Result<Connector, Error> {
-    Ok(Connector { place: Place::parse(url)?, limits: Limits::default(), source: None })
+    let (place, limits) = (Place::parse(url)?, Limits::default());
+    Ok(Connector { place, limits, source: None, namespace: None, wake: None })
 }
 
 /// A connection that is about to be made.
@@ -24,6 +29,8 @@ pub struct Connector {
     place: Place,
     limits: Limits,
     source: Option<String>,
+    namespace: Option<Namespace>,
+    wake: Option<WakeUps>,
 }
 
 /// Where the state lives.
@@ -57,6 +64,45 @@ impl Place {
     }
 }
 
+impl Place {
+    /// Whether idle workers of this store can be woken like this.
+    fn check(&self, by: &WakeUps) -> Result<(), Error> {
+        match (self, &by.0) {
+            #[cfg(feature = "redis")]
+            (Self::Redis(_), _) => Err(Error::Invalid(
+                "a Redis store wakes its workers by itself; leave out how else they should be woken".into(),
+            )),
+            #[cfg(feature = "sqlite")]
+            (Self::Sqlite(_), crate::wake::Way::Listen) => Err(Error::Invalid(
+                "SQLite has no LISTEN: leave it out, because a SQLite store sees by itself what others write, \
+                 or wake by redis://…"
+                    .into(),
+            )),
+            #[allow(unreachable_patterns, reason = "there may be no such store in this build")]
+            _ => Ok(()),
+        }
+    }
+
+    async fn open(self, courier: Option<Arc<dyn Courier>>) -> Result<Arc<dyn Store>, Error> {
+        // A build with Redis alone has no use for it.
+        let _ = &courier;
+        Ok(match self {
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(options) => {
+                let options = tidemill_sqlite::Options { courier, ..options };
+                Arc::new(tidemill_sqlite::SqliteStore::open(options).await?)
+            }
+            #[cfg(feature = "redis")]
+            Self::Redis(options) => Arc::new(tidemill_redis::RedisStore::connect(*options).await?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(options) => {
+                let options = tidemill_postgres::Options { courier, ..options };
+                Arc::new(tidemill_postgres::PostgresStore::connect(options).await?)
+            }
+        })
+    }
+}
+
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,15 +117,45 @@ impl fmt::Debug for Place {
 }
 
 impl Connector {
-    /// Puts this prefix before every key. Only Redis has keys to put it before.
-    pub fn namespace(mut self, namespace: Namespace) -> Result<Self, Error> {
-        match self.place {
-            #[cfg(feature = "redis")]
-            Place::Redis(options) => self.place = Place::Redis(Box::new(options.namespace(namespace))),
-            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
-            _ => return Err(Error::Invalid("only a Redis store has a namespace".into())),
-        }
+    /// Puts this prefix before every key and channel. Only Redis has such, as a store or for wake-ups.
+    pub fn namespace(mut self, namespace: Namespace) -> Self {
+        self.namespace = Some(namespace);
+        self
+    }
+
+    /// Chooses how idle workers learn of work from other processes: by a Redis server (`"redis://…"`), by
+    /// [`Listen`](crate::Listen) on PostgreSQL, or not at all ([`InProcess`](crate::InProcess)), and then by
+    /// looking now and then.
+    ///
+    /// ```no_run
+    /// # use tidemill::{Error, Listen};
+    /// # async fn connect() -> Result<(), Error> {
+    /// let mill = tidemill::connector("postgres://localhost/app")?.wake("redis://localhost")?.connect().await?;
+    /// let mill = tidemill::connector("postgres://localhost/app")?.wake(Listen)?.connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wake(mut self, by: impl IntoWakeUps) -> Result<Self, Error> {
+        let by = by.into_wake_ups()?;
+        self.place.check(&by)?;
+        self.wake = Some(by);
         Ok(self)
+    }
+
+    /// Sets how often an idle queue is looked at although nothing has rung. Only PostgreSQL has to be.
+    pub fn pace(mut self, pace: Pace) -> Result<Self, Error> {
+        match &mut self.place {
+            #[cfg(feature = "postgres")]
+            Place::Postgres(options) => {
+                options.pace = pace;
+                Ok(self)
+            }
+            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
+            _ => {
+                let _ = pace;
+                Err(Error::Invalid("only a PostgreSQL store is looked at regularly".into()))
+            }
+        }
     }
 
     /// Names the consumer group of one queue, or of all that have no other. Only Redis has such groups.
@@ -111,24 +187,43 @@ impl Connector {
     }
 
     /// Opens the store.
-    pub async fn connect(self) -> Result<Mill, Error> {
-        let store: Arc<dyn Store> = match self.place {
-            #[cfg(feature = "sqlite")]
-            Place::Sqlite(options) => Arc::new(tidemill_sqlite::SqliteStore::open(options).await?),
-            #[cfg(feature = "redis")]
-            Place::Redis(options) => Arc::new(tidemill_redis::RedisStore::connect(*options).await?),
-            #[cfg(feature = "postgres")]
-            Place::Postgres(options) => Arc::new(tidemill_postgres::PostgresStore::connect(options).await?),
+    pub async fn connect(mut self) -> Result<Mill, Error> {
+        self.settle_namespace()?;
+        let Self { place, limits, source, namespace, wake } = self;
+        let courier = match wake {
+            Some(wake) => wake.courier(namespace).await?,
+            None => None,
         };
-        let mill = Mill::new(store).limits(self.limits);
-        Ok(match self.source {
+        let mill = Mill::new(place.open(courier).await?).limits(limits);
+        Ok(match source {
             Some(source) => mill.source(&source),
             None => mill,
         })
     }
 
+    /// Gives the namespace to what has one.
+    fn settle_namespace(&mut self) -> Result<(), Error> {
+        match (&mut self.place, self.namespace.take()) {
+            (_, None) => {}
+            #[cfg(feature = "redis")]
+            (Place::Redis(options), Some(namespace)) => **options = options.clone().namespace(namespace),
+            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
+            (_, Some(namespace)) if self.wake.as_ref().is_some_and(WakeUps::has_namespace) => {
+                self.namespace = Some(namespace);
+            }
+            #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
+            (_, Some(_)) => {
+                let why = "a namespace is a prefix of Redis keys and channels: this store has none, and is not \
+                           woken by Redis";
+                return Err(Error::Invalid(why.into()));
+            }
+        }
+        Ok(())
+    }
+
     /// The raw loops of this store, to measure against.
-    pub async fn floors(self) -> Result<Vec<Box<dyn Floor>>, Error> {
+    pub async fn floors(mut self) -> Result<Vec<Box<dyn Floor>>, Error> {
+        self.settle_namespace()?;
         match self.place {
             #[cfg(feature = "sqlite")]
             Place::Sqlite(options) => tidemill_sqlite::floors(options).await,
@@ -143,6 +238,7 @@ impl Connector {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wake::Listen;
 
     #[test]
     fn an_unknown_store_is_refused_without_showing_the_url() {
@@ -151,9 +247,35 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_for_redis_only() {
-        let namespace = || Namespace::new("msaas:dev:").unwrap();
-        assert!(connector("sqlite::memory:").unwrap().namespace(namespace()).is_err());
-        assert!(connector("redis://localhost").unwrap().namespace(namespace()).is_ok());
+    fn a_namespace_is_for_what_has_keys_or_channels() {
+        let check = |connector: Connector| {
+            let namespace = Namespace::new("msaas:dev:").unwrap();
+            connector.namespace(namespace).settle_namespace()
+        };
+        let error = check(connector("sqlite::memory:").unwrap()).unwrap_err().to_string();
+        assert!(error.contains("a prefix of Redis keys"), "{error}");
+        assert!(check(connector("postgres://localhost").unwrap().wake(Listen).unwrap()).is_err());
+        assert!(check(connector("postgres://localhost").unwrap().wake("redis://localhost").unwrap()).is_ok());
+        assert!(check(connector("redis://localhost").unwrap()).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_wake_a_store_is_refused_with_a_reason() {
+        let refused = |store: &str, by: &str| connector(store).unwrap().wake(by).unwrap_err().to_string();
+        assert!(refused("redis://localhost", "redis://localhost").contains("by itself"));
+        assert!(refused("sqlite:app.db", "listen").contains("no LISTEN"));
+        let unknown = refused("postgres://localhost", "nats://me:hunter2@localhost");
+        assert!(unknown.starts_with("\"nats\" wakes nobody") && !unknown.contains("hunter2"), "{unknown}");
+        for by in ["none", "redis://localhost", "redis+cluster://localhost"] {
+            assert!(connector("sqlite:app.db").unwrap().wake(by).is_ok(), "{by}");
+            assert!(connector("postgres://localhost").unwrap().wake(by).is_ok(), "{by}");
+        }
+    }
+
+    #[test]
+    fn the_way_of_waking_never_shows_a_password() {
+        let connector =
+            connector("postgres://localhost").unwrap().wake("redis://:hunter2@localhost").unwrap();
+        assert!(!format!("{connector:?}").contains("hunter2"));
     }
 }

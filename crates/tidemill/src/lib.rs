@@ -23,20 +23,30 @@
 //! ```
 
 mod connect;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 #[cfg(feature = "sqlite")]
 pub mod testing;
+pub mod transaction;
+mod wake;
 
 pub use connect::{Connector, connect, connector};
-pub use tidemill_core::client::WaitError;
+pub use tidemill_core::bell::Pace;
+pub use tidemill_core::client::{Bulk, Enqueue, WaitError};
+pub use tidemill_core::courier::InProcess;
 pub use tidemill_core::{
-    Backoff, Clock, DeadLetter, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits, Mill, Namespace,
-    Queue, QueueName, Reason, Store, Timestamp, WorkerId, dead, envelope, floor, job, limits, name, redrive,
-    rescue, settle, store,
+    Backoff, Chain, Clock, DeadLetter, Dedup, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits,
+    Mill, Namespace, Next, Queue, QueueName, Reason, Store, Timestamp, WorkerId, chain, dead, envelope,
+    floor, job, limits, name, redrive, rescue, settle, store,
 };
 pub use tidemill_worker::{
-    BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts, Report,
-    State, Stats, Worker, WorkerError,
+    Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
+    Report, State, Stats, Worker, WorkerError,
 };
+pub use transaction::{CompleteIn, InTransaction};
+pub use wake::{IntoWakeUps, Listen, WakeUps};
 
 /// What the README shows is run as a test.
 #[cfg(doctest)]

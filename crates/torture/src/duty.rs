@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use tidemill::{Event, Report, Store, Worker};
+use tidemill::{Event, Mill, Report, Store, Worker};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::act::{self, Desk};
 use crate::ledger::{Ledger, Step};
+use crate::transfer;
 
 /// How often a worker notes how many commands it has sent.
 const COUNT: Duration = Duration::from_millis(200);
@@ -21,6 +22,10 @@ const COUNT: Duration = Duration::from_millis(200);
 pub struct Duty {
     /// Its store.
     pub store: String,
+    /// What wakes it, if not the store itself.
+    pub wake: Option<String>,
+    /// Whether it runs transfers, which keep books, beside everything else.
+    pub transfers: bool,
     /// Its ledger.
     pub ledger: PathBuf,
     /// How long its leases last.
@@ -52,9 +57,19 @@ impl From<&Report> for Account {
 }
 
 impl Duty {
+    /// Connects as the worker does.
+    pub async fn connect(&self) -> Result<Mill> {
+        let connector = tidemill::connector(&self.store)?;
+        let connector = match &self.wake {
+            Some(wake) => connector.wake(wake.as_str())?,
+            None => connector,
+        };
+        Ok(connector.connect().await?)
+    }
+
     /// Works until standard input ends.
     pub async fn serve(self, ready: impl FnOnce()) -> Result<Account> {
-        let mill = tidemill::connect(&self.store).await.context("the worker cannot connect")?;
+        let mill = self.connect().await.context("the worker cannot connect")?;
         let ledger = Arc::new(Ledger::open(&self.ledger)?);
         let worker = Worker::new(&mill)
             .state(Desk { ledger: ledger.clone(), gate: self.gate })
@@ -63,6 +78,7 @@ impl Duty {
             .at_most_once(act::ONCE, self.concurrency)
             .lease(Duration::from_millis(self.lease_ms))
             .shutdown_grace(Duration::from_secs(1));
+        let worker = if self.transfers { transfer::handlers(worker, &self.store) } else { worker };
         let notes = tokio::spawn(note_settlements(worker.events(), ledger.clone()));
         let counts = tokio::spawn(note_commands(mill.store().clone(), ledger));
         ready();

@@ -31,7 +31,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return table.concat(left, '\n')";
 
-const SQLITE_TABLES: [&str; 4] = ["jobs", "waiting", "running", "records"];
+const SQLITE_TABLES: [&str; 6] = ["jobs", "waiting", "running", "records", "blocked", "blocks"];
 
 const POSTGRES_TABLES: [&str; 3] = ["jobs", "ready", "leases"];
 
@@ -49,7 +49,7 @@ fn in_sqlite(path: &Path) -> Result<Vec<String>> {
     let mut left = Vec::new();
     for table in SQLITE_TABLES {
         let count = |row: &rusqlite::Row<'_>| row.get(0);
-        let rows: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], count)?;
+        let rows: i64 = connection.query_row(&format!("SELECT count(*) FROM tidemill_{table}"), [], count)?;
         left.extend((rows > 0).then(|| format!("{rows} rows in {table}")));
     }
     Ok(left)

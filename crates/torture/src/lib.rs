@@ -9,6 +9,7 @@
 
 pub mod act;
 pub mod audit;
+pub mod books;
 pub mod crew;
 pub mod duty;
 pub mod ledger;
@@ -16,6 +17,7 @@ pub mod leftovers;
 pub mod place;
 pub mod scenario;
 pub mod stage;
+pub mod transfer;
 
 pub use place::{Kind, Place};
 pub use stage::Stage;

@@ -72,6 +72,9 @@ async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
     }
     let starts = scenario::poison::run(&stage().await?, wish.seed).await?;
     println!("    50 poison jobs among 1,000: worker started {starts} times, the others all done");
+    let chains =
+        scenario::chains::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds) / 4).await?;
+    println!("    {chains}");
     let reckoning =
         scenario::random::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds)).await?;
     println!("    at random: {reckoning}");

@@ -52,7 +52,15 @@ impl Stage {
     /// What a worker is told, unless it is told otherwise.
     pub fn duty(&self, concurrency: usize) -> Duty {
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
-        Duty { store: self.place.url(), ledger: self.path(), lease_ms, concurrency, gate: None }
+        Duty {
+            store: self.place.url(),
+            wake: None,
+            transfers: false,
+            ledger: self.path(),
+            lease_ms,
+            concurrency,
+            gate: None,
+        }
     }
 
     /// The same, but its jobs stand before a gate.

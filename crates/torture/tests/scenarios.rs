@@ -46,6 +46,13 @@ macro_rules! on {
             }
 
             #[tokio::test(flavor = "multi_thread")]
+            async fn every_chain_is_closed_once_however_often_its_workers_are_killed() {
+                let (stage, seed) = (stage($kind).await, fastrand::u64(..));
+                let torment = scenario::chains::run(&stage, seed, Duration::from_secs(5));
+                torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
             async fn every_job_is_accounted_for_after_a_random_torment() {
                 let (stage, seed) = (stage($kind).await, fastrand::u64(..));
                 let torment = scenario::random::run(&stage, seed, Duration::from_secs(5));

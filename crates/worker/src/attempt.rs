@@ -11,6 +11,7 @@ use tidemill_core::{Clock, Outcome};
 
 use crate::assignment::{Assignment, Why};
 use crate::handler::Attempt;
+use crate::upshot::Upshot;
 
 /// How long an attempt that is under way may still take.
 pub(crate) struct Allowance<'a> {
@@ -25,10 +26,10 @@ pub(crate) struct Allowance<'a> {
 /// Makes an attempt and polls it for the first time, in whatever task; gives it back if it is not ready.
 /// Whoever polls it next gets the wake-ups: until then nothing is lost, because a future registers its latest
 /// waker at every poll.
-pub(crate) fn first_poll(make: impl FnOnce() -> Attempt) -> Result<Outcome, Attempt> {
+pub(crate) fn first_poll(make: impl FnOnce() -> Attempt) -> Result<Upshot, Attempt> {
     let mut attempt = match catch_unwind(AssertUnwindSafe(make)) {
         Ok(attempt) => attempt,
-        Err(panic) => return Ok(panicked(&*panic)),
+        Err(panic) => return Ok(panicked(&*panic).into()),
     };
     let mut context = Context::from_waker(Waker::noop());
     // Jobs that share a task must not share its budget, or the last ones would be pending for nothing.
@@ -43,7 +44,7 @@ pub(crate) fn first_poll(make: impl FnOnce() -> Attempt) -> Result<Outcome, Atte
 }
 
 /// Drives an attempt to its end.
-pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Allowance<'_>) -> Outcome {
+pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Allowance<'_>) -> Upshot {
     let timeout = async {
         match allowance.timeout {
             Some(timeout) => allowance.clock.sleep(timeout).await,
@@ -58,14 +59,14 @@ pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Al
             None => outcome,
         },
         why = job.stop.requested() => wind_up(&mut attempt, job, why, allowance.cancel_grace).await,
-        () = timeout => timed_out(allowance.timeout),
+        () = timeout => timed_out(allowance.timeout).into(),
     };
     discard(attempt);
     outcome
 }
 
 /// Ends an attempt that has to stop. Dropping it is enough for a handler that never asked whether it should.
-async fn wind_up(attempt: &mut Attempt, job: &Assignment, why: Why, grace: Duration) -> Outcome {
+async fn wind_up(attempt: &mut Attempt, job: &Assignment, why: Why, grace: Duration) -> Upshot {
     let mut last_words = None;
     if job.stop.is_watched() {
         last_words = tokio::time::timeout(grace, Guarded(attempt)).await.ok();
@@ -74,13 +75,14 @@ async fn wind_up(attempt: &mut Attempt, job: &Assignment, why: Why, grace: Durat
 }
 
 /// What became of a job that was told to stop. What it still managed to finish is finished.
-pub(crate) fn stopped(why: Why, last_words: Option<Outcome>) -> Outcome {
+pub(crate) fn stopped(why: Why, last_words: Option<Upshot>) -> Upshot {
+    use Upshot::Outcome as Said;
     match (why, last_words) {
-        (_, Some(done @ Outcome::Done(_))) => done,
-        (Why::Cancelled, _) => Outcome::Cancelled,
+        (_, Some(done @ (Upshot::Settled(..) | Said(Outcome::Done(_) | Outcome::Continue(_))))) => done,
+        (Why::Cancelled, _) => Outcome::Cancelled.into(),
         // An error now is most likely the stopping itself, and no fault of the job's.
-        (_, None | Some(Outcome::Retry { .. })) => Outcome::HandedBack,
-        (_, Some(outcome)) => outcome,
+        (_, None | Some(Said(Outcome::Retry { .. }))) => Outcome::HandedBack.into(),
+        (_, Some(upshot)) => upshot,
     }
 }
 
@@ -88,12 +90,12 @@ pub(crate) fn stopped(why: Why, last_words: Option<Outcome>) -> Outcome {
 struct Guarded<'a>(&'a mut Attempt);
 
 impl Future for Guarded<'_> {
-    type Output = Outcome;
+    type Output = Upshot;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Upshot> {
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(poll) => poll,
-            Err(panic) => Poll::Ready(panicked(&*panic)),
+            Err(panic) => Poll::Ready(panicked(&*panic).into()),
         }
     }
 }

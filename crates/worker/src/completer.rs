@@ -15,7 +15,7 @@ use tracing::{debug, error};
 use crate::deadline::{ANSWER, within};
 use crate::event::Event;
 use crate::outage::Outage;
-use crate::outbox::{Ended, Note};
+use crate::outbox::{Ended, Fate, Note};
 use crate::station::Station;
 
 /// The most settlements in one trip.
@@ -69,10 +69,18 @@ impl Completer {
     /// Settles a batch, however long it takes. Its leases are kept alive meanwhile.
     async fn settle(&self, batch: Vec<Ended>) {
         let jobs = batch.len();
-        let (lost, batch): (Vec<_>, Vec<_>) = batch.into_iter().partition(is_lost);
-        self.close(lost.into_iter().map(|job| (job.note, Verdict::LeaseLost)));
-        let (settlements, notes): (Vec<_>, Vec<_>) =
-            batch.into_iter().map(|job| (job.settlement, job.note)).unzip();
+        let (mut known, mut settlements, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for Ended { fate, note } in batch {
+            match fate {
+                Fate::Settled(verdict) => known.push((note, verdict)),
+                Fate::Settle(_) if is_lost(&note) => known.push((note, Verdict::LeaseLost)),
+                Fate::Settle(settlement) => {
+                    settlements.push(settlement);
+                    notes.push(note);
+                }
+            }
+        }
+        self.close(known);
         if !settlements.is_empty() {
             let verdicts = self.settle_surely(&settlements).await;
             self.close(notes.into_iter().zip(verdicts));
@@ -150,8 +158,8 @@ impl Completer {
     }
 }
 
-fn is_lost(job: &Ended) -> bool {
-    job.note.assignment.as_ref().is_some_and(|assignment| assignment.stop.is_lost())
+fn is_lost(note: &Note) -> bool {
+    note.assignment.as_ref().is_some_and(|assignment| assignment.stop.is_lost())
 }
 
 /// Whether an error is the fault of what was to be settled rather than of the store.

@@ -3,9 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidemill_core::{Envelope, JobId, Kind, Queue, Timestamp};
+use tidemill_core::transaction::Claim;
+use tidemill_core::{Envelope, JobId, Kind, Mill, Queue, Reason, Timestamp};
 
 use crate::assignment::Assignment;
+use crate::blockers::Blockers;
+use crate::fail::Fail;
+use crate::station::Station;
 
 /// The job a handler is running: who it is, how often it was tried, and whether somebody wants it to stop.
 /// Cheap to clone; may be moved into tasks the handler starts.
@@ -13,16 +17,52 @@ use crate::assignment::Assignment;
 pub struct JobContext {
     assignment: Arc<Assignment>,
     deadline: Option<Timestamp>,
+    station: Arc<Station>,
 }
 
 impl JobContext {
-    pub(crate) fn new(assignment: Arc<Assignment>, deadline: Option<Timestamp>) -> Self {
-        Self { assignment, deadline }
+    pub(crate) fn new(
+        assignment: Arc<Assignment>,
+        deadline: Option<Timestamp>,
+        station: Arc<Station>,
+    ) -> Self {
+        Self { assignment, deadline, station }
     }
 
     /// The job's identity: the same in every attempt, so it can serve as an idempotency key.
     pub fn id(&self) -> &JobId {
         self.envelope().id()
+    }
+
+    /// The chain it belongs to: the id of its first job.
+    pub fn chain(&self) -> JobId {
+        self.id().chain()
+    }
+
+    /// An id for a chain that this job starts: the same in every attempt for the same `number`, so that an
+    /// attempt that is repeated finds the chains of the one before instead of starting others.
+    pub fn child_id(&self, number: usize) -> String {
+        format!("{}.{}.{number}", self.chain(), self.id().step())
+    }
+
+    /// How the chains ended that this job waited for.
+    pub fn blockers(&self) -> Result<Blockers, Fail> {
+        let blockers = self.envelope().blockers();
+        blockers.map(Blockers).map_err(|error| Fail::dead(Reason::InvalidEnvelope, error))
+    }
+
+    /// The store's client, to make jobs from within a job.
+    pub fn mill(&self) -> &Mill {
+        &self.station.mill
+    }
+
+    /// The claim on this job, for whatever ends it in a transaction.
+    pub(crate) fn claim(&self) -> Claim {
+        Claim {
+            lease: self.assignment.lease.clone(),
+            envelope: self.envelope().clone(),
+            payload_limit: self.station.mill.payload_limit(),
+        }
     }
 
     /// What the job does.
@@ -68,6 +108,12 @@ impl JobContext {
     pub async fn cancelled(&self) {
         self.assignment.stop.watch();
         self.assignment.stop.requested().await;
+    }
+}
+
+impl AsRef<Mill> for JobContext {
+    fn as_ref(&self) -> &Mill {
+        self.mill()
     }
 }
 

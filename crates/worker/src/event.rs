@@ -25,6 +25,8 @@ pub struct Event {
 pub enum Ending {
     /// Well.
     Done,
+    /// Well, by continuing with another job.
+    Continued,
     /// Badly; it will be tried again.
     Retried,
     /// Badly, for good.
@@ -41,8 +43,9 @@ pub enum Ending {
 
 impl Ending {
     /// Every ending.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Done,
+        Self::Continued,
         Self::Retried,
         Self::Dead,
         Self::Snoozed,
@@ -54,6 +57,7 @@ impl Ending {
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Done(_) => Self::Done,
+            Outcome::Continue(_) => Self::Continued,
             Outcome::Retry { .. } => Self::Retried,
             Outcome::Snooze(_) => Self::Snoozed,
             Outcome::Discard(_) => Self::Discarded,
@@ -73,6 +77,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Done => "done",
+            Self::Continued => "continued",
             Self::Retried => "retried",
             Self::Dead => "dead",
             Self::Snoozed => "snoozed",

@@ -19,9 +19,10 @@ use crate::context::JobContext;
 use crate::event::Ending;
 use crate::handler::Attempt;
 use crate::lane::Lane;
-use crate::outbox::{Ended, Note};
+use crate::outbox::{Ended, Fate, Note};
 use crate::registry::{Registered, Registry, Route};
 use crate::station::Station;
+use crate::upshot::Upshot;
 
 /// A first poll shorter than this may share a task: less than what a task of its own would cost in cache
 /// misses, times the chunk still well under a millisecond.
@@ -129,14 +130,15 @@ impl Executor {
     fn begin(&self, job: Arc<Assignment>, route: Route, begun: Instant) -> Step {
         let Some(handler) = self.registry.at(route) else {
             self.mention_unknown(job.envelope.kind());
-            return Step::Ended(self.end(job, None, Outcome::Snooze(UNKNOWN_KIND), Duration::ZERO));
+            return Step::Ended(self.end(job, None, Outcome::Snooze(UNKNOWN_KIND).into(), Duration::ZERO));
         };
         if let Some(why) = job.stop.why() {
             return Step::Ended(self.end(job, Some(handler), stopped(why, None), Duration::ZERO));
         }
         let timeout = job.envelope.timeout().or(handler.timeout);
         let deadline = timeout.map(|timeout| self.station.store.clock().now().after(timeout));
-        let first = first_poll(|| handler.handler.call(JobContext::new(job.clone(), deadline)));
+        let first =
+            first_poll(|| handler.handler.call(JobContext::new(job.clone(), deadline, self.station.clone())));
         let took = begun.elapsed();
         handler.first_poll.sample(took);
         match first {
@@ -156,7 +158,7 @@ impl Executor {
 
     /// Gives a job back that did not get to run.
     pub(crate) fn hand_back(&self, job: Arc<Assignment>) -> Ended {
-        self.end(job, None, Outcome::HandedBack, Duration::ZERO)
+        self.end(job, None, Outcome::HandedBack.into(), Duration::ZERO)
     }
 
     /// Decides what becomes of a job.
@@ -164,13 +166,20 @@ impl Executor {
         &self,
         job: Arc<Assignment>,
         handler: Option<&Registered>,
-        outcome: Outcome,
+        upshot: Upshot,
         took: Duration,
     ) -> Ended {
         let lane = job.lane;
         if handler.is_some() {
             self.station.lanes[lane].pace.sample(took);
         }
+        let outcome = match upshot {
+            Upshot::Outcome(outcome) => outcome,
+            Upshot::Settled(ending, verdict) => {
+                let note = Note { assignment: Some(job), lane, ending, took };
+                return Ended { fate: Fate::Settled(verdict), note };
+            }
+        };
         report(&job, &outcome);
         let ending = Ending::of(&outcome);
         let circumstances = Circumstances {
@@ -181,7 +190,7 @@ impl Executor {
         let change = decide(&job.envelope, outcome, circumstances);
         let ending = ending.after(&change);
         let settlement = Settlement { lease: job.lease.clone(), change };
-        Ended { settlement, note: Note { assignment: Some(job), lane, ending, took } }
+        Ended { fate: Fate::Settle(settlement), note: Note { assignment: Some(job), lane, ending, took } }
     }
 
     /// Passes ended jobs on and frees their slots. In this order: when the completer cannot keep up, slots

@@ -4,16 +4,16 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-use bytes::Bytes;
 use tidemill_core::dead::{Cause, Reason};
 use tidemill_core::{Envelope, Job, Outcome};
 
 use crate::context::JobContext;
 use crate::extract::Extract;
 use crate::fail::Fail;
+use crate::upshot::{Conclusion, Returned, Upshot, admissible};
 
 /// One attempt, under way.
-pub(crate) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(crate) type Attempt = Pin<Box<dyn Future<Output = Upshot> + Send>>;
 
 /// Runs jobs of one kind.
 pub(crate) trait Handler: Send + Sync {
@@ -22,7 +22,8 @@ pub(crate) trait Handler: Send + Sync {
 }
 
 /// An async function that can handle jobs of type `J`: it takes the job, then up to four arguments that can be
-/// [extracted](Extract), and returns the job's output or a [`Fail`] (or any error).
+/// [extracted](Extract), and returns the job's output, or [`Done`](tidemill_core::transaction::Done) with a
+/// transaction, or a [`Fail`] (or any error).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job handler",
     note = "a handler is `async fn(job: J, …) -> Result<J::Output, Fail>` where `J: Job` and each further \
@@ -30,22 +31,30 @@ pub(crate) trait Handler: Send + Sync {
 )]
 pub trait HandlerFn<J: Job, Args: Extract>: Clone + Send + Sync + 'static {
     /// Runs the function.
-    fn invoke(self, job: J, args: Args) -> impl Future<Output = Result<J::Output, Fail>> + Send;
+    #[doc(hidden)]
+    fn invoke(self, job: J, args: Args, kept: bool) -> impl Future<Output = Result<Conclusion, Fail>> + Send;
 }
 
 macro_rules! handler_fn {
     ($($arg:ident)*) => {
         #[allow(non_snake_case)]
-        impl<Function, Running, Failure, J, $($arg),*> HandlerFn<J, ($($arg,)*)> for Function
+        impl<Function, Running, Value, Failure, J, $($arg),*> HandlerFn<J, ($($arg,)*)> for Function
         where
             Function: Fn(J, $($arg),*) -> Running + Clone + Send + Sync + 'static,
-            Running: Future<Output = Result<J::Output, Failure>> + Send,
+            Running: Future<Output = Result<Value, Failure>> + Send,
+            Value: Returned<J::Output>,
             Failure: Into<Fail>,
             J: Job,
             $($arg: Extract,)*
         {
-            async fn invoke(self, job: J, ($($arg,)*): ($($arg,)*)) -> Result<J::Output, Fail> {
-                self(job, $($arg),*).await.map_err(Into::into)
+            async fn invoke(
+                self,
+                job: J,
+                ($($arg,)*): ($($arg,)*),
+                kept: bool,
+            ) -> Result<Conclusion, Fail> {
+                let running = self(job, $($arg),*);
+                running.await.map(|value| value.conclude(kept)).map_err(Into::into)
             }
         }
     };
@@ -77,11 +86,12 @@ impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> Handler for Typed<J, Args, F>
         Box::pin(async move {
             let job = match serde_json::from_slice(context.envelope().payload()) {
                 Ok(job) => job,
-                Err(error) => return Outcome::Dead(misfit(&error)),
+                Err(error) => return Outcome::Dead(misfit(&error)).into(),
             };
-            match function.invoke(job, args).await {
-                Ok(output) => done::<J>(context.envelope(), &output),
-                Err(fail) => fail.into(),
+            let kept = context.envelope().keep_result().is_some();
+            match function.invoke(job, args, kept).await {
+                Ok(conclusion) => conclusion.into_upshot(&context).await,
+                Err(fail) => Outcome::from(fail).into(),
             }
         })
     }
@@ -89,21 +99,6 @@ impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> Handler for Typed<J, Args, F>
 
 fn misfit(error: &serde_json::Error) -> Cause {
     Cause { reason: Reason::InvalidPayload, error: Some(error.to_string()) }
-}
-
-fn done<J: Job>(envelope: &Envelope, output: &J::Output) -> Outcome {
-    // Nobody will ask for it: do not pay for writing it down.
-    if envelope.keep_result().is_none() {
-        return Outcome::Done(Bytes::new());
-    }
-    match serde_json::to_vec(output) {
-        Ok(json) => Outcome::Done(json.into()),
-        // The work is done; doing it again would not make the output any better.
-        Err(error) => {
-            let reason = Reason::Other("invalid_output".to_owned());
-            Outcome::Dead(Cause { reason, error: Some(error.to_string()) })
-        }
-    }
 }
 
 /// A handler that takes envelopes as they are.
@@ -116,6 +111,9 @@ where
 {
     fn call(&self, context: JobContext) -> Attempt {
         let function = self.0.clone();
-        Box::pin(async move { function(context.envelope().clone(), context).await })
+        Box::pin(async move {
+            let outcome = function(context.envelope().clone(), context.clone()).await;
+            admissible(outcome, &context).into()
+        })
     }
 }

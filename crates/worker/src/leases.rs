@@ -48,12 +48,12 @@ impl Leases {
         held.filter(|assignment| !assignment.stop.is_lost()).cloned().collect()
     }
 
-    /// Asks the handlers of `job` to stop. A walk through all, because cancelling is rare and every other way
-    /// would cost each job something.
-    pub(crate) fn cancel(&self, job: &JobId) {
+    /// Asks the handlers of `job` to stop. A walk through all, because this is rare and every other way would
+    /// cost each job something.
+    pub(crate) fn stop(&self, job: &JobId, why: Why) {
         let places = self.lock();
         for assignment in places.taken.iter().flatten().filter(|assignment| assignment.lease.job == *job) {
-            assignment.stop.request(Why::Cancelled);
+            assignment.stop.request(why);
         }
     }
 

@@ -39,6 +39,7 @@
 
 mod assignment;
 mod attempt;
+mod blockers;
 mod build;
 mod completer;
 mod context;
@@ -64,8 +65,10 @@ mod shutdown;
 mod station;
 mod stats;
 mod trip;
+mod upshot;
 mod worker;
 
+pub use blockers::Blockers;
 pub use build::{BuildError, WorkerError};
 pub use context::JobContext;
 pub use engine::Engine;
@@ -74,4 +77,5 @@ pub use extract::{Extract, MissingState, State, States};
 pub use fail::Fail;
 pub use handler::HandlerFn;
 pub use stats::{Counts, LeftBehind, QueueCounts, Report, Stats};
+pub use upshot::Returned;
 pub use worker::Worker;

@@ -1,4 +1,4 @@
-//! Hears what others announce: a job is to be cancelled, a scheduled one is due sooner.
+//! Hears what others announce: a job is to be cancelled or is no longer ours, a scheduled one is due sooner.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use tidemill_core::store::Wake;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::assignment::Why;
 use crate::station::Station;
 
 /// A stream of wake-ups never ends; should one end anyway, it is opened again, but not in a hot loop.
@@ -39,7 +40,8 @@ impl Listener {
 
     fn pass_on(&self, wake: &Wake) {
         match wake {
-            Wake::Cancel(job) => self.station.leases.cancel(job),
+            Wake::Cancel(job) => self.station.leases.stop(job, Why::Cancelled),
+            Wake::Lost(job) => self.station.leases.stop(job, Why::Disowned),
             Wake::Sooner(queue) if self.station.lanes.iter().any(|lane| lane.queue == *queue) => {
                 self.sooner.notify_one();
             }
@@ -48,7 +50,7 @@ impl Listener {
                 self.hurry.notify_one();
             }
             // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
-            Wake::Sooner(_) | Wake::Queue(_) | Wake::Finished(_) => {}
+            Wake::Sooner(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
         }
     }
 }

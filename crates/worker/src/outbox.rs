@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_core::settle::Settlement;
+use tidemill_core::store::Verdict;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::assignment::Assignment;
@@ -20,8 +21,17 @@ const ROOM: usize = 8192;
 /// A job that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    pub(crate) settlement: Settlement,
+    pub(crate) fate: Fate,
     pub(crate) note: Note,
+}
+
+/// Whether the store has to be told how a job ended.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It has.
+    Settle(Settlement),
+    /// It knows already, and said this.
+    Settled(Verdict),
 }
 
 /// What is left to do for a job once it is settled.
@@ -146,7 +156,7 @@ mod tests {
         let queue = Queue::at_least_once(QueueName::new("q").unwrap());
         let lease = Lease { queue, job: JobId::generate(), shard: 0, token: Token(1) };
         let note = Note { assignment: None, lane: 0, ending: Ending::Done, took: Duration::ZERO };
-        Ended { settlement: Settlement { lease, change: Change::Finish(None) }, note }
+        Ended { fate: Fate::Settle(Settlement { lease, change: Change::Finish(None) }), note }
     }
 
     #[tokio::test]

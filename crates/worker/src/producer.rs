@@ -23,7 +23,7 @@ use crate::event::Ending;
 use crate::executor::Executor;
 use crate::lane::{Lane, MAX_CLAIM};
 use crate::outage::Outage;
-use crate::outbox::{Ended, Note};
+use crate::outbox::{Ended, Fate, Note};
 use crate::station::Station;
 use crate::trip::{Caller, Trip};
 
@@ -234,7 +234,7 @@ impl Producer {
         warn!(queue = %lease.queue, job = %lease.job, "a message is no envelope, to the dead letters: {error}");
         let change = decide_malformed(&lease, raw, error, self.station.store.clock().now());
         let note = Note { assignment: None, lane: self.index, ending: Ending::Dead, took: Duration::ZERO };
-        Ended { settlement: Settlement { lease, change }, note }
+        Ended { fate: Fate::Settle(Settlement { lease, change }), note }
     }
 
     fn on_started(&mut self, verdicts: Result<Vec<Verdict>, Error>) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tidemill_core::{Queue, Store, WorkerId};
+use tidemill_core::{Mill, Queue, Store, WorkerId};
 use tokio::sync::broadcast;
 
 use crate::event::Event;
@@ -36,6 +36,8 @@ impl Default for Manner {
 /// A worker's place of work: its store, its name there, and what is in its hands.
 pub(crate) struct Station {
     pub(crate) store: Arc<dyn Store>,
+    /// The same store, for handlers that make jobs of their own.
+    pub(crate) mill: Mill,
     /// Who this worker is to the store.
     pub(crate) worker: WorkerId,
     pub(crate) manner: Manner,
@@ -51,13 +53,22 @@ pub(crate) struct Station {
 
 impl Station {
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        mill: Mill,
         manner: Manner,
         lanes: Vec<Arc<Lane>>,
         events: Option<broadcast::Sender<Event>>,
     ) -> Self {
         let (leases, outbox) = (Leases::default(), Outbox::default());
-        Self { store, worker: name_this_worker(), manner, lanes, leases, outbox, events }
+        Self {
+            store: mill.store().clone(),
+            mill,
+            worker: name_this_worker(),
+            manner,
+            lanes,
+            leases,
+            outbox,
+            events,
+        }
     }
 
     pub(crate) fn queues(&self) -> Vec<Queue> {

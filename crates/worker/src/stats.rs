@@ -124,7 +124,8 @@ impl Counters {
 
     pub(crate) fn ended(&self, ending: Ending) {
         let counter = match ending {
-            Ending::Done => &self.done,
+            // A step that continued is a job that ended well; the chain goes on.
+            Ending::Done | Ending::Continued => &self.done,
             Ending::Retried => &self.retried,
             Ending::Dead => &self.dead,
             Ending::Snoozed => &self.snoozed,

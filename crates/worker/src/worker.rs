@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidemill_core::{Backoff, Delivery, Envelope, Job, Kind, Mill, Outcome, Queue, QueueName, Store};
+use tidemill_core::{Backoff, Delivery, Envelope, Job, Kind, Mill, Outcome, Queue, QueueName};
 use tokio::sync::broadcast;
 
 use crate::build::{BuildError, WorkerError};
@@ -38,7 +38,7 @@ struct Described {
 /// A worker: handlers, the state they share, and the queues they serve.
 #[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
 pub struct Worker {
-    store: Arc<dyn Store>,
+    mill: Mill,
     states: States,
     state_twice: Option<&'static str>,
     handlers: Vec<Described>,
@@ -53,7 +53,7 @@ impl Worker {
     /// A worker on the store of `mill`.
     pub fn new(mill: &Mill) -> Self {
         Self {
-            store: mill.store().clone(),
+            mill: mill.clone(),
             states: States::default(),
             state_twice: None,
             handlers: Vec::new(),
@@ -179,7 +179,7 @@ impl Worker {
         let lanes = lanes(self.queues, self.prefetch)?;
         let registry = registry(self.handlers, &self.states)?;
         self.stats.attach(lanes.clone());
-        let station = Station::new(self.store, self.manner, lanes, self.events.into_inner());
+        let station = Station::new(self.mill, self.manner, lanes, self.events.into_inner());
         Ok(Engine::new(station, registry, self.stats))
     }
 

@@ -3,6 +3,7 @@
 //! Both run in one process and take turns, because machines are shared and noisy: a number alone says little,
 //! the ratio of two that were measured side by side says what Tidemill costs.
 
+mod chains;
 mod latency;
 mod rate;
 mod work;
@@ -10,6 +11,7 @@ mod work;
 use tidemill::Mill;
 use tidemill::floor::Floor;
 
+pub(crate) use chains::ChainRow;
 pub(crate) use work::BenchError;
 
 /// What to measure.
@@ -57,6 +59,20 @@ pub(crate) async fn run(
         floor.clear().await?;
     }
     Ok(rows)
+}
+
+/// Measures what a store can do with chains.
+pub(crate) async fn run_chains(
+    mill: &Mill,
+    floors: Vec<Box<dyn Floor>>,
+    plan: &Plan,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<ChainRow>, BenchError> {
+    // Chains must not get lost, so they are compared with the loop that loses nothing.
+    match floors.iter().find(|floor| floor.delivery() == tidemill::Delivery::AtLeastOnce) {
+        Some(floor) => chains::run(mill, &**floor, plan, say).await,
+        None => Ok(Vec::new()),
+    }
 }
 
 async fn measure(
@@ -128,6 +144,10 @@ mod tests {
         let rows = run(&mill, floors, &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].per_s > 0.0 && rows[0].raw_per_s > 0.0 && rows[0].latency_p50_us > 0.0);
+        let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
+        let rows = run_chains(&mill, floors, &Plan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
+        assert_eq!(rows.len(), 7);
+        assert!(rows.iter().all(|row| row.per_s > 0.0 && row.raw_per_s > 0.0));
         for queue in mill.store().queues().await.unwrap() {
             assert_eq!((queue.ready, queue.scheduled, queue.running, queue.dead), (0, 0, 0, 0));
         }

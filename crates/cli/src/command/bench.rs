@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::bench::{self, Plan, Row};
+use crate::bench::{self, ChainRow, Plan, Row};
 use crate::connect;
 use crate::context::Context;
 use crate::output::{Cell, Table, thousands};
@@ -12,11 +12,17 @@ use crate::output::{Cell, Table, thousands};
 /// Runs the cheapest loop the store's driver allows and Tidemill's own enqueue and work of no-op jobs, in turn, and
 /// prints both with their ratio. Uses a queue of its own, `tidemill-bench`, and leaves nothing behind.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tidemill bench --store redis://127.0.0.1 --jobs 200000 --json")]
+#[command(
+    after_help = "Example:\n  tidemill bench --store redis://127.0.0.1 --jobs 200000 --json\n  tidemill bench --chains"
+)]
 pub(crate) struct Args {
-    /// Jobs per round
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    jobs: u64,
+    /// Measure chains instead: started one by one and in batches of 100, and ended in transactions
+    #[arg(long, conflicts_with = "samples")]
+    chains: bool,
+
+    /// Jobs per round [default: 200000, or 5000 chains]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    jobs: Option<u64>,
 
     /// Rounds, each of the raw loop and of Tidemill
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
@@ -29,14 +35,22 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    let plan =
-        Plan { jobs: number(args.jobs), rounds: number(args.rounds), latency_samples: number(args.samples) };
+    let plan = Plan {
+        jobs: number(args.jobs.unwrap_or(if args.chains { 5_000 } else { 200_000 })),
+        rounds: number(args.rounds),
+        latency_samples: number(args.samples),
+    };
     let mill = context.own_mill().await?;
     let floors = connect::connector(&context.settings)?.floors().await?;
     let line = context.screen.line();
     let say = |text: &str| {
         if context.screen.is_live() { line.set_message(text.to_owned()) } else { context.screen.say(text) }
     };
+    if args.chains {
+        let rows = bench::run_chains(&mill, floors, &plan, &say).await;
+        line.finish_and_clear();
+        return show_chains(&rows?, context);
+    }
     let rows = bench::run(&mill, floors, &plan, &say).await;
     line.finish_and_clear();
     let rows = rows?;
@@ -45,6 +59,25 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     } else {
         context.out.table(&table(&rows))?;
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_chains(rows: &[ChainRow], context: &Context) -> anyhow::Result<ExitCode> {
+    if context.out.is_json() {
+        rows.iter().try_for_each(|row| context.out.json(row))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["CHAINS", "AT ONCE", "RAW/S", "TIDEMILL/S", "RATIO"]);
+    for row in rows {
+        table.row(vec![
+            Cell::text(row.work),
+            Cell::text(row.concurrency.to_string()),
+            Cell::text(whole(row.raw_per_s)),
+            Cell::text(whole(row.per_s)),
+            Cell::text(format!("{:.2}", row.ratio)),
+        ]);
+    }
+    context.out.table(&table)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -29,6 +29,9 @@ pub(crate) async fn run(_: Args, context: &Context) -> anyhow::Result<ExitCode> 
 fn tell(checkup: &Checkup, context: &Context) -> std::io::Result<()> {
     let mut facts = Table::facts();
     facts.fact("store", printable(&describe(&context.settings.store.url)));
+    if let Some(wake) = &context.settings.wake {
+        facts.fact("wake-ups", printable(&describe(&wake.0)));
+    }
     facts.fact("server", printable(&checkup.server));
     facts.fact(
         "durability",

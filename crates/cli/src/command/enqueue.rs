@@ -9,7 +9,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::limits::{MAX_BATCH, MAX_DELAY};
-use tidemill::{Delivery, JobId, Kind, Mill, QueueName, WaitError};
+use tidemill::{Dedup, Delivery, JobId, Kind, Mill, QueueName, WaitError};
 
 use crate::context::Context;
 use crate::failure::Complaint;
@@ -72,6 +72,22 @@ pub(crate) struct Args {
     /// Keep its output this long for whoever waits for it
     #[arg(long, value_name = "DURATION", value_parser = when::duration)]
     keep_result: Option<Duration>,
+
+    /// Run it only when this chain has closed; may be given several times
+    #[arg(long, value_name = "CHAIN", conflicts_with_all = ["count", "at_most_once"])]
+    after: Vec<JobId>,
+
+    /// Make none if a chain with this key is still open; prints the id of the one there is
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["id", "count", "at_most_once"])]
+    dedup: Option<String>,
+
+    /// A closed chain counts too, while its result is kept
+    #[arg(long, requires = "dedup")]
+    dedup_any: bool,
+
+    /// Only a chain that was started within this long counts
+    #[arg(long, value_name = "DURATION", value_parser = when::duration, requires = "dedup")]
+    dedup_within: Option<Duration>,
 
     /// Wait for its end and print its output
     #[arg(long, value_name = "TIMEOUT", value_parser = when::duration, num_args = 0..=1)]
@@ -167,6 +183,18 @@ impl Args {
         if self.at_most_once { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
     }
 
+    /// The same, with a result that is kept: a chain is started to see it end.
+    pub(crate) fn kept(mut self) -> Self {
+        self.keep_result.get_or_insert(KEPT_TO_WAIT);
+        self
+    }
+
+    fn dedup(&self) -> Option<Dedup> {
+        let key = self.dedup.as_deref()?;
+        let dedup = if self.dedup_any { Dedup::any(key) } else { Dedup::open(key) };
+        Some(Dedup { within: self.dedup_within, ..dedup })
+    }
+
     fn tell(&self, job: &JobId, created: bool, context: &Context) -> io::Result<()> {
         if self.wait.is_some() && !context.out.is_json() {
             // Its output is what is asked for; the id still helps whoever looks on.
@@ -190,7 +218,12 @@ async fn one_by_one(
             Some(id) => job.id(id.as_str()),
             None => job,
         };
-        job.enqueue()
+        let job = match args.dedup() {
+            Some(dedup) => job.dedup(dedup),
+            None => job,
+        };
+        let handle = |id: &JobId| mill.handle::<Box<RawValue>>(id.clone());
+        args.after.iter().fold(job, |job, id| job.after(&handle(id))).enqueue()
     };
     let mut made = stream::iter(0..args.count).map(make).buffered(AT_ONCE);
     let mut ids = Vec::new();

@@ -26,13 +26,13 @@ pub(crate) enum Action {
         /// Which job
         job: JobId,
     },
-    /// List jobs that are running, ready, scheduled or dead
+    /// List jobs that are running, ready, scheduled, blocked or dead
     #[command(after_help = "Example:\n  tidemill job list --queue mail --state scheduled --limit 50")]
     List {
         /// Of this queue only
         #[arg(long)]
         queue: Option<QueueName>,
-        /// In this state only: running, ready, scheduled or dead
+        /// In this state only: running, ready, scheduled, blocked or dead
         #[arg(long)]
         state: Option<State>,
         /// How many at most
@@ -82,7 +82,7 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
     }
 }
 
-async fn show(job: &JobId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+pub(crate) async fn show(job: &JobId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
     let Some(info) = mill.store().get(job).await? else {
         let complaint = Complaint::failed(Error::NotFound(format!("job {job}")).to_string());
         return Err(complaint
@@ -107,7 +107,7 @@ async fn list(
     let mill = context.mill().await?;
     let mut found = Found::default();
     for info in browse::queues(&**mill.store(), queue).await? {
-        for listed in [State::Running, State::Ready, State::Scheduled, State::Dead] {
+        for listed in [State::Running, State::Ready, State::Scheduled, State::Blocked, State::Dead] {
             if state.is_none_or(|state| state == listed) {
                 found.add(&**mill.store(), (&info.queue, listed), limit, |_| true).await?;
             }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod chain;
 pub(crate) mod dev;
 pub(crate) mod dlq;
 pub(crate) mod doctor;

@@ -73,13 +73,15 @@ fn list(queues: &[QueueInfo], context: &Context) -> io::Result<()> {
     if queues.is_empty() {
         return context.out.text("there are no queues yet");
     }
-    let mut table = Table::new(&["QUEUE", "DELIVERY", "READY", "SCHEDULED", "RUNNING", "DEAD", "STATE"]);
+    let mut table =
+        Table::new(&["QUEUE", "DELIVERY", "READY", "SCHEDULED", "BLOCKED", "RUNNING", "DEAD", "STATE"]);
     for info in queues {
         table.row(vec![
             Cell::text(info.queue.name.as_str()),
             Cell::text(info.queue.delivery.to_string()),
             Cell::number(info.ready),
             Cell::number(info.scheduled),
+            Cell::number(info.blocked),
             Cell::number(info.running),
             dead(info),
             openness(info),
@@ -96,7 +98,12 @@ fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
     facts.fact("queue", info.queue.name.as_str());
     facts.fact("delivery", info.queue.delivery.to_string());
     facts.fact("state", openness(info));
-    let counts = [("ready", info.ready), ("scheduled", info.scheduled), ("running", info.running)];
+    let counts = [
+        ("ready", info.ready),
+        ("scheduled", info.scheduled),
+        ("blocked", info.blocked),
+        ("running", info.running),
+    ];
     for (name, count) in counts {
         facts.fact(name, thousands(count));
     }

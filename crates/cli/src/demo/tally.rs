@@ -52,7 +52,7 @@ impl Tally {
     fn count(&mut self, event: &Event) {
         let line = self.line(event.kind.as_str());
         match event.outcome {
-            Ending::Done => line.done += 1,
+            Ending::Done | Ending::Continued => line.done += 1,
             Ending::Retried => line.retried += 1,
             Ending::Dead => line.dead += 1,
             Ending::Cancelled | Ending::Discarded => line.cancelled += 1,

@@ -95,6 +95,7 @@ fn shell(command: &str, cx: &JobContext) -> Command {
     shell
         .args(["-c", command])
         .env("TIDEMILL_JOB_ID", cx.id().as_str())
+        .env("TIDEMILL_CHAIN", cx.chain().as_str())
         .env("TIDEMILL_KIND", cx.kind().as_str())
         .env("TIDEMILL_QUEUE", cx.queue().name.as_str())
         .env("TIDEMILL_ATTEMPT", cx.attempt().to_string())

@@ -1,18 +1,26 @@
-//! From how a program ended to what becomes of its job: 0 is done, 65 is dead, everything else is tried again.
+//! From how a program ended to what becomes of its job: 0 is done, 10 continues with another job, 65 is dead,
+//! everything else is tried again.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use tidemill::Reason;
+use tidemill::chain::Continuation;
 use tidemill::dead::Cause;
 use tidemill::settle::Outcome;
+use tidemill::store::Due;
+use tidemill::{JobId, Kind, QueueName, Reason};
 
 use super::pipes::{MAX_OUTPUT, Pipes};
 
 /// EX_DATAERR of sysexits.h: the input is wrong, and trying again will not put it right.
 const DATA_ERROR: i32 = 65;
+
+/// The job continues with what the program wrote.
+const CONTINUES: i32 = 10;
 
 /// A reason is a word or a few that can be counted, not a report.
 const MAX_REASON: usize = 128;
@@ -24,6 +32,7 @@ pub(super) fn of(status: ExitStatus, pipes: Pipes, kept: bool) -> Outcome {
         Some(0) if !kept => Outcome::Done(Bytes::new()),
         Some(0) if pipes.overflowed => Outcome::Dead(too_long()),
         Some(0) => Outcome::Done(output(&pipes.output)),
+        Some(CONTINUES) => continues(&pipes.output),
         Some(DATA_ERROR) => Outcome::Dead(rejected(complaint)),
         _ if complaint.is_empty() => Outcome::Retry { error: describe(status), after: None },
         _ => Outcome::Retry { error: complaint, after: None },
@@ -42,6 +51,38 @@ fn output(written: &[u8]) -> Bytes {
     }
     let line = text.strip_suffix('\n').unwrap_or(&text);
     serde_json::Value::from(line.strip_suffix('\r').unwrap_or(line)).to_string().into()
+}
+
+/// What a program writes to continue: `{"kind": "ship", "payload": {…}, "queue": "default", "delay_ms": 0,
+/// "after": ["chain"]}`; only the kind is needed.
+#[derive(Deserialize)]
+struct Continues {
+    kind: String,
+    queue: Option<String>,
+    payload: Option<Box<RawValue>>,
+    delay_ms: Option<u64>,
+    #[serde(default)]
+    after: Vec<String>,
+}
+
+fn continues(written: &[u8]) -> Outcome {
+    match continuation(written) {
+        Ok(next) => Outcome::Continue(Box::new(next)),
+        Err(error) => {
+            let error = format!("the program wants to continue, but its output says not how: {error}");
+            Outcome::Dead(Cause { reason: Reason::Other("invalid_output".to_owned()), error: Some(error) })
+        }
+    }
+}
+
+fn continuation(written: &[u8]) -> anyhow::Result<Continuation> {
+    let Continues { kind, queue, payload, delay_ms, after } = serde_json::from_slice(written)?;
+    let queue = QueueName::new(queue.as_deref().unwrap_or("default"))?;
+    let payload = payload.unwrap_or_else(|| RawValue::NULL.to_owned());
+    let mut next = Continuation::untyped(Kind::new(&kind)?, queue, &payload);
+    next.due = delay_ms.filter(|ms| *ms > 0).map_or(Due::Now, |ms| Due::In(Duration::from_millis(ms)));
+    next.after = after.iter().map(|id| JobId::new(id)).collect::<Result<_, _>>()?;
+    Ok(next)
 }
 
 fn rejected(complaint: String) -> Cause {
@@ -102,6 +143,24 @@ mod tests {
         assert_eq!(cause.reason, Reason::Other("no such address".into()));
         let Outcome::Dead(cause) = ended(65, "") else { panic!() };
         assert_eq!((cause.reason, cause.error), (Reason::Other("rejected".into()), None));
+    }
+
+    #[test]
+    fn exit_code_ten_continues_with_what_was_written() {
+        let wrote = |text: &str| {
+            let pipes = Pipes { output: text.into(), ..Pipes::default() };
+            of(ExitStatus::from_raw(10 << 8), pipes, false)
+        };
+        let json = r#"{"kind":"ship","payload":{"n":1},"queue":"out","delay_ms":5,"after":["a"]}"#;
+        let Outcome::Continue(next) = wrote(json) else { panic!() };
+        assert_eq!((next.kind.as_str(), next.queue.name.as_str()), ("ship", "out"));
+        assert_eq!((&next.payload[..], next.due), (&br#"{"n":1}"#[..], Due::In(Duration::from_millis(5))));
+        assert_eq!(next.after, [JobId::new("a").unwrap()]);
+        let Outcome::Continue(next) = wrote(r#"{"kind":"ship"}"#) else { panic!() };
+        assert_eq!((next.queue.name.as_str(), &next.payload[..]), ("default", &b"null"[..]));
+        for wrong in ["", "ship", "{}", r#"{"kind":"a b"}"#, r#"{"kind":"a","after":[""]}"#] {
+            assert!(matches!(wrote(wrong), Outcome::Dead(_)), "{wrong:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct JobView {
     pub(crate) enqueued_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) due: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) waits_for: Vec<JobId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) held_by: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -76,6 +78,7 @@ impl JobView {
             max_attempts: envelope.as_ref().map(Envelope::max_attempts),
             enqueued_at: remarks.meta.enqueue_ts,
             due: info.due,
+            waits_for: info.waits_for.clone(),
             held_by: info.held_by.clone(),
             cancelling: info.cancelling,
             last_error: discarded.or(remarks.last_error),
@@ -126,6 +129,7 @@ pub(crate) fn facts(view: &JobView, now: Timestamp) -> Table {
         ("attempts", Some(view.tries()).filter(|tries| !tries.is_empty())),
         ("enqueued", view.enqueued_at.as_ref().map(text)),
         ("due", view.due.map(when)),
+        ("waits for", Some(names(&view.waits_for)).filter(|names| !names.is_empty())),
         ("held by", view.held_by.as_ref().map(text)),
         ("asked to stop", view.cancelling.then(|| "yes".to_owned())),
         ("died", view.died_at.map(when)),
@@ -142,6 +146,10 @@ pub(crate) fn facts(view: &JobView, now: Timestamp) -> Table {
         }
     }
     facts
+}
+
+fn names(ids: &[JobId]) -> String {
+    ids.iter().map(JobId::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// Jobs, one a line.
@@ -169,6 +177,11 @@ fn note(view: &JobView, now: Timestamp) -> String {
             .flatten()
             .collect::<Vec<_>>()
             .join(": "),
+        State::Blocked => match &view.waits_for[..] {
+            [] => String::new(),
+            [one] => format!("waits for {one}"),
+            [first, rest @ ..] => format!("waits for {first} and {} more", rest.len()),
+        },
         State::Running if view.cancelling => "told to stop".to_owned(),
         State::Running => {
             view.held_by.as_deref().map(|by| format!("held by {}", printable(by))).unwrap_or_default()

@@ -34,7 +34,7 @@ impl Colour {
     /// The colour of a job's state.
     pub(crate) const fn of(state: State) -> Self {
         match state {
-            State::Scheduled => Self::Blue,
+            State::Blocked | State::Scheduled => Self::Blue,
             State::Ready => Self::Cyan,
             State::Running => Self::Yellow,
             State::Done => Self::Green,

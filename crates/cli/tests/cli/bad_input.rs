@@ -44,6 +44,9 @@ fn wrong_input_is_refused_and_writes_nothing() {
         &["queue", "list", "--store", "sqlite::memory:"],
         &["enqueue", "ok", "--store", "sqlite:no/such/directory/app.db"],
         &["enqueue", "ok", "--namespace", "a:"],
+        &["enqueue", "ok", "--wake", "nats://root:hunter2@db"],
+        &["enqueue", "ok", "--wake", "listen"],
+        &["enqueue", "ok", "--store", "redis://127.0.0.1:1", "--wake", "redis://127.0.0.1:1"],
         &["enqueue", "ok", "--group", "a b"],
         &["enqueue", "ok", "--store", "redis://:hunter2@127.0.0.1:1?shards=0"],
         &["enqueue", "ok", "--store", "postgres://u:hunter2@127.0.0.1:1/db?schema=A"],
@@ -120,4 +123,19 @@ fn a_mistake_in_the_settings_file_is_found_before_anything_is_done() {
     assert_eq!(run.code, Some(2));
     assert!(run.stderr.starts_with("error: tidemill.toml, line 1: unknown field `stores`"), "{run:?}");
     assert_eq!(place.files(), ["tidemill.toml"]);
+}
+
+#[test]
+fn a_wake_server_that_is_away_fails_nothing_and_the_doctor_says_so() {
+    let place = Place::new();
+    let away = [("TIDEMILL_WAKE", "redis://user:hunter2@127.0.0.1:1")];
+    let run = place.run_with(&away, &["enqueue", "ok"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    let doctor = place.run_with(&away, &["doctor"]);
+    assert_eq!(doctor.code, Some(0), "{doctor:?}");
+    assert!(doctor.stdout.contains("redis://127.0.0.1:1"), "{doctor:?}");
+    assert!(doctor.stdout.contains("does not answer: work is found by looking alone"), "{doctor:?}");
+    for run in [run, doctor] {
+        assert!(!run.stdout.contains("hunter2") && !run.stderr.contains("hunter2"), "{run:?}");
+    }
 }

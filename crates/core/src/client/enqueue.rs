@@ -11,10 +11,12 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::{Handle, Job, Mill};
+use crate::chain::{Dedup, Links, Output, check_blockers};
 use crate::clock::Timestamp;
-use crate::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
+use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
 use crate::limits::{MAX_BATCH, MAX_DELAY};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
+use crate::settle::distinct;
 use crate::store::{self, Due, Enqueued, Error, NewJob, Store};
 
 /// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
@@ -193,13 +195,51 @@ pub struct Enqueue<O> {
     plan: Plan,
     payload: Result<Box<RawValue>, serde_json::Error>,
     id: Option<String>,
+    links: Links,
+    /// Something it was to wait for cannot be waited for.
+    unkept: Option<JobId>,
     output: PhantomData<fn() -> O>,
 }
 
+/// A job that is checked and has its envelope, ready to be added wherever its maker wants: in a transaction.
+#[derive(Debug)]
+pub struct Prepared<O> {
+    /// Where it goes.
+    pub queue: Queue,
+    /// The job.
+    pub job: NewJob,
+    mill: Mill,
+    kept: bool,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O: DeserializeOwned> Prepared<O> {
+    /// The client that makes it.
+    pub fn mill(&self) -> &Mill {
+        &self.mill
+    }
+
+    /// A handle to the job, once it was added.
+    pub fn handle(self, made: &Enqueued) -> Handle<O> {
+        let handle = |id| Handle::new(self.mill.store.clone(), id, self.kept);
+        match made {
+            Enqueued::Created => handle(self.job.id),
+            Enqueued::Exists => handle(self.job.id).of_existing(),
+            Enqueued::Duplicate(other) => handle(other.clone()).of_existing(),
+        }
+    }
+}
+
 impl<O: DeserializeOwned> Enqueue<O> {
-    pub(super) fn typed<J: Job<Output = O>>(mill: Mill, job: &J) -> Self {
-        let payload = serde_json::value::to_raw_value(job);
-        Self { mill, plan: Plan::of::<J>(), payload, id: None, output: PhantomData }
+    pub(super) fn typed<J: Job>(mill: Mill, job: &J) -> Self
+    where
+        J::Output: Output<Awaited = O>,
+    {
+        Self::new(mill, Plan::of::<J>(), serde_json::value::to_raw_value(job))
+    }
+
+    fn new(mill: Mill, plan: Plan, payload: Result<Box<RawValue>, serde_json::Error>) -> Self {
+        Self { mill, plan, payload, id: None, links: Links::default(), unkept: None, output: PhantomData }
     }
 
     plan_setters!();
@@ -210,25 +250,73 @@ impl<O: DeserializeOwned> Enqueue<O> {
         self
     }
 
+    /// Runs the job only when this chain has closed, done or cancelled; the handler sees its output. May be
+    /// called several times.
+    pub fn after<Other>(mut self, chain: &Handle<Other>) -> Self {
+        if !chain.is_kept() {
+            self.unkept = Some(chain.id().clone());
+        }
+        self.links.after.push(chain.id().chain());
+        self
+    }
+
+    /// Makes no second chain like this one: if there is one with the same key, its handle is returned instead.
+    pub fn dedup(mut self, dedup: Dedup) -> Self {
+        self.links.dedup = Some(dedup);
+        self
+    }
+
     /// Makes the job. When this returns, it will run.
     pub async fn enqueue(self) -> Result<Handle<O>, Error> {
+        let prepared = self.prepare()?;
+        let store = &*prepared.mill.store;
+        let made = enqueue_surely(store, &prepared.queue, std::slice::from_ref(&prepared.job)).await?;
+        Ok(prepared.handle(made.first().unwrap_or(&Enqueued::Created)))
+    }
+
+    /// Checks everything and writes the envelope, without making the job yet.
+    pub fn prepare(mut self) -> Result<Prepared<O>, Error> {
+        self.check_links()?;
         let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
         let payload =
             self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
-        let tracked = self.id.is_some() || self.plan.tracked(queue.delivery == Delivery::AtLeastOnce);
-        let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| JobId::new(&id))?;
+        let fresh = self.id.is_none();
+        let linked = !self.links.is_empty();
+        let tracked = linked || !fresh || self.plan.tracked(queue.delivery == Delivery::AtLeastOnce);
+        let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| own_id(&id))?;
         let frame = self.plan.frame(&self.mill, &kind, tracked);
         let envelope = fill(&frame, &id, &payload, self.mill.limits.payload)?;
-        let job = NewJob { id: id.clone(), envelope, due: self.plan.due, tracked };
-        let made = enqueue_surely(&*self.mill.store, &queue, &[job]).await?;
-        let handle = Handle::new(self.mill.store.clone(), id, self.plan.keep_result.is_some());
-        Ok(if made == [Enqueued::Exists] { handle.of_existing() } else { handle })
+        let kept = self.plan.keep_result.is_some();
+        let job = NewJob { id, envelope, due: self.plan.due, tracked, fresh, links: self.links };
+        Ok(Prepared { queue, job, mill: self.mill, kept, output: PhantomData })
+    }
+
+    /// Checks how the job is tied to others. What is found again by its key must have something to be found.
+    fn check_links(&mut self) -> Result<(), Error> {
+        if let Some(job) = &self.unkept {
+            let why = "its result is not kept; enqueue it with `keep_result`";
+            return Err(Error::Invalid(format!("nothing can wait for job {job}: {why}")));
+        }
+        self.links.after = distinct(&self.links.after);
+        check_blockers(&self.links.after)?;
+        if !self.links.is_empty() && self.plan.delivery == Delivery::AtMostOnce {
+            return Err(Error::Invalid(
+                "an at-most-once job can neither wait for chains nor be deduplicated".into(),
+            ));
+        }
+        let Some(dedup) = &self.links.dedup else { return Ok(()) };
+        dedup.check()?;
+        if self.id.is_some() {
+            return Err(Error::Invalid("a job has an id of its own or a deduplication key, not both".into()));
+        }
+        self.plan.keep_result.get_or_insert(DEFAULT_KEEP);
+        Ok(())
     }
 }
 
 impl Enqueue<Box<RawValue>> {
     pub(super) fn untyped(mill: Mill, kind: &str, payload: Box<RawValue>) -> Self {
-        Self { mill, plan: Plan::named(kind), payload: Ok(payload), id: None, output: PhantomData }
+        Self::new(mill, Plan::named(kind), Ok(payload))
     }
 }
 
@@ -263,6 +351,22 @@ impl<P: Serialize> Bulk<P> {
     /// written in atomic batches, some at a time: after an error, some batches may be there. By default
     /// they are not [`tracked`](Self::tracked).
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
+        let (mill, batch) = (self.mill.clone(), self.batch);
+        let (queue, jobs) = self.prepare()?;
+        let store = &*mill.store;
+        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
+        let batches: Vec<_> = jobs.chunks(batch).map(write).collect();
+        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
+        Ok(jobs.into_iter().map(|job| job.id).collect())
+    }
+
+    /// The client that makes them.
+    pub fn mill(&self) -> &Mill {
+        &self.mill
+    }
+
+    /// Checks everything and writes the envelopes, without making the jobs yet.
+    pub fn prepare(self) -> Result<(Queue, Vec<NewJob>), Error> {
         let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
         let (due, limit) = (self.plan.due, self.mill.limits.payload);
         let tracked = self.plan.tracked(false);
@@ -270,15 +374,22 @@ impl<P: Serialize> Bulk<P> {
         let job = |payload: &P| {
             let id = JobId::generate();
             let envelope = fill(&frame, &id, payload, limit)?;
-            Ok(NewJob { id, envelope, due, tracked })
+            Ok(NewJob { id, envelope, due, tracked, fresh: true, links: Links::default() })
         };
-        let jobs: Vec<NewJob> = self.payloads.iter().map(job).collect::<Result<_, Error>>()?;
-        let store = &*self.mill.store;
-        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
-        let batches: Vec<_> = jobs.chunks(self.batch).map(write).collect();
-        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
-        Ok(jobs.into_iter().map(|job| job.id).collect())
+        Ok((queue, self.payloads.iter().map(job).collect::<Result<_, Error>>()?))
     }
+}
+
+/// An id somebody chose. Those of a chain's later steps are the chain's to give.
+fn own_id(text: &str) -> Result<JobId, Error> {
+    let id = JobId::new(text)?;
+    if id.step() > 0 || text.len() > JobId::MAX_CHAIN {
+        let most = JobId::MAX_CHAIN;
+        return Err(Error::Invalid(format!(
+            "job id {text:?} is not valid: it has at most {most} characters and does not end in `~` and a number"
+        )));
+    }
+    Ok(id)
 }
 
 /// Enqueues, and repeats when the answer was lost.

@@ -65,18 +65,26 @@ impl<O> fmt::Debug for Handle<O> {
     }
 }
 
+impl<O> Handle<O> {
+    /// The job's identity; a chain's is that of its first job.
+    pub fn id(&self) -> &JobId {
+        &self.id
+    }
+
+    /// Whether there will be a result to wait for.
+    pub fn is_kept(&self) -> bool {
+        self.kept
+    }
+}
+
 impl<O: DeserializeOwned> Handle<O> {
     pub(super) fn new(store: Arc<dyn Store>, id: JobId, kept: bool) -> Self {
+        let id = id.chain();
         Self { store, id, kept, created: true, output: PhantomData }
     }
 
     pub(super) fn of_existing(self) -> Self {
         Self { created: false, ..self }
-    }
-
-    /// The job's identity.
-    pub fn id(&self) -> &JobId {
-        &self.id
     }
 
     /// Whether the enqueue made this job; `false` if one with its id was there already.
@@ -131,7 +139,7 @@ impl<O: DeserializeOwned> Handle<O> {
         let mut pause = self.store.clock().sleep(POLL);
         loop {
             match select(wakes.next(), pause).await {
-                Either::Left((Some(Wake::Finished(job)), _)) if job == self.id => return,
+                Either::Left((Some(Wake::Finished(job)), _)) if job.chain() == self.id => return,
                 Either::Left((Some(Wake::Everything) | None, _)) | Either::Right(_) => return,
                 Either::Left((Some(_), rest)) => pause = rest,
             }

@@ -1,5 +1,6 @@
 //! The typed client: makes jobs and waits for their results.
 
+mod complete;
 mod enqueue;
 mod handle;
 
@@ -11,10 +12,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-pub use enqueue::{Bulk, Enqueue};
+pub use enqueue::{Bulk, Enqueue, Prepared};
 pub use handle::{Handle, WaitError};
 
 use crate::backoff::Backoff;
+use crate::chain::Output;
 use crate::envelope::DEFAULT_MAX_ATTEMPTS;
 use crate::limits::Limits;
 use crate::name::Delivery;
@@ -25,8 +27,8 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// The envelope's `task_type`. Choose it once: it is on the wire.
     const KIND: &'static str;
 
-    /// What its handler returns.
-    type Output: Serialize + DeserializeOwned + Send + 'static;
+    /// What its handler returns: anything that is JSON, or [`Next`](crate::Next) for a step of a chain.
+    type Output: Output;
 
     /// The queue it goes to.
     const QUEUE: &'static str = "default";
@@ -57,6 +59,12 @@ pub struct Mill {
     source: Arc<str>,
 }
 
+impl AsRef<Mill> for Mill {
+    fn as_ref(&self) -> &Mill {
+        self
+    }
+}
+
 impl fmt::Debug for Mill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mill").field("store", &self.store).finish_non_exhaustive()
@@ -81,13 +89,20 @@ impl Mill {
         self
     }
 
+    /// The largest payload there may be.
+    pub fn payload_limit(&self) -> usize {
+        self.limits.payload
+    }
+
     /// The store behind this client.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
     /// Prepares one job.
-    pub fn job<J: Job>(&self, job: J) -> Enqueue<J::Output> {
+    ///
+    /// A step of a [`Chain`](crate::Chain) starts that chain, and the handle waits for the chain's output.
+    pub fn job<J: Job>(&self, job: J) -> Enqueue<<J::Output as Output>::Awaited> {
         Enqueue::typed(self.clone(), &job)
     }
 

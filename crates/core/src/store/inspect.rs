@@ -15,7 +15,7 @@ pub const COUNT_CAP: u64 = 1_000_000;
 /// How a job ended, kept for whoever waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Which job.
+    /// Which job; of several that continued one another the first: the chain.
     pub job: JobId,
     /// Done or cancelled. (A dead job's record is its letter.)
     pub state: State,
@@ -46,6 +46,8 @@ pub struct JobInfo {
     pub held_by: Option<String>,
     /// Whether it is to be cancelled, if it is running.
     pub cancelling: bool,
+    /// The chains it still waits for, if it is blocked; not necessarily all of very many.
+    pub waits_for: Vec<JobId>,
     /// How it ended.
     pub record: Option<Record>,
 }
@@ -55,7 +57,7 @@ pub struct JobInfo {
 pub struct List<'a> {
     /// Of this queue.
     pub queue: &'a Queue,
-    /// In this state: scheduled, ready, running or dead.
+    /// In this state: blocked, scheduled, ready, running or dead.
     pub state: State,
     /// Where the page before ended.
     pub cursor: Option<String>,
@@ -88,6 +90,8 @@ pub struct QueueInfo {
     pub ready: u64,
     /// How many wait for their time.
     pub scheduled: u64,
+    /// How many wait for other chains.
+    pub blocked: u64,
     /// How many are leased.
     pub running: u64,
     /// How many are in the dead letters.

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::chain::Links;
 use crate::clock::Timestamp;
 use crate::envelope::{Envelope, Malformed};
 use crate::job::State;
 use crate::lease::Lease;
 use crate::name::{JobId, Queue, WorkerId};
+use crate::settle::Change;
 
 /// A job to add.
 #[derive(Debug, Clone)]
@@ -26,6 +28,10 @@ pub struct NewJob {
     /// an id made for this very call, is due now, and keeps no result: nobody will ask for it, and a store
     /// may leave it out of its index.
     pub tracked: bool,
+    /// Whether the id was made for this very call, so that nothing else can have it.
+    pub fresh: bool,
+    /// How it is tied to others.
+    pub links: Links,
 }
 
 /// What to add.
@@ -51,12 +57,14 @@ pub enum Due {
 }
 
 /// What became of a job that was to be added.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Enqueued {
     /// It is new.
     Created,
     /// A job with this id was there already; nothing changed.
     Exists,
+    /// The chain with this id takes its place: it has the same deduplication key. Nothing changed.
+    Duplicate(JobId),
 }
 
 /// Completes when a waiting claim should give up.
@@ -206,6 +214,37 @@ pub enum Cancelled {
     /// It had ended already, like this.
     Ended(State),
     /// There is no such job.
+    NotFound,
+}
+
+/// Which job to end from outside, and how.
+#[derive(Debug)]
+pub struct Complete<'a> {
+    /// Which, with its step: one that has moved on to another step is not touched.
+    pub job: &'a JobId,
+    /// How: [`Change::Finish`] or [`Change::Continue`].
+    pub change: &'a Change,
+}
+
+/// What completing from outside did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completed {
+    /// The job has ended like this. Whoever was running it has lost its lease.
+    Yes,
+    /// It had ended already, like this; a step that its chain has left behind counts as done.
+    Ended(State),
+    /// There is no such job.
+    NotFound,
+}
+
+/// What deleting a chain did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Deleted {
+    /// It is gone, with its job, record, letter and key.
+    Yes,
+    /// This job waits for it; nothing changed.
+    Awaited(JobId),
+    /// There is no such chain.
     NotFound,
 }
 

@@ -7,6 +7,7 @@
 mod error;
 mod inspect;
 mod jobs;
+mod news;
 mod wake;
 
 use std::fmt;
@@ -18,9 +19,10 @@ pub use inspect::{
     COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
 };
 pub use jobs::{
-    Cancelled, Claim, Claimed, Due, Enqueue, Enqueued, Expired, Extend, Held, Hold, Interrupt, NewJob,
-    Promote, Promoted, Pruned, Redrive, Start, Verdict,
+    Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, Extend, Held,
+    Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Redrive, Start, Verdict,
 };
+pub use news::News;
 pub use wake::{Wake, Wakes};
 
 use crate::clock::Clock;
@@ -38,6 +40,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// added again and answered with [`Enqueued::Exists`]; so an enqueue whose answer was lost can be
     /// repeated. (An untracked job's id is new by construction; a repeated call says so in `again`.)
     /// Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
+    ///
+    /// A job with [`Links::after`](crate::chain::Links) is *blocked* until each of these chains is closed, done or
+    /// cancelled, and then gets what they tell ([`Blocker`](crate::chain::Blocker)) into its envelope, as
+    /// [`with_blockers`](crate::chain::with_blockers) does, in the order of `after`. It can neither miss a chain
+    /// that closes in this moment nor start twice. A chain that is not there is [`Error::NotFound`], one that
+    /// keeps no result [`Error::Invalid`]. With a [`Dedup`](crate::chain::Dedup) of several callers at once one
+    /// starts a chain and the others get [`Enqueued::Duplicate`]; such a job keeps its result.
     async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error>;
 
     /// Takes up to `max` jobs whose time has come, oldest first, giving each to this caller only.
@@ -47,8 +56,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the job is forgotten. The first `starting` jobs count as started (a crash from now on is an attempt);
     /// the others are only held, until [`start`](Self::start). A paused queue gives nothing.
     ///
-    /// With nothing to take it waits up to `wait` for work. It ends early, without losing anything, when
-    /// `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
+    /// With nothing to take it waits up to `wait` for work; a claim that waits may rely on what another claim
+    /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
     /// lease runs out. A store with shards may return one job more per further shard, not started.
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
 
@@ -62,10 +71,18 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// gets [`Verdict::LeaseLost`]; so of two settlements of one lease the second has no effect. An expired
     /// lease that nobody has rescued yet can still be settled. A job that is to be cancelled is not put back:
     /// its requeue removes it. Works when the store is out of memory.
+    ///
+    /// [`Change::Continue`](crate::settle::Change::Continue) puts the next step of the chain in the job's place,
+    /// with what is said of blocked jobs at [`enqueue`](Self::enqueue), but that a chain which cannot be waited for
+    /// (it is gone, keeps no result, or is the job's own) counts as removed: the work is done, and a settlement must not
+    /// fail for it. Of a step that is to be cancelled the
+    /// chain is removed instead. A job that ends with a record, or is removed, releases those that wait for its
+    /// chain, in the same step or, where a store has shards, surely soon after.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
 
     /// Makes jobs ready whose time has come, a bounded number, and says how long until the next.
-    /// Safe everywhere at once; a bad record is set aside in the dead letters and the rest go on.
+    /// Safe everywhere at once; a bad record is set aside in the dead letters and the rest go on. Where a store
+    /// has shards it also carries on what a dead process left half-way between chains and those that wait for them.
     async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error>;
 
     /// A page of leases of a queue that have run out, a bounded number. Reads only.
@@ -110,9 +127,21 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A worker that holds nothing any more is going: removes its traces.
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error>;
 
+    // ---- chains -----------------------------------------------------------------------------------------
+
+    /// Ends a job from outside, whatever its lease: blocked, scheduled, ready or running. The worker that runs
+    /// it loses its lease, and hears of it by [`Wake::Lost`]. Of two at once one is accepted. A dead job stays
+    /// dead until it is redriven.
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error>;
+
+    /// Deletes a chain with everything in it, in whatever state, unless another job waits for it. A worker that
+    /// runs its job loses its lease, and hears of it by [`Wake::Lost`].
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error>;
+
     // ---- inspect: bounded pages and counters, never a scan of everything ---------------------------------
 
-    /// Looks up one job, in whatever state.
+    /// Looks up one job, in whatever state. Any step's id finds what its chain is at now:
+    /// [`JobInfo::job`] is the id of the current step, or the chain's own if only its record is left.
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
 
     /// A page of a queue's jobs in one state, oldest first; running at-most-once jobs, which have left their
@@ -130,6 +159,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Listens for what other tasks and processes announce. Hints only: anything may be lost or doubled.
     /// The stream never ends; it resumes by itself after the store was away.
     fn listen(&self) -> Wakes;
+
+    /// Waits, a moment at most, until what was announced has left this process: for a program that is about
+    /// to end. A store that announces inside its verbs has nothing to wait for.
+    async fn flush(&self) {}
+
+    /// This store as what it is, for what only its own driver can do: taking part in a user's transaction.
+    fn as_any(&self) -> &dyn std::any::Any;
 
     /// The store's clock.
     fn clock(&self) -> &dyn Clock;

@@ -9,18 +9,32 @@ use futures_util::Stream;
 use crate::name::{Delivery, InvalidName, JobId, Queue, QueueName};
 
 /// What happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wake {
-    /// A queue has work, or was paused or resumed: look at it.
-    Queue(Queue),
+    /// A queue has work: as many as there are jobs should look at it. [`Wake::everyone`] makes all look.
+    Queue {
+        /// Which queue.
+        queue: Queue,
+        /// About how many jobs it has more than before.
+        jobs: usize,
+    },
     /// A queue's next scheduled job is due earlier than before.
     Sooner(Queue),
     /// A running job is to be cancelled.
     Cancel(JobId),
+    /// A running job's lease was taken from its worker, whose work on it no longer counts.
+    Lost(JobId),
     /// A job whose record is kept has ended.
     Finished(JobId),
     /// Something may have been missed: look at everything.
     Everything,
+}
+
+impl Wake {
+    /// A queue was paused or resumed: whoever waits for it should look.
+    pub fn everyone(queue: Queue) -> Self {
+        Self::Queue { queue, jobs: usize::MAX }
+    }
 }
 
 /// A stream of wake-ups.
@@ -30,9 +44,10 @@ impl fmt::Display for Wake {
     /// As it travels through a channel: a word, and what it is about.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Queue(queue) => write!(f, "queue {} {}", queue.delivery, queue.name),
+            Self::Queue { queue, jobs } => write!(f, "queue {} {} {jobs}", queue.delivery, queue.name),
             Self::Sooner(queue) => write!(f, "sooner {} {}", queue.delivery, queue.name),
             Self::Cancel(job) => write!(f, "cancel {job}"),
+            Self::Lost(job) => write!(f, "lost {job}"),
             Self::Finished(job) => write!(f, "finished {job}"),
             Self::Everything => f.write_str("everything"),
         }
@@ -54,18 +69,30 @@ impl FromStr for Wake {
     type Err = NotAWake;
     fn from_str(text: &str) -> Result<Self, NotAWake> {
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
-        let queue = || -> Result<Queue, NotAWake> {
-            let (delivery, name) = rest.split_once(' ').ok_or(NotAWake)?;
-            Ok(Queue { name: QueueName::new(name)?, delivery: delivery.parse::<Delivery>()? })
-        };
         Ok(match word {
-            "queue" => Self::Queue(queue()?),
-            "sooner" => Self::Sooner(queue()?),
+            "queue" => read_queue(rest)?,
+            "sooner" => Self::Sooner(queue(rest)?),
             "cancel" => Self::Cancel(JobId::new(rest)?),
+            "lost" => Self::Lost(JobId::new(rest)?),
             "finished" => Self::Finished(JobId::new(rest)?),
             "everything" => Self::Everything,
             _ => return Err(NotAWake),
         })
+    }
+}
+
+fn queue(text: &str) -> Result<Queue, NotAWake> {
+    let (delivery, name) = text.split_once(' ').ok_or(NotAWake)?;
+    Ok(Queue { name: QueueName::new(name)?, delivery: delivery.parse::<Delivery>()? })
+}
+
+/// A queue and a count; without a count, as earlier versions wrote it, everyone is meant.
+fn read_queue(text: &str) -> Result<Wake, NotAWake> {
+    match text.rsplit_once(' ') {
+        Some((text, jobs)) if text.contains(' ') => {
+            Ok(Wake::Queue { queue: queue(text)?, jobs: jobs.parse().map_err(|_| NotAWake)? })
+        }
+        _ => Ok(Wake::everyone(queue(text)?)),
     }
 }
 
@@ -78,17 +105,26 @@ mod tests {
         let queue = Queue::at_most_once(QueueName::new("mail").unwrap());
         let job = JobId::new("a").unwrap();
         let wakes = [
-            Wake::Queue(queue.clone()),
+            Wake::Queue { queue: queue.clone(), jobs: 3 },
+            Wake::everyone(queue.clone()),
             Wake::Sooner(queue),
             Wake::Cancel(job.clone()),
+            Wake::Lost(job.clone()),
             Wake::Finished(job),
             Wake::Everything,
         ];
         for wake in wakes {
             assert_eq!(wake.to_string().parse(), Ok(wake));
         }
-        for noise in ["", "queue", "queue mail", "cancel ", "cancel a b", "{}"] {
+        let noises = ["", "queue", "queue mail", "queue at_most_once mail x", "cancel ", "cancel a b", "{}"];
+        for noise in noises {
             assert!(noise.parse::<Wake>().is_err(), "{noise:?}");
         }
+    }
+
+    #[test]
+    fn a_queue_without_a_count_calls_everyone() {
+        let queue = Queue::at_most_once(QueueName::new("mail").unwrap());
+        assert_eq!("queue at_most_once mail".parse(), Ok(Wake::everyone(queue)));
     }
 }

@@ -1,14 +1,21 @@
--- Takes the oldest jobs that are due, or says when the next one will be.
+-- Takes the oldest jobs that are due; if they are fewer than wanted, says when the next one will be.
 --
 -- Locks the rows of `ready` it is about to delete and skips those another claim has locked, so claims never
 -- wait for one another. Rows are found again by ctid: they are locked, so they cannot have moved.
 --
+-- An at-least-once claim need not be on disk before it is acted upon: if the server crashes and forgets it, the job is
+-- ready again, as it would be after the lease, and the settlement that comes first still ends it. So its commit does not
+-- wait for the disk. One that takes the job off for good does.
+--
 -- $1 queue   $2 worker   $3 lease in ms   $4 at most   $5 how many of them start at once
 -- $6 nothing due before this time is looked at
-WITH picked AS MATERIALIZED (
+WITH line AS MATERIALIZED (
+    SELECT CASE WHEN delivery = 1 THEN set_config('synchronous_commit', 'off', true) END
+    FROM queues WHERE number = $1 AND NOT paused
+),
+picked AS MATERIALIZED (
     SELECT ctid, due, seq FROM ready
-    WHERE queue = $1 AND due >= $6 AND due <= now_ms()
-        AND NOT EXISTS (SELECT FROM queues WHERE number = $1 AND paused)
+    WHERE queue = $1 AND due >= $6 AND due <= now_ms() AND EXISTS (SELECT FROM line)
     ORDER BY due, seq
     LIMIT $4
     FOR UPDATE SKIP LOCKED
@@ -24,11 +31,11 @@ leased AS (
         id, $2
     FROM taken, (SELECT now_ms() AS now OFFSET 0) AS clock
 )
-SELECT taken.due, taken.seq, taken.id, jobs.envelope, NULL::bigint AS next_in
+SELECT taken.due, taken.seq, taken.id, jobs.step, jobs.envelope, NULL::bigint AS next_in
 FROM taken JOIN jobs ON jobs.id = ANY (ARRAY[taken.id])
 UNION ALL
-SELECT NULL, NULL, NULL, NULL, (
+SELECT NULL, NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready
     WHERE queue = $1 AND due > now_ms()
     ORDER BY due, seq LIMIT 1
-) WHERE NOT EXISTS (SELECT FROM picked)
+) WHERE (SELECT count(*) FROM picked) < $4

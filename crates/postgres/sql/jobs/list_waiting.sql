@@ -1,7 +1,8 @@
 -- A page of waiting jobs: those that are due, or those that are not yet.
 --
 -- $1 queue   $2 and $3 where the page before ended   $4 at most   $5 whether they are due later
-SELECT jobs.id, ready.due AS place, ready.seq, jobs.envelope, NULL::text AS worker, false AS cancelling
+SELECT jobs.id, jobs.step, ready.due AS place, ready.seq, jobs.envelope, NULL::text AS worker, false AS cancelling,
+    NULL::text[] AS waits_for
 FROM ready JOIN jobs ON jobs.id = ANY (ARRAY[ready.id])
 WHERE ready.queue = $1 AND (ready.due, ready.seq) > ($2, $3)
     AND ready.due > CASE WHEN $5 THEN now_ms() ELSE -1 END

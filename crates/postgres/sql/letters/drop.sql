@@ -1,5 +1,4 @@
--- Deletes letters for good. Letters come sorted by id, so that two drops lock them in the same order.
+-- Deletes letters for good; functions/drop_letters.sql says what it locks.
 --
--- $1 queue   $2 ids
-DELETE FROM jobs USING unnest($2::text[]) AS letter (id)
-WHERE jobs.id = ANY (ARRAY[letter.id]) AND jobs.state = 2 AND jobs.queue = $1
+-- $1 queue   $2 chains
+SELECT dropped, woken FROM drop_letters($1, $2)

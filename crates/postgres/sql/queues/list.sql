@@ -6,6 +6,8 @@ SELECT name, delivery, paused,
         WHERE queue = number AND due <= now_ms() LIMIT $1) AS c) AS ready,
     (SELECT count(*) FROM (SELECT FROM ready
         WHERE queue = number AND due > now_ms() LIMIT $1) AS c) AS scheduled,
+    (SELECT count(*) FROM (SELECT FROM jobs
+        WHERE queue = number AND state = 1 LIMIT $1) AS c) AS blocked,
     (SELECT count(*) FROM (SELECT FROM leases
         WHERE queue = number LIMIT $1) AS c) AS running,
     (SELECT count(*) FROM (SELECT FROM jobs

@@ -1,22 +1,18 @@
 //! Claiming jobs, and waiting for some to claim.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::bell::Found;
 use tidemill_core::store::{Claim, Claimed};
-use tidemill_core::{Error, Queue, WorkerId};
-use tokio::time::{Instant, sleep_until};
+use tidemill_core::{Clock, Error, Queue, WorkerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::{job_id, lease, ms};
+use super::{job_at, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
-use crate::wake::{Listener, concerns};
-
-/// How often an idle claim looks although nothing has called it: a lost wake-up costs this much. The same
-/// again is added at random, so that a fleet does not look in step.
-const POLL: Duration = Duration::from_secs(2);
 
 /// What a look at a queue is for.
 #[derive(Clone, Copy)]
@@ -28,13 +24,6 @@ struct Look<'a> {
     starting: usize,
 }
 
-/// What a look at a queue found.
-struct Found {
-    jobs: Vec<Claimed>,
-    /// If there was nothing: how long until there will be.
-    next_in: Option<Duration>,
-}
-
 impl Inner {
     /// Claims jobs, waiting for some if there are none.
     pub(crate) async fn claim(&self, mut claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
@@ -43,20 +32,17 @@ impl Inner {
         if claim.wait.is_zero() {
             return Ok(self.take(look).await?.jobs);
         }
-        // Listening begins before the first look, so that what comes between the two is not missed.
-        let mut listener = self.hub.listener();
-        let end = Instant::now() + claim.wait;
+        let mut end = pin!(tokio::time::sleep(claim.wait));
         loop {
-            let found = self.take(look).await?;
-            let next_look = (Instant::now() + pause(found.next_in)).min(end);
-            if !found.jobs.is_empty() || Instant::now() >= end {
-                return Ok(found.jobs);
-            }
-            tokio::select! {
+            let turn = tokio::select! {
                 biased;
                 () = &mut claim.interrupt => return Ok(Vec::new()),
-                () = work_for(&mut listener, queue) => {}
-                () = sleep_until(next_look) => if next_look >= end { return Ok(Vec::new()) },
+                turn = self.hub.bells().turn(queue, &self.pool.clock) => turn,
+                () = &mut end => return Ok(Vec::new()),
+            };
+            let jobs = turn.end(self.take(look).await)?;
+            if !jobs.is_empty() {
+                return Ok(jobs);
             }
         }
     }
@@ -64,7 +50,7 @@ impl Inner {
     /// Looks from the queue's mark and, if there is nothing, from the beginning.
     async fn take(&self, look: Look<'_>) -> Result<Found, Error> {
         let Some(queue) = self.find_number(look.queue).await? else {
-            return Ok(Found { jobs: Vec::new(), next_in: None });
+            return Ok(Found::default());
         };
         let start = self.marks.start(queue);
         let found = self.take_from(look, queue, start).await?;
@@ -76,40 +62,32 @@ impl Inner {
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
         let params: [&(dyn ToSql + Sync); 6] = [&queue, &worker, &lease, &max, &starting, &start];
         let mut rows = self.pool.query(&CLAIM, &params).await?;
+        // The one row without a number says when the next job is due.
+        let next_in = rows.iter().find_map(|row| row.get::<_, Option<i64>>("next_in"));
+        let next_in = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
         // A statement's answer has no order of its own.
-        rows.sort_by_cached_key(|row| (row.get::<_, Option<i64>>("due"), row.get::<_, Option<i64>>("seq")));
-        match rows.first().and_then(|row| row.get("due")) {
-            Some(oldest) if rows.len() >= look.max => self.marks.full(queue, start, oldest),
+        rows.sort_by_cached_key(|row| (row.get::<_, i64>("due"), row.get::<_, i64>("seq")));
+        let full = rows.len() >= look.max.max(1);
+        match rows.first().map(|row| row.get("due")) {
+            Some(oldest) if full => self.marks.full(queue, start, oldest),
             _ => self.marks.short(queue),
         }
-        read(look, &rows)
+        let jobs = rows.iter().enumerate().map(|(at, row)| read_job(look, row, at < look.starting));
+        Ok(Found {
+            // A look that began at the mark has not seen what may have turned up behind it.
+            more: full || (start > 0 && !rows.is_empty()),
+            jobs: jobs.collect::<Result<_, _>>()?,
+            next: next_in.map(|next| self.pool.clock.now().after(next)),
+        })
     }
 }
 
-fn read(look: Look<'_>, rows: &[Row]) -> Result<Found, Error> {
-    let next_in = rows.first().and_then(|row| row.get::<_, Option<i64>>("next_in"));
-    let taken = rows.iter().filter(|row| row.get::<_, Option<i64>>("seq").is_some());
-    let jobs = taken.enumerate().map(|(at, row)| read_job(look, row, at < look.starting));
-    Ok(Found {
-        jobs: jobs.collect::<Result<_, _>>()?,
-        next_in: next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))),
-    })
-}
-
 fn read_job(look: Look<'_>, row: &Row, started: bool) -> Result<Claimed, Error> {
-    let (id, seq) = (job_id(row.get("id"))?, row.get("seq"));
+    let (id, seq) = (job_at(row)?, row.get("seq"));
     let data = Bytes::copy_from_slice(row.get("envelope"));
     // The row's id counts and not the envelope's: it is what the lease is found by.
     Ok(Claimed::read(data, started, |_| lease(look.queue, id, seq)))
-}
-
-fn pause(next_in: Option<Duration>) -> Duration {
-    let poll = POLL + POLL.mul_f64(fastrand::f64());
-    next_in.map_or(poll, |next| next.min(poll))
-}
-
-async fn work_for(listener: &mut Listener, queue: &Queue) {
-    while !concerns(&listener.next().await, queue) {}
 }
 
 fn count(number: usize) -> i64 {

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
 use tidemill_core::{Clock, Error, Queue, Timestamp};
 
+use super::link::Made;
 use super::ms;
 use crate::Inner;
 use crate::error::{classify, is_taken};
@@ -16,23 +17,20 @@ impl Inner {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let made = if jobs.iter().all(|job| !job.tracked) {
-            self.insert(queue, jobs).await?
+        let made = if jobs.iter().any(|job| !job.links.is_empty()) {
+            self.link(queue, jobs).await?
+        } else if jobs.iter().all(|job| job.fresh || !job.tracked) {
+            self.insert(queue, jobs).await?.into_iter().map(Made::from).collect()
         } else {
-            self.insert_missing(queue, jobs).await?
+            self.insert_missing(queue, jobs).await?.into_iter().map(Made::from).collect()
         };
-        let now = self.pool.clock.now();
-        let created = || jobs.iter().zip(&made).filter(|(_, made)| **made == Enqueued::Created);
-        if created().any(|(job, _)| is_due(job.due, now)) {
-            self.hub.announce_surely(Wake::Queue(queue.clone())).await;
+        for wake in wakes(queue, jobs, &made, self.pool.clock.now()) {
+            self.hub.announce_surely(wake).await;
         }
-        if created().any(|(job, _)| !is_due(job.due, now)) {
-            self.hub.announce_surely(Wake::Sooner(queue.clone())).await;
-        }
-        Ok(made)
+        Ok(made.into_iter().map(|made| made.answer).collect())
     }
 
-    /// The ids of untracked jobs are new, unless the call is repeated.
+    /// Ids that were made for the call are new, unless the call is repeated.
     async fn insert(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         let Columns { ids, delays, earliest, envelopes } = Columns::of(jobs.iter());
         let number = self.number(queue).await?;
@@ -50,7 +48,7 @@ impl Inner {
         let distinct = jobs.iter().zip(&first).filter(|(_, first)| **first).map(|(job, _)| job);
         let Columns { ids, delays, earliest, envelopes } = Columns::of(distinct);
         let number = self.number(queue).await?;
-        self.pool.execute(&FORGET, &[&ids]).await?;
+        self.pool.query(&FORGET, &[&ids]).await?;
         let rows = self.pool.query(&ENQUEUE, &[&number, &ids, &delays, &earliest, &envelopes]).await?;
         let created: HashSet<&str> = rows.iter().map(|row| row.get("id")).collect();
         let answer = |(job, first): (&NewJob, &bool)| {
@@ -58,6 +56,21 @@ impl Inner {
         };
         Ok(jobs.iter().zip(&first).map(answer).collect())
     }
+}
+
+/// What is to be announced of jobs that were added.
+pub(crate) fn wakes(queue: &Queue, jobs: &[NewJob], made: &[Made], now: Timestamp) -> Vec<Wake> {
+    let waits = |made: &Made| made.answer == Enqueued::Created && !made.blocked;
+    let created = jobs.iter().zip(made).filter(|(_, made)| waits(made));
+    let (due, later): (Vec<_>, Vec<_>) = created.partition(|(job, _)| is_due(job.due, now));
+    let mut wakes = Vec::new();
+    if !due.is_empty() {
+        wakes.push(Wake::Queue { queue: queue.clone(), jobs: due.len() });
+    }
+    if !later.is_empty() {
+        wakes.push(Wake::Sooner(queue.clone()));
+    }
+    wakes
 }
 
 fn is_due(due: Due, now: Timestamp) -> bool {
@@ -68,22 +81,30 @@ fn is_due(due: Due, now: Timestamp) -> bool {
     }
 }
 
+/// How long the job has to wait, in ms.
+pub(super) fn delay(due: Due) -> i64 {
+    if let Due::In(delay) = due { ms(delay) } else { 0 }
+}
+
+/// Before when the job must not run; 0 for no such time.
+pub(super) fn earliest(due: Due) -> i64 {
+    if let Due::At(time) = due { time.0 } else { 0 }
+}
+
 /// The jobs turned on their side: a statement takes one array per column.
-struct Columns<'a> {
-    ids: Vec<&'a str>,
-    delays: Vec<i64>,
-    earliest: Vec<i64>,
-    envelopes: Vec<&'a [u8]>,
+pub(crate) struct Columns<'a> {
+    pub(crate) ids: Vec<&'a str>,
+    pub(crate) delays: Vec<i64>,
+    pub(crate) earliest: Vec<i64>,
+    pub(crate) envelopes: Vec<&'a [u8]>,
 }
 
 impl<'a> Columns<'a> {
-    fn of(jobs: impl Iterator<Item = &'a NewJob> + Clone) -> Self {
-        let delay = |job: &NewJob| if let Due::In(delay) = job.due { ms(delay) } else { 0 };
-        let earliest = |job: &NewJob| if let Due::At(time) = job.due { time.0 } else { 0 };
+    pub(super) fn of(jobs: impl Iterator<Item = &'a NewJob> + Clone) -> Self {
         Self {
             ids: jobs.clone().map(|job| job.id.as_str()).collect(),
-            delays: jobs.clone().map(delay).collect(),
-            earliest: jobs.clone().map(earliest).collect(),
+            delays: jobs.clone().map(|job| delay(job.due)).collect(),
+            earliest: jobs.clone().map(|job| earliest(job.due)).collect(),
             envelopes: jobs.map(|job| &*job.envelope).collect(),
         }
     }

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tidemill_core::store::{Enqueued, NewJob};
 use tidemill_core::{Error, Queue};
 use tokio::sync::{mpsc, oneshot};
@@ -19,6 +21,9 @@ const LIGHT: usize = 64 << 10;
 
 /// The most requests in one statement; as many may wait for it.
 const TOGETHER: usize = 256;
+
+/// How many piles are written at once: while one waits for the disk, the next is on its way.
+const AT_ONCE: usize = 2;
 
 /// Takes requests to its desk and writes them down together.
 #[derive(Debug)]
@@ -39,9 +44,12 @@ impl Clerk {
         (Self { desk }, work(inner, requests))
     }
 
-    /// Whether jobs are better written with others.
+    /// Whether jobs are better written with others. What is tied to other chains may be refused, and must not take
+    /// its neighbours with it.
     pub(crate) fn takes(jobs: &[NewJob]) -> bool {
-        jobs.len() <= SMALL && jobs.iter().map(|job| job.envelope.len()).sum::<usize>() <= LIGHT
+        jobs.len() <= SMALL
+            && jobs.iter().all(|job| job.links.is_empty())
+            && jobs.iter().map(|job| job.envelope.len()).sum::<usize>() <= LIGHT
     }
 
     /// Adds jobs, together with whatever else there is.
@@ -55,19 +63,34 @@ impl Clerk {
 }
 
 async fn work(inner: Arc<Inner>, mut requests: mpsc::Receiver<Request>) {
-    let mut pile = Vec::new();
-    while requests.recv_many(&mut pile, TOGETHER).await > 0 {
-        // Stable, so that each queue's jobs keep the order in which they came.
-        pile.sort_by(|one, other| one.queue.cmp(&other.queue));
-        let mut rest = pile.drain(..).peekable();
-        while let Some(first) = rest.next() {
-            let mut group = vec![first];
-            while let Some(next) = rest.next_if(|next| next.queue == group[0].queue) {
-                group.push(next);
+    let mut under_way = FuturesUnordered::new();
+    let mut open = true;
+    while open || !under_way.is_empty() {
+        let mut pile = Vec::new();
+        tokio::select! {
+            Some(()) = under_way.next(), if !under_way.is_empty() => {
+                // Lets those who have just been answered come again first.
+                tokio::task::yield_now().await;
             }
-            write(&inner, group).await;
+            taken = requests.recv_many(&mut pile, TOGETHER), if open && under_way.len() < AT_ONCE => {
+                open = taken > 0;
+            }
+        }
+        under_way.extend(by_queue(pile).into_iter().map(|group| write(&inner, group)));
+    }
+}
+
+/// The requests of each queue together, in the order in which they came.
+fn by_queue(mut pile: Vec<Request>) -> Vec<Vec<Request>> {
+    pile.sort_by(|one, other| one.queue.cmp(&other.queue));
+    let mut groups: Vec<Vec<Request>> = Vec::new();
+    for request in pile {
+        match groups.last_mut() {
+            Some(group) if group[0].queue == request.queue => group.push(request),
+            _ => groups.push(vec![request]),
         }
     }
+    groups
 }
 
 async fn write(inner: &Inner, group: Vec<Request>) {

@@ -7,7 +7,7 @@ use tidemill_core::Error;
 use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Start, Verdict};
 use tokio_postgres::Row;
 
-use super::{job_id, lease, ms, number, sorted};
+use super::{job_at, lease, ms, number, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
 use crate::sql::{EXPIRED, EXTEND, START};
@@ -45,7 +45,7 @@ impl Inner {
         let Some(number) = self.find_number(queue).await? else { return Ok(Page::default()) };
         let rows = self.pool.query(&EXPIRED, &[&number, &place, &seq, &limit_rows]).await?;
         let hold = |row: &Row| {
-            let job = job_id(row.get("id"))?;
+            let job = job_at(row)?;
             let data = Bytes::copy_from_slice(row.get("envelope"));
             let claimed = Claimed::read(data, row.get("started"), |_| lease(queue, job, row.get("seq")));
             Ok(Hold { claimed, by: row.get("worker") })

@@ -3,29 +3,36 @@
 use tidemill_core::store::{Redrive, Wake};
 use tidemill_core::{Error, JobId, Queue};
 
+use super::complete::woken;
+use super::link::nothing;
 use crate::Inner;
 use crate::sql::{DROP_LETTERS, REDRIVE};
 
 impl Inner {
     pub(crate) async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
-        let mut letters: Vec<_> = redrive.letters.iter().collect();
-        letters.sort_by_key(|(job, _)| job);
-        letters.dedup_by_key(|(job, _)| job);
-        let ids: Vec<&str> = letters.iter().map(|(job, _)| job.as_str()).collect();
-        let envelopes: Vec<&[u8]> = letters.iter().map(|(_, envelope)| &**envelope).collect();
+        let mut letters: Vec<_> =
+            redrive.letters.iter().map(|(job, envelope)| (job.chain(), job.step(), envelope)).collect();
+        letters.sort_by(|one, other| one.0.cmp(&other.0));
+        letters.dedup_by(|one, other| one.0 == other.0);
+        let chains: Vec<&str> = letters.iter().map(|(chain, ..)| chain.as_str()).collect();
+        let steps: Vec<i32> = letters.iter().map(|(_, step, _)| i32::try_from(*step).unwrap_or(-1)).collect();
+        let envelopes: Vec<&[u8]> = letters.iter().map(|(.., envelope)| &***envelope).collect();
         let Some(number) = self.find_number(redrive.queue).await? else { return Ok(0) };
-        let moved = self.pool.execute(&REDRIVE, &[&number, &ids, &envelopes]).await?;
+        let moved = self.pool.execute(&REDRIVE, &[&number, &chains, &steps, &envelopes]).await?;
         if moved > 0 {
-            self.hub.announce_surely(Wake::Queue(redrive.queue.clone())).await;
+            let jobs = usize::try_from(moved).unwrap_or(usize::MAX);
+            self.hub.announce_surely(Wake::Queue { queue: redrive.queue.clone(), jobs }).await;
         }
         Ok(moved)
     }
 
     pub(crate) async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        let mut ids: Vec<&str> = jobs.iter().map(JobId::as_str).collect();
-        ids.sort_unstable();
-        ids.dedup();
+        let chains: Vec<JobId> = jobs.iter().map(JobId::chain).collect();
+        let chains: Vec<&str> = chains.iter().map(JobId::as_str).collect();
         let Some(number) = self.find_number(queue).await? else { return Ok(0) };
-        self.pool.execute(&DROP_LETTERS, &[&number, &ids]).await
+        let rows = self.pool.query(&DROP_LETTERS, &[&number, &chains]).await?;
+        let row = rows.first().ok_or_else(nothing)?;
+        self.announce_woken(woken(row)).await;
+        Ok(u64::try_from(row.get::<_, i64>("dropped")).unwrap_or(0))
     }
 }

@@ -36,12 +36,14 @@ impl Marks {
         })
     }
 
-    /// A claim that started at `start` found a full batch whose oldest job was due at `oldest`.
+    /// A claim that started at `start` found a full batch whose oldest job was due at `oldest`. One such batch
+    /// makes no busy queue: the mark would only make the next claim, which finds nothing, look twice.
     pub(crate) fn full(&self, queue: i32, start: i64, oldest: i64) {
         self.with(|marks| {
-            let before = marks.get(&queue).filter(|_| start > 0).map(|mark| mark.swept);
-            let swept = before.unwrap_or_else(Instant::now);
-            marks.insert(queue, Mark { due: oldest - SLACK, swept });
+            let before = marks.get(&queue).copied();
+            let due = before.map_or(0, |_| oldest - SLACK);
+            let swept = before.filter(|_| start > 0).map_or_else(Instant::now, |mark| mark.swept);
+            marks.insert(queue, Mark { due, swept });
         });
     }
 
@@ -64,6 +66,8 @@ mod tests {
         let marks = Marks::default();
         assert_eq!(marks.start(1), 0);
         marks.full(1, 0, 50_000);
+        assert_eq!(marks.start(1), 0, "one full batch says nothing yet");
+        marks.full(1, 0, 50_000);
         assert_eq!((marks.start(1), marks.start(2)), (50_000 - SLACK, 0));
         marks.short(1);
         assert_eq!(marks.start(1), 0);
@@ -72,6 +76,7 @@ mod tests {
     #[test]
     fn full_batches_do_not_put_off_the_next_sweep() {
         let marks = Marks::default();
+        marks.full(1, 0, 50_000);
         marks.full(1, 0, 50_000);
         let swept = marks.with(|marks| marks[&1].swept);
         marks.full(1, 49_000, 60_000);

@@ -2,12 +2,16 @@
 
 mod cancel;
 mod claim;
+mod complete;
+mod delete;
 mod enqueue;
 mod group;
 mod leases;
 mod letters;
+mod link;
 mod mark;
 mod numbers;
+mod proceed;
 mod settle;
 mod upkeep;
 
@@ -15,11 +19,25 @@ use std::time::Duration;
 
 use tidemill_core::clock::millis;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
+use tokio_postgres::Row;
 
+#[cfg(feature = "sqlx")]
+pub(crate) use complete::{Close, Follow};
+pub(crate) use complete::{Closing, completed, woken};
+#[cfg(feature = "sqlx")]
+pub(crate) use enqueue::Columns;
+pub(crate) use enqueue::wakes;
 pub(crate) use group::Clerk;
+#[cfg(feature = "sqlx")]
+pub(crate) use link::made;
+pub(crate) use link::{Linked, nothing, read_made};
 pub(crate) use mark::Marks;
 pub(crate) use numbers::Numbers;
 pub(crate) use settle::Ending;
+
+/// How often to look for a job that moves while it is looked for. Each look that misses it means that a
+/// worker has claimed or settled it in between; nobody does that a dozen times in a row.
+const LOOKS: usize = 12;
 
 /// How a delivery guarantee is stored.
 fn code(delivery: Delivery) -> i16 {
@@ -44,6 +62,12 @@ pub(crate) fn job_id(text: &str) -> Result<JobId, Error> {
     JobId::new(text).map_err(damaged)
 }
 
+/// The job that is at a step of its chain.
+pub(crate) fn job_at(row: &Row) -> Result<JobId, Error> {
+    let (chain, step) = (job_id(row.get("id"))?, row.get::<_, i32>("step"));
+    Ok(if step == 0 { chain } else { chain.at_step(step.unsigned_abs()) })
+}
+
 fn damaged(error: impl std::fmt::Display) -> Error {
     Error::Corrupt(error.to_string())
 }
@@ -60,7 +84,7 @@ fn ms(duration: Duration) -> i64 {
 }
 
 /// The number behind a lease; -1, which no job has, for a token that was never given out here.
-fn number(lease: &Lease) -> i64 {
+pub(crate) fn number(lease: &Lease) -> i64 {
     i64::try_from(lease.token.0).unwrap_or(-1)
 }
 

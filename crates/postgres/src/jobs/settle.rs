@@ -3,18 +3,19 @@
 //! The statements are transactions of their own. One transaction around all of them would hold the locks of
 //! the first kind while it asks for those of the next, and two such settlements could wait for each other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use tidemill_core::job::State;
-use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::settle::{Change, Settlement, Step};
 use tidemill_core::store::{Record, Verdict, Wake};
-use tidemill_core::{DeadLetter, Error};
+use tidemill_core::{DeadLetter, Error, JobId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::complete::{state_code, woken};
+use super::link::nothing;
 use super::{ms, number};
 use crate::Inner;
-use crate::sql::{BURY, FINISH, RECORD, REQUEUE};
+use crate::sql::{BURY, DROP_CANCELLED, FINISH, RECORD, REQUEUE};
 
 /// Which claims may be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +26,8 @@ pub(crate) enum Ending {
     Expired,
 }
 
-/// What a claim is found by: its number and its job.
-type Key<'a> = (i64, &'a str);
+/// What a claim is found by: its number and its chain.
+pub(super) type Key = (i64, JobId);
 
 /// The delay and the envelope of the next attempt.
 type Again<'a> = (i64, &'a [u8]);
@@ -34,10 +35,36 @@ type Again<'a> = (i64, &'a [u8]);
 /// Settlements by what they do, each in the order of its lease's number: the order of the locks.
 #[derive(Default)]
 struct Kinds<'a> {
-    finish: Vec<(Key<'a>, ())>,
-    record: Vec<(Key<'a>, &'a Record)>,
-    requeue: Vec<(Key<'a>, Again<'a>)>,
-    bury: Vec<(Key<'a>, &'a DeadLetter)>,
+    go_on: Vec<(Key, &'a Step)>,
+    finish: Vec<(Key, ())>,
+    record: Vec<(Key, &'a Record)>,
+    requeue: Vec<(Key, Again<'a>)>,
+    bury: Vec<(Key, &'a DeadLetter)>,
+}
+
+/// The claims that ended, and what is to be announced beside their ends.
+#[derive(Default)]
+pub(super) struct Ended {
+    tokens: Vec<i64>,
+    woken: Vec<String>,
+}
+
+impl Ended {
+    /// Reads the answer of a function that ends claims.
+    pub(super) fn read(rows: &[Row]) -> Result<Self, Error> {
+        let row = rows.first().ok_or_else(nothing)?;
+        let tokens: Option<Vec<i64>> = row.get("ended");
+        Ok(Self { tokens: tokens.unwrap_or_default(), woken: woken(row) })
+    }
+
+    fn of(rows: &[Row]) -> Self {
+        Self { tokens: rows.iter().map(|row| row.get(0)).collect(), woken: Vec::new() }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.tokens.extend(other.tokens);
+        self.woken.extend(other.woken);
+    }
 }
 
 impl Inner {
@@ -55,41 +82,44 @@ impl Inner {
         let ended = self.end(kinds, ending == Ending::Expired).await?;
         let at: HashMap<i64, usize> = by_number.into_iter().collect();
         let mut verdicts = vec![Verdict::LeaseLost; settlements.len()];
-        for at in ended.iter().filter_map(|number| at.get(number)) {
+        for at in ended.tokens.iter().filter_map(|number| at.get(number)) {
             verdicts[*at] = Verdict::Accepted;
             self.announce_end(&settlements[*at]);
         }
+        self.announce_woken(ended.woken).await;
         Ok(verdicts)
     }
 
-    /// Runs one statement per kind; returns the numbers of the claims that ended.
-    async fn end(&self, kinds: Kinds<'_>, expired: bool) -> Result<Vec<i64>, Error> {
-        let mut ended = Vec::new();
+    /// Runs one statement per kind.
+    async fn end(&self, kinds: Kinds<'_>, expired: bool) -> Result<Ended, Error> {
+        let mut ended = Ended::default();
+        if !kinds.go_on.is_empty() {
+            ended.add(self.proceed(&kinds.go_on, expired).await?);
+        }
         if !kinds.finish.is_empty() {
-            ended.extend(self.finish(&kinds.finish, expired).await?);
+            ended.add(self.finish(&kinds.finish, expired).await?);
         }
         if !kinds.record.is_empty() {
-            ended.extend(self.record(&kinds.record, expired).await?);
+            ended.add(self.record(&kinds.record, expired).await?);
         }
         if !kinds.requeue.is_empty() {
-            ended.extend(self.requeue(&kinds.requeue, expired).await?);
+            ended.add(self.requeue(&kinds.requeue, expired).await?);
         }
         if !kinds.bury.is_empty() {
-            ended.extend(self.bury(&kinds.bury, expired).await?);
+            ended.add(self.bury(&kinds.bury, expired).await?);
         }
         Ok(ended)
     }
 
-    async fn finish(&self, claims: &[(Key<'_>, ())], expired: bool) -> Result<Vec<i64>, Error> {
+    async fn finish(&self, claims: &[(Key, ())], expired: bool) -> Result<Ended, Error> {
         let (tokens, ids) = keys(claims);
-        Ok(numbers(&self.pool.query(&FINISH, &[&tokens, &ids, &expired]).await?))
+        Ok(Ended::of(&self.pool.query(&FINISH, &[&tokens, &ids, &expired]).await?))
     }
 
-    async fn record(&self, claims: &[(Key<'_>, &Record)], expired: bool) -> Result<Vec<i64>, Error> {
-        let state = |record: &Record| if record.state == State::Cancelled { 4i16 } else { 3i16 };
+    async fn record(&self, claims: &[(Key, &Record)], expired: bool) -> Result<Ended, Error> {
         let records = || claims.iter().map(|(_, record)| *record);
         let (tokens, ids) = keys(claims);
-        let states: Vec<i16> = records().map(state).collect();
+        let states: Vec<i16> = records().map(|record| state_code(record.state)).collect();
         let outputs: Vec<&[u8]> = records().map(|record| &*record.output).collect();
         let errors: Vec<Option<&[u8]>> =
             records().map(|record| record.error.as_deref().map(str::as_bytes)).collect();
@@ -97,30 +127,54 @@ impl Inner {
         let keeps: Vec<i64> = records().map(|record| ms(record.keep)).collect();
         let params: [&(dyn ToSql + Sync); 8] =
             [&tokens, &ids, &expired, &states, &outputs, &errors, &ends, &keeps];
-        Ok(numbers(&self.pool.query(&RECORD, &params).await?))
+        Ended::read(&self.pool.query(&RECORD, &params).await?)
     }
 
-    async fn requeue(&self, claims: &[(Key<'_>, Again<'_>)], expired: bool) -> Result<Vec<i64>, Error> {
+    /// Puts jobs back, and removes those that are to be cancelled instead.
+    async fn requeue(&self, claims: &[(Key, Again<'_>)], expired: bool) -> Result<Ended, Error> {
         let (tokens, ids) = keys(claims);
         let (delays, envelopes): (Vec<i64>, Vec<&[u8]>) = claims.iter().map(|(_, job)| *job).unzip();
         let params: [&(dyn ToSql + Sync); 5] = [&tokens, &ids, &expired, &delays, &envelopes];
-        Ok(numbers(&self.pool.query(&REQUEUE, &params).await?))
+        let mut ended = Ended::of(&self.pool.query(&REQUEUE, &params).await?);
+        if ended.tokens.len() < claims.len() {
+            let back: HashSet<i64> = ended.tokens.iter().copied().collect();
+            let left = tokens.into_iter().zip(ids).filter(|(token, _)| !back.contains(token));
+            let (tokens, ids): (Vec<i64>, Vec<&str>) = left.unzip();
+            ended.add(Ended::read(&self.pool.query(&DROP_CANCELLED, &[&tokens, &ids, &expired]).await?)?);
+        }
+        Ok(ended)
     }
 
-    async fn bury(&self, claims: &[(Key<'_>, &DeadLetter)], expired: bool) -> Result<Vec<i64>, Error> {
+    async fn bury(&self, claims: &[(Key, &DeadLetter)], expired: bool) -> Result<Ended, Error> {
         let (tokens, ids) = keys(claims);
         let letters: Vec<&[u8]> = claims.iter().map(|(_, letter)| &*letter.bytes).collect();
-        Ok(numbers(&self.pool.query(&BURY, &[&tokens, &ids, &expired, &letters]).await?))
+        Ok(Ended::of(&self.pool.query(&BURY, &[&tokens, &ids, &expired, &letters]).await?))
     }
 
     fn announce_end(&self, Settlement { lease, change }: &Settlement) {
         match change {
-            Change::Finish(None) => {}
-            Change::Finish(Some(_)) | Change::Bury(_) => self.hub.announce(Wake::Finished(lease.job.clone())),
+            Change::Finish(None) | Change::Continue(_) => {}
+            Change::Finish(Some(_)) | Change::Bury(_) => {
+                self.hub.announce(Wake::Finished(lease.job.chain()));
+            }
             Change::Requeue { delay, .. } if delay.is_zero() => {
-                self.hub.announce(Wake::Queue(lease.queue.clone()));
+                self.hub.announce(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
             }
             Change::Requeue { .. } => self.hub.announce(Wake::Sooner(lease.queue.clone())),
+        }
+    }
+
+    /// Announces what functions have woken, and does what one could not do where it was called.
+    pub(crate) async fn announce_woken(&self, woken: Vec<String>) {
+        let mut owed = false;
+        for word in woken {
+            match word.parse() {
+                Ok(wake) => self.hub.announce(wake),
+                Err(_) => owed = true,
+            }
+        }
+        if owed {
+            self.release_owed().await;
         }
     }
 }
@@ -129,11 +183,12 @@ impl<'a> Kinds<'a> {
     fn of(settlements: impl Iterator<Item = (i64, &'a Settlement)>) -> Self {
         let mut kinds = Self::default();
         for (number, Settlement { lease, change }) in settlements {
-            let key = (number, lease.job.as_str());
+            let key = (number, lease.job.chain());
             match change {
                 Change::Finish(None) => kinds.finish.push((key, ())),
                 Change::Finish(Some(record)) => kinds.record.push((key, record)),
                 Change::Requeue { envelope, delay } => kinds.requeue.push((key, (ms(*delay), envelope))),
+                Change::Continue(step) => kinds.go_on.push((key, step)),
                 Change::Bury(letter) => kinds.bury.push((key, letter)),
             }
         }
@@ -141,10 +196,6 @@ impl<'a> Kinds<'a> {
     }
 }
 
-fn keys<'a, T>(claims: &[(Key<'a>, T)]) -> (Vec<i64>, Vec<&'a str>) {
-    claims.iter().map(|(key, _)| *key).unzip()
-}
-
-fn numbers(rows: &[Row]) -> Vec<i64> {
-    rows.iter().map(|row| row.get(0)).collect()
+pub(super) fn keys<T>(claims: &[(Key, T)]) -> (Vec<i64>, Vec<&str>) {
+    claims.iter().map(|((number, chain), _)| (*number, chain.as_str())).unzip()
 }

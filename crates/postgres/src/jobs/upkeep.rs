@@ -5,8 +5,10 @@ use std::time::Duration;
 use tidemill_core::store::{Promote, Promoted, Pruned, Wake};
 use tidemill_core::{Error, Queue};
 
+use super::complete::woken;
+use super::link::nothing;
 use crate::Inner;
-use crate::sql::{BORDER, NEXT, PAUSE, PRUNE, PURGE};
+use crate::sql::{BORDER, NEXT, PAUSE, PRUNE, PURGE, PURGE_BLOCKED, RELEASE_OWED};
 
 /// How many rows one statement deletes: it holds their locks until it is done.
 const BATCH: i64 = 2_000;
@@ -23,6 +25,9 @@ impl Inner {
             return Ok(Promoted::default());
         }
         let rows = self.pool.query(&NEXT, &[&numbers]).await?;
+        if rows.first().is_some_and(|row| row.get("owed")) {
+            self.release_owed().await;
+        }
         let next_in = rows.first().and_then(|row| row.get::<_, Option<i64>>("next_in"));
         let next = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
         Ok(Promoted { moved: 0, next })
@@ -31,27 +36,67 @@ impl Inner {
     pub(crate) async fn pause(&self, queue: &Queue, paused: bool) -> Result<(), Error> {
         let number = self.number(queue).await?;
         self.pool.execute(&PAUSE, &[&number, &paused]).await?;
-        self.hub.announce_surely(Wake::Queue(queue.clone())).await;
+        self.hub.announce_surely(Wake::everyone(queue.clone())).await;
         Ok(())
     }
 
+    /// Frees those that wait for chains which were closed where they could not be seen. What cannot be done now is
+    /// done the next time.
+    pub(crate) async fn release_owed(&self) {
+        match self.pool.query(&RELEASE_OWED, &[&BATCH]).await {
+            Ok(rows) => {
+                let words = rows.first().map(woken).unwrap_or_default();
+                words
+                    .into_iter()
+                    .filter_map(|word| word.parse().ok())
+                    .for_each(|wake| self.hub.announce(wake));
+            }
+            Err(error) => tracing::debug!(error = error.chain(), "jobs are released later"),
+        }
+    }
+
     /// Deletes what waits when it is called; what comes later stays, so that a busy queue does not keep it
-    /// going for ever.
+    /// going for ever. Blocked jobs go first: one that is freed by the end of another is a waiting job then.
     pub(crate) async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
         let Some(number) = self.find_number(queue).await? else { return Ok(0) };
-        let border: i64 = self.pool.query(&BORDER, &[]).await?.first().map_or(i64::MAX, |row| row.get(0));
+        Ok(self.purge_blocked(number).await? + self.purge_ready(number).await?)
+    }
+
+    async fn purge_blocked(&self, queue: i32) -> Result<u64, Error> {
+        let (border, mut purged) = (self.border().await?, 0);
+        loop {
+            let rows = self.pool.query(&PURGE_BLOCKED, &[&queue, &border, &BATCH]).await?;
+            let row = rows.first().ok_or_else(nothing)?;
+            self.announce_woken(woken(row)).await;
+            purged += u64::try_from(row.get::<_, i64>("deleted")).unwrap_or(0);
+            if row.get::<_, i64>("picked") == 0 {
+                return Ok(purged);
+            }
+        }
+    }
+
+    async fn purge_ready(&self, queue: i32) -> Result<u64, Error> {
+        let border = self.border().await?;
         let (mut purged, mut due, mut seq) = (0, -1i64, -1i64);
         loop {
-            let rows = self.pool.query(&PURGE, &[&number, &border, &BATCH, &due, &seq]).await?;
-            let Some(row) = rows.first() else { return Ok(purged) };
-            (due, seq) = (row.get("due"), row.get("seq"));
+            let rows = self.pool.query(&PURGE, &[&queue, &border, &BATCH, &due, &seq]).await?;
+            let row = rows.first().ok_or_else(nothing)?;
+            let Some(last) = row.get::<_, Option<i64>>("due") else { return Ok(purged) };
+            (due, seq) = (last, row.get("seq"));
+            self.announce_woken(woken(row)).await;
             purged += u64::try_from(row.get::<_, i64>("deleted")).unwrap_or(0);
         }
     }
 
+    /// What comes from now on has a greater number.
+    async fn border(&self) -> Result<i64, Error> {
+        Ok(self.pool.query(&BORDER, &[]).await?.first().ok_or_else(nothing)?.get(0))
+    }
+
     /// Leases hold everything a worker leaves behind, and rescue ends those; so only records are left.
     pub(crate) async fn prune(&self) -> Result<Pruned, Error> {
-        let records = self.pool.execute(&PRUNE, &[&BATCH]).await?;
-        Ok(Pruned { records, traces: 0 })
+        let rows = self.pool.query(&PRUNE, &[&BATCH]).await?;
+        let records = rows.first().map_or(0, |row| row.get::<_, i64>("records"));
+        Ok(Pruned { records: u64::try_from(records).unwrap_or(0), traces: 0 })
     }
 }

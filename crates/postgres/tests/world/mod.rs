@@ -3,6 +3,9 @@
 // Every test file uses a part of this, and a failure to arrange is a failed test.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use tidemill_core::chain::Links;
+use tidemill_core::store::{Due, NewJob};
+use tidemill_core::{JobId, Queue, QueueName};
 use tidemill_postgres::{Options, PostgresStore};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
@@ -10,6 +13,26 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 pub(crate) async fn connect(url: &str) -> PostgresStore {
     let options = Options { connections: 4, ..Options::parse(url).unwrap() };
     PostgresStore::connect(options).await.unwrap()
+}
+
+/// The at-least-once queue of this name.
+pub(crate) fn queue(name: &str) -> Queue {
+    Queue::at_least_once(QueueName::new(name).unwrap())
+}
+
+/// A job that keeps its result.
+pub(crate) fn chain() -> NewJob {
+    let id = JobId::generate();
+    let envelope = format!(r#"{{"job_id":"{id}","task_type":"t","keep_result_ms":60000}}"#);
+    let links = Links::default();
+    NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true, fresh: true, links }
+}
+
+/// A connection of a user's own, with a user's settings.
+pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 /// Runs statements past the store; returns the rows as text, an empty text for NULL.

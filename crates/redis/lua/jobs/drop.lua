@@ -1,12 +1,15 @@
--- Deletes letters for good.
--- KEYS  dlq, jobs
--- ARGV  per letter: entry, job id
--- Returns how many there were.
-local dropped = 0
-for i = 1, #ARGV, 2 do
-  if redis.call('XDEL', KEYS[1], ARGV[i]) == 1 then
-    redis.call('HDEL', KEYS[2], ARGV[i + 1])
+-- Deletes letters for good, each with its chain.
+-- KEYS  jobs, waiters, notices, errands, keyed, dlq
+-- ARGV  channel, then per letter: entry, job id
+-- Returns how many there were, then the errands that are owed.
+local h, dropped = home(), 0
+expect_home(h)
+for i = 2, #ARGV, 2 do
+  if redis.call('XDEL', KEYS[6], ARGV[i]) == 1 then
+    local chain = chain_of(ARGV[i + 1])
+    redis.call('HDEL', h.jobs, chain)
+    close(h, chain, '', 0)
     dropped = dropped + 1
   end
 end
-return dropped
+return with_owed({ dropped }, h)

@@ -1,22 +1,28 @@
--- Adds tracked jobs: each once, all of them or none.
--- KEYS  target, scheduled, jobs, queues, then the record key of each job
--- ARGV  kind ('s' or 'l'), queue, channel, sooner message, then per job: id, due, envelope
+-- Adds tracked jobs that stand alone: each once, all of them or none.
+-- KEYS  target, scheduled, jobs, queues, notices, then the record key of each job
+-- ARGV  kind ('s' or 'l'), queue, channel, fresh ('1' if every id was made for this call), then per job: id, due,
+--       envelope
 --       due: '' now, '+N' in N ms, 'N' at N ms
--- Returns 1 for each job that is new, 0 for each that was there.
+-- Returns 1 for each job that is new, 0 for each that was there. Or, with nothing written, the id of a chain that
+-- is gone while those that waited for it are still to be told: until then its id is not free again.
 local q = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], scheduled = KEYS[2], jobs = KEYS[3] }
-local time, made, sooner = now(), {}, false
+if ARGV[4] ~= '1' and redis.call('EXISTS', KEYS[5]) == 1 then
+  for i = 5, #ARGV, 3 do
+    local chain = chain_of(ARGV[i])
+    if redis.call('HEXISTS', KEYS[5], chain) == 1 then return chain end
+  end
+end
+local time, made = now(), {}
 for i = 5, #ARGV, 3 do
   local n = (i - 2) / 3
-  local id, due, envelope = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  if redis.call('HEXISTS', q.jobs, id) == 1 or redis.call('EXISTS', KEYS[4 + n]) == 1 then
+  local chain, due, envelope = chain_of(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
+  if redis.call('HEXISTS', q.jobs, chain) == 1 or redis.call('EXISTS', KEYS[5 + n]) == 1 then
     made[n] = 0
   else
-    local at = 0
-    if string.sub(due, 1, 1) == '+' then at = time + tonumber(string.sub(due, 2)) elseif due ~= '' then at = tonumber(due) end
-    if put(q, id, true, envelope, at, time) then sooner = true end
+    put(q, chain, true, envelope, due_at(due, time), time)
     made[n] = 1
   end
 end
 redis.call('SADD', KEYS[4], q.kind .. ' ' .. q.name)
-if sooner then redis.call('PUBLISH', ARGV[3], ARGV[4]) end
+announce(q, ARGV[3])
 return made

@@ -7,9 +7,9 @@ local t = redis.call('TIME')
 local token = string.format('%.0f', tonumber(t[1]) * 1000000 + tonumber(t[2]))
 local out = { token }
 for i = 3, #ARGV, 2 do
-  local n, id = (i - 1) / 2, ARGV[i]
-  if redis.call('HEXISTS', KEYS[2], id) == 1 then
-    if redis.call('HINCRBY', KEYS[2], id, -1) <= 0 then redis.call('HDEL', KEYS[2], id) end
+  local n, id, chain = (i - 1) / 2, ARGV[i], chain_of(ARGV[i])
+  if redis.call('HEXISTS', KEYS[2], chain) == 1 then
+    if redis.call('HINCRBY', KEYS[2], chain, -1) <= 0 then redis.call('HDEL', KEYS[2], chain) end
     out[n + 1] = 2
   elseif redis.call('SET', KEYS[n + 3], token, 'NX', 'PX', ARGV[1]) then
     redis.call('HSET', KEYS[1], id, token .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 1])

@@ -1,12 +1,17 @@
 -- Moves jobs whose time has come to where workers take them, a bounded number per queue. What is no envelope
--- moves too: whoever claims it buries it.
--- KEYS  jobs, then per queue: target, scheduled
--- ARGV  limit, then per queue: kind ('s' or 'l'), name
--- Returns how many moved, and how many ms until the next is due (-1: none is scheduled).
-local jobs, limit, time = KEYS[1], tonumber(ARGV[1]), now()
+-- moves too: whoever claims it buries it. Also hands out errands that nobody has carried on for a while, a bounded
+-- number, each to one caller for a while.
+-- KEYS  jobs, errands, then per queue: target, scheduled
+-- ARGV  limit, limit of errands, grace in ms, then per queue: kind ('s' or 'l'), name
+-- Returns how many moved, how many ms until the next is due (-1: none is scheduled), then errands.
+local jobs, errands, limit, time = KEYS[1], KEYS[2], tonumber(ARGV[1]), now()
 local moved, soonest = 0, -1
-for i = 2, #ARGV, 2 do
-  local q = { kind = ARGV[i], name = ARGV[i + 1], target = KEYS[i], scheduled = KEYS[i + 1], jobs = jobs }
+local function note(due)
+  local wait = math.max(0, due - time)
+  if soonest < 0 or wait < soonest then soonest = wait end
+end
+for i = 4, #ARGV, 2 do
+  local q = { kind = ARGV[i], name = ARGV[i + 1], target = KEYS[i - 1], scheduled = KEYS[i], jobs = jobs }
   local first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES')
   local due = {}
   if first[2] and tonumber(first[2]) <= time then
@@ -15,15 +20,23 @@ for i = 2, #ARGV, 2 do
   end
   for _, envelope in ipairs(due) do
     redis.call('ZREM', q.scheduled, envelope)
-    local sound, read = pcall(cjson.decode, envelope)
-    local id = sound and type(read) == 'table' and type(read.job_id) == 'string' and read.job_id
-    put(q, id, id and redis.call('HEXISTS', jobs, id) == 1, envelope, 0, time)
+    local id = id_in(envelope)
+    local chain = id and chain_of(id)
+    put(q, chain, chain and redis.call('HEXISTS', jobs, chain) == 1, envelope, 0, time)
     moved = moved + 1
   end
   if #due > 0 then first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES') end
-  if first[2] then
-    local wait = math.max(0, tonumber(first[2]) - time)
-    if soonest < 0 or wait < soonest then soonest = wait end
-  end
+  if first[2] then note(tonumber(first[2])) end
 end
-return { moved, string.format('%.0f', soonest) }
+local out = { moved, 0 }
+local first = redis.call('ZRANGE', errands, 0, 0, 'WITHSCORES')
+if first[2] and tonumber(first[2]) <= time then
+  for _, errand in ipairs(redis.call('ZRANGEBYSCORE', errands, '-inf', time, 'LIMIT', 0, tonumber(ARGV[2]))) do
+    redis.call('ZADD', errands, whole(time + tonumber(ARGV[3])), errand)
+    out[#out + 1] = errand
+  end
+  first = redis.call('ZRANGE', errands, 0, 0, 'WITHSCORES')
+end
+if first[2] then note(tonumber(first[2])) end
+out[2] = whole(soonest)
+return out

@@ -1,38 +1,39 @@
 -- Deletes waiting jobs, a bounded number: scheduled ones, then ready ones. Entries up to the group's position
 -- are pending and stay.
--- KEYS  target, scheduled, jobs, paused, dropped
--- ARGV  kind ('s' or 'l'), group, limit
--- Returns how many were deleted, and how many were looked at.
-local limit, count, seen = tonumber(ARGV[3]), 0, 0
+-- KEYS  jobs, waiters, notices, errands, keyed, target, scheduled, paused, dropped
+-- ARGV  channel, kind ('s' or 'l'), group, limit
+-- Returns how many were deleted, and how many were looked at; then the errands that are owed.
+local h, target, dropped = home(), KEYS[6], KEYS[9]
+local limit, count, seen = tonumber(ARGV[4]), 0, 0
+expect_home(h)
 local function forget(envelope)
   seen = seen + 1
-  local sound, read = pcall(cjson.decode, envelope)
-  if sound and type(read) == 'table' and type(read.job_id) == 'string' then
-    if redis.call('HEXISTS', KEYS[5], read.job_id) == 1 then
-      if redis.call('HINCRBY', KEYS[5], read.job_id, -1) <= 0 then redis.call('HDEL', KEYS[5], read.job_id) end
-      return
-    end
-    redis.call('HDEL', KEYS[3], read.job_id)
+  local id = id_in(envelope)
+  local chain = id and chain_of(id)
+  if chain and redis.call('HEXISTS', dropped, chain) == 1 then
+    if redis.call('HINCRBY', dropped, chain, -1) <= 0 then redis.call('HDEL', dropped, chain) end
+    return
   end
+  if chain and redis.call('HDEL', h.jobs, chain) == 1 then close(h, chain, '', 0) end
   count = count + 1
 end
-for i, part in ipairs(redis.call('ZPOPMIN', KEYS[2], limit)) do
+for i, part in ipairs(redis.call('ZPOPMIN', KEYS[7], limit)) do
   if i % 2 == 1 then forget(part) end
 end
-if ARGV[1] == 'l' then
-  for _, envelope in ipairs(redis.call('RPOP', KEYS[1], limit) or {}) do forget(envelope) end
-  return { count, seen }
+if ARGV[2] == 'l' then
+  for _, envelope in ipairs(redis.call('RPOP', target, limit) or {}) do forget(envelope) end
+  return with_owed({ count, seen }, h)
 end
-local from = redis.call('GET', KEYS[4])
-if not from and redis.call('EXISTS', KEYS[1]) == 1 then
-  for _, info in ipairs(redis.call('XINFO', 'GROUPS', KEYS[1])) do
+local from = redis.call('GET', KEYS[8])
+if not from and redis.call('EXISTS', target) == 1 then
+  for _, info in ipairs(redis.call('XINFO', 'GROUPS', target)) do
     local found = {}
     for i = 1, #info, 2 do found[info[i]] = info[i + 1] end
-    if found['name'] == ARGV[2] then from = found['last-delivered-id'] end
+    if found['name'] == ARGV[3] then from = found['last-delivered-id'] end
   end
 end
-for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '(' .. (from or '0-0'), '+', 'COUNT', limit)) do
-  redis.call('XDEL', KEYS[1], entry[1])
+for _, entry in ipairs(redis.call('XRANGE', target, '(' .. (from or '0-0'), '+', 'COUNT', limit)) do
+  redis.call('XDEL', target, entry[1])
   forget(entry[2][2])
 end
-return { count, seen }
+return with_owed({ count, seen }, h)

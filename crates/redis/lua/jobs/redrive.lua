@@ -8,8 +8,9 @@ expect(q.target, q.kind == 's' and 'stream' or 'list')
 expect(q.dlq, 'stream')
 for i = 3, #ARGV, 4 do
   if redis.call('XDEL', KEYS[2], ARGV[i]) == 1 then
-    redis.call('HDEL', q.jobs, ARGV[i + 1])
-    put(q, ARGV[i + 1], ARGV[i + 2] == '1', ARGV[i + 3], 0, 0)
+    local chain = chain_of(ARGV[i + 1])
+    redis.call('HDEL', q.jobs, chain)
+    put(q, chain, ARGV[i + 2] == '1', ARGV[i + 3], 0, 0)
     moved = moved + 1
   end
 end

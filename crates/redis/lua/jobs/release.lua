@@ -1,33 +1,38 @@
 -- Ends claims on jobs taken from a list, each atomically and fenced by its lock. Token '0': never locked.
--- KEYS  target, scheduled, dlq, jobs, cancelled, running, then per settlement: lock, record
--- ARGV  queue, channel, sooner message, mode ('settle' or 'rescue'),
---       then per settlement: token, job id, tracked ('1' or '0'), op, data, ms
+-- KEYS  jobs, waiters, notices, errands, keyed, target, scheduled, dlq, cancelled, running, queues,
+--       target, scheduled and blocked of the queue where chains go on, then per settlement: lock, the KEYS of a change
+-- ARGV  channel, queue, the queue where chains go on ('' if none does), mode ('settle' or 'rescue'),
+--       then per settlement: token, and the ARGV of a change
 -- In mode 'rescue' a job is let go only if its lock is gone and the trace of it is still the same.
--- Returns 1 accepted or 0 lease lost, for each.
-local mode = ARGV[4]
-local q = { kind = 'l', name = ARGV[1], channel = ARGV[2], target = KEYS[1], scheduled = KEYS[2],
-  dlq = KEYS[3], jobs = KEYS[4], cancelled = KEYS[5] }
-local out, sooner = {}, false
+-- Returns 1 accepted or 0 lease lost, for each; then the errands that are owed.
+local h, mode = home(), ARGV[4]
+local q = { kind = 'l', name = ARGV[2], target = KEYS[6], scheduled = KEYS[7], dlq = KEYS[8], cancelled = KEYS[9],
+  jobs = h.jobs }
+q.next = { kind = 's', name = ARGV[3], target = KEYS[12], scheduled = KEYS[13], blocked = KEYS[14], jobs = h.jobs }
+local out, i, k = {}, 5, 15
+expect_home(h)
 expect_queue(q)
-for i = 5, #ARGV, 6 do
-  local n = (i + 1) / 6
-  local token, id, lock = ARGV[i], ARGV[i + 1], KEYS[5 + 2 * n]
-  local held = redis.call('GET', lock)
+if q.next.name ~= '' then expect_queue(q.next) end
+while i <= #ARGV do
+  local token, lock, s = ARGV[i], KEYS[k], nil
+  s, i, k = read_change(i + 1, k + 1)
+  local held, accepted = redis.call('GET', lock), false
   if mode == 'rescue' then
-    local trace = redis.call('HGET', KEYS[6], id)
-    out[n] = (not held and trace and string.match(trace, '^%d+') == token) and 1 or 0
+    local trace = redis.call('HGET', KEYS[10], s.id)
+    accepted = not held and trace and string.match(trace, '^%d+') == token
   else
-    out[n] = (token == '0' or held == token) and 1 or 0
+    accepted = token == '0' or held == token
   end
-  if out[n] == 1 then
+  if accepted then
     if token ~= '0' then
       redis.call('DEL', lock)
-      redis.call('HDEL', KEYS[6], id)
+      redis.call('HDEL', KEYS[10], s.id)
     end
-    local s = { id = id, tracked = ARGV[i + 2] == '1', op = ARGV[i + 3], data = ARGV[i + 4],
-      ms = tonumber(ARGV[i + 5]), record = KEYS[6 + 2 * n] }
-    if apply(q, s) then sooner = true end
+    apply(q, h, s)
   end
+  out[#out + 1] = accepted and 1 or 0
 end
-if sooner then redis.call('PUBLISH', q.channel, ARGV[3]) end
-return out
+if q.next.name ~= '' then redis.call('SADD', KEYS[11], 's ' .. q.next.name) end
+announce(q, h.channel)
+announce(q.next, h.channel)
+return with_owed(out, h)

@@ -6,9 +6,13 @@ use tidemill_core::job::State;
 use tidemill_core::store::{JobInfo, List, Page};
 use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, Timestamp};
 
+use crate::chains::wait::Wait;
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::store::RedisStore;
 use crate::value::{Entry, Trace, array, bytes, entries, entry_id, int, text};
+
+/// How many of the chains a job waits for are shown.
+pub(super) const CHAINS_SHOWN: usize = 100;
 
 /// One page of one shard: its jobs, and the position of the next.
 type Part = (Vec<JobInfo>, Option<String>);
@@ -28,6 +32,7 @@ impl RedisStore {
         }
         let (items, next) = match (list.state, list.queue.delivery) {
             (State::Dead, _) => self.page_of_letters(shard, &position, &list).await?,
+            (State::Blocked, _) => self.page_of_blocked(shard, &position, &list).await?,
             (State::Scheduled, _) => self.page_of_scheduled(shard, &position, &list).await?,
             (State::Ready, Delivery::AtLeastOnce) => self.page_of_ready(shard, &position, &list).await?,
             (State::Ready, Delivery::AtMostOnce) => self.page_of_list(shard, &position, &list).await?,
@@ -109,6 +114,21 @@ impl RedisStore {
         Ok((items, full.then(|| (offset + list.limit).to_string())))
     }
 
+    async fn page_of_blocked(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
+        let offset: usize = from.parse().unwrap_or(0);
+        let mut ask = redis::cmd("ZRANGE");
+        ask.arg(self.keys.blocked(shard, list.queue)).arg(offset).arg(offset + list.limit - 1);
+        let members: Vec<String> = self.link.query(shard, &ask).await?;
+        let marks: Vec<&str> = members.iter().filter_map(|member| Some(member.split_once(' ')?.1)).collect();
+        let waits = self.waits(shard, &marks, CHAINS_SHOWN).await?;
+        let info = |wait: Wait| {
+            let base = blank(wait.job.clone(), list.queue, State::Blocked);
+            blocked(wait, base)
+        };
+        let items = waits.into_iter().flatten().map(info).collect();
+        Ok((items, (members.len() == list.limit).then(|| (offset + list.limit).to_string())))
+    }
+
     /// A list is read from its right end, where the oldest job is.
     async fn page_of_list(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
         let offset: i64 = from.parse().unwrap_or(0);
@@ -169,7 +189,7 @@ fn next_of(page: &[Entry], limit: usize) -> Option<String> {
     page.last().filter(|_| page.len() == limit).map(|entry| entry_id(entry.token))
 }
 
-fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
+pub(super) fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
     let queue = Some(queue.clone());
     JobInfo {
         job,
@@ -179,8 +199,15 @@ fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
         due: None,
         held_by: None,
         cancelling: false,
+        waits_for: Vec::new(),
         record: None,
     }
+}
+
+/// A blocked job.
+pub(super) fn blocked(wait: Wait, base: JobInfo) -> JobInfo {
+    let waits_for = wait.open.into_iter().map(|blocking| blocking.chain).collect();
+    JobInfo { job: wait.job, state: State::Blocked, data: wait.envelope, waits_for, ..base }
 }
 
 /// A job by its envelope. Bytes that are none are not listed: whoever claims them buries them.

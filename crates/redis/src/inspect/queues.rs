@@ -63,6 +63,7 @@ impl RedisStore {
         batch.cmd("EXISTS").arg(self.keys.paused(shard, &queue));
         batch.cmd("HLEN").arg(self.keys.running(shard, &queue));
         batch.cmd("HLEN").arg(self.keys.dropped(shard, &queue));
+        batch.cmd("ZCARD").arg(self.keys.blocked(shard, &queue));
         let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("counting", error))?;
         let number = |position: usize| {
             answer.get(position).and_then(int).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
@@ -77,7 +78,7 @@ impl RedisStore {
         };
         let cap = |count: u64| count.min(COUNT_CAP);
         let (ready, scheduled, running, dead) = (cap(ready), cap(scheduled), cap(running), cap(dead));
-        Ok(QueueInfo { queue, ready, scheduled, running, dead, paused })
+        Ok(QueueInfo { queue, ready, scheduled, blocked: cap(number(6)), running, dead, paused })
     }
 
     /// Entries that are leased; none if the group does not exist yet.
@@ -92,6 +93,7 @@ impl RedisStore {
 fn add(info: &mut QueueInfo, part: &QueueInfo) {
     info.ready += part.ready;
     info.scheduled += part.scheduled;
+    info.blocked += part.blocked;
     info.running += part.running;
     info.dead += part.dead;
     info.paused |= part.paused;

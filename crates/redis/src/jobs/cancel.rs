@@ -4,14 +4,9 @@ use tidemill_core::job::State;
 use tidemill_core::store::Cancelled;
 use tidemill_core::{Error, JobId};
 
-use crate::error::odd_answer;
-use crate::link::Call;
+use crate::chains::{TRIES, keeps_moving};
 use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::text;
-
-/// A job that moves between the look and the act is looked for again, this often.
-const TRIES: usize = 8;
 
 impl RedisStore {
     pub(crate) async fn cancel_job(&self, job: &JobId) -> Result<Cancelled, Error> {
@@ -29,26 +24,13 @@ impl RedisStore {
                 _ => {}
             }
         }
-        Err(Error::Unavailable { message: format!("job {job} keeps moving"), source: None })
+        Err(keeps_moving(job))
     }
 
-    async fn cancel_at(&self, job: &JobId, place: &Place) -> Result<String, Error> {
-        let (shard, queue) = (place.shard, &place.queue);
-        let keys = [
-            self.keys.jobs(shard),
-            self.keys.target(shard, queue),
-            self.keys.scheduled(shard, queue),
-            self.keys.cancelled(shard, queue),
-            self.keys.lock(shard, queue, job),
-            self.keys.dropped(shard, queue),
-        ];
-        let call = Call::new(&self.scripts.cancel, &keys)
-            .arg(job.as_str())
-            .arg(&place.indexed[..])
-            .arg(place.letter.to_string())
-            .arg(&place.reference[..])
-            .arg(self.group(queue))
-            .arg(self.keys.channel());
-        text(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("cancel"))
+    /// Cancels a job if it is where it was seen; says `removed`, `requested` or `moved`.
+    pub(crate) async fn cancel_at(&self, job: &JobId, place: &Place) -> Result<String, Error> {
+        let keys = self.keys_of_place(job, place);
+        let call = self.call_at((&self.scripts.cancel, &keys), job, place);
+        Ok(self.act(call, place).await?.word)
     }
 }

@@ -2,15 +2,15 @@
 //! that looks first.
 
 use redis::Pipeline;
-use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake};
-use tidemill_core::{Delivery, Error, Queue};
+use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob};
+use tidemill_core::{Delivery, Error, JobId, Queue};
 
 use super::ms;
 use crate::error::classify;
 use crate::keys::letter;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{int, ints};
+use crate::value::{int, ints, text};
 
 /// How long a receipt proves that a batch was added: longer than any repeated call comes after its first.
 const RECEIPT_MS: u64 = 60_000;
@@ -21,11 +21,14 @@ const REPLICAS_MS: u64 = 2_000;
 impl RedisStore {
     pub(crate) async fn enqueue_jobs(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
         let Enqueue { queue, jobs, again } = enqueue;
+        if jobs.iter().any(|job| !job.links.is_empty()) {
+            return self.begin_chains(enqueue).await;
+        }
         let mut answers = vec![Enqueued::Created; jobs.len()];
         for (shard, positions) in self.by_shard(jobs) {
             let part: Vec<&NewJob> = positions.iter().map(|&position| &jobs[position]).collect();
             let made = if part.iter().any(|job| job.tracked) {
-                self.enqueue_tracked((shard, queue), &part).await?
+                self.enqueue_tracked((shard, queue), &part, again).await?
             } else if again {
                 self.enqueue_again((shard, queue), &part).await?
             } else {
@@ -37,7 +40,7 @@ impl RedisStore {
         Ok(answers)
     }
 
-    fn by_shard(&self, jobs: &[NewJob]) -> Vec<(u16, Vec<usize>)> {
+    pub(crate) fn by_shard(&self, jobs: &[NewJob]) -> Vec<(u16, Vec<usize>)> {
         if self.keys.shards() == 1 {
             return if jobs.is_empty() { Vec::new() } else { vec![(0, (0..jobs.len()).collect())] };
         }
@@ -48,27 +51,39 @@ impl RedisStore {
         (0..).zip(shards).filter(|(_, positions)| !positions.is_empty()).collect()
     }
 
-    async fn enqueue_tracked(&self, place: (u16, &Queue), jobs: &[&NewJob]) -> Result<Vec<Enqueued>, Error> {
-        let (shard, queue) = place;
+    async fn enqueue_tracked(
+        &self,
+        (shard, queue): (u16, &Queue),
+        jobs: &[&NewJob],
+        again: bool,
+    ) -> Result<Vec<Enqueued>, Error> {
         let mut keys = vec![
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
             self.keys.jobs(shard),
             self.keys.queues(shard),
+            self.keys.notices(shard),
         ];
         keys.extend(jobs.iter().map(|job| self.keys.record(shard, &job.id)));
-        let mut call = Call::new(&self.scripts.enqueue, &keys)
-            .arg(letter(queue))
-            .arg(queue.name.as_str())
-            .arg(self.keys.channel())
-            .arg(Wake::Sooner(queue.clone()).to_string());
-        for job in jobs {
-            call.push(job.id.as_str());
-            call.push(due(job.due));
-            call.push(&job.envelope[..]);
+        let fresh = !again && jobs.iter().all(|job| job.fresh);
+        loop {
+            let mut call = Call::new(&self.scripts.enqueue, &keys)
+                .arg(letter(queue))
+                .arg(queue.name.as_str())
+                .arg(self.keys.channel())
+                .arg(if fresh { "1" } else { "0" });
+            for job in jobs {
+                call.push(job.id.as_str());
+                call.push(due(job.due));
+                call.push(&job.envelope[..]);
+            }
+            let answer = self.link.call(shard, call).await?;
+            // An id whose last chain is gone is free when those that waited for it know.
+            match text(answer.clone()) {
+                Some(chain) => self.tell_waiters(shard, &JobId::new(&chain)?).await?,
+                None => return Ok(ints(answer, "enqueue")?.into_iter().map(made).collect()),
+            }
         }
-        let made = ints(self.link.call(shard, call).await?, "enqueue")?;
-        Ok(made.into_iter().map(|new| if new == 1 { Enqueued::Created } else { Enqueued::Exists }).collect())
     }
 
     async fn enqueue_untracked(
@@ -96,7 +111,7 @@ impl RedisStore {
         }
         let member = format!("{} {}", letter(queue), queue.name);
         batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
-        let receipt = self.keys.receipt(shard, &jobs[0].id);
+        let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
         batch.cmd("SET").arg(receipt).arg(1).arg("PX").arg(RECEIPT_MS).ignore();
         self.link.pipeline(shard, &batch).await.map_err(|error| classify("enqueue", error))?;
         Ok(vec![Enqueued::Created; jobs.len()])
@@ -104,7 +119,7 @@ impl RedisStore {
 
     async fn enqueue_again(&self, place: (u16, &Queue), jobs: &[&NewJob]) -> Result<Vec<Enqueued>, Error> {
         let (shard, queue) = place;
-        let receipt = self.keys.receipt(shard, &jobs[0].id);
+        let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
         let keys = [self.keys.target(shard, queue), self.keys.queues(shard), receipt];
         let mut call =
             Call::new(&self.scripts.again, &keys).arg(letter(queue)).arg(queue.name.as_str()).arg(RECEIPT_MS);
@@ -114,7 +129,7 @@ impl RedisStore {
     }
 
     /// With the durability class `replicated`, an enqueue is acknowledged only when replicas have it.
-    async fn await_replicas(&self, shard: u16) -> Result<(), Error> {
+    pub(crate) async fn await_replicas(&self, shard: u16) -> Result<(), Error> {
         let wanted = self.link.options().replicas;
         if wanted == 0 {
             return Ok(());
@@ -129,7 +144,12 @@ impl RedisStore {
     }
 }
 
-fn due(due: Due) -> String {
+fn made(new: i64) -> Enqueued {
+    if new == 1 { Enqueued::Created } else { Enqueued::Exists }
+}
+
+/// When a job is due, as scripts read it.
+pub(crate) fn due(due: Due) -> String {
     match due {
         Due::Now => String::new(),
         Due::In(delay) if delay.is_zero() => String::new(),

@@ -81,7 +81,7 @@ impl RedisStore {
             Call::new(&self.scripts.extend, &keys).arg(self.group(queue)).arg(worker.as_str()).arg(lease);
         for lease in leases {
             call.push(entry_id(lease.token));
-            call.push(lease.job.as_str());
+            call.push(lease.job.chain().as_str());
         }
         let answer = ints(self.link.call(shard, call).await?, "extend")?;
         Ok(answer.into_iter().map(held).collect())
@@ -98,7 +98,7 @@ impl RedisStore {
         let mut call = Call::new(&self.scripts.hold, &keys).arg(life);
         for lease in &locked {
             call.push(lease.token.0.to_string());
-            call.push(lease.job.as_str());
+            call.push(lease.job.chain().as_str());
         }
         let mut answer = ints(self.link.call(shard, call).await?, "hold")?.into_iter();
         let one = |lease: &&Lease| match lease.token {

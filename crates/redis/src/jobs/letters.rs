@@ -1,83 +1,149 @@
-//! Dead letters: back to their queue, or gone.
+//! Dead letters: back to their queue, or gone. Many at a time: those of one shard in one trip.
+
+use std::collections::HashMap;
 
 use bytes::Bytes;
+use redis::Value;
 use tidemill_core::store::Redrive;
 use tidemill_core::{DeadLetter, Envelope, Error, JobId, Queue};
 
+use crate::chains::errand::Errand;
+use crate::error::odd_answer;
 use crate::keys::letter;
 use crate::link::Call;
+use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::{entries, entry_id, int};
+use crate::value::{array, bytes, entries, entry_id, int};
 
-/// Letters walked per trip when one is looked for that has no index entry.
+/// Letters walked per trip when some are looked for that have no index entry.
 const PAGE: usize = 500;
+
+/// Letters moved by one script.
+const BATCH: usize = 250;
+
+/// The letters of one shard: which of those asked for, and the entry of each.
+type Found = Vec<(usize, String)>;
 
 impl RedisStore {
     pub(crate) async fn redrive_letters(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+        let jobs: Vec<&JobId> = redrive.letters.iter().map(|(job, _)| job).collect();
         let mut moved = 0;
-        for (job, envelope) in redrive.letters {
-            let Some((shard, entry)) = self.letter_of(redrive.queue, job).await? else { continue };
-            moved += self.redrive_one((shard, redrive.queue), (&entry, job), envelope).await?;
+        for (shard, found) in self.find_letters(redrive.queue, &jobs).await? {
+            for part in found.chunks(BATCH) {
+                moved += self.redrive_some(shard, &redrive, part).await?;
+            }
         }
         Ok(moved)
     }
 
-    async fn redrive_one(
+    async fn redrive_some(
         &self,
-        (shard, queue): (u16, &Queue),
-        (entry, job): (&str, &JobId),
-        envelope: &Bytes,
+        shard: u16,
+        redrive: &Redrive<'_>,
+        part: &[(usize, String)],
     ) -> Result<u64, Error> {
+        let queue = redrive.queue;
         let keys = [self.keys.target(shard, queue), self.keys.dlq(shard, queue), self.keys.jobs(shard)];
-        let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
-        let call = Call::new(&self.scripts.redrive, &keys)
-            .arg(letter(queue))
-            .arg(queue.name.as_str())
-            .arg(entry)
-            .arg(job.as_str())
-            .arg(if tracked { "1" } else { "0" })
-            .arg(&envelope[..]);
-        Ok(u64::from(int(&self.link.call(shard, call).await?) == Some(1)))
+        let mut call = Call::new(&self.scripts.redrive, &keys).arg(letter(queue)).arg(queue.name.as_str());
+        for (index, entry) in part {
+            let (job, envelope) = &redrive.letters[*index];
+            let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
+            call.push(entry);
+            call.push(job.as_str());
+            call.push(if tracked { "1" } else { "0" });
+            call.push(&envelope[..]);
+        }
+        count(&self.link.call(shard, call).await?)
     }
 
     pub(crate) async fn delete_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        let asked: Vec<&JobId> = jobs.iter().collect();
         let mut dropped = 0;
-        for job in jobs {
-            let Some((shard, entry)) = self.letter_of(queue, job).await? else { continue };
-            let keys = [self.keys.dlq(shard, queue), self.keys.jobs(shard)];
-            let call = Call::new(&self.scripts.drop, &keys).arg(&entry).arg(job.as_str());
-            dropped += u64::from(int(&self.link.call(shard, call).await?) == Some(1));
+        for (shard, found) in self.find_letters(queue, &asked).await? {
+            for part in found.chunks(BATCH) {
+                let mut keys = self.keys.home(shard);
+                keys.push(self.keys.dlq(shard, queue));
+                let mut call = Call::new(&self.scripts.drop, &keys).arg(self.keys.channel());
+                for (index, entry) in part {
+                    call.push(entry);
+                    call.push(jobs[*index].as_str());
+                }
+                let mut parts = array(self.link.call(shard, call).await?).unwrap_or_default();
+                let errands = Errand::all(parts.split_off(parts.len().min(1)));
+                self.carry_on(shard, errands).await;
+                dropped += count(parts.first().unwrap_or(&Value::Nil))?;
+            }
         }
         Ok(dropped)
     }
 
-    /// Where a job's letter is. One that another program wrote has no index entry and is looked for.
-    async fn letter_of(&self, queue: &Queue, job: &JobId) -> Result<Option<(u16, String)>, Error> {
-        match self.locate_indexed(job).await? {
-            Some(place) if place.is_dead() && place.queue == *queue => {
-                Ok(Some((place.shard, String::from_utf8_lossy(&place.reference).into_owned())))
+    /// Where the letters of jobs are, by shard. One that another program wrote has no index entry and is looked
+    /// for.
+    async fn find_letters(&self, queue: &Queue, jobs: &[&JobId]) -> Result<Vec<(u16, Found)>, Error> {
+        let mut found: Vec<(u16, Found)> = Vec::new();
+        let mut foreign = Vec::new();
+        for shard in 0..self.keys.shards() {
+            let here: Vec<usize> =
+                (0..jobs.len()).filter(|&index| self.keys.shard_of(jobs[index]) == shard).collect();
+            if here.is_empty() {
+                continue;
             }
-            Some(_) => Ok(None),
-            None => self.foreign_letter(queue, job).await,
+            let mut ask = redis::cmd("HMGET");
+            ask.arg(self.keys.jobs(shard));
+            for &index in &here {
+                ask.arg(jobs[index].chain().as_str());
+            }
+            let values: Vec<Value> = self.link.query(shard, &ask).await?;
+            let mut letters = Vec::new();
+            for (index, value) in here.into_iter().zip(values) {
+                match bytes(value).and_then(|value| Place::read(shard, value)) {
+                    None => foreign.push(index),
+                    Some(place) if place.is_dead() && place.queue == *queue => {
+                        letters.push((index, String::from_utf8_lossy(&place.reference).into_owned()));
+                    }
+                    Some(_) => {}
+                }
+            }
+            found.push((shard, letters));
         }
+        if !foreign.is_empty() {
+            found.extend(self.foreign_letters(queue, jobs, &foreign).await?);
+        }
+        Ok(found)
     }
 
-    async fn foreign_letter(&self, queue: &Queue, job: &JobId) -> Result<Option<(u16, String)>, Error> {
+    /// Walks the letters of a queue for those that have no index entry.
+    async fn foreign_letters(
+        &self,
+        queue: &Queue,
+        jobs: &[&JobId],
+        wanted: &[usize],
+    ) -> Result<Vec<(u16, Found)>, Error> {
+        let mut wanted: HashMap<&JobId, usize> = wanted.iter().map(|&index| (jobs[index], index)).collect();
+        let mut found = Vec::new();
         for shard in 0..self.keys.shards() {
-            let mut from = "-".to_owned();
-            loop {
+            let (mut from, mut letters) = ("-".to_owned(), Vec::new());
+            while !wanted.is_empty() {
                 let mut range = redis::cmd("XRANGE");
                 range.arg(self.keys.dlq(shard, queue)).arg(&from).arg("+").arg("COUNT").arg(PAGE);
                 let page = entries(self.link.query(shard, &range).await?)?;
                 let Some(last) = page.last().map(|entry| entry_id(entry.token)) else { break };
-                let is_it =
-                    |data: &Bytes| DeadLetter::read(data.clone()).is_ok_and(|letter| letter.job == *job);
-                if let Some(entry) = page.into_iter().find(|entry| is_it(&entry.data)) {
-                    return Ok(Some((shard, entry_id(entry.token))));
+                for entry in page {
+                    let index = job_of(entry.data).and_then(|job| wanted.remove(&job));
+                    letters.extend(index.map(|index| (index, entry_id(entry.token))));
                 }
                 from = format!("({last}");
             }
+            found.push((shard, letters));
         }
-        Ok(None)
+        Ok(found)
     }
+}
+
+fn job_of(letter: Bytes) -> Option<JobId> {
+    DeadLetter::read(letter).ok().map(|letter| letter.job)
+}
+
+fn count(answer: &Value) -> Result<u64, Error> {
+    int(answer).and_then(|count| u64::try_from(count).ok()).ok_or_else(|| odd_answer("letters"))
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::ms;
 use super::stream::{HELD, claimed};
+use crate::chains::errand::{self, Errand};
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::letter;
 use crate::link::Call;
@@ -22,6 +23,9 @@ const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
 
 /// For how long the leases of a queue's workers are taken as known, when it comes to what to look for.
 const LEASES_FOR: Duration = Duration::from_secs(10);
+
+/// How many errands of a dead process one look at a shard carries on.
+const ERRANDS: usize = 64;
 
 /// One entry of XPENDING.
 struct Pending {
@@ -45,20 +49,25 @@ impl RedisStore {
     }
 
     async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
-        let mut keys = vec![self.keys.jobs(shard)];
+        let mut keys = vec![self.keys.jobs(shard), self.keys.errands(shard)];
         for queue in promote.queues {
             keys.push(self.keys.target(shard, queue));
             keys.push(self.keys.scheduled(shard, queue));
         }
-        let mut call = Call::new(&self.scripts.promote, &keys).arg(promote.limit);
+        let mut call =
+            Call::new(&self.scripts.promote, &keys).arg(promote.limit).arg(ERRANDS).arg(errand::GRACE_MS);
         for queue in promote.queues {
             call.push(letter(queue));
             call.push(queue.name.as_str());
         }
-        let answer = crate::value::ints(self.link.call(shard, call).await?, "promote")?;
-        let [moved, next] = answer[..] else { return Err(odd_answer("promote")) };
-        let next = u64::try_from(next).ok().map(std::time::Duration::from_millis);
-        Ok(Promoted { moved: u64::try_from(moved).unwrap_or(0), next })
+        let odd = || odd_answer("promote");
+        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
+        let errands = Errand::all(parts.split_off(parts.len().min(2)));
+        self.carry_on(shard, errands).await;
+        let [moved, next] = &parts[..] else { return Err(odd()) };
+        let count = |value| int(value).ok_or_else(odd);
+        let next = u64::try_from(count(next)?).ok().map(Duration::from_millis);
+        Ok(Promoted { moved: u64::try_from(count(moved)?).unwrap_or(0), next })
     }
 
     /// The cursor of a page is `shard:position`: one shard after the other.
@@ -211,9 +220,12 @@ impl RedisStore {
     pub(crate) async fn prune_traces(&self, queues: &[Queue]) -> Result<Pruned, Error> {
         let mut pruned = Pruned::default();
         self.clock.set(self.link.time().await?);
-        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
+        for queue in queues {
             for shard in 0..self.keys.shards() {
-                pruned.traces += self.remove_consumers((shard, queue), "").await?;
+                pruned.traces += match queue.delivery {
+                    Delivery::AtLeastOnce => self.remove_consumers((shard, queue), "").await?,
+                    Delivery::AtMostOnce => self.remove_orphans(shard, queue).await?,
+                };
             }
         }
         Ok(pruned)

@@ -1,13 +1,15 @@
 //! Pausing, resuming and purging a queue.
 
 use tidemill_core::store::Wake;
-use tidemill_core::{Delivery, Error, Queue};
+use tidemill_core::{Delivery, Error, JobId, Queue};
 
+use crate::chains::errand::Errand;
 use crate::error::odd_answer;
 use crate::keys::letter;
 use crate::link::Call;
+use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::ints;
+use crate::value::{array, int};
 
 /// How many jobs one purging script deletes.
 const PURGE_BATCH: usize = 500;
@@ -55,12 +57,16 @@ impl RedisStore {
 
     async fn announce(&self, queue: &Queue) -> Result<(), Error> {
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(self.keys.channel()).arg(Wake::Queue(queue.clone()).to_string());
+        publish.arg(self.keys.channel()).arg(Wake::everyone(queue.clone()).to_string());
         self.link.query::<i64>(0, &publish).await.map(drop)
     }
 
+    /// Blocked jobs go first: those that wait for others of this queue would become ready by their end.
     pub(crate) async fn purge_queue(&self, queue: &Queue) -> Result<u64, Error> {
         let mut purged = 0;
+        for shard in 0..self.keys.shards() {
+            purged += self.purge_blocked(shard, queue).await?;
+        }
         for shard in 0..self.keys.shards() {
             loop {
                 let (deleted, seen) = self.purge_some(shard, queue).await?;
@@ -73,19 +79,46 @@ impl RedisStore {
         Ok(purged)
     }
 
+    async fn purge_blocked(&self, shard: u16, queue: &Queue) -> Result<u64, Error> {
+        let mut purged = 0;
+        loop {
+            let mut ask = redis::cmd("ZRANGE");
+            ask.arg(self.keys.blocked(shard, queue)).arg(0).arg(PURGE_BATCH - 1);
+            let members: Vec<String> = self.link.query(shard, &ask).await?;
+            let mut removed = 0;
+            for member in &members {
+                let Some((job, mark)) = member.split_once(' ') else { continue };
+                let job = JobId::new(job)?;
+                let place = Place::blocked(shard, queue.clone(), (&job, mark));
+                removed += u64::from(self.cancel_at(&job, &place).await? == "removed");
+            }
+            purged += removed;
+            if removed == 0 {
+                return Ok(purged);
+            }
+        }
+    }
+
     /// Purges a batch; returns how many jobs were deleted and how many looked at.
     async fn purge_some(&self, shard: u16, queue: &Queue) -> Result<(u64, u64), Error> {
-        let keys = [
+        let mut keys = self.keys.home(shard);
+        keys.extend([
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
-            self.keys.jobs(shard),
             self.keys.paused(shard, queue),
             self.keys.dropped(shard, queue),
-        ];
-        let call =
-            Call::new(&self.scripts.purge, &keys).arg(letter(queue)).arg(self.group(queue)).arg(PURGE_BATCH);
-        let counts = ints(self.link.call(shard, call).await?, "purge")?;
-        let [deleted, seen] = counts[..] else { return Err(odd_answer("purge")) };
-        Ok((deleted.unsigned_abs(), seen.unsigned_abs()))
+        ]);
+        let call = Call::new(&self.scripts.purge, &keys)
+            .arg(self.keys.channel())
+            .arg(letter(queue))
+            .arg(self.group(queue))
+            .arg(PURGE_BATCH);
+        let odd = || odd_answer("purge");
+        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
+        let errands = Errand::all(parts.split_off(parts.len().min(2)));
+        self.carry_on(shard, errands).await;
+        let [deleted, seen] = &parts[..] else { return Err(odd()) };
+        let count = |value| int(value).map(i64::unsigned_abs).ok_or_else(odd);
+        Ok((count(deleted)?, count(seen)?))
     }
 }

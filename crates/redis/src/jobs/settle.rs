@@ -1,16 +1,20 @@
 //! Ending claims. Most jobs end well and leave nothing behind; those take the short way.
 
+use std::collections::HashSet;
+
 use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Verdict, Wake};
-use tidemill_core::{Delivery, Envelope, Error};
+use tidemill_core::store::Verdict;
+use tidemill_core::{Delivery, Error, Queue};
 
+use super::by_place;
 use super::list::UNLOCKED;
-use super::{by_place, ms};
-use crate::inspect::record;
+use crate::chains::errand::Errand;
+use crate::chains::{Changes, next_queue};
+use crate::error::odd_answer;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{UNTRACKED, entry_id, ints};
+use crate::value::{UNTRACKED, array, entry_id, int};
 
 /// What a lease is to someone who never extended it: only used for entries of consumers nobody knows.
 const UNKNOWN_LEASE_MS: u64 = 30_000;
@@ -19,6 +23,22 @@ const UNKNOWN_LEASE_MS: u64 = 30_000;
 enum Mode {
     Settle,
     Rescue,
+}
+
+impl Mode {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Settle => "settle",
+            Self::Rescue => "rescue",
+        }
+    }
+}
+
+/// What one script does: it leaves nothing, or it makes changes, of which those that go on do so on one queue.
+#[derive(PartialEq, Eq)]
+enum Way<'a> {
+    Short,
+    Long(Option<&'a Queue>),
 }
 
 impl RedisStore {
@@ -31,26 +51,21 @@ impl RedisStore {
     }
 
     async fn end_claims(&self, settlements: &[Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
+        settlements.iter().try_for_each(|settlement| next_queue(&settlement.change).map(drop))?;
         let mut verdicts = vec![Verdict::Accepted; settlements.len()];
         for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
             let place = (first.shard, &first.queue);
-            let short = |member: &usize| mode == Mode::Settle && leaves_nothing(&settlements[*member]);
-            let (mut plain, mut special): (Vec<usize>, Vec<usize>) = members.into_iter().partition(short);
-            let token = |member: &usize| settlements[*member].lease.token;
-            // Two settlements of one lease must take their turn: the first counts.
-            if special.iter().any(|one| plain.iter().any(|other| token(one) == token(other))) {
-                special.append(&mut plain);
-                special.sort_unstable();
-            }
-            for (members, is_plain) in [(plain, true), (special, false)] {
-                if members.is_empty() {
-                    continue;
-                }
+            for (way, members) in by_way(settlements, members, mode) {
                 let part: Vec<&Settlement> = members.iter().map(|&member| &settlements[member]).collect();
-                let answer = match first.queue.delivery {
-                    Delivery::AtLeastOnce if is_plain => self.finish(place, part).await?,
-                    Delivery::AtLeastOnce => self.settle_entries(place, &part, mode).await?,
-                    Delivery::AtMostOnce => self.release_locks(place, &part, mode).await?,
+                let answer = match (first.queue.delivery, way) {
+                    (Delivery::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
+                    (Delivery::AtLeastOnce, Way::Long(next)) => {
+                        self.settle_entries(place, next, &part, mode).await?
+                    }
+                    (Delivery::AtMostOnce, way) => {
+                        let next = if let Way::Long(next) = way { next } else { None };
+                        self.release_locks(place, next, &part, mode).await?
+                    }
                 };
                 for (member, accepted) in members.into_iter().zip(answer) {
                     verdicts[member] = if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
@@ -61,89 +76,136 @@ impl RedisStore {
     }
 
     /// The hot path: acknowledge, delete, forget.
-    async fn finish(
-        &self,
-        (shard, queue): (u16, &tidemill_core::Queue),
-        part: Vec<&Settlement>,
-    ) -> Result<Vec<i64>, Error> {
+    async fn finish(&self, (shard, queue): (u16, &Queue), part: Vec<&Settlement>) -> Result<Vec<i64>, Error> {
         // The script wants tracked ones first; `order` remembers where each came from.
         let mut order: Vec<usize> = (0..part.len()).collect();
         order.sort_by_key(|&position| !indexed(part[position]));
         let tracked = part.iter().filter(|settlement| indexed(settlement)).count();
-        let keys = [self.keys.target(shard, queue), self.keys.jobs(shard), self.keys.cancelled(shard, queue)];
-        let mut call =
-            Call::new(&self.scripts.finish, &keys).arg(self.group(queue)).arg(part.len()).arg(tracked);
+        let mut keys = self.keys.home(shard);
+        keys.push(self.keys.target(shard, queue));
+        keys.push(self.keys.cancelled(shard, queue));
+        let mut call = Call::new(&self.scripts.finish, &keys)
+            .arg(self.keys.channel())
+            .arg(self.group(queue))
+            .arg(part.len())
+            .arg(tracked);
         order.iter().for_each(|&position| call.push(entry_id(part[position].lease.token)));
-        order[..tracked].iter().for_each(|&position| call.push(part[position].lease.job.as_str()));
+        order[..tracked].iter().for_each(|&position| call.push(part[position].lease.job.chain().as_str()));
         let answer = self.link.call(shard, call).await?;
         if answer == Value::Int(1) {
             return Ok(vec![1; part.len()]);
         }
+        let answer = self.accepted(shard, answer, part.len()).await?;
         let mut verdicts = vec![0; part.len()];
-        order.into_iter().zip(ints(answer, "finish")?).for_each(|(position, kept)| verdicts[position] = kept);
+        order.into_iter().zip(answer).for_each(|(position, kept)| verdicts[position] = kept);
         Ok(verdicts)
     }
 
     async fn settle_entries(
         &self,
-        (shard, queue): (u16, &tidemill_core::Queue),
+        (shard, queue): (u16, &Queue),
+        next: Option<&Queue>,
         part: &[&Settlement],
         mode: Mode,
     ) -> Result<Vec<i64>, Error> {
-        let mut keys = vec![
-            self.keys.target(shard, queue),
-            self.keys.scheduled(shard, queue),
-            self.keys.dlq(shard, queue),
-            self.keys.jobs(shard),
-            self.keys.cancelled(shard, queue),
-            self.keys.leases(shard, queue),
-        ];
-        keys.extend(part.iter().map(|settlement| self.keys.record(shard, &settlement.lease.job)));
+        let changes = self.changes(shard, part).await?;
+        let mut keys = self.keys_of_ends((shard, queue), self.keys.leases(shard, queue), next);
+        (0..part.len()).for_each(|index| changes.push_keys(&mut keys, index));
         let mut call = Call::new(&self.scripts.settle, &keys)
+            .arg(self.keys.channel())
             .arg(self.group(queue))
             .arg(queue.name.as_str())
-            .arg(self.keys.channel())
-            .arg(Wake::Sooner(queue.clone()).to_string())
-            .arg(if mode == Mode::Rescue { "rescue" } else { "settle" })
+            .arg(next.map_or("", |queue| queue.name.as_str()))
+            .arg(mode.word())
             .arg(UNKNOWN_LEASE_MS);
-        for settlement in part {
+        for (index, settlement) in part.iter().enumerate() {
             call.push(entry_id(settlement.lease.token));
-            push_change(&mut call, settlement);
+            changes.push_args(&mut call, index);
         }
-        ints(self.link.call(shard, call).await?, "settle")
+        let answer = self.link.call(shard, call).await?;
+        self.accepted(shard, answer, part.len()).await
     }
 
     async fn release_locks(
         &self,
-        (shard, queue): (u16, &tidemill_core::Queue),
+        (shard, queue): (u16, &Queue),
+        next: Option<&Queue>,
         part: &[&Settlement],
         mode: Mode,
     ) -> Result<Vec<i64>, Error> {
         if part.iter().all(|settlement| settlement.lease.token == UNLOCKED && leaves_nothing(settlement)) {
             return Ok(vec![1; part.len()]);
         }
-        let mut keys = vec![
+        let changes = self.changes(shard, part).await?;
+        let mut keys = self.keys_of_ends((shard, queue), self.keys.running(shard, queue), next);
+        for (index, settlement) in part.iter().enumerate() {
+            keys.push(self.keys.lock(shard, queue, &settlement.lease.job));
+            changes.push_keys(&mut keys, index);
+        }
+        let mut call = Call::new(&self.scripts.release, &keys)
+            .arg(self.keys.channel())
+            .arg(queue.name.as_str())
+            .arg(next.map_or("", |queue| queue.name.as_str()))
+            .arg(mode.word());
+        for (index, settlement) in part.iter().enumerate() {
+            call.push(settlement.lease.token.0.to_string());
+            changes.push_args(&mut call, index);
+        }
+        let answer = self.link.call(shard, call).await?;
+        self.accepted(shard, answer, part.len()).await
+    }
+
+    async fn changes<'a>(&'a self, shard: u16, part: &[&'a Settlement]) -> Result<Changes<'a>, Error> {
+        let changes = part.iter().map(|settlement| (&settlement.lease.job, &settlement.change));
+        Changes::of(self, shard, changes).await
+    }
+
+    /// The first keys of both scripts that end claims: they differ in where they see who holds what.
+    fn keys_of_ends(&self, (shard, queue): (u16, &Queue), held: String, next: Option<&Queue>) -> Vec<String> {
+        let mut keys = self.keys.home(shard);
+        keys.extend([
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
             self.keys.dlq(shard, queue),
-            self.keys.jobs(shard),
             self.keys.cancelled(shard, queue),
-            self.keys.running(shard, queue),
-        ];
-        for settlement in part {
-            keys.push(self.keys.lock(shard, queue, &settlement.lease.job));
-            keys.push(self.keys.record(shard, &settlement.lease.job));
+            held,
+        ]);
+        keys.extend(self.keys_of_next(shard, next.unwrap_or(queue)));
+        keys
+    }
+
+    /// What was accepted, once what is owed for it is done.
+    async fn accepted(&self, shard: u16, answer: Value, count: usize) -> Result<Vec<i64>, Error> {
+        let odd = || odd_answer("settle");
+        let mut parts = array(answer).filter(|parts| parts.len() >= count).ok_or_else(odd)?;
+        let errands = Errand::all(parts.split_off(count));
+        let accepted = parts.iter().map(int).collect::<Option<_>>().ok_or_else(odd)?;
+        self.carry_on(shard, errands).await;
+        Ok(accepted)
+    }
+}
+
+/// Groups settlements of one place by what one script can do. Two settlements of one lease must take their turn,
+/// because the first counts: where there are such, each is a group of its own.
+fn by_way(settlements: &[Settlement], members: Vec<usize>, mode: Mode) -> Vec<(Way<'_>, Vec<usize>)> {
+    let mut tokens = HashSet::with_capacity(members.len());
+    let is_distinct = members.iter().all(|&member| tokens.insert(settlements[member].lease.token));
+    let mut groups: Vec<(Way<'_>, Vec<usize>)> = Vec::new();
+    for member in members {
+        let way = way_of(&settlements[member], mode);
+        match groups.iter_mut().find(|(known, _)| is_distinct && *known == way) {
+            Some((_, group)) => group.push(member),
+            None => groups.push((way, vec![member])),
         }
-        let mut call = Call::new(&self.scripts.release, &keys)
-            .arg(queue.name.as_str())
-            .arg(self.keys.channel())
-            .arg(Wake::Sooner(queue.clone()).to_string())
-            .arg(if mode == Mode::Rescue { "rescue" } else { "settle" });
-        for settlement in part {
-            call.push(settlement.lease.token.0.to_string());
-            push_change(&mut call, settlement);
-        }
-        ints(self.link.call(shard, call).await?, "release")
+    }
+    groups
+}
+
+fn way_of(settlement: &Settlement, mode: Mode) -> Way<'_> {
+    match &settlement.change {
+        Change::Finish(None) if mode == Mode::Settle => Way::Short,
+        Change::Continue(step) => Way::Long(Some(&step.queue)),
+        _ => Way::Long(None),
     }
 }
 
@@ -154,25 +216,4 @@ fn leaves_nothing(settlement: &Settlement) -> bool {
 /// Whether the job has an index entry to forget.
 fn indexed(settlement: &Settlement) -> bool {
     settlement.lease.token.0 & UNTRACKED == 0
-}
-
-fn push_change(call: &mut Call<'_>, settlement: &Settlement) {
-    call.push(settlement.lease.job.as_str());
-    match &settlement.change {
-        Change::Finish(None) => push_op(call, ("1", "finish", &[], 0)),
-        Change::Finish(Some(end)) => push_op(call, ("1", "finish", &record::write(end), ms(end.keep))),
-        Change::Bury(letter) => push_op(call, ("1", "bury", &letter.bytes, 0)),
-        Change::Requeue { envelope, delay } => {
-            let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
-            let delay = if delay.is_zero() { 0 } else { ms(*delay) };
-            push_op(call, (if tracked { "1" } else { "0" }, "requeue", envelope, delay));
-        }
-    }
-}
-
-fn push_op(call: &mut Call<'_>, (tracked, op, data, ms): (&str, &str, &[u8], i64)) {
-    call.push(tracked);
-    call.push(op);
-    call.push(data);
-    call.push(ms);
 }

@@ -38,7 +38,7 @@ struct Open {
 }
 
 impl Node {
-    pub(super) fn new(info: ConnectionInfo) -> Result<Arc<Self>, Error> {
+    pub(crate) fn new(info: ConnectionInfo) -> Result<Arc<Self>, Error> {
         let address = info.addr().to_string();
         let client =
             Client::open(info).map_err(|error| Error::Invalid(format!("redis {address}: {error}")))?;

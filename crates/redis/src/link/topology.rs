@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use redis::{ConnectionAddr, Value};
+use redis::{ConnectionAddr, ConnectionInfo, Value};
 use tidemill_core::Error;
 
 use super::Node;
@@ -72,6 +72,13 @@ async fn ask(
         shards.push(node);
     }
     Ok(shards)
+}
+
+/// The servers that an answer of CLUSTER SLOTS names.
+pub(crate) fn servers(options: &Options, answer: Value) -> Vec<ConnectionInfo> {
+    let asked = options.info.addr().to_string();
+    let ranges = ranges(answer, &asked).unwrap_or_default();
+    ranges.iter().map(|range| options.info.clone().set_addr(address_of(options, range))).collect()
 }
 
 fn address_of(options: &Options, range: &Range) -> ConnectionAddr {

@@ -1,5 +1,9 @@
 //! Stores on the shared servers, each in a namespace of its own.
 
+#![allow(dead_code, reason = "each test program uses what it needs")]
+
+pub(crate) mod mortal;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -41,7 +45,7 @@ async fn subject(options: Options, namespace: Namespace, servers: Vec<String>) -
 
 /// Every key of a namespace that holds something beyond the registry of queues, what is in it, and every
 /// consumer. Receipts expire by themselves; an empty stream keeps its group, which is its position.
-async fn left_behind(servers: Vec<String>, namespace: Namespace) -> Vec<String> {
+pub(crate) async fn left_behind(servers: Vec<String>, namespace: Namespace) -> Vec<String> {
     let mut left = Vec::new();
     for server in servers {
         let client = redis::Client::open(server).unwrap();

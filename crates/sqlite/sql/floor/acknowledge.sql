@@ -1,2 +1,2 @@
 -- Deletes one that was taken; a batch shares its transaction.
-DELETE FROM floor WHERE seq = ?1 AND taken = 1
+DELETE FROM tidemill_floor WHERE seq = ?1 AND taken = 1

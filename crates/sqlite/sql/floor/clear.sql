@@ -1,2 +1,2 @@
 -- Removes what the loop made.
-DROP TABLE IF EXISTS floor
+DROP TABLE IF EXISTS tidemill_floor

@@ -1,2 +1,2 @@
 -- One envelope; a batch shares its transaction.
-INSERT INTO floor (envelope) VALUES (?1)
+INSERT INTO tidemill_floor (envelope) VALUES (?1)

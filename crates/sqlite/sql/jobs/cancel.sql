@@ -1,2 +1,2 @@
 -- Tells a running job's worker that it is not wanted any more.
-UPDATE running SET cancelling = 1 WHERE seq = ?1
+UPDATE tidemill_running SET cancelling = 1 WHERE seq = ?1

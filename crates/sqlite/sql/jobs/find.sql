@@ -1,4 +1,7 @@
--- One job by its id, wherever it is.
-SELECT j.seq, j.due, j.died, q.name, q.delivery, r.until, r.worker, r.cancelling, j.queue, j.body
-FROM jobs j LEFT JOIN running r ON r.seq = j.seq LEFT JOIN queues q ON q.id = j.queue
+-- One job by the id of its chain, wherever it is.
+SELECT j.seq, j.queue, q.name, q.delivery, j.job, j.due, j.died, r.until, r.worker, r.cancelling, b.open, j.body
+FROM tidemill_jobs j
+LEFT JOIN tidemill_running r ON r.seq = j.seq
+LEFT JOIN tidemill_blocked b ON b.seq = j.seq
+LEFT JOIN tidemill_queues q ON q.id = j.queue
 WHERE j.id = ?1

@@ -1,2 +1,2 @@
 -- Removes a job whose lease has just been ended.
-DELETE FROM jobs WHERE seq = ?1
+DELETE FROM tidemill_jobs WHERE seq = ?1

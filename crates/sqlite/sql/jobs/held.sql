@@ -1,2 +1,2 @@
 -- How many of a run of jobs are still held by one claim.
-SELECT count(*) FROM running WHERE seq BETWEEN ?1 AND ?2 AND token = ?3
+SELECT count(*) FROM tidemill_running WHERE seq BETWEEN ?1 AND ?2 AND token = ?3

@@ -1,2 +1,2 @@
 -- Takes a job out of its queue's line.
-DELETE FROM waiting WHERE queue = ?1 AND due = ?2 AND seq = ?3
+DELETE FROM tidemill_waiting WHERE queue = ?1 AND due = ?2 AND seq = ?3

@@ -1,2 +1,2 @@
 -- How many leases have run out.
-SELECT count(*) FROM running WHERE until <= ?1
+SELECT count(*) FROM tidemill_running WHERE until <= ?1

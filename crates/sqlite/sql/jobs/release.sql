@@ -1,2 +1,2 @@
 -- Ends whatever lease a job has.
-DELETE FROM running WHERE seq = ?1
+DELETE FROM tidemill_running WHERE seq = ?1

@@ -1,2 +1,2 @@
 -- Counts a held job as started, if the lease is still the current one.
-UPDATE running SET started = 1 WHERE seq = ?1 AND token = ?2
+UPDATE tidemill_running SET started = 1 WHERE seq = ?1 AND token = ?2

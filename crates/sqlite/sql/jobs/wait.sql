@@ -1,2 +1,2 @@
 -- Puts a job into its queue's line.
-INSERT INTO waiting (queue, due, seq) VALUES (?1, ?2, ?3)
+INSERT INTO tidemill_waiting (queue, due, seq) VALUES (?1, ?2, ?3)

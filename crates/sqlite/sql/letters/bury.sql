@@ -1,2 +1,2 @@
 -- Turns a job whose lease has just been ended into a letter.
-UPDATE jobs SET body = ?2, died = ?3 WHERE seq = ?1
+UPDATE tidemill_jobs SET body = ?2, died = ?3 WHERE seq = ?1

@@ -1,2 +1,2 @@
 -- Makes a queue known.
-INSERT INTO queues (name, delivery) VALUES (?1, ?2) RETURNING id
+INSERT INTO tidemill_queues (name, delivery) VALUES (?1, ?2) RETURNING id

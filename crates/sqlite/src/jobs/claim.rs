@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::{Connection, params};
+use tidemill_core::bell::Found;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::store::{Claim, Claimed};
-use tidemill_core::{Error, Store, Timestamp};
+use tidemill_core::{Error, Store};
 
-use super::patience::Patience;
+use super::prospect::{Prospect, prospect};
 use super::queue;
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -20,18 +21,33 @@ const MOST: usize = 4_096;
 
 pub(crate) async fn claim(store: &SqliteStore, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
     let order = Order::of(&claim);
-    let Claim { queue, wait, interrupt, .. } = claim;
+    let Claim { queue, wait, mut interrupt, .. } = claim;
     if wait.is_zero() {
         return Ok(take(store, &order).await?.jobs);
     }
-    // Listening begins before the first look, so that work added between the two is not missed.
-    let ends = store.clock().sleep(wait);
-    let mut patience = Patience { store, queue, listener: store.hear(), ends, interrupt };
+    let _ear = store.hear();
+    let mut ends = store.clock().sleep(wait);
     loop {
-        let taken = take(store, &order).await?;
-        if !taken.jobs.is_empty() || !patience.until_work(taken.next).await? {
-            return Ok(taken.jobs);
+        let turn = tokio::select! {
+            biased;
+            () = &mut interrupt => return Ok(Vec::new()),
+            turn = store.hub().bells().turn(queue, store.clock()) => turn,
+            () = &mut ends => return Ok(Vec::new()),
+        };
+        let found =
+            if turn.is_on_rumour() { take_if_ready(store, &order).await } else { take(store, &order).await };
+        let jobs = turn.end(found)?;
+        if !jobs.is_empty() {
+            return Ok(jobs);
         }
+    }
+}
+
+/// Most of what other processes do concerns other queues, so a look without the write lock goes first.
+async fn take_if_ready(store: &SqliteStore, order: &Order) -> Result<Found, Error> {
+    match prospect(store, &order.queue).await? {
+        Prospect::Ready => take(store, order).await,
+        Prospect::Due(next) => Ok(Found { next, ..Found::default() }),
     }
 }
 
@@ -53,26 +69,23 @@ impl Order {
     }
 }
 
-/// What a look at a queue gave.
-struct Taken {
-    jobs: Vec<Claimed>,
-    /// When to look again if there was nothing.
-    next: Option<Timestamp>,
-}
-
-async fn take(store: &SqliteStore, order: &Order) -> Result<Taken, Error> {
+async fn take(store: &SqliteStore, order: &Order) -> Result<Found, Error> {
     let sent = order.clone();
-    let (rows, next) = store.write(Cost::Change(order.max), move |tx| take_front(tx, &sent)).await?;
+    let (rows, rest) = store.write(Cost::Change(order.max), move |tx| take_front(tx, &sent)).await?;
     // Envelopes are read here, by the caller's thread: the writer has others to serve.
     let jobs = rows.into_iter().map(|row| row.read(&order.queue)).collect();
-    Ok(Taken { jobs, next })
+    Ok(match rest {
+        Prospect::Ready => Found { jobs, more: true, next: None },
+        Prospect::Due(next) => Found { jobs, more: false, next },
+    })
 }
 
-fn take_front(tx: &mut Tx<'_>, order: &Order) -> Result<(Vec<Leased>, Option<Timestamp>), Failure> {
+/// Takes what is wanted, and says what is left.
+fn take_front(tx: &mut Tx<'_>, order: &Order) -> Result<(Vec<Leased>, Prospect), Failure> {
     let open = queue::find(tx.connection, &order.queue)?.filter(|known| !known.paused);
-    let Some(known) = open else { return Ok((Vec::new(), None)) };
+    let Some(known) = open else { return Ok((Vec::new(), Prospect::Due(None))) };
     let front = front(tx, known.number, order)?;
-    let Some(last) = front.last() else { return Ok((Vec::new(), queue::next_due(tx, known.number)?)) };
+    let Some(last) = front.last() else { return Ok((Vec::new(), Prospect::after_all(tx, known.number)?)) };
     let claim = next_token(tx.connection)?;
     // Where the started ones end; nowhere if none starts.
     let begun =
@@ -80,7 +93,9 @@ fn take_front(tx: &mut Tx<'_>, order: &Order) -> Result<(Vec<Leased>, Option<Tim
     lease(tx, order, Front { queue: known.number, claim, last: last.place, begun })?;
     let mut leave = tx.connection.prepare_cached(include_str!("../../sql/jobs/take.sql"))?;
     leave.execute([known.number, last.place.due, last.place.seq])?;
-    Ok((front.into_iter().map(|first| first.leased(claim)).collect(), None))
+    let took_all = front.len() < order.max;
+    let rest = if took_all { Prospect::after_all(tx, known.number) } else { Prospect::of(tx, known.number) }?;
+    Ok((front.into_iter().map(|first| first.leased(claim)).collect(), rest))
 }
 
 /// A place in a queue's line.

@@ -1,12 +1,14 @@
 //! Adding jobs.
 
 use rusqlite::{CachedStatement, Connection, params};
-use tidemill_core::name::Queue;
 use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake};
 use tidemill_core::{Error, Timestamp};
 
-use super::{prune, queue};
+use super::find::find;
+use super::prune;
+use super::queue::{self, Line, announce_if_sooner};
 use crate::call::{Cost, Tx};
+use crate::chains::{self, Blocks};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
@@ -14,35 +16,28 @@ pub(crate) async fn enqueue(store: &SqliteStore, enqueue: Enqueue<'_>) -> Result
     if enqueue.jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let (queue, jobs) = (enqueue.queue.clone(), enqueue.jobs.to_vec());
-    store.write(Cost::Growth(jobs.len()), move |tx| add_all(tx, &queue, &jobs)).await
+    let (queue, jobs, again) = (enqueue.queue.clone(), enqueue.jobs.to_vec(), enqueue.again);
+    let rows = jobs.iter().map(|job| 1 + job.links.after.len()).sum();
+    let add = move |tx: &mut Tx<'_>| add_all(tx, Enqueue { queue: &queue, jobs: &jobs, again });
+    store.write(Cost::Growth(rows), add).await
 }
 
-fn add_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Failure> {
+/// Adds jobs, all of them or, on an error, only some: then the caller rolls back.
+pub(crate) fn add_all(tx: &mut Tx<'_>, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Failure> {
+    let Enqueue { queue, jobs, again } = enqueue;
     let line = Line { queue, number: queue::find_or_add(tx.connection, queue)?.number };
     let mut adder = Adder::new(tx.connection, line.number)?;
-    let mut answers = Vec::with_capacity(jobs.len());
-    let (mut ready, mut earliest) = (false, None);
-    for job in jobs {
-        let due = due(job.due, tx.now);
-        let added = adder.add_or_find(tx, job, due)?;
-        answers.push(added);
-        match added {
-            Enqueued::Exists => {}
-            Enqueued::Created if due <= tx.now => ready = true,
-            Enqueued::Created => earliest = Some(earliest.map_or(due, |other| due.min(other))),
-        }
-    }
+    let answers = jobs.iter().map(|job| adder.add_or_find(tx, job, again)).collect::<Result<_, _>>()?;
     adder.line_up()?;
-    if ready {
-        tx.announcements.add(Wake::Queue(queue.clone()));
+    if adder.ready > 0 {
+        tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: adder.ready });
     }
-    announce_if_sooner(tx, &line, earliest)?;
+    announce_if_sooner(tx, &line, adder.earliest)?;
     Ok(answers)
 }
 
 /// A time that is past means now: a job does not overtake those that have waited longer.
-fn due(due: Due, now: Timestamp) -> Timestamp {
+pub(crate) fn due(due: Due, now: Timestamp) -> Timestamp {
     match due {
         Due::Now => now,
         Due::In(delay) => now.after(delay),
@@ -57,8 +52,12 @@ struct Adder<'c> {
     connection: &'c Connection,
     kept: CachedStatement<'c>,
     enqueue: CachedStatement<'c>,
-    /// The numbers of the first and the last job added.
+    /// The numbers of the first and the last job added that has yet to get in line.
     added: Option<(i64, i64)>,
+    /// How many were added that are due.
+    ready: usize,
+    /// When the first of the others is due.
+    earliest: Option<Timestamp>,
 }
 
 impl<'c> Adder<'c> {
@@ -69,57 +68,66 @@ impl<'c> Adder<'c> {
             kept: connection.prepare_cached(include_str!("../../sql/records/kept.sql"))?,
             enqueue: connection.prepare_cached(include_str!("../../sql/jobs/enqueue.sql"))?,
             added: None,
+            ready: 0,
+            earliest: None,
         })
     }
 
-    fn add_or_find(&mut self, tx: &Tx<'_>, job: &NewJob, due: Timestamp) -> Result<Enqueued, Failure> {
-        // An untracked job keeps no record.
-        if job.tracked && self.is_kept(tx, job)? {
+    fn add_or_find(&mut self, tx: &mut Tx<'_>, job: &NewJob, again: bool) -> Result<Enqueued, Failure> {
+        if (again || !job.fresh) && self.is_known(tx, job)? {
             return Ok(Enqueued::Exists);
         }
+        if let Some(dedup) = &job.links.dedup
+            && let Some(chain) = chains::find_by_key(tx, dedup)?
+        {
+            return Ok(Enqueued::Duplicate(chain));
+        }
+        let blocks = Blocks::look_up(tx, &job.links.after)?;
         // An id that is taken may belong to a job that is only not forgotten yet.
-        let added = self.add(job, due)? || (prune::forget_if_expired(tx, &job.id)? && self.add(job, due)?);
+        let added = self.add(tx, job, &blocks)?
+            || (prune::forget_if_expired(tx, &job.id)? && self.add(tx, job, &blocks)?);
         Ok(if added { Enqueued::Created } else { Enqueued::Exists })
     }
 
-    fn is_kept(&mut self, tx: &Tx<'_>, job: &NewJob) -> Result<bool, Failure> {
-        Ok(self.kept.query_row(params![job.id.as_str(), tx.now.0], |row| row.get(0))?)
+    /// Whether something is known of this id that adding the job would not find by itself.
+    fn is_known(&mut self, tx: &Tx<'_>, job: &NewJob) -> Result<bool, Failure> {
+        // An untracked job keeps no record.
+        let chain = job.id.chain();
+        let kept = job.tracked && self.kept.query_row(params![chain.as_str(), tx.now.0], |row| row.get(0))?;
+        // What this job waits for may be gone by now, and its key is its own.
+        let linked = || Ok(!job.links.is_empty() && find(tx, &chain)?.is_some());
+        if kept { Ok(true) } else { linked() }
     }
 
     /// Adds a job unless its id is taken.
-    fn add(&mut self, job: &NewJob, due: Timestamp) -> Result<bool, Failure> {
-        let key = params![job.id.as_str(), self.queue, due.0, &job.envelope[..]];
-        let added = self.enqueue.execute(key)? == 1;
-        if added {
-            let seq = self.connection.last_insert_rowid();
-            self.added = Some((self.added.map_or(seq, |(first, _)| first), seq));
+    fn add(&mut self, tx: &Tx<'_>, job: &NewJob, blocks: &Blocks) -> Result<bool, Failure> {
+        let due = due(job.due, tx.now);
+        let (chain, envelope) = (job.id.chain(), blocks.tell(&job.envelope));
+        let key = job.links.dedup.as_ref().map(|dedup| &dedup.key);
+        let begun = key.map(|_| tx.now.0);
+        let row = params![chain.as_str(), job.id.step(), self.queue, due.0, key, begun, &envelope[..]];
+        if self.enqueue.execute(row)? == 0 {
+            return Ok(false);
         }
-        Ok(added)
+        let seq = self.connection.last_insert_rowid();
+        if blocks.are_open() {
+            self.line_up()?;
+            blocks.register(tx, seq, self.queue)?;
+            return Ok(true);
+        }
+        self.added = Some((self.added.map_or(seq, |(first, _)| first), seq));
+        match due <= tx.now {
+            true => self.ready += 1,
+            false => self.earliest = Some(self.earliest.map_or(due, |other| due.min(other))),
+        }
+        Ok(true)
     }
 
-    fn line_up(&self) -> Result<(), Failure> {
-        let Some((first, last)) = self.added else { return Ok(()) };
+    /// Puts what was added since the last time into its queue's line.
+    fn line_up(&mut self) -> Result<(), Failure> {
+        let Some((first, last)) = self.added.take() else { return Ok(()) };
         let mut line_up = self.connection.prepare_cached(include_str!("../../sql/jobs/line_up.sql"))?;
         line_up.execute([first, last])?;
         Ok(())
     }
-}
-
-/// A queue and its number.
-pub(super) struct Line<'q> {
-    pub(super) queue: &'q Queue,
-    pub(super) number: i64,
-}
-
-/// Tells those who wait for the queue's next scheduled job if `added` is now the next.
-pub(super) fn announce_if_sooner(
-    tx: &mut Tx<'_>,
-    line: &Line<'_>,
-    added: Option<Timestamp>,
-) -> Result<(), Failure> {
-    let is_next = added.is_some() && queue::next_due(tx, line.number)? == added;
-    if is_next {
-        tx.announcements.add(Wake::Sooner(line.queue.clone()));
-    }
-    Ok(())
 }

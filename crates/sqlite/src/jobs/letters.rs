@@ -2,11 +2,13 @@
 
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::Error;
+use tidemill_core::chain::Blocker;
 use tidemill_core::name::{JobId, Queue};
 use tidemill_core::store::{Redrive, Wake};
 
 use super::queue;
 use crate::call::{Cost, Tx};
+use crate::chains;
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
@@ -18,18 +20,19 @@ pub(crate) async fn redrive(store: &SqliteStore, redrive: Redrive<'_>) -> Result
 fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]) -> Result<u64, Failure> {
     let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
     let mut redrive = tx.connection.prepare_cached(include_str!("../../sql/letters/redrive.sql"))?;
-    let mut moved = 0;
+    let mut moved = 0_usize;
     for (job, envelope) in letters {
-        let key = params![job.as_str(), known.number, &envelope[..], tx.now.0];
+        let chain = job.chain();
+        let key = params![chain.as_str(), known.number, &envelope[..], tx.now.0];
         if let Some(seq) = redrive.query_row(key, |row| row.get(0)).optional()? {
             queue::line_up(tx, known.number, tx.now, seq)?;
             moved += 1;
         }
     }
     if moved > 0 {
-        tx.announcements.add(Wake::Queue(queue.clone()));
+        tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: moved });
     }
-    Ok(moved)
+    Ok(moved as u64)
 }
 
 pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
@@ -37,12 +40,17 @@ pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[Job
     store.write(Cost::Change(jobs.len()), move |tx| drop_all(tx, &queue, &jobs)).await
 }
 
-fn drop_all(tx: &Tx<'_>, queue: &Queue, jobs: &[JobId]) -> Result<u64, Failure> {
+fn drop_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[JobId]) -> Result<u64, Failure> {
     let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
     let mut drop = tx.connection.prepare_cached(include_str!("../../sql/letters/drop.sql"))?;
     let mut dropped = 0;
     for job in jobs {
-        dropped += drop.execute(params![job.as_str(), known.number])? as u64;
+        let chain = job.chain();
+        let gone = drop.query_row(params![chain.as_str(), known.number], |row| row.get(0)).optional()?;
+        if let Some(seq) = gone {
+            chains::close(tx, seq, || Blocker::told_by_removed(&chain))?;
+            dropped += 1;
+        }
     }
     Ok(dropped)
 }

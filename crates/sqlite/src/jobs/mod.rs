@@ -2,21 +2,27 @@
 
 mod cancel;
 mod claim;
+mod end;
 mod enqueue;
+mod find;
 mod lease;
 mod letters;
-mod patience;
 mod promote;
+mod prospect;
 mod prune;
+mod purge;
 mod queue;
 mod settle;
 
 pub(crate) use cancel::cancel;
 pub(crate) use claim::claim;
-pub(crate) use enqueue::enqueue;
+pub(crate) use end::Freed;
+pub(crate) use enqueue::{add_all, due, enqueue};
+pub(crate) use find::{Found, Place, find};
 pub(crate) use lease::{expired, extend, start};
 pub(crate) use letters::{drop_letters, redrive};
 pub(crate) use promote::promote;
 pub(crate) use prune::prune;
-pub(crate) use queue::{find as find_queue, pause, purge, resume};
-pub(crate) use settle::{rescue, settle};
+pub(crate) use purge::purge;
+pub(crate) use queue::{Line, arrive, find as find_queue, find_or_add as find_or_add_queue, pause, resume};
+pub(crate) use settle::{is_current, rescue, settle, settle_one};

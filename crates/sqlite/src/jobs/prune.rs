@@ -1,10 +1,10 @@
 //! Removing what has outlived its purpose.
 
-use rusqlite::OptionalExtension;
 use tidemill_core::Error;
 use tidemill_core::name::{Delivery, JobId, Queue};
 use tidemill_core::store::Pruned;
 
+use super::find::{find, remove_row};
 use super::queue;
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -19,7 +19,7 @@ pub(crate) async fn prune(store: &SqliteStore, queues: &[Queue]) -> Result<Prune
     store.write(Cost::Change(LIMIT as usize), move |tx| prune_all(tx, &queues)).await
 }
 
-fn prune_all(tx: &Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {
+fn prune_all(tx: &mut Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {
     let mut records = tx.connection.prepare_cached(include_str!("../../sql/records/prune.sql"))?;
     let mut pruned = Pruned { records: records.execute([tx.now.0, LIMIT])? as u64, traces: 0 };
     for queue in queues {
@@ -29,7 +29,7 @@ fn prune_all(tx: &Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {
 }
 
 /// Forgets a queue's jobs that were taken by someone who never came back.
-fn forget_expired(tx: &Tx<'_>, queue: &Queue) -> Result<u64, Failure> {
+fn forget_expired(tx: &mut Tx<'_>, queue: &Queue) -> Result<u64, Failure> {
     let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
     let mut expired = tx.connection.prepare_cached(include_str!("../../sql/jobs/forget.sql"))?;
     let jobs = expired.query_map([known.number, tx.now.0, LIMIT], |row| row.get(0))?;
@@ -39,20 +39,13 @@ fn forget_expired(tx: &Tx<'_>, queue: &Queue) -> Result<u64, Failure> {
 }
 
 /// Forgets the job of this id if it was taken at most once and its lease has run out: its id is free again.
-pub(super) fn forget_if_expired(tx: &Tx<'_>, job: &JobId) -> Result<bool, Failure> {
-    let mut find = tx.connection.prepare_cached(include_str!("../../sql/jobs/find.sql"))?;
-    let found = find.query_row([job.as_str()], |row| {
-        let once = row.get_ref(4)?.as_str_or_null()? == Some("at_most_once");
-        let until: Option<i64> = row.get(5)?;
-        Ok((row.get(0)?, once && until.is_some_and(|until| until <= tx.now.0)))
-    });
-    let Some((seq, true)) = found.optional()? else { return Ok(false) };
-    forget(tx, seq)?;
+pub(super) fn forget_if_expired(tx: &mut Tx<'_>, job: &JobId) -> Result<bool, Failure> {
+    let Some(found) = find(tx, job)?.filter(|found| found.is_forgotten(tx.now)) else { return Ok(false) };
+    forget(tx, found.seq)?;
     Ok(true)
 }
 
-fn forget(tx: &Tx<'_>, seq: i64) -> Result<(), Failure> {
+fn forget(tx: &mut Tx<'_>, seq: i64) -> Result<(), Failure> {
     tx.connection.prepare_cached(include_str!("../../sql/jobs/release.sql"))?.execute([seq])?;
-    tx.connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?.execute([seq])?;
-    Ok(())
+    remove_row(tx, seq)
 }

@@ -1,4 +1,4 @@
-//! A queue's own row: its number, its pause, and emptying it.
+//! A queue's own row: its number and its pause, and its line.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tidemill_core::name::Queue;
@@ -8,9 +8,6 @@ use tidemill_core::{Error, Timestamp};
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
-
-/// How many jobs one transaction of a purge removes: others get their turn in between.
-const PURGE: i64 = 4_000;
 
 /// A queue's row.
 #[derive(Debug, Clone, Copy)]
@@ -28,13 +25,42 @@ pub(crate) fn find(connection: &Connection, queue: &Queue) -> Result<Option<Know
 }
 
 /// The row of a queue, made if it is new.
-pub(super) fn find_or_add(connection: &Connection, queue: &Queue) -> Result<Known, Failure> {
+pub(crate) fn find_or_add(connection: &Connection, queue: &Queue) -> Result<Known, Failure> {
     if let Some(known) = find(connection, queue)? {
         return Ok(known);
     }
     let mut add = connection.prepare_cached(include_str!("../../sql/queues/add.sql"))?;
     let key = params![queue.name.as_str(), queue.delivery.to_string()];
     Ok(Known { number: add.query_row(key, |row| row.get(0))?, paused: false })
+}
+
+/// A queue and its number.
+pub(crate) struct Line<'q> {
+    pub(crate) queue: &'q Queue,
+    pub(crate) number: i64,
+}
+
+/// Puts a job into a queue's line and tells those who wait for such.
+pub(crate) fn arrive(tx: &mut Tx<'_>, line: &Line<'_>, due: Timestamp, seq: i64) -> Result<(), Failure> {
+    line_up(tx, line.number, due, seq)?;
+    if due <= tx.now {
+        tx.announcements.add(Wake::Queue { queue: line.queue.clone(), jobs: 1 });
+        return Ok(());
+    }
+    announce_if_sooner(tx, line, Some(due))
+}
+
+/// Tells those who wait for the queue's next scheduled job if `added` is now the next.
+pub(super) fn announce_if_sooner(
+    tx: &mut Tx<'_>,
+    line: &Line<'_>,
+    added: Option<Timestamp>,
+) -> Result<(), Failure> {
+    let is_next = added.is_some() && next_due(tx, line.number)? == added;
+    if is_next {
+        tx.announcements.add(Wake::Sooner(line.queue.clone()));
+    }
+    Ok(())
 }
 
 /// Puts a job into a queue's line.
@@ -64,42 +90,8 @@ async fn set_paused(store: &SqliteStore, queue: &Queue, paused: bool) -> Result<
         let known = find_or_add(tx.connection, &queue)?;
         let mut pause = tx.connection.prepare_cached(include_str!("../../sql/queues/pause.sql"))?;
         pause.execute(params![known.number, paused])?;
-        tx.announcements.add(Wake::Queue(queue.clone()));
+        tx.announcements.add(Wake::everyone(queue.clone()));
         Ok(())
     };
     store.write(Cost::Change(1), work).await
-}
-
-pub(crate) async fn purge(store: &SqliteStore, queue: &Queue) -> Result<u64, Error> {
-    let wanted = queue.clone();
-    let range = store.write(Cost::Change(1), move |tx| range(tx.connection, &wanted)).await?;
-    let Some((queue, last)) = range else { return Ok(0) };
-    let mut purged = 0;
-    loop {
-        let removed = store
-            .write(Cost::Change(PURGE as usize), move |tx| purge_some(tx.connection, queue, last))
-            .await?;
-        purged += removed;
-        if removed < PURGE as u64 {
-            return Ok(purged);
-        }
-    }
-}
-
-/// What a purge is about: the queue's number and the newest job there is when it begins.
-fn range(connection: &Connection, queue: &Queue) -> Result<Option<(i64, i64)>, Failure> {
-    let Some(known) = find(connection, queue)? else { return Ok(None) };
-    let mut last = connection.prepare_cached(include_str!("../../sql/jobs/last.sql"))?;
-    Ok(Some((known.number, last.query_row([], |row| row.get(0))?)))
-}
-
-fn purge_some(connection: &Connection, queue: i64, last: i64) -> Result<u64, Failure> {
-    let mut purge = connection.prepare_cached(include_str!("../../sql/jobs/purge.sql"))?;
-    let places = purge.query_map([queue, last, PURGE], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    let places: Vec<(i64, i64)> = places.collect::<Result<_, _>>()?;
-    let mut leave = connection.prepare_cached(include_str!("../../sql/jobs/leave.sql"))?;
-    for (due, seq) in &places {
-        leave.execute([queue, *due, *seq])?;
-    }
-    Ok(places.len() as u64)
 }

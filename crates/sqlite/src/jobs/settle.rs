@@ -1,16 +1,11 @@
 //! Ending claims: the lease's row decides, and what it decides happens in the same transaction.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
-use tidemill_core::dead::DeadLetter;
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Record, Verdict, Wake};
+use tidemill_core::store::Verdict;
 use tidemill_core::{Error, Lease};
 
-use super::enqueue::{Line, announce_if_sooner};
-use super::queue;
+use super::end::Freed;
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::row;
@@ -22,6 +17,18 @@ pub(crate) async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> R
 
 pub(crate) async fn rescue(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
     end_all(store, settlements, Which::Expired).await
+}
+
+/// Ends one claim whose token is the current one, as part of a transaction.
+pub(crate) fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
+    Ender::new(tx.connection, Which::Current)?.end(tx, settlement)
+}
+
+/// Whether a lease is the current one of its job.
+pub(crate) fn is_current(tx: &Tx<'_>, lease: &Lease) -> Result<bool, Failure> {
+    let (claim, seq) = row::parts(lease.token);
+    let mut held = tx.connection.prepare_cached(include_str!("../../sql/jobs/held.sql"))?;
+    Ok(held.query_row([seq, seq, claim], |row| row.get::<_, i64>(0))? == 1)
 }
 
 /// Which leases may be ended.
@@ -85,6 +92,7 @@ struct Ender<'c> {
     which: Which,
     release: CachedStatement<'c>,
     finish: CachedStatement<'c>,
+    awaited: CachedStatement<'c>,
 }
 
 impl<'c> Ender<'c> {
@@ -95,13 +103,16 @@ impl<'c> Ender<'c> {
         };
         let release = connection.prepare_cached(release)?;
         let finish = connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?;
-        Ok(Self { connection, which, release, finish })
+        let awaited = connection.prepare_cached(include_str!("../../sql/chains/awaited.sql"))?;
+        Ok(Self { connection, which, release, finish, awaited })
     }
 
-    /// Finishes all jobs from `first` to `last`, if their one claim still holds every one of them.
+    /// Finishes all jobs from `first` to `last`, if their one claim still holds every one of them and nobody waits
+    /// for any.
     fn end_run(&mut self, first: &Settlement, last: &Settlement) -> Result<bool, Failure> {
         let ((claim, first), (_, last)) = (row::parts(first.lease.token), row::parts(last.lease.token));
-        if !matches!(self.which, Which::Current) || self.held(claim, first, last)? != last - first + 1 {
+        let held = matches!(self.which, Which::Current) && self.held(claim, first, last)? == last - first + 1;
+        if !held || self.is_awaited(first, last)? {
             return Ok(false);
         }
         let connection = self.connection;
@@ -117,29 +128,27 @@ impl<'c> Ender<'c> {
 
     fn end(&mut self, tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
         let (claim, seq) = row::parts(settlement.lease.token);
-        let requeues = matches!(settlement.change, Change::Requeue { .. });
-        let cancelled = requeues && self.is_cancelling(seq)?;
+        let puts_back = matches!(settlement.change, Change::Requeue { .. } | Change::Continue(_));
+        let cancelling = puts_back && self.is_cancelling(seq)?;
         if !self.release(tx, claim, seq)? {
             return Ok(Verdict::LeaseLost);
         }
-        let job = Freed { lease: &settlement.lease, seq };
-        match &settlement.change {
-            Change::Finish(record) => {
-                self.finish.execute([seq])?;
-                record.as_ref().map_or(Ok(()), |record| keep(tx, record))?;
-            }
-            Change::Requeue { .. } if cancelled => {
-                self.finish.execute([seq])?;
-            }
-            Change::Requeue { envelope, delay } => requeue(tx, &job, envelope, *delay)?,
-            Change::Bury(letter) => bury(tx, &job, letter)?,
+        if matches!(settlement.change, Change::Finish(None)) && !self.is_awaited(seq, seq)? {
+            self.finish.execute([seq])?;
+            return Ok(Verdict::Accepted);
         }
+        let Lease { job, queue, .. } = &settlement.lease;
+        Freed { seq, job, queue, cancelling }.become_of(tx, &settlement.change)?;
         Ok(Verdict::Accepted)
     }
 
     fn is_cancelling(&self, seq: i64) -> Result<bool, Failure> {
         let mut ask = self.connection.prepare_cached(include_str!("../../sql/jobs/cancelling.sql"))?;
         Ok(ask.query_row([seq], |row| row.get(0)).optional()?.unwrap_or(false))
+    }
+
+    fn is_awaited(&mut self, first: i64, last: i64) -> Result<bool, Failure> {
+        Ok(self.awaited.query_row([first, last], |row| row.get(0))?)
     }
 
     /// Ends the lease if it may be ended. Whoever does this decides alone what becomes of the job.
@@ -150,47 +159,4 @@ impl<'c> Ender<'c> {
         };
         Ok(ended == 1)
     }
-}
-
-/// A job whose lease has just been ended.
-struct Freed<'l> {
-    lease: &'l Lease,
-    seq: i64,
-}
-
-fn keep(tx: &mut Tx<'_>, record: &Record) -> Result<(), Failure> {
-    let mut keep = tx.connection.prepare_cached(include_str!("../../sql/records/keep.sql"))?;
-    keep.execute(params![
-        record.job.as_str(),
-        record.state.to_string(),
-        record.error,
-        record.finished_at.0,
-        tx.now.after(record.keep).0,
-        &record.output[..],
-    ])?;
-    tx.announcements.add(Wake::Finished(record.job.clone()));
-    Ok(())
-}
-
-fn requeue(tx: &mut Tx<'_>, job: &Freed<'_>, envelope: &Bytes, delay: Duration) -> Result<(), Failure> {
-    let due = tx.now.after(delay);
-    let mut requeue = tx.connection.prepare_cached(include_str!("../../sql/jobs/requeue.sql"))?;
-    let queue = requeue.query_row(params![job.seq, &envelope[..], due.0], |row| row.get(0)).optional()?;
-    // A lease without its job is a damaged file; ending it was all there is to do.
-    let Some(number) = queue else { return Ok(()) };
-    queue::line_up(tx, number, due, job.seq)?;
-    let queue = &job.lease.queue;
-    if delay.is_zero() {
-        tx.announcements.add(Wake::Queue(queue.clone()));
-        return Ok(());
-    }
-    announce_if_sooner(tx, &Line { queue, number }, Some(due))
-}
-
-/// Whoever waits for the job's end hears of it: a dead job's record is its letter.
-fn bury(tx: &mut Tx<'_>, job: &Freed<'_>, letter: &DeadLetter) -> Result<(), Failure> {
-    let mut bury = tx.connection.prepare_cached(include_str!("../../sql/letters/bury.sql"))?;
-    bury.execute(params![job.seq, &letter.bytes[..], tx.now.0])?;
-    tx.announcements.add(Wake::Finished(job.lease.job.clone()));
-    Ok(())
 }

@@ -20,6 +20,14 @@ impl Place {
         Self { folder: tempfile::tempdir().expect("a directory") }
     }
 
+    /// One with tables of the user's own in the file.
+    pub(crate) fn with_orders() -> Self {
+        let place = Self::new();
+        let tables = "CREATE TABLE orders (id INTEGER PRIMARY KEY); CREATE TABLE notes (text BLOB)";
+        place.raw().execute_batch(tables).expect("tables");
+        place
+    }
+
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("jobs.db")
     }
@@ -46,4 +54,9 @@ pub(crate) fn scene(store: &SqliteStore) -> Scene {
 /// A queue of this name, and a worker on it.
 pub(crate) fn scene_on(store: &SqliteStore, name: &str) -> Scene {
     Subject::new(Arc::new(store.clone()), ()).scene_on(name, Delivery::AtLeastOnce)
+}
+
+/// How many orders the user has.
+pub(crate) fn orders(place: &Place) -> i64 {
+    place.raw().query_row("SELECT count(*) FROM orders", [], |row| row.get(0)).expect("a count")
 }

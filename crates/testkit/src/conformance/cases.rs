@@ -194,6 +194,69 @@ macro_rules! conformance {
                 random_histories_agree_with_the_model,
                 random_histories_agree_with_the_model_at_most_once,
             }
+            chains {
+                a_job_that_continues_is_followed_by_the_next,
+                the_output_of_the_last_job_is_the_chains,
+                any_step_finds_what_its_chain_is_at,
+                a_chain_may_go_on_in_another_queue_and_later,
+                a_chain_may_loop,
+                the_next_step_wakes_whoever_waits_for_its_queue,
+                a_stale_lease_continues_nothing,
+                the_same_id_is_one_chain_wherever_it_is,
+                a_step_is_retried_buried_and_brought_back_like_any_job,
+                a_step_whose_worker_died_is_rescued,
+                a_chain_is_cancelled_wherever_it_is,
+                the_close_of_a_chain_is_announced_by_its_id,
+                a_plain_job_may_become_a_chain,
+                a_drained_chain_leaves_nothing,
+            }
+            blockers {
+                a_job_starts_when_all_its_blockers_are_closed_and_sees_their_outputs,
+                a_chain_that_is_closed_already_blocks_nobody,
+                a_chain_blocks_until_its_last_job_has_ended,
+                the_next_step_may_wait_too,
+                a_blocked_job_that_is_not_due_yet_is_scheduled_then,
+                what_a_job_was_told_survives_its_retries,
+                a_chain_that_is_not_there_cannot_be_waited_for,
+                a_job_that_keeps_no_result_cannot_be_waited_for,
+                the_next_step_is_told_of_a_chain_that_is_gone,
+                a_cancelled_chain_releases_with_the_word_cancelled,
+                a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped,
+                a_purged_chain_releases_whoever_waits_elsewhere,
+                a_blocked_job_is_listed_counted_cancelled_and_purged,
+                many_may_wait_for_one_and_one_for_many,
+                chains_that_close_at_the_same_moment_start_each_job_once,
+                a_job_that_begins_to_wait_while_its_chain_closes_starts_once,
+                waiting_leaves_nothing,
+            }
+            dedup {
+                an_open_chain_takes_the_place_of_another_with_its_key,
+                a_closed_chain_counts_where_any_does,
+                only_a_chain_within_the_window_counts,
+                a_dead_chain_is_still_open,
+                a_key_is_free_when_its_chain_is_gone,
+                one_key_started_by_many_is_one_chain,
+                keys_leave_nothing,
+            }
+            complete {
+                a_waiting_job_is_ended,
+                a_running_job_is_ended_and_its_worker_has_lost_the_lease,
+                whoever_runs_it_is_told,
+                a_job_that_is_ended_from_outside_may_continue,
+                a_step_that_was_left_behind_is_not_touched,
+                a_blocked_job_is_ended_and_waits_for_nobody,
+                ending_a_chain_from_outside_releases_whoever_waits_for_it,
+                what_has_ended_or_never_was_cannot_be_ended,
+                of_many_who_end_a_job_one_does,
+                ending_from_outside_leaves_nothing,
+            }
+            delete {
+                a_chain_is_deleted_in_every_state,
+                a_chain_that_others_wait_for_is_not,
+                a_cancelled_waiter_holds_nothing,
+                an_id_and_a_key_are_free_again,
+                a_chain_that_never_was_is_not_found,
+            }
         }
     };
     (@tests ($open:path) $($theme:ident { $($case:ident,)* })*) => {

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::chain::Links;
 use tidemill_core::dead::{DeadLetter, Reason};
 use tidemill_core::job::State;
 use tidemill_core::name::{JobId, Kind, Queue};
@@ -39,7 +40,7 @@ pub async fn foreign_fields_survive_death_and_return(subject: Subject) {
     for scene in subject.scenes() {
         let id = JobId::generate();
         let bytes = Bytes::from(format!(r#"{{"job_id":"{id}",{foreign},"task_type":"test","payload":[0.10]}}"#));
-        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, tracked: true }).await;
+        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, tracked: true, fresh: false, links: Links::default() }).await;
         scene.settle(&scene.claim_one().await, dead("bad")).await;
         assert!(std::str::from_utf8(&scene.letter(&id).await.bytes).unwrap().contains(foreign));
         assert_eq!(bring_back(&scene, Letters::default()).await, 1);

@@ -46,4 +46,9 @@ themes!(
     concurrency,
     hygiene,
     history,
+    chains,
+    blockers,
+    dedup,
+    complete,
+    delete,
 );

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tidemill_core::chain::Links;
 use tidemill_core::dead::Reason;
 use tidemill_core::job::State;
 use tidemill_core::name::JobId;
@@ -94,7 +95,7 @@ pub async fn foreign_fields_survive_retries(subject: Subject) {
         let id = JobId::generate();
         let text = format!(r#"{{"job_id":"{id}","task_type":"test",{foreign},"payload":{{"n":1e3}}}}"#);
         let envelope_bytes = Bytes::from(text);
-        scene.enqueue(NewJob { id, envelope: envelope_bytes, due: Due::Now, tracked: true }).await;
+        scene.enqueue(NewJob { id, envelope: envelope_bytes, due: Due::Now, tracked: true, fresh: false, links: Links::default() }).await;
         for _ in 0..3 {
             scene.settle(&scene.claim_one().await, retry(Duration::ZERO)).await;
         }

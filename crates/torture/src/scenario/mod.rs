@@ -1,5 +1,6 @@
 //! What can go wrong, one file each.
 
+pub mod chains;
 pub mod killed;
 pub mod outage;
 pub mod poison;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::chain::Links;
 use tidemill_core::job::State;
 use tidemill_core::store::{Due, Enqueue, NewJob};
 use tidemill_core::{Clock, JobId, Reason, Store};
@@ -98,7 +99,14 @@ async fn a_payload_that_does_not_fit_is_dead_at_once() {
 async fn a_message_that_is_no_envelope_is_buried_and_disturbs_nobody() {
     let world = World::new().await;
     let garbage = Bytes::from_static(b"not an envelope");
-    let raw = NewJob { id: JobId::new("x").unwrap(), envelope: garbage, due: Due::Now, tracked: true };
+    let raw = NewJob {
+        id: JobId::new("x").unwrap(),
+        envelope: garbage,
+        due: Due::Now,
+        tracked: true,
+        fresh: false,
+        links: Links::default(),
+    };
     let batch = Enqueue { queue: &queue(), jobs: &[raw], again: false };
     world.store.enqueue(batch).await.unwrap();
     let sound = world.mill.job(Ping { n: 3 }).enqueue().await.unwrap().id().clone();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidemill_core::job::State;
 use tidemill_core::rescue::rescue;
-use tidemill_core::store::Claim;
-use tidemill_core::{Clock, WorkerId};
+use tidemill_core::store::{Claim, Wake};
+use tidemill_core::{Clock, Store, WorkerId};
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::mpsc;
 
@@ -71,6 +71,27 @@ async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
     let report = running.stop().await;
     assert_eq!((report.total.lost, report.total.done), (1, 1));
     assert_eq!(world.info(&job).await.record.unwrap().output, b"2".as_slice());
+}
+
+#[tokio::test]
+async fn word_of_a_lost_lease_stops_the_handler_at_once_and_costs_no_attempt_if_it_was_wrong() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let (begin, mut begun) = mpsc::channel(4);
+    let handler = move |_: Ping, cx: JobContext| {
+        let begin = begin.clone();
+        async move {
+            begin.send(cx.attempt()).await.unwrap();
+            std::future::pending::<Result<u32, Fail>>().await
+        }
+    };
+    let running = Background::run(world.worker().handle(handler).queue("default", 1));
+    assert_eq!(begun.recv().await, Some(1));
+    // The clock stands still, so no heartbeat brings it.
+    world.store.others.tell(&Wake::Lost(job.clone()));
+    assert_eq!(begun.recv().await, Some(1));
+    world.store.cancel(&job).await.unwrap();
+    running.stop().await;
 }
 
 #[tokio::test]

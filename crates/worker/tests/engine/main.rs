@@ -5,6 +5,7 @@
 
 mod build;
 mod cancel;
+mod chains;
 mod drain;
 mod failures;
 mod handlers;

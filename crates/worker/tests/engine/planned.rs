@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream;
+use tidemill_core::hub::Listeners;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Durability, Enqueue, Enqueued, Expired, Extend, Held, Hold, JobInfo,
-    List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
+    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
+    Wake, Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 
@@ -22,6 +24,8 @@ pub(crate) struct Planned {
     pub(crate) plan: Plan,
     /// Whether every wake-up is lost.
     pub(crate) muted: AtomicBool,
+    /// What others tell.
+    pub(crate) others: Listeners<Wake>,
 }
 
 #[async_trait]
@@ -94,6 +98,14 @@ impl Store for Planned {
         self.inner.prune(queues).await
     }
 
+    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        self.inner.complete(complete).await
+    }
+
+    async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.inner.delete(chain).await
+    }
+
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         self.inner.get(job).await
     }
@@ -107,7 +119,14 @@ impl Store for Planned {
     }
 
     fn listen(&self) -> Wakes {
-        if self.muted.load(Ordering::SeqCst) { Box::pin(stream::pending()) } else { self.inner.listen() }
+        if self.muted.load(Ordering::SeqCst) {
+            return Box::pin(stream::pending());
+        }
+        Box::pin(stream::select(self.inner.listen(), self.others.listen()))
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self.inner.as_any()
     }
 
     fn clock(&self) -> &dyn Clock {

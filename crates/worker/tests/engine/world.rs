@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidemill_core::dead::DeadLetter;
+use tidemill_core::hub::Listeners;
 use tidemill_core::job::State;
 use tidemill_core::name::{Queue, QueueName};
 use tidemill_core::store::{JobInfo, List, QueueInfo};
@@ -55,7 +56,12 @@ impl World {
         let clock = PausedClock::new(Timestamp(1_735_689_600_000));
         let options = Options::memory().clock(Arc::new(clock.clone()));
         let inner: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
-        let store = Arc::new(Planned { inner, plan: Plan::default(), muted: false.into() });
+        let store = Arc::new(Planned {
+            inner,
+            plan: Plan::default(),
+            muted: false.into(),
+            others: Listeners::default(),
+        });
         let mill = Mill::new(store.clone());
         Self { store, clock, mill }
     }

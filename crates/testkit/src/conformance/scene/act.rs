@@ -20,7 +20,7 @@ impl Scene {
 
     /// Adds a job that may be there already.
     pub async fn enqueue_again(&self, job: NewJob) -> Enqueued {
-        self.enqueue_batch(vec![job]).await.unwrap()[0]
+        self.enqueue_batch(vec![job]).await.unwrap().remove(0)
     }
 
     /// Adds jobs in one batch.

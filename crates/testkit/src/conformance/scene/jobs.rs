@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
+use tidemill_core::chain::Links;
 use tidemill_core::clock::Timestamp;
 use tidemill_core::dead::{Cause, Reason};
 use tidemill_core::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Envelope, Meta};
@@ -41,7 +42,14 @@ impl Traits {
 
     /// A job like this with an id that may be in the store already.
     pub fn job_of(&self, id: JobId) -> NewJob {
-        NewJob { envelope: self.envelope(&id), id, due: self.due, tracked: true }
+        NewJob {
+            envelope: self.envelope(&id),
+            id,
+            due: self.due,
+            tracked: true,
+            fresh: false,
+            links: Links::default(),
+        }
     }
 
     fn envelope(&self, id: &JobId) -> Bytes {

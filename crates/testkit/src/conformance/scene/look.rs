@@ -45,6 +45,7 @@ impl Scene {
             queue: self.queue.clone(),
             ready: 0,
             scheduled: 0,
+            blocked: 0,
             running: 0,
             dead: 0,
             paused: false,

@@ -1,6 +1,7 @@
 //! The stage of a case: a queue, a worker, and the moves that most cases begin with.
 
 mod act;
+mod chain;
 mod jobs;
 mod look;
 mod tend;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use tidemill_core::name::{Queue, WorkerId};
 use tidemill_core::store::Store;
 
+pub use chain::{chain, chain_after, chain_once, go_on, next, output};
 pub use jobs::{Traits, dead, done, envelope, job, retry};
 
 /// A lease that does not run out while a case lasts.

@@ -1,0 +1,152 @@
+//! `tidemill chain`: starts chains, looks at them, and ends or deletes them from outside.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use tidemill::chain::{Continuation, End};
+use tidemill::job::State;
+use tidemill::store::{Completed, Deleted};
+use tidemill::{JobId, Kind, Mill, QueueName};
+
+use crate::command::{enqueue, job};
+use crate::context::Context;
+use crate::output::printable;
+use crate::payload;
+use crate::when;
+
+/// Chains, jobs that continue one another: start, show, wait, complete, delete
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Action {
+    /// Start a chain and print its id: the id of its first job
+    #[command(
+        after_help = "Example:\n  tidemill chain start reserve --payload '{\"order\":7}' --dedup order-7 --wait 30s"
+    )]
+    Start(Box<enqueue::Args>),
+    /// Show where a chain is: its current job, or its output
+    #[command(after_help = "Example:\n  tidemill chain show order-7")]
+    Show {
+        /// Which chain
+        chain: JobId,
+    },
+    /// Wait until a chain is closed and print its output
+    #[command(after_help = "Example:\n  tidemill chain wait order-7 --timeout 30s")]
+    Wait {
+        /// Which chain
+        chain: JobId,
+        /// How long to wait
+        #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+        timeout: Option<Duration>,
+    },
+    /// End a chain's current job from outside, whatever its lease: an approval, a webhook
+    #[command(after_help = COMPLETE_EXAMPLES)]
+    Complete(Complete),
+    /// Delete chains with everything in them; refused while another chain waits for one
+    #[command(after_help = "Example:\n  tidemill chain delete order-7")]
+    Delete {
+        /// Which chains
+        #[arg(required = true)]
+        chains: Vec<JobId>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidemill chain start reserve --payload '{\"order\":7}' --id order-7
+  tidemill chain start ship --after order-7 --wait
+  tidemill chain complete order-7 --kind approve --output '\"yes\"'";
+
+const COMPLETE_EXAMPLES: &str = "\
+Examples:
+  tidemill chain complete order-7 --kind approve --output '\"yes\"'
+  tidemill chain complete order-7 --continue ship --payload '{\"order\":7}'";
+
+/// How to end a job.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Complete {
+    /// Which chain; with `~N` only if it is at that step
+    chain: JobId,
+
+    /// Only if its current job is of this kind
+    #[arg(long)]
+    kind: Option<Kind>,
+
+    /// The job's output, and so the chain's: JSON, @FILE or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "null")]
+    output: String,
+
+    /// Continue with a job of this kind instead of closing the chain
+    #[arg(long = "continue", value_name = "KIND", conflicts_with = "output")]
+    next: Option<Kind>,
+
+    /// What the next job is given: JSON, @FILE or - for stdin
+    #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}", requires = "next")]
+    payload: String,
+
+    /// The queue the next job goes to
+    #[arg(long, default_value = "default", requires = "next")]
+    queue: QueueName,
+}
+
+pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
+    match action {
+        Action::Start(args) => enqueue::run(args.kept(), context).await,
+        Action::Show { chain } => job::show(&chain, &context.mill().await?, context).await,
+        Action::Wait { chain, timeout } => {
+            enqueue::wait(&context.mill().await?, &chain, timeout, context).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Action::Complete(args) => complete(args, context).await,
+        Action::Delete { chains } => delete(&chains, &context.mill().await?, context).await,
+    }
+}
+
+/// What became of a chain, for programs.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    chain: &'a JobId,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<State>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    awaited_by: Option<JobId>,
+}
+
+async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode> {
+    let limit = context.settings.limits.payload;
+    let end = match &args.next {
+        Some(kind) => {
+            let payload = payload::read(&args.payload, limit)?;
+            End::Continue(Box::new(Continuation::untyped(kind.clone(), args.queue.clone(), &payload)))
+        }
+        None => End::Output(Bytes::copy_from_slice(payload::read(&args.output, limit)?.get().as_bytes())),
+    };
+    let mill = context.mill().await?;
+    let kind = args.kind.as_ref().map(Kind::as_str);
+    let (text, result, state) = match mill.complete_untyped(&args.chain, kind, end).await? {
+        Completed::Yes => ("completed".to_owned(), "completed", None),
+        Completed::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),
+        Completed::NotFound => ("not found".to_owned(), "not_found", None),
+    };
+    let chain = &args.chain;
+    let answer = Answer { chain, result, state, awaited_by: None };
+    context.out.result(printable(&format!("{chain} {text}")), &answer)?;
+    Ok(if result == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn delete(chains: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let mut failed = false;
+    for chain in chains {
+        let (text, result, awaited_by) = match mill.delete(chain).await? {
+            Deleted::Yes => ("deleted".to_owned(), "deleted", None),
+            Deleted::Awaited(by) => (format!("is not deleted: {by} waits for it"), "awaited", Some(by)),
+            Deleted::NotFound => ("not found".to_owned(), "not_found", None),
+        };
+        failed |= result != "deleted";
+        let answer = Answer { chain, result, state: None, awaited_by };
+        context.out.result(printable(&format!("{chain} {text}")), &answer)?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

@@ -1,0 +1,99 @@
+//! Ending jobs from outside, and deleting chains: for callers that hold no worker.
+
+use super::{Job, Mill};
+use crate::backoff::Backoff;
+use crate::chain::{End, Output};
+use crate::envelope::Envelope;
+use crate::job::State;
+use crate::name::JobId;
+use crate::settle::{Change, Circumstances, Outcome, decide};
+use crate::store::{Complete, Completed, Deleted, Error, JobInfo};
+
+/// How often to look again at a job that moves on while it is being completed.
+const LOOKS: usize = 8;
+
+impl Mill {
+    /// Ends a job of type `J` as if its handler had returned `output`, whatever its lease: an approval that came
+    /// in, a webhook. A worker that runs it is told that it has lost the lease.
+    ///
+    /// `job` may be the id of the chain: then its current job is meant. A job of another kind is refused.
+    pub async fn complete<J: Job>(&self, job: &JobId, output: J::Output) -> Result<Completed, Error> {
+        self.complete_untyped(job, Some(J::KIND), output.end(true)?).await
+    }
+
+    /// Ends a job whose kind is known only at run time; with `kind`, only if it is of that kind.
+    pub async fn complete_untyped(
+        &self,
+        job: &JobId,
+        kind: Option<&str>,
+        end: End,
+    ) -> Result<Completed, Error> {
+        for _ in 0..LOOKS {
+            let Some(info) = self.store.get(job).await? else { return Ok(Completed::NotFound) };
+            let done = match self.decide_completion(job, &info, kind, end.clone())? {
+                Err(completed) => completed,
+                Ok(change) => self.store.complete(Complete { job: &info.job, change: &change }).await?,
+            };
+            // The chain has moved on since it was looked at, and the caller meant whatever it is at.
+            let moved = job.step() == 0 && done == Completed::Ended(State::Done) && info.record.is_none();
+            if !moved {
+                return Ok(done);
+            }
+        }
+        let message = format!("job {job} moves too fast to be completed");
+        Err(Error::Unavailable { message, source: None })
+    }
+
+    /// What completing a job, as it was seen, comes to, or why it cannot be completed. For whoever completes it in a
+    /// transaction: that is then done to [`JobInfo::job`].
+    pub fn decide_completion(
+        &self,
+        job: &JobId,
+        info: &JobInfo,
+        kind: Option<&str>,
+        end: End,
+    ) -> Result<Result<Change, Completed>, Error> {
+        let envelope = match self.completable(job, info, kind)? {
+            Ok(envelope) => envelope,
+            Err(completed) => return Ok(Err(completed)),
+        };
+        let outcome = match end {
+            End::Output(output) => Outcome::Done(output),
+            End::Continue(next) => {
+                next.check(self.limits.payload)?;
+                Outcome::Continue(next)
+            }
+        };
+        let now = self.store.clock().now();
+        Ok(Ok(decide(&envelope, outcome, Circumstances { now, backoff: Backoff::DEFAULT, random: 0.0 })))
+    }
+
+    /// The envelope of a job that can be completed, or why it cannot.
+    fn completable(
+        &self,
+        job: &JobId,
+        info: &JobInfo,
+        kind: Option<&str>,
+    ) -> Result<Result<Envelope, Completed>, Error> {
+        if info.state.is_final() {
+            return Ok(Err(Completed::Ended(info.state)));
+        }
+        if job.step() > 0 && info.job != *job {
+            return Ok(Err(Completed::Ended(State::Done)));
+        }
+        let envelope = Envelope::read(info.data.clone())?;
+        match kind {
+            Some(kind) if envelope.kind().as_str() != kind => {
+                let (job, is) = (&info.job, envelope.kind());
+                Err(Error::Invalid(format!("job {job} is a `{is}`, not a `{kind}`")))
+            }
+            _ => Ok(Ok(envelope)),
+        }
+    }
+
+    /// Deletes a chain with everything in it: its job in whatever state, its record, its dead letter, its key.
+    /// Refused while another chain waits for it.
+    pub async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        self.store.delete(&chain.chain()).await
+    }
+}

@@ -1,0 +1,211 @@
+//! A queue that is a number, a clock that is set by hand, and claims that stop wherever a test wants.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidemill_core::bell::{Bells, Found, Pace, Turn};
+use tidemill_core::store::Claimed;
+use tidemill_core::{Clock, Error, JobId, Lease, Queue, QueueName, Timestamp, Token};
+
+pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST: Duration = Duration::from_secs(4);
+
+/// Stands still until it is advanced.
+#[derive(Debug, Default)]
+pub(crate) struct HandClock {
+    now: Mutex<Timestamp>,
+    sleepers: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl HandClock {
+    pub(crate) fn advance(&self, by: Duration) {
+        let mut now = self.now.lock().unwrap();
+        *now = now.after(by);
+        self.sleepers.lock().unwrap().drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Clock for &'static HandClock {
+    fn now(&self) -> Timestamp {
+        *self.now.lock().unwrap()
+    }
+
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (clock, end) = (*self, self.now().after(duration));
+        Box::pin(std::future::poll_fn(move |cx| {
+            if clock.now() >= end {
+                return Poll::Ready(());
+            }
+            clock.sleepers.lock().unwrap().push(cx.waker().clone());
+            Poll::Pending
+        }))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+type Waiting = Pin<Box<dyn Future<Output = Turn<'static>>>>;
+
+/// Where a claim is.
+enum Stage {
+    Waiting(Waiting, Arc<Flag>),
+    /// It has the turn and has not asked the store yet.
+    Turn(Turn<'static>),
+    /// The store has answered, and the bells do not know yet.
+    Answered(Turn<'static>, Found),
+}
+
+/// What a claim is about to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum At {
+    Waiting,
+    Turn,
+    Answered,
+}
+
+/// A claim for up to `max` jobs.
+pub(crate) struct Claimer {
+    max: usize,
+    stage: Option<Stage>,
+}
+
+/// The queue and everybody who claims from it. What has the same life as the test process may be leaked.
+pub(crate) struct World {
+    pub(crate) bells: &'static Bells,
+    pub(crate) queue: &'static Queue,
+    pub(crate) clock: &'static HandClock,
+    clock_ref: &'static dyn Clock,
+    pub(crate) ready: usize,
+    pub(crate) scheduled: Vec<Timestamp>,
+    pub(crate) claimers: Vec<Claimer>,
+    /// How often the store was asked.
+    pub(crate) looks: usize,
+}
+
+impl World {
+    pub(crate) fn new(pace: Pace) -> Self {
+        let clock: &'static HandClock = Box::leak(Box::default());
+        Self {
+            bells: Box::leak(Box::new(Bells::new(pace))),
+            queue: Box::leak(Box::new(Queue::at_least_once(QueueName::new("mail").unwrap()))),
+            clock,
+            clock_ref: Box::leak(Box::new(clock)),
+            ready: 0,
+            scheduled: Vec::new(),
+            claimers: Vec::new(),
+            looks: 0,
+        }
+    }
+
+    pub(crate) fn polling() -> Self {
+        Self::new(Pace::new(SHORTEST, LONGEST))
+    }
+
+    pub(crate) fn join(&mut self, max: usize) {
+        let stage = Some(self.line_up());
+        self.claimers.push(Claimer { max, stage });
+    }
+
+    fn line_up(&self) -> Stage {
+        let waiting = Box::pin(self.bells.turn(self.queue, self.clock_ref));
+        // A future is polled once without being woken.
+        Stage::Waiting(waiting, Arc::new(Flag(true.into())))
+    }
+
+    pub(crate) fn ring(&self, jobs: usize) -> usize {
+        self.bells.ring(self.queue, jobs)
+    }
+
+    /// Takes a claim one step further; `false` if it sleeps.
+    pub(crate) fn step(&mut self, index: usize) -> bool {
+        match self.claimers[index].stage.take() {
+            Some(Stage::Waiting(waiting, flag)) => self.poll(index, waiting, flag),
+            Some(Stage::Turn(turn)) => {
+                let found = self.look(self.claimers[index].max);
+                self.claimers[index].stage = Some(Stage::Answered(turn, found));
+                true
+            }
+            Some(Stage::Answered(turn, found)) => {
+                if turn.end(Ok(found)).unwrap().is_empty() {
+                    self.claimers[index].stage = Some(self.line_up());
+                } else {
+                    self.claimers.remove(index);
+                }
+                true
+            }
+            None => unreachable!("a claim is somewhere"),
+        }
+    }
+
+    fn poll(&mut self, index: usize, mut waiting: Waiting, flag: Arc<Flag>) -> bool {
+        if !flag.0.swap(false, Ordering::SeqCst) {
+            self.claimers[index].stage = Some(Stage::Waiting(waiting, flag));
+            return false;
+        }
+        let waker = Waker::from(flag.clone());
+        self.claimers[index].stage = Some(match waiting.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(turn) => Stage::Turn(turn),
+            Poll::Pending => Stage::Waiting(waiting, flag),
+        });
+        true
+    }
+
+    /// What the store does: takes what is due.
+    fn look(&mut self, max: usize) -> Found {
+        self.looks += 1;
+        let now = self.clock.now();
+        let before = self.scheduled.len();
+        self.scheduled.retain(|due| *due > now);
+        self.ready += before - self.scheduled.len();
+        let taken = max.min(self.ready);
+        self.ready -= taken;
+        let next = self.scheduled.iter().min().copied();
+        Found { jobs: (0..taken).map(|_| job(self.queue)).collect(), more: taken == max, next }
+    }
+
+    /// A claim whose look fails goes away with the error.
+    pub(crate) fn fail(&mut self, index: usize) {
+        if let Some(Stage::Turn(turn)) = self.claimers.remove(index).stage {
+            let away = Error::Unavailable { message: "away".into(), source: None };
+            assert!(turn.end(Err(away)).is_err());
+        }
+    }
+
+    pub(crate) fn at(&self, index: usize) -> At {
+        match self.claimers[index].stage {
+            Some(Stage::Turn(_)) => At::Turn,
+            Some(Stage::Answered(..)) => At::Answered,
+            _ => At::Waiting,
+        }
+    }
+
+    /// Lets everybody go on until everybody sleeps.
+    pub(crate) fn settle(&mut self) {
+        let mut index = 0;
+        while index < self.claimers.len() {
+            index = if self.step(index) { 0 } else { index + 1 };
+        }
+    }
+}
+
+fn job(queue: &Queue) -> Claimed {
+    let lease = |_: Option<&JobId>| Lease {
+        queue: queue.clone(),
+        job: JobId::new("a").unwrap(),
+        shard: 0,
+        token: Token(1),
+    };
+    Claimed::read(Bytes::from_static(b"not read here"), true, lease)
+}

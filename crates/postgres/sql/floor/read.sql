@@ -1,0 +1,2 @@
+-- The least a statement can do.
+SELECT 1

@@ -1,0 +1,54 @@
+-- Ends claims and puts the next step of each chain in the job's place, ready, scheduled or blocked; a chain that is
+-- to be cancelled is removed instead. Leases come sorted, as in record_jobs.
+--
+-- The chains that are waited for are locked FOR KEY SHARE before await_chains looks at them. The chain itself does
+-- not close, so nobody who waits for it has to be kept out.
+CREATE OR REPLACE FUNCTION continue_jobs(tokens bigint[], ids text[], expired boolean, targets integer[],
+    delays bigint[], earliest bigint[], envelopes bytea[], waiters integer[], chains text[],
+    OUT ended bigint[], OUT woken text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    going integer[];
+    cancelled text[];
+BEGIN
+    woken := '{}';
+    WITH freed AS (
+        DELETE FROM leases USING unnest(tokens, ids) WITH ORDINALITY AS held (seq, id, place)
+        WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id
+            AND (NOT expired OR leases.until <= now_ms())
+        RETURNING held.*, leases.cancelling
+    )
+    SELECT array_agg(seq), array_agg(place::integer) FILTER (WHERE NOT cancelling),
+        array_agg(id) FILTER (WHERE cancelling) INTO ended, going, cancelled FROM freed;
+    IF going IS NOT NULL THEN
+        PERFORM 1 FROM jobs WHERE id = ANY (chains) ORDER BY id FOR KEY SHARE;
+        WITH next AS MATERIALIZED (
+            SELECT * FROM unnest(ids, targets, delays, earliest, envelopes)
+                WITH ORDINALITY AS next (id, queue, delay, at, envelope, place)
+            WHERE place = ANY (going)
+        ),
+        moved AS (
+            UPDATE jobs
+            SET state = CASE WHEN next.place = ANY (waiters) THEN 1 ELSE 0 END, step = step + 1,
+                queue = next.queue, seq = nextval('job_seq'), due = greatest(now_ms() + next.delay, next.at),
+                envelope = next.envelope
+            FROM next WHERE jobs.id = ANY (ARRAY[next.id])
+            RETURNING jobs.id, jobs.state, jobs.queue, jobs.due, jobs.seq
+        ),
+        put AS (
+            INSERT INTO ready (queue, due, seq, id) SELECT queue, due, seq, id FROM moved WHERE state = 0
+        )
+        SELECT wakes(array_agg(queue), array_agg(due)) INTO woken FROM moved WHERE state = 0;
+        IF cardinality(chains) > 0 THEN
+            woken := woken || coalesce((
+                SELECT await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain),
+                    false)
+                FROM unnest(waiters, chains) WITH ORDINALITY AS link (waiter, chain, place)
+                WHERE link.waiter = ANY (going) HAVING count(*) > 0), '{}');
+        END IF;
+    END IF;
+    IF cancelled IS NOT NULL THEN
+        woken := woken || remove(cancelled) || ARRAY(SELECT 'finished ' || id FROM unnest(cancelled) AS id);
+    END IF;
+END $$;

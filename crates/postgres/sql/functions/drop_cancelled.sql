@@ -1,0 +1,21 @@
+-- Ends claims of jobs that are to be cancelled, and removes these: what is asked for when they should have been put
+-- back. Leases come sorted, as in record_jobs.
+CREATE OR REPLACE FUNCTION drop_cancelled(tokens bigint[], ids text[], expired boolean,
+    OUT ended bigint[], OUT woken text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    cancelled text[];
+BEGIN
+    WITH freed AS (
+        DELETE FROM leases USING unnest(tokens, ids) AS held (seq, id)
+        WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND leases.cancelling
+            AND (NOT expired OR leases.until <= now_ms())
+        RETURNING leases.seq, leases.id
+    )
+    SELECT array_agg(seq), array_agg(id) INTO ended, cancelled FROM freed;
+    woken := '{}';
+    IF cancelled IS NOT NULL THEN
+        woken := remove(cancelled) || ARRAY(SELECT 'finished ' || id FROM unnest(cancelled) AS id);
+    END IF;
+END $$;

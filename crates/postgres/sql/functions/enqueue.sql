@@ -1,0 +1,64 @@
+-- Makes a job, inside whatever transaction the caller is in: for programs in any language. Returns its id, or that of
+-- the chain that takes its place. Workers hear of it when the transaction commits, and never if it does not. Locks what
+-- enqueue_jobs locks; the first job of a queue also the queue's name.
+CREATE OR REPLACE FUNCTION enqueue(queue text, kind text, payload json DEFAULT 'null', delay interval DEFAULT '0',
+    id text DEFAULT NULL, max_attempts integer DEFAULT 5, keep_result interval DEFAULT NULL, dedup text DEFAULT NULL,
+    after_chains text[] DEFAULT '{}') RETURNS text
+LANGUAGE plpgsql AS $$
+#variable_conflict use_variable
+DECLARE
+    job text := coalesce(id, new_id());
+    keep bigint := ms(CASE WHEN dedup IS NULL THEN keep_result ELSE coalesce(keep_result, '10 minutes') END);
+    target integer;
+    done record;
+BEGIN
+    IF queue !~ '^[A-Za-z0-9._/-]{1,128}$' OR kind !~ '^[A-Za-z0-9._/:-]{1,128}$' OR job !~ '^[!-~]{1,117}$'
+        OR step_of(job) > 0 OR max_attempts < 1 OR (dedup IS NOT NULL AND id IS NOT NULL)
+        OR octet_length(dedup) NOT BETWEEN 1 AND 256
+    THEN
+        RAISE EXCEPTION USING ERRCODE = 'TM003',
+            MESSAGE = 'the queue, kind, id, key or number of attempts is not a valid one';
+    END IF;
+    target := number_of(queue);
+    done := enqueue_jobs(target, ARRAY[job], ARRAY[greatest(ms(delay), 0)], ARRAY[0::bigint],
+        ARRAY[convert_to('{"job_id":' || to_json(job) || ',"task_type":' || to_json(kind)
+            || ',"attempts":0,"max_attempts":' || max_attempts || ',"payload":' || coalesce(payload, 'null')
+            || ',"meta":{"enqueue_ts":"' || to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+            || '","source":"sql"}' || coalesce(',"keep_result_ms":' || keep, '') || '}', 'UTF8')],
+        CASE WHEN dedup IS NULL THEN '{}' ELSE ARRAY[dedup] END, ARRAY[false], ARRAY[NULL::bigint],
+        array_fill(1, ARRAY[cardinality(after_chains)]), after_chains);
+    IF done.made[1] = 0 THEN
+        PERFORM tell(wakes(ARRAY[target], ARRAY[now_ms() + ms(delay)]));
+    END IF;
+    RETURN coalesce(done.others[1], job);
+END $$;
+
+-- A duration in milliseconds, rounded up so that nothing is early.
+CREATE OR REPLACE FUNCTION ms(duration interval) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ceil(extract(epoch FROM duration) * 1000)::bigint
+$$;
+
+-- A new identity: a UUID of version 7, so that ids made later sort later.
+CREATE OR REPLACE FUNCTION new_id() RETURNS text LANGUAGE sql VOLATILE AS $$
+    SELECT substr(time, 1, 8) || '-' || substr(time, 9, 4) || '-7' || substr(gen_random_uuid()::text, 16)
+    FROM lpad(to_hex(now_ms()), 12, '0') AS time
+$$;
+
+-- The number of an at-least-once queue, which is given one if it has none.
+CREATE OR REPLACE FUNCTION number_of(queue text) RETURNS integer LANGUAGE plpgsql AS $$
+DECLARE
+    found_ integer;
+BEGIN
+    SELECT number INTO found_ FROM queues WHERE name = queue AND delivery = 1;
+    IF NOT FOUND THEN
+        INSERT INTO queues (name, delivery) VALUES (queue, 1) ON CONFLICT DO NOTHING;
+        SELECT number INTO found_ FROM queues WHERE name = queue AND delivery = 1;
+    END IF;
+    RETURN found_;
+END $$;
+
+-- Announces, when the transaction commits. A commit with something to announce holds up others that have, which is
+-- why the store itself announces after its commits.
+CREATE OR REPLACE FUNCTION tell(woken text[]) RETURNS void LANGUAGE sql VOLATILE AS $$
+    SELECT pg_notify(current_schema() || '_wake', word) FROM unnest(woken) AS word WHERE word <> 'owed'
+$$;

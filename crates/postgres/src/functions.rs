@@ -1,0 +1,38 @@
+//! The functions in the store's schema, in the order in which they can be made.
+//!
+//! What takes several statements is a function: each statement in it sees what was committed before that statement
+//! began, and it is one round trip and one transaction. A schema that is brought to a new version gets all of them
+//! anew, so that a change to one needs no copy of it in a migration.
+
+macro_rules! function {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/functions/", $name, ".sql"))
+    };
+}
+
+/// Every function, and last the settings of those that others may call.
+pub(crate) const FUNCTIONS: [&str; 23] = [
+    function!("told"),
+    function!("splice"),
+    function!("keep_of"),
+    function!("chain_of"),
+    function!("wakes"),
+    function!("unblock"),
+    function!("release"),
+    function!("remove"),
+    function!("await_chains"),
+    function!("enqueue_jobs"),
+    function!("record_jobs"),
+    function!("continue_jobs"),
+    function!("drop_cancelled"),
+    function!("cancel_job"),
+    function!("delete_chain"),
+    function!("purge"),
+    function!("drop_letters"),
+    function!("seize"),
+    function!("settle_job"),
+    function!("complete_job"),
+    function!("enqueue"),
+    function!("complete"),
+    function!("public"),
+];

@@ -1,0 +1,42 @@
+//! Deleting chains with everything in them.
+
+use tidemill_core::store::{Deleted, Wake};
+use tidemill_core::{Error, JobId};
+
+use super::LOOKS;
+use super::job_id;
+use super::link::nothing;
+use crate::Inner;
+use crate::sql::DELETE_CHAIN;
+
+impl Inner {
+    /// Deletes a chain, unless a job waits for it.
+    pub(crate) async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
+        let chain = chain.chain();
+        for _ in 0..LOOKS {
+            let rows = self.pool.query(&DELETE_CHAIN, &[&chain.as_str()]).await?;
+            let row = rows.first().ok_or_else(nothing)?;
+            match row.get("outcome") {
+                None => return Ok(Deleted::NotFound),
+                Some("awaited") => return Ok(Deleted::Awaited(job_id(row.get("waiter"))?)),
+                Some("deleted") => {
+                    self.announce_deleted(&chain, row.get("lost")).await?;
+                    return Ok(Deleted::Yes);
+                }
+                Some(_) => {}
+            }
+        }
+        Err(Error::Unavailable {
+            message: format!("chain {chain} moves too fast to be deleted"),
+            source: None,
+        })
+    }
+
+    async fn announce_deleted(&self, chain: &JobId, lost: Option<&str>) -> Result<(), Error> {
+        if let Some(job) = lost {
+            self.hub.announce(Wake::Lost(job_id(job)?));
+        }
+        self.hub.announce_surely(Wake::Finished(chain.clone())).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The same for transactions of sqlx.
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::{AssertSqlSafe, Row};
+use tidemill_core::store::{Complete, Completed, Enqueued, NewJob};
+use tidemill_core::{Error, Queue};
+
+use super::foreign::Pending;
+use crate::PostgresStore;
+use crate::error::classify_sqlx;
+use crate::jobs::{Close, Closing, Columns, Follow, Linked, completed, made};
+
+impl PostgresStore {
+    /// Like [`enqueue_in`](Self::enqueue_in), for a connection or transaction of sqlx.
+    pub async fn enqueue_in_sqlx(
+        &self,
+        connection: &mut PgConnection,
+        queue: &Queue,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>, Error> {
+        if jobs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Linked { columns, keys, any_state, windows, waiters, chains } = Linked::of(jobs)?;
+        let Columns { ids, delays, earliest, envelopes } = columns;
+        let number = self.inner.number(queue).await?;
+        self.inner.pool.count_one();
+        let call = sqlx::query(AssertSqlSafe(self.inner.calls.enqueue.as_str()))
+            .bind(number)
+            .bind(ids)
+            .bind(delays)
+            .bind(earliest)
+            .bind(envelopes)
+            .bind(keys)
+            .bind(any_state)
+            .bind(windows)
+            .bind(waiters)
+            .bind(chains);
+        let row = call.fetch_one(connection).await.map_err(classify_sqlx)?;
+        let codes: Vec<i16> = row.try_get("made").map_err(classify_sqlx)?;
+        let others: Vec<Option<String>> = row.try_get("others").map_err(classify_sqlx)?;
+        let others: Vec<Option<&str>> = others.iter().map(Option::as_deref).collect();
+        Ok(made(&codes, &others)?.into_iter().map(|made| made.answer).collect())
+    }
+
+    /// Like [`complete_in`](Self::complete_in), for a connection or transaction of sqlx.
+    pub async fn complete_in_sqlx(
+        &self,
+        connection: &mut PgConnection,
+        complete: Complete<'_>,
+    ) -> Result<(Completed, Pending), Error> {
+        let closing = self.inner.closing(complete.change).await?;
+        self.inner.pool.count_one();
+        let call =
+            sqlx::query(AssertSqlSafe(self.inner.calls.complete(&closing))).bind(complete.job.as_str());
+        let call = match closing {
+            Closing::Close(Close { state, output, error, finished, keep }) => {
+                call.bind(state).bind(output).bind(error).bind(finished).bind(keep)
+            }
+            Closing::Follow(Follow { queue, delay, earliest, envelope, after }) => {
+                call.bind(queue).bind(delay).bind(earliest).bind(envelope).bind(after)
+            }
+        };
+        read(&call.fetch_one(connection).await.map_err(classify_sqlx)?)
+    }
+}
+
+fn read(row: &PgRow) -> Result<(Completed, Pending), Error> {
+    let outcome: Option<&str> = row.try_get("outcome").map_err(classify_sqlx)?;
+    Ok((completed(outcome)?, Pending(row.try_get("woken").map_err(classify_sqlx)?)))
+}

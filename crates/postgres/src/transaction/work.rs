@@ -1,0 +1,79 @@
+//! The end of a job, in the transaction that did its work.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join;
+use tidemill_core::chain::{End, Output};
+use tidemill_core::transaction::{Claim, Committed, Uncommitted};
+use tidemill_core::{Clock, Error, Outcome};
+use tokio_postgres::types::ToSql;
+
+use super::Tx;
+use crate::error::{LEASE_LOST, classify, has_failed_before, spoils};
+use crate::jobs::{number, woken};
+
+/// How long a job waits whose transaction got into the way of another: as long again is added at random.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// Work that is not committed yet, and how the job ends with it.
+pub(super) struct Work {
+    tx: Tx,
+    end: Box<dyn FnOnce(bool) -> Result<End, Error> + Send>,
+}
+
+impl Work {
+    pub(super) fn new<O: Output>(tx: Tx, output: O) -> Self {
+        Self { tx, end: Box::new(move |kept| output.end(kept)) }
+    }
+}
+
+#[async_trait]
+impl Uncommitted for Work {
+    async fn commit(self: Box<Self>, claim: &Claim) -> Result<Committed, Error> {
+        let Self { mut tx, end } = *self;
+        let end = end(claim.envelope.keep_result().is_some())?;
+        let settlement = claim.settlement(end, tx.inner.pool.clock.now())?;
+        let closing = tx.inner.closing(&settlement.change).await?;
+        let (token, job) = (number(&claim.lease), claim.lease.job.as_str());
+        tx.inner.pool.count_one();
+        let statement = match tx.guest.prepare(tx.inner.calls.settle(&closing)).await {
+            Ok(statement) => statement,
+            Err(error) => return refused(error),
+        };
+        let [a, b, c, d, e] = closing.params().map(|(value, _)| value);
+        let params: [&(dyn ToSql + Sync); 7] = [&token, &job, a, b, c, d, e];
+        // One trip: a COMMIT behind a statement that has failed rolls back.
+        let settled = tx.guest.client.query(&statement, &params);
+        let (settled, committed) = join(settled, tx.guest.client.batch_execute("COMMIT")).await;
+        tx.ended = committed.is_ok();
+        match (settled, committed) {
+            (Err(error), _) | (Ok(_), Err(error)) => refused(error),
+            (Ok(rows), Ok(())) => {
+                tx.announce(rows.first().map(woken).unwrap_or_default()).await;
+                Ok(Committed::Yes)
+            }
+        }
+    }
+}
+
+/// What became of a transaction that did not end well. The server's word that it has failed is final; without it
+/// nothing is known.
+fn refused(error: tokio_postgres::Error) -> Result<Committed, Error> {
+    let code = error.code().map(|code| code.code().to_owned()).unwrap_or_default();
+    if code == LEASE_LOST {
+        return Ok(Committed::LeaseLost);
+    }
+    if has_failed_before(&error) {
+        let error = "a statement in the job's transaction had failed".to_owned();
+        return Ok(Committed::Failed(Outcome::Retry { error, after: None }));
+    }
+    if spoils(&error) {
+        return Err(classify("committing a job with its work", error));
+    }
+    // Conflicts with other transactions pass as soon as those have ended.
+    let conflict = code.starts_with("40") || code == "55P03";
+    let after = conflict.then(|| AGAIN + AGAIN.mul_f64(fastrand::f64()));
+    let error = classify("committing a job with its work", error).chain();
+    Ok(Committed::Failed(Outcome::Retry { error, after }))
+}

@@ -1,0 +1,137 @@
+//! The functions in the schema, called as a program in any language would.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::Arc;
+
+use tidemill_core::job::State;
+use tidemill_core::{JobId, Outcome};
+use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::servers::shared_postgres;
+use world::{connect, query, queue, session};
+
+async fn scene() -> (String, Scene) {
+    let url = shared_postgres().database().unwrap();
+    let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
+    (url, scene)
+}
+
+async fn call(url: &str, call: &str) -> String {
+    query(url, &format!("SELECT tidemill.{call}")).await.remove(0).remove(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_made_by_a_select_and_an_idle_worker_hears_of_it() {
+    let (url, scene) = scene().await;
+    let idle = scene.clone();
+    let waiting = tokio::spawn(async move { idle.claim_with(1, 1, LONG).await });
+    let id = call(&url, r#"enqueue('mail', 'send', '{"to": "ü"}', max_attempts => 3)"#).await;
+    let claimed = waiting.await.unwrap().remove(0);
+    assert_eq!(claimed.lease.job.as_str(), id);
+    let envelope = claimed.body.unwrap();
+    assert_eq!((envelope.kind().as_str(), envelope.max_attempts()), ("send", 3));
+    assert_eq!(envelope.payload(), r#"{"to": "ü"}"#.as_bytes());
+    assert!(envelope.keep_result().is_none());
+}
+
+#[tokio::test]
+async fn a_job_may_be_later_deduplicated_and_wait_for_others() {
+    let (url, scene) = scene().await;
+    let first = call(&url, "enqueue('mail', 'send', dedup => 'k')").await;
+    assert_eq!(call(&url, "enqueue('mail', 'send', dedup => 'k')").await, first);
+    let waiting = call(&url, &format!("enqueue('mail', 'send', after_chains => ARRAY['{first}'])")).await;
+    assert_eq!(scene.state(&JobId::new(&waiting).unwrap()).await, Some(State::Blocked));
+    let later = call(&url, "enqueue('mail', 'send', delay => '30 years', id => 'later')").await;
+    assert_eq!(scene.state(&JobId::new(&later).unwrap()).await, Some(State::Scheduled));
+    assert_eq!(call(&url, &format!("complete('{first}', '[1]')")).await, "yes");
+    assert_eq!(call(&url, &format!("complete('{first}', '[1]')")).await, "done");
+    assert_eq!(call(&url, "complete('nothing', '[1]')").await, "not_found");
+    let claimed = scene.claim_one().await;
+    assert_eq!(claimed.lease.job.as_str(), waiting);
+    assert_eq!(claimed.body.as_ref().unwrap().blockers().unwrap()[0].output.get(), "[1]");
+    scene.settle(&claimed, Outcome::Done("null".into())).await;
+}
+
+#[tokio::test]
+async fn names_that_are_not_valid_are_refused() {
+    let (url, _) = scene().await;
+    let user = session(&url).await;
+    for bad in [
+        "enqueue('a b', 'k')",
+        "enqueue('q', 'a b')",
+        "enqueue('q', 'k', id => 'a~1')",
+        "enqueue('q', 'k', max_attempts => 0)",
+        "enqueue('q', 'k', dedup => '')",
+    ] {
+        let error = user.batch_execute(&format!("SELECT tidemill.{bad}")).await.unwrap_err();
+        assert_eq!(error.code().unwrap().code(), "TM003", "{bad}");
+    }
+    let error = user.batch_execute("SELECT tidemill.enqueue('q', 'k', after_chains => ARRAY['no'])").await;
+    assert_eq!(error.unwrap_err().code().unwrap().code(), "TM002");
+}
+
+/// Whoever calls may have tables, settings and plans of their own.
+#[tokio::test]
+async fn a_caller_with_temporary_tables_of_the_same_names_gets_the_stores() {
+    let (url, scene) = scene().await;
+    let user = session(&url).await;
+    user.batch_execute(
+        "CREATE TEMP TABLE jobs (id text); CREATE TEMP TABLE ready (id text); CREATE TEMP TABLE keys (id text);
+         CREATE TEMP TABLE queues (number text); CREATE TEMP TABLE blocks (id text)",
+    )
+    .await
+    .unwrap();
+    let row = user.query_one("SELECT tidemill.enqueue('mail', 'send', dedup => 'k')", &[]).await.unwrap();
+    assert_eq!(scene.claim_one().await.lease.job.as_str(), row.get::<_, &str>(0));
+    assert_eq!(
+        user.query_one("SHOW enable_seqscan", &[]).await.unwrap().get::<_, &str>(0),
+        "on",
+        "what a function sets ends with it"
+    );
+}
+
+/// The settings of the store's own connections, on every function that others call.
+#[tokio::test]
+async fn functions_for_others_bring_their_settings() {
+    let (url, _) = scene().await;
+    let settings = query(
+        &url,
+        "SELECT proname, array_to_string(proconfig, ';') FROM pg_proc
+         WHERE pronamespace = 'tidemill'::regnamespace AND proconfig IS NOT NULL ORDER BY proname",
+    )
+    .await;
+    let names: Vec<_> = settings.iter().map(|row| row[0].as_str()).collect();
+    let expected = [
+        "complete",
+        "complete_by_continuing",
+        "complete_job",
+        "continue_job",
+        "enqueue",
+        "enqueue_jobs",
+        "release",
+        "settle_job",
+    ];
+    assert_eq!(names, expected);
+    for row in settings {
+        for setting in ["search_path=tidemill, pg_temp", "enable_seqscan=off", "enable_bitmapscan=off"] {
+            assert!(row[1].contains(setting), "{row:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_that_is_not_the_current_one_fails_with_a_code_of_its_own() {
+    let (url, scene) = scene().await;
+    call(&url, "enqueue('mail', 'send')").await;
+    let claimed = scene.claim_one().await;
+    let user = session(&url).await;
+    let settle = "SELECT tidemill.settle_job($1, $2, NULL, '', NULL, 0, 0)";
+    let token = i64::try_from(claimed.lease.token.0).unwrap();
+    let error = user.query(settle, &[&(token + 1), &claimed.lease.job.as_str()]).await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "TM001");
+    user.query(settle, &[&token, &claimed.lease.job.as_str()]).await.unwrap();
+    assert!(scene.store.get(&claimed.lease.job).await.unwrap().is_none());
+}

@@ -1,0 +1,332 @@
+//! The user's work and the store's in one transaction: all of it or nothing, whatever is cut and whenever.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use tidemill_core::chain::{Chain, Next};
+use tidemill_core::job::State;
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::{Complete, Completed, Enqueued, Verdict, Wake};
+use tidemill_core::transaction::{Claim, Committed, Done};
+use tidemill_core::{Error, Job, JobId, Mill, Outcome, Store};
+use tidemill_postgres::{Options, PostgresStore};
+use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::faults::Proxy;
+use tidemill_testkit::servers::shared_postgres;
+use world::{chain, connect, query, queue, session};
+
+/// A store and a table of the user's.
+async fn arrange() -> (String, Arc<PostgresStore>, Scene) {
+    let url = shared_postgres().database().unwrap();
+    query(&url, "CREATE TABLE orders (id text PRIMARY KEY)").await;
+    let store = Arc::new(connect(&url).await);
+    let scene = Scene::new(store.clone(), queue("jobs"));
+    (url, store, scene)
+}
+
+async fn orders(url: &str) -> usize {
+    query(url, "SELECT id FROM orders").await.len()
+}
+
+/// A claim as a worker has it.
+async fn claim(scene: &Scene) -> Claim {
+    let claimed = scene.claim_one().await;
+    Claim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
+}
+
+async fn claim_new(scene: &Scene) -> Claim {
+    scene.enqueue(chain()).await;
+    claim(scene).await
+}
+
+/// What a worker does with the end of a job.
+async fn commit(done: Done<i32>, claim: &Claim) -> Result<Committed, Error> {
+    done.into_work().commit(claim).await
+}
+
+/// Whether the lease is still the current one, which is then used up.
+async fn is_held(store: &PostgresStore, claim: &Claim) -> bool {
+    let envelope = claim.envelope.bytes().clone();
+    let change = Change::Requeue { envelope, delay: Duration::ZERO };
+    let settlement = Settlement { lease: claim.lease.clone(), change };
+    store.settle(&[settlement]).await.unwrap() == [Verdict::Accepted]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
+    let (url, store, scene) = arrange().await;
+    let mut wakes = store.listen();
+    let (mut user, job) = (session(&url).await, chain());
+    let jobs = std::slice::from_ref(&job);
+    let transaction = user.transaction().await.unwrap();
+    assert_eq!(store.enqueue_in(&transaction, &scene.queue, jobs).await.unwrap(), [Enqueued::Created]);
+    transaction.rollback().await.unwrap();
+    let tx = store.begin().await.unwrap();
+    assert_eq!(tx.enqueue(&scene.queue, jobs).await.unwrap(), [Enqueued::Created]);
+    drop(tx);
+    let tx = store.begin().await.unwrap();
+    assert_eq!(tx.enqueue(&scene.queue, jobs).await.unwrap(), [Enqueued::Created]);
+    tx.rollback().await.unwrap();
+    assert!(store.get(&job.id).await.unwrap().is_none());
+    // Whatever was announced comes before this.
+    store.pause(&queue("marker")).await.unwrap();
+    loop {
+        match wakes.next().await.unwrap() {
+            Wake::Queue { queue, .. } if queue == world::queue("marker") => break,
+            Wake::Queue { .. } | Wake::Sooner(_) => panic!("somebody was woken"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_a_committed_transaction_wake_an_idle_worker() {
+    let (url, store, scene) = arrange().await;
+    let other = Scene::new(Arc::new(connect(&url).await), queue("jobs"));
+    for by_the_store in [true, false] {
+        let idle = other.clone();
+        let waiting = tokio::spawn(async move { idle.claim_with(1, 1, LONG).await });
+        let job = chain();
+        let jobs = std::slice::from_ref(&job);
+        if by_the_store {
+            let tx = store.begin().await.unwrap();
+            tx.enqueue(&scene.queue, jobs).await.unwrap();
+            tx.execute("INSERT INTO orders VALUES ($1)", &[&job.id.as_str()]).await.unwrap();
+            tx.commit().await.unwrap();
+        } else {
+            let mut user = session(&url).await;
+            let transaction = user.transaction().await.unwrap();
+            store.enqueue_in(&transaction, &scene.queue, jobs).await.unwrap();
+            transaction.execute("INSERT INTO orders VALUES ($1)", &[&job.id.as_str()]).await.unwrap();
+            transaction.commit().await.unwrap();
+            store.committed(&scene.queue, 1).await;
+        }
+        let claimed = waiting.await.unwrap();
+        assert_eq!(claimed[0].lease.job, job.id);
+    }
+    assert_eq!(orders(&url).await, 2);
+}
+
+#[tokio::test]
+async fn the_work_and_the_end_of_the_job_are_committed_together() {
+    let (url, store, scene) = arrange().await;
+    let claim = claim_new(&scene).await;
+    let tx = store.begin().await.unwrap();
+    tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
+    assert_eq!(orders(&url).await, 0);
+    assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Committed::Yes);
+    assert_eq!(orders(&url).await, 1);
+    let record = store.get(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
+    assert_eq!((record.state, &record.output[..]), (State::Done, &b"7"[..]));
+    assert!(!is_held(&store, &claim).await);
+}
+
+#[tokio::test]
+async fn nothing_of_the_work_has_happened_if_the_lease_is_lost() {
+    let (url, store, scene) = arrange().await;
+    let claim = claim_new(&scene).await;
+    let tx = store.begin().await.unwrap();
+    tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
+    scene.complete(&claim.lease.job, Outcome::Done("1".into())).await;
+    assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Committed::LeaseLost);
+    assert_eq!(orders(&url).await, 0);
+    let record = store.get(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
+    assert_eq!(&record.output[..], b"1");
+}
+
+#[tokio::test]
+async fn nothing_has_happened_if_the_work_fails_and_the_job_can_be_tried_again() {
+    let (url, store, scene) = arrange().await;
+    query(&url, "ALTER TABLE orders ADD item text UNIQUE DEFERRABLE INITIALLY DEFERRED").await;
+    // What fails only at the commit, and what has failed before.
+    let works = [
+        "INSERT INTO orders VALUES ('a', 'x'), ('b', 'x')",
+        "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$",
+    ];
+    for work in works {
+        let claim = claim_new(&scene).await;
+        let tx = store.begin().await.unwrap();
+        let _ = tx.batch_execute(work).await;
+        let committed = commit(tx.done(7), &claim).await.unwrap();
+        assert!(matches!(committed, Committed::Failed(Outcome::Retry { .. })), "{committed:?}");
+        assert_eq!(orders(&url).await, 0);
+        assert!(is_held(&store, &claim).await);
+        scene.settle(&scene.claim_one().await, Outcome::Done("1".into())).await;
+    }
+    let tx = store.begin().await.unwrap();
+    let _ = tx.batch_execute(works[1]).await;
+    assert!(matches!(tx.commit().await, Err(Error::Invalid(_))));
+}
+
+#[derive(Serialize, Deserialize)]
+struct Ship;
+struct Checkout;
+impl Chain for Checkout {
+    type Output = i32;
+}
+impl Job for Ship {
+    const KIND: &'static str = "ship";
+    const QUEUE: &'static str = "shipping";
+    type Output = Next<Checkout>;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_goes_on_with_the_commit_and_wakes_whoever_waits_for_its_next_step() {
+    let (url, store, scene) = arrange().await;
+    let claim = claim_new(&scene).await;
+    let shipping = Scene::new(Arc::new(connect(&url).await), queue("shipping"));
+    let waiting = tokio::spawn(async move { shipping.claim_with(1, 1, LONG).await });
+    let tx = store.begin().await.unwrap();
+    tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
+    let done = tx.done(Next::<Checkout>::job(Ship));
+    assert_eq!(done.into_work().commit(&claim).await.unwrap(), Committed::Yes);
+    let claimed = waiting.await.unwrap();
+    assert_eq!(claimed[0].lease.job, claim.lease.job.at_step(1));
+    assert_eq!(orders(&url).await, 1);
+}
+
+#[tokio::test]
+async fn a_staged_job_prepares_in_one_transaction_and_ends_in_another() {
+    let (url, store, scene) = arrange().await;
+    let claim = claim_new(&scene).await;
+    let tx = store.begin().await.unwrap();
+    tx.execute("INSERT INTO orders VALUES ('prepared')", &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(orders(&url).await, 1);
+    let tx = store.begin().await.unwrap();
+    tx.execute("UPDATE orders SET id = 'done'", &[]).await.unwrap();
+    assert_eq!(commit(tx.done(1), &claim).await.unwrap(), Committed::Yes);
+    assert_eq!(query(&url, "SELECT id FROM orders").await, [["done"]]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_cut_before_the_commit_leaves_the_job_as_it_was() {
+    let (url, store, scene) = arrange().await;
+    let claim = claim_new(&scene).await;
+    let tx = store.begin().await.unwrap();
+    tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
+    let pid: i32 = tx.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    query(&url, &format!("SELECT pg_terminate_backend({pid}, 10000)")).await;
+    let committed = commit(tx.done(7), &claim).await;
+    assert!(matches!(committed, Err(Error::Unavailable { .. })), "{committed:?}");
+    assert_eq!(orders(&url).await, 0);
+    assert!(is_held(&store, &claim).await);
+    // The connection is not used again.
+    store.begin().await.unwrap().commit().await.unwrap();
+}
+
+/// The server is in the middle of COMMIT, in a trigger that was put off until then, when it is ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_is_cut_within_the_commit_leaves_the_job_as_it_was() {
+    let (url, store, scene) = arrange().await;
+    query(
+        &url,
+        "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END';
+         CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON orders DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION linger()",
+    )
+    .await;
+    let gate = session(&url).await;
+    gate.batch_execute("SELECT pg_advisory_lock(1)").await.unwrap();
+    let claim = claim_new(&scene).await;
+    let tx = store.begin().await.unwrap();
+    tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();
+    let pid: i32 = tx.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let (done, its_claim) = (tx.done(7), claim.clone());
+    let committing = tokio::spawn(async move { commit(done, &its_claim).await });
+    let lingers = format!("SELECT wait_event FROM pg_stat_activity WHERE pid = {pid}");
+    while query(&url, &lingers).await != [["advisory"]] {}
+    query(&url, &format!("SELECT pg_terminate_backend({pid}, 10000)")).await;
+    let committed = committing.await.unwrap();
+    assert!(matches!(committed, Err(Error::Unavailable { .. })), "{committed:?}");
+    assert_eq!(orders(&url).await, 0);
+    assert!(is_held(&store, &claim).await);
+}
+
+/// The answer to COMMIT is lost: what the worker then does to the job has no effect, because it took place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_answer_is_lost_is_not_repeated() {
+    let (url, store, scene) = arrange().await;
+    let proxy = Proxy::to(shared_postgres().port()).await.unwrap();
+    let distant = connect(&proxy.url(&url)).await;
+    for round in 0..20 {
+        let claim = claim_new(&scene).await;
+        let tx = distant.begin().await.unwrap();
+        tx.execute("INSERT INTO orders VALUES ($1)", &[&claim.lease.job.as_str()]).await.unwrap();
+        proxy.drop_answer_to("COMMIT");
+        let committed = commit(tx.done(round), &claim).await;
+        assert!(matches!(committed, Err(Error::Unavailable { .. })), "{committed:?}");
+        // The backend ends with its connection; until then it may still commit.
+        let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL
+            AND pid <> pg_backend_pid() AND state <> 'idle'";
+        while query(&url, busy).await != [["0"]] {}
+        let order = format!("SELECT id FROM orders WHERE id = '{}'", claim.lease.job);
+        let took_place = !query(&url, &order).await.is_empty();
+        assert_eq!(is_held(&store, &claim).await, !took_place, "round {round}");
+        if !took_place {
+            scene.settle(&scene.claim_one().await, Outcome::Done("1".into())).await;
+        }
+    }
+    assert_eq!(proxy.answers_dropped(), 20);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_afterwards() {
+    let (url, store, scene) = arrange().await;
+    let mill = Mill::new(store.clone());
+    let claim = claim_new(&scene).await;
+    let mut wakes = store.listen();
+    let mut user = session(&url).await;
+    let change =
+        claim.settlement(tidemill_core::chain::End::Output("5".into()), store.clock().now()).unwrap().change;
+    let complete = || Complete { job: &claim.lease.job, change: &change };
+    let transaction = user.transaction().await.unwrap();
+    let (completed, _) = store.complete_in(&transaction, complete()).await.unwrap();
+    assert_eq!(completed, Completed::Yes);
+    transaction.rollback().await.unwrap();
+    assert_eq!(store.get(&claim.lease.job).await.unwrap().unwrap().state, State::Running);
+    let transaction = user.transaction().await.unwrap();
+    let (completed, pending) = store.complete_in(&transaction, complete()).await.unwrap();
+    assert_eq!(completed, Completed::Yes);
+    transaction.commit().await.unwrap();
+    store.announce(pending).await;
+    while wakes.next().await.unwrap() != Wake::Lost(claim.lease.job.clone()) {}
+    assert_eq!(mill.handle::<i32>(claim.lease.job.clone()).wait().await.unwrap(), 5);
+    let tx = store.begin().await.unwrap();
+    assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(State::Done));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_for_handlers_are_plain_few_and_used_again() {
+    let (url, ..) = arrange().await;
+    let options = Options { connections: 1, ..Options::parse(&url).unwrap() };
+    let store = Arc::new(PostgresStore::connect(options).await.unwrap());
+    let pid = "SELECT pg_backend_pid(), current_setting('search_path'), current_setting('statement_timeout')";
+    let tx = store.begin().await.unwrap();
+    let row = tx.query_one(pid, &[]).await.unwrap();
+    assert_eq!((row.get::<_, &str>(1), row.get::<_, &str>(2)), ("\"$user\", public", "0"));
+    let second = tokio::spawn({
+        let store = store.clone();
+        async move { store.begin().await.unwrap().query_one(pid, &[]).await.unwrap().get::<_, i32>(0) }
+    });
+    // The store's own statements do not wait for handlers.
+    assert!(store.get(&JobId::generate()).await.unwrap().is_none());
+    assert!(!second.is_finished());
+    drop(tx);
+    assert_eq!(second.await.unwrap(), row.get::<_, i32>(0));
+    let tx = store.begin().await.unwrap();
+    assert!(tx.execute("SELECT 1 / 0", &[]).await.is_err());
+    drop(tx);
+    let tx = store.begin().await.unwrap();
+    let statement = tx.prepare_cached(pid).await.unwrap();
+    assert_eq!(tx.query_one(&statement, &[]).await.unwrap().get::<_, i32>(0), row.get::<_, i32>(0));
+    tx.commit().await.unwrap();
+}

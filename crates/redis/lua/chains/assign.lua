@@ -1,0 +1,11 @@
+-- Gives a reserved deduplication key to its chain, which is made by now. Twice is once.
+-- KEYS  key, reserved, errands
+-- ARGV  the key itself, its value as it was read ('? STARTED CHAIN')
+-- Returns the key's value afterwards; '' if there is none.
+local found = redis.call('GET', KEYS[1]) or ''
+if found ~= ARGV[2] or string.sub(found, 1, 1) ~= '?' then return found end
+local value = '=' .. string.sub(found, 2)
+redis.call('SET', KEYS[1], value)
+redis.call('HDEL', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[3], 'k ' .. ARGV[1])
+return value

@@ -1,0 +1,22 @@
+-- Looks at blocked jobs. Writes nothing.
+-- KEYS  the waits of each job
+-- ARGV  how many chains to show of each at most
+-- Returns for each that is there: job id, queue, envelope, due time in ms, origin, then chains it still waits for:
+-- 'POSITION -CHAIN', or 'POSITION ?CHAIN' if it is not registered yet. Nothing for one that is not there.
+local out = {}
+for n, waits in ipairs(KEYS) do
+  local about = redis.call('HMGET', waits, 'job', 'queue', 'envelope', 'at', 'origin')
+  out[n] = {}
+  if about[1] then
+    out[n] = about
+    local open = {}
+    for _, field in ipairs(redis.call('HKEYS', waits)) do
+      if string.sub(field, 1, 1) == 'w' then open[#open + 1] = tonumber(string.sub(field, 2)) end
+    end
+    table.sort(open)
+    for i = 1, math.min(#open, tonumber(ARGV[1])) do
+      about[#about + 1] = open[i] .. ' ' .. redis.call('HGET', waits, 'w' .. open[i])
+    end
+  end
+end
+return out

@@ -1,0 +1,177 @@
+//! Adding jobs that are tied to others: everything is looked at before anything is written.
+
+use tidemill_core::store::{Enqueue, Enqueued, NewJob};
+use tidemill_core::{Delivery, Error, JobId, Queue};
+
+use super::dedup::Reserved;
+use super::draft::Draft;
+use super::errand::{Carried, Errand};
+use super::look::{Life, missing};
+use crate::error::odd_answer;
+use crate::link::Call;
+use crate::store::RedisStore;
+use crate::value::{array, int, text};
+
+/// How long a receipt keeps a chain from being made a second time by someone who was slow.
+const RECEIPT_MS: u64 = 60_000;
+
+/// How often to look again at chains that close while a job is made that is to wait for them.
+const LOOKS: usize = 50;
+
+/// Jobs that are added together.
+pub(super) struct Batch<'a> {
+    pub(super) queue: &'a Queue,
+    pub(super) jobs: &'a [NewJob],
+    /// What is known already of each: that it is there, or that another takes its place.
+    pub(super) answers: Vec<Option<Enqueued>>,
+    /// The keys that are reserved for them.
+    pub(super) reserved: Vec<Option<Reserved>>,
+}
+
+/// What became of jobs of one shard, and what is still to be done for them.
+pub(super) struct Begun {
+    new: Vec<bool>,
+    pub(super) errands: Vec<Errand>,
+}
+
+impl RedisStore {
+    pub(crate) async fn begin_chains(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+        let Enqueue { queue, jobs, again } = enqueue;
+        if queue.delivery == Delivery::AtMostOnce {
+            return Err(Error::Invalid(
+                "an at-most-once job can neither wait for chains nor be deduplicated".into(),
+            ));
+        }
+        let mut batch = Batch {
+            queue,
+            jobs,
+            answers: self.already_there(jobs, again).await?,
+            reserved: jobs.iter().map(|_| None).collect(),
+        };
+        if jobs.iter().any(|job| job.links.dedup.is_some()) {
+            // No key is reserved for a job that cannot be made.
+            self.drafts(&batch).await?;
+        }
+        match self.make_all(&mut batch).await {
+            Ok(()) => {
+                Ok(batch.answers.into_iter().map(|answer| answer.unwrap_or(Enqueued::Created)).collect())
+            }
+            Err(error) => {
+                // Where the answer is lost the chains may be made; whoever finds their keys will see to it.
+                if !matches!(error, Error::Unavailable { .. }) {
+                    self.give_keys_back(&batch).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn make_all(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
+        self.reserve_keys(batch).await?;
+        let shards = self.by_shard(batch.jobs);
+        if shards.len() > 1 {
+            // Nothing is made in the first shard if something cannot be made in the last.
+            self.drafts(batch).await?;
+        }
+        let mut owed = Vec::new();
+        for (shard, positions) in shards {
+            let is_new = |index: &usize| batch.answers[*index].is_none();
+            let positions: Vec<usize> = positions.into_iter().filter(is_new).collect();
+            if positions.is_empty() {
+                continue;
+            }
+            let begun = self.begin_in(shard, batch, &positions).await?;
+            self.await_replicas(shard).await?;
+            owed.push((shard, positions, begun));
+        }
+        for (_, positions, begun) in &owed {
+            for (&index, new) in positions.iter().zip(&begun.new) {
+                // Whoever found the key reserved may have made the chain on this call's behalf.
+                let ours = *new || batch.reserved[index].is_some();
+                batch.answers[index] = Some(if ours { Enqueued::Created } else { Enqueued::Exists });
+            }
+        }
+        self.assign_keys(batch).await?;
+        for (shard, _, begun) in owed {
+            for (_, carried) in self.carry_all(shard, begun.errands).await {
+                if let Carried::Vanished(chain) = carried? {
+                    return Err(missing(&chain));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers for jobs that are there already: what they were to wait for may be gone by now.
+    async fn already_there(&self, jobs: &[NewJob], again: bool) -> Result<Vec<Option<Enqueued>>, Error> {
+        let asked: Vec<usize> = (0..jobs.len()).filter(|&index| again || !jobs[index].fresh).collect();
+        let ids: Vec<&JobId> = asked.iter().map(|&index| &jobs[index].id).collect();
+        let mut answers = vec![None; jobs.len()];
+        for (index, life) in asked.into_iter().zip(self.lives(&ids).await?) {
+            answers[index] = (life != Life::Gone).then_some(Enqueued::Exists);
+        }
+        Ok(answers)
+    }
+
+    /// Adds jobs of one shard. If chains they are to wait for close meanwhile, they are drafted anew.
+    async fn begin_in(&self, shard: u16, batch: &Batch<'_>, positions: &[usize]) -> Result<Begun, Error> {
+        for _ in 0..LOOKS {
+            let mut drafts = self.drafts(batch).await?;
+            let here: Vec<Draft<'_>> =
+                positions.iter().filter_map(|&position| drafts[position].take()).collect();
+            if let Some(begun) = self.begin_drafts((shard, batch.queue), &here).await? {
+                return Ok(begun);
+            }
+        }
+        let message = "the chains it is to wait for keep moving".to_owned();
+        Err(Error::Unavailable { message, source: None })
+    }
+
+    /// Makes the chain for which a key is reserved, on behalf of whoever reserved it.
+    pub(super) async fn begin_one(
+        &self,
+        queue: &Queue,
+        job: NewJob,
+        reserved: Reserved,
+    ) -> Result<Begun, Error> {
+        let (shard, jobs) = (self.keys.shard_of(&job.id), [job]);
+        let batch = Batch { queue, jobs: &jobs, answers: vec![None], reserved: vec![Some(reserved)] };
+        self.begin_in(shard, &batch, &[0]).await
+    }
+
+    /// Adds jobs of one shard; `None`, with nothing written, if they have to be drafted anew.
+    async fn begin_drafts(
+        &self,
+        (shard, queue): (u16, &Queue),
+        drafts: &[Draft<'_>],
+    ) -> Result<Option<Begun>, Error> {
+        let mut keys = self.keys.home(shard);
+        keys.extend([
+            self.keys.target(shard, queue),
+            self.keys.scheduled(shard, queue),
+            self.keys.blocked(shard, queue),
+            self.keys.queues(shard),
+        ]);
+        for Draft { job, mark, receipt, .. } in drafts {
+            keys.push(self.keys.record(shard, &job.id));
+            keys.extend(receipt.map(|receipt| self.keys.receipt(shard, receipt)));
+            keys.extend((!mark.is_empty()).then(|| self.keys.waits(shard, mark)));
+        }
+        let mut call = Call::new(&self.scripts.begin, &keys)
+            .arg(self.keys.channel())
+            .arg(queue.name.as_str())
+            .arg(RECEIPT_MS);
+        drafts.iter().for_each(|draft| draft.push(&mut call));
+        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("begin"))?;
+        if let Some(word) = parts.first().cloned().and_then(text) {
+            let chain = parts.pop().and_then(text).and_then(|chain| JobId::new(&chain).ok());
+            if let (Some(chain), "busy") = (chain, word.as_str()) {
+                self.tell_waiters(shard, &chain).await?;
+            }
+            return Ok(None);
+        }
+        let errands = Errand::all(parts.split_off(drafts.len().min(parts.len())));
+        let new = parts.iter().map(|part| int(part) == Some(1)).collect();
+        Ok(Some(Begun { new, errands }))
+    }
+}

@@ -1,0 +1,153 @@
+//! Wake-ups through Redis, for stores that are elsewhere: the protocol of `@queuert/redis`, hints included.
+//!
+//! Two connections: one for commands, one for subscriptions, each opened when it is first needed. Redis holds
+//! no state here that anybody relies on; while it is away, work is found by looking.
+
+mod board;
+mod carrier;
+mod channel;
+mod commands;
+mod link;
+mod outage;
+mod own;
+mod subscriber;
+mod subscription;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidemill_core::courier::{Courier, Hint, Leaves, Satchel, Tidings, Topic};
+use tidemill_core::store::{Finding, Severity, Wake};
+use tidemill_core::{Error, Namespace};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use self::board::Board;
+use self::commands::Commands;
+use self::outage::Outage;
+use self::own::OwnHints;
+use crate::error::classify;
+use crate::keys::WakeKeys;
+use crate::options::Options;
+
+/// How long whoever makes work waits for the others to be told of it. A hint is not worth more.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// How long to wait for a share of a hint. In doubt it is better to look.
+const SHARE: Duration = Duration::from_millis(500);
+
+/// Carries wake-ups through a Redis or Valkey server, or a Cluster.
+pub struct RedisCourier {
+    office: Arc<Office>,
+    /// The carrier and the subscriber. They end with the courier.
+    _tasks: JoinSet<()>,
+}
+
+/// What the parts of the courier share.
+struct Office {
+    options: Options,
+    keys: WakeKeys,
+    commands: Commands,
+    satchel: Satchel,
+    board: Board,
+    own: OwnHints,
+    outage: Outage,
+    /// Messages that said nothing.
+    ignored: AtomicU64,
+}
+
+impl RedisCourier {
+    /// Gets ready to carry. A server that is away now may come later; one that refuses us will not let us in
+    /// later either.
+    pub async fn connect(options: Options) -> Result<Self, Error> {
+        let office = Arc::new(Office {
+            keys: WakeKeys::new(options.namespace.clone()),
+            commands: Commands::new(&options)?,
+            outage: Outage::of(&options),
+            satchel: Satchel::default(),
+            board: Board::default(),
+            own: OwnHints::default(),
+            ignored: AtomicU64::new(0),
+            options,
+        });
+        match office.ping().await {
+            Err(error) if error.is_transient() => office.outage.begins(&error),
+            answer => answer?,
+        }
+        let mut tasks = JoinSet::new();
+        tasks.spawn(carrier::run(office.clone()));
+        tasks.spawn(subscriber::run(office.clone()));
+        Ok(Self { office, _tasks: tasks })
+    }
+
+    /// How many messages it has heard that said nothing it knows.
+    pub fn ignored(&self) -> u64 {
+        self.office.ignored.load(Ordering::Relaxed)
+    }
+
+    /// The prefix of its channels and hints.
+    pub fn namespace(&self) -> &Namespace {
+        &self.office.options.namespace
+    }
+}
+
+impl Office {
+    async fn ping(&self) -> Result<(), Error> {
+        let answer = self.commands.send(&redis::cmd("PING")).await;
+        answer.map(drop).map_err(|error| classify("reaching the server of wake-ups", error))
+    }
+}
+
+#[async_trait]
+impl Courier for RedisCourier {
+    fn tell(&self, wake: Wake) -> Leaves {
+        self.office.satchel.tell(wake)
+    }
+
+    async fn flush(&self) {
+        let _ = timeout(PATIENCE, self.office.satchel.flushed()).await;
+    }
+
+    fn listen(&self, topic: Topic) -> Tidings {
+        board::listen(&self.office, topic)
+    }
+
+    async fn take(&self, hint: &Hint) -> bool {
+        match timeout(SHARE, self.office.take(hint)).await {
+            Ok(Ok(taken)) => taken,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "cannot ask for a share of a hint");
+                true
+            }
+            Err(_) => true,
+        }
+    }
+
+    async fn checkup(&self) -> Vec<Finding> {
+        let (place, ignored) = (self.office.options.info.addr(), self.ignored());
+        let found = match self.office.ping().await {
+            Ok(()) => {
+                Finding::new(Severity::Good, "wake-ups", format!("through redis {place}, which answers"))
+            }
+            Err(error) => {
+                let advice = "work is found by looking alone until it is back";
+                let found = format!("redis {place} does not answer: {advice}: {}", error.chain());
+                Finding::new(Severity::Warning, "wake-ups", found)
+            }
+        };
+        let noise = (ignored > 0).then(|| {
+            let found = format!("{ignored} messages on its channels were no wake-ups");
+            Finding::new(Severity::Warning, "wake-ups", found)
+        });
+        std::iter::once(found).chain(noise).collect()
+    }
+}
+
+impl fmt::Debug for RedisCourier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RedisCourier").field(&self.office.options).finish()
+    }
+}

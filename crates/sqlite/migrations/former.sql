@@ -1,0 +1,23 @@
+-- Takes over a file of the time when Tidemill had one of its own, whose tables had plain names. Copied rather than
+-- renamed, so that such a file is like any other afterwards, down to the order of its columns. The job's number stays
+-- what it was: it is part of the tokens that workers hold.
+
+INSERT INTO tidemill_queues (id, name, delivery, paused) SELECT id, name, delivery, paused FROM queues;
+INSERT INTO tidemill_jobs (seq, id, queue, due, died, body) SELECT seq, id, queue, due, died, body FROM jobs;
+INSERT INTO tidemill_waiting (queue, due, seq) SELECT queue, due, seq FROM waiting;
+INSERT INTO tidemill_running (seq, token, queue, until, worker, started, cancelling)
+SELECT seq, token, queue, until, worker, started, cancelling FROM running;
+INSERT INTO tidemill_records (job, state, error, finished, expires, output)
+SELECT job, state, error, finished, expires, output FROM records;
+UPDATE tidemill_fence SET token = (SELECT token FROM fence);
+
+DROP TABLE queues;
+DROP TABLE jobs;
+DROP TABLE waiting;
+DROP TABLE running;
+DROP TABLE records;
+DROP TABLE fence;
+
+-- From now on these are the user's to set.
+PRAGMA application_id = 0;
+PRAGMA user_version = 0;

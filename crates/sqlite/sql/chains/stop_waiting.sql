@@ -1,0 +1,2 @@
+-- Forgets what a job waits for.
+DELETE FROM tidemill_blocks WHERE waiter = ?1

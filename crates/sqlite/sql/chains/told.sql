@@ -1,0 +1,2 @@
+-- What a job was told, in the order in which it named the chains.
+SELECT told FROM tidemill_blocks WHERE waiter = ?1 ORDER BY position

@@ -1,0 +1,2 @@
+-- Writes, but changes nothing.
+UPDATE tidemill_schema SET version = version

@@ -1,0 +1,2 @@
+-- Which steps the file has been through.
+SELECT version FROM tidemill_schema

@@ -1,0 +1,97 @@
+//! Chains at their edges: what was never there, what is gone by now, what waits for itself.
+
+mod place;
+
+use std::time::Duration;
+
+use place::{Place, scene};
+use tidemill_core::chain::{Dedup, Links};
+use tidemill_core::job::State;
+use tidemill_core::store::{Enqueue, Enqueued, NewJob};
+use tidemill_core::{Delivery, Error, JobId, Store};
+use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
+use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
+
+#[tokio::test]
+async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let blocker = scene.enqueue(chain()).await;
+    let links = Links { after: vec![blocker.clone()], dedup: Some(Dedup::open("k")) };
+    let job = NewJob { fresh: true, links, ..chain_after(&[]) };
+    scene.enqueue(job.clone()).await;
+    scene.settle(&scene.claim_one().await, done()).await;
+    scene.delete(&blocker).await;
+    for _ in 0..2 {
+        let again = Enqueue { queue: &scene.queue, jobs: std::slice::from_ref(&job), again: true };
+        assert_eq!(store.enqueue(again).await.unwrap(), [Enqueued::Exists]);
+    }
+    scene.assert_counts([1, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn an_at_most_once_job_that_was_lost_holds_nobody_up() {
+    let place = Place::new();
+    let store = place.open().await;
+    let subject = Subject::new(std::sync::Arc::new(store.clone()), ());
+    let once = subject.scene_on("once", Delivery::AtMostOnce).leasing(SHORT);
+    let kept = Traits { keep: Some(LONG), ..Traits::default() };
+    let lost = once.enqueue(kept.job()).await;
+    let id = scene(&store).enqueue(chain_after(std::slice::from_ref(&lost))).await;
+    once.claim_one().await;
+    let claimed = until("the job that waits to start", || async {
+        store.prune(std::slice::from_ref(&once.queue)).await.unwrap();
+        scene(&store).try_claim(1).await.pop()
+    })
+    .await;
+    assert_eq!(claimed.lease.job, id);
+    assert_eq!(envelope(&claimed).blockers().unwrap()[0].state, State::Cancelled);
+}
+
+#[tokio::test]
+async fn a_batch_that_names_a_missing_chain_adds_nothing() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let first = chain();
+    let second = chain_after(std::slice::from_ref(&first.id));
+    let third = chain_after(&[JobId::generate()]);
+    let refused = scene.enqueue_batch(vec![first.clone(), second.clone(), third]).await;
+    assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
+    assert_eq!(scene.state(&first.id).await, None);
+    // One that comes earlier in the batch is there.
+    scene.enqueue_batch(vec![chain(), first.clone(), second.clone(), chain()]).await.unwrap();
+    assert_eq!(scene.state(&second.id).await, Some(State::Blocked));
+    scene.assert_counts([3, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn a_purge_takes_those_that_wait_for_one_another() {
+    let place = Place::new();
+    let store = place.open().await;
+    let (here, there) = (scene(&store), place::scene_on(&store, "there"));
+    let first = here.enqueue(chain()).await;
+    let second = here.enqueue(chain_after(std::slice::from_ref(&first))).await;
+    let outside = there.enqueue(chain_after(std::slice::from_ref(&second))).await;
+    assert_eq!(store.purge(&here.queue).await.unwrap(), 2);
+    here.assert_counts([0; 4]).await;
+    assert_eq!(there.claim_one().await.lease.job, outside);
+}
+
+#[tokio::test]
+async fn an_open_chain_counts_though_a_later_one_has_closed() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let (_, open) = scene.start_once(Dedup::open("k")).await;
+    let held = scene.claim_one().await;
+    until("the window to close", || async {
+        scene.start_once(Dedup::open("k").within(Duration::from_millis(20))).await.0.then_some(())
+    })
+    .await;
+    scene.settle(&scene.claim_one().await, output("2")).await;
+    assert_eq!(scene.start_once(Dedup::open("k")).await, (false, open));
+    scene.settle(&held, done()).await;
+    assert!(scene.enqueue_again(chain_once(Dedup::open("k"))).await == Enqueued::Created);
+}

@@ -1,0 +1,149 @@
+//! Jobs in a transaction of the user's own.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use futures_util::StreamExt;
+use place::{Place, orders, scene, scene_on};
+use rusqlite::{Connection, TransactionBehavior};
+use tidemill_core::job::State;
+use tidemill_core::store::{Complete, Completed, Enqueued, Wake};
+use tidemill_core::{Error, JobId, Store};
+use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_testkit::conformance::scene::{chain, chain_after, job, output};
+use tidemill_testkit::conformance::{LONG, Scene};
+
+/// A transaction of the user's that has written a row of theirs.
+fn begin(connection: &mut Connection) -> rusqlite::Transaction<'_> {
+    let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    tx.execute("INSERT INTO orders DEFAULT VALUES", []).unwrap();
+    tx
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_there_if_and_when_the_users_transaction_commits() {
+    let place = Place::with_orders();
+    let store = place.open().await;
+    let (scene, mut user, job) = (scene(&store), place.raw(), job());
+    let waiting = tokio::spawn({
+        let scene = scene.clone();
+        async move { scene.claim_with(1, 1, LONG).await }
+    });
+    let tx = begin(&mut user);
+    assert_eq!(store.enqueue_in(&tx, &scene.queue, std::slice::from_ref(&job)).unwrap(), [Enqueued::Created]);
+    assert_eq!(scene.state(&job.id).await, None);
+    tx.commit().unwrap();
+    store.committed(&scene.queue);
+    assert_eq!(waiting.await.unwrap()[0].lease.job, job.id);
+    assert_eq!(orders(&place), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_word_after_the_commit_the_job_starts_all_the_same() {
+    let place = Place::with_orders();
+    let store = place.open().await;
+    let (here, mut user) = (scene(&store), place.raw());
+    let waiting = tokio::spawn(async move { here.claim_with(1, 1, LONG).await });
+    let tx = begin(&mut user);
+    store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(waiting.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
+    let place = Place::with_orders();
+    let store = place.open().await;
+    let (scene, mut user) = (scene(&store), place.raw());
+    scene.enqueue(job()).await;
+    scene.claim_one().await;
+    let mut wakes = store.listen();
+    let tx = begin(&mut user);
+    store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
+    tx.rollback().unwrap();
+    // Whatever is announced next is the first thing to be heard.
+    store.pause(&scene_on(&store, "elsewhere").queue).await.unwrap();
+    assert_eq!(wakes.next().await, Some(Wake::everyone(scene_on(&store, "elsewhere").queue)));
+    scene.assert_counts([0, 0, 1, 0]).await;
+    assert_eq!(orders(&place), 0);
+}
+
+#[tokio::test]
+async fn an_enqueue_that_fails_leaves_the_users_transaction_as_it_was() {
+    let place = Place::with_orders();
+    let store = place.open().await;
+    let (scene, mut user) = (scene(&store), place.raw());
+    let tx = begin(&mut user);
+    let refused = store.enqueue_in(&tx, &scene.queue, &[job(), chain_after(&[JobId::generate()])]);
+    assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
+    store.enqueue_in(&tx, &scene.queue, &[job()]).unwrap();
+    tx.commit().unwrap();
+    scene.assert_counts([1, 0, 0, 0]).await;
+    assert_eq!(orders(&place), 1);
+}
+
+fn refusal(store: &SqliteStore, connection: &Connection, scene: &Scene) -> String {
+    match store.enqueue_in(connection, &scene.queue, &[job()]) {
+        Err(Error::Invalid(why)) => why,
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_to_the_stores_file_or_in_no_transaction_is_refused() {
+    let (place, elsewhere) = (Place::with_orders(), Place::with_orders());
+    let store = place.open().await;
+    let scene = scene(&store);
+    let why = refusal(&store, &place.raw(), &scene);
+    assert!(why.contains("no transaction"), "{why}");
+    let mut other = elsewhere.raw();
+    let why = refusal(&store, &begin(&mut other), &scene);
+    assert!(why.contains(&place.path().canonicalize().unwrap().display().to_string()), "{why}");
+    let memory = SqliteStore::open(Options::memory()).await.unwrap();
+    let why = refusal(&memory, &begin(&mut other), &scene);
+    assert!(why.contains("in memory"), "{why}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn one_file_is_one_file_by_whatever_name() {
+    let place = Place::with_orders();
+    let link = place.path().with_file_name("link.db");
+    std::os::unix::fs::symlink(place.path(), &link).unwrap();
+    let store = SqliteStore::open(Options::file(&link)).await.unwrap();
+    let mut user = place.raw();
+    let tx = begin(&mut user);
+    store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
+    tx.commit().unwrap();
+    scene(&store).claim_one().await;
+}
+
+#[tokio::test]
+async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
+    let place = Place::with_orders();
+    let store = place.open().await;
+    let (scene, mut user) = (scene(&store), place.raw());
+    let id = scene.enqueue(chain()).await;
+    let held = scene.claim_one().await;
+    let waiter = scene.enqueue(chain_after(std::slice::from_ref(&id))).await;
+    let change = scene.settlement(&held, output(r#""approved""#)).change;
+    let mut wakes = store.listen();
+    for commit in [false, true] {
+        let tx = begin(&mut user);
+        let done = store.complete_in(&tx, Complete { job: &id, change: &change }).unwrap();
+        assert_eq!(done, Completed::Yes);
+        if commit {
+            tx.commit().unwrap()
+        } else {
+            tx.rollback().unwrap()
+        }
+        let expected = if commit { [State::Done, State::Ready] } else { [State::Running, State::Blocked] };
+        assert_eq!([scene.state(&id).await, scene.state(&waiter).await], expected.map(Some));
+    }
+    store.committed(&scene.queue);
+    let mut told = Vec::new();
+    while !(told.contains(&Wake::Finished(id.clone())) && told.contains(&Wake::Lost(id.clone()))) {
+        told.push(wakes.next().await.unwrap());
+    }
+    assert_eq!(scene.claim_one().await.lease.job, waiter);
+}

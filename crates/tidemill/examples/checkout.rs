@@ -1,0 +1,114 @@
+//! A chain with a branch, a fan-out and a fan-in, an approval from outside, and one result at the end.
+//!
+//! `cargo run -p tidemill --example checkout`
+
+#![allow(clippy::print_stdout, reason = "an example shows what it does")]
+
+use serde::{Deserialize, Serialize};
+use tidemill::{Chain, Dedup, Fail, Job, JobContext, Next, Worker};
+
+/// An order on its way: its steps are the jobs whose output is `Next<Checkout>`.
+struct Checkout;
+impl Chain for Checkout {
+    type Output = String;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Reserve {
+    order: u64,
+    items: Vec<String>,
+}
+impl Job for Reserve {
+    const KIND: &'static str = "reserve";
+    type Output = Next<Checkout>;
+}
+
+/// One item is packed: a chain of one job, which others wait for.
+#[derive(Serialize, Deserialize)]
+struct Pack {
+    item: String,
+}
+impl Job for Pack {
+    const KIND: &'static str = "pack";
+    type Output = u32;
+}
+
+/// Nobody handles this one: somebody has to say yes.
+#[derive(Serialize, Deserialize)]
+struct Approve {
+    order: u64,
+    grams: u32,
+}
+impl Job for Approve {
+    const KIND: &'static str = "approve";
+    const QUEUE: &'static str = "approvals";
+    type Output = Next<Checkout>;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Weigh {
+    order: u64,
+}
+impl Job for Weigh {
+    const KIND: &'static str = "weigh";
+    type Output = Next<Checkout>;
+}
+
+#[derive(Serialize, Deserialize)]
+struct Ship {
+    order: u64,
+    grams: u32,
+}
+impl Job for Ship {
+    const KIND: &'static str = "ship";
+    type Output = Next<Checkout>;
+}
+
+/// Has every item packed at the same time; goes on when all are.
+async fn reserve(job: Reserve, cx: JobContext) -> Result<Next<Checkout>, Fail> {
+    let mut next = Next::job(Weigh { order: job.order });
+    for (number, item) in job.items.into_iter().enumerate() {
+        // The same id in every attempt: an item is packed once, however often this is tried.
+        next = next.after(&cx.mill().job(Pack { item }).id(&cx.child_id(number)).enqueue().await?);
+    }
+    Ok(next)
+}
+
+async fn pack(job: Pack) -> Result<u32, Fail> {
+    Ok(100 * u32::try_from(job.item.len()).unwrap_or(u32::MAX))
+}
+
+/// Sees what packing came to. Heavy parcels need somebody's approval.
+async fn weigh(job: Weigh, cx: JobContext) -> Result<Next<Checkout>, Fail> {
+    let grams = cx.blockers()?.outputs::<u32>()?.into_iter().sum();
+    println!("order {} weighs {grams} g", job.order);
+    Ok(if grams > 1_000 {
+        Next::job(Approve { order: job.order, grams })
+    } else {
+        Next::job(Ship { order: job.order, grams })
+    })
+}
+
+async fn ship(job: Ship) -> Result<Next<Checkout>, Fail> {
+    Ok(Next::done(format!("order {} is on its way, {} g", job.order, job.grams)))
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let url = std::env::var("TIDEMILL_STORE").unwrap_or_else(|_| "sqlite::memory:".into());
+    let mill = tidemill::connect(&url).await?;
+    let items = ["lamp", "typewriter"].map(String::from).to_vec();
+    let order =
+        || mill.job(Reserve { order: 7, items: items.clone() }).dedup(Dedup::open("order 7")).enqueue();
+    let chain = order().await?;
+    assert_eq!(order().await?.id(), chain.id(), "clicking twice is one order");
+
+    let worker =
+        || Worker::new(&mill).handle(reserve).handle(pack).handle(weigh).handle(ship).queue("default", 4);
+    worker().drain().await?;
+    mill.complete::<Approve>(chain.id(), Next::job(Ship { order: 7, grams: 1_400 })).await?;
+    println!("somebody said yes");
+    worker().drain().await?;
+    println!("{}", chain.wait().await?);
+    Ok(())
+}

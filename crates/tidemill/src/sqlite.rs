@@ -1,0 +1,75 @@
+//! Transactions on a SQLite store: the user's tables and the jobs are in one file.
+
+use tidemill_core::chain::Output;
+use tidemill_core::settle::Outcome;
+use tidemill_core::transaction::Done;
+use tidemill_core::{Error, Mill};
+pub use tidemill_sqlite::rusqlite;
+use tidemill_sqlite::rusqlite::Connection;
+use tidemill_sqlite::{SqliteStore, TransactError};
+use tidemill_worker::{Fail, JobContext};
+
+pub use crate::transaction::sqlite::Promised;
+use crate::transaction::store_of;
+
+/// Whether the store of this client is a SQLite database.
+pub fn holds(mill: &Mill) -> bool {
+    mill.store().as_any().is::<SqliteStore>()
+}
+
+/// The end of a job together with `work`: both are committed, in one transaction, or neither is. To be returned by
+/// the job's handler.
+///
+/// The work runs after the handler has returned, on the store's one writer, if the lease is still held: it must be
+/// short. Its result is the job's output, or what the chain continues with; an error undoes it and is the
+/// attempt's, so `?` on an error of the database means that the job is tried again.
+///
+/// ```
+/// # use serde::{Deserialize, Serialize};
+/// # use tidemill::{Fail, Job, JobContext, Worker, sqlite, transaction::Done};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Deposit { account: i64, amount: i64 }
+/// # impl Job for Deposit { const KIND: &'static str = "deposit"; type Output = i64; }
+/// async fn deposit(job: Deposit, cx: JobContext) -> Result<Done<i64>, Fail> {
+///     sqlite::done(&cx, move |db| {
+///         let update = "UPDATE accounts SET balance = balance + ?2 WHERE id = ?1 RETURNING balance";
+///         Ok(db.query_row(update, [job.account, job.amount], |row| row.get(0))?)
+///     })
+/// }
+/// # #[tokio::main]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let mill = tidemill::connect("sqlite::memory:").await?;
+/// # sqlite::transact(&mill, |db| Ok(db.execute_batch("CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER); INSERT INTO accounts VALUES (1, 5)")?)).await.map_err(|fail| format!("{fail:?}"))?;
+/// # let handle = mill.job(Deposit { account: 1, amount: 2 }).enqueue().await?;
+/// # Worker::new(&mill).handle(deposit).queue("default", 1).drain().await?;
+/// # assert_eq!(handle.wait().await?, 7);
+/// # Ok(())
+/// # }
+/// ```
+pub fn done<O: Output>(
+    cx: &JobContext,
+    work: impl FnOnce(&Connection) -> Result<O, Fail> + Send + 'static,
+) -> Result<Done<O>, Fail> {
+    let store = store_of::<SqliteStore>(cx.mill(), "SQLite").map_err(wrong_store)?;
+    let store = store.get().map_err(wrong_store)?;
+    Ok(store.done(move |connection| work(connection).map_err(Outcome::from)))
+}
+
+/// Runs `work` in a transaction of its own on the store's one writer, with the sync to disk shared by all who write at
+/// the same time: the first part of a staged handler, or anything else. It must be short.
+pub async fn transact<T: Send + 'static>(
+    mill: impl AsRef<Mill>,
+    work: impl FnOnce(&Connection) -> Result<T, Fail> + Send + 'static,
+) -> Result<T, Fail> {
+    let store = store_of::<SqliteStore>(mill.as_ref(), "SQLite").map_err(wrong_store)?;
+    store.get().map_err(wrong_store)?.transact(work).await.map_err(|error| match error {
+        TransactError::Work(fail) => fail,
+        TransactError::Panicked(panic) => Fail::retry(panic),
+        TransactError::Store(error) => error.into(),
+    })
+}
+
+/// No later attempt would find another store.
+fn wrong_store(error: Error) -> Fail {
+    Fail::dead("wrong_store", error)
+}

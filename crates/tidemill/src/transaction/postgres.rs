@@ -1,0 +1,240 @@
+//! Transactions of tokio-postgres, of the store's own connections, and of sqlx.
+
+use std::fmt;
+use std::slice::from_ref;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidemill_core::chain::{End, Output};
+use tidemill_core::client::{Bulk, Enqueue, Prepared};
+use tidemill_core::settle::Change;
+use tidemill_core::store::{Complete, Completed, Enqueued, NewJob};
+use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue};
+use tidemill_postgres::{Pending, PostgresStore, Tx, tokio_postgres};
+
+use super::{CompleteIn, InTransaction, Of, store_of};
+
+/// What will be there once a transaction has committed.
+#[must_use = "after the commit call `.committed().await`: it wakes workers, which otherwise come by only to poll"]
+pub struct Promised<T> {
+    value: T,
+    store: Of<PostgresStore>,
+    news: News,
+}
+
+/// What there is to tell after the commit.
+enum News {
+    /// So many jobs on a queue.
+    Jobs(Queue, usize),
+    /// What a completion led to.
+    Completion(Pending),
+    /// Nothing: the transaction tells it by itself, or there is nothing.
+    None,
+}
+
+impl<T> Promised<T> {
+    /// What there will be. Until the commit nobody else can see it.
+    pub fn promised(&self) -> &T {
+        &self.value
+    }
+
+    /// The transaction has committed: wakes whoever waits.
+    pub async fn committed(self) -> T {
+        if let Ok(store) = self.store.get() {
+            match self.news {
+                News::Jobs(queue, jobs) => store.committed(&queue, jobs).await,
+                News::Completion(pending) => store.announce(pending).await,
+                News::None => {}
+            }
+        }
+        self.value
+    }
+}
+
+impl<O> Promised<Handle<O>> {
+    /// The job's identity.
+    pub fn id(&self) -> &JobId {
+        self.value.id()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Promised<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Promised").field(&self.value).finish()
+    }
+}
+
+/// What a call in a transaction comes to.
+type Made<'t, T> = BoxFuture<'t, Result<Promised<T>, Error>>;
+
+fn store(mill: &Mill) -> Result<Of<PostgresStore>, Error> {
+    store_of(mill, "PostgreSQL")
+}
+
+/// What completing comes to, decided from how the job is now.
+async fn decide(
+    mill: &Mill,
+    job: &JobId,
+    kind: &str,
+    end: Result<End, Error>,
+) -> Result<Result<(JobId, Change), Completed>, Error> {
+    let Some(info) = mill.store().get(job).await? else { return Ok(Err(Completed::NotFound)) };
+    let change = mill.decide_completion(job, &info, Some(kind), end?)?;
+    Ok(change.map(|change| (info.job, change)))
+}
+
+/// What a transaction answers, and what there is to tell after its commit.
+type Answer<'t, T> = BoxFuture<'t, Result<(T, News), Error>>;
+
+/// A transaction that jobs can be made in.
+trait Joined: Send {
+    fn enqueue<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> Answer<'t, Vec<Enqueued>>;
+
+    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed>;
+}
+
+fn news(queue: &Queue, made: &[Enqueued]) -> News {
+    match made.iter().filter(|made| **made == Enqueued::Created).count() {
+        0 => News::None,
+        jobs => News::Jobs(queue.clone(), jobs),
+    }
+}
+
+impl Joined for tokio_postgres::Transaction<'_> {
+    fn enqueue<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> Answer<'t, Vec<Enqueued>> {
+        Box::pin(async move {
+            let made = store.enqueue_in(self, queue, jobs).await?;
+            let news = news(queue, &made);
+            Ok((made, news))
+        })
+    }
+
+    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed> {
+        Box::pin(async move {
+            let (completed, pending) = store.complete_in(self, complete).await?;
+            Ok((completed, News::Completion(pending)))
+        })
+    }
+}
+
+/// Remembers by itself what there is to tell, and tells it when it commits.
+impl Joined for Tx {
+    fn enqueue<'t>(
+        &'t mut self,
+        _store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> Answer<'t, Vec<Enqueued>> {
+        Box::pin(async move { Ok((Tx::enqueue(self, queue, jobs).await?, News::None)) })
+    }
+
+    fn complete<'t>(
+        &'t mut self,
+        _store: &'t PostgresStore,
+        complete: Complete<'t>,
+    ) -> Answer<'t, Completed> {
+        Box::pin(async move { Ok((Tx::complete(self, complete).await?, News::None)) })
+    }
+}
+
+#[cfg(feature = "sqlx")]
+impl Joined for tidemill_postgres::sqlx::PgConnection {
+    fn enqueue<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        queue: &'t Queue,
+        jobs: &'t [NewJob],
+    ) -> Answer<'t, Vec<Enqueued>> {
+        Box::pin(async move {
+            let made = store.enqueue_in_sqlx(self, queue, jobs).await?;
+            let news = news(queue, &made);
+            Ok((made, news))
+        })
+    }
+
+    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed> {
+        Box::pin(async move {
+            let (completed, pending) = store.complete_in_sqlx(self, complete).await?;
+            Ok((completed, News::Completion(pending)))
+        })
+    }
+}
+
+async fn enqueue_one<O: DeserializeOwned>(
+    prepared: Prepared<O>,
+    tx: &mut dyn Joined,
+) -> Result<Promised<Handle<O>>, Error> {
+    let store = store(prepared.mill())?;
+    let (made, news) = tx.enqueue(store.get()?, &prepared.queue, from_ref(&prepared.job)).await?;
+    Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, news })
+}
+
+async fn enqueue_all(
+    mill: Mill,
+    prepared: Result<(Queue, Vec<NewJob>), Error>,
+    tx: &mut dyn Joined,
+) -> Result<Promised<Vec<JobId>>, Error> {
+    let (store, (queue, jobs)) = (store(&mill)?, prepared?);
+    let (_, news) = tx.enqueue(store.get()?, &queue, &jobs).await?;
+    Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, news })
+}
+
+async fn complete_one<J: Job>(
+    mill: Mill,
+    job: JobId,
+    end: Result<End, Error>,
+    tx: &mut dyn Joined,
+) -> Result<Promised<Completed>, Error> {
+    let store = store(&mill)?;
+    let (value, news) = match decide(&mill, &job, J::KIND, end).await? {
+        Ok((job, change)) => tx.complete(store.get()?, Complete { job: &job, change: &change }).await?,
+        Err(completed) => (completed, News::None),
+    };
+    Ok(Promised { value, store, news })
+}
+
+/// Says for one kind of transaction that jobs can be made and completed in it.
+macro_rules! join {
+    ($tx:ty $(, $lifetime:lifetime)?) => {
+        impl<'t, $($lifetime,)? O: DeserializeOwned + 't> InTransaction<&'t mut $tx> for Enqueue<O> {
+            type Made = Made<'t, Handle<O>>;
+
+            fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
+                Box::pin(async move { enqueue_one(self.prepare()?, tx).await })
+            }
+        }
+
+        impl<'t, $($lifetime,)? P: Serialize> InTransaction<&'t mut $tx> for Bulk<P> {
+            type Made = Made<'t, Vec<JobId>>;
+
+            fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
+                let (mill, prepared) = (self.mill().clone(), self.prepare());
+                Box::pin(enqueue_all(mill, prepared, tx))
+            }
+        }
+
+        impl<'t $(, $lifetime)?> CompleteIn<&'t mut $tx> for Mill {
+            type Made = Made<'t, Completed>;
+
+            fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Made {
+                Box::pin(complete_one::<J>(self.clone(), job.clone(), output.end(true), tx))
+            }
+        }
+    };
+}
+
+join!(tokio_postgres::Transaction<'c>, 'c);
+join!(Tx);
+#[cfg(feature = "sqlx")]
+join!(tidemill_postgres::sqlx::PgConnection);

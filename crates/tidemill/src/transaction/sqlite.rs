@@ -1,0 +1,107 @@
+//! Transactions of rusqlite, which are synchronous: what is made in one is made when the call returns.
+
+use std::fmt;
+use std::slice::from_ref;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidemill_core::chain::Output;
+use tidemill_core::client::{Bulk, Enqueue};
+use tidemill_core::settle::Change;
+use tidemill_core::store::{Complete, Completed, Enqueued};
+use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue};
+use tidemill_sqlite::SqliteStore;
+use tidemill_sqlite::rusqlite::{Connection, Transaction};
+
+use super::{CompleteIn, InTransaction, Of, store_of};
+
+const WANTED: &str = "SQLite";
+
+/// What will be there once a transaction has committed.
+#[must_use = "after the commit call `.committed()`: it wakes workers at once"]
+pub struct Promised<T> {
+    value: T,
+    store: Of<SqliteStore>,
+    /// Where there will be work.
+    queue: Option<Queue>,
+}
+
+impl<T> Promised<T> {
+    /// What there will be. Until the commit nobody else can see it.
+    pub fn promised(&self) -> &T {
+        &self.value
+    }
+
+    /// The transaction has committed: wakes whoever waits. Without it they notice a moment later.
+    pub fn committed(self) -> T {
+        if let (Ok(store), Some(queue)) = (self.store.get(), &self.queue) {
+            store.committed(queue);
+        }
+        self.value
+    }
+}
+
+impl<O> Promised<Handle<O>> {
+    /// The job's identity.
+    pub fn id(&self) -> &JobId {
+        self.value.id()
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Promised<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Promised").field(&self.value).finish()
+    }
+}
+
+impl<O: DeserializeOwned> InTransaction<&Transaction<'_>> for Enqueue<O> {
+    type Made = Result<Promised<Handle<O>>, Error>;
+
+    fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
+        self.enqueue_in(&**tx)
+    }
+}
+
+/// On the connection that a piece of work in [`sqlite::done`](crate::sqlite::done) is given.
+impl<O: DeserializeOwned> InTransaction<&Connection> for Enqueue<O> {
+    type Made = Result<Promised<Handle<O>>, Error>;
+
+    fn enqueue_in(self, tx: &Connection) -> Self::Made {
+        let prepared = self.prepare()?;
+        let store = store_of::<SqliteStore>(prepared.mill(), WANTED)?;
+        let made = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
+        let queue = Some(prepared.queue.clone());
+        Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, queue })
+    }
+}
+
+impl<P: Serialize> InTransaction<&Transaction<'_>> for Bulk<P> {
+    type Made = Result<Promised<Vec<JobId>>, Error>;
+
+    fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
+        let store = store_of::<SqliteStore>(self.mill(), WANTED)?;
+        let (queue, jobs) = self.prepare()?;
+        store.get()?.enqueue_in(tx, &queue, &jobs)?;
+        Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, queue: Some(queue) })
+    }
+}
+
+impl CompleteIn<&Transaction<'_>> for Mill {
+    type Made = Result<Promised<Completed>, Error>;
+
+    fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Made {
+        let store = store_of::<SqliteStore>(self, WANTED)?;
+        let ended = |store, value| Ok(Promised { value, store, queue: None });
+        let Some(info) = store.get()?.get_in(tx, job)? else { return ended(store, Completed::NotFound) };
+        let change = match self.decide_completion(job, &info, Some(J::KIND), output.end(true)?)? {
+            Ok(change) => change,
+            Err(completed) => return ended(store, completed),
+        };
+        let value = store.get()?.complete_in(tx, Complete { job: &info.job, change: &change })?;
+        let queue = match change {
+            Change::Continue(step) => Some(step.queue),
+            _ => info.queue,
+        };
+        Ok(Promised { value, store, queue })
+    }
+}

@@ -1,0 +1,46 @@
+//! What a job sees of the chains it waited for.
+
+use serde::de::DeserializeOwned;
+use tidemill_core::chain::Blocker;
+use tidemill_core::job::State;
+
+use crate::fail::Fail;
+
+/// How the chains ended that a job waited for, in the order in which it named them.
+#[derive(Debug, Clone)]
+pub struct Blockers(pub(crate) Vec<Blocker>);
+
+impl Blockers {
+    /// The output of one of them. A chain that was cancelled has none: the job is then dead, as no later
+    /// attempt would find one. A handler that can do without looks at [`iter`](Self::iter).
+    pub fn output<O: DeserializeOwned>(&self, index: usize) -> Result<O, Fail> {
+        let Some(blocker) = self.0.get(index) else {
+            let there = self.0.len();
+            return Err(Fail::dead(
+                "no_such_blocker",
+                format!("there are {there} blockers, no number {index}"),
+            ));
+        };
+        output(blocker)
+    }
+
+    /// The outputs of all of them, where they have one type.
+    pub fn outputs<O: DeserializeOwned>(&self) -> Result<Vec<O>, Fail> {
+        self.0.iter().map(output).collect()
+    }
+
+    /// Each of them, with how it ended.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Blocker> {
+        self.0.iter()
+    }
+}
+
+fn output<O: DeserializeOwned>(blocker: &Blocker) -> Result<O, Fail> {
+    let chain = &blocker.chain;
+    if blocker.state != State::Done {
+        return Err(Fail::dead("blocker_cancelled", format!("chain {chain} was cancelled")));
+    }
+    let misfit =
+        |error| Fail::dead("blocker_output", format!("the output of chain {chain} does not fit: {error}"));
+    serde_json::from_str(blocker.output.get()).map_err(misfit)
+}
