@@ -24,7 +24,8 @@ fn judge(doing: &str, code: &str, message: String, error: impl Into<BoxError>) -
     let said = format!("{doing}: {message}");
     match meaning(code) {
         // What a function of ours says, in its own words.
-        _ if code == NOT_FOUND => Error::NotFound(message),
+        // The error adds the rest itself.
+        _ if code == NOT_FOUND => Error::NotFound(message.trim_end_matches(" not found").to_owned()),
         _ if code == INVALID => Error::Invalid(message),
         Meaning::Unavailable => Error::unavailable(doing, error),
         Meaning::Full => Error::Full(said),
@@ -81,6 +82,13 @@ pub(crate) fn is_taken(error: &tokio_postgres::Error) -> bool {
 /// Whether the transaction had failed before this, and can only be rolled back.
 pub(crate) fn has_failed_before(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&tokio_postgres::error::SqlState::IN_FAILED_SQL_TRANSACTION)
+}
+
+/// Whether it was given up because of what others have locked.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    let Error::Unavailable { source: Some(source), .. } = error else { return false };
+    let said = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    said == Some(&tokio_postgres::error::SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Whether the connection is no good after this error: it is cut, or its prepared statements are.

@@ -1,25 +1,24 @@
 //! Looking at jobs and queues.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use tidemill_core::job::State;
-use tidemill_core::store::{COUNT_CAP, JobInfo, List, Page, QueueInfo, Record};
+use tidemill_core::store::{COUNT_CAP, JobInfo, List, Page, QueueInfo};
 use tidemill_core::{Error, JobId, Timestamp};
 use tokio_postgres::Row;
 
 use crate::Inner;
 use crate::cursor::{Cursor, page};
+use crate::found::Found;
 use crate::jobs::{job_at, job_id, queue};
 use crate::sql::{GET, LIST_BLOCKED, LIST_LETTERS, LIST_QUEUES, LIST_RUNNING, LIST_WAITING};
 
 /// How many of the chains that a job waits for are named.
-const NAMED: i64 = 100;
+pub(crate) const NAMED: i64 = 100;
 
 impl Inner {
     pub(crate) async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         let rows = self.pool.query(&GET, &[&job.chain().as_str(), &NAMED]).await?;
-        rows.first().map(read_job).transpose()
+        rows.first().map(|row| Found::read(row).into_info()).transpose()
     }
 
     pub(crate) async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
@@ -66,52 +65,9 @@ fn read_listed(list: &List<'_>, row: &Row) -> Result<JobInfo, Error> {
     })
 }
 
-fn read_job(row: &Row) -> Result<JobInfo, Error> {
-    let job = job_at(row)?;
-    let held_by: Option<String> = row.get("worker");
-    let state = match row.get::<_, i16>("state") {
-        0 if held_by.is_some() => State::Running,
-        0 if row.get("later") => State::Scheduled,
-        0 => State::Ready,
-        1 => State::Blocked,
-        2 => State::Dead,
-        3 => State::Done,
-        4 => State::Cancelled,
-        other => return Err(Error::Corrupt(format!("job {job} has the state {other}"))),
-    };
-    let record = matches!(state, State::Done | State::Cancelled).then(|| read_record(row, &job, state));
-    let data = Bytes::copy_from_slice(row.get("envelope"));
-    Ok(JobInfo {
-        job: if record.is_some() { job.chain() } else { job },
-        queue: if record.is_some() { None } else { Some(queue(row.get("name"), row.get("delivery"))?) },
-        data: if record.is_some() { Bytes::new() } else { data },
-        due: (state == State::Scheduled).then(|| Timestamp(row.get("due"))),
-        cancelling: row.get::<_, Option<bool>>("cancelling").unwrap_or(false),
-        waits_for: waits_for(row)?,
-        record: record.transpose()?,
-        state,
-        held_by,
-    })
-}
-
 fn waits_for(row: &Row) -> Result<Vec<JobId>, Error> {
     let chains: Option<Vec<&str>> = row.get("waits_for");
     chains.unwrap_or_default().into_iter().map(job_id).collect()
-}
-
-fn read_record(row: &Row, job: &JobId, state: State) -> Result<Record, Error> {
-    let error: Option<&[u8]> = row.get("error");
-    let (Some(finished), Some(keep)) = (row.get("finished"), row.get::<_, Option<i64>>("keep")) else {
-        return Err(Error::Corrupt(format!("the record of job {job} has no time")));
-    };
-    Ok(Record {
-        job: job.chain(),
-        state,
-        output: Bytes::copy_from_slice(row.get("envelope")),
-        error: error.map(|text| String::from_utf8_lossy(text).into_owned()),
-        finished_at: Timestamp(finished),
-        keep: Duration::from_millis(u64::try_from(keep).unwrap_or(0)),
-    })
 }
 
 fn read_queue(row: &Row) -> Result<QueueInfo, Error> {

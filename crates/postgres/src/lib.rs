@@ -10,6 +10,7 @@ mod connection;
 mod cursor;
 mod error;
 mod floor;
+mod found;
 mod functions;
 mod guests;
 mod herald;
@@ -45,7 +46,7 @@ pub use tokio_postgres;
 pub use transaction::{Pending, Tx};
 
 use crate::herald::Herald;
-use crate::jobs::{Clerk, Ending, Marks, Numbers};
+use crate::jobs::{Clerk, Ending, Halves, Marks, Numbers};
 use crate::pool::Pool;
 use crate::transaction::Calls;
 
@@ -65,6 +66,7 @@ pub(crate) struct Inner {
     numbers: Numbers,
     marks: Marks,
     calls: Calls,
+    halves: Halves,
 }
 
 impl PostgresStore {
@@ -80,6 +82,7 @@ impl PostgresStore {
             numbers: Numbers::default(),
             marks: Marks::default(),
             calls: Calls::of(&options.schema),
+            halves: Halves::default(),
         });
         migrate::migrate(&inner.pool).await?;
         let durability = inner.find_durability().await?;

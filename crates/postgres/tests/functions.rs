@@ -7,6 +7,7 @@ mod world;
 
 use std::sync::Arc;
 
+use tidemill_core::envelope::Envelope;
 use tidemill_core::job::State;
 use tidemill_core::{JobId, Outcome};
 use tidemill_testkit::conformance::{LONG, Scene};
@@ -56,21 +57,97 @@ async fn a_job_may_be_later_deduplicated_and_wait_for_others() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_valid_are_refused() {
+async fn what_is_not_valid_is_refused_by_name() {
     let (url, _) = scene().await;
     let user = session(&url).await;
-    for bad in [
-        "enqueue('a b', 'k')",
-        "enqueue('q', 'a b')",
-        "enqueue('q', 'k', id => 'a~1')",
-        "enqueue('q', 'k', max_attempts => 0)",
-        "enqueue('q', 'k', dedup => '')",
+    for (bad, named) in [
+        ("enqueue('a b', 'k')", "queue"),
+        ("enqueue(NULL, 'k')", "queue"),
+        ("enqueue('q', 'a b')", "kind"),
+        ("enqueue('q', NULL)", "kind"),
+        ("enqueue('q', 'k', id => 'a~1')", "id"),
+        ("enqueue('q', 'k', max_attempts => 0)", "max_attempts"),
+        ("enqueue('q', 'k', max_attempts => NULL)", "max_attempts"),
+        ("enqueue('q', 'k', dedup => '')", "dedup"),
+        ("enqueue('q', 'k', dedup => 'a', id => 'b')", "dedup"),
+        ("enqueue('q', 'k', keep_result => '-1 second')", "keep_result"),
+        ("enqueue('q', 'k', delay => '101 years')", "delay"),
+        ("enqueue('q', 'k', delay => NULL)", "delay"),
+        ("enqueue('q', 'k', to_json(repeat('x', 1048575)))", "payload"),
+        ("enqueue('q', 'k', after_chains => NULL)", "after_chains"),
+        ("enqueue('q', 'k', after_chains => ARRAY[NULL])", "after_chains"),
     ] {
         let error = user.batch_execute(&format!("SELECT tidemill.{bad}")).await.unwrap_err();
-        assert_eq!(error.code().unwrap().code(), "TM003", "{bad}");
+        let error = error.as_db_error().unwrap();
+        assert_eq!(error.code().code(), "TM003", "{bad}");
+        assert!(error.message().contains(named), "{bad}: {}", error.message());
     }
     let error = user.batch_execute("SELECT tidemill.enqueue('q', 'k', after_chains => ARRAY['no'])").await;
-    assert_eq!(error.unwrap_err().code().unwrap().code(), "TM002");
+    let error = error.unwrap_err();
+    let error = error.as_db_error().unwrap();
+    assert_eq!((error.code().code(), error.message()), ("TM002", "chain no not found"));
+}
+
+/// A worker that reads no closes the chain without a word to those that wait for it.
+#[tokio::test]
+async fn only_a_job_that_keeps_its_result_for_a_worker_can_be_waited_for() {
+    let (url, _) = scene().await;
+    let user = session(&url).await;
+    let start = r#"{"job_id":"a","task_type":"t","#;
+    let rests: [&[u8]; 10] = [
+        br#""keep_result_ms":5}"#,
+        br#""keep_result_ms":null}"#,
+        br#""payload":"\u0000 \ud800 \\u0000","keep_result_ms":5}"#,
+        br#""payload":{"x":"\u0000","keep_result_ms":5}}"#,
+        br#""payload":"\u0000 \"keep_result_ms\":5"}"#,
+        br#""payload":["\u0000","keep_result_ms"]}"#,
+        b"\"meta\":\"\xff keep\",\"payload\":[\"keep_result_ms\"]}",
+        br#""payload":"\ud800","meta":["keep_result_ms"]}"#,
+        br#""keep_result_ms":60000,"payload":"\u00fc"}"#,
+        br#""payload":1}"#,
+    ];
+    for rest in rests {
+        let bytes = [start.as_bytes(), rest].concat();
+        let kept: Option<i64> =
+            user.query_one("SELECT tidemill.keep_of($1)", &[&bytes]).await.unwrap().get(0);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Ok(envelope) = Envelope::read(bytes.into()) {
+            let keep = envelope.keep_result().map(|keep| i64::try_from(keep.as_millis()).unwrap());
+            assert_eq!(kept, keep, "{text}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_step_of_a_chain_is_the_same_here_and_there() {
+    let (url, _) = scene().await;
+    let user = session(&url).await;
+    for id in [
+        "a",
+        "a~1",
+        "a~0",
+        "a~01",
+        "a~+1",
+        "a~",
+        "~1",
+        "~~1",
+        "a~1~2",
+        "a~2147483647",
+        "a~2147483648",
+        "a~4294967295",
+        "a~4294967296",
+        "a~9999999999",
+        "a~99999999999",
+        "a~1x",
+        "a~-1",
+        "a.~7",
+    ] {
+        let split = "SELECT tidemill.chain_of($1), tidemill.step_of($1)";
+        let row = user.query_one(split, &[&id]).await.unwrap();
+        let job = JobId::new(id).unwrap();
+        assert_eq!(row.get::<_, &str>(0), job.chain().as_str(), "{id}");
+        assert_eq!(row.get::<_, i32>(1), i32::try_from(job.step()).unwrap_or(i32::MAX), "{id}");
+    }
 }
 
 /// Whoever calls may have tables, settings and plans of their own.

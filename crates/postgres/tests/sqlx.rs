@@ -80,6 +80,8 @@ async fn a_job_is_completed_with_the_commit() {
     let (completed, pending) = store.complete_in_sqlx(&mut transaction, complete).await.unwrap();
     assert_eq!(completed, Completed::Yes);
     assert_eq!(scene.state(&claim.lease.job).await, Some(State::Running));
+    let seen = store.get_in_sqlx(&mut transaction, &claim.lease.job).await.unwrap().unwrap();
+    assert_eq!((seen.state, &seen.record.unwrap().output[..]), (State::Done, &b"5"[..]));
     transaction.commit().await.unwrap();
     store.announce(pending).await;
     assert_eq!(scene.state(&claim.lease.job).await, Some(State::Done));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tidemill_core::chain::{Chain, Next};
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Complete, Completed, Enqueued, Verdict, Wake};
+use tidemill_core::store::{Complete, Completed, Enqueued, Extend, Held, Verdict, Wake};
 use tidemill_core::transaction::{Claim, Committed, Done};
 use tidemill_core::{Error, Job, JobId, Mill, Outcome, Store};
 use tidemill_postgres::{Options, PostgresStore};
@@ -84,6 +84,25 @@ async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
             _ => {}
         }
     }
+}
+
+#[tokio::test]
+async fn a_transaction_sees_the_jobs_it_has_made_itself() {
+    let (url, store, scene) = arrange().await;
+    let (mut user, job) = (session(&url).await, chain());
+    let jobs = std::slice::from_ref(&job);
+    // Names of the user's own do not get into the way.
+    user.batch_execute("CREATE TEMP TABLE jobs (id text); CREATE TEMP TABLE leases (id text)").await.unwrap();
+    let transaction = user.transaction().await.unwrap();
+    store.enqueue_in(&transaction, &scene.queue, jobs).await.unwrap();
+    let seen = store.get_in(&transaction, &job.id).await.unwrap().unwrap();
+    assert_eq!((seen.job, seen.state, seen.data), (job.id.clone(), State::Ready, job.envelope.clone()));
+    assert!(store.get(&job.id).await.unwrap().is_none());
+    transaction.rollback().await.unwrap();
+    let tx = store.begin().await.unwrap();
+    assert!(tx.get(&job.id).await.unwrap().is_none());
+    tx.enqueue(&scene.queue, jobs).await.unwrap();
+    assert_eq!(tx.get(&job.id).await.unwrap().unwrap().state, State::Ready);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -302,6 +321,38 @@ async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_af
     assert_eq!(mill.handle::<i32>(claim.lease.job.clone()).wait().await.unwrap(), 5);
     let tx = store.begin().await.unwrap();
     assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(State::Done));
+}
+
+/// Of three jobs of one worker a user's transaction completes one, and stays open.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_does_not_hold_up_jobs_it_has_nothing_to_do_with() {
+    let (url, store, scene) = arrange().await;
+    let claims = [claim_new(&scene).await, claim_new(&scene).await, claim_new(&scene).await];
+    let end = |claim: &Claim| {
+        claim.settlement(tidemill_core::chain::End::Output("5".into()), store.clock().now()).unwrap()
+    };
+    let settlements: Vec<_> = claims.iter().map(end).collect();
+    let mut user = session(&url).await;
+    let transaction = user.transaction().await.unwrap();
+    let complete = Complete { job: &claims[0].lease.job, change: &settlements[0].change };
+    let _ = store.complete_in(&transaction, complete).await.unwrap();
+    let until = "SELECT until FROM tidemill.leases ORDER BY seq";
+    let before = query(&url, until).await;
+    let leases: Vec<_> = claims.iter().map(|claim| claim.lease.clone()).collect();
+    let extend = Extend { worker: &scene.worker, leases: &leases, lease: LONG * 10 };
+    assert_eq!(store.extend(extend).await.unwrap(), [Held::Yes; 3]);
+    let after = query(&url, until).await;
+    assert_eq!(after[0], before[0]);
+    assert!(after[1] != before[1] && after[2] != before[2], "{before:?} {after:?}");
+    let refused = store.settle(&settlements).await;
+    assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+    for claim in &claims[1..] {
+        assert_eq!(store.get(&claim.lease.job).await.unwrap().unwrap().state, State::Done);
+    }
+    transaction.commit().await.unwrap();
+    let verdicts = store.settle(&settlements).await.unwrap();
+    assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted, Verdict::Accepted]);
+    assert_eq!(store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -41,6 +41,7 @@ mod writer;
 pub use clock::PausedClock;
 pub use floor::floors;
 pub use options::{Location, Options, Synchronous};
+pub use promises::Pending;
 /// The driver, in the version that connections for [`SqliteStore::enqueue_in`] have to be of.
 pub use rusqlite;
 pub use store::SqliteStore;

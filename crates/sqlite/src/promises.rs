@@ -5,18 +5,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rusqlite::Connection;
 use tidemill_core::store::{News, Wake};
 
-/// What work of the user's has made true, if it commits.
+/// What a call in a transaction of the user's has led to: to be announced after the commit, and to be dropped if there is
+/// none. It is empty inside [`transact`](crate::SqliteStore::transact) and [`done`](crate::SqliteStore::done): what is
+/// done there is told when their transaction commits.
+#[derive(Debug, Default)]
+#[must_use = "workers hear of it at once only if it is announced after the commit"]
+pub struct Pending(pub(crate) News);
+
+/// What the work promises that the writer runs at the moment.
 #[derive(Debug, Default)]
 pub(crate) struct Promises {
-    state: Mutex<State>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    /// What was done in transactions on connections of the user's, until one says that it has committed.
-    outside: News,
-    /// What the work does that the writer runs at the moment.
-    inside: Option<Inside>,
+    inside: Mutex<Option<Inside>>,
 }
 
 #[derive(Debug)]
@@ -29,36 +28,33 @@ struct Inside {
 impl Promises {
     /// The writer begins to run work of the user's.
     pub(crate) fn enter(&self, connection: &Connection) {
-        self.lock().inside = Some(Inside { address: address(connection), news: News::default() });
+        *self.lock() = Some(Inside { address: address(connection), news: News::default() });
     }
 
     /// It has run. What it promised comes true if its transaction commits.
     pub(crate) fn leave(&self) -> Vec<Wake> {
-        self.lock().inside.take().map(|mut inside| inside.news.take()).unwrap_or_default()
+        self.lock().take().map(|mut inside| inside.news.take()).unwrap_or_default()
     }
 
     /// Whether work that the writer runs has been given this very connection.
     pub(crate) fn is_inside(&self, connection: &Connection) -> bool {
-        self.lock().inside.as_ref().is_some_and(|inside| inside.address == address(connection))
+        self.lock().as_ref().is_some_and(|inside| inside.address == address(connection))
     }
 
-    /// Work on this connection has promised something.
-    pub(crate) fn note(&self, connection: &Connection, mut news: News) {
-        let mut state = self.lock();
-        let State { outside, inside } = &mut *state;
-        let inside = inside.as_mut().filter(|inside| inside.address == address(connection));
-        let noted = inside.map_or(outside, |inside| &mut inside.news);
-        news.take().into_iter().for_each(|wake| noted.add(wake));
+    /// Keeps what was done on this connection if the writer's work did it, and gives it back if somebody else did: only
+    /// they know whether their transaction commits.
+    pub(crate) fn keep(&self, connection: &Connection, mut news: News) -> Pending {
+        let mut inside = self.lock();
+        match inside.as_mut().filter(|inside| inside.address == address(connection)) {
+            Some(inside) => news.take().into_iter().for_each(|wake| inside.news.add(wake)),
+            None => return Pending(news),
+        }
+        Pending::default()
     }
 
-    /// Everything that was promised on connections of the user's.
-    pub(crate) fn take(&self) -> Vec<Wake> {
-        self.lock().outside.take()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Option<Inside>> {
         // Nothing in here can panic half-way through a change.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -11,7 +11,7 @@ use tidemill_core::settle::Settlement;
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
     Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wake, Wakes,
+    Wakes,
 };
 use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
@@ -113,11 +113,6 @@ impl SqliteStore {
 
     pub(crate) fn promises(&self) -> &Arc<Promises> {
         &self.shared.promises
-    }
-
-    /// Tells everyone in this process who listens.
-    pub(crate) fn announce(&self, wakes: Vec<Wake>) {
-        wakes.into_iter().for_each(|wake| self.shared.announcer.hub().announce(wake));
     }
 
     /// Has `work` done on the reading connection.

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use tidemill_core::chain::Output;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, JobInfo, NewJob, News, Wake};
+use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, JobInfo, NewJob, News};
 use tidemill_core::transaction::Done;
 use tidemill_core::{Error, Outcome, Store};
 
@@ -17,7 +17,7 @@ use crate::chains::complete_one;
 use crate::error::Failure;
 use crate::inspect;
 use crate::jobs::add_all;
-use crate::promises::Promises;
+use crate::promises::{Pending, Promises};
 use crate::savepoint::apart;
 use crate::store::SqliteStore;
 
@@ -43,39 +43,37 @@ impl SqliteStore {
     /// Adds jobs in a transaction of the user's own, on a connection of the user's own to the same file: they are there
     /// if and when it commits. On an error none of them is, and the transaction can go on.
     ///
-    /// Nothing is announced; call [`committed`](Self::committed) after the commit. The transaction should be an
-    /// immediate one, because SQLite refuses the write lock to one that has read before somebody else wrote. Until it has
+    /// Nothing is announced; pass what comes with the answer to [`announce`](Self::announce) after the commit. The
+    /// transaction should be an immediate one, because SQLite refuses the write lock to one that has read before somebody else wrote. Until it has
     /// ended nobody else can write, and neither can this store: do not wait for the store meanwhile.
     pub fn enqueue_in(
         &self,
         tx: &Connection,
         queue: &Queue,
         jobs: &[NewJob],
-    ) -> Result<Vec<Enqueued>, Error> {
+    ) -> Result<(Vec<Enqueued>, Pending), Error> {
         self.take_part(tx, |tx| add_all(tx, Enqueue { queue, jobs, again: false }))
     }
 
     /// Looks up a job as a transaction of the user's own sees it.
     pub fn get_in(&self, tx: &Connection, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        self.take_part(tx, |tx| inspect::get_in(tx, job))
+        let (info, _) = self.take_part(tx, |tx| inspect::get_in(tx, job))?;
+        Ok(info)
     }
 
     /// Ends a job from outside in a transaction of the user's own, like [`enqueue_in`](Self::enqueue_in).
-    pub fn complete_in(&self, tx: &Connection, complete: Complete<'_>) -> Result<Completed, Error> {
+    pub fn complete_in(
+        &self,
+        tx: &Connection,
+        complete: Complete<'_>,
+    ) -> Result<(Completed, Pending), Error> {
         self.take_part(tx, |tx| complete_one(tx, &complete))
     }
 
-    /// Wakes whoever waits, in this process, for what was done in a transaction of the user's own that has committed, to
-    /// `queue` or to whatever else it led to. Other processes notice by themselves, and so does this one a moment later if
-    /// nobody calls this.
-    pub fn committed(&self, queue: &Queue) {
-        let mut wakes = self.promises().take();
-        let is_about = |wake: &Wake| matches!(wake, Wake::Queue { queue: other, .. } | Wake::Sooner(other) if other == queue);
-        // Somebody else's call may have told it before it was true.
-        if !wakes.iter().any(is_about) {
-            wakes.push(Wake::Queue { queue: queue.clone(), jobs: 1 });
-        }
-        self.announce(wakes);
+    /// Wakes whoever waits, in this process, for what a transaction of the user's own has led to that has committed. Other
+    /// processes notice by themselves, and so does this one a moment later if nobody calls this.
+    pub fn announce(&self, mut pending: Pending) {
+        pending.0.take().into_iter().for_each(|wake| self.hub().announce(wake));
     }
 
     /// Runs `work` in a transaction on the store's own writer, once, and commits it together with whatever else waits to
@@ -112,18 +110,17 @@ impl SqliteStore {
         Done::new(Box::new(Atomic::new(self.clone(), work)))
     }
 
-    /// Does something in the user's transaction and keeps back what there is to tell.
+    /// Does something in the user's transaction and says what there is to tell once it has committed.
     fn take_part<T>(
         &self,
         connection: &Connection,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Error> {
+    ) -> Result<(T, Pending), Error> {
         self.check(connection)?;
         let mut news = News::default();
         let mut tx = Tx { connection, now: self.clock().now(), announcements: &mut news };
         let done = apart(connection, || work(&mut tx))??;
-        self.promises().note(connection, news);
-        Ok(done)
+        Ok((done, self.promises().keep(connection, news)))
     }
 
     /// Whether what is written on this connection is written to this store, in a transaction.

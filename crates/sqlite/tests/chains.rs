@@ -2,8 +2,11 @@
 
 mod place;
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use place::{Place, scene};
 use tidemill_core::chain::{Dedup, Links};
 use tidemill_core::job::State;
@@ -11,6 +14,9 @@ use tidemill_core::store::{Enqueue, Enqueued, NewJob};
 use tidemill_core::{Delivery, Error, JobId, Store};
 use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
 use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
+
+/// As many as other systems were shown to fail with.
+const JOBS: usize = 200;
 
 #[tokio::test]
 async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
@@ -94,4 +100,50 @@ async fn an_open_chain_counts_though_a_later_one_has_closed() {
     assert_eq!(scene.start_once(Dedup::open("k")).await, (false, open));
     scene.settle(&held, done()).await;
     assert!(scene.enqueue_again(chain_once(Dedup::open("k"))).await == Enqueued::Created);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_200_jobs_that_wait_for_two_chains_closing_at_the_same_moment_each_starts_once() {
+    let place = Place::new();
+    let stores = [place.open().await, place.open().await];
+    let (blocking, waiting) = (place::scene_on(&stores[0], "blocking"), scene(&stores[0]));
+    blocking.enqueue_batch((0..2 * JOBS).map(|_| chain()).collect()).await.unwrap();
+    let blockers = blocking.claim(2 * JOBS).await;
+    let pairs = blockers.chunks(2).map(|pair| [pair[0].lease.job.clone(), pair[1].lease.job.clone()]);
+    let jobs: Vec<_> = pairs.map(|pair| chain_after(&pair)).collect();
+    let expected: HashSet<_> = jobs.iter().map(|job| job.id.clone()).collect();
+    waiting.enqueue_batch(jobs).await.unwrap();
+    waiting.claim_nothing().await;
+    let closing = blockers.into_iter().enumerate().map(|(index, claimed)| {
+        // The two of a pair are closed through two stores.
+        let scene = blocking.through(Arc::new(stores[index % 2].clone()));
+        tokio::spawn(async move { scene.settle(&claimed, output("1")).await })
+    });
+    for closed in join_all(closing.collect::<Vec<_>>()).await {
+        closed.unwrap();
+    }
+    let started: Vec<_> = waiting.claim(JOBS).await.into_iter().map(|claimed| claimed.lease.job).collect();
+    assert_eq!(started.into_iter().collect::<HashSet<_>>(), expected);
+    waiting.claim_nothing().await;
+    waiting.assert_counts([0, 0, JOBS as u64, 0]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_200_keys_that_four_callers_use_at_once_there_are_200_chains() {
+    let place = Place::new();
+    let stores = [place.open().await, place.open().await];
+    let starting = (0..4 * JOBS).map(|index| {
+        let scene = scene(&stores[index % 2]);
+        let key = format!("key {}", index / 4);
+        tokio::spawn(async move { (key.clone(), scene.start_once(Dedup::open(&key)).await) })
+    });
+    let (mut chains, mut created) = (HashMap::new(), 0);
+    for started in join_all(starting.collect::<Vec<_>>()).await {
+        let (key, (is_new, id)) = started.unwrap();
+        created += usize::from(is_new);
+        // All four are told of the same one.
+        assert_eq!(*chains.entry(key).or_insert_with(|| id.clone()), id);
+    }
+    assert_eq!((created, chains.len()), (JOBS, JOBS));
+    scene(&stores[0]).assert_counts([JOBS as u64, 0, 0, 0]).await;
 }

@@ -3,11 +3,13 @@
 
 mod place;
 
+use std::collections::HashSet;
+
 use futures_util::StreamExt;
 use place::{Place, orders, scene, scene_on};
 use rusqlite::{Connection, TransactionBehavior};
 use tidemill_core::job::State;
-use tidemill_core::store::{Complete, Completed, Enqueued, Wake};
+use tidemill_core::store::{Complete, Completed, Enqueued, Wake, Wakes};
 use tidemill_core::{Error, JobId, Store};
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::scene::{chain, chain_after, job, output};
@@ -30,10 +32,11 @@ async fn a_job_is_there_if_and_when_the_users_transaction_commits() {
         async move { scene.claim_with(1, 1, LONG).await }
     });
     let tx = begin(&mut user);
-    assert_eq!(store.enqueue_in(&tx, &scene.queue, std::slice::from_ref(&job)).unwrap(), [Enqueued::Created]);
+    let (made, pending) = store.enqueue_in(&tx, &scene.queue, std::slice::from_ref(&job)).unwrap();
+    assert_eq!(made, [Enqueued::Created]);
     assert_eq!(scene.state(&job.id).await, None);
     tx.commit().unwrap();
-    store.committed(&scene.queue);
+    store.announce(pending);
     assert_eq!(waiting.await.unwrap()[0].lease.job, job.id);
     assert_eq!(orders(&place), 1);
 }
@@ -45,7 +48,7 @@ async fn without_a_word_after_the_commit_the_job_starts_all_the_same() {
     let (here, mut user) = (scene(&store), place.raw());
     let waiting = tokio::spawn(async move { here.claim_with(1, 1, LONG).await });
     let tx = begin(&mut user);
-    store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
+    let _ = store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
     tx.commit().unwrap();
     assert_eq!(waiting.await.unwrap().len(), 1);
 }
@@ -59,7 +62,7 @@ async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
     scene.claim_one().await;
     let mut wakes = store.listen();
     let tx = begin(&mut user);
-    store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
+    let _ = store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
     tx.rollback().unwrap();
     // Whatever is announced next is the first thing to be heard.
     store.pause(&scene_on(&store, "elsewhere").queue).await.unwrap();
@@ -76,7 +79,7 @@ async fn an_enqueue_that_fails_leaves_the_users_transaction_as_it_was() {
     let tx = begin(&mut user);
     let refused = store.enqueue_in(&tx, &scene.queue, &[job(), chain_after(&[JobId::generate()])]);
     assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
-    store.enqueue_in(&tx, &scene.queue, &[job()]).unwrap();
+    let _ = store.enqueue_in(&tx, &scene.queue, &[job()]).unwrap();
     tx.commit().unwrap();
     scene.assert_counts([1, 0, 0, 0]).await;
     assert_eq!(orders(&place), 1);
@@ -113,7 +116,7 @@ async fn one_file_is_one_file_by_whatever_name() {
     let store = SqliteStore::open(Options::file(&link)).await.unwrap();
     let mut user = place.raw();
     let tx = begin(&mut user);
-    store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
+    let _ = store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
     tx.commit().unwrap();
     scene(&store).claim_one().await;
 }
@@ -130,20 +133,64 @@ async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
     let mut wakes = store.listen();
     for commit in [false, true] {
         let tx = begin(&mut user);
-        let done = store.complete_in(&tx, Complete { job: &id, change: &change }).unwrap();
+        let (done, pending) = store.complete_in(&tx, Complete { job: &id, change: &change }).unwrap();
         assert_eq!(done, Completed::Yes);
         if commit {
-            tx.commit().unwrap()
+            tx.commit().unwrap();
+            store.announce(pending);
         } else {
-            tx.rollback().unwrap()
+            tx.rollback().unwrap();
+            drop(pending);
+            // Somebody else's commit tells what is theirs: no end and no lost lease that there was none of.
+            let (own, news) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
+            assert_eq!(news, HashSet::from([own]));
         }
         let expected = if commit { [State::Done, State::Ready] } else { [State::Running, State::Blocked] };
         assert_eq!([scene.state(&id).await, scene.state(&waiter).await], expected.map(Some));
     }
-    store.committed(&scene.queue);
-    let mut told = Vec::new();
-    while !(told.contains(&Wake::Finished(id.clone())) && told.contains(&Wake::Lost(id.clone()))) {
-        told.push(wakes.next().await.unwrap());
+    let mut told = HashSet::new();
+    let news = [Wake::Finished(id.clone()), Wake::Lost(id.clone())];
+    while !news.iter().all(|wake| told.contains(wake)) {
+        told.insert(wakes.next().await.unwrap());
     }
     assert_eq!(scene.claim_one().await.lease.job, waiter);
+}
+
+/// A job on a queue of its own in a transaction that commits: what is to be told of it, and all that is told until
+/// somebody says something else.
+async fn enqueue_and_commit(
+    store: &SqliteStore,
+    user: &mut Connection,
+    wakes: &mut Wakes,
+) -> (Wake, HashSet<Wake>) {
+    let (queue, last) = (scene_on(store, "own").queue, Wake::everyone(scene_on(store, "elsewhere").queue));
+    let tx = begin(user);
+    let (_, pending) = store.enqueue_in(&tx, &queue, &[job()]).unwrap();
+    tx.commit().unwrap();
+    store.announce(pending);
+    store.pause(&scene_on(store, "elsewhere").queue).await.unwrap();
+    let mut told = HashSet::new();
+    loop {
+        match wakes.next().await.unwrap() {
+            wake if wake == last => return (Wake::Queue { queue, jobs: 1 }, told),
+            // The writer has seen that another connection wrote.
+            Wake::Everything => {}
+            wake => drop(told.insert(wake)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_commit_tells_nothing_of_what_another_transaction_rolled_back() {
+    let place = Place::with_orders();
+    let store = place.open().await;
+    let (scene, mut user) = (scene(&store), place.raw());
+    let mut wakes = store.listen();
+    let tx = begin(&mut user);
+    let (_, pending) = store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
+    tx.rollback().unwrap();
+    let (own, told) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
+    assert_eq!(told, HashSet::from([own]));
+    drop(pending);
+    scene.assert_counts([0; 4]).await;
 }

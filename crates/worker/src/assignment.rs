@@ -39,11 +39,16 @@ pub(crate) enum Why {
 pub(crate) struct Stop {
     why: AtomicU8,
     watched: AtomicBool,
+    /// Its end is being committed: too late to stop it, and an end is not a loss.
+    ending: AtomicBool,
     changed: Notify,
 }
 
 impl Stop {
     pub(crate) fn request(&self, why: Why) {
+        if self.is_ending() {
+            return;
+        }
         self.why.fetch_max(why as u8, Ordering::AcqRel);
         self.changed.notify_waiters();
     }
@@ -60,6 +65,17 @@ impl Stop {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.why() == Some(Why::Lost)
+    }
+
+    /// From now on nothing stops it: the handler's transaction is being committed with the job's end. `false` if it
+    /// was asked to stop before.
+    pub(crate) fn begin_to_end(&self) -> bool {
+        self.ending.store(true, Ordering::SeqCst);
+        self.why().is_none_or(|why| why == Why::Leaving)
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
     }
 
     /// Notes that the handler looks out for being stopped, and so deserves time to wind up.

@@ -58,8 +58,15 @@ pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Al
             Some(why) => stopped(why, Some(outcome)),
             None => outcome,
         },
-        why = job.stop.requested() => wind_up(&mut attempt, job, why, allowance.cancel_grace).await,
-        () = timeout => timed_out(allowance.timeout).into(),
+        why = job.stop.requested() => match job.stop.is_ending() {
+            // Its work is done and on its way to the disk; it ends by itself.
+            true => Guarded(&mut attempt).await,
+            false => wind_up(&mut attempt, job, why, allowance.cancel_grace).await,
+        },
+        () = timeout => match job.stop.is_ending() {
+            true => Guarded(&mut attempt).await,
+            false => timed_out(allowance.timeout).into(),
+        },
     };
     discard(attempt);
     outcome

@@ -56,6 +56,11 @@ impl JobContext {
         &self.station.mill
     }
 
+    /// Whether the job may end now; from then on nothing stops it.
+    pub(crate) fn begin_to_end(&self) -> bool {
+        self.assignment.stop.begin_to_end()
+    }
+
     /// The claim on this job, for whatever ends it in a transaction.
     pub(crate) fn claim(&self) -> Claim {
         Claim {

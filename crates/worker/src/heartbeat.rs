@@ -78,6 +78,8 @@ impl Heartbeat {
 fn heed(job: &Assignment, held: Held) {
     match held {
         Held::Yes => {}
+        // Its own transaction has ended it, and says so in a moment.
+        Held::Lost if job.stop.is_ending() => {}
         Held::Cancelling => job.stop.request(Why::Cancelled),
         Held::Lost => {
             warn!(job = %job.lease.job, queue = %job.lease.queue, "lost the lease; its handler is stopped");

@@ -64,6 +64,10 @@ impl Conclusion {
 }
 
 async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> Upshot {
+    if !context.begin_to_end() {
+        // It was cancelled, or its lease is lost: the work is not wanted. Dropping it undoes it.
+        return Outcome::HandedBack.into();
+    }
     match work.commit(&context.claim()).await {
         Ok(Committed::Yes) => Upshot::Settled(Ending::Done, Verdict::Accepted),
         Ok(Committed::LeaseLost) => Upshot::Settled(Ending::Done, Verdict::LeaseLost),

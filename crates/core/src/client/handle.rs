@@ -14,8 +14,10 @@ use crate::job::State;
 use crate::name::JobId;
 use crate::store::{Error, JobInfo, Record, Store, Wake, Wakes};
 
-/// How often to look when no wake-up comes: a lost one costs this much.
-const POLL: Duration = Duration::from_secs(1);
+/// How soon to look when no wake-up has come: a lost one costs this much. The pause doubles while nothing happens, up to
+/// the longest: whoever listens is told of every gap, so that looking is for what nobody can have foreseen.
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
 /// A job that was enqueued.
 pub struct Handle<O> {
@@ -115,11 +117,13 @@ impl<O: DeserializeOwned> Handle<O> {
     }
 
     async fn ended(&self, mut wakes: Wakes) -> Result<Record, WaitError> {
+        let mut pause = FIRST_LOOK;
         loop {
             match self.look(self.store.get(&self.id).await) {
                 Some(end) => return end,
-                None => self.next_hint(&mut wakes).await,
+                None => self.next_hint(&mut wakes, pause).await,
             }
+            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 
@@ -135,8 +139,8 @@ impl<O: DeserializeOwned> Handle<O> {
         }
     }
 
-    async fn next_hint(&self, wakes: &mut Wakes) {
-        let mut pause = self.store.clock().sleep(POLL);
+    async fn next_hint(&self, wakes: &mut Wakes, pause: Duration) {
+        let mut pause = self.store.clock().sleep(pause);
         loop {
             match select(wakes.next(), pause).await {
                 Either::Left((Some(Wake::Finished(job)), _)) if job.chain() == self.id => return,

@@ -34,7 +34,7 @@ BEGIN
         LEFT JOIN jobs ON jobs.id = ANY (ARRAY[wanted.chain]) AND (jobs.state < 3 OR jobs.due > now_ms())
     WHERE jobs.id IS NULL ORDER BY wanted.at LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION USING ERRCODE = 'TM002', MESSAGE = 'chain ' || bad;
+        RAISE EXCEPTION USING ERRCODE = 'TM002', MESSAGE = 'chain ' || bad || ' not found';
     END IF;
     SELECT jobs.id INTO bad
     FROM unnest(waiters, chains) AS wanted (job, chain) JOIN jobs ON jobs.id = ANY (ARRAY[wanted.chain])

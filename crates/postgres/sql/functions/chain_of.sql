@@ -1,10 +1,14 @@
--- The chain of a job, `order-7` of `order-7~2`, and which step of it the job is. Locks nothing.
+-- The chain of a job, `order-7` of `order-7~2`, and which step of it the job is: a number that 32 bits hold, as elsewhere;
+-- anything else is an id by itself. No chain comes as far as 31 bits, so a greater step may count as the last of those.
+-- Locks nothing.
 CREATE OR REPLACE FUNCTION chain_of(job text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT regexp_replace(job, '(.)~[1-9][0-9]{0,9}$', '\1')
+    SELECT CASE WHEN substring(job FROM '.~([1-9][0-9]{0,9})$')::bigint <= 4294967295
+        THEN regexp_replace(job, '~[0-9]+$', '') ELSE job END
 $$;
 
 CREATE OR REPLACE FUNCTION step_of(job text) RETURNS integer LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT coalesce(substring(job FROM '.~([1-9][0-9]{0,9})$'), '0')::integer
+    SELECT CASE WHEN step <= 4294967295 THEN least(step, 2147483647)::integer ELSE 0 END
+    FROM CAST(substring(job FROM '.~([1-9][0-9]{0,9})$') AS bigint) AS step
 $$;
 
 CREATE OR REPLACE FUNCTION at_step(chain text, step integer) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$

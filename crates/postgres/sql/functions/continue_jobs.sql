@@ -12,6 +12,8 @@ DECLARE
     going integer[];
     cancelled text[];
 BEGIN
+    -- Then the caller ends claims one by one, so that only one of them waits.
+    PERFORM set_config('lock_timeout', '1s', true);
     woken := '{}';
     WITH freed AS (
         DELETE FROM leases USING unnest(tokens, ids) WITH ORDINALITY AS held (seq, id, place)

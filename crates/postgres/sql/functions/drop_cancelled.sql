@@ -7,6 +7,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
     cancelled text[];
 BEGIN
+    -- Then the caller ends claims one by one, so that only one of them waits.
+    PERFORM set_config('lock_timeout', '1s', true);
     WITH freed AS (
         DELETE FROM leases USING unnest(tokens, ids) AS held (seq, id)
         WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND leases.cancelling

@@ -9,15 +9,24 @@ LANGUAGE plpgsql AS $$
 DECLARE
     job text := coalesce(id, new_id());
     keep bigint := ms(CASE WHEN dedup IS NULL THEN keep_result ELSE coalesce(keep_result, '10 minutes') END);
+    bad text := CASE
+        WHEN queue IS NULL OR queue !~ '^[A-Za-z0-9._/-]{1,128}$' THEN 'the queue is not a valid name'
+        WHEN kind IS NULL OR kind !~ '^[A-Za-z0-9._/:-]{1,128}$' THEN 'the kind is not a valid name'
+        WHEN job !~ '^[!-~]{1,117}$' OR step_of(job) > 0 THEN 'the id is not a valid one'
+        WHEN dedup IS NOT NULL AND id IS NOT NULL THEN 'a job with a dedup key cannot have an id of its own'
+        WHEN octet_length(dedup) NOT BETWEEN 1 AND 256 THEN 'the dedup key must have 1 to 256 bytes'
+        WHEN max_attempts IS NULL OR max_attempts < 1 THEN 'max_attempts must be at least 1'
+        WHEN keep < 0 THEN 'keep_result must not be negative'
+        WHEN delay IS NULL OR ms(delay) > 3153600000000 THEN 'the delay must be at most 100 years'
+        WHEN octet_length(payload::text) > 1048576 THEN 'the payload must have at most 1048576 bytes'
+        WHEN after_chains IS NULL OR array_position(after_chains, NULL) IS NOT NULL
+            THEN 'after_chains must name chains, or be empty'
+        WHEN cardinality(after_chains) > 1000 THEN 'after_chains must name at most 1000 chains' END;
     target integer;
     done record;
 BEGIN
-    IF queue !~ '^[A-Za-z0-9._/-]{1,128}$' OR kind !~ '^[A-Za-z0-9._/:-]{1,128}$' OR job !~ '^[!-~]{1,117}$'
-        OR step_of(job) > 0 OR max_attempts < 1 OR (dedup IS NOT NULL AND id IS NOT NULL)
-        OR octet_length(dedup) NOT BETWEEN 1 AND 256
-    THEN
-        RAISE EXCEPTION USING ERRCODE = 'TM003',
-            MESSAGE = 'the queue, kind, id, key or number of attempts is not a valid one';
+    IF bad IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'TM003', MESSAGE = bad;
     END IF;
     target := number_of(queue);
     done := enqueue_jobs(target, ARRAY[job], ARRAY[greatest(ms(delay), 0)], ARRAY[0::bigint],

@@ -1,13 +1,15 @@
--- For how many milliseconds a job's result is kept; nothing if it is not, and then nobody can wait for it. What
--- cannot be read as JSON here (a NUL in a text, another encoding) but speaks of keeping a result is believed to keep it
--- for as long as most. Locks nothing.
+-- For how many milliseconds a job's result is kept; nothing if it is not, and then nobody can wait for it. It must never
+-- say yes where a worker reads no: that one closes the chain without a word to those that wait. So what cannot be read
+-- is no. Bytes are read as LATIN1, which takes any, and every escape is one that a text can hold: only one number is of
+-- interest. Locks nothing.
 CREATE OR REPLACE FUNCTION keep_of(envelope bytea) RETURNS bigint
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
     IF position('"keep_result_ms"'::bytea IN envelope) = 0 THEN
         RETURN NULL;
     END IF;
-    RETURN (convert_from(envelope, 'UTF8')::json ->> 'keep_result_ms')::bigint;
+    RETURN (regexp_replace(convert_from(envelope, 'LATIN1'), '\\u[0-9a-fA-F]{4}', '\\u0001', 'g')::json
+        ->> 'keep_result_ms')::bigint;
 EXCEPTION WHEN OTHERS THEN
-    RETURN 600000;
+    RETURN NULL;
 END $$;

@@ -11,6 +11,8 @@ LANGUAGE plpgsql AS $$
 DECLARE
     closed text[];
 BEGIN
+    -- Then the caller ends claims one by one, so that only one of them waits.
+    PERFORM set_config('lock_timeout', '1s', true);
     WITH freed AS (
         DELETE FROM leases USING unnest(tokens, ids, states, outputs, errors, ends, keeps)
             AS held (seq, id, state, output, error, finished, keep)

@@ -1,6 +1,19 @@
--- Extends leases. Leases come sorted, so that two statements lock them in the same order.
+-- Extends leases. Skips what others have locked, a user's transaction that completes one of the jobs for instance: it
+-- may stay open for long, and the other leases must not run out meanwhile. What is skipped counts as held, as it is
+-- seen; if it is gone then, the next beat finds out. Leases come sorted, so that two statements lock them in the same
+-- order.
 --
 -- $1 tokens   $2 lease in ms
-UPDATE leases SET until = now_ms() + $2 FROM unnest($1::bigint[]) AS held (seq)
-WHERE leases.seq = ANY (ARRAY[held.seq])
-RETURNING leases.seq, leases.cancelling
+WITH free AS (
+    SELECT leases.seq FROM unnest($1::bigint[]) AS held (seq) JOIN leases ON leases.seq = ANY (ARRAY[held.seq])
+    FOR NO KEY UPDATE OF leases SKIP LOCKED
+),
+extended AS (
+    UPDATE leases SET until = now_ms() + $2 FROM free WHERE leases.seq = ANY (ARRAY[free.seq])
+    RETURNING leases.seq, leases.cancelling
+)
+SELECT seq, cancelling FROM extended
+UNION ALL
+SELECT leases.seq, leases.cancelling
+FROM unnest($1::bigint[]) AS held (seq) JOIN leases ON leases.seq = ANY (ARRAY[held.seq])
+WHERE NOT leases.seq = ANY (ARRAY(SELECT seq FROM extended))

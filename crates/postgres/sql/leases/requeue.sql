@@ -1,11 +1,13 @@
 -- Ends claims and puts their jobs back with a new envelope and a new number. A job that is to be cancelled is left
 -- to drop.sql. Leases come sorted, as in finish.sql.
+-- Gives up soon on what others have locked: the caller then settles one by one, so that only one claim waits.
 --
 -- $1 tokens   $2 ids   $3 whether only those that have run out   $4 delays in ms   $5 envelopes
 WITH freed AS (
     DELETE FROM leases
     USING unnest($1::bigint[], $2::text[], $4::bigint[], $5::bytea[]) AS held (seq, id, delay, envelope)
     WHERE leases.seq = ANY (ARRAY[held.seq]) AND leases.id = held.id AND (NOT $3 OR leases.until <= now_ms())
+        AND (SELECT set_config('lock_timeout', '1s', true)) <> ''
         AND NOT leases.cancelling
     RETURNING held.*
 ),

@@ -6,6 +6,7 @@ mod complete;
 mod delete;
 mod enqueue;
 mod group;
+mod halves;
 mod leases;
 mod letters;
 mod link;
@@ -28,6 +29,7 @@ pub(crate) use complete::{Closing, completed, woken};
 pub(crate) use enqueue::Columns;
 pub(crate) use enqueue::wakes;
 pub(crate) use group::Clerk;
+pub(crate) use halves::Halves;
 #[cfg(feature = "sqlx")]
 pub(crate) use link::made;
 pub(crate) use link::{Linked, nothing, read_made};
@@ -64,7 +66,12 @@ pub(crate) fn job_id(text: &str) -> Result<JobId, Error> {
 
 /// The job that is at a step of its chain.
 pub(crate) fn job_at(row: &Row) -> Result<JobId, Error> {
-    let (chain, step) = (job_id(row.get("id"))?, row.get::<_, i32>("step"));
+    at_step(row.get("id"), row.get("step"))
+}
+
+/// The same of a row that has been read.
+pub(crate) fn at_step(chain: &str, step: i32) -> Result<JobId, Error> {
+    let chain = job_id(chain)?;
     Ok(if step == 0 { chain } else { chain.at_step(step.unsigned_abs()) })
 }
 

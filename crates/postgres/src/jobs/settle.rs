@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement, Step};
 use tidemill_core::store::{Record, Verdict, Wake};
 use tidemill_core::{DeadLetter, Error, JobId};
@@ -15,7 +16,11 @@ use super::complete::{state_code, woken};
 use super::link::nothing;
 use super::{ms, number};
 use crate::Inner;
+use crate::error::is_locked;
 use crate::sql::{BURY, DROP_CANCELLED, FINISH, RECORD, REQUEUE};
+
+/// How many claims are ended at once when each is ended by itself: connections are left for others.
+const AT_ONCE: usize = 4;
 
 /// Which claims may be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +52,8 @@ struct Kinds<'a> {
 pub(super) struct Ended {
     tokens: Vec<i64>,
     woken: Vec<String>,
+    /// Why one did not end: others have locked it.
+    refused: Option<Error>,
 }
 
 impl Ended {
@@ -54,16 +61,17 @@ impl Ended {
     pub(super) fn read(rows: &[Row]) -> Result<Self, Error> {
         let row = rows.first().ok_or_else(nothing)?;
         let tokens: Option<Vec<i64>> = row.get("ended");
-        Ok(Self { tokens: tokens.unwrap_or_default(), woken: woken(row) })
+        Ok(Self { tokens: tokens.unwrap_or_default(), woken: woken(row), refused: None })
     }
 
     fn of(rows: &[Row]) -> Self {
-        Self { tokens: rows.iter().map(|row| row.get(0)).collect(), woken: Vec::new() }
+        Self { tokens: rows.iter().map(|row| row.get(0)).collect(), woken: Vec::new(), refused: None }
     }
 
     fn add(&mut self, other: Self) {
         self.tokens.extend(other.tokens);
         self.woken.extend(other.woken);
+        self.refused = other.refused.or(self.refused.take());
     }
 }
 
@@ -78,20 +86,61 @@ impl Inner {
         // Of two settlements of one lease the first counts.
         by_number.sort_unstable();
         by_number.dedup_by_key(|(number, _)| *number);
-        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, &settlements[at])));
-        let ended = self.end(kinds, ending == Ending::Expired).await?;
-        let at: HashMap<i64, usize> = by_number.into_iter().collect();
+        let at: HashMap<i64, usize> = by_number.iter().copied().collect();
         let mut verdicts = vec![Verdict::LeaseLost; settlements.len()];
-        for at in ended.tokens.iter().filter_map(|number| at.get(number)) {
+        if ending == Ending::Current {
+            let known = self.halves.take(&mut by_number);
+            known.into_iter().for_each(|at| verdicts[at] = Verdict::Accepted);
+        }
+        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, &settlements[at])));
+        let Ended { tokens, woken, refused } = self.end(kinds, ending == Ending::Expired).await?;
+        for at in tokens.iter().filter_map(|number| at.get(number)) {
             verdicts[*at] = Verdict::Accepted;
             self.announce_end(&settlements[*at]);
         }
-        self.announce_woken(ended.woken).await;
-        Ok(verdicts)
+        self.announce_woken(woken).await;
+        match refused {
+            // Whoever has locked an expired claim is about to end it.
+            Some(error) if ending == Ending::Current => {
+                let accepted = at.iter().filter(|(_, at)| verdicts[**at] == Verdict::Accepted);
+                self.halves.remember(accepted.map(|(number, _)| *number));
+                Err(error)
+            }
+            _ => Ok(verdicts),
+        }
     }
 
-    /// Runs one statement per kind.
+    /// Runs one statement per kind; of a kind in which others have locked something, one per claim, so that this holds
+    /// up no more than what is locked.
     async fn end(&self, kinds: Kinds<'_>, expired: bool) -> Result<Ended, Error> {
+        let mut ended = Ended::default();
+        for kind in kinds.by_kind() {
+            match self.end_together(&kind, expired).await {
+                Err(error) if is_locked(&error) => ended.add(self.end_apart(kind, error, expired).await?),
+                answer => ended.add(answer?),
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn end_apart(&self, kind: Kinds<'_>, error: Error, expired: bool) -> Result<Ended, Error> {
+        let claims = kind.one_by_one();
+        if claims.len() < 2 {
+            return Ok(Ended { refused: Some(error), ..Ended::default() });
+        }
+        let mut ended = Ended::default();
+        for some in claims.chunks(AT_ONCE) {
+            for answer in join_all(some.iter().map(|claim| self.end_together(claim, expired))).await {
+                match answer {
+                    Err(error) if is_locked(&error) => ended.refused = Some(error),
+                    answer => ended.add(answer?),
+                }
+            }
+        }
+        Ok(ended)
+    }
+
+    async fn end_together(&self, kinds: &Kinds<'_>, expired: bool) -> Result<Ended, Error> {
         let mut ended = Ended::default();
         if !kinds.go_on.is_empty() {
             ended.add(self.proceed(&kinds.go_on, expired).await?);
@@ -140,7 +189,11 @@ impl Inner {
             let back: HashSet<i64> = ended.tokens.iter().copied().collect();
             let left = tokens.into_iter().zip(ids).filter(|(token, _)| !back.contains(token));
             let (tokens, ids): (Vec<i64>, Vec<&str>) = left.unzip();
-            ended.add(Ended::read(&self.pool.query(&DROP_CANCELLED, &[&tokens, &ids, &expired]).await?)?);
+            match self.pool.query(&DROP_CANCELLED, &[&tokens, &ids, &expired]).await {
+                // What has been put back is not to be forgotten for it.
+                Err(error) if is_locked(&error) && !ended.tokens.is_empty() => ended.refused = Some(error),
+                rows => ended.add(Ended::read(&rows?)?),
+            }
         }
         Ok(ended)
     }
@@ -193,6 +246,34 @@ impl<'a> Kinds<'a> {
             }
         }
         kinds
+    }
+
+    /// Each kind that there is by itself.
+    fn by_kind(self) -> Vec<Self> {
+        let Self { go_on, finish, record, requeue, bury } = self;
+        let kinds = [
+            Self { go_on, ..Self::default() },
+            Self { finish, ..Self::default() },
+            Self { record, ..Self::default() },
+            Self { requeue, ..Self::default() },
+            Self { bury, ..Self::default() },
+        ];
+        kinds.into_iter().filter(|kind| !kind.is_empty()).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        let Self { go_on, finish, record, requeue, bury } = self;
+        go_on.is_empty() && finish.is_empty() && record.is_empty() && requeue.is_empty() && bury.is_empty()
+    }
+
+    /// Each claim by itself.
+    fn one_by_one(self) -> Vec<Self> {
+        let go_on = self.go_on.into_iter().map(|one| Self { go_on: vec![one], ..Self::default() });
+        let finish = self.finish.into_iter().map(|one| Self { finish: vec![one], ..Self::default() });
+        let record = self.record.into_iter().map(|one| Self { record: vec![one], ..Self::default() });
+        let requeue = self.requeue.into_iter().map(|one| Self { requeue: vec![one], ..Self::default() });
+        let bury = self.bury.into_iter().map(|one| Self { bury: vec![one], ..Self::default() });
+        go_on.chain(finish).chain(record).chain(requeue).chain(bury).collect()
     }
 }
 

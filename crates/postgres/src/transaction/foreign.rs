@@ -1,13 +1,15 @@
 //! Taking part in a transaction of the user's own connection: nothing is announced before its commit.
 
-use tidemill_core::store::{Complete, Completed, Enqueued, NewJob, Wake};
-use tidemill_core::{Error, Queue};
+use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake};
+use tidemill_core::{Error, JobId, Queue};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
 
 use crate::PostgresStore;
 use crate::connection::TypedParams;
 use crate::error::classify;
+use crate::found::Found;
+use crate::inspect::NAMED;
 use crate::jobs::{Linked, completed, nothing, read_made, woken};
 
 /// What completing a job in a transaction leads to: to be announced after the commit.
@@ -50,6 +52,18 @@ impl PostgresStore {
         let rows = self.call_in(client, self.inner.calls.complete(&closing), &params).await?;
         let row = rows.first().ok_or_else(nothing)?;
         Ok((completed(row.get("outcome"))?, Pending(woken(row))))
+    }
+
+    /// Looks up a job as a transaction of the user's sees it: with what it has made or completed itself.
+    pub async fn get_in<C: GenericClient + Sync>(
+        &self,
+        client: &C,
+        job: &JobId,
+    ) -> Result<Option<JobInfo>, Error> {
+        let chain = job.chain();
+        let params: [(&(dyn ToSql + Sync), Type); 2] = [(&chain.as_str(), Type::TEXT), (&NAMED, Type::INT8)];
+        let rows = self.call_in(client, &self.inner.calls.get, &params).await?;
+        rows.first().map(|row| Found::read(row).into_info()).transpose()
     }
 
     /// Wakes workers for so many jobs that a committed transaction of the user's has made on this queue.

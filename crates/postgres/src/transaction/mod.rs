@@ -11,9 +11,9 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::chain::Output;
-use tidemill_core::store::{Complete, Completed, Enqueued, NewJob, Wake};
+use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake};
 use tidemill_core::transaction::Done;
-use tidemill_core::{Clock, Error, Queue};
+use tidemill_core::{Clock, Error, JobId, Queue};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::{Client, Statement};
 
@@ -21,7 +21,9 @@ pub(crate) use calls::Calls;
 pub use foreign::Pending;
 
 use crate::error::{classify, has_failed_before};
+use crate::found::Found;
 use crate::guests::Guest;
+use crate::inspect::NAMED;
 use crate::jobs::{Linked, completed, nothing, read_made, wakes, woken};
 use crate::pool::in_time;
 use crate::{Inner, PostgresStore};
@@ -82,6 +84,12 @@ impl Tx {
         let row = rows.first().ok_or_else(nothing)?;
         self.remember(woken(row));
         completed(row.get("outcome"))
+    }
+
+    /// Looks up a job as this transaction sees it, like [`Store::get`](tidemill_core::Store::get).
+    pub async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        let rows = self.call(&self.inner.calls.get, &[&job.chain().as_str(), &NAMED]).await?;
+        rows.first().map(|row| Found::read(row).into_info()).transpose()
     }
 
     /// Prepares a statement, once per connection.

@@ -2,12 +2,14 @@
 
 use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::{AssertSqlSafe, Row};
-use tidemill_core::store::{Complete, Completed, Enqueued, NewJob};
-use tidemill_core::{Error, Queue};
+use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob};
+use tidemill_core::{Error, JobId, Queue};
 
 use super::foreign::Pending;
 use crate::PostgresStore;
 use crate::error::classify_sqlx;
+use crate::found::Found;
+use crate::inspect::NAMED;
 use crate::jobs::{Close, Closing, Columns, Follow, Linked, completed, made};
 
 impl PostgresStore {
@@ -41,6 +43,19 @@ impl PostgresStore {
         let others: Vec<Option<String>> = row.try_get("others").map_err(classify_sqlx)?;
         let others: Vec<Option<&str>> = others.iter().map(Option::as_deref).collect();
         Ok(made(&codes, &others)?.into_iter().map(|made| made.answer).collect())
+    }
+
+    /// Like [`get_in`](Self::get_in), for a connection or transaction of sqlx.
+    pub async fn get_in_sqlx(
+        &self,
+        connection: &mut PgConnection,
+        job: &JobId,
+    ) -> Result<Option<JobInfo>, Error> {
+        self.inner.pool.count_one();
+        let chain = job.chain();
+        let call = sqlx::query(AssertSqlSafe(self.inner.calls.get.as_str())).bind(chain.as_str()).bind(NAMED);
+        let row = call.fetch_optional(connection).await.map_err(classify_sqlx)?;
+        row.map(|row| Found::read_sqlx(&row).map_err(classify_sqlx)?.into_info()).transpose()
     }
 
     /// Like [`complete_in`](Self::complete_in), for a connection or transaction of sqlx.

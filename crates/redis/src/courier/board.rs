@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::Office;
 use super::channel::Channel;
-use super::subscription::{Action, Event, State, Subscription};
+use super::subscription::{Action, Event, Number, State, Subscription};
 
 /// The subscriptions, those who listen to them, and what is to be done.
 #[derive(Debug, Default)]
@@ -55,6 +55,11 @@ impl Board {
         }
         drop(desk);
         self.posted.notify_one();
+    }
+
+    /// Whether what comes back with this number is about the connection there is now.
+    pub(super) fn is_current(&self, channel: Channel, number: Number) -> bool {
+        self.lock().subscriptions[channel as usize].is_current(number)
     }
 
     /// The next thing to do.

@@ -99,8 +99,9 @@ impl Subscriber {
 
     fn note(&mut self, channel: Channel, event: Event) {
         match event {
-            // A server that does not do what it is asked on a connection may do so on the next.
-            Event::Failed(_) => self.cut(silent()),
+            // A server that does not do what it is asked on a connection may do so on the next. Late word of the
+            // connection before says nothing of this one.
+            Event::Failed(number) if self.office.board.is_current(channel, number) => self.cut(silent()),
             Event::Confirmed(_) => self.office.outage.is_over(),
             _ => {}
         }

@@ -183,6 +183,11 @@ impl Subscription {
         Action::Nothing
     }
 
+    /// Whether something with this number is about how things are now.
+    pub(super) fn is_current(&self, number: Number) -> bool {
+        number == self.current
+    }
+
     fn renumber(&mut self) -> Number {
         self.current += 1;
         self.current

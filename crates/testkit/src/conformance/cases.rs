@@ -140,6 +140,7 @@ macro_rules! conformance {
                 promoting_covers_every_queue_it_is_given,
                 delayed_jobs_come_in_the_order_of_their_times,
                 a_waiting_claim_is_given_a_job_whose_time_has_come,
+                a_job_in_thirty_years_disturbs_no_other,
                 nothing_to_promote_is_no_error,
             }
             inspect {

@@ -4,12 +4,15 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::clock::Timestamp;
 use tidemill_core::job::State;
+use tidemill_core::name::JobId;
 use tidemill_core::store::{Due, Promote};
 
-use super::Subject;
 use super::scene::{Traits, job, until};
+use super::{Scene, Subject};
 
 const HOUR: Duration = Duration::from_secs(3600);
+
+const THIRTY_YEARS: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 fn due(due: Due) -> Traits {
     Traits { due, ..Traits::default() }
@@ -134,6 +137,46 @@ pub async fn a_waiting_claim_is_given_a_job_whose_time_has_come(subject: Subject
         given.await;
         assert_eq!(waiting.await.unwrap()[0].lease.job, id);
     }
+}
+
+pub async fn a_job_in_thirty_years_disturbs_no_other(subject: Subject) {
+    for scene in subject.scenes() {
+        let far = scene.enqueue(due(Due::In(THIRTY_YEARS)).job()).await;
+        assert_only_this_is_far_away(&scene, &far).await;
+        let now = scene.enqueue(job()).await;
+        assert_eq!(scene.claim_one().await.lease.job, now);
+        // Whoever waits meanwhile does so for what comes first, not for thirty years.
+        let other = scene.through(subject.other().await);
+        let waiting = tokio::spawn(async move { other.claim_with(1, 1, Duration::from_secs(60)).await });
+        let soon = scene.enqueue(due(Due::In(Duration::from_millis(100))).job()).await;
+        until("the waiting claim", || async {
+            let next = scene.promote().await.next.expect("one is scheduled");
+            assert!(next <= THIRTY_YEARS, "{next:?}");
+            waiting.is_finished().then_some(())
+        })
+        .await;
+        assert_eq!(waiting.await.unwrap()[0].lease.job, soon);
+        let now = scene.store.clock().now();
+        // Far enough away that a slow enqueue does not find them due already.
+        let pair = [400, 200].map(|delay| due(Due::At(now.after(Duration::from_millis(delay)))).job());
+        let expected = [pair[1].id.clone(), pair[0].id.clone()];
+        scene.enqueue_batch(pair.to_vec()).await.unwrap();
+        let given = scene.claim_when_due(2).await.into_iter().map(|claimed| claimed.lease.job);
+        let given: Vec<_> = given.collect();
+        assert!(given == expected || subject.is_sharded(), "{given:?} instead of {expected:?}");
+        assert_only_this_is_far_away(&scene, &far).await;
+    }
+}
+
+/// Nothing else is scheduled, and nobody is told to come by for it earlier than needed, or never.
+async fn assert_only_this_is_far_away(scene: &Scene, far: &JobId) {
+    let promoted = scene.promote().await;
+    let next = promoted.next.expect("one is scheduled");
+    assert_eq!(promoted.moved, 0);
+    assert!(next > THIRTY_YEARS - HOUR && next <= THIRTY_YEARS, "{next:?}");
+    scene.claim_nothing().await;
+    assert_eq!(scene.state(far).await, Some(State::Scheduled));
+    assert_eq!(scene.counts().await.scheduled, 1);
 }
 
 pub async fn nothing_to_promote_is_no_error(subject: Subject) {

@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::chain::{End, Output};
 use tidemill_core::client::{Bulk, Enqueue, Prepared};
-use tidemill_core::settle::Change;
-use tidemill_core::store::{Complete, Completed, Enqueued, NewJob};
+use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob};
 use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue};
 use tidemill_postgres::{Pending, PostgresStore, Tx, tokio_postgres};
 
@@ -72,20 +71,11 @@ fn store(mill: &Mill) -> Result<Of<PostgresStore>, Error> {
     store_of(mill, "PostgreSQL")
 }
 
-/// What completing comes to, decided from how the job is now.
-async fn decide(
-    mill: &Mill,
-    job: &JobId,
-    kind: &str,
-    end: Result<End, Error>,
-) -> Result<Result<(JobId, Change), Completed>, Error> {
-    let Some(info) = mill.store().get(job).await? else { return Ok(Err(Completed::NotFound)) };
-    let change = mill.decide_completion(job, &info, Some(kind), end?)?;
-    Ok(change.map(|change| (info.job, change)))
-}
-
 /// What a transaction answers, and what there is to tell after its commit.
 type Answer<'t, T> = BoxFuture<'t, Result<(T, News), Error>>;
+
+/// A job that was looked up.
+type Found<'t> = BoxFuture<'t, Result<Option<JobInfo>, Error>>;
 
 /// A transaction that jobs can be made in.
 trait Joined: Send {
@@ -97,6 +87,9 @@ trait Joined: Send {
     ) -> Answer<'t, Vec<Enqueued>>;
 
     fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed>;
+
+    /// A job as the transaction sees it.
+    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t>;
 }
 
 fn news(queue: &Queue, made: &[Enqueued]) -> News {
@@ -126,6 +119,10 @@ impl Joined for tokio_postgres::Transaction<'_> {
             Ok((completed, News::Completion(pending)))
         })
     }
+
+    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t> {
+        Box::pin(async move { store.get_in(self, job).await })
+    }
 }
 
 /// Remembers by itself what there is to tell, and tells it when it commits.
@@ -145,6 +142,10 @@ impl Joined for Tx {
         complete: Complete<'t>,
     ) -> Answer<'t, Completed> {
         Box::pin(async move { Ok((Tx::complete(self, complete).await?, News::None)) })
+    }
+
+    fn get<'t>(&'t mut self, _store: &'t PostgresStore, job: &'t JobId) -> Found<'t> {
+        Box::pin(async move { Tx::get(self, job).await })
     }
 }
 
@@ -168,6 +169,10 @@ impl Joined for tidemill_postgres::sqlx::PgConnection {
             let (completed, pending) = store.complete_in_sqlx(self, complete).await?;
             Ok((completed, News::Completion(pending)))
         })
+    }
+
+    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t> {
+        Box::pin(async move { store.get_in_sqlx(self, job).await })
     }
 }
 
@@ -197,9 +202,12 @@ async fn complete_one<J: Job>(
     tx: &mut dyn Joined,
 ) -> Result<Promised<Completed>, Error> {
     let store = store(&mill)?;
-    let (value, news) = match decide(&mill, &job, J::KIND, end).await? {
-        Ok((job, change)) => tx.complete(store.get()?, Complete { job: &job, change: &change }).await?,
-        Err(completed) => (completed, News::None),
+    let (value, news) = match tx.get(store.get()?, &job).await? {
+        None => (Completed::NotFound, News::None),
+        Some(info) => match mill.decide_completion(&job, &info, Some(J::KIND), end?)? {
+            Ok(change) => tx.complete(store.get()?, Complete { job: &info.job, change: &change }).await?,
+            Err(completed) => (completed, News::None),
+        },
     };
     Ok(Promised { value, store, news })
 }

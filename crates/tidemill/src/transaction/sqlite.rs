@@ -7,11 +7,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::chain::Output;
 use tidemill_core::client::{Bulk, Enqueue};
-use tidemill_core::settle::Change;
 use tidemill_core::store::{Complete, Completed, Enqueued};
-use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue};
-use tidemill_sqlite::SqliteStore;
+use tidemill_core::{Error, Handle, Job, JobId, Mill};
 use tidemill_sqlite::rusqlite::{Connection, Transaction};
+use tidemill_sqlite::{Pending, SqliteStore};
 
 use super::{CompleteIn, InTransaction, Of, store_of};
 
@@ -22,8 +21,8 @@ const WANTED: &str = "SQLite";
 pub struct Promised<T> {
     value: T,
     store: Of<SqliteStore>,
-    /// Where there will be work.
-    queue: Option<Queue>,
+    /// What there will be to tell: dropped with this if there is no commit.
+    pending: Pending,
 }
 
 impl<T> Promised<T> {
@@ -34,8 +33,8 @@ impl<T> Promised<T> {
 
     /// The transaction has committed: wakes whoever waits. Without it they notice a moment later.
     pub fn committed(self) -> T {
-        if let (Ok(store), Some(queue)) = (self.store.get(), &self.queue) {
-            store.committed(queue);
+        if let Ok(store) = self.store.get() {
+            store.announce(self.pending);
         }
         self.value
     }
@@ -69,9 +68,8 @@ impl<O: DeserializeOwned> InTransaction<&Connection> for Enqueue<O> {
     fn enqueue_in(self, tx: &Connection) -> Self::Made {
         let prepared = self.prepare()?;
         let store = store_of::<SqliteStore>(prepared.mill(), WANTED)?;
-        let made = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
-        let queue = Some(prepared.queue.clone());
-        Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, queue })
+        let (made, pending) = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
+        Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, pending })
     }
 }
 
@@ -81,8 +79,8 @@ impl<P: Serialize> InTransaction<&Transaction<'_>> for Bulk<P> {
     fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
         let store = store_of::<SqliteStore>(self.mill(), WANTED)?;
         let (queue, jobs) = self.prepare()?;
-        store.get()?.enqueue_in(tx, &queue, &jobs)?;
-        Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, queue: Some(queue) })
+        let (_, pending) = store.get()?.enqueue_in(tx, &queue, &jobs)?;
+        Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, pending })
     }
 }
 
@@ -91,17 +89,13 @@ impl CompleteIn<&Transaction<'_>> for Mill {
 
     fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Made {
         let store = store_of::<SqliteStore>(self, WANTED)?;
-        let ended = |store, value| Ok(Promised { value, store, queue: None });
+        let ended = |store, value| Ok(Promised { value, store, pending: Pending::default() });
         let Some(info) = store.get()?.get_in(tx, job)? else { return ended(store, Completed::NotFound) };
         let change = match self.decide_completion(job, &info, Some(J::KIND), output.end(true)?)? {
             Ok(change) => change,
             Err(completed) => return ended(store, completed),
         };
-        let value = store.get()?.complete_in(tx, Complete { job: &info.job, change: &change })?;
-        let queue = match change {
-            Change::Continue(step) => Some(step.queue),
-            _ => info.queue,
-        };
-        Ok(Promised { value, store, queue })
+        let (value, pending) = store.get()?.complete_in(tx, Complete { job: &info.job, change: &change })?;
+        Ok(Promised { value, store, pending })
     }
 }

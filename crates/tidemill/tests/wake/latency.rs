@@ -11,13 +11,16 @@ use crate::world::{Background, Ping, World};
 /// Jobs, one at a time, with a rest in between.
 const JOBS: u32 = 300;
 
+/// Of those that nobody is woken for.
+const FEW: u32 = 10;
+
 /// The first ones open connections and prepare statements.
 const WARM_UP: u32 = 20;
 
-async fn measure(way: &str, maker: &Mill, mill: &Mill) {
+async fn measure(way: &str, jobs: u32, (maker, mill): (&Mill, &Mill)) {
     let mut worker = Background::start(mill);
     let mut times = Vec::new();
-    for number in 0..JOBS + WARM_UP {
+    for number in 0..jobs + WARM_UP {
         tokio::time::sleep(Duration::from_millis(15)).await;
         let begun = Instant::now();
         let started = async {
@@ -40,10 +43,10 @@ async fn measure(way: &str, maker: &Mill, mill: &Mill) {
 #[ignore = "a measurement"]
 async fn latency() {
     let world = World::new();
-    measure("woken through Redis", &world.usual().await, &world.usual().await).await;
-    measure("woken by LISTEN", &world.listening().await, &world.listening().await).await;
+    measure("woken through Redis", JOBS, (&world.usual().await, &world.usual().await)).await;
+    measure("woken by LISTEN", JOBS, (&world.listening().await, &world.listening().await)).await;
     let mill = world.silent().await;
-    measure("in one process", &mill, &mill).await;
+    measure("in one process", JOBS, (&mill, &mill)).await;
     // Nobody tells anybody, so this is the regular look alone.
-    measure("by looking", &world.silent().await, &world.silent().await).await;
+    measure("by looking", FEW, (&world.silent().await, &world.silent().await)).await;
 }

@@ -107,3 +107,32 @@ async fn the_jobs_of_a_dead_worker_are_rescued_and_the_crash_is_counted() {
     assert_eq!(world.info(&job).await.record.unwrap().output, b"2".as_slice());
     running.stop().await;
 }
+
+#[tokio::test]
+async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let (begun, mut began) = mpsc::unbounded_channel();
+    let (go_on, gate) = std::sync::mpsc::channel();
+    let gate = std::sync::Arc::new(std::sync::Mutex::new(gate));
+    let handler = move |job: Ping, cx: JobContext| {
+        let (begun, gate) = (begun.clone(), gate.clone());
+        async move {
+            let store = cx.mill().store().as_any().downcast_ref::<tidemill_sqlite::SqliteStore>().unwrap();
+            Ok::<_, Fail>(store.done(move |_| {
+                begun.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+                Ok(job.n)
+            }))
+        }
+    };
+    let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
+    began.recv().await.unwrap();
+    world.store.others.tell(&Wake::Lost(job.clone()));
+    // Heard before the next one, which is heard when this returns.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    go_on.send(()).unwrap();
+    assert_eq!(running.next().await.outcome, tidemill_worker::Ending::Done);
+    let report = running.stop().await;
+    assert_eq!((report.total.done, report.total.lost), (1, 0));
+}
