@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::name::Delivery;
 use crate::name::Queue;
 use crate::settle::Change;
-use crate::settle::{Settlement, decide_expired, decide_malformed};
+use crate::settle::{Settlement, decide_expired, decide_forgotten, decide_malformed};
 use crate::store::{Error, Expired, Hold, Store, Verdict};
 
 /// How many leases one page holds: one page is one round trip, and bounds what a store does at once.
@@ -35,8 +35,11 @@ fn verdict_on(store: &dyn Store, hold: Hold) -> Settlement {
     let now = store.clock().now();
     let claimed = hold.claimed;
     let change = match &claimed.body {
-        // Taken when it was claimed: whoever had it, it does not come back.
-        _ if claimed.lease.queue.delivery == Delivery::AtMostOnce => Change::Finish(None),
+        // Taken when it was claimed: whoever had it, it does not come back. Whoever waits for it is told.
+        Ok(envelope) if claimed.lease.queue.delivery == Delivery::AtMostOnce => {
+            decide_forgotten(envelope, now)
+        }
+        Err(_) if claimed.lease.queue.delivery == Delivery::AtMostOnce => Change::Finish(None),
         Ok(envelope) => decide_expired(envelope, claimed.started, now),
         Err((raw, error)) => decide_malformed(&claimed.lease, raw, error, now),
     };

@@ -139,6 +139,14 @@ pub fn decide_expired(envelope: &Envelope, started: bool, now: Timestamp) -> Cha
     again_or_bury(envelope, now, Failure { error, delay: Duration::ZERO, crashed: true })
 }
 
+/// Decides what becomes of an at-most-once job whose lease ran out: it does not run again, and if its result was to be
+/// kept, that it has none is.
+pub fn decide_forgotten(envelope: &Envelope, now: Timestamp) -> Change {
+    let record = record(envelope, now, State::Cancelled, Bytes::new());
+    let error = "the worker died or lost its lease while the job was running".to_owned();
+    Change::Finish(record.map(|record| Record { error: Some(error), ..record }))
+}
+
 /// Buries bytes that are no envelope.
 pub fn decide_malformed(lease: &Lease, raw: &[u8], error: &Malformed, now: Timestamp) -> Change {
     Change::Bury(DeadLetter::of_malformed(&lease.job, raw, now, error))

@@ -11,7 +11,7 @@ use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Cancelled, Claimed, Due, Error, NewJob};
 
 use super::hygiene::assert_nothing_is_left;
-use super::scene::{LONG, Traits, chain, chain_after, dead, done, envelope, go_on, job, next, output, until};
+use super::scene::{LONG, SHORT, Traits, chain, chain_after, dead, done, envelope, go_on, job, next, output, until};
 use super::{Scene, Subject};
 
 /// What a job was told of the chains it waited for.
@@ -187,6 +187,16 @@ pub async fn a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped(su
         assert_eq!(told(&claimed)[0].1, state);
         scene.settle(&claimed, done()).await;
     }
+}
+
+pub async fn an_at_most_once_job_whose_worker_died_releases_whoever_waits_for_it(subject: Subject) {
+    let (scene, once) = (subject.scene(), subject.scene_at_most_once().leasing(SHORT));
+    let blocker = once.enqueue(chain()).await;
+    let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
+    once.claim_one().await;
+    once.expire_and_rescue(1).await;
+    let claimed = claim_blocked(&scene, &id).await;
+    assert_eq!(told(&claimed), [(blocker, State::Cancelled, "null".to_owned())]);
 }
 
 pub async fn a_purged_chain_releases_whoever_waits_elsewhere(subject: Subject) {

@@ -223,6 +223,7 @@ macro_rules! conformance {
                 the_next_step_is_told_of_a_chain_that_is_gone,
                 a_cancelled_chain_releases_with_the_word_cancelled,
                 a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped,
+                an_at_most_once_job_whose_worker_died_releases_whoever_waits_for_it,
                 a_purged_chain_releases_whoever_waits_elsewhere,
                 a_blocked_job_is_listed_counted_cancelled_and_purged,
                 many_may_wait_for_one_and_one_for_many,
