@@ -229,6 +229,11 @@ pub(crate) fn letter(queue: &Queue) -> &'static str {
     }
 }
 
+/// What the set of queues calls it.
+pub(crate) fn member(queue: &Queue) -> String {
+    format!("{} {}", letter(queue), queue.name)
+}
+
 #[cfg(test)]
 mod tests {
     use tidemill_core::QueueName;

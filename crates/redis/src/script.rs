@@ -63,6 +63,7 @@ scripts! {
     "jobs" {
         enqueue: Queue, Refused;
         again: Queue, Refused;
+        prepare: Queue, Runs;
         start: Queue, Runs;
         retreat: Queue, Runs;
         extend: Queue, Runs;

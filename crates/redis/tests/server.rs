@@ -201,6 +201,20 @@ async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
 }
 
 #[tokio::test]
+async fn a_worker_that_comes_to_empty_a_full_server_is_let_in() {
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let stage = Stage::new().await;
+        let client = stage.scene("q", delivery);
+        client.enqueue_many(3).await;
+        stage.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+        let worker = stage.scene("q", delivery);
+        for job in worker.claim(3).await {
+            worker.settle(&job, Outcome::Done(Bytes::new())).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn servers_that_would_lose_jobs_are_refused_with_a_reason() {
     let refused = async |url: &str| match RedisStore::connect(Options::parse(url).unwrap()).await {
         Err(error) => error.chain(),

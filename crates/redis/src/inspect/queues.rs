@@ -5,7 +5,7 @@ use tidemill_core::store::{COUNT_CAP, QueueInfo};
 use tidemill_core::{Delivery, Error, Queue, QueueName};
 
 use crate::error::classify;
-use crate::keys::letter;
+use crate::keys::member;
 use crate::store::RedisStore;
 use crate::value::{array, int};
 
@@ -31,7 +31,7 @@ impl RedisStore {
             let mut add = redis::cmd("SADD");
             add.arg(self.keys.queues(shard));
             for queue in queues {
-                add.arg(format!("{} {}", letter(queue), queue.name));
+                add.arg(member(queue));
             }
             self.link.query::<i64>(shard, &add).await?;
         }

@@ -7,7 +7,7 @@ use tidemill_core::{Delivery, Error, JobId, Queue};
 
 use super::ms;
 use crate::error::classify;
-use crate::keys::letter;
+use crate::keys::{letter, member};
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{int, ints, text};
@@ -109,7 +109,7 @@ impl RedisStore {
                 push.ignore();
             }
         }
-        let member = format!("{} {}", letter(queue), queue.name);
+        let member = member(queue);
         batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
         let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
         batch.cmd("SET").arg(receipt).arg(1).arg("PX").arg(RECEIPT_MS).ignore();

@@ -16,7 +16,7 @@ use super::claim::Share;
 use super::ms;
 use super::stream::nameless;
 use crate::error::{classify, odd_answer};
-use crate::keys::letter;
+use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, bytes, int, text};
@@ -59,9 +59,9 @@ impl RedisStore {
         if self.prepared.lock().unwrap_or_else(PoisonError::into_inner).contains(&mark) {
             return Ok(());
         }
-        let member = format!("{} {}", letter(share.queue), share.queue.name);
-        let known = redis::cmd("SADD").arg(self.keys.queues(share.shard)).arg(member).take();
-        self.link.query::<i64>(share.shard, &known).await?;
+        let keys = [self.keys.queues(share.shard)];
+        let call = Call::new(&self.scripts.prepare, &keys).arg(member(share.queue));
+        self.link.call(share.shard, call).await?;
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).insert(mark);
         Ok(())
     }

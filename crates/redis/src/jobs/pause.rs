@@ -5,7 +5,7 @@ use tidemill_core::{Delivery, Error, JobId, Queue};
 
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
-use crate::keys::letter;
+use crate::keys::{letter, member};
 use crate::link::Call;
 use crate::search::Place;
 use crate::store::RedisStore;
@@ -28,7 +28,7 @@ impl RedisStore {
                     self.link.query::<()>(shard, redis::cmd("SET").arg(paused).arg(1)).await?;
                 }
             }
-            let member = format!("{} {}", letter(queue), queue.name);
+            let member = member(queue);
             self.link
                 .query::<i64>(shard, redis::cmd("SADD").arg(self.keys.queues(shard)).arg(member))
                 .await?;

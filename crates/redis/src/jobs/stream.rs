@@ -12,8 +12,8 @@ use tidemill_core::{Error, JobId, Lease, Queue};
 use super::claim::Share;
 use super::ms;
 use crate::error::{classify, is_no_group};
-use crate::keys::letter;
-use crate::link::Blocking;
+use crate::keys::member;
+use crate::link::{Blocking, Call};
 use crate::store::RedisStore;
 use crate::value::{Entry, UNTRACKED, entry_id, read_group};
 
@@ -119,34 +119,15 @@ impl RedisStore {
     }
 
     async fn prepare_anew(&self, share: Share<'_>) -> Result<(), Error> {
-        let (shard, queue) = (share.shard, share.queue);
-        self.create_group(shard, queue).await?;
-        let mut batch = Pipeline::new();
-        // With its consumer in place, a worker's lease is never taken for that of one that has left.
-        let create = batch.cmd("XGROUP").arg("CREATECONSUMER").arg(self.keys.target(shard, queue));
-        create.arg(self.group(queue)).arg(share.worker.as_str()).ignore();
-        let leases = self.keys.leases(shard, queue);
-        batch.cmd("HSET").arg(leases).arg(share.worker.as_str()).arg(ms(share.lease)).ignore();
-        let member = format!("{} {}", letter(queue), queue.name);
-        batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
-        self.link.pipeline(shard, &batch).await.map_err(|error| classify("preparing a stream", error))?;
-        Ok(())
-    }
-
-    /// Creates the group at `0`: at `$` it would skip what was enqueued before the first worker came.
-    pub(super) async fn create_group(&self, shard: u16, queue: &Queue) -> Result<(), Error> {
-        let mut command = redis::cmd("XGROUP");
-        command
-            .arg("CREATE")
-            .arg(self.keys.target(shard, queue))
+        let Share { queue, worker, lease, shard, .. } = share;
+        let keys = [self.keys.queues(shard), self.keys.target(shard, queue), self.keys.leases(shard, queue)];
+        let call = Call::new(&self.scripts.prepare, &keys)
+            .arg(member(queue))
             .arg(self.group(queue))
-            .arg("0")
-            .arg("MKSTREAM");
-        match self.link.send(shard, &command).await {
-            Err(error) if error.code() == Some("BUSYGROUP") => Ok(()),
-            Err(error) => Err(classify("XGROUP CREATE", error)),
-            Ok(_) => Ok(()),
-        }
+            .arg(worker.as_str())
+            .arg(ms(lease));
+        self.link.call(shard, call).await?;
+        Ok(())
     }
 }
 
