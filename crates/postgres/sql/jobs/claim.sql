@@ -10,14 +10,14 @@
 -- wait for the disk. One that takes the job off for good does.
 --
 -- $1 queue   $2 worker   $3 lease in ms   $4 at most   $5 how many of them start at once
--- $6 nothing due before this time is looked at
+-- $6, $7 nothing that is due before this time, or then and has a smaller number, is looked at
 WITH line AS MATERIALIZED (
     SELECT CASE WHEN delivery = 1 THEN set_config('synchronous_commit', 'off', true) END
     FROM queues WHERE number = $1 AND NOT paused
 ),
 picked AS MATERIALIZED (
     SELECT ctid, due, seq FROM ready
-    WHERE queue = $1 AND due >= $6 AND due <= now_ms() AND EXISTS (SELECT FROM line)
+    WHERE queue = $1 AND (due, seq) >= ($6, $7) AND due <= now_ms() AND EXISTS (SELECT FROM line)
     ORDER BY due, seq
     LIMIT $4
     FOR UPDATE SKIP LOCKED
