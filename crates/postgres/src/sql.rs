@@ -32,6 +32,7 @@ pub(crate) static LIST_LETTERS: Sql = sql!("letters/list");
 pub(crate) static REDRIVE: Sql = sql!("letters/redrive");
 pub(crate) static DROP_LETTERS: Sql = sql!("letters/drop");
 pub(crate) static START: Sql = sql!("leases/start");
+pub(crate) static START_FREE: Sql = sql!("leases/start_free");
 pub(crate) static EXTEND: Sql = sql!("leases/extend");
 pub(crate) static EXPIRED: Sql = sql!("leases/expired");
 pub(crate) static FINISH: Sql = sql!("leases/finish");

@@ -14,12 +14,13 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use tidemill_core::chain::{Blocker, Dedup, Links, with_blockers};
 use tidemill_core::job::State;
-use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::settle::{Change, Settlement, Step};
 use tidemill_core::store::{Claimed, Due, Enqueue, Enqueued, NewJob, Record, Verdict};
 use tidemill_core::{Error, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::shared_postgres;
+use tokio::task::JoinHandle;
 use world::{connect, query, queue, session};
 
 /// As many as Queuert was shown to fail with.
@@ -81,6 +82,13 @@ async fn assert_each_starts_once(store: &Arc<PostgresStore>, name: &str, ids: Ha
         scene.try_claim(2 * ids.len()).await.into_iter().map(|claimed| claimed.lease.job).collect();
     assert_eq!(started.len(), ids.len());
     assert_eq!(started.into_iter().collect::<HashSet<_>>(), ids);
+}
+
+/// Completes when a statement of this task waits for a lock, or the task has ended without.
+async fn until_held_up<T>(url: &str, task: &JoinHandle<T>) {
+    let held_up = "SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while !task.is_finished() && query(url, held_up).await == [["0"]] {}
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -278,10 +286,74 @@ async fn a_chain_does_not_close_past_a_transaction_that_begins_to_wait_for_it() 
     let job: String = user.query_one(call, &[&blocker.lease.job.as_str()]).await.unwrap().get(0);
     let store = stores[0].clone();
     let closing = tokio::spawn(async move { store.settle(&[closed(blocker, "1")]).await.unwrap() });
-    let held_up = "SELECT count(*) FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    while !closing.is_finished() && query(&url, held_up).await == [["0"]] {}
+    until_held_up(&url, &closing).await;
     user.batch_execute("COMMIT").await.unwrap();
     assert_eq!(closing.await.unwrap(), [Verdict::Accepted]);
     assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
+}
+
+/// The other way round: who begins to wait finds the chain's row locked by a transaction that closes the chain, and looks
+/// at it only after that transaction has ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_begins_to_wait_for_a_chain_that_an_open_transaction_closes_learns_how_that_ends() {
+    let (url, stores) = fleet().await;
+    for (end, state) in [("COMMIT", State::Ready), ("ROLLBACK", State::Blocked)] {
+        let blocker = claimed_chains(&stores[0], 1).await.remove(0).lease.job;
+        let user = session(&url).await;
+        user.batch_execute("BEGIN").await.unwrap();
+        let close = "SELECT tidemill.complete_job($1, 3::smallint, '7', NULL, 0, 60000)";
+        user.query_one(close, &[&blocker.as_str()]).await.unwrap();
+        let job = chain(JobId::generate(), after(std::slice::from_ref(&blocker)));
+        let (store, id) = (stores[1].clone(), job.id.clone());
+        let registering = tokio::spawn(async move { enqueue(&store, "waiting", &[job]).await.unwrap() });
+        until_held_up(&url, &registering).await;
+        assert!(!registering.is_finished(), "it must not look before the transaction has ended");
+        user.batch_execute(end).await.unwrap();
+        assert_eq!(registering.await.unwrap(), [Enqueued::Created]);
+        assert_eq!(stores[2].get(&id).await.unwrap().unwrap().state, state, "{end}");
+    }
+    let scene = Scene::new(stores[3].clone(), queue("waiting"));
+    let told = String::from_utf8(scene.claim_one().await.body.unwrap().bytes().to_vec()).unwrap();
+    assert!(told.contains(r#""output":7"#), "{told}");
+}
+
+/// One of two chains that end together is about to be waited for, by a transaction that stays open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_begins_to_wait_for_a_chain_holds_up_the_end_of_no_other() {
+    let (url, stores) = fleet().await;
+    let claimed = claimed_chains(&stores[0], 2).await;
+    let chains = [claimed[0].lease.job.clone(), claimed[1].lease.job.clone()];
+    let user = session(&url).await;
+    user.batch_execute("BEGIN").await.unwrap();
+    let call = "SELECT tidemill.enqueue('waiting', 'kind', after_chains => ARRAY[$1])";
+    let job: String = user.query_one(call, &[&chains[0].as_str()]).await.unwrap().get(0);
+    let settlements: Vec<_> = claimed.into_iter().map(|claimed| closed(claimed, "1")).collect();
+    let refused = stores[0].settle(&settlements).await;
+    assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+    assert_eq!(stores[1].get(&chains[0]).await.unwrap().unwrap().state, State::Running);
+    assert_eq!(stores[1].get(&chains[1]).await.unwrap().unwrap().state, State::Done);
+    user.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(stores[0].settle(&settlements).await.unwrap(), [Verdict::Accepted; 2]);
+    assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
+}
+
+/// A chain that goes on after another, while that other is being closed by a transaction that stays open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_that_is_to_wait_for_a_chain_being_closed_is_refused_until_that_has_ended() {
+    let (url, stores) = fleet().await;
+    let mut claimed = claimed_chains(&stores[0], 2).await;
+    let (blocker, going) = (claimed.remove(0).lease.job, claimed.remove(0));
+    let user = session(&url).await;
+    user.batch_execute("BEGIN").await.unwrap();
+    let close = "SELECT tidemill.complete_job($1, 3::smallint, '7', NULL, 0, 60000)";
+    user.query_one(close, &[&blocker.as_str()]).await.unwrap();
+    let next = going.lease.job.at_step(1);
+    let job = chain(next.clone(), after(std::slice::from_ref(&blocker)));
+    let change = Change::Continue(Box::new(Step { queue: queue("waiting"), job }));
+    let settlement = [Settlement { lease: going.lease, change }];
+    let refused = stores[1].settle(&settlement).await;
+    assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
+    user.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(stores[1].settle(&settlement).await.unwrap(), [Verdict::Accepted]);
+    assert_each_starts_once(&stores[0], "waiting", HashSet::from([next])).await;
 }

@@ -25,8 +25,8 @@ const EXPLAIN_NESTED: &str = "LOAD 'auto_explain'; SET auto_explain.log_min_dura
 const TABLES: [&str; 6] = ["jobs", "ready", "leases", "blocks", "keys", "owed"];
 
 /// Every statement a worker or a client sends while jobs flow, with parameters to explain it with.
-const STATEMENTS: [(&str, &str); 15] = [
-    ("jobs/claim", "1, 'w', 30000, 500, 500, 0"),
+const STATEMENTS: [(&str, &str); 16] = [
+    ("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0"),
     ("jobs/get", "'a', 100"),
     ("jobs/next", "'{1,2}'"),
     ("jobs/prune", "500"),
@@ -35,6 +35,7 @@ const STATEMENTS: [(&str, &str); 15] = [
     ("jobs/list_blocked", "1, 0, 0, 100, 100"),
     ("letters/list", "1, 0, 0, 100"),
     ("leases/start", "'{1,2}'"),
+    ("leases/start_free", "'{1,2}'"),
     ("leases/extend", "'{1,2}', 30000"),
     ("leases/expired", "1, 0, 0, 100"),
     ("leases/finish", "'{1,2}', '{a,b}', false"),
@@ -101,7 +102,7 @@ async fn the_claim_walks_the_queue_in_order_and_sorts_nothing() {
     database.fill(0, 1).await;
     database.run("ANALYZE").await;
     database.fill(1, 100_000).await;
-    let plan = database.explain("jobs/claim", "1, 'w', 30000, 500, 500, 0").await;
+    let plan = database.explain("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0").await;
     assert!(plan.contains("Index Scan using ready_order on ready"), "{plan}");
     assert!(plan.contains("Tid Scan on ready"), "{plan}");
     assert!(!plan.contains("Sort"), "{plan}");

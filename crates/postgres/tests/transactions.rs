@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tidemill_core::chain::{Chain, Next};
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Complete, Completed, Enqueued, Extend, Held, Verdict, Wake};
+use tidemill_core::store::{self, Complete, Completed, Enqueued, Extend, Held, Start, Verdict, Wake};
 use tidemill_core::transaction::{Claim, Committed, Done};
 use tidemill_core::{Error, Job, JobId, Mill, Outcome, Store};
 use tidemill_postgres::{Options, PostgresStore};
@@ -44,6 +44,16 @@ async fn claim(scene: &Scene) -> Claim {
 async fn claim_new(scene: &Scene) -> Claim {
     scene.enqueue(chain()).await;
     claim(scene).await
+}
+
+/// A claim of a job that has yet to be started.
+async fn claim_ahead(scene: &Scene) -> Claim {
+    scene.enqueue(chain()).await;
+    let (Scene { store, queue, worker, lease }, interrupt) = (scene, Box::pin(std::future::pending()));
+    let ahead =
+        store::Claim { queue, worker, lease: *lease, max: 1, starting: 0, wait: Duration::ZERO, interrupt };
+    let claimed = store.claim(ahead).await.unwrap().remove(0);
+    Claim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
 }
 
 /// What a worker does with the end of a job.
@@ -353,6 +363,28 @@ async fn an_open_transaction_does_not_hold_up_jobs_it_has_nothing_to_do_with() {
     let verdicts = store.settle(&settlements).await.unwrap();
     assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted, Verdict::Accepted]);
     assert_eq!(store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 3]);
+}
+
+/// Two jobs were claimed ahead; a user's transaction completes one, stays open, and comes to nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_transaction_does_not_hold_up_the_start_of_jobs_it_has_nothing_to_do_with() {
+    let (url, store, scene) = arrange().await;
+    let claims = [claim_ahead(&scene).await, claim_ahead(&scene).await];
+    let leases: Vec<_> = claims.iter().map(|claim| claim.lease.clone()).collect();
+    let mut user = session(&url).await;
+    let transaction = user.transaction().await.unwrap();
+    let change = &claims[0]
+        .settlement(tidemill_core::chain::End::Output("5".into()), store.clock().now())
+        .unwrap()
+        .change;
+    let _ = store.complete_in(&transaction, Complete { job: &leases[0].job, change }).await.unwrap();
+    let start = || Start { worker: &scene.worker, leases: &leases };
+    assert_eq!(store.start(start()).await.unwrap(), [Verdict::LeaseLost, Verdict::Accepted]);
+    let started = "SELECT started FROM tidemill.leases ORDER BY seq";
+    assert_eq!(query(&url, started).await, [["f"], ["t"]]);
+    transaction.rollback().await.unwrap();
+    assert!(is_held(&store, &claims[0]).await, "it can be given back");
+    assert_eq!(store.start(start()).await.unwrap(), [Verdict::LeaseLost, Verdict::Accepted]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

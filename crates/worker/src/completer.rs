@@ -1,21 +1,28 @@
 //! Settles jobs that have ended, in batches.
 //!
 //! Nothing waits for a batch to fill: what is there is settled at once, and whatever ends meanwhile is the
-//! next batch. So an idle worker settles one job without delay and a busy one hundreds in one trip.
+//! next batch. So an idle worker settles one job without delay and a busy one hundreds in one trip. Nothing waits for
+//! a batch that takes long either, and one that fails is repeated beside those that come after it.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tidemill_core::Error;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::Verdict;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, error};
 
+use crate::batch::Batch;
 use crate::deadline::{ANSWER, within};
 use crate::event::Event;
 use crate::outage::Outage;
 use crate::outbox::{Ended, Fate, Note};
+use crate::repeater::Repeater;
 use crate::station::Station;
 
 /// The most settlements in one trip.
@@ -28,6 +35,24 @@ const FULL: usize = 256;
 /// So few may be the first of many that end in this very moment.
 const FEW: usize = 64;
 
+/// A trip that takes longer than this is not waited for: it may be stuck at a job that somebody's transaction has locked.
+const SHORT: Duration = Duration::from_millis(100);
+
+/// How many such trips there may be. A store that is away makes no more errors than these and the repeater do.
+const LATE: usize = 3;
+
+/// How long a trip that failed keeps its place, so that a store that is away is not asked all the time.
+const REST: Duration = Duration::from_secs(1);
+
+/// How many batches may wait for the repeater to look; it takes them in whenever it does.
+const FAILED: usize = 16;
+
+/// Where batches go that have failed.
+type Failed = mpsc::Sender<(Batch, Error)>;
+
+/// A batch under way for the first time.
+type Trip<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
 /// Settles the jobs of all queues.
 pub(crate) struct Completer {
     station: Arc<Station>,
@@ -38,17 +63,23 @@ impl Completer {
         Self { station }
     }
 
-    /// Settles until the outbox is closed and empty.
+    /// Settles until the outbox is closed and everything is settled.
     pub(crate) async fn run(self) {
-        let mut trips = FuturesUnordered::new();
+        let (failed, repeats) = mpsc::channel(FAILED);
+        tokio::join!(self.settle_new(failed), Repeater::new(&self, repeats).run());
+    }
+
+    async fn settle_new(&self, failed: Failed) {
+        let (mut trips, mut late) = (FuturesUnordered::new(), FuturesUnordered::new());
         let mut open = true;
         loop {
             let enough = if trips.is_empty() { 1 } else { FULL };
             tokio::select! {
                 biased;
-                Some(()) = trips.next(), if !trips.is_empty() => {}
-                batch = self.gather(enough), if open && trips.len() < 2 => match batch {
-                    Some(batch) => trips.push(self.settle(batch)),
+                Some(trip) = trips.next(), if !trips.is_empty() => late.extend(trip),
+                Some(()) = late.next(), if !late.is_empty() => {}
+                batch = self.gather(enough), if open && trips.len() < 2 && late.len() < LATE => match batch {
+                    Some(batch) => trips.push(in_short(Box::pin(self.try_first(batch, &failed)))),
                     None => open = false,
                 },
                 else => return,
@@ -66,40 +97,42 @@ impl Completer {
         outbox.take(enough, BATCH).await
     }
 
-    /// Settles a batch, however long it takes. Its leases are kept alive meanwhile.
-    async fn settle(&self, batch: Vec<Ended>) {
-        let jobs = batch.len();
-        let (mut known, mut settlements, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-        for Ended { fate, note } in batch {
+    /// Settles a batch, or leaves that to the repeater.
+    async fn try_first(&self, ended: Vec<Ended>, failed: &Failed) {
+        let batch = self.sort(ended);
+        if let Err(failure) = self.settle(batch).await {
+            // It is there for as long as this is.
+            let _ = failed.send(failure).await;
+            sleep(REST).await;
+        }
+    }
+
+    /// Closes what needs no settling; returns what does.
+    fn sort(&self, ended: Vec<Ended>) -> Batch {
+        let (mut known, mut batch) = (Vec::new(), Batch::default());
+        for Ended { fate, note } in ended {
             match fate {
                 Fate::Settled(verdict) => known.push((note, verdict)),
                 Fate::Settle(_) if is_lost(&note) => known.push((note, Verdict::LeaseLost)),
-                Fate::Settle(settlement) => {
-                    settlements.push(settlement);
-                    notes.push(note);
-                }
+                Fate::Settle(settlement) => batch.push(settlement, note),
             }
         }
         self.close(known);
-        if !settlements.is_empty() {
-            let verdicts = self.settle_surely(&settlements).await;
-            self.close(notes.into_iter().zip(verdicts));
-        }
-        self.station.outbox.settled(jobs);
+        batch
     }
 
-    async fn settle_surely(&self, settlements: &[Settlement]) -> Vec<Verdict> {
-        let mut outage = Outage::of("settling jobs");
-        loop {
-            match self.try_settle(settlements).await {
-                Ok(verdicts) => {
-                    outage.is_over();
-                    return verdicts;
-                }
-                Err(error) if is_about_a_job(&error) => return self.settle_one_by_one(settlements).await,
-                Err(error) => tokio::time::sleep(outage.failed(&error)).await,
-            }
+    /// Settles a batch as a whole; gives it back if the store cannot do so now.
+    pub(crate) async fn settle(&self, batch: Batch) -> Result<(), (Batch, Error)> {
+        if batch.is_empty() {
+            return Ok(());
         }
+        let verdicts = match self.try_settle(batch.settlements()).await {
+            Ok(verdicts) => verdicts,
+            Err(error) if is_about_a_job(&error) => self.settle_one_by_one(batch.settlements()).await,
+            Err(error) => return Err((batch, error)),
+        };
+        self.close(batch.into_notes().into_iter().zip(verdicts).collect());
+        Ok(())
     }
 
     /// Finds out which settlement the store chokes on, so that the others are not held up by it.
@@ -114,7 +147,7 @@ impl Completer {
                     error!("job {job} cannot be settled, its lease will run out: {}", error.chain());
                     verdicts.push(Verdict::LeaseLost);
                 }
-                Err(error) => tokio::time::sleep(outage.failed(&error)).await,
+                Err(error) => sleep(outage.failed(&error)).await,
             }
         }
         verdicts
@@ -130,7 +163,8 @@ impl Completer {
     }
 
     /// Counts, tells and lets go.
-    fn close(&self, ended: impl IntoIterator<Item = (Note, Verdict)>) {
+    fn close(&self, ended: Vec<(Note, Verdict)>) {
+        let jobs = ended.len();
         let count = |(note, verdict): (Note, Verdict)| {
             let counters = &self.station.lanes[note.lane].counters;
             match verdict {
@@ -143,6 +177,7 @@ impl Completer {
         // Counted before the lock is taken, so that it is held for letting go only.
         let assignments: Vec<_> = ended.into_iter().filter_map(count).collect();
         self.station.leases.release(assignments);
+        self.station.outbox.settled(jobs);
     }
 
     fn tell(&self, note: &Note, verdict: Verdict) {
@@ -156,6 +191,11 @@ impl Completer {
             let _ = events.send(Event { job: id, kind, queue, outcome: note.ending, took: note.took });
         }
     }
+}
+
+/// The trip, if it has not come back soon.
+async fn in_short(mut trip: Trip<'_>) -> Option<Trip<'_>> {
+    timeout(SHORT, &mut trip).await.is_err().then_some(trip)
 }
 
 fn is_lost(note: &Note) -> bool {

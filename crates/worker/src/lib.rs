@@ -39,6 +39,7 @@
 
 mod assignment;
 mod attempt;
+mod batch;
 mod blockers;
 mod build;
 mod completer;
@@ -61,6 +62,7 @@ mod outbox;
 mod pace;
 mod producer;
 mod registry;
+mod repeater;
 mod shutdown;
 mod station;
 mod stats;

@@ -133,7 +133,7 @@ impl Producer {
             biased;
             () = self.shutdown.cancelled() => {}
             Some(claimed) = OptionFuture::from(self.claim.as_mut()) => self.on_claimed(claimed).await,
-            Some(started) = OptionFuture::from(self.start.as_mut()) => self.on_started(started),
+            Some(started) = OptionFuture::from(self.start.as_mut()) => self.on_started(started).await,
             Some(()) = OptionFuture::from(self.pause.sleep()) => self.pause.over(),
             () = self.lane.freed.notified(), if wants_slots => {}
         }
@@ -237,7 +237,7 @@ impl Producer {
         Ended { fate: Fate::Settle(Settlement { lease, change }), note }
     }
 
-    fn on_started(&mut self, verdicts: Result<Vec<Verdict>, Error>) {
+    async fn on_started(&mut self, verdicts: Result<Vec<Verdict>, Error>) {
         self.start = None;
         let jobs = std::mem::take(&mut self.starting);
         match verdicts {
@@ -248,9 +248,8 @@ impl Producer {
             Ok(verdicts) => {
                 let judged = jobs.into_iter().zip(verdicts);
                 let (started, lost): (Vec<_>, Vec<_>) = judged.partition(|(_, v)| *v == Verdict::Accepted);
-                lost.iter().for_each(|_| self.lane.counters.lost());
-                self.station.leases.release(lost.into_iter().map(|(job, _)| job));
                 self.run_all(started.into_iter().map(|(job, _)| job).collect());
+                self.hand_back(lost.into_iter().map(|(job, _)| job)).await;
             }
         }
     }
@@ -273,6 +272,12 @@ impl Producer {
             jobs.extend(self.take_in(claimed).await);
         }
         jobs.extend(self.buffer.drain(..));
+        self.hand_back(jobs).await;
+    }
+
+    /// Gives up jobs that have not begun to run. Also those whose lease seems lost: if it was only locked by a
+    /// transaction that comes to nothing, the job need not wait until the lease runs out.
+    async fn hand_back(&mut self, jobs: impl IntoIterator<Item = Arc<Assignment>>) {
         let handed_back = jobs.into_iter().map(|job| self.executor.hand_back(job)).collect();
         self.station.outbox.send(handed_back).await;
     }

@@ -4,6 +4,7 @@
 //! the ratio of two that were measured side by side says what Tidemill costs.
 
 mod chains;
+mod depth;
 mod latency;
 mod rate;
 mod work;
@@ -12,6 +13,7 @@ use tidemill::Mill;
 use tidemill::floor::Floor;
 
 pub(crate) use chains::ChainRow;
+pub(crate) use depth::DepthRow;
 pub(crate) use work::BenchError;
 
 /// What to measure.
@@ -68,11 +70,29 @@ pub(crate) async fn run_chains(
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<ChainRow>, BenchError> {
-    // Chains must not get lost, so they are compared with the loop that loses nothing.
-    match floors.iter().find(|floor| floor.delivery() == tidemill::Delivery::AtLeastOnce) {
-        Some(floor) => chains::run(mill, &**floor, plan, say).await,
+    match loses_nothing(&floors) {
+        Some(floor) => chains::run(mill, floor, plan, say).await,
         None => Ok(Vec::new()),
     }
+}
+
+/// Measures how long claims take in queues of these depths.
+pub(crate) async fn run_depths(
+    mill: &Mill,
+    floors: Vec<Box<dyn Floor>>,
+    depths: &[usize],
+    plan: &Plan,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<DepthRow>, BenchError> {
+    match loses_nothing(&floors) {
+        Some(floor) => depth::run(mill, floor, (depths, plan.latency_samples), say).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// What must not get lost is compared with the loop that loses nothing.
+fn loses_nothing(floors: &[Box<dyn Floor>]) -> Option<&dyn Floor> {
+    floors.iter().map(|floor| &**floor).find(|floor| floor.delivery() == tidemill::Delivery::AtLeastOnce)
 }
 
 async fn measure(
@@ -148,6 +168,10 @@ mod tests {
         let rows = run_chains(&mill, floors, &Plan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 7);
         assert!(rows.iter().all(|row| row.per_s > 0.0 && row.raw_per_s > 0.0));
+        let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
+        let rows = run_depths(&mill, floors, &[150, 1_000], &plan, &|_| {}).await.unwrap();
+        assert_eq!(rows.iter().map(|row| row.depth).collect::<Vec<_>>(), [150, 1_000]);
+        assert!(rows.iter().all(|row| row.claim_p50_us > 0.0 && row.raw_take_p50_us > 0.0));
         for queue in mill.store().queues().await.unwrap() {
             assert_eq!((queue.ready, queue.scheduled, queue.running, queue.dead), (0, 0, 0, 0));
         }

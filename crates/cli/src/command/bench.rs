@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::bench::{self, ChainRow, Plan, Row};
+use crate::bench::{self, ChainRow, DepthRow, Plan, Row};
 use crate::connect;
 use crate::context::Context;
 use crate::output::{Cell, Table, thousands};
@@ -20,6 +20,11 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "samples")]
     chains: bool,
 
+    /// Measure claims of 100 instead, in queues in which so many jobs wait
+    #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["chains", "jobs", "rounds"],
+        value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    depth: Vec<u64>,
+
     /// Jobs per round [default: 200000, or 5000 chains]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     jobs: Option<u64>,
@@ -28,7 +33,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: u64,
 
-    /// Jobs whose way from enqueue to start is timed, at 100 a second
+    /// Jobs whose way from enqueue to start is timed, at 100 a second; or claims at each depth
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     samples: u64,
 }
@@ -50,6 +55,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
         let rows = bench::run_chains(&mill, floors, &plan, &say).await;
         line.finish_and_clear();
         return show_chains(&rows?, context);
+    }
+    if !args.depth.is_empty() {
+        let depths: Vec<usize> = args.depth.iter().copied().map(number).collect();
+        let rows = bench::run_depths(&mill, floors, &depths, &plan, &say).await;
+        line.finish_and_clear();
+        return show_depths(&rows?, context);
     }
     let rows = bench::run(&mill, floors, &plan, &say).await;
     line.finish_and_clear();
@@ -75,6 +86,29 @@ fn show_chains(rows: &[ChainRow], context: &Context) -> anyhow::Result<ExitCode>
             Cell::text(whole(row.raw_per_s)),
             Cell::text(whole(row.per_s)),
             Cell::text(format!("{:.2}", row.ratio)),
+        ]);
+    }
+    context.out.table(&table)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_depths(rows: &[DepthRow], context: &Context) -> anyhow::Result<ExitCode> {
+    if context.out.is_json() {
+        rows.iter().try_for_each(|row| context.out.json(row))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["WAITING", "CLAIM 100 ms", "", "AND SETTLE ms", "", "RAW ms", ""]);
+    for row in rows {
+        let ms = |micros: f64| Cell::text(format!("{:.2}", micros / 1_000.0));
+        let times = |ratio: f64| Cell::text(format!("x {ratio:.2}"));
+        table.row(vec![
+            Cell::text(thousands(row.depth as u64)),
+            ms(row.claim_p50_us),
+            times(row.claim_to_first),
+            ms(row.take_p50_us),
+            times(row.take_to_first),
+            ms(row.raw_take_p50_us),
+            times(row.raw_to_first),
         ]);
     }
     context.out.table(&table)?;

@@ -61,7 +61,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// lease runs out. A store with shards may return one job more per further shard, not started.
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
 
-    /// Marks held jobs as started. Whoever gets [`Verdict::LeaseLost`] must not run that job.
+    /// Marks held jobs as started. Whoever gets [`Verdict::LeaseLost`] must not run that job. A lease that somebody's
+    /// open transaction has locked may be answered so as well, so that the others need not wait for it: whoever
+    /// gives the job back then, by a settlement, gives it back as soon as that is possible.
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error>;
 
     /// Extends leases to `lease` from now. Answers in the leases' order; a lease that is lost stays lost.

@@ -10,6 +10,7 @@ use tidemill_core::{Clock, Error, Queue, WorkerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::mark::Place;
 use super::{job_at, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
@@ -54,33 +55,42 @@ impl Inner {
         };
         let start = self.marks.start(queue);
         let found = self.take_from(look, queue, start).await?;
-        if found.jobs.is_empty() && start > 0 { self.take_from(look, queue, 0).await } else { Ok(found) }
+        if found.jobs.is_empty() && start > Place::BEGINNING {
+            return self.take_from(look, queue, Place::BEGINNING).await;
+        }
+        Ok(found)
     }
 
-    async fn take_from(&self, look: Look<'_>, queue: i32, start: i64) -> Result<Found, Error> {
+    async fn take_from(&self, look: Look<'_>, queue: i32, start: Place) -> Result<Found, Error> {
         let (lease, worker) = (ms(look.lease), look.worker.as_str());
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
-        let params: [&(dyn ToSql + Sync); 6] = [&queue, &worker, &lease, &max, &starting, &start];
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&queue, &worker, &lease, &max, &starting, &start.due, &start.seq];
         let mut rows = self.pool.query(&CLAIM, &params).await?;
         // The one row without a number says when the next job is due.
         let next_in = rows.iter().find_map(|row| row.get::<_, Option<i64>>("next_in"));
         let next_in = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
         rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
         // A statement's answer has no order of its own.
-        rows.sort_by_cached_key(|row| (row.get::<_, i64>("due"), row.get::<_, i64>("seq")));
+        rows.sort_by_cached_key(place);
         let full = rows.len() >= look.max.max(1);
-        match rows.first().map(|row| row.get("due")) {
-            Some(oldest) if full => self.marks.full(queue, start, oldest),
-            _ => self.marks.short(queue),
+        if full {
+            self.marks.full(queue, start, &rows.iter().map(place).collect::<Vec<_>>());
+        } else {
+            self.marks.short(queue);
         }
         let jobs = rows.iter().enumerate().map(|(at, row)| read_job(look, row, at < look.starting));
         Ok(Found {
             // A look that began at the mark has not seen what may have turned up behind it.
-            more: full || (start > 0 && !rows.is_empty()),
+            more: full || (start > Place::BEGINNING && !rows.is_empty()),
             jobs: jobs.collect::<Result<_, _>>()?,
             next: next_in.map(|next| self.pool.clock.now().after(next)),
         })
     }
+}
+
+fn place(row: &Row) -> Place {
+    Place { due: row.get("due"), seq: row.get("seq") }
 }
 
 fn read_job(look: Look<'_>, row: &Row, started: bool) -> Result<Claimed, Error> {

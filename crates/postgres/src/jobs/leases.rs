@@ -10,14 +10,20 @@ use tokio_postgres::Row;
 use super::{job_at, lease, ms, number, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
-use crate::sql::{EXPIRED, EXTEND, START};
+use crate::error::is_locked;
+use crate::sql::{EXPIRED, EXTEND, START, START_FREE};
 
 impl Inner {
+    /// What others keep locked counts as lost: whoever has locked it is about to end it.
     pub(crate) async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
         if start.leases.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.pool.query(&START, &[&sorted(start.leases)]).await?;
+        let tokens = sorted(start.leases);
+        let rows = match self.pool.query(&START, &[&tokens]).await {
+            Err(error) if is_locked(&error) => self.pool.query(&START_FREE, &[&tokens]).await?,
+            rows => rows?,
+        };
         let current: HashSet<i64> = rows.iter().map(|row| row.get("seq")).collect();
         let verdict = |current| if current { Verdict::Accepted } else { Verdict::LeaseLost };
         Ok(start.leases.iter().map(|lease| verdict(current.contains(&number(lease)))).collect())

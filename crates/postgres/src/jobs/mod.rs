@@ -7,6 +7,7 @@ mod delete;
 mod enqueue;
 mod group;
 mod halves;
+mod kinds;
 mod leases;
 mod letters;
 mod link;

@@ -5,8 +5,9 @@ use tidemill_core::settle::Step;
 use tokio_postgres::types::ToSql;
 
 use super::enqueue::{delay, earliest};
+use super::kinds::{Key, keys};
 use super::link::links;
-use super::settle::{Ended, Key, keys};
+use super::settle::Ended;
 use crate::Inner;
 use crate::sql::CONTINUE;
 

@@ -1,4 +1,4 @@
-//! Ending claims: settlements are sorted by what they do, and each kind is one statement.
+//! Ending claims: a statement for each kind of settlement.
 //!
 //! The statements are transactions of their own. One transaction around all of them would hold the locks of
 //! the first kind while it asks for those of the next, and two such settlements could wait for each other.
@@ -6,13 +6,14 @@
 use std::collections::{HashMap, HashSet};
 
 use futures_util::future::join_all;
-use tidemill_core::settle::{Change, Settlement, Step};
+use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Record, Verdict, Wake};
-use tidemill_core::{DeadLetter, Error, JobId};
+use tidemill_core::{DeadLetter, Error};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::complete::{state_code, woken};
+use super::kinds::{Again, Key, Kinds, keys};
 use super::link::nothing;
 use super::{ms, number};
 use crate::Inner;
@@ -29,22 +30,6 @@ pub(crate) enum Ending {
     Current,
     /// Of these only those that have run out.
     Expired,
-}
-
-/// What a claim is found by: its number and its chain.
-pub(super) type Key = (i64, JobId);
-
-/// The delay and the envelope of the next attempt.
-type Again<'a> = (i64, &'a [u8]);
-
-/// Settlements by what they do, each in the order of its lease's number: the order of the locks.
-#[derive(Default)]
-struct Kinds<'a> {
-    go_on: Vec<(Key, &'a Step)>,
-    finish: Vec<(Key, ())>,
-    record: Vec<(Key, &'a Record)>,
-    requeue: Vec<(Key, Again<'a>)>,
-    bury: Vec<(Key, &'a DeadLetter)>,
 }
 
 /// The claims that ended, and what is to be announced beside their ends.
@@ -230,53 +215,4 @@ impl Inner {
             self.release_owed().await;
         }
     }
-}
-
-impl<'a> Kinds<'a> {
-    fn of(settlements: impl Iterator<Item = (i64, &'a Settlement)>) -> Self {
-        let mut kinds = Self::default();
-        for (number, Settlement { lease, change }) in settlements {
-            let key = (number, lease.job.chain());
-            match change {
-                Change::Finish(None) => kinds.finish.push((key, ())),
-                Change::Finish(Some(record)) => kinds.record.push((key, record)),
-                Change::Requeue { envelope, delay } => kinds.requeue.push((key, (ms(*delay), envelope))),
-                Change::Continue(step) => kinds.go_on.push((key, step)),
-                Change::Bury(letter) => kinds.bury.push((key, letter)),
-            }
-        }
-        kinds
-    }
-
-    /// Each kind that there is by itself.
-    fn by_kind(self) -> Vec<Self> {
-        let Self { go_on, finish, record, requeue, bury } = self;
-        let kinds = [
-            Self { go_on, ..Self::default() },
-            Self { finish, ..Self::default() },
-            Self { record, ..Self::default() },
-            Self { requeue, ..Self::default() },
-            Self { bury, ..Self::default() },
-        ];
-        kinds.into_iter().filter(|kind| !kind.is_empty()).collect()
-    }
-
-    fn is_empty(&self) -> bool {
-        let Self { go_on, finish, record, requeue, bury } = self;
-        go_on.is_empty() && finish.is_empty() && record.is_empty() && requeue.is_empty() && bury.is_empty()
-    }
-
-    /// Each claim by itself.
-    fn one_by_one(self) -> Vec<Self> {
-        let go_on = self.go_on.into_iter().map(|one| Self { go_on: vec![one], ..Self::default() });
-        let finish = self.finish.into_iter().map(|one| Self { finish: vec![one], ..Self::default() });
-        let record = self.record.into_iter().map(|one| Self { record: vec![one], ..Self::default() });
-        let requeue = self.requeue.into_iter().map(|one| Self { requeue: vec![one], ..Self::default() });
-        let bury = self.bury.into_iter().map(|one| Self { bury: vec![one], ..Self::default() });
-        go_on.chain(finish).chain(record).chain(requeue).chain(bury).collect()
-    }
-}
-
-pub(super) fn keys<T>(claims: &[(Key, T)]) -> (Vec<i64>, Vec<&str>) {
-    claims.iter().map(|((number, chain), _)| (*number, chain.as_str())).unzip()
 }

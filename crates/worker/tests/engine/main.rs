@@ -11,6 +11,7 @@ mod failures;
 mod handlers;
 mod idle;
 mod leases;
+mod locked;
 mod outage;
 mod plan;
 mod planned;

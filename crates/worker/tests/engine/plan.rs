@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Mutex;
 
-use tidemill_core::Error;
+use tidemill_core::settle::Settlement;
+use tidemill_core::{Error, JobId};
 use tokio::sync::watch;
 
 /// A verb of the store, as far as a worker uses it.
@@ -33,17 +34,32 @@ pub(crate) enum Fault {
     Refused,
 }
 
+/// What others' locks on a job do to a settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// It fails.
+    Refuses,
+    /// It takes until the job is unlocked.
+    Delays,
+}
+
 /// What is to go wrong, and everything that was called.
 #[derive(Debug)]
 pub(crate) struct Plan {
     faults: Mutex<Vec<(Verb, VecDeque<Fault>)>>,
     standing: Mutex<Vec<(Verb, Fault)>>,
     calls: watch::Sender<Vec<(Verb, usize)>>,
+    locked: watch::Sender<Option<(JobId, Lock)>>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { faults: Mutex::default(), standing: Mutex::default(), calls: watch::Sender::new(Vec::new()) }
+        Self {
+            faults: Mutex::default(),
+            standing: Mutex::default(),
+            calls: watch::Sender::new(Vec::new()),
+            locked: watch::Sender::new(None),
+        }
     }
 }
 
@@ -75,6 +91,34 @@ impl Plan {
     pub(crate) async fn called(&self, verb: Verb, times: usize) {
         let enough = |calls: &Vec<(Verb, usize)>| calls.iter().filter(|call| call.0 == verb).count() >= times;
         self.calls.subscribe().wait_for(enough).await.unwrap();
+    }
+
+    /// Somebody's transaction locks a job.
+    pub(crate) fn lock(&self, job: &JobId, lock: Lock) {
+        self.locked.send_replace(Some((job.clone(), lock)));
+    }
+
+    /// That transaction ends.
+    pub(crate) fn unlock(&self) {
+        self.locked.send_replace(None);
+    }
+
+    pub(crate) fn is_locked(&self, job: &JobId) -> bool {
+        self.locked.borrow().as_ref().is_some_and(|(locked, _)| locked == job)
+    }
+
+    /// Fails or waits if one of the jobs is locked.
+    pub(crate) async fn pass_locks(&self, settlements: &[Settlement]) -> Result<(), Error> {
+        let stuck = settlements.iter().any(|settlement| self.is_locked(&settlement.lease.job));
+        let lock = self.locked.borrow().as_ref().map(|(_, lock)| *lock);
+        match lock.filter(|_| stuck) {
+            Some(Lock::Refuses) => Err(away()),
+            Some(Lock::Delays) => {
+                self.locked.subscribe().wait_for(Option::is_none).await.unwrap();
+                Ok(())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Carries out a call as planned.

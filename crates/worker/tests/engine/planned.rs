@@ -13,7 +13,7 @@ use tidemill_core::store::{
     Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
     Wake, Wakes,
 };
-use tidemill_core::{Clock, Error, Store};
+use tidemill_core::{Clock, Error, Lease, Store};
 
 use crate::plan::{Plan, Verb};
 
@@ -35,7 +35,13 @@ impl Store for Planned {
     }
 
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
-        self.plan.carry_out((Verb::Start, start.leases.len()), self.inner.start(start)).await
+        let Start { worker, leases } = start;
+        // A locked one is answered as if it were lost, as a store may.
+        let free: Vec<_> = leases.iter().filter(|lease| !self.plan.is_locked(&lease.job)).cloned().collect();
+        let start = self.inner.start(Start { worker, leases: &free });
+        let mut verdicts = self.plan.carry_out((Verb::Start, leases.len()), start).await?.into_iter();
+        let verdict = |lease: &Lease| free.contains(lease).then(|| verdicts.next()).flatten();
+        Ok(leases.iter().map(verdict).map(|verdict| verdict.unwrap_or(Verdict::LeaseLost)).collect())
     }
 
     async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
@@ -43,7 +49,11 @@ impl Store for Planned {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.plan.carry_out((Verb::Settle, settlements.len()), self.inner.settle(settlements)).await
+        let settle = async {
+            self.plan.pass_locks(settlements).await?;
+            self.inner.settle(settlements).await
+        };
+        self.plan.carry_out((Verb::Settle, settlements.len()), settle).await
     }
 
     async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {

@@ -1,0 +1,72 @@
+//! Settlements sorted by what they do: each kind is one statement.
+
+use tidemill_core::settle::{Change, Settlement, Step};
+use tidemill_core::store::Record;
+use tidemill_core::{DeadLetter, JobId};
+
+use super::ms;
+
+/// What a claim is found by: its number and its chain.
+pub(super) type Key = (i64, JobId);
+
+/// The delay and the envelope of the next attempt.
+pub(super) type Again<'a> = (i64, &'a [u8]);
+
+/// Settlements by what they do, each in the order of its lease's number: the order of the locks.
+#[derive(Default)]
+pub(super) struct Kinds<'a> {
+    pub(super) go_on: Vec<(Key, &'a Step)>,
+    pub(super) finish: Vec<(Key, ())>,
+    pub(super) record: Vec<(Key, &'a Record)>,
+    pub(super) requeue: Vec<(Key, Again<'a>)>,
+    pub(super) bury: Vec<(Key, &'a DeadLetter)>,
+}
+
+impl<'a> Kinds<'a> {
+    pub(super) fn of(settlements: impl Iterator<Item = (i64, &'a Settlement)>) -> Self {
+        let mut kinds = Self::default();
+        for (number, Settlement { lease, change }) in settlements {
+            let key = (number, lease.job.chain());
+            match change {
+                Change::Finish(None) => kinds.finish.push((key, ())),
+                Change::Finish(Some(record)) => kinds.record.push((key, record)),
+                Change::Requeue { envelope, delay } => kinds.requeue.push((key, (ms(*delay), envelope))),
+                Change::Continue(step) => kinds.go_on.push((key, step)),
+                Change::Bury(letter) => kinds.bury.push((key, letter)),
+            }
+        }
+        kinds
+    }
+
+    /// Each kind that there is by itself.
+    pub(super) fn by_kind(self) -> Vec<Self> {
+        let Self { go_on, finish, record, requeue, bury } = self;
+        let kinds = [
+            Self { go_on, ..Self::default() },
+            Self { finish, ..Self::default() },
+            Self { record, ..Self::default() },
+            Self { requeue, ..Self::default() },
+            Self { bury, ..Self::default() },
+        ];
+        kinds.into_iter().filter(|kind| !kind.is_empty()).collect()
+    }
+
+    fn is_empty(&self) -> bool {
+        let Self { go_on, finish, record, requeue, bury } = self;
+        go_on.is_empty() && finish.is_empty() && record.is_empty() && requeue.is_empty() && bury.is_empty()
+    }
+
+    /// Each claim by itself.
+    pub(super) fn one_by_one(self) -> Vec<Self> {
+        let go_on = self.go_on.into_iter().map(|one| Self { go_on: vec![one], ..Self::default() });
+        let finish = self.finish.into_iter().map(|one| Self { finish: vec![one], ..Self::default() });
+        let record = self.record.into_iter().map(|one| Self { record: vec![one], ..Self::default() });
+        let requeue = self.requeue.into_iter().map(|one| Self { requeue: vec![one], ..Self::default() });
+        let bury = self.bury.into_iter().map(|one| Self { bury: vec![one], ..Self::default() });
+        go_on.chain(finish).chain(record).chain(requeue).chain(bury).collect()
+    }
+}
+
+pub(super) fn keys<T>(claims: &[(Key, T)]) -> (Vec<i64>, Vec<&str>) {
+    claims.iter().map(|((number, chain), _)| (*number, chain.as_str())).unzip()
+}

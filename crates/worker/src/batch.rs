@@ -1,0 +1,42 @@
+//! Settlements that make one trip together, and what is left to do for each job afterwards.
+
+use tidemill_core::settle::Settlement;
+
+use crate::outbox::Note;
+
+/// Settlements and their notes, in the same order.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    settlements: Vec<Settlement>,
+    notes: Vec<Note>,
+}
+
+impl Batch {
+    pub(crate) fn push(&mut self, settlement: Settlement, note: Note) {
+        self.settlements.push(settlement);
+        self.notes.push(note);
+    }
+
+    pub(crate) fn settlements(&self) -> &[Settlement] {
+        &self.settlements
+    }
+
+    pub(crate) fn into_notes(self) -> Vec<Note> {
+        self.notes
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.notes.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.notes.is_empty()
+    }
+
+    /// Two halves; one that cannot be halved stays whole.
+    pub(crate) fn split(mut self) -> impl Iterator<Item = Self> {
+        let half = self.len().div_ceil(2);
+        let rest = Self { settlements: self.settlements.split_off(half), notes: self.notes.split_off(half) };
+        [self, rest].into_iter().filter(|batch| !batch.is_empty())
+    }
+}
