@@ -24,6 +24,12 @@ pub trait Floor: Send + Sync {
     /// Adds envelopes in one trip, as cheaply as the server can.
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error>;
 
+    /// Adds envelopes in one trip and one transaction: all of them or none, as Tidemill does it. A store whose every
+    /// write is a transaction does so anyway.
+    async fn commit(&self, envelopes: &[Bytes]) -> Result<(), Error> {
+        self.enqueue(envelopes).await
+    }
+
     /// Reads and acknowledges up to `max` envelopes; returns how many there were.
     async fn take(&self, max: usize) -> Result<usize, Error>;
 

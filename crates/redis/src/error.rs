@@ -62,6 +62,22 @@ pub(crate) fn is_no_group(error: &RedisError) -> bool {
     error.code() == Some("NOGROUP")
 }
 
+/// The same error once more, for others who waited for the same answer.
+pub(crate) fn again(error: &Error) -> Error {
+    match error {
+        Error::Unavailable { message, source } => {
+            let source = source.as_ref().map(|source| source.to_string().into());
+            Error::Unavailable { message: message.clone(), source }
+        }
+        Error::Full(message) => Error::Full(message.clone()),
+        Error::Denied(message) => Error::Denied(message.clone()),
+        Error::Unsuitable(message) => Error::Unsuitable(message.clone()),
+        Error::Invalid(message) => Error::Invalid(message.clone()),
+        Error::NotFound(message) => Error::NotFound(message.clone()),
+        Error::Corrupt(message) => Error::Corrupt(message.clone()),
+    }
+}
+
 /// An answer that is not of the shape the protocol promises.
 pub(crate) fn odd_answer(what: &str) -> Error {
     Error::Corrupt(format!("Redis gave an unexpected answer to {what}"))

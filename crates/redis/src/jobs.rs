@@ -1,8 +1,10 @@
 //! The job verbs, a file for each that decides something.
 
+mod add;
 mod cancel;
 mod claim;
 mod enqueue;
+mod group;
 mod lease;
 mod letters;
 mod list;
@@ -16,7 +18,9 @@ use std::time::Duration;
 
 use tidemill_core::Lease;
 
+pub(crate) use add::Adder;
 pub(crate) use enqueue::due;
+pub(crate) use group::Clerk;
 pub(crate) use orphans::Orphans;
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.

@@ -22,6 +22,9 @@ use crate::keys::Keys;
 use crate::options::Options;
 use crate::script::Script;
 
+/// How long to wait for replicas that are to confirm an enqueue.
+const REPLICAS_MS: u64 = 2_000;
+
 /// The way to the servers.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -139,6 +142,21 @@ impl Link {
             self.refresh().await;
         }
         error
+    }
+
+    /// With the durability class `replicated`, an enqueue is acknowledged only when replicas have it.
+    pub(crate) async fn await_replicas(&self, shard: u16) -> Result<(), Error> {
+        let wanted = self.options.replicas;
+        if wanted == 0 {
+            return Ok(());
+        }
+        let wait = redis::cmd("WAIT").arg(wanted).arg(REPLICAS_MS).take();
+        let reached: u32 = self.query(shard, &wait).await?;
+        if reached < wanted {
+            let message = format!("{reached} of {wanted} replicas confirmed the enqueue");
+            return Err(Error::Unavailable { message, source: None });
+        }
+        Ok(())
     }
 
     /// The server's time.

@@ -22,6 +22,8 @@ enum AtOom {
 /// What a script builds on. Functions that a script does not use cost it time, so each gets only what it needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Basis {
+    /// Nothing.
+    Bare,
     /// Queues and the index.
     Queue,
     /// Also what happens when a chain ends.
@@ -61,6 +63,7 @@ macro_rules! scripts {
 
 scripts! {
     "jobs" {
+        add: Bare, Refused;
         enqueue: Queue, Refused;
         again: Queue, Refused;
         prepare: Queue, Runs;

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::clock::ServerClock;
 use crate::inspect::server::Server;
-use crate::jobs::Orphans;
+use crate::jobs::{Adder, Clerk, Orphans};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -30,9 +30,11 @@ pub(crate) type KnownLeases = (Instant, Arc<HashMap<String, i64>>);
 pub struct RedisStore {
     pub(crate) link: Arc<Link>,
     pub(crate) keys: Arc<Keys>,
-    pub(crate) scripts: Scripts,
+    pub(crate) scripts: Arc<Scripts>,
     pub(crate) clock: ServerClock,
     pub(crate) waker: Waker,
+    pub(crate) adder: Arc<Adder>,
+    pub(crate) clerk: Clerk,
     durability: Durability,
     /// Queues that this process has paused or seen paused, with when to look again.
     pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
@@ -53,9 +55,13 @@ impl RedisStore {
         server.check(link.options())?;
         let clock = ServerClock::default();
         clock.set(link.time().await?);
+        let scripts = Arc::new(Scripts::new(server.version >= (7, 0)));
+        let adder = Arc::new(Adder { link: link.clone(), keys: keys.clone(), scripts: scripts.clone() });
         Ok(Self {
+            clerk: Clerk::new(adder.clone()),
+            adder,
             waker: Waker::new(link.clone(), keys.channel().to_owned()),
-            scripts: Scripts::new(server.version >= (7, 0)),
+            scripts,
             durability: server.durability(link.options()),
             link,
             keys,

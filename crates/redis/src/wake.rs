@@ -101,8 +101,10 @@ async fn messages(
     let _ = sender.send(Wake::Everything);
     let mut stream = subscription.on_message();
     while let Some(message) = stream.next().await {
-        // What is no wake-up of ours is ignored: anyone may publish.
-        if let Some(wake) = message.get_payload::<String>().ok().and_then(|text| text.parse().ok()) {
+        let Ok(text) = message.get_payload::<String>() else { continue };
+        // A script that has much to say says it in one message. What is no wake-up of ours is ignored: anyone may
+        // publish.
+        for wake in text.lines().filter_map(|line| line.parse().ok()) {
             let _ = sender.send(wake);
         }
     }

@@ -1,5 +1,6 @@
 //! Chains: starting them one by one and in batches, and ending their jobs in transactions, next to the same number
-//! of empty transactions of the driver alone.
+//! of empty transactions of the driver alone. Where a store has none of the user's, jobs end by themselves, next to a loop
+//! that reads and acknowledges as many at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +32,9 @@ pub(crate) struct ChainRow {
     pub(crate) work: &'static str,
     /// How many do it at once.
     pub(crate) concurrency: usize,
-    /// Times per second with empty transactions.
+    /// What the raw loop does instead.
+    pub(crate) raw: &'static str,
+    /// Times per second with that.
     pub(crate) raw_per_s: f64,
     /// Times per second with chains.
     pub(crate) per_s: f64,
@@ -77,6 +80,15 @@ impl Manner {
             Self::Plain => "process",
             Self::Atomic => "atomic",
             Self::Staged => "staged",
+        }
+    }
+
+    /// What the raw loop does instead of one job.
+    fn raw(self) -> &'static str {
+        match self {
+            Self::Plain => "reading and acknowledging, as many at a time",
+            Self::Atomic => "one transaction: one row",
+            Self::Staged => "two transactions: a constant, one row",
         }
     }
 
@@ -158,8 +170,7 @@ impl Measure<'_> {
     /// Runs the two in turn, some rounds of each.
     async fn turns<R, O>(
         &self,
-        work: &'static str,
-        concurrency: usize,
+        (work, concurrency, instead): (&'static str, usize, &'static str),
         raw: impl Fn() -> R,
         own: impl Fn() -> O,
     ) -> Result<ChainRow, BenchError>
@@ -182,7 +193,7 @@ impl Measure<'_> {
             ratios.push(own / raw);
         }
         let (raw_per_s, per_s) = (quantile(&mut raws, 0.5), quantile(&mut owns, 0.5));
-        Ok(ChainRow { work, concurrency, raw_per_s, per_s, ratio: quantile(&mut ratios, 0.5) })
+        Ok(ChainRow { work, concurrency, raw: instead, raw_per_s, per_s, ratio: quantile(&mut ratios, 0.5) })
     }
 
     async fn clear(&self) -> Result<(), BenchError> {
@@ -198,7 +209,7 @@ impl Measure<'_> {
                 Ok(())
             })
         };
-        self.turns("start", concurrency, raw, own).await
+        self.turns(("start", concurrency, "one transaction: one row"), raw, own).await
     }
 
     /// One row in one transaction.
@@ -206,7 +217,7 @@ impl Measure<'_> {
         if self.transacts {
             self.floor.transact(Errand::Write).await?;
         } else {
-            self.floor.enqueue(envelopes).await?;
+            self.floor.commit(envelopes).await?;
         }
         Ok(())
     }
@@ -215,7 +226,7 @@ impl Measure<'_> {
         let batch = envelopes(BATCH)?;
         let raw = || async {
             let batches = self.timed_times(IN_FLIGHT, self.plan.jobs.div_ceil(BATCH), || async {
-                Ok(self.floor.enqueue(&batch).await?)
+                Ok(self.floor.commit(&batch).await?)
             });
             Ok(batches.await? * BATCH as f64)
         };
@@ -225,7 +236,7 @@ impl Measure<'_> {
             self.mill.jobs(jobs).queue(self.queue.name).batch(BATCH).enqueue().await?;
             Ok(self.plan.jobs as f64 / begun.elapsed().as_secs_f64())
         };
-        self.turns("start batched", BATCH, raw, own).await
+        self.turns(("start batched", BATCH, "one transaction: 100 rows"), raw, own).await
     }
 
     async fn process(&self, manner: Manner, concurrency: usize) -> Result<ChainRow, BenchError> {
@@ -262,7 +273,7 @@ impl Measure<'_> {
             }
             Ok(self.plan.jobs as f64 / took.as_secs_f64())
         };
-        self.turns(manner.name(), concurrency, raw, own).await
+        self.turns((manner.name(), concurrency, manner.raw()), raw, own).await
     }
 
     /// How often `work` is done in a second by so many at once.

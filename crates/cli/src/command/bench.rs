@@ -78,7 +78,7 @@ fn show_chains(rows: &[ChainRow], context: &Context) -> anyhow::Result<ExitCode>
         rows.iter().try_for_each(|row| context.out.json(row))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(&["CHAINS", "AT ONCE", "RAW/S", "TIDEMILL/S", "RATIO"]);
+    let mut table = Table::new(&["CHAINS", "AT ONCE", "RAW/S", "TIDEMILL/S", "RATIO", "RAW IS"]);
     for row in rows {
         table.row(vec![
             Cell::text(row.work),
@@ -86,6 +86,7 @@ fn show_chains(rows: &[ChainRow], context: &Context) -> anyhow::Result<ExitCode>
             Cell::text(whole(row.raw_per_s)),
             Cell::text(whole(row.per_s)),
             Cell::text(format!("{:.2}", row.ratio)),
+            Cell::text(row.raw),
         ]);
     }
     context.out.table(&table)?;

@@ -1,33 +1,51 @@
--- Ends claims on stream entries that leave nothing behind: the hot path of settling. An entry's id is its
--- fence: a rescue removes the entry and adds a new one, so a late settlement finds nothing to acknowledge.
--- KEYS  jobs, waiters, notices, errands, keyed, stream, cancelled
--- ARGV  channel, group, number of entries n, number of tracked ones m, then n entries (tracked first), then m chains
+-- Ends claims on stream entries by which their jobs are over, with a record or without: the hot path of settling. An
+-- entry's id is its fence: a rescue removes the entry and adds a new one, so a late settlement finds nothing to
+-- acknowledge.
+-- KEYS  jobs, waiters, notices, errands, keyed, stream, cancelled, then the record key of each that leaves one
+-- ARGV  channel, group, number of entries n, number of tracked ones m, number of those that leave a record r, then n
+--       entries (first those that leave a record, then other tracked ones), then m chains, then per record: how long it
+--       is kept in ms, and what it says
 -- Returns 1 if all were held and nothing is owed, else for each entry 1 held or 0 lost; then the errands that are owed.
 local h, stream, cancelled = home(), KEYS[6], KEYS[7]
-local group, n, m = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local group, n, m, r = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local chains, records = n + 5, n + m + 4
 local tied = m > 0 and redis.call('EXISTS', h.waiters, h.keyed) > 0
-if tied then expect_home(h) end
-local out = {}
-if redis.call('XACK', stream, group, unpack(ARGV, 5, n + 4)) == n then
-  redis.call('XDEL', stream, unpack(ARGV, 5, n + 4))
+if tied then expect_home(h) elseif m > 0 then expect(h.jobs, 'hash') end
+local out, all = {}, redis.call('XACK', stream, group, unpack(ARGV, 6, n + 5)) == n
+if all then
+  redis.call('XDEL', stream, unpack(ARGV, 6, n + 5))
   if m > 0 then
-    redis.call('HDEL', h.jobs, unpack(ARGV, n + 5))
-    if redis.call('EXISTS', cancelled) == 1 then redis.call('HDEL', cancelled, unpack(ARGV, n + 5)) end
+    redis.call('HDEL', h.jobs, unpack(ARGV, chains + 1, chains + m))
+    if redis.call('EXISTS', cancelled) == 1 then redis.call('HDEL', cancelled, unpack(ARGV, chains + 1, chains + m)) end
   end
-  if not tied then return 1 end
+  if r == 0 and not tied then return 1 end
   for i = 1, n do out[i] = 1 end
 else
   for i = 1, n do
-    out[i] = redis.call('XDEL', stream, ARGV[i + 4])
+    out[i] = redis.call('XDEL', stream, ARGV[i + 5])
     if out[i] == 1 and i <= m then
-      redis.call('HDEL', h.jobs, ARGV[n + 4 + i])
-      redis.call('HDEL', cancelled, ARGV[n + 4 + i])
+      redis.call('HDEL', h.jobs, ARGV[chains + i])
+      redis.call('HDEL', cancelled, ARGV[chains + i])
     end
   end
 end
+local told = {}
+for i = 1, r do
+  if out[i] == 1 then
+    redis.call('SET', KEYS[7 + i], ARGV[records + 2 * i + 1], 'PX', ARGV[records + 2 * i])
+    told[#told + 1] = 'finished ' .. ARGV[chains + i]
+  end
+end
+if #told > 0 then redis.call('PUBLISH', h.channel, table.concat(told, '\n')) end
 if tied then
   for i = 1, m do
-    if out[i] == 1 then close(h, ARGV[n + 4 + i], '', 0) end
+    if out[i] == 1 and i <= r then
+      close(h, ARGV[chains + i], ARGV[records + 2 * i + 1], tonumber(ARGV[records + 2 * i]))
+    elseif out[i] == 1 then
+      close(h, ARGV[chains + i], '', 0)
+    end
   end
+elseif all then
+  return 1
 end
 return with_owed(out, h)

@@ -81,7 +81,7 @@ impl RedisStore {
                 continue;
             }
             let begun = self.begin_in(shard, batch, &positions).await?;
-            self.await_replicas(shard).await?;
+            self.link.await_replicas(shard).await?;
             owed.push((shard, positions, begun));
         }
         for (_, positions, begun) in &owed {

@@ -133,7 +133,7 @@ impl RedisStore {
         if parts.next().is_none() {
             return Ok(Err((Timestamp(now), value)));
         }
-        self.await_replicas(shard).await?;
+        self.link.await_replicas(shard).await?;
         Ok(Ok(Reserved { value, receipt }))
     }
 

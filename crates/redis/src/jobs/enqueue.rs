@@ -5,6 +5,8 @@ use redis::Pipeline;
 use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob};
 use tidemill_core::{Delivery, Error, JobId, Queue};
 
+use super::add::is_plain;
+use super::group::Clerk;
 use super::ms;
 use crate::error::classify;
 use crate::keys::{letter, member};
@@ -15,29 +17,41 @@ use crate::value::{int, ints, text};
 /// How long a receipt proves that a batch was added: longer than any repeated call comes after its first.
 const RECEIPT_MS: u64 = 60_000;
 
-/// How long to wait for replicas that are to confirm an enqueue.
-const REPLICAS_MS: u64 = 2_000;
-
 impl RedisStore {
     pub(crate) async fn enqueue_jobs(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
         let Enqueue { queue, jobs, again } = enqueue;
         if jobs.iter().any(|job| !job.links.is_empty()) {
             return self.begin_chains(enqueue).await;
         }
+        if !again && Clerk::takes(queue, jobs) {
+            let place = (self.keys.shard_of(&jobs[0].id), queue.clone());
+            self.clerk.add(place, jobs[0].clone()).await?;
+            return Ok(vec![Enqueued::Created]);
+        }
         let mut answers = vec![Enqueued::Created; jobs.len()];
         for (shard, positions) in self.by_shard(jobs) {
             let part: Vec<&NewJob> = positions.iter().map(|&position| &jobs[position]).collect();
-            let made = if part.iter().any(|job| job.tracked) {
-                self.enqueue_tracked((shard, queue), &part, again).await?
-            } else if again {
-                self.enqueue_again((shard, queue), &part).await?
-            } else {
-                self.enqueue_untracked((shard, queue), &part).await?
-            };
-            self.await_replicas(shard).await?;
+            let made = self.enqueue_in((shard, queue), &part, again).await?;
+            self.link.await_replicas(shard).await?;
             positions.into_iter().zip(made).for_each(|(position, made)| answers[position] = made);
         }
         Ok(answers)
+    }
+
+    async fn enqueue_in(
+        &self,
+        place: (u16, &Queue),
+        part: &[&NewJob],
+        again: bool,
+    ) -> Result<Vec<Enqueued>, Error> {
+        if !again && part.iter().all(|job| is_plain(place.1, job)) {
+            self.adder.add(place, part.iter().copied()).await?;
+            return Ok(vec![Enqueued::Created; part.len()]);
+        }
+        if part.iter().any(|job| job.tracked) {
+            return self.enqueue_tracked(place, part, again).await;
+        }
+        if again { self.enqueue_again(place, part).await } else { self.enqueue_untracked(place, part).await }
     }
 
     pub(crate) fn by_shard(&self, jobs: &[NewJob]) -> Vec<(u16, Vec<usize>)> {
@@ -126,21 +140,6 @@ impl RedisStore {
         jobs.iter().for_each(|job| call.push(&job.envelope[..]));
         let new = int(&self.link.call(shard, call).await?) == Some(1);
         Ok(vec![if new { Enqueued::Created } else { Enqueued::Exists }; jobs.len()])
-    }
-
-    /// With the durability class `replicated`, an enqueue is acknowledged only when replicas have it.
-    pub(crate) async fn await_replicas(&self, shard: u16) -> Result<(), Error> {
-        let wanted = self.link.options().replicas;
-        if wanted == 0 {
-            return Ok(());
-        }
-        let wait = redis::cmd("WAIT").arg(wanted).arg(REPLICAS_MS).take();
-        let reached: u32 = self.link.query(shard, &wait).await?;
-        if reached < wanted {
-            let message = format!("{reached} of {wanted} replicas confirmed the enqueue");
-            return Err(Error::Unavailable { message, source: None });
-        }
-        Ok(())
     }
 }
 

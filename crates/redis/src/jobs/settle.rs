@@ -1,17 +1,18 @@
-//! Ending claims. Most jobs end well and leave nothing behind; those take the short way.
+//! Ending claims. Most jobs end well, and leave a record at most; those take the short way.
 
 use std::collections::HashSet;
 
 use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::Verdict;
-use tidemill_core::{Delivery, Error, Queue};
+use tidemill_core::store::{Record, Verdict};
+use tidemill_core::{Delivery, Error, JobId, Queue};
 
-use super::by_place;
 use super::list::UNLOCKED;
+use super::{by_place, ms};
 use crate::chains::errand::Errand;
 use crate::chains::{Changes, next_queue};
 use crate::error::odd_answer;
+use crate::inspect::record;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{UNTRACKED, array, entry_id, int};
@@ -34,7 +35,7 @@ impl Mode {
     }
 }
 
-/// What one script does: it leaves nothing, or it makes changes, of which those that go on do so on one queue.
+/// What one script does: it ends jobs for good, or it makes changes, of which those that go on do so on one queue.
 #[derive(PartialEq, Eq)]
 enum Way<'a> {
     Short,
@@ -75,22 +76,30 @@ impl RedisStore {
         Ok(verdicts)
     }
 
-    /// The hot path: acknowledge, delete, forget.
+    /// The hot path: acknowledge, delete, forget, and keep what is to be kept.
     async fn finish(&self, (shard, queue): (u16, &Queue), part: Vec<&Settlement>) -> Result<Vec<i64>, Error> {
-        // The script wants tracked ones first; `order` remembers where each came from.
+        // The script wants those with a record first, then other tracked ones; `order` remembers where each came from.
         let mut order: Vec<usize> = (0..part.len()).collect();
-        order.sort_by_key(|&position| !indexed(part[position]));
+        order.sort_by_key(|&position| (record_of(part[position]).is_none(), !indexed(part[position])));
+        let kept = |&position: &usize| Some((&part[position].lease.job, record_of(part[position])?));
+        let records: Vec<(&JobId, &Record)> = order.iter().map_while(kept).collect();
         let tracked = part.iter().filter(|settlement| indexed(settlement)).count();
         let mut keys = self.keys.home(shard);
         keys.push(self.keys.target(shard, queue));
         keys.push(self.keys.cancelled(shard, queue));
+        keys.extend(records.iter().map(|(job, _)| self.keys.record(shard, job)));
         let mut call = Call::new(&self.scripts.finish, &keys)
             .arg(self.keys.channel())
             .arg(self.group(queue))
             .arg(part.len())
-            .arg(tracked);
+            .arg(tracked)
+            .arg(records.len());
         order.iter().for_each(|&position| call.push(entry_id(part[position].lease.token)));
         order[..tracked].iter().for_each(|&position| call.push(part[position].lease.job.chain().as_str()));
+        for (_, record) in records {
+            call.push(ms(record.keep));
+            call.push(&record::write(record)[..]);
+        }
         let answer = self.link.call(shard, call).await?;
         if answer == Value::Int(1) {
             return Ok(vec![1; part.len()]);
@@ -203,7 +212,7 @@ fn by_way(settlements: &[Settlement], members: Vec<usize>, mode: Mode) -> Vec<(W
 
 fn way_of(settlement: &Settlement, mode: Mode) -> Way<'_> {
     match &settlement.change {
-        Change::Finish(None) if mode == Mode::Settle => Way::Short,
+        Change::Finish(_) if mode == Mode::Settle => Way::Short,
         Change::Continue(step) => Way::Long(Some(&step.queue)),
         _ => Way::Long(None),
     }
@@ -213,7 +222,11 @@ fn leaves_nothing(settlement: &Settlement) -> bool {
     matches!(settlement.change, Change::Finish(None))
 }
 
-/// Whether the job has an index entry to forget.
+/// Whether the job has an index entry to forget; one whose record is kept counts, whatever its envelope says.
 fn indexed(settlement: &Settlement) -> bool {
-    settlement.lease.token.0 & UNTRACKED == 0
+    settlement.lease.token.0 & UNTRACKED == 0 || record_of(settlement).is_some()
+}
+
+fn record_of(settlement: &Settlement) -> Option<&Record> {
+    if let Change::Finish(record) = &settlement.change { record.as_ref() } else { None }
 }

@@ -1,0 +1,45 @@
+//! Adding jobs of which nothing has to be asked: the hot path of enqueueing.
+
+use std::sync::Arc;
+
+use tidemill_core::store::{Due, NewJob};
+use tidemill_core::{Delivery, Error, Queue};
+
+use crate::keys::Keys;
+use crate::link::{Call, Link};
+use crate::script::Scripts;
+
+/// Adds jobs that are plain.
+#[derive(Debug)]
+pub(crate) struct Adder {
+    pub(crate) link: Arc<Link>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) scripts: Arc<Scripts>,
+}
+
+impl Adder {
+    /// Adds plain jobs of one shard: all or none.
+    pub(super) async fn add<'a>(
+        &self,
+        (shard, queue): (u16, &Queue),
+        jobs: impl Iterator<Item = &'a NewJob>,
+    ) -> Result<(), Error> {
+        let keys = [self.keys.target(shard, queue), self.keys.jobs(shard), self.keys.queues(shard)];
+        let mut call = Call::new(&self.scripts.add, &keys).arg(queue.name.as_str());
+        for job in jobs {
+            call.push(job.id.chain().as_str());
+            call.push(&job.envelope[..]);
+        }
+        self.link.call(shard, call).await?;
+        Ok(())
+    }
+}
+
+/// Whether a job goes into a stream now, can be found there, and has an id that nothing else can have.
+pub(super) fn is_plain(queue: &Queue, job: &NewJob) -> bool {
+    queue.delivery == Delivery::AtLeastOnce
+        && job.fresh
+        && job.tracked
+        && job.due == Due::Now
+        && job.links.is_empty()
+}
