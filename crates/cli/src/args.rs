@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::command::{bench, chain, dev, dlq, doctor, enqueue, job, queue, worker};
+use crate::command::{bench, chain, dev, dlq, doctor, enqueue, job, queue, worker, workflow};
 use crate::context::Context;
 use crate::group::GroupRule;
 use crate::output::log::Level;
@@ -74,6 +74,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Chain(chain::Action),
     #[command(subcommand)]
+    Workflow(workflow::Action),
+    #[command(subcommand)]
     Queue(queue::Action),
     #[command(subcommand)]
     Dlq(dlq::Action),
@@ -97,6 +99,7 @@ impl Command {
             Self::Enqueue(args) => enqueue::run(args, context).await,
             Self::Job(action) => job::run(action, context).await,
             Self::Chain(action) => chain::run(action, context).await,
+            Self::Workflow(action) => workflow::run(action, context).await,
             Self::Queue(action) => queue::run(action, context).await,
             Self::Dlq(action) => dlq::run(action, context).await,
             Self::Doctor(args) => doctor::run(args, context).await,

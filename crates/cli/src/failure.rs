@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use tidemill::name::InvalidName;
-use tidemill::{BuildError, Error, WaitError};
+use tidemill::{BuildError, Error, RunError, WaitError};
 
 /// The exit code of a command that was used wrongly.
 const WRONG_USE: u8 = 2;
@@ -80,7 +80,7 @@ fn line(error: &anyhow::Error) -> String {
 fn code(error: &anyhow::Error) -> u8 {
     let of = |cause: &(dyn std::error::Error + 'static)| {
         let complaint = cause.downcast_ref::<Complaint>().map(|complaint| complaint.code);
-        let invalid = matches!(cause.downcast_ref(), Some(Error::Invalid(_)))
+        let invalid = matches!(of_store(cause), Some(Error::Invalid(_)))
             || cause.is::<InvalidName>()
             || cause.is::<BuildError>();
         complaint.or(invalid.then_some(WRONG_USE))
@@ -91,11 +91,20 @@ fn code(error: &anyhow::Error) -> u8 {
 fn hint(error: &anyhow::Error) -> Option<String> {
     let of = |cause: &(dyn std::error::Error + 'static)| {
         let own = cause.downcast_ref::<Complaint>().and_then(|complaint| complaint.hint.clone());
-        let store = cause.downcast_ref().and_then(store_hint);
+        let store = of_store(cause).and_then(store_hint);
         let wait = cause.downcast_ref().and_then(wait_hint);
-        own.or(store.or(wait).map(str::to_owned))
+        let run = cause.downcast_ref().and_then(run_hint);
+        own.or(store.or(wait).or(run).map(str::to_owned))
     };
     error.chain().find_map(of)
+}
+
+/// What a store said. An error that shows it as its own hides it from the chain of causes.
+fn of_store<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+    match (cause.downcast_ref(), cause.downcast_ref()) {
+        (Some(RunError::Store(error)), _) | (_, Some(WaitError::Store(error))) => Some(error),
+        _ => cause.downcast_ref(),
+    }
 }
 
 fn store_hint(error: &Error) -> Option<&'static str> {
@@ -116,7 +125,16 @@ fn wait_hint(error: &WaitError) -> Option<&'static str> {
         WaitError::Dead { .. } => {
             Some("`tidemill dlq show ID` shows it, `tidemill dlq redrive ID` tries again")
         }
-        WaitError::Store(error) => store_hint(error),
+        _ => None,
+    }
+}
+
+fn run_hint(error: &RunError) -> Option<&'static str> {
+    match error {
+        RunError::NotFound(_) => Some(
+            "`tidemill workflow list` shows the runs there are; one that ended is forgotten after a while (--keep)",
+        ),
+        RunError::TimedOut { .. } => Some("`tidemill workflow show RUN` says why it is not moving"),
         _ => None,
     }
 }
@@ -138,6 +156,7 @@ mod tests {
     fn only_what_the_user_can_put_right_is_wrong_use() {
         assert_eq!(code(&Error::Invalid("no".into()).into()), WRONG_USE);
         assert_eq!(code(&anyhow::Error::new(Complaint::wrong_use("no")).context("while")), WRONG_USE);
+        assert_eq!(code(&RunError::from(Error::Invalid("no".into())).into()), WRONG_USE);
         assert_eq!(code(&Error::NotFound("job a".into()).into()), 1);
     }
 }

@@ -103,17 +103,22 @@ impl DeadLetter {
     /// Reads a letter back from the wire, including one that another program wrote.
     pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
         #[derive(Deserialize)]
-        struct Wire {
+        struct Wire<'a> {
             job_id: Option<String>,
+            /// What the identity is called in a message that starts a run.
+            #[serde(borrow)]
+            id: Option<&'a serde_json::value::RawValue>,
             dlq_ts: Option<String>,
             dlq_reason: Option<String>,
             last_error: Option<String>,
         }
-        let wire: Wire = serde_json::from_slice(&bytes).map_err(|error| Malformed::new(error.to_string()))?;
-        let job = wire.job_id.as_deref().unwrap_or_default();
+        let wire: Wire<'_> =
+            serde_json::from_slice(&bytes).map_err(|error| Malformed::new(error.to_string()))?;
+        let other = || serde_json::from_str::<String>(wire.id?.get()).ok();
+        let job = wire.job_id.or_else(other).unwrap_or_default();
         let reason = wire.dlq_reason.as_deref().unwrap_or("unknown");
         Ok(Self {
-            job: JobId::new(job).map_err(|error| Malformed::new(error.to_string()))?,
+            job: JobId::new(&job).map_err(|error| Malformed::new(error.to_string()))?,
             at: wire.dlq_ts.as_deref().and_then(|text| text.parse().ok()).unwrap_or_default(),
             reason: reason.parse().unwrap_or(Reason::InvalidEnvelope),
             last_error: wire.last_error,
@@ -158,6 +163,14 @@ mod tests {
         assert_eq!(back.reason, Reason::InvalidEnvelope);
         assert!(std::str::from_utf8(&back.bytes).unwrap().contains("\"raw_base64\":\"/3s=\""));
         assert!(back.envelope().is_err());
+    }
+
+    #[test]
+    fn a_message_that_was_to_start_a_run_is_a_letter_too() {
+        let letter = |json: &'static str| DeadLetter::read(Bytes::from_static(json.as_bytes()));
+        assert_eq!(letter(r#"{"id":"run-1","workflowName":"order"}"#).unwrap().job.as_str(), "run-1");
+        assert_eq!(letter(r#"{"job_id":"a","id":1e400}"#).unwrap().job.as_str(), "a");
+        assert!(letter(r#"{"id":7}"#).is_err());
     }
 
     #[test]

@@ -15,9 +15,11 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::backoff::Backoff;
 use crate::chain::{Blocker, Continuation};
 use crate::clock::{Timestamp, millis};
 use crate::name::{JobId, Kind};
+use crate::workflow::{Asker, RunId, WorkflowName};
 
 /// How often a job is tried when nobody says otherwise.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 5;
@@ -42,11 +44,15 @@ pub struct Envelope {
     id: JobId,
     kind: Kind,
     attempts: u32,
+    postponed: u32,
     max_attempts: u32,
     crashes: u32,
     timeout: Option<Duration>,
     keep_result: Option<Duration>,
     tracked: bool,
+    asker: Option<Asker>,
+    backoff: Option<Backoff>,
+    heartbeat: Option<Duration>,
     payload: Range<usize>,
     bytes: Bytes,
 }
@@ -54,11 +60,20 @@ pub struct Envelope {
 #[derive(Deserialize)]
 struct Wire<'a> {
     #[serde(borrow)]
-    job_id: Cow<'a, str>,
+    job_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
-    task_type: Cow<'a, str>,
+    task_type: Option<Cow<'a, str>>,
+    /// What the id is called in a message that starts a run. A job may have a field of that name for something else,
+    /// so it is looked into only if there is no other.
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    /// What such a message has in the place of a kind.
+    #[serde(borrow, rename = "workflowName")]
+    workflow: Option<&'a RawValue>,
     #[serde(default)]
     attempts: u32,
+    #[serde(default)]
+    postponed: u32,
     max_attempts: Option<u32>,
     #[serde(borrow)]
     payload: Option<&'a RawValue>,
@@ -67,6 +82,43 @@ struct Wire<'a> {
     timeout_ms: Option<u64>,
     keep_result_ms: Option<u64>,
     tracked: Option<bool>,
+    run: Option<RunId>,
+    seq: Option<u64>,
+    backoff_ms: Option<[u64; 3]>,
+    heartbeat_ms: Option<u64>,
+}
+
+/// What stands before a workflow's name in the kind of its tasks: an activity may have the same name.
+const TASK: &str = "workflow:";
+
+/// The kind of a workflow's tasks.
+pub fn task_kind(workflow: &WorkflowName) -> Kind {
+    Kind::of_workflow(&format!("{TASK}{workflow}"))
+}
+
+impl Wire<'_> {
+    fn id(&self) -> Result<JobId, Malformed> {
+        let id = match &self.job_id {
+            Some(id) => JobId::new(id),
+            None => JobId::new(&text(self.id, "job_id")?),
+        };
+        id.map_err(|error| Malformed(error.to_string()))
+    }
+
+    fn kind(&self) -> Result<Kind, Malformed> {
+        let kind = match &self.task_type {
+            Some(kind) => Kind::new(kind),
+            None => Kind::new(&format!("{TASK}{}", text(self.workflow, "task_type")?)),
+        };
+        kind.map_err(|error| Malformed(error.to_string()))
+    }
+}
+
+/// A text that has to be there.
+fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, Malformed> {
+    let raw = raw.ok_or_else(|| Malformed(format!("missing field `{field}`")))?;
+    let Name(text) = serde_json::from_str(raw.get()).map_err(|error| Malformed(error.to_string()))?;
+    Ok(text)
 }
 
 impl Envelope {
@@ -75,14 +127,21 @@ impl Envelope {
         let wire: Wire<'_> = serde_json::from_slice(&bytes).map_err(|error| Malformed(error.to_string()))?;
         let payload = wire.payload.map_or(0..0, |raw| position(&bytes, raw.get()));
         Ok(Self {
-            id: JobId::new(&wire.job_id).map_err(|error| Malformed(error.to_string()))?,
-            kind: Kind::new(&wire.task_type).map_err(|error| Malformed(error.to_string()))?,
+            id: wire.id()?,
+            kind: wire.kind()?,
             attempts: wire.attempts,
+            postponed: wire.postponed,
             max_attempts: wire.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS).max(1),
             crashes: wire.crashes,
             timeout: wire.timeout_ms.map(Duration::from_millis),
             keep_result: wire.keep_result_ms.map(Duration::from_millis),
             tracked: wire.tracked.unwrap_or(true),
+            asker: wire.run.zip(wire.seq).map(|(run, seq)| Asker { run, seq }),
+            backoff: wire.backoff_ms.map(|ms| {
+                let [base, max, jitter] = ms.map(Duration::from_millis);
+                Backoff { base, max, jitter }
+            }),
+            heartbeat: wire.heartbeat_ms.map(Duration::from_millis),
             payload,
             bytes,
         })
@@ -108,6 +167,11 @@ impl Envelope {
         self.max_attempts
     }
 
+    /// How often in a row it was put back with a reason and without counting an attempt.
+    pub fn postponed(&self) -> u32 {
+        self.postponed
+    }
+
     /// How many of the attempts ended with the death of the worker.
     pub fn crashes(&self) -> u32 {
         self.crashes
@@ -126,6 +190,21 @@ impl Envelope {
     /// Whether the job can be found by its id. Every job can, unless it was made in bulk and says otherwise.
     pub fn tracked(&self) -> bool {
         self.tracked
+    }
+
+    /// The run that waits for this job, if one does.
+    pub fn asker(&self) -> Option<&Asker> {
+        self.asker.as_ref()
+    }
+
+    /// How long to wait between attempts, if the job itself says so.
+    pub fn backoff(&self) -> Option<Backoff> {
+        self.backoff
+    }
+
+    /// How long an attempt may give no sign of life, if the job itself says so.
+    pub fn heartbeat(&self) -> Option<Duration> {
+        self.heartbeat
     }
 
     /// The payload as JSON text.
@@ -175,6 +254,7 @@ impl Envelope {
             timeout: next.timeout,
             keep_result: Some(self.keep_result.unwrap_or(DEFAULT_KEEP)),
             tracked: true,
+            terms: None,
             meta,
         };
         draft.frame().enclose(id, &next.payload)
@@ -297,8 +377,21 @@ pub struct Draft<'a> {
     pub keep_result: Option<Duration>,
     /// Whether it can be found by its id while it waits.
     pub tracked: bool,
+    /// If a run asked for it, on which terms.
+    pub terms: Option<Terms<'a>>,
     /// Free facts about its origin.
     pub meta: Meta<'a>,
+}
+
+/// On which terms a run asks for a job.
+#[derive(Debug, Clone)]
+pub struct Terms<'a> {
+    /// The run that is told how it ends.
+    pub asker: &'a Asker,
+    /// How long to wait between attempts, if not as the worker says.
+    pub backoff: Option<Backoff>,
+    /// How long an attempt may give no sign of life.
+    pub heartbeat: Option<Duration>,
 }
 
 /// The envelope's `meta`: where a job comes from. Nothing here changes how it runs.
@@ -328,12 +421,25 @@ impl Draft<'_> {
             keep_result_ms: Option<i64>,
             #[serde(skip_serializing_if = "Option::is_none")]
             tracked: Option<bool>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            run: Option<&'a RunId>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            seq: Option<u64>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            backoff_ms: Option<[i64; 3]>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            heartbeat_ms: Option<i64>,
         }
+        let terms = self.terms.as_ref();
         let end = End {
             meta: &self.meta,
             timeout_ms: self.timeout.map(millis),
             keep_result_ms: self.keep_result.map(millis),
             tracked: (!self.tracked).then_some(false),
+            run: terms.map(|terms| &terms.asker.run),
+            seq: terms.map(|terms| terms.asker.seq),
+            backoff_ms: terms.and_then(|terms| terms.backoff).map(|b| [b.base, b.max, b.jitter].map(millis)),
+            heartbeat_ms: terms.and_then(|terms| terms.heartbeat).map(millis),
         };
         let middle = format!(
             r#","task_type":"{}","attempts":0,"max_attempts":{},"payload":"#,
@@ -400,6 +506,20 @@ mod tests {
     }
 
     #[test]
+    fn reads_a_message_that_starts_a_run_and_one_that_says_everything_twice() {
+        let start =
+            r#"{"id":"run-1","workflowName":"order","version":"1.0.0","payload":{"a":1},"createdAt":5}"#;
+        let both = format!(r#"{{"job_id":"run-1","task_type":"workflow:order",{}"#, &start[1..]);
+        for json in [start, &both] {
+            let envelope = read(json).unwrap();
+            assert_eq!((envelope.id().as_str(), envelope.kind().as_str()), ("run-1", "workflow:order"));
+            assert_eq!(envelope.kind(), &task_kind(&WorkflowName::new("order").unwrap()));
+        }
+        assert!(read(r#"{"job_id":"a","task_type":"t","id":7,"workflowName":[]}"#).is_ok());
+        assert!(read(r#"{"id":7,"workflowName":"order"}"#).is_err());
+    }
+
+    #[test]
     fn an_edit_leaves_foreign_fields_to_the_letter() {
         let envelope = read(SEED).unwrap();
         let edited = envelope.edit(&[Edit::Number("attempts", 1), Edit::Text("last_error", "a \"b\"\n")]);
@@ -445,6 +565,7 @@ mod tests {
             max_attempts: 3,
             timeout: Some(Duration::from_secs(2)),
             keep_result: None,
+            terms: None,
             tracked: false,
             meta,
         };

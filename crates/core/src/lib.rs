@@ -22,6 +22,7 @@ pub mod rescue;
 pub mod settle;
 pub mod store;
 pub mod transaction;
+pub mod workflow;
 
 pub use backoff::Backoff;
 pub use chain::{Chain, Dedup, Next};

@@ -16,7 +16,7 @@ pub struct InvalidName {
 }
 
 impl InvalidName {
-    fn new(what: &'static str, name: &str, rule: &'static str) -> Self {
+    pub(crate) fn new(what: &'static str, name: &str, rule: &'static str) -> Self {
         // A hostile name may be a megabyte long; an error message must not be.
         let shown = name.chars().take(64).collect();
         Self { what, shown, rule }
@@ -68,8 +68,9 @@ macro_rules! name {
         }
     };
 }
+pub(crate) use name;
 
-fn within(name: &str, punctuation: &str) -> bool {
+pub(crate) fn within(name: &str, punctuation: &str) -> bool {
     (1..=128).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || punctuation.as_bytes().contains(&b))
 }
@@ -106,8 +107,33 @@ name!(
     "1 to 256 printable ASCII characters without spaces"
 );
 
+impl QueueName {
+    /// The names of workflows and routes are such that this is valid.
+    pub(crate) fn of_workflow(name: &str) -> Self {
+        Self(name.into())
+    }
+}
+
+impl Kind {
+    /// The names of workflows are such that this is valid.
+    pub(crate) fn of_workflow(kind: &str) -> Self {
+        Self(kind.into())
+    }
+}
+
 /// Stands between a chain's id and the number of a step in it.
 const STEP: char = '~';
+
+/// Stands between a run's id and what belongs to it.
+pub(crate) const PART: char = '!';
+
+/// Stands between where a run lies and what tells it from others there.
+pub(crate) const KEYED: char = '@';
+
+/// What decides in which shard something lies.
+pub(crate) fn root(id: &str) -> &str {
+    id.split([PART, KEYED]).next().unwrap_or_default()
+}
 
 impl JobId {
     /// The longest id a chain may have, so that the ids of its steps are valid too.
@@ -130,6 +156,16 @@ impl JobId {
     pub fn at_step(&self, step: u32) -> Self {
         let chain = self.split().map_or(self.as_str(), |(chain, _)| chain);
         if step == 0 { Self(chain.into()) } else { Self(format!("{chain}{STEP}{step}").into()) }
+    }
+
+    /// What decides in which shard the job lies: of a chain and its steps, of a run and what belongs to it, the same.
+    pub fn root(&self) -> &str {
+        root(self.split().map_or(self.as_str(), |(chain, _)| chain))
+    }
+
+    /// A run's id is a job's.
+    pub(crate) fn of_run(run: &str) -> Self {
+        Self(run.into())
     }
 
     /// `order-7~2` is step 2 of `order-7`.

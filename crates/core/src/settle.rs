@@ -13,7 +13,9 @@ use crate::envelope::{Edit, Envelope, Malformed};
 use crate::job::{Event, IllegalMove, State};
 use crate::lease::Lease;
 use crate::name::{JobId, Queue};
+use crate::store::runs::{Commit, Delivery};
 use crate::store::{NewJob, Record};
+use crate::workflow::{self, ActivityFailure, FailureKind, Timeout};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +29,22 @@ pub enum Outcome {
         /// When to try again, if the handler knows better than the backoff.
         after: Option<Duration>,
     },
+    /// Badly: it took too long. Try again, as the backoff says.
+    TimedOut {
+        /// What took too long.
+        what: Timeout,
+        /// The same in words.
+        error: String,
+    },
     /// Not yet: run it again after this long, no attempt counted.
     Snooze(Duration),
+    /// Not yet, for a reason that whoever looks at the job should see: again after this long, no attempt counted.
+    Postpone {
+        /// Why not.
+        error: String,
+        /// When to try again.
+        after: Duration,
+    },
     /// Not worth doing any more: forget it.
     Discard(String),
     /// Badly, and trying again is pointless.
@@ -37,17 +53,32 @@ pub enum Outcome {
     Cancelled,
     /// Well, by continuing with another job.
     Continue(Box<Continuation>),
+    /// It was a run's task, and this is what it did.
+    Commit(Box<Commit>),
+    /// Well, and the run that waits for it is told this, if anything.
+    Tell(Option<Box<workflow::Event>>),
     /// It never got to run, or the worker is leaving: give it back untouched.
     HandedBack,
 }
 
-/// What a store does to a claimed job. Four effects are all there are; each frees the lease.
+impl Outcome {
+    /// Whether the work is done.
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Continue(_) | Self::Commit(_) | Self::Tell(_))
+    }
+}
+
+/// What a store does to a claimed job. Six effects are all there are; each frees the lease.
 #[derive(Debug, Clone)]
 pub enum Change {
     /// Remove it; keep the record for as long as it says.
     Finish(Option<Record>),
     /// Put the next step of its chain in its place.
     Continue(Box<Step>),
+    /// It was a run's task: remove it and write down what it did.
+    Commit(Box<Commit>),
+    /// Remove it, and tell a run how it ended; nobody, if the run has ended.
+    Deliver(Box<Delivery>),
     /// Put it back with this envelope, ready after this long.
     Requeue {
         /// The envelope of the next attempt.
@@ -73,7 +104,7 @@ impl Change {
     pub fn event(&self) -> Event {
         match self {
             Self::Finish(Some(Record { state: State::Cancelled, .. })) => Event::Cancelled,
-            Self::Finish(_) | Self::Continue(_) => Event::Finished,
+            Self::Finish(_) | Self::Continue(_) | Self::Commit(_) | Self::Deliver(_) => Event::Finished,
             Self::Requeue { delay, .. } if delay.is_zero() => Event::Requeued,
             Self::Requeue { .. } => Event::Postponed,
             Self::Bury(_) => Event::Buried,
@@ -106,27 +137,85 @@ pub struct Circumstances {
     pub random: f64,
 }
 
+/// How often a worker may die over an activity. That is no fault of the activity's, so it does not count among its
+/// attempts; but one that kills whoever runs it must end some time.
+const MAX_CRASHES: u64 = 5;
+
 /// Decides what becomes of a job whose attempt ended with `outcome`.
 pub fn decide(envelope: &Envelope, outcome: Outcome, circumstances: Circumstances) -> Change {
-    let Circumstances { now, backoff, random } = circumstances;
+    let Circumstances { now, .. } = circumstances;
     match outcome {
-        Outcome::Done(output) => Change::Finish(record(envelope, now, State::Done, output)),
-        Outcome::Cancelled => Change::Finish(record(envelope, now, State::Cancelled, Bytes::new())),
+        Outcome::Done(output) => finish(envelope, now, End::Done(output)),
+        Outcome::Cancelled => finish(envelope, now, End::Cancelled(None)),
+        Outcome::Discard(why) => finish(envelope, now, End::Cancelled(Some(shorten(why)))),
         Outcome::Continue(next) => Change::Continue(Box::new(step(envelope, *next, now))),
-        Outcome::Discard(why) => {
-            let record = record(envelope, now, State::Cancelled, Bytes::new());
-            Change::Finish(record.map(|record| Record { error: Some(shorten(why)), ..record }))
-        }
+        Outcome::Commit(commit) => Change::Commit(commit),
+        Outcome::Tell(event) => match (envelope.asker(), event) {
+            (Some(asker), Some(event)) => asker.told(now, *event),
+            _ => Change::Finish(None),
+        },
         Outcome::Dead(cause) => {
-            Change::Bury(DeadLetter::of(envelope, envelope.attempts().saturating_add(1), now, cause))
+            bury(envelope, Death { attempts: envelope.attempts().saturating_add(1), now, cause }, None)
         }
         Outcome::Snooze(delay) => Change::Requeue { envelope: envelope.bytes().clone(), delay },
+        Outcome::Postpone { error, after } => {
+            let (error, times) = (shorten(error), u64::from(envelope.postponed()) + 1);
+            let edits = [Edit::Text("last_error", &error), Edit::Number("postponed", times)];
+            Change::Requeue { envelope: envelope.edit(&edits), delay: after }
+        }
         Outcome::HandedBack => Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO },
         Outcome::Retry { error, after } => {
-            let delay = after.unwrap_or_else(|| backoff.delay(envelope.attempts(), random));
-            again_or_bury(envelope, now, Failure { error, delay, crashed: false })
+            let delay = after.unwrap_or_else(|| rest(envelope, circumstances));
+            again_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: None })
+        }
+        Outcome::TimedOut { what, error } => {
+            let delay = rest(envelope, circumstances);
+            again_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: Some(what) })
         }
     }
+}
+
+/// How long a job rests before its next attempt.
+fn rest(envelope: &Envelope, circumstances: Circumstances) -> Duration {
+    let Circumstances { backoff, random, .. } = circumstances;
+    envelope.backoff().unwrap_or(backoff).delay(envelope.attempts(), random)
+}
+
+/// How a job ended that will not run again and is not dead.
+enum End {
+    Done(Bytes),
+    Cancelled(Option<String>),
+}
+
+fn finish(envelope: &Envelope, now: Timestamp, end: End) -> Change {
+    if let Some(asker) = envelope.asker() {
+        return match end {
+            End::Done(output) => workflow::done(asker, now, &output),
+            End::Cancelled(why) => workflow::cancelled(asker, now, why),
+        };
+    }
+    Change::Finish(match end {
+        End::Done(output) => record(envelope, now, State::Done, output),
+        End::Cancelled(why) => record(envelope, now, State::Cancelled, Bytes::new())
+            .map(|record| Record { error: why, ..record }),
+    })
+}
+
+struct Death {
+    attempts: u32,
+    now: Timestamp,
+    cause: Cause,
+}
+
+/// A dead job goes to the dead letters, but for one that a run waits for: the run is told, and knows what to do.
+fn bury(envelope: &Envelope, death: Death, timeout: Option<Timeout>) -> Change {
+    let Death { attempts, now, cause } = death;
+    let Some(asker) = envelope.asker() else {
+        return Change::Bury(DeadLetter::of(envelope, attempts, now, cause));
+    };
+    let message = cause.error.map_or_else(|| cause.reason.to_string(), shorten);
+    let kind = timeout.map_or(FailureKind::Failed, FailureKind::TimedOut);
+    workflow::failed(asker, now, ActivityFailure { message, kind, attempts })
 }
 
 /// Decides what becomes of a job whose lease ran out. Only an attempt that had started counts: a job that
@@ -135,16 +224,22 @@ pub fn decide_expired(envelope: &Envelope, started: bool, now: Timestamp) -> Cha
     if !started {
         return Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO };
     }
-    let error = "the worker died or lost its lease while the job was running".to_owned();
-    again_or_bury(envelope, now, Failure { error, delay: Duration::ZERO, crashed: true })
+    let error = DIED.to_owned();
+    let crashes = u64::from(envelope.crashes()) + 1;
+    if envelope.asker().is_some() && crashes < MAX_CRASHES {
+        let edits = [Edit::Number("crashes", crashes), Edit::Text("last_error", &error)];
+        return Change::Requeue { envelope: envelope.edit(&edits), delay: Duration::ZERO };
+    }
+    let failure = Failure { error, delay: Duration::ZERO, crashed: true, timeout: None };
+    again_or_bury(envelope, now, failure)
 }
+
+const DIED: &str = "the worker died or lost its lease while the job was running";
 
 /// Decides what becomes of an at-most-once job whose lease ran out: it does not run again, and if its result was to be
 /// kept, that it has none is.
 pub fn decide_forgotten(envelope: &Envelope, now: Timestamp) -> Change {
-    let record = record(envelope, now, State::Cancelled, Bytes::new());
-    let error = "the worker died or lost its lease while the job was running".to_owned();
-    Change::Finish(record.map(|record| Record { error: Some(error), ..record }))
+    finish(envelope, now, End::Cancelled(Some(DIED.to_owned())))
 }
 
 /// Buries bytes that are no envelope.
@@ -156,6 +251,7 @@ struct Failure {
     error: String,
     delay: Duration,
     crashed: bool,
+    timeout: Option<Timeout>,
 }
 
 fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Change {
@@ -167,13 +263,14 @@ fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Chang
         edits.push(Edit::Number("crashes", crashes));
     }
     let next = envelope.edit(&edits);
-    if attempts < envelope.max_attempts() {
+    let is_poison = envelope.asker().is_some() && failure.crashed;
+    if attempts < envelope.max_attempts() && !is_poison {
         return Change::Requeue { envelope: next, delay: failure.delay };
     }
     // The edit of a sound envelope is sound.
     let last = Envelope::read(next).unwrap_or_else(|_| envelope.clone());
     let cause = Cause { reason: Reason::MaxAttemptsExceeded, error: Some(error) };
-    Change::Bury(DeadLetter::of(&last, attempts, now, cause))
+    bury(&last, Death { attempts, now, cause }, failure.timeout)
 }
 
 /// The next job of a chain. Its result is kept at least for a while: somebody started this chain to see it end.
@@ -241,12 +338,63 @@ mod tests {
         assert!(matches!(decide_expired(&envelope(2), true, NOW.now), Change::Bury(_)));
     }
 
+    fn activity(attempts: u32, crashes: u32) -> Envelope {
+        let json = format!(
+            r#"{{"job_id":"r!4","task_type":"t","attempts":{attempts},"max_attempts":1,"crashes":{crashes},
+                "run":"r","seq":4,"backoff_ms":[7000,9000,0]}}"#
+        );
+        Envelope::read(json.into()).unwrap()
+    }
+
+    fn told(change: Change) -> String {
+        let Change::Deliver(delivery) = change else { panic!("{change:?}") };
+        assert_eq!((delivery.run.as_str(), delivery.seq), ("r", Some(4)));
+        String::from_utf8(delivery.written.entry.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn a_run_is_told_how_its_activity_ended_and_no_letter_is_written() {
+        let retry = || Outcome::Retry { error: "no".into(), after: None };
+        let timed_out = Outcome::TimedOut { what: Timeout::Heartbeat, error: "silent".into() };
+        for (outcome, part) in [
+            (Outcome::Done(Bytes::from_static(b"7")), r#"{"seq":4,"result":{"ok":7}}"#),
+            (retry(), r#""message":"no","kind":"failed","attempts":1"#),
+            (timed_out, r#""kind":{"timed_out":"heartbeat"}"#),
+            (Outcome::Cancelled, r#""kind":"cancelled""#),
+            (Outcome::Dead(Cause { reason: Reason::InvalidPayload, error: None }), "invalid_payload"),
+        ] {
+            let told = told(decide(&activity(0, 0), outcome, NOW));
+            assert!(told.contains(part), "{told}");
+            assert!(workflow::Entry::read(told.as_bytes()).is_ok());
+        }
+        let patient = activity(0, 0).edit(&[Edit::Number("max_attempts", 2)]);
+        let Change::Requeue { delay, .. } = decide(&Envelope::read(patient).unwrap(), retry(), NOW) else {
+            panic!()
+        };
+        assert_eq!(delay, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn the_death_of_a_worker_is_no_failure_of_the_activity_unless_it_happens_every_time() {
+        let Change::Requeue { envelope: next, .. } = decide_expired(&activity(0, 3), true, NOW.now) else {
+            panic!()
+        };
+        let next = Envelope::read(next).unwrap();
+        assert_eq!((next.attempts(), next.crashes()), (0, 4));
+        assert!(told(decide_expired(&next, true, NOW.now)).contains("the worker died"));
+    }
+
     #[test]
     fn snoozing_and_handing_back_count_no_attempt() {
         for outcome in [Outcome::Snooze(Duration::from_secs(9)), Outcome::HandedBack] {
             let Change::Requeue { envelope: next, .. } = decide(&envelope(2), outcome, NOW) else { panic!() };
             assert_eq!(Envelope::read(next).unwrap().attempts(), 2);
         }
+        let postponed = Outcome::Postpone { error: "blocked".into(), after: Duration::from_secs(9) };
+        let Change::Requeue { envelope: next, .. } = decide(&envelope(2), postponed, NOW) else { panic!() };
+        assert!(String::from_utf8_lossy(&next).contains(r#""last_error":"blocked""#));
+        let next = Envelope::read(next).unwrap();
+        assert_eq!((next.attempts(), next.postponed()), (2, 1));
     }
 
     #[test]
@@ -255,6 +403,7 @@ mod tests {
             Outcome::Done(Bytes::new()),
             Outcome::Retry { error: String::new(), after: None },
             Outcome::Snooze(Duration::ZERO),
+            Outcome::Postpone { error: String::new(), after: Duration::ZERO },
             Outcome::Discard(String::new()),
             Outcome::Dead(Cause { reason: Reason::InvalidPayload, error: None }),
             Outcome::Cancelled,

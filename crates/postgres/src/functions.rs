@@ -11,7 +11,7 @@ macro_rules! function {
 }
 
 /// Every function, and last the settings of those that others may call.
-pub(crate) const FUNCTIONS: [&str; 23] = [
+pub(crate) const FUNCTIONS: [&str; 34] = [
     function!("told"),
     function!("splice"),
     function!("keep_of"),
@@ -32,6 +32,17 @@ pub(crate) const FUNCTIONS: [&str; 23] = [
     function!("seize"),
     function!("settle_job"),
     function!("complete_job"),
+    function!("append_events"),
+    function!("make_tasks"),
+    function!("apply_effects"),
+    function!("apply_commits"),
+    function!("settle_runs"),
+    function!("prune_runs"),
+    function!("start_run"),
+    function!("deliver_events"),
+    function!("terminate_run"),
+    function!("promote"),
+    function!("list_runs"),
     function!("enqueue"),
     function!("complete"),
     function!("public"),

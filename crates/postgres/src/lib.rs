@@ -19,6 +19,7 @@ mod jobs;
 mod migrate;
 mod options;
 mod pool;
+mod runs;
 mod sql;
 mod tls;
 mod transaction;
@@ -30,11 +31,15 @@ use async_trait::async_trait;
 use tidemill_core::courier::Courier;
 use tidemill_core::hub::Hub;
 use tidemill_core::settle::Settlement;
+use tidemill_core::store::runs::{
+    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+};
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
     Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
     Wakes,
 };
+use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::task::JoinSet;
 
@@ -174,6 +179,34 @@ impl Store for PostgresStore {
     async fn leave(&self, _worker: &WorkerId, _queues: &[Queue]) -> Result<(), Error> {
         // A worker leaves traces only in leases, and this one holds none.
         Ok(())
+    }
+
+    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+        self.inner.start_run(run).await
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        self.inner.deliver(deliveries).await
+    }
+
+    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+        self.inner.terminate(terminate).await
+    }
+
+    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+        self.inner.journal(read).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        self.inner.run(run).await
+    }
+
+    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+        self.inner.runs(list).await
+    }
+
+    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
+        self.inner.prune_runs(most).await
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {

@@ -31,7 +31,12 @@ async fn leftovers(url: &str) -> Vec<String> {
         "SELECT 'job ' || id FROM tidemill.jobs UNION ALL SELECT 'ready ' || id FROM tidemill.ready
          UNION ALL SELECT 'lease ' || id FROM tidemill.leases
          UNION ALL SELECT 'block ' || job || ' ' || chain FROM tidemill.blocks
-         UNION ALL SELECT 'key ' || key FROM tidemill.keys UNION ALL SELECT 'owed ' || chain FROM tidemill.owed",
+         UNION ALL SELECT 'key ' || key FROM tidemill.keys UNION ALL SELECT 'owed ' || chain FROM tidemill.owed
+         UNION ALL SELECT 'run ' || id FROM tidemill.runs UNION ALL SELECT 'entry of ' || run FROM tidemill.journal
+         UNION ALL SELECT 'alarm of ' || run FROM tidemill.alarms
+         UNION ALL SELECT 'delivery to ' || run FROM tidemill.deliveries
+         UNION ALL SELECT 'run key ' || key FROM tidemill.run_keys
+         UNION ALL SELECT 'attribute of ' || run FROM tidemill.attributes",
     );
     rows.await.iter().map(|row| row[0].clone()).collect()
 }

@@ -184,8 +184,10 @@ async fn functions_for_others_bring_their_settings() {
     let expected = [
         "complete",
         "complete_by_continuing",
+        "complete_by_delivering",
         "complete_job",
         "continue_job",
+        "deliver_job",
         "enqueue",
         "enqueue_jobs",
         "release",

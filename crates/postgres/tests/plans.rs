@@ -22,13 +22,25 @@ const SETTINGS: &str = "SET search_path = tidemill; SET enable_seqscan = off; SE
 const EXPLAIN_NESTED: &str = "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
     SET auto_explain.log_nested_statements = on; SET client_min_messages = log";
 
-const TABLES: [&str; 6] = ["jobs", "ready", "leases", "blocks", "keys", "owed"];
+const TABLES: [&str; 12] = [
+    "jobs",
+    "ready",
+    "leases",
+    "blocks",
+    "keys",
+    "owed",
+    "runs",
+    "journal",
+    "alarms",
+    "deliveries",
+    "run_keys",
+    "attributes",
+];
 
 /// Every statement a worker or a client sends while jobs flow, with parameters to explain it with.
-const STATEMENTS: [(&str, &str); 16] = [
+const STATEMENTS: [(&str, &str); 18] = [
     ("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0"),
     ("jobs/get", "'a', 100"),
-    ("jobs/next", "'{1,2}'"),
     ("jobs/prune", "500"),
     ("jobs/list_waiting", "1, 0, 0, 100, false"),
     ("jobs/list_running", "1, 0, 0, 100"),
@@ -42,10 +54,13 @@ const STATEMENTS: [(&str, &str); 16] = [
     ("leases/requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
     ("leases/bury", "'{1}', '{a}', false, '{x}'"),
     ("letters/redrive", "1, '{a}', '{0}', '{x}'"),
+    ("runs/journal", "'run-4', 1, 100"),
+    ("runs/get", "'run-4'"),
+    ("runs/list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100, 100"),
 ];
 
 /// Calls of functions that between them reach every statement in these.
-const CALLS: [&str; 21] = [
+const CALLS: [&str; 35] = [
     "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-3}')",
@@ -67,6 +82,20 @@ const CALLS: [&str; 21] = [
     "enqueue_jobs(1, '{new-1,new-2}', '{0,0}', '{0,0}', '{x,x}', '{key-1,key-x}', '{f,t}', '{1,1}', '{1,2}', '{job-4,job-8}')",
     "forget('{job-7}')",
     "release_owed(100)",
+    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{0}', '{x}', '{0}', '{x}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
+    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{1}', '{x}', '{0}', '{x}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{2}', '{x}', '{1}', '{x}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+    "deliver_events('{run-4,run-8,gone}', '{1,2,2}', '{x,x,x}', '{NULL,x,y}', '{4,NULL,NULL}')",
+    "deliver_job(36, 'job-36', 'run-4', 1::smallint, 'x', NULL, 4)",
+    "complete_by_delivering('job-28', 'run-4', 1::smallint, 'x', NULL, 4)",
+    "start_run('new', 'order', '1', 1, 0, '{1}', '{x}', 'x', 'x', 'new', 0::smallint, NULL, NULL, 1, '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
+    "start_run('run-5', 'order', '1', 1, 0, '{1}', '{x}', 'x', 'x', 'key-5', 0::smallint, NULL, NULL, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+    "terminate_run('run-4', 2, 4::smallint, 'x', 'x', 'run-8', 1::smallint, 'x', 'x', 4, '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
+    "promote('{1,2}', 100)",
+    "prune_runs(10, 100, 1000)",
+    "list_runs('order', 1::smallint, 0, NULL, NULL, 9223372036854775807, '', 100, 100)",
+    "list_runs(NULL, 0::smallint, 0, NULL, NULL, 9223372036854775807, '', 100, 100)",
+    "list_runs('order', NULL, 0, 'n', '7', 9223372036854775807, '', 100, 100)",
 ];
 
 #[tokio::test]
@@ -163,7 +192,18 @@ impl Database {
              INSERT INTO ready (queue, due, seq, id)
                  SELECT 1, n, n, 'job-' || n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO leases (seq, until, queue, started, cancelling, id, worker)
-                 SELECT n, n, 1, true, n % 16 = 0, 'job-' || n, 'w' FROM generate_series({from}, {to} - 1) n"
+                 SELECT n, n, 1, true, n % 16 = 0, 'job-' || n, 'w' FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO runs (id, workflow, version, status, queue, cursor, length, started, keep, closed, until, key, head)
+                 SELECT 'run-' || n, 'order', '1', n % 4, 1, 1, 2, n, 1, n, n, 'key-' || n, 'x'
+                 FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO journal (run, position, kind, entry)
+                 SELECT 'run-' || n, position, 2, 'x' FROM generate_series({from}, {to} - 1) n, generate_series(1, 2) position;
+             INSERT INTO alarms (run, seq, due, alarm) SELECT 'run-' || n, 4, n, 't' FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO deliveries (run, id) SELECT 'run-' || n, 'x' FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO run_keys (workflow, key, run)
+                 SELECT 'order', 'key-' || n, 'run-' || n FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO attributes (run, name, value, started)
+                 SELECT 'run-' || n, 'n', '7', n FROM generate_series({from}, {to} - 1) n"
         ))
         .await;
     }

@@ -27,22 +27,35 @@ local function block(q, h, j, time)
   if unknown > 0 then owe(h, 'w ' .. j.mark) end
 end
 
+-- Whether an entry is not what the index has its id for: a message by which another program starts a run has the run's id,
+-- and the index, if it knows that id, means the run's task.
+local function is_stranger(q, h, s)
+  if not s.entry then return false end
+  local indexed = redis.call('HGET', h.jobs, s.chain)
+  if indexed then return indexed ~= 's ' .. q.name .. ' ' .. s.entry end
+  return string.sub(q.name, 1, 9) == 'workflow/'
+end
+
 -- Ends a claim whose lease is already given up. `s` has id, chain, op ('finish', 'requeue', 'bury', 'continue',
--- 'block'), data, due, record (key). What would go on, of a job that is to be cancelled, is removed instead.
+-- 'block'), data, due, record (key) and, in a stream, entry. What would go on, of a job that is to be cancelled, is removed
+-- instead.
 local function apply(q, h, s)
-  local cancelled = redis.call('HDEL', q.cancelled, s.chain) == 1
+  local stranger = is_stranger(q, h, s)
+  local cancelled = not stranger and redis.call('HDEL', q.cancelled, s.chain) == 1
   local goes_on = not cancelled and (s.op == 'requeue' or s.op == 'continue' or s.op == 'block')
   if goes_on then
     local time = now()
     local at = due_at(s.due, time)
     if s.op == 'requeue' then
-      put(q, s.chain, s.tracked, s.data, at, time)
+      put(q, s.chain, s.tracked and not stranger, s.data, at, time)
     elseif s.op == 'continue' then
       put(q.next, s.chain, true, s.data, at, time)
     else
       block(q.next, h, { id = s.next, chain = s.chain, mark = s.mark, waits = s.waits, envelope = s.data, at = at,
         origin = 'next', after = s.after }, time)
     end
+  elseif s.op == 'bury' and stranger then
+    redis.call('XADD', q.dlq, '*', 'data', s.data)
   elseif s.op == 'bury' then
     local old = redis.call('HGET', h.jobs, s.chain)
     local dead = q.kind == 's' and 'd ' or 'D '
@@ -52,12 +65,12 @@ local function apply(q, h, s)
     redis.call('HSET', h.jobs, s.chain, dead .. q.name .. ' ' .. entry)
   else
     local kept = s.op == 'finish' and s.data ~= ''
-    redis.call('HDEL', h.jobs, s.chain)
+    if not stranger then redis.call('HDEL', h.jobs, s.chain) end
     if kept then
       redis.call('SET', s.record, s.data, 'PX', s.due)
       redis.call('PUBLISH', h.channel, 'finished ' .. s.chain)
     end
-    close(h, s.chain, kept and s.data or '', kept and tonumber(s.due) or 0)
+    if not stranger then close(h, s.chain, kept and s.data or '', kept and tonumber(s.due) or 0) end
   end
 end
 

@@ -8,7 +8,7 @@ mod group;
 mod lease;
 mod letters;
 mod list;
-mod maintain;
+pub(crate) mod maintain;
 mod orphans;
 mod pause;
 mod settle;
@@ -22,9 +22,10 @@ pub(crate) use add::Adder;
 pub(crate) use enqueue::due;
 pub(crate) use group::Clerk;
 pub(crate) use orphans::Orphans;
+pub(crate) use settle::{Mode, UNKNOWN_LEASE_MS};
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.
-const CHUNK: usize = 1_000;
+pub(crate) const CHUNK: usize = 1_000;
 
 /// Groups the positions of `leases` by what one script can settle together: a queue's share of one shard.
 fn by_place<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<usize>)> {

@@ -1,6 +1,7 @@
 //! Every key and channel, in one place. `docs/redis-schema.md` documents each.
 
 use tidemill_core::courier::Hint;
+use tidemill_core::workflow::{RunId, WORKFLOW_QUEUE, WorkflowName};
 use tidemill_core::{Delivery, JobId, Namespace, Queue};
 
 use crate::options::Options;
@@ -25,9 +26,14 @@ impl Keys {
         u16::try_from(self.prefixes.len()).unwrap_or(u16::MAX)
     }
 
-    /// The shard of a job: that of its chain, so that all its steps are in one.
+    /// The shard of a job: that of its root, so that the steps of a chain, and a run with all it has, are in one.
     pub(crate) fn shard_of(&self, job: &JobId) -> u16 {
-        if self.prefixes.len() == 1 { 0 } else { self.shard_by(job.chain().as_str()) }
+        self.shard_by(job.root())
+    }
+
+    /// The shard of a run.
+    pub(crate) fn shard_of_run(&self, run: &RunId) -> u16 {
+        self.shard_by(run.root())
     }
 
     /// The shard of a deduplication key. The chain that has it may be in another.
@@ -37,6 +43,9 @@ impl Keys {
 
     /// By a hash that every version computes alike (FNV-1a).
     fn shard_by(&self, name: &str) -> u16 {
+        if self.prefixes.len() == 1 {
+            return 0;
+        }
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
         u16::try_from(hash % self.prefixes.len() as u64).unwrap_or(0)
@@ -51,13 +60,18 @@ impl Keys {
         self.jobs(shard)
     }
 
-    /// `stream:{queue}` or `queue:{queue}`: where workers take jobs from.
+    /// `stream:{queue}`, `queue:{queue}` or, for tasks of runs, `workflow:{name}` with or without a route: where workers
+    /// take jobs from. The same is in `lua/run.lua`.
     pub(crate) fn target(&self, shard: u16, queue: &Queue) -> String {
-        let family = match queue.delivery {
-            Delivery::AtLeastOnce => "stream",
-            Delivery::AtMostOnce => "queue",
-        };
-        format!("{}{family}:{}", self.prefix(shard), queue.name)
+        let (prefix, name) = (self.prefix(shard), queue.name.as_str());
+        match (queue.delivery, of_workflow(name)) {
+            (Delivery::AtMostOnce, _) => format!("{prefix}queue:{name}"),
+            (Delivery::AtLeastOnce, Some((workflow, None))) => format!("{prefix}workflow:{workflow}"),
+            (Delivery::AtLeastOnce, Some((workflow, Some(route)))) => {
+                format!("{prefix}workflow:{workflow}:{route}")
+            }
+            (Delivery::AtLeastOnce, None) => format!("{prefix}stream:{name}"),
+        }
     }
 
     fn part(&self, shard: u16, queue: &Queue, part: &str) -> String {
@@ -173,6 +187,42 @@ impl Keys {
         ]
     }
 
+    /// A run's state as JSON. Other keys of runs are made in `lua/run.lua` alone, from what scripts find there.
+    pub(crate) fn instance(&self, shard: u16, run: &RunId) -> String {
+        format!("{}instances-{run}", self.prefix(shard))
+    }
+
+    /// A run's journal.
+    pub(crate) fn events(&self, shard: u16, run: &RunId) -> String {
+        format!("{}events-{run}", self.prefix(shard))
+    }
+
+    /// A run's own alarms by due time: `SEQ LETTER`.
+    pub(crate) fn alarms(&self, shard: u16, run: &RunId) -> String {
+        format!("{}timers-{run}", self.prefix(shard))
+    }
+
+    /// The alarms of all runs by due time: `RUN SEQ LETTER`.
+    pub(crate) fn timers(&self, shard: u16) -> String {
+        format!("{}timers", self.prefix(shard))
+    }
+
+    /// What was no alarm, or one of a run that could not be read.
+    pub(crate) fn damaged_timers(&self, shard: u16) -> String {
+        format!("{}timers-damaged", self.prefix(shard))
+    }
+
+    /// Runs by when they were started; all, or those of one type.
+    pub(crate) fn runs(&self, shard: u16, workflow: Option<&WorkflowName>) -> String {
+        let prefix = self.prefix(shard);
+        workflow.map_or_else(|| format!("{prefix}runs"), |workflow| format!("{prefix}runs:{workflow}"))
+    }
+
+    /// Ended runs of one type by when they ended.
+    pub(crate) fn ended(&self, shard: u16, workflow: &str) -> String {
+        format!("{}runs-ended:{workflow}", self.prefix(shard))
+    }
+
     /// Proof that a batch of untracked jobs, or a chain with a key, was added.
     pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
         format!("{}receipt:{of}", self.prefix(shard))
@@ -221,6 +271,25 @@ impl WakeKeys {
     }
 }
 
+/// What the name of a queue of workflow tasks says: the workflow, and the route if there is one. A route that is called like a
+/// part of a queue would have the keys of another queue.
+fn of_workflow(queue: &str) -> Option<(&str, Option<&str>)> {
+    let mut parts = queue.strip_prefix(WORKFLOW_QUEUE)?.split('/');
+    let (workflow, route) = (parts.next()?, parts.next());
+    let is_sound = |part: &str| !part.is_empty();
+    let is_route = route.is_none_or(|route| is_sound(route) && !PARTS.contains(&route));
+    (is_sound(workflow) && is_route && parts.next().is_none()).then_some((workflow, route))
+}
+
+/// How the keys that belong to a queue end.
+const PARTS: [&str; 9] =
+    ["scheduled", "dlq", "paused", "blocked", "cancelled", "dropped", "leases", "running", "lock"];
+
+/// Whether the jobs of a queue are tasks of runs.
+pub(crate) fn is_of_workflow(queue: &Queue) -> bool {
+    queue.name.as_str().starts_with(WORKFLOW_QUEUE)
+}
+
 /// The letter that stands for a delivery in scripts and in the index.
 pub(crate) fn letter(queue: &Queue) -> &'static str {
     match queue.delivery {
@@ -256,6 +325,28 @@ mod tests {
         assert_eq!(keys.lock(0, &list, &job), "msaas:dev:queue:jobs.generic:lock:j1");
         assert_eq!(keys.target(0, &stream), "msaas:dev:stream:jobs.browser");
         assert_eq!(keys.dlq(0, &stream), "msaas:dev:stream:jobs.browser:dlq");
+    }
+
+    #[test]
+    fn of_workflow_tasks_are_literally_those_of_other_programs() {
+        let keys = Keys::new(&Options::parse("redis://h").unwrap().namespace(Namespace::new("").unwrap()));
+        for (name, key) in [
+            ("workflow/order", "workflow:order"),
+            ("workflow/order/eu-west", "workflow:order:eu-west"),
+            ("workflow/order/dlq", "stream:workflow/order/dlq"),
+            ("workflow/order/eu/west", "stream:workflow/order/eu/west"),
+            ("workflow/", "stream:workflow/"),
+        ] {
+            assert_eq!(keys.target(0, &queue(name, Delivery::AtLeastOnce)), key);
+        }
+        let order = queue("workflow/order", Delivery::AtLeastOnce);
+        assert_eq!(keys.scheduled(0, &order), "workflow:order:scheduled");
+        assert_eq!(keys.target(0, &queue("workflow/order", Delivery::AtMostOnce)), "queue:workflow/order");
+        let run = RunId::new("run-123").unwrap();
+        assert_eq!(
+            (keys.instance(0, &run), keys.events(0, &run)),
+            ("instances-run-123".into(), "events-run-123".into())
+        );
     }
 
     #[test]

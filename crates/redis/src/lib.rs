@@ -14,6 +14,7 @@ mod jobs;
 mod keys;
 mod link;
 mod options;
+mod runs;
 mod script;
 mod search;
 mod store;

@@ -32,14 +32,17 @@ enum Basis {
     Chain,
     /// Also one job wherever it is.
     Place,
+    /// Also runs.
+    Run,
 }
 
 /// Each builds on those before it.
-const PARTS: [(Basis, &str); 4] = [
+const PARTS: [(Basis, &str); 5] = [
     (Basis::Queue, include_str!("../lua/prelude.lua")),
     (Basis::Close, include_str!("../lua/close.lua")),
     (Basis::Chain, include_str!("../lua/chain.lua")),
     (Basis::Place, include_str!("../lua/place.lua")),
+    (Basis::Run, include_str!("../lua/run.lua")),
 ];
 
 macro_rules! scripts {
@@ -98,6 +101,15 @@ scripts! {
         unkey: Queue, Runs;
         complete: Place, Runs;
         delete: Place, Runs;
+    }
+    "runs" {
+        start_run: Run, Refused;
+        deliver: Run, Refused;
+        commit: Run, Runs;
+        terminate: Run, Runs;
+        answer: Run, Runs;
+        fire: Run, Runs;
+        prune_runs: Run, Runs;
     }
 }
 

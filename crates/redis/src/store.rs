@@ -5,11 +5,15 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
+use tidemill_core::store::runs::{
+    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+};
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
     Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
     Wakes,
 };
+use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::time::Instant;
 
@@ -186,6 +190,38 @@ impl Store for RedisStore {
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         self.delete_chain(chain).await
+    }
+
+    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+        self.begin_run(run).await
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        self.deliver_events(deliveries).await
+    }
+
+    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+        self.terminate_run(terminate).await
+    }
+
+    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+        self.read_journal(read).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        self.find_run(run).await
+    }
+
+    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+        self.list_runs(list).await
+    }
+
+    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
+        self.remove_ended(most).await
+    }
+
+    fn near(&self, one: &RunId, other: &RunId) -> bool {
+        self.keys.shard_of_run(one) == self.keys.shard_of_run(other)
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

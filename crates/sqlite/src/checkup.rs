@@ -23,7 +23,15 @@ pub(crate) async fn checkup(store: &SqliteStore) -> Result<Checkup, Error> {
 }
 
 fn look(tx: &Tx<'_>) -> Result<Vec<Finding>, Failure> {
-    Ok(vec![log(tx.connection)?, integrity(tx.connection)?, places(tx.connection)?, leases(tx)?])
+    let connection = tx.connection;
+    Ok(vec![
+        log(connection)?,
+        integrity(connection)?,
+        places(connection)?,
+        leases(tx)?,
+        tasks(connection)?,
+        alarms(connection)?,
+    ])
 }
 
 fn log(connection: &Connection) -> Result<Finding, Failure> {
@@ -73,6 +81,29 @@ fn leases(tx: &Tx<'_>) -> Result<Finding, Failure> {
         expired => {
             let message = format!("{expired} have run out; a running worker brings their jobs back");
             Finding::new(Severity::Warning, "leases", message)
+        }
+    })
+}
+
+/// Every run that has news has a task, unless somebody removed it.
+fn tasks(connection: &Connection) -> Result<Finding, Failure> {
+    let stuck: i64 = connection.query_row(include_str!("../sql/runs/stuck.sql"), [], |row| row.get(0))?;
+    Ok(match stuck {
+        0 => Finding::new(Severity::Good, "runs", "every run with news has a task"),
+        stuck => {
+            let message = format!("{stuck} or more have news and no task; the next event brings each one");
+            Finding::new(Severity::Warning, "runs", message)
+        }
+    })
+}
+
+fn alarms(connection: &Connection) -> Result<Finding, Failure> {
+    let aside: i64 = connection.query_row(include_str!("../sql/alarms/aside.sql"), [], |row| row.get(0))?;
+    Ok(match aside {
+        0 => Finding::new(Severity::Good, "alarms", "all can be read"),
+        aside => {
+            let message = format!("{aside} could not be read and will not go off; their runs wait for them");
+            Finding::new(Severity::Bad, "alarms", message)
         }
     })
 }

@@ -111,6 +111,20 @@ impl Failure {
     }
 }
 
+impl Failure {
+    /// Whether what is stored makes no sense: it cannot be read, or has no room for what must be added to it.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Store(error) => matches!(error, Error::Corrupt(_)),
+            Self::Sqlite(error) => {
+                let clash = error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
+                // A file that is damaged as such is not one row's fault.
+                clash || (error.sqlite_error_code().is_none() && matches!(classify(error), Error::Corrupt(_)))
+            }
+        }
+    }
+}
+
 /// Whether someone else has the file just now, so that trying again helps.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     use ErrorCode as C;

@@ -1,4 +1,4 @@
-//! The embedded store: jobs in one SQLite file that any number of processes share, or in memory.
+//! The embedded store: jobs and runs in one SQLite file that any number of processes share, or in memory.
 //!
 //! The file may be the user's own, with any tables in it: ours are called `tidemill_…`. Opening it as a store makes
 //! them, and switches the file to a write-ahead log (WAL) for good; nothing else of it is touched.
@@ -32,6 +32,7 @@ mod promises;
 mod reader;
 mod reserve;
 mod row;
+mod runs;
 mod savepoint;
 mod store;
 mod transaction;

@@ -4,7 +4,8 @@ use bytes::Bytes;
 use rusqlite::Row;
 use tidemill_core::name::{JobId, Queue, QueueName};
 use tidemill_core::store::Claimed;
-use tidemill_core::{Lease, Token};
+use tidemill_core::workflow::Status;
+use tidemill_core::{Error, Lease, Token};
 
 use crate::error::Failure;
 
@@ -29,6 +30,17 @@ pub(crate) fn job_id(row: &Row<'_>, column: usize, seq: i64) -> Result<JobId, Fa
 
 pub(crate) fn body(row: &Row<'_>, column: usize) -> Result<Bytes, Failure> {
     Ok(row.get::<_, Vec<u8>>(column)?.into())
+}
+
+/// A number that is never negative.
+pub(crate) fn count(row: &Row<'_>, column: usize) -> Result<u64, Failure> {
+    Ok(row.get::<_, i64>(column)?.cast_unsigned())
+}
+
+/// Where a run is.
+pub(crate) fn status(row: &Row<'_>, column: usize) -> Result<Status, Failure> {
+    let status = row.get_ref(column)?.as_str()?.parse::<Status>();
+    Ok(status.map_err(|error| Error::Corrupt(error.to_string()))?)
 }
 
 /// A queue whose name and delivery are in two columns side by side.

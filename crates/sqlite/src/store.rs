@@ -8,11 +8,15 @@ use async_trait::async_trait;
 use tidemill_core::hub::Hub;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
+use tidemill_core::store::runs::{
+    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+};
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
     Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
     Wakes,
 };
+use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
 
@@ -23,7 +27,7 @@ use crate::line::{Line, Message};
 use crate::options::{Location, Options};
 use crate::promises::Promises;
 use crate::wake::{Announcer, Ear};
-use crate::{chains, checkup, inspect, jobs, reader, writer};
+use crate::{chains, checkup, inspect, jobs, reader, runs, writer};
 
 /// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
@@ -241,6 +245,34 @@ impl Store for SqliteStore {
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         chains::delete(self, chain).await
+    }
+
+    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+        runs::start(self, run).await
+    }
+
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        runs::deliver(self, deliveries).await
+    }
+
+    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+        runs::terminate(self, terminate).await
+    }
+
+    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+        runs::journal(self, read).await
+    }
+
+    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        runs::run(self, run).await
+    }
+
+    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+        runs::list(self, list).await
+    }
+
+    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
+        runs::prune(self, most).await
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -9,8 +9,21 @@ use tidemill_core::Store;
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::Subject;
 
-/// Everything a job, a lease or a worker could leave.
-const TABLES: [&str; 6] = ["jobs", "waiting", "running", "records", "blocked", "blocks"];
+/// Everything a job, a lease, a run or a worker could leave.
+const TABLES: [&str; 12] = [
+    "jobs",
+    "waiting",
+    "running",
+    "records",
+    "blocked",
+    "blocks",
+    "runs",
+    "journal",
+    "alarms",
+    "run_seen",
+    "run_keys",
+    "run_attributes",
+];
 
 async fn store(options: Options) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(options).await.expect("a store"))

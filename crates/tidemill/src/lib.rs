@@ -1,4 +1,4 @@
-//! Background jobs on the store you already have: a SQLite file, Redis or Valkey, or PostgreSQL.
+//! Background jobs and durable workflows on the store you already have: a SQLite file, Redis or Valkey, or PostgreSQL.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -18,6 +18,47 @@
 //! let handle = mill.job(Greet { name: "tide".into() }).enqueue().await?;
 //! Worker::new(&mill).handle(greet).queue("default", 10).drain().await?;
 //! assert_eq!(handle.wait().await?, "Hello, tide!");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A workflow is a plain async function that outlives the process it runs in: whatever it has done so far is in its
+//! journal, and another worker goes on from there.
+//!
+//! ```
+//! use tidemill::{Activity, Ctx, Fail, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError, days, secs};
+//!
+//! const CHARGE: Activity<u64, String> = Activity::new("charge");
+//! const REFUND: Activity<String, ()> = Activity::new("refund");
+//! const APPROVE: Signal<bool> = Signal::new("approve");
+//! const ORDER: Workflow<u64, String> = Workflow::new("order").version("1.0.0");
+//!
+//! async fn order(ctx: Ctx, amount: u64) -> Result<String, WorkflowError> {
+//!     let receipt = ctx.activity(&CHARGE, amount).timeout(secs(30)).await?;
+//!     tidemill::select! {                                     // biased; losers are cancelled
+//!         approved = ctx.signals(&APPROVE).recv() => if approved? { return Ok(receipt) },
+//!         _ = ctx.sleep(days(1)) => {},
+//!         _ = ctx.cancelled() => {},
+//!     }
+//!     ctx.shielded().activity(&REFUND, receipt).await?;
+//!     Err(WorkflowError::failed("nobody approved it"))
+//! }
+//!
+//! async fn charge(amount: u64) -> Result<String, Fail> {
+//!     Ok(format!("receipt for {amount}"))
+//! }
+//!
+//! async fn refund(_receipt: String) -> Result<(), Fail> {
+//!     Ok(())
+//! }
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mill = tidemill::connect("sqlite::memory:").await?;
+//! let worker = Worker::new(&mill).workflow(&ORDER, order).activity(&CHARGE, charge).activity(&REFUND, refund);
+//! let run = mill.workflow(&ORDER, 99).key("order-7").start().await?;
+//! run.signal(&APPROVE, &true).await?;
+//! worker.run_until(async { assert_eq!(run.result().await.unwrap(), "receipt for 99") }).await?;
 //! # Ok(())
 //! # }
 //! ```
@@ -45,8 +86,27 @@ pub use tidemill_worker::{
     Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
     Report, State, Stats, Worker, WorkerError,
 };
+pub use tidemill_workflow::{
+    Activity, ActivityError, ChildError, Ctx, OnConflict, ParentClose, Query, Retry, RunError, RunHandle,
+    RunId, RunWorkflows, Signal, StartWorkflows, Update, Workflow, WorkflowError, join, select,
+};
 pub use transaction::{CompleteIn, InTransaction};
 pub use wake::{IntoWakeUps, Listen, WakeUps};
+
+/// Everything about durable workflows: what their code uses, what runs them, and how they are tested.
+pub mod workflow {
+    pub use tidemill_core::store::Page;
+    pub use tidemill_core::store::runs::{ListRuns, RunInfo};
+    pub use tidemill_core::workflow::*;
+    pub use tidemill_workflow::{
+        ACTIVITIES, Activity, ActivityCall, ActivityError, ActivityFn, Cancelled, CancelledFuture, ChildCall,
+        ChildError, ChildHandle, Ctx, DetachedChild, Diagnosis, Divergence, Foreign, Halt, JoinAll,
+        JoinHandle, LocalCall, Machine, OnConflict, Program, Programs, Query, QueryError, Recv, RecvRequest,
+        Request, RollbackFailed, RunError, RunHandle, RunWorkflows, Saga, SendSignal, Signal, SignalError,
+        Signals, Sleep, Start, StartWorkflows, StartedChild, Update, Updates, Waiting, Why, Workflow,
+        WorkflowError, join, select, testing,
+    };
+}
 
 /// What the README shows is run as a test.
 #[cfg(doctest)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidemill::{Backoff, Fail, Job, JobContext, State};
 
+use crate::fate::Doom;
 use crate::ledger::{Ledger, Step};
 
 /// The at-least-once queue that every scenario uses.
@@ -68,6 +69,8 @@ pub struct Desk {
     pub ledger: Arc<Ledger>,
     /// Jobs do not go on before this file is there.
     pub gate: Option<PathBuf>,
+    /// What may befall the worker.
+    pub doom: Arc<Doom>,
 }
 
 /// Does as the job says.

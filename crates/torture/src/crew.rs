@@ -4,13 +4,23 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::duty::{Account, Duty};
+use crate::fate::{LAST_WORDS, Point};
 
 /// What a worker says when it is about to claim.
 pub const READY: &str = "ready";
+
+/// How a worker ended.
+#[derive(Debug)]
+pub enum End {
+    /// When it was told to, with this account.
+    InOrder(Account),
+    /// At the point where it was to be killed.
+    Met(Point),
+}
 
 /// A worker process. Dropping it kills it.
 pub struct Member {
@@ -74,13 +84,37 @@ impl Member {
         kill_process(pid, signal).with_context(|| format!("cannot signal worker {pid:?}"))
     }
 
+    /// Waits until it comes to the point where it is to be stopped.
+    pub fn await_fate(&mut self) -> Result<()> {
+        let mut words = String::new();
+        while !words.starts_with(LAST_WORDS) {
+            words.clear();
+            ensure!(self.words.read_line(&mut words)? > 0, "a worker has ended before its time");
+        }
+        Ok(())
+    }
+
     /// Ends it in order and returns its account.
-    pub fn dismiss(mut self) -> Result<Account> {
+    pub fn dismiss(self) -> Result<Account> {
+        match self.end()? {
+            End::InOrder(account) => Ok(account),
+            End::Met(point) => bail!("a worker was killed where it {point}"),
+        }
+    }
+
+    /// Ends it in order, if it has not met its fate.
+    pub fn end(mut self) -> Result<End> {
         drop(self.process.stdin.take());
         let mut words = String::new();
         self.words.read_to_string(&mut words)?;
         self.wait()?;
-        serde_json::from_str(words.trim()).with_context(|| format!("a worker ended with {words:?}"))
+        // Jobs may talk, too.
+        let last = words.lines().last().unwrap_or_default();
+        match last.strip_prefix(LAST_WORDS) {
+            Some(point) => serde_json::from_str(point).map(End::Met),
+            None => serde_json::from_str(last).map(End::InOrder),
+        }
+        .with_context(|| format!("a worker ended with {words:?}"))
     }
 }
 

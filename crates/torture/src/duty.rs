@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use tidemill::{Event, Mill, Report, Store, Worker};
+use tidemill::{Event, Mill, Namespace, Report, Store, Worker};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::act::{self, Desk};
+use crate::fate::{Doom, Fate};
 use crate::ledger::{Ledger, Step};
-use crate::transfer;
+use crate::watched::Watched;
+use crate::{program, purchase, transfer};
 
 /// How often a worker notes how many commands it has sent.
 const COUNT: Duration = Duration::from_millis(200);
@@ -22,10 +24,16 @@ const COUNT: Duration = Duration::from_millis(200);
 pub struct Duty {
     /// Its store.
     pub store: String,
+    /// Its namespace there, if it has one.
+    pub namespace: Option<String>,
     /// What wakes it, if not the store itself.
     pub wake: Option<String>,
     /// Whether it runs transfers, which keep books, beside everything else.
     pub transfers: bool,
+    /// Whether it runs random workflows beside everything else.
+    pub programs: bool,
+    /// Whether it runs the order example beside everything else.
+    pub orders: bool,
     /// Its ledger.
     pub ledger: PathBuf,
     /// How long its leases last.
@@ -34,6 +42,8 @@ pub struct Duty {
     pub concurrency: usize,
     /// Jobs do not go on here before this file is there.
     pub gate: Option<PathBuf>,
+    /// What befalls it.
+    pub fate: Option<Fate>,
 }
 
 /// What a worker process says at its end.
@@ -64,21 +74,29 @@ impl Duty {
             Some(wake) => connector.wake(wake.as_str())?,
             None => connector,
         };
+        let connector = match &self.namespace {
+            Some(namespace) => connector.namespace(Namespace::new(namespace)?),
+            None => connector,
+        };
         Ok(connector.connect().await?)
     }
 
     /// Works until standard input ends.
     pub async fn serve(self, ready: impl FnOnce()) -> Result<Account> {
         let mill = self.connect().await.context("the worker cannot connect")?;
+        let doom = Arc::new(Doom::new(self.fate, self.gate.clone()));
+        let mill = Mill::new(Arc::new(Watched { inner: mill.store().clone(), doom: doom.clone() }));
         let ledger = Arc::new(Ledger::open(&self.ledger)?);
         let worker = Worker::new(&mill)
-            .state(Desk { ledger: ledger.clone(), gate: self.gate })
+            .state(Desk { ledger: ledger.clone(), gate: self.gate, doom: doom.clone() })
             .handle(act::act)
             .queue(act::QUEUE, self.concurrency)
             .at_most_once(act::ONCE, self.concurrency)
             .lease(Duration::from_millis(self.lease_ms))
             .shutdown_grace(Duration::from_secs(1));
         let worker = if self.transfers { transfer::handlers(worker, &self.store) } else { worker };
+        let worker = if self.programs { program::handlers(worker) } else { worker };
+        let worker = if self.orders { purchase::handlers(worker, &doom) } else { worker };
         let notes = tokio::spawn(note_settlements(worker.events(), ledger.clone()));
         let counts = tokio::spawn(note_commands(mill.store().clone(), ledger));
         ready();

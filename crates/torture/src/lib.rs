@@ -12,12 +12,18 @@ pub mod audit;
 pub mod books;
 pub mod crew;
 pub mod duty;
+pub mod fate;
+pub mod journals;
 pub mod ledger;
 pub mod leftovers;
 pub mod place;
+pub mod program;
+pub mod purchase;
+pub mod room;
 pub mod scenario;
 pub mod stage;
 pub mod transfer;
+pub mod watched;
 
 pub use place::{Kind, Place};
 pub use stage::Stage;

@@ -66,6 +66,8 @@ async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
     println!("    killed with 100 jobs: all done {took:.2?} after the kill");
     let refused = scenario::stopped::run(&stage().await?).await?;
     println!("    stopped for three leases with 100 jobs: {refused} late settlements refused");
+    let refused = scenario::stopped_run::run(&stage().await?).await?;
+    println!("    stopped in the middle of a run's task: {refused} late commits refused");
     for recovery in scenario::outage::run(&stage().await?).await? {
         let scenario::outage::Recovery { fault, after, commands_per_s } = recovery;
         println!("    {fault}: progress after {after:.2?}, {commands_per_s:.0} commands/s meanwhile");
@@ -75,6 +77,11 @@ async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
     let chains =
         scenario::chains::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds) / 4).await?;
     println!("    {chains}");
+    println!("    {}", scenario::order::run(&stage().await?).await?);
+    // About as many as are done in the time that the chains have.
+    let programs = usize::try_from(wish.seconds).unwrap_or(usize::MAX).saturating_mul(20);
+    let workflows = scenario::workflows::run(&stage().await?, wish.seed, programs).await?;
+    println!("    {workflows}");
     let reckoning =
         scenario::random::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds)).await?;
     println!("    at random: {reckoning}");

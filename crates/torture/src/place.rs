@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use tempfile::TempDir;
 use tidemill_testkit::servers::{Postgres, Redis, RedisCluster, RedisOptions};
 
@@ -93,6 +93,17 @@ impl Place {
         }
     }
 
+    /// A part of it that shares its servers and nothing else: where it is, and the namespace it is in, if it is one.
+    pub fn corner(&self, name: &str) -> Result<(String, Option<String>)> {
+        Ok(match self {
+            Self::Sqlite(folder) => {
+                (format!("sqlite:{}", folder.path().join(format!("{name}.db")).display()), None)
+            }
+            Self::Redis(_) | Self::Cluster(_) => (self.url(), Some(format!("{name}:"))),
+            Self::Postgres(server, _) => (server.database()?, None),
+        })
+    }
+
     /// The Redis servers, if that is what it is.
     pub fn redis_servers(&self) -> &[Redis] {
         match self {
@@ -117,6 +128,18 @@ impl Place {
             Self::Postgres(server, _) => server.pause()?,
         }
         Ok(Absence { place: self, _lock: lock })
+    }
+
+    /// Whether a process that stands still holds up all others. A file has one writer at a time, and it may be that one.
+    pub fn is_held_up(&self) -> Result<bool> {
+        let Self::Sqlite(folder) = self else { return Ok(false) };
+        let connection = Connection::open(folder.path().join("jobs.db"))?;
+        connection.busy_timeout(std::time::Duration::from_secs(1))?;
+        match connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
+            Ok(()) => Ok(false),
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn resume(&self) -> Result<()> {

@@ -54,12 +54,16 @@ impl Stage {
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         Duty {
             store: self.place.url(),
+            namespace: None,
             wake: None,
             transfers: false,
+            programs: false,
+            orders: false,
             ledger: self.path(),
             lease_ms,
             concurrency,
             gate: None,
+            fate: None,
         }
     }
 
@@ -69,7 +73,7 @@ impl Stage {
     }
 
     fn gate(&self) -> PathBuf {
-        self.folder.path().join("open")
+        self.beside("open")
     }
 
     /// Lets the jobs behind the gate go on.
@@ -77,13 +81,32 @@ impl Stage {
         std::fs::write(self.gate(), "").context("cannot open the gate")
     }
 
+    /// Closes the gate again.
+    pub fn close_gate(&self) -> Result<()> {
+        if self.gate().exists() {
+            std::fs::remove_file(self.gate()).context("cannot close the gate")
+        } else {
+            Ok(())
+        }
+    }
+
     /// Starts a worker.
     pub fn hire(&self, duty: &Duty) -> Result<Member> {
         Member::start(&self.program, duty)
     }
 
+    /// What workers are started from.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// A file beside the ledger.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     fn path(&self) -> PathBuf {
-        self.folder.path().join("ledger")
+        self.beside("ledger")
     }
 
     /// What the ledger says now.

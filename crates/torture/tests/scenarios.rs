@@ -33,6 +33,11 @@ macro_rules! on {
             }
 
             #[tokio::test(flavor = "multi_thread")]
+            async fn a_stopped_worker_that_comes_back_cannot_commit() {
+                scenario::stopped_run::run(&stage($kind).await).await.unwrap();
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
             async fn a_worker_makes_progress_again_after_every_outage() {
                 scenario::outage::run(&stage($kind).await).await.unwrap();
             }
@@ -49,6 +54,18 @@ macro_rules! on {
             async fn every_chain_is_closed_once_however_often_its_workers_are_killed() {
                 let (stage, seed) = (stage($kind).await, fastrand::u64(..));
                 let torment = scenario::chains::run(&stage, seed, Duration::from_secs(5));
+                torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn an_order_survives_the_death_of_its_worker_at_every_await_point() {
+                scenario::order::run(&stage($kind).await).await.unwrap();
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
+            async fn every_workflow_returns_what_was_foretold_however_often_its_workers_are_killed() {
+                let (stage, seed) = (stage($kind).await, fastrand::u64(..));
+                let torment = scenario::workflows::run(&stage, seed, 60);
                 torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
             }
 

@@ -1,12 +1,14 @@
 //! A job in this worker's hands, and the one way to ask its handler to stop.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use tidemill_core::store::Verdict;
 use tidemill_core::{Envelope, Lease};
 use tokio::sync::Notify;
 
 /// A claimed job, from the claim until its settlement has stuck.
-#[derive(Debug)]
 pub(crate) struct Assignment {
     /// The right to run it.
     pub(crate) lease: Lease,
@@ -18,6 +20,34 @@ pub(crate) struct Assignment {
     pub(crate) place: usize,
     /// Whether it should stop.
     pub(crate) stop: Stop,
+    /// When its handler last gave a sign of life, in the store's milliseconds; 0 if it has not yet.
+    pub(crate) pulse: AtomicI64,
+    /// Who wants to know whether its settlement was accepted. Dropped unasked if that never comes out.
+    pub(crate) curious: Mutex<Option<Curious>>,
+}
+
+/// Is told what a store said to a settlement.
+pub(crate) type Curious = Box<dyn FnOnce(Verdict) + Send>;
+
+impl Assignment {
+    pub(crate) fn new(lease: Lease, envelope: Envelope, lane: usize, place: usize) -> Self {
+        let (pulse, curious) = (AtomicI64::new(0), Mutex::default());
+        Self { lease, envelope, lane, place, stop: Stop::default(), pulse, curious }
+    }
+
+    /// Whoever wanted to know is told.
+    pub(crate) fn settled(&self, verdict: Verdict) {
+        let curious = self.curious.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(curious) = curious {
+            curious(verdict);
+        }
+    }
+}
+
+impl fmt::Debug for Assignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assignment").field("lease", &self.lease).finish_non_exhaustive()
+    }
 }
 
 /// Why a handler should stop. The later ones override the earlier ones.
@@ -39,7 +69,7 @@ pub(crate) enum Why {
 pub(crate) struct Stop {
     why: AtomicU8,
     watched: AtomicBool,
-    /// Its end is being committed: too late to stop it, and an end is not a loss.
+    /// Its end is being committed or settled: too late to stop it, and an end is not a loss.
     ending: AtomicBool,
     changed: Notify,
 }
@@ -72,6 +102,11 @@ impl Stop {
     pub(crate) fn begin_to_end(&self) -> bool {
         self.ending.store(true, Ordering::SeqCst);
         self.why().is_none_or(|why| why == Why::Leaving)
+    }
+
+    /// Its handler has ended: there is nothing left to stop.
+    pub(crate) fn ended(&self) {
+        self.ending.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn is_ending(&self) -> bool {

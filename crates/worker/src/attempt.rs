@@ -4,10 +4,12 @@ use std::any::Any;
 use std::future::{Future, pending};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tidemill_core::{Clock, Outcome};
+use tidemill_core::workflow::Timeout;
+use tidemill_core::{Clock, Outcome, Timestamp};
 
 use crate::assignment::{Assignment, Why};
 use crate::handler::Attempt;
@@ -67,9 +69,27 @@ pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Al
             true => Guarded(&mut attempt).await,
             false => timed_out(allowance.timeout).into(),
         },
+        silence = silence(job, allowance.clock) => match job.stop.is_ending() {
+            true => Guarded(&mut attempt).await,
+            false => fell_silent(silence).into(),
+        },
     };
     discard(attempt);
     outcome
+}
+
+/// Completes when the attempt has given no sign of life for as long as its job allows.
+async fn silence(job: &Assignment, clock: &dyn Clock) -> Duration {
+    let Some(allowed) = job.envelope.heartbeat() else { return pending().await };
+    let begun = clock.now();
+    loop {
+        let last = Timestamp(job.pulse.load(Ordering::Relaxed)).max(begun);
+        let left = clock.now().until(last.after(allowed));
+        if left.is_zero() {
+            return allowed;
+        }
+        clock.sleep(left).await;
+    }
 }
 
 /// Ends an attempt that has to stop. Dropping it is enough for a handler that never asked whether it should.
@@ -85,10 +105,13 @@ async fn wind_up(attempt: &mut Attempt, job: &Assignment, why: Why, grace: Durat
 pub(crate) fn stopped(why: Why, last_words: Option<Upshot>) -> Upshot {
     use Upshot::Outcome as Said;
     match (why, last_words) {
-        (_, Some(done @ (Upshot::Settled(..) | Said(Outcome::Done(_) | Outcome::Continue(_))))) => done,
+        (_, Some(done @ Upshot::Settled(..))) => done,
+        (_, Some(Said(done))) if done.is_success() => done.into(),
         (Why::Cancelled, _) => Outcome::Cancelled.into(),
         // An error now is most likely the stopping itself, and no fault of the job's.
-        (_, None | Some(Said(Outcome::Retry { .. }))) => Outcome::HandedBack.into(),
+        (_, None | Some(Said(Outcome::Retry { .. } | Outcome::TimedOut { .. }))) => {
+            Outcome::HandedBack.into()
+        }
         (_, Some(upshot)) => upshot,
     }
 }
@@ -119,7 +142,12 @@ fn panicked(panic: &(dyn Any + Send)) -> Outcome {
     Outcome::Retry { error, after: None }
 }
 
+fn fell_silent(allowed: Duration) -> Outcome {
+    let error = format!("the handler gave no sign of life for {allowed:?}");
+    Outcome::TimedOut { what: Timeout::Heartbeat, error }
+}
+
 fn timed_out(timeout: Option<Duration>) -> Outcome {
     let error = format!("the handler did not end within {:?}", timeout.unwrap_or_default());
-    Outcome::Retry { error, after: None }
+    Outcome::TimedOut { what: Timeout::StartToClose, error }
 }

@@ -172,6 +172,9 @@ impl Completer {
                 Verdict::LeaseLost => counters.lost(),
             }
             self.tell(&note, verdict);
+            if let Some(assignment) = &note.assignment {
+                assignment.settled(verdict);
+            }
             note.assignment
         };
         // Counted before the lock is taken, so that it is held for letting go only.

@@ -1,8 +1,10 @@
 //! What a handler can know about the job it runs.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
+use tidemill_core::store::Verdict;
 use tidemill_core::transaction::Claim;
 use tidemill_core::{Envelope, JobId, Kind, Mill, Queue, Reason, Timestamp};
 
@@ -93,6 +95,25 @@ impl JobContext {
     /// When the attempt is given up, by the store's clock; `None` if it may take for ever.
     pub fn deadline(&self) -> Option<Timestamp> {
         self.deadline
+    }
+
+    /// Says that the attempt is alive: one whose job has a heartbeat timeout is given up when it is silent for longer.
+    pub fn heartbeat(&self) {
+        let now = self.station.store.clock().now();
+        self.assignment.pulse.store(now.0, Ordering::Relaxed);
+    }
+
+    /// Calls `tell` when the store has said whether it accepted the end of this job; drops it if that never comes out.
+    pub fn when_settled(&self, tell: impl FnOnce(Verdict) + Send + 'static) {
+        let curious = &self.assignment.curious;
+        *curious.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(tell));
+    }
+
+    /// The context of a job that is run inside this one, under its lease: it exists in no store.
+    pub fn within(&self, envelope: Envelope, deadline: Option<Timestamp>) -> Self {
+        let Assignment { lease, lane, place, .. } = &*self.assignment;
+        let assignment = Arc::new(Assignment::new(lease.clone(), envelope, *lane, *place));
+        Self { assignment, deadline, station: self.station.clone() }
     }
 
     /// The whole envelope, with fields Tidemill does not know.

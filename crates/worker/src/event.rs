@@ -56,10 +56,10 @@ impl Ending {
 
     pub(crate) fn of(outcome: &Outcome) -> Self {
         match outcome {
-            Outcome::Done(_) => Self::Done,
+            Outcome::Done(_) | Outcome::Commit(_) | Outcome::Tell(_) => Self::Done,
             Outcome::Continue(_) => Self::Continued,
-            Outcome::Retry { .. } => Self::Retried,
-            Outcome::Snooze(_) => Self::Snoozed,
+            Outcome::Retry { .. } | Outcome::TimedOut { .. } => Self::Retried,
+            Outcome::Snooze(_) | Outcome::Postpone { .. } => Self::Snoozed,
             Outcome::Discard(_) => Self::Discarded,
             Outcome::Dead(_) => Self::Dead,
             Outcome::Cancelled => Self::Cancelled,

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidemill_core::settle::{Circumstances, Settlement, decide};
-use tidemill_core::{Backoff, Kind, Outcome};
+use tidemill_core::{Backoff, Envelope, Kind, Outcome};
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
@@ -34,8 +34,8 @@ const CHUNK: usize = 32;
 /// A single poll longer than this sends the rest of the chunk elsewhere.
 const STALL: Duration = Duration::from_millis(1);
 
-/// When to look again for a worker that knows the kind.
-const UNKNOWN_KIND: Duration = Duration::from_secs(5);
+/// How long a job rests at first, and at the longest, that this worker has no handler for: another may know it.
+const UNKNOWN_KIND: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
 /// How often a missing handler is mentioned, per kind.
 const REMIND: Duration = Duration::from_secs(60);
@@ -130,7 +130,8 @@ impl Executor {
     fn begin(&self, job: Arc<Assignment>, route: Route, begun: Instant) -> Step {
         let Some(handler) = self.registry.at(route) else {
             self.mention_unknown(job.envelope.kind());
-            return Step::Ended(self.end(job, None, Outcome::Snooze(UNKNOWN_KIND).into(), Duration::ZERO));
+            let outcome = pass_on(&job.envelope);
+            return Step::Ended(self.end(job, None, outcome.into(), Duration::ZERO));
         };
         if let Some(why) = job.stop.why() {
             return Step::Ended(self.end(job, Some(handler), stopped(why, None), Duration::ZERO));
@@ -240,4 +241,12 @@ struct Running {
     begun: Instant,
     timeout: Option<Duration>,
     attempt: Attempt,
+}
+
+/// Puts back a job that another worker may know; the longer the more often nobody has.
+fn pass_on(envelope: &Envelope) -> Outcome {
+    let [first, longest] = UNKNOWN_KIND;
+    let after = first.saturating_mul(1 << envelope.postponed().min(16)).min(longest);
+    let error = format!("no worker here has a handler for kind `{}`", envelope.kind());
+    Outcome::Postpone { error, after: after.mul_f64(1.0 + 0.25 * fastrand::f64()) }
 }

@@ -78,7 +78,7 @@ impl Heartbeat {
 fn heed(job: &Assignment, held: Held) {
     match held {
         Held::Yes => {}
-        // Its own transaction has ended it, and says so in a moment.
+        // Its own settlement or transaction has ended it, and says so in a moment.
         Held::Lost if job.stop.is_ending() => {}
         Held::Cancelling => job.stop.request(Why::Cancelled),
         Held::Lost => {

@@ -30,15 +30,18 @@ pub(crate) struct Lane {
     pub(crate) freed: Notify,
     /// How many jobs to claim beyond the free slots.
     pub(crate) prefetch: usize,
+    /// How many jobs one claim takes at most.
+    pub(crate) most: usize,
     running: AtomicUsize,
 }
 
 impl Lane {
-    pub(crate) fn new(queue: Queue, concurrency: usize, prefetch: usize) -> Self {
+    pub(crate) fn new(queue: Queue, concurrency: usize, prefetch: usize, most: usize) -> Self {
         Self {
             queue,
             concurrency,
             prefetch,
+            most,
             counters: Counters::default(),
             pace: Pace::default(),
             freed: Notify::new(),
@@ -67,7 +70,7 @@ impl Lane {
     /// How many slots should be free for a claim to be worth its trip. The shorter the jobs, the sooner there
     /// are more; for long ones every free slot counts.
     pub(crate) fn worth_a_trip(&self) -> usize {
-        let most = self.concurrency.min(MAX_CLAIM);
+        let most = self.concurrency.min(self.most);
         match self.pace.mean() {
             Some(mean) if mean < QUICK => (most * 3).div_ceil(4),
             Some(mean) if mean < SHORT => most.div_ceil(8),

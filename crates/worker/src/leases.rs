@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::{Envelope, JobId, Lease};
 
-use crate::assignment::{Assignment, Stop, Why};
+use crate::assignment::{Assignment, Why};
 
 /// The leases that must be kept alive.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ impl Places {
             self.taken.push(None);
             self.taken.len() - 1
         });
-        let assignment = Arc::new(Assignment { lease, envelope, lane, place, stop: Stop::default() });
+        let assignment = Arc::new(Assignment::new(lease, envelope, lane, place));
         self.taken[place] = Some(assignment.clone());
         assignment
     }

@@ -76,6 +76,8 @@ impl Outbox {
         if jobs == 0 || self.closed.load(Ordering::Acquire) {
             return;
         }
+        // Its settlement may be accepted before the heartbeat asks for its lease: that is an end, not a loss.
+        ended.iter().filter_map(|ended| ended.note.assignment.as_ref()).for_each(|job| job.stop.ended());
         if let Ok(permits) = self.room.acquire_many(jobs).await {
             permits.forget();
             self.lock().extend(ended);

@@ -21,7 +21,7 @@ use tracing::warn;
 use crate::assignment::Assignment;
 use crate::event::Ending;
 use crate::executor::Executor;
-use crate::lane::{Lane, MAX_CLAIM};
+use crate::lane::Lane;
 use crate::outage::Outage;
 use crate::outbox::{Ended, Fate, Note};
 use crate::station::Station;
@@ -161,7 +161,7 @@ impl Producer {
         }
         let free = if self.buffer.is_empty() { self.free() } else { 0 };
         let ahead = self.ahead();
-        let max = (free + ahead).min(MAX_CLAIM);
+        let max = (free + ahead).min(self.lane.most);
         if max == 0 || self.gathers(free) {
             return;
         }

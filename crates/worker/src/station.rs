@@ -21,6 +21,10 @@ pub(crate) struct Manner {
     pub(crate) shutdown_grace: Duration,
     /// How long a handler that was cancelled may take to wind up.
     pub(crate) cancel_grace: Duration,
+    /// How long a claim waits for work, if somebody said so.
+    pub(crate) block: Option<Duration>,
+    /// How many ended runs of each workflow are kept at most.
+    pub(crate) keep_runs: u64,
 }
 
 impl Default for Manner {
@@ -29,6 +33,8 @@ impl Default for Manner {
             lease: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(25),
             cancel_grace: Duration::from_secs(5),
+            block: None,
+            keep_runs: 10_000,
         }
     }
 }

@@ -35,6 +35,7 @@ impl Caller {
     pub(crate) fn new(station: Arc<Station>, lane: Arc<Lane>, shutdown: CancellationToken) -> Self {
         let others = u32::try_from(station.lanes.len().saturating_sub(1)).unwrap_or(u32::MAX);
         let wait = WAIT.saturating_add(WAIT_PER_QUEUE.saturating_mul(others));
+        let wait = station.manner.block.unwrap_or(wait);
         Self { station, lane, shutdown, wait }
     }
 

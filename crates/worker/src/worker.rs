@@ -13,9 +13,10 @@ use crate::build::{BuildError, WorkerError};
 use crate::context::JobContext;
 use crate::engine::Engine;
 use crate::event::Event;
+use crate::extension::Extension;
 use crate::extract::{Extract, MissingState, States};
 use crate::handler::{Handler, HandlerFn, Typed, Untyped};
-use crate::lane::Lane;
+use crate::lane::{Lane, MAX_CLAIM};
 use crate::registry::{Registered, Registry};
 use crate::station::{Manner, Station};
 use crate::stats::{Report, Stats};
@@ -38,13 +39,16 @@ struct Described {
 /// A worker: handlers, the state they share, and the queues they serve.
 #[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
 pub struct Worker {
-    mill: Mill,
-    states: States,
+    pub(crate) mill: Mill,
+    pub(crate) states: States,
     state_twice: Option<&'static str>,
     handlers: Vec<Described>,
-    queues: Vec<(String, Delivery, usize)>,
+    pub(crate) queues: Vec<(String, Delivery, usize)>,
+    /// Engines on top of this one.
+    pub(crate) extensions: Vec<Box<dyn Extension>>,
     manner: Manner,
     prefetch: usize,
+    batch_size: Option<usize>,
     stats: Stats,
     events: OnceLock<broadcast::Sender<Event>>,
 }
@@ -60,6 +64,8 @@ impl Worker {
             queues: Vec::new(),
             manner: Manner::default(),
             prefetch: 0,
+            batch_size: None,
+            extensions: Vec::new(),
             stats: Stats::default(),
             events: OnceLock::new(),
         }
@@ -135,6 +141,33 @@ impl Worker {
         self
     }
 
+    /// Another name for [`lease`](Self::lease): how long the work of a worker that died is left alone before another
+    /// worker takes it.
+    pub fn claim_min_idle(self, idle: Duration) -> Self {
+        self.lease(idle)
+    }
+
+    /// Lets a claim wait this long for work. Unless set, it is chosen so that an idle worker costs its store next to
+    /// nothing.
+    pub fn block(mut self, wait: Duration) -> Self {
+        self.manner.block = Some(wait);
+        self
+    }
+
+    /// Claims at most this many jobs at a time, spread over the worker's queues: of 10 over 3 queues one gets 4 and two
+    /// get 3. Unless set, a queue claims as many as it has room for.
+    pub fn batch_size(mut self, jobs: usize) -> Self {
+        self.batch_size = Some(jobs);
+        self
+    }
+
+    /// Keeps at most this many ended runs of each workflow (10,000 unless set); the oldest go first, whatever the time
+    /// they were to be kept for.
+    pub fn keep_runs(mut self, most: u64) -> Self {
+        self.manner.keep_runs = most;
+        self
+    }
+
     /// Claims up to this many jobs of each queue beyond those that can run at once (none unless set).
     ///
     /// A job that is claimed ahead is held, and marked as started right before it runs, so that a crash does
@@ -170,13 +203,17 @@ impl Worker {
 
     /// Checks the description.
     pub fn build(self) -> Result<Engine, BuildError> {
+        self.install()?.build_installed()
+    }
+
+    fn build_installed(self) -> Result<Engine, BuildError> {
         if let Some(state) = self.state_twice {
             return Err(BuildError::StateTwice(state));
         }
         if self.manner.lease < Duration::from_millis(100) {
             return Err(BuildError::LeaseTooShort(self.manner.lease));
         }
-        let lanes = lanes(self.queues, self.prefetch)?;
+        let lanes = lanes(self.queues, self.prefetch, self.batch_size)?;
         let registry = registry(self.handlers, &self.states)?;
         self.stats.attach(lanes.clone());
         let station = Station::new(self.mill, self.manner, lanes, self.events.into_inner());
@@ -200,10 +237,15 @@ impl Worker {
     }
 }
 
-fn lanes(queues: Vec<(String, Delivery, usize)>, prefetch: usize) -> Result<Vec<Arc<Lane>>, BuildError> {
+fn lanes(
+    queues: Vec<(String, Delivery, usize)>,
+    prefetch: usize,
+    batch_size: Option<usize>,
+) -> Result<Vec<Arc<Lane>>, BuildError> {
     if queues.is_empty() {
         return Err(BuildError::NoQueue);
     }
+    let count = queues.len();
     let (mut seen, mut lanes) = (HashSet::new(), Vec::with_capacity(queues.len()));
     for (name, delivery, concurrency) in queues {
         let queue = Queue { name: QueueName::new(&name)?, delivery };
@@ -213,9 +255,16 @@ fn lanes(queues: Vec<(String, Delivery, usize)>, prefetch: usize) -> Result<Vec<
         if !seen.insert(queue.clone()) {
             return Err(BuildError::QueueTwice(queue));
         }
-        lanes.push(Arc::new(Lane::new(queue, concurrency, prefetch)));
+        let most = batch_size.map_or(MAX_CLAIM, |jobs| share(jobs, count, lanes.len()));
+        lanes.push(Arc::new(Lane::new(queue, concurrency, prefetch, most)));
     }
     Ok(lanes)
+}
+
+/// What one of `parts` gets of `whole`: all get the same or, the first ones, one more; nobody gets nothing.
+fn share(whole: usize, parts: usize, index: usize) -> usize {
+    let rest = usize::from(index < whole % parts);
+    (whole / parts + rest).clamp(1, MAX_CLAIM)
 }
 
 fn registry(handlers: Vec<Described>, states: &States) -> Result<Registry, BuildError> {
@@ -237,4 +286,16 @@ fn registry(handlers: Vec<Described>, states: &States) -> Result<Registry, Build
         }
     }
     Ok(registry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_spread_over_the_queues() {
+        let shares: Vec<_> = (0..3).map(|index| share(10, 3, index)).collect();
+        assert_eq!(shares, [4, 3, 3]);
+        assert_eq!((share(10, 2, 1), share(1, 3, 2), share(0, 1, 0)), (5, 1, 1));
+    }
 }

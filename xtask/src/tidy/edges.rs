@@ -26,7 +26,7 @@ fn layer_of(package: &str) -> Option<Layer> {
     Some(match package {
         "tidemill-core" => Layer::Core,
         "tidemill-sqlite" | "tidemill-redis" | "tidemill-postgres" => Layer::Store,
-        "tidemill-worker" => Layer::Engine,
+        "tidemill-worker" | "tidemill-workflow" => Layer::Engine,
         "tidemill" => Layer::Facade,
         "tidemill-cli" => Layer::Surface,
         "tidemill-testkit" => Layer::Testkit,

@@ -8,6 +8,7 @@ mod depth;
 mod latency;
 mod rate;
 mod work;
+mod workflows;
 
 use tidemill::Mill;
 use tidemill::floor::Floor;
@@ -15,6 +16,7 @@ use tidemill::floor::Floor;
 pub(crate) use chains::ChainRow;
 pub(crate) use depth::DepthRow;
 pub(crate) use work::BenchError;
+pub(crate) use workflows::RunRow;
 
 /// What to measure.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +74,19 @@ pub(crate) async fn run_chains(
 ) -> Result<Vec<ChainRow>, BenchError> {
     match loses_nothing(&floors) {
         Some(floor) => chains::run(mill, floor, plan, say).await,
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Measures runs of workflows.
+pub(crate) async fn run_workflows(
+    mill: &Mill,
+    floors: Vec<Box<dyn Floor>>,
+    plan: &Plan,
+    say: &(dyn Fn(&str) + Sync),
+) -> Result<Vec<RunRow>, BenchError> {
+    match loses_nothing(&floors) {
+        Some(floor) => workflows::run(mill, floor, plan, say).await,
         None => Ok(Vec::new()),
     }
 }
@@ -172,6 +187,12 @@ mod tests {
         let rows = run_depths(&mill, floors, &[150, 1_000], &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.depth).collect::<Vec<_>>(), [150, 1_000]);
         assert!(rows.iter().all(|row| row.claim_p50_us > 0.0 && row.raw_take_p50_us > 0.0));
+        let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
+        let rows = run_workflows(&mill, floors, &Plan { jobs: 50, ..plan }, &|_| {}).await.unwrap();
+        assert_eq!(rows.len(), 2);
+        assert!(rows.iter().all(|row| row.per_s > 0.0 && row.trips_per_run > 0.0));
+        let runs = mill.store().runs(tidemill::workflow::ListRuns { limit: 9, ..Default::default() });
+        assert!(runs.await.unwrap().items.is_empty());
         for queue in mill.store().queues().await.unwrap() {
             assert_eq!((queue.ready, queue.scheduled, queue.running, queue.dead), (0, 0, 0, 0));
         }

@@ -60,8 +60,15 @@ pub(super) fn envelopes(count: usize) -> Result<Vec<Bytes>, BenchError> {
         enqueue_ts: Timestamp::of_this_process(),
         source: "tidemill",
     };
-    let draft =
-        Draft { kind: &kind, max_attempts: 5, timeout: None, keep_result: None, tracked: false, meta };
+    let draft = Draft {
+        kind: &kind,
+        max_attempts: 5,
+        timeout: None,
+        keep_result: None,
+        tracked: false,
+        terms: None,
+        meta,
+    };
     let frame = draft.frame();
     let invalid = |error: serde_json::Error| tidemill::Error::Invalid(error.to_string());
     let one = |n| Ok(frame.fill(&JobId::generate(), &Noop::new(n)).map_err(invalid)?.0);

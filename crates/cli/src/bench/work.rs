@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidemill::floor::Floor;
+use tidemill::workflow::RunError;
 use tidemill::{BuildError, Delivery, Error, Fail, Job, Mill, QueueName, Worker, WorkerError};
 
 /// Fills the envelope up to about 300 bytes.
@@ -71,6 +72,7 @@ impl Queue {
 pub(crate) enum BenchError {
     Store(Error),
     Worker(WorkerError),
+    Run(Box<RunError>),
     /// Jobs were lost or doubled: whatever was measured is worth nothing.
     Miscount {
         expected: usize,
@@ -83,6 +85,7 @@ impl std::fmt::Display for BenchError {
         match self {
             Self::Store(error) => error.fmt(f),
             Self::Worker(error) => error.fmt(f),
+            Self::Run(error) => error.fmt(f),
             Self::Miscount { expected, seen } => write!(f, "{seen} of {expected} jobs were seen"),
         }
     }
@@ -93,6 +96,7 @@ impl std::error::Error for BenchError {
         match self {
             Self::Store(error) => error.source(),
             Self::Worker(error) => error.source(),
+            Self::Run(error) => error.source(),
             Self::Miscount { .. } => None,
         }
     }
@@ -113,5 +117,11 @@ impl From<WorkerError> for BenchError {
 impl From<BuildError> for BenchError {
     fn from(error: BuildError) -> Self {
         Self::Worker(error.into())
+    }
+}
+
+impl From<RunError> for BenchError {
+    fn from(error: RunError) -> Self {
+        Self::Run(Box::new(error))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::bench::{self, ChainRow, DepthRow, Plan, Row};
+use crate::bench::{self, ChainRow, DepthRow, Plan, Row, RunRow};
 use crate::connect;
 use crate::context::Context;
 use crate::output::{Cell, Table, thousands};
@@ -13,12 +13,17 @@ use crate::output::{Cell, Table, thousands};
 /// prints both with their ratio. Uses a queue of its own, `tidemill-bench`, and leaves nothing behind.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tidemill bench --store redis://127.0.0.1 --jobs 200000 --json\n  tidemill bench --chains"
+    after_help = "Example:\n  tidemill bench --store redis://127.0.0.1 --jobs 200000 --json\n  tidemill bench --chains\n  tidemill bench --workflows 2000"
 )]
 pub(crate) struct Args {
     /// Measure chains instead: started one by one and in batches of 100, and ended in transactions
     #[arg(long, conflicts_with = "samples")]
     chains: bool,
+
+    /// Measure this many runs of a workflow of three activities instead, one at a time and at once
+    #[arg(long, value_name = "N", conflicts_with_all = ["chains", "jobs", "samples", "depth"],
+        value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    workflows: Option<u64>,
 
     /// Measure claims of 100 instead, in queues in which so many jobs wait
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["chains", "jobs", "rounds"],
@@ -41,7 +46,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let plan = Plan {
-        jobs: number(args.jobs.unwrap_or(if args.chains { 5_000 } else { 200_000 })),
+        jobs: number(args.workflows.or(args.jobs).unwrap_or(if args.chains { 5_000 } else { 200_000 })),
         rounds: number(args.rounds),
         latency_samples: number(args.samples),
     };
@@ -55,6 +60,11 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
         let rows = bench::run_chains(&mill, floors, &plan, &say).await;
         line.finish_and_clear();
         return show_chains(&rows?, context);
+    }
+    if args.workflows.is_some() {
+        let rows = bench::run_workflows(&mill, floors, &plan, &say).await;
+        line.finish_and_clear();
+        return show_workflows(&rows?, context);
     }
     if !args.depth.is_empty() {
         let depths: Vec<usize> = args.depth.iter().copied().map(number).collect();
@@ -87,6 +97,26 @@ fn show_chains(rows: &[ChainRow], context: &Context) -> anyhow::Result<ExitCode>
             Cell::text(whole(row.per_s)),
             Cell::text(format!("{:.2}", row.ratio)),
             Cell::text(row.raw),
+        ]);
+    }
+    context.out.table(&table)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_workflows(rows: &[RunRow], context: &Context) -> anyhow::Result<ExitCode> {
+    if context.out.is_json() {
+        rows.iter().try_for_each(|row| context.out.json(row))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["RUNS AT ONCE", "RAW/S", "RUNS/S", "RATIO", "TRIPS/RUN", "P50 ms"]);
+    for row in rows {
+        table.row(vec![
+            Cell::text(row.at_once.to_string()),
+            Cell::text(whole(row.raw_per_s)),
+            Cell::text(whole(row.per_s)),
+            Cell::text(format!("{:.2}", row.ratio)),
+            Cell::text(format!("{:.1}", row.trips_per_run)),
+            Cell::text(row.p50_us.map_or_else(String::new, |us| format!("{:.2}", us / 1_000.0))),
         ]);
     }
     context.out.table(&table)?;

@@ -118,10 +118,12 @@ async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode>
     let limit = context.settings.limits.payload;
     let end = match &args.next {
         Some(kind) => {
-            let payload = payload::read(&args.payload, limit)?;
+            let payload = payload::read("payload", &args.payload, limit)?;
             End::Continue(Box::new(Continuation::untyped(kind.clone(), args.queue.clone(), &payload)))
         }
-        None => End::Output(Bytes::copy_from_slice(payload::read(&args.output, limit)?.get().as_bytes())),
+        None => End::Output(Bytes::copy_from_slice(
+            payload::read("output", &args.output, limit)?.get().as_bytes(),
+        )),
     };
     let mill = context.mill().await?;
     let kind = args.kind.as_ref().map(Kind::as_str);

@@ -126,7 +126,7 @@ struct Ended<'a> {
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let limit = args.max_payload.unwrap_or(context.settings.limits.payload);
-    let payload = payload::read(&args.payload, limit)?;
+    let payload = payload::read("payload", &args.payload, limit)?;
     check_due(&args)?;
     let mut mill = context.mill_or_new().await?;
     mill = mill.limits(tidemill::Limits { payload: limit });

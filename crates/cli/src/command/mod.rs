@@ -9,3 +9,4 @@ pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod worker;
+pub(crate) mod workflow;

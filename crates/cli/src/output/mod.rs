@@ -3,10 +3,12 @@
 mod hush;
 pub(crate) mod job;
 pub(crate) mod log;
+pub(crate) mod run;
 mod screen;
 mod style;
 mod table;
 pub(crate) mod time;
+pub(crate) mod timeline;
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -13,3 +13,4 @@ mod letters;
 mod life;
 mod place;
 mod stop;
+mod workflow;

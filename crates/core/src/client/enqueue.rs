@@ -102,7 +102,7 @@ impl Plan {
             source: &mill.source,
         };
         let Self { max_attempts, timeout, keep_result, .. } = *self;
-        Draft { kind, max_attempts, timeout, keep_result, tracked, meta }.frame()
+        Draft { kind, max_attempts, timeout, keep_result, tracked, terms: None, meta }.frame()
     }
 }
 
@@ -221,7 +221,7 @@ impl<O: DeserializeOwned> Prepared<O> {
 
     /// A handle to the job, once it was added.
     pub fn handle(self, made: &Enqueued) -> Handle<O> {
-        let handle = |id| Handle::new(self.mill.store.clone(), id, self.kept);
+        let handle = |id| Handle::new(self.mill.clone(), id, self.kept);
         match made {
             Enqueued::Created => handle(self.job.id),
             Enqueued::Exists => handle(self.job.id).of_existing(),

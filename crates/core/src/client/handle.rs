@@ -2,26 +2,21 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use futures_util::future::{Either, select};
-use futures_util::{FutureExt, StreamExt};
 use serde::de::DeserializeOwned;
 
+use super::{Mill, Watch};
 use crate::dead::DeadLetter;
 use crate::job::State;
 use crate::name::JobId;
-use crate::store::{Error, JobInfo, Record, Store, Wake, Wakes};
-
-/// How soon to look when no wake-up has come: a lost one costs this much. The pause doubles while nothing happens, up to
-/// the longest: whoever listens is told of every gap, so that looking is for what nobody can have foreseen.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(16);
+use crate::store::{Error, JobInfo, Record};
 
 /// A job that was enqueued.
 pub struct Handle<O> {
-    store: Arc<dyn Store>,
+    mill: Mill,
     id: JobId,
     kept: bool,
     created: bool,
@@ -80,9 +75,9 @@ impl<O> Handle<O> {
 }
 
 impl<O: DeserializeOwned> Handle<O> {
-    pub(super) fn new(store: Arc<dyn Store>, id: JobId, kept: bool) -> Self {
+    pub(super) fn new(mill: Mill, id: JobId, kept: bool) -> Self {
         let id = id.chain();
-        Self { store, id, kept, created: true, output: PhantomData }
+        Self { mill, id, kept, created: true, output: PhantomData }
     }
 
     pub(super) fn of_existing(self) -> Self {
@@ -101,7 +96,7 @@ impl<O: DeserializeOwned> Handle<O> {
 
     /// Waits for the job's end, but no longer than `timeout`.
     pub async fn wait_for(&self, timeout: Duration) -> Result<O, WaitError> {
-        self.wait_until(self.store.clock().sleep(timeout)).await
+        self.wait_until(self.mill.store.clock().sleep(timeout)).await
     }
 
     async fn wait_until(&self, deadline: impl Future<Output = ()> + Send) -> Result<O, WaitError> {
@@ -109,21 +104,19 @@ impl<O: DeserializeOwned> Handle<O> {
             return Err(WaitError::NotKept(self.id.clone()));
         }
         // Listening begins before the first look, so that an end between the two is not missed.
-        let ended = self.ended(self.store.listen()).boxed();
+        let ended = self.ended(self.mill.watch(&self.id)).boxed();
         match select(ended, Box::pin(deadline)).await {
             Either::Left((record, _)) => self.open(&record?),
             Either::Right(_) => Err(WaitError::TimedOut(self.id.clone())),
         }
     }
 
-    async fn ended(&self, mut wakes: Wakes) -> Result<Record, WaitError> {
-        let mut pause = FIRST_LOOK;
+    async fn ended(&self, mut watch: Watch) -> Result<Record, WaitError> {
         loop {
-            match self.look(self.store.get(&self.id).await) {
+            match self.look(self.mill.store.get(&self.id).await) {
                 Some(end) => return end,
-                None => self.next_hint(&mut wakes, pause).await,
+                None => watch.next().await,
             }
-            pause = LONGEST_PAUSE.min(pause * 2);
         }
     }
 
@@ -136,17 +129,6 @@ impl<O: DeserializeOwned> Handle<O> {
             Ok(Some(JobInfo { record: Some(record), .. })) => Some(Ok(record)),
             Ok(Some(info)) if info.state == State::Dead => Some(Err(self.died(info))),
             Ok(Some(_)) => None,
-        }
-    }
-
-    async fn next_hint(&self, wakes: &mut Wakes, pause: Duration) {
-        let mut pause = self.store.clock().sleep(pause);
-        loop {
-            match select(wakes.next(), pause).await {
-                Either::Left((Some(Wake::Finished(job)), _)) if job.chain() == self.id => return,
-                Either::Left((Some(Wake::Everything) | None, _)) | Either::Right(_) => return,
-                Either::Left((Some(_), rest)) => pause = rest,
-            }
         }
     }
 

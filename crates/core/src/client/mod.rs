@@ -3,6 +3,8 @@
 mod complete;
 mod enqueue;
 mod handle;
+mod lookout;
+mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +16,9 @@ use serde_json::value::RawValue;
 
 pub use enqueue::{Bulk, Enqueue, Prepared};
 pub use handle::{Handle, WaitError};
+pub use watch::Watch;
 
+use self::lookout::Lookout;
 use crate::backoff::Backoff;
 use crate::chain::Output;
 use crate::envelope::DEFAULT_MAX_ATTEMPTS;
@@ -57,6 +61,8 @@ pub struct Mill {
     store: Arc<dyn Store>,
     limits: Limits,
     source: Arc<str>,
+    /// Where those wait who wait for an end: one for all clones, so that they listen once.
+    lookout: Arc<Lookout>,
 }
 
 impl AsRef<Mill> for Mill {
@@ -74,7 +80,9 @@ impl fmt::Debug for Mill {
 impl Mill {
     /// A client of `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, limits: Limits::default(), source: "tidemill".into() }
+        let listened = store.clone();
+        let lookout = Lookout::new(move || listened.listen());
+        Self { store, limits: Limits::default(), source: "tidemill".into(), lookout }
     }
 
     /// Sets the limits on what may be enqueued.
@@ -123,6 +131,12 @@ impl Mill {
 
     /// A handle to a job made elsewhere.
     pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> Handle<O> {
-        Handle::new(self.store.clone(), job, true)
+        Handle::new(self.clone(), job, true)
+    }
+
+    /// Watches for the end of a job, or of anything else whose end is announced under a job's id, such as a run. The store
+    /// is listened to from now on: make it before the first look.
+    pub fn watch(&self, job: &crate::JobId) -> Watch {
+        Watch::new(self.store.clone(), &self.lookout, job)
     }
 }

@@ -16,7 +16,7 @@ use crate::name::{JobId, Queue, WorkerId};
 use crate::settle::Change;
 
 /// A job to add.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
     /// Its identity.
     pub id: JobId,

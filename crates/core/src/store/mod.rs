@@ -8,6 +8,7 @@ mod error;
 mod inspect;
 mod jobs;
 mod news;
+pub mod runs;
 mod wake;
 
 use std::fmt;
@@ -23,11 +24,13 @@ pub use jobs::{
     Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Redrive, Start, Verdict,
 };
 pub use news::News;
+use runs::{Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written};
 pub use wake::{Wake, Wakes};
 
 use crate::clock::Clock;
 use crate::name::{JobId, Queue, WorkerId};
 use crate::settle::Settlement;
+use crate::workflow::RunId;
 
 /// A place where jobs live. Every method may be called by any number of tasks and processes at once.
 #[async_trait]
@@ -74,6 +77,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// lease that nobody has rescued yet can still be settled. A job that is to be cancelled is not put back:
     /// its requeue removes it. Works when the store is out of memory.
     ///
+    /// [`Change::Commit`](crate::settle::Change::Commit) ends a run's task: the commit and all its effects take place in
+    /// one step, and so does the run's next task, if there are events that the commit did not consume. One whose run
+    /// has come further, has ended or is not there ends the task, has no other effect and is answered as a lost lease.
+    /// [`Change::Deliver`](crate::settle::Change::Deliver) ends a job and tells a run of it, in one step; if the run has
+    /// ended or is not there, nobody. A batch may hold several changes for one run; each sees those before it. Whoever
+    /// waits for a run's end is told by [`Wake::Finished`] with the id of its task.
+    ///
     /// [`Change::Continue`](crate::settle::Change::Continue) puts the next step of the chain in the job's place,
     /// with what is said of blocked jobs at [`enqueue`](Self::enqueue), but that a chain which cannot be waited for
     /// (it is gone, keeps no result, or is the job's own) counts as removed: the work is done, and a settlement must not
@@ -82,7 +92,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// chain, in the same step or, where a store has shards, surely soon after.
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
 
-    /// Makes jobs ready whose time has come, a bounded number, and says how long until the next.
+    /// Makes jobs ready whose time has come and tells runs of their timers, a bounded number, and says how long until
+    /// the next.
     /// Safe everywhere at once; a bad record is set aside in the dead letters and the rest go on. Where a store
     /// has shards it also carries on what a dead process left half-way between chains and those that wait for them.
     async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error>;
@@ -139,6 +150,42 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Deletes a chain with everything in it, in whatever state, unless another job waits for it. A worker that
     /// runs its job loses its lease, and hears of it by [`Wake::Lost`].
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error>;
+
+    // ---- workflows --------------------------------------------------------------------------------------
+
+    /// Starts a run: its journal, its effects and its first task, in one step. Of several callers with one key, or one
+    /// id, one starts it. A closed run that is still kept counts as being there.
+    async fn start_run(&self, run: &NewRun) -> Result<Started, Error>;
+
+    /// Appends events to journals and sees to it that each run has a task: one, however many events there are. A task
+    /// is there if a job with the run's id is, in whatever state but a record; so a task that was removed by hand is
+    /// made anew by the next event. Answers in the deliveries' order; each is atomic by itself. Order is kept per run and
+    /// caller.
+    async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error>;
+
+    /// Ends a run at once, without asking its code: it is closed, its alarms and its task are gone; a worker that has
+    /// the task has lost its lease, and hears of it by [`Wake::Lost`]. [`Verdict::LeaseLost`] if the run is not there,
+    /// has ended, or has come further.
+    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error>;
+
+    /// A part of a journal with its positions. Empty for a run that is not there.
+    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error>;
+
+    /// Looks up one run.
+    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error>;
+
+    /// A page of runs, newest first.
+    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error>;
+
+    /// Removes closed runs with all they have: those whose time is over, and of each type the oldest beyond `most`. A
+    /// bounded number; returns how many. Safe everywhere at once.
+    async fn prune_runs(&self, most: u64) -> Result<u64, Error>;
+
+    /// Whether two runs lie in one shard, so that a commit of one can tell the other.
+    fn near(&self, one: &RunId, other: &RunId) -> bool {
+        let _ = (one, other);
+        true
+    }
 
     // ---- inspect: bounded pages and counters, never a scan of everything ---------------------------------
 

@@ -13,3 +13,19 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END $$;
+
+-- The run that waits for a job, and its number for it; nothing if none does. Read like the time above. Locks nothing.
+CREATE OR REPLACE FUNCTION asker_of(envelope bytea, OUT run text, OUT seq bigint)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    body json;
+BEGIN
+    IF position('"run"'::bytea IN envelope) = 0 THEN
+        RETURN;
+    END IF;
+    body := regexp_replace(convert_from(envelope, 'LATIN1'), '\\u[0-9a-fA-F]{4}', '\\u0001', 'g')::json;
+    seq := (body ->> 'seq')::bigint;
+    run := CASE WHEN seq IS NOT NULL THEN body ->> 'run' END;
+EXCEPTION WHEN OTHERS THEN
+    run := NULL;
+END $$;

@@ -13,7 +13,8 @@ DECLARE
 BEGIN
     FOR name IN
         SELECT oid FROM pg_proc WHERE pronamespace = current_schema()::regnamespace AND proname IN ('enqueue', 'complete',
-            'enqueue_jobs', 'settle_job', 'continue_job', 'complete_job', 'complete_by_continuing', 'release')
+            'enqueue_jobs', 'settle_job', 'continue_job', 'deliver_job', 'complete_job', 'complete_by_continuing',
+            'complete_by_delivering', 'release')
     LOOP
         FOREACH setting IN ARRAY CASE name::text ~ 'settle_job\(' WHEN true THEN place || scans
             ELSE place || scans || joins END

@@ -11,7 +11,8 @@ use super::enqueue::{delay, earliest};
 use super::link::{links, nothing};
 use super::ms;
 use crate::Inner;
-use crate::sql::{COMPLETE, COMPLETE_BY_CONTINUING};
+use crate::runs::Telling;
+use crate::sql::{COMPLETE, COMPLETE_BY_CONTINUING, COMPLETE_BY_DELIVERING};
 
 /// How a job ends that keeps a record or none: parameters of `complete_job` and `settle_job`.
 pub(crate) struct Close<'a> {
@@ -35,6 +36,7 @@ pub(crate) struct Follow<'a> {
 pub(crate) enum Closing<'a> {
     Close(Close<'a>),
     Follow(Follow<'a>),
+    Tell(Telling<'a>),
 }
 
 impl<'a> Close<'a> {
@@ -83,6 +85,7 @@ impl Closing<'_> {
         match self {
             Self::Close(close) => close.params(),
             Self::Follow(follow) => follow.params(),
+            Self::Tell(telling) => telling.params(),
         }
     }
 }
@@ -94,6 +97,7 @@ impl Inner {
         let sql = match &closing {
             Closing::Close(_) => &COMPLETE,
             Closing::Follow(_) => &COMPLETE_BY_CONTINUING,
+            Closing::Tell(_) => &COMPLETE_BY_DELIVERING,
         };
         let job = complete.job.as_str();
         let [a, b, c, d, e] = closing.params().map(|(value, _)| value);
@@ -110,7 +114,8 @@ impl Inner {
         match change {
             Change::Finish(record) => Ok(Closing::Close(Close::of(record.as_ref()))),
             Change::Continue(step) => Ok(Closing::Follow(Follow::of(self.number(&step.queue).await?, step))),
-            Change::Requeue { .. } | Change::Bury(_) => {
+            Change::Deliver(delivery) => Ok(Closing::Tell(Telling::of(delivery))),
+            Change::Requeue { .. } | Change::Bury(_) | Change::Commit(_) => {
                 Err(Error::Invalid("a job can be completed only by ending or continuing it".into()))
             }
         }

@@ -82,12 +82,12 @@ fn is_due(due: Due, now: Timestamp) -> bool {
 }
 
 /// How long the job has to wait, in ms.
-pub(super) fn delay(due: Due) -> i64 {
+pub(crate) fn delay(due: Due) -> i64 {
     if let Due::In(delay) = due { ms(delay) } else { 0 }
 }
 
 /// Before when the job must not run; 0 for no such time.
-pub(super) fn earliest(due: Due) -> i64 {
+pub(crate) fn earliest(due: Due) -> i64 {
     if let Due::At(time) = due { time.0 } else { 0 }
 }
 

@@ -5,9 +5,10 @@ use tidemill_core::store::Record;
 use tidemill_core::{DeadLetter, JobId};
 
 use super::ms;
+use crate::runs::Act;
 
 /// What a claim is found by: its number and its chain.
-pub(super) type Key = (i64, JobId);
+pub(crate) type Key = (i64, JobId);
 
 /// The delay and the envelope of the next attempt.
 pub(super) type Again<'a> = (i64, &'a [u8]);
@@ -15,6 +16,8 @@ pub(super) type Again<'a> = (i64, &'a [u8]);
 /// Settlements by what they do, each in the order of its lease's number: the order of the locks.
 #[derive(Default)]
 pub(super) struct Kinds<'a> {
+    /// Each with its place among the caller's changes: several may be of one run.
+    pub(super) runs: Vec<(Key, (usize, Act<'a>))>,
     pub(super) go_on: Vec<(Key, &'a Step)>,
     pub(super) finish: Vec<(Key, ())>,
     pub(super) record: Vec<(Key, &'a Record)>,
@@ -23,11 +26,13 @@ pub(super) struct Kinds<'a> {
 }
 
 impl<'a> Kinds<'a> {
-    pub(super) fn of(settlements: impl Iterator<Item = (i64, &'a Settlement)>) -> Self {
+    pub(super) fn of(settlements: impl Iterator<Item = (i64, usize, &'a Settlement)>) -> Self {
         let mut kinds = Self::default();
-        for (number, Settlement { lease, change }) in settlements {
+        for (number, at, Settlement { lease, change }) in settlements {
             let key = (number, lease.job.chain());
             match change {
+                Change::Commit(commit) => kinds.runs.push((key, (at, Act::Commit(commit)))),
+                Change::Deliver(delivery) => kinds.runs.push((key, (at, Act::Deliver(delivery)))),
                 Change::Finish(None) => kinds.finish.push((key, ())),
                 Change::Finish(Some(record)) => kinds.record.push((key, record)),
                 Change::Requeue { envelope, delay } => kinds.requeue.push((key, (ms(*delay), envelope))),
@@ -40,8 +45,9 @@ impl<'a> Kinds<'a> {
 
     /// Each kind that there is by itself.
     pub(super) fn by_kind(self) -> Vec<Self> {
-        let Self { go_on, finish, record, requeue, bury } = self;
+        let Self { runs, go_on, finish, record, requeue, bury } = self;
         let kinds = [
+            Self { runs, ..Self::default() },
             Self { go_on, ..Self::default() },
             Self { finish, ..Self::default() },
             Self { record, ..Self::default() },
@@ -52,21 +58,27 @@ impl<'a> Kinds<'a> {
     }
 
     fn is_empty(&self) -> bool {
-        let Self { go_on, finish, record, requeue, bury } = self;
-        go_on.is_empty() && finish.is_empty() && record.is_empty() && requeue.is_empty() && bury.is_empty()
+        let Self { runs, go_on, finish, record, requeue, bury } = self;
+        runs.is_empty()
+            && go_on.is_empty()
+            && finish.is_empty()
+            && record.is_empty()
+            && requeue.is_empty()
+            && bury.is_empty()
     }
 
     /// Each claim by itself.
     pub(super) fn one_by_one(self) -> Vec<Self> {
+        let runs = self.runs.into_iter().map(|one| Self { runs: vec![one], ..Self::default() });
         let go_on = self.go_on.into_iter().map(|one| Self { go_on: vec![one], ..Self::default() });
         let finish = self.finish.into_iter().map(|one| Self { finish: vec![one], ..Self::default() });
         let record = self.record.into_iter().map(|one| Self { record: vec![one], ..Self::default() });
         let requeue = self.requeue.into_iter().map(|one| Self { requeue: vec![one], ..Self::default() });
         let bury = self.bury.into_iter().map(|one| Self { bury: vec![one], ..Self::default() });
-        go_on.chain(finish).chain(record).chain(requeue).chain(bury).collect()
+        runs.chain(go_on).chain(finish).chain(record).chain(requeue).chain(bury).collect()
     }
 }
 
-pub(super) fn keys<T>(claims: &[(Key, T)]) -> (Vec<i64>, Vec<&str>) {
+pub(crate) fn keys<T>(claims: &[(Key, T)]) -> (Vec<i64>, Vec<&str>) {
     claims.iter().map(|((number, chain), _)| (*number, chain.as_str())).unzip()
 }

@@ -25,22 +25,23 @@ use tokio_postgres::Row;
 
 #[cfg(feature = "sqlx")]
 pub(crate) use complete::{Close, Follow};
-pub(crate) use complete::{Closing, completed, woken};
+pub(crate) use complete::{Closing, completed, state_code, woken};
 #[cfg(feature = "sqlx")]
 pub(crate) use enqueue::Columns;
-pub(crate) use enqueue::wakes;
+pub(crate) use enqueue::{delay, earliest, wakes};
 pub(crate) use group::Clerk;
 pub(crate) use halves::Halves;
+pub(crate) use kinds::{Key, keys};
 #[cfg(feature = "sqlx")]
 pub(crate) use link::made;
 pub(crate) use link::{Linked, nothing, read_made};
 pub(crate) use mark::Marks;
 pub(crate) use numbers::Numbers;
-pub(crate) use settle::Ending;
+pub(crate) use settle::{Ended, Ending};
 
 /// How often to look for a job that moves while it is looked for. Each look that misses it means that a
 /// worker has claimed or settled it in between; nobody does that a dozen times in a row.
-const LOOKS: usize = 12;
+pub(crate) const LOOKS: usize = 12;
 
 /// How a delivery guarantee is stored.
 fn code(delivery: Delivery) -> i16 {
@@ -76,7 +77,7 @@ pub(crate) fn at_step(chain: &str, step: i32) -> Result<JobId, Error> {
     Ok(if step == 0 { chain } else { chain.at_step(step.unsigned_abs()) })
 }
 
-fn damaged(error: impl std::fmt::Display) -> Error {
+pub(crate) fn damaged(error: impl std::fmt::Display) -> Error {
     Error::Corrupt(error.to_string())
 }
 
@@ -87,7 +88,7 @@ fn lease(queue: &Queue, job: JobId, seq: i64) -> Lease {
 
 /// A duration in milliseconds that can be added to any time there is: a snooze of all eternity must not spoil
 /// the settlements it shares a statement with.
-fn ms(duration: Duration) -> i64 {
+pub(crate) fn ms(duration: Duration) -> i64 {
     millis(duration).min(1 << 52)
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum Ending {
 
 /// The claims that ended, and what is to be announced beside their ends.
 #[derive(Default)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     tokens: Vec<i64>,
     woken: Vec<String>,
     /// Why one did not end: others have locked it.
@@ -43,7 +43,7 @@ pub(super) struct Ended {
 
 impl Ended {
     /// Reads the answer of a function that ends claims.
-    pub(super) fn read(rows: &[Row]) -> Result<Self, Error> {
+    pub(crate) fn read(rows: &[Row]) -> Result<Self, Error> {
         let row = rows.first().ok_or_else(nothing)?;
         let tokens: Option<Vec<i64>> = row.get("ended");
         Ok(Self { tokens: tokens.unwrap_or_default(), woken: woken(row), refused: None })
@@ -77,7 +77,7 @@ impl Inner {
             let known = self.halves.take(&mut by_number);
             known.into_iter().for_each(|at| verdicts[at] = Verdict::Accepted);
         }
-        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, &settlements[at])));
+        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, at, &settlements[at])));
         let Ended { tokens, woken, refused } = self.end(kinds, ending == Ending::Expired).await?;
         for at in tokens.iter().filter_map(|number| at.get(number)) {
             verdicts[*at] = Verdict::Accepted;
@@ -127,6 +127,9 @@ impl Inner {
 
     async fn end_together(&self, kinds: &Kinds<'_>, expired: bool) -> Result<Ended, Error> {
         let mut ended = Ended::default();
+        if !kinds.runs.is_empty() {
+            ended.add(self.settle_runs(&kinds.runs, expired).await?);
+        }
         if !kinds.go_on.is_empty() {
             ended.add(self.proceed(&kinds.go_on, expired).await?);
         }
@@ -191,7 +194,7 @@ impl Inner {
 
     fn announce_end(&self, Settlement { lease, change }: &Settlement) {
         match change {
-            Change::Finish(None) | Change::Continue(_) => {}
+            Change::Finish(None) | Change::Continue(_) | Change::Commit(_) | Change::Deliver(_) => {}
             Change::Finish(Some(_)) | Change::Bury(_) => {
                 self.hub.announce(Wake::Finished(lease.job.chain()));
             }

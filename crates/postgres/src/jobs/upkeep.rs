@@ -8,29 +8,29 @@ use tidemill_core::{Error, Queue};
 use super::complete::woken;
 use super::link::nothing;
 use crate::Inner;
-use crate::sql::{BORDER, NEXT, PAUSE, PRUNE, PURGE, PURGE_BLOCKED, RELEASE_OWED};
+use crate::sql::{BORDER, PAUSE, PROMOTE, PRUNE, PURGE, PURGE_BLOCKED, RELEASE_OWED};
 
 /// How many rows one statement deletes: it holds their locks until it is done.
 const BATCH: i64 = 2_000;
 
 impl Inner {
     /// A scheduled job is a waiting one whose time has not come, so there is nothing to move; the time until
-    /// the next is all there is to say.
+    /// the next is all there is to say. Alarms of runs are another matter.
     pub(crate) async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
         let mut numbers = Vec::with_capacity(promote.queues.len());
         for queue in promote.queues {
             numbers.extend(self.find_number(queue).await?);
         }
-        if numbers.is_empty() {
-            return Ok(Promoted::default());
-        }
-        let rows = self.pool.query(&NEXT, &[&numbers]).await?;
-        if rows.first().is_some_and(|row| row.get("owed")) {
+        let most = i64::try_from(promote.limit.max(1)).unwrap_or(BATCH).min(BATCH);
+        let rows = self.pool.query(&PROMOTE, &[&numbers, &most]).await?;
+        let row = rows.first().ok_or_else(nothing)?;
+        self.announce_woken(woken(row)).await;
+        if row.get("is_owed") {
             self.release_owed().await;
         }
-        let next_in = rows.first().and_then(|row| row.get::<_, Option<i64>>("next_in"));
+        let next_in: Option<i64> = row.get("next_in");
         let next = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
-        Ok(Promoted { moved: 0, next })
+        Ok(Promoted { moved: u64::try_from(row.get::<_, i64>("fired")).unwrap_or(0), next })
     }
 
     pub(crate) async fn pause(&self, queue: &Queue, paused: bool) -> Result<(), Error> {

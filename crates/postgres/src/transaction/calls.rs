@@ -11,6 +11,8 @@ pub(crate) struct Calls {
     go_on: String,
     complete: String,
     complete_by_continuing: String,
+    tell: String,
+    complete_by_delivering: String,
 }
 
 impl Calls {
@@ -25,6 +27,10 @@ impl Calls {
             complete_by_continuing: call(
                 "outcome, woken FROM {}complete_by_continuing($1, $2, $3, $4, $5, $6)",
             ),
+            tell: call("{}deliver_job($1, $2, $3, $4, $5, $6, $7) AS woken"),
+            complete_by_delivering: call(
+                "outcome, woken FROM {}complete_by_delivering($1, $2, $3, $4, $5, $6)",
+            ),
         }
     }
 
@@ -33,6 +39,7 @@ impl Calls {
         match closing {
             Closing::Close(_) => &self.settle,
             Closing::Follow(_) => &self.go_on,
+            Closing::Tell(_) => &self.tell,
         }
     }
 
@@ -41,6 +48,7 @@ impl Calls {
         match closing {
             Closing::Close(_) => &self.complete,
             Closing::Follow(_) => &self.complete_by_continuing,
+            Closing::Tell(_) => &self.complete_by_delivering,
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::error::classify_sqlx;
 use crate::found::Found;
 use crate::inspect::NAMED;
 use crate::jobs::{Close, Closing, Columns, Follow, Linked, completed, made};
+use crate::runs::Telling;
 
 impl PostgresStore {
     /// Like [`enqueue_in`](Self::enqueue_in), for a connection or transaction of sqlx.
@@ -74,6 +75,9 @@ impl PostgresStore {
             }
             Closing::Follow(Follow { queue, delay, earliest, envelope, after }) => {
                 call.bind(queue).bind(delay).bind(earliest).bind(envelope).bind(after)
+            }
+            Closing::Tell(Telling { run, kind, entry, id, seq }) => {
+                call.bind(run).bind(kind).bind(entry).bind(id).bind(seq)
             }
         };
         read(&call.fetch_one(connection).await.map_err(classify_sqlx)?)

@@ -1,9 +1,10 @@
 -- Moves jobs whose time has come to where workers take them, a bounded number per queue. What is no envelope
 -- moves too: whoever claims it buries it. Also hands out errands that nobody has carried on for a while, a bounded
--- number, each to one caller for a while.
--- KEYS  jobs, errands, then per queue: target, scheduled
+-- number, each to one caller for a while. Says of alarms of runs only when the next is due: another script tells the runs.
+-- KEYS  jobs, errands, timers, then per queue: target, scheduled
 -- ARGV  limit, limit of errands, grace in ms, then per queue: kind ('s' or 'l'), name
--- Returns how many moved, how many ms until the next is due (-1: none is scheduled), then errands.
+-- Returns how many moved, how many ms until the next is due (-1: none is scheduled), how many ms until the next alarm is
+-- (-1: there is none), then errands.
 local jobs, errands, limit, time = KEYS[1], KEYS[2], tonumber(ARGV[1]), now()
 local moved, soonest = 0, -1
 local function note(due)
@@ -11,7 +12,7 @@ local function note(due)
   if soonest < 0 or wait < soonest then soonest = wait end
 end
 for i = 4, #ARGV, 2 do
-  local q = { kind = ARGV[i], name = ARGV[i + 1], target = KEYS[i - 1], scheduled = KEYS[i], jobs = jobs }
+  local q = { kind = ARGV[i], name = ARGV[i + 1], target = KEYS[i], scheduled = KEYS[i + 1], jobs = jobs }
   local first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES')
   local due = {}
   if first[2] and tonumber(first[2]) <= time then
@@ -28,7 +29,9 @@ for i = 4, #ARGV, 2 do
   if #due > 0 then first = redis.call('ZRANGE', q.scheduled, 0, 0, 'WITHSCORES') end
   if first[2] then note(tonumber(first[2])) end
 end
-local out = { moved, 0 }
+local out = { moved, 0, '-1' }
+local alarm = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
+if alarm then out[3] = whole(math.max(0, tonumber(alarm) - time)) end
 local first = redis.call('ZRANGE', errands, 0, 0, 'WITHSCORES')
 if first[2] and tonumber(first[2]) <= time then
   for _, errand in ipairs(redis.call('ZRANGEBYSCORE', errands, '-inf', time, 'LIMIT', 0, tonumber(ARGV[2]))) do

@@ -9,8 +9,12 @@ expect(q.dlq, 'stream')
 for i = 3, #ARGV, 4 do
   if redis.call('XDEL', KEYS[2], ARGV[i]) == 1 then
     local chain = chain_of(ARGV[i + 1])
-    redis.call('HDEL', q.jobs, chain)
-    put(q, chain, ARGV[i + 2] == '1', ARGV[i + 3], 0, 0)
+    -- What the index has under this id may be another job: the run that this letter's message was to start.
+    local indexed = redis.call('HGET', q.jobs, chain)
+    local ours = string.sub(q.name, 1, 9) ~= 'workflow/'
+    if indexed then ours = string.sub(indexed, -#ARGV[i] - 1) == ' ' .. ARGV[i] end
+    if ours then redis.call('HDEL', q.jobs, chain) end
+    put(q, chain, ours and ARGV[i + 2] == '1', ARGV[i + 3], 0, 0)
     moved = moved + 1
   end
 end

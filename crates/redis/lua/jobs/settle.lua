@@ -16,6 +16,7 @@ if q.next.name ~= '' then expect_queue(q.next) end
 while i <= #ARGV do
   local entry, s = ARGV[i], nil
   s, i, k = read_change(i + 1, k)
+  s.entry = entry
   local expired = true
   if mode == 'rescue' then
     local pending = lease(q.target, group, entry)

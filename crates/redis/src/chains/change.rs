@@ -56,6 +56,8 @@ impl<'a> Changes<'a> {
                 let delay = if delay.is_zero() { String::new() } else { format!("+{}", ms(*delay)) };
                 push_op(call, (if tracked { "1" } else { "0" }, "requeue", envelope, &delay));
             }
+            // By these a run goes on, and that is another script's.
+            Change::Commit(_) | Change::Deliver(_) => {}
             Change::Continue(_) => draft.iter().for_each(|draft| push_step(call, draft)),
         }
     }

@@ -15,7 +15,7 @@ use crate::store::RedisStore;
 impl RedisStore {
     pub(crate) async fn complete_job(&self, complete: Complete<'_>) -> Result<Completed, Error> {
         let Complete { job, change } = complete;
-        if !matches!(change, Change::Finish(_) | Change::Continue(_)) {
+        if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
             return Err(Error::Invalid("a job is completed by finishing or continuing it".into()));
         }
         let next = next_queue(change)?;
@@ -44,6 +44,9 @@ impl RedisStore {
         place: &Place,
         next: Option<&Queue>,
     ) -> Result<String, Error> {
+        if let Change::Deliver(delivery) = change {
+            return self.answer_at(job, delivery, place).await;
+        }
         let shard = place.shard;
         let changes = Changes::of(self, shard, std::iter::once((job, change))).await?;
         let mut keys = self.keys_of_place(job, place);

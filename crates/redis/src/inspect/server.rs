@@ -105,6 +105,7 @@ impl RedisStore {
             memory(&server),
         ];
         findings.extend(self.leftovers().await?);
+        findings.extend(self.damaged_alarms().await?);
         Ok(Checkup { server: server.name(), durability, findings })
     }
 
@@ -113,6 +114,19 @@ impl RedisStore {
         let ask = redis::cmd("CONFIG").arg("GET").arg("appendfsync").take();
         let pair: Vec<String> = self.link.query(0, &ask).await.ok()?;
         pair.into_iter().nth(1)
+    }
+
+    /// What stood among the alarms of runs and was none.
+    async fn damaged_alarms(&self) -> Result<Option<Finding>, Error> {
+        let mut count: u64 = 0;
+        for shard in 0..self.keys.shards() {
+            let ask = redis::cmd("ZCARD").arg(self.keys.damaged_timers(shard)).take();
+            count += self.link.query::<u64>(shard, &ask).await?;
+        }
+        let message = format!(
+            "{count} damaged alarms were set aside in `timers-damaged`: look at them, then delete it"
+        );
+        Ok((count > 0).then(|| Finding::new(Severity::Bad, "timers", message)))
     }
 
     /// Workers that died and left consumers behind.

@@ -9,7 +9,7 @@ use tidemill_core::{DeadLetter, Envelope, Error, JobId, Queue};
 
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
-use crate::keys::letter;
+use crate::keys::{is_of_workflow, letter};
 use crate::link::Call;
 use crate::search::Place;
 use crate::store::RedisStore;
@@ -98,6 +98,8 @@ impl RedisStore {
             for (index, value) in here.into_iter().zip(values) {
                 match bytes(value).and_then(|value| Place::read(shard, value)) {
                     None => foreign.push(index),
+                    // A letter of the message that started the run whose task this is has no entry of its own.
+                    Some(place) if !place.is_dead() && is_of_workflow(queue) => foreign.push(index),
                     Some(place) if place.is_dead() && place.queue == *queue => {
                         letters.push((index, String::from_utf8_lossy(&place.reference).into_owned()));
                     }

@@ -37,9 +37,6 @@ struct Pending {
 impl RedisStore {
     pub(crate) async fn promote_due(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
         let mut all = Promoted::default();
-        if promote.queues.is_empty() {
-            return Ok(all);
-        }
         for shard in self.shuffled_shards() {
             let part = self.promote_shard(shard, &promote).await?;
             all.moved += part.moved;
@@ -49,7 +46,7 @@ impl RedisStore {
     }
 
     async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
-        let mut keys = vec![self.keys.jobs(shard), self.keys.errands(shard)];
+        let mut keys = vec![self.keys.jobs(shard), self.keys.errands(shard), self.keys.timers(shard)];
         for queue in promote.queues {
             keys.push(self.keys.target(shard, queue));
             keys.push(self.keys.scheduled(shard, queue));
@@ -62,12 +59,18 @@ impl RedisStore {
         }
         let odd = || odd_answer("promote");
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-        let errands = Errand::all(parts.split_off(parts.len().min(2)));
+        let errands = Errand::all(parts.split_off(parts.len().min(3)));
         self.carry_on(shard, errands).await;
-        let [moved, next] = &parts[..] else { return Err(odd()) };
+        let [moved, next, alarm] = &parts[..] else { return Err(odd()) };
         let count = |value| int(value).ok_or_else(odd);
-        let next = u64::try_from(count(next)?).ok().map(Duration::from_millis);
-        Ok(Promoted { moved: u64::try_from(count(moved)?).unwrap_or(0), next })
+        let promoted =
+            Promoted { moved: u64::try_from(count(moved)?).unwrap_or(0), next: until(count(next)?) };
+        let fired = match until(count(alarm)?) {
+            Some(Duration::ZERO) => self.fire_alarms(shard, promote.limit).await?,
+            next => Promoted { moved: 0, next },
+        };
+        let next = promoted.next.into_iter().chain(fired.next).min();
+        Ok(Promoted { moved: promoted.moved + fired.moved, next })
     }
 
     /// The cursor of a page is `shard:position`: one shard after the other.
@@ -251,6 +254,11 @@ impl RedisStore {
         let removed = int(&self.link.call(shard, call).await?);
         Ok(removed.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
     }
+}
+
+/// How long until something is due; a negative number if nothing is.
+pub(crate) fn until(ms: i64) -> Option<Duration> {
+    u64::try_from(ms).ok().map(Duration::from_millis)
 }
 
 /// A job that was taken from a list and whose lock is gone.

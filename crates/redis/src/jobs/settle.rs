@@ -13,21 +13,26 @@ use crate::chains::errand::Errand;
 use crate::chains::{Changes, next_queue};
 use crate::error::odd_answer;
 use crate::inspect::record;
+use crate::keys::is_of_workflow;
 use crate::link::Call;
+use crate::runs::is_of_runs;
 use crate::store::RedisStore;
 use crate::value::{UNTRACKED, array, entry_id, int};
 
 /// What a lease is to someone who never extended it: only used for entries of consumers nobody knows.
-const UNKNOWN_LEASE_MS: u64 = 30_000;
+pub(crate) const UNKNOWN_LEASE_MS: u64 = 30_000;
 
+/// Which claims may be ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+pub(crate) enum Mode {
+    /// The caller's own.
     Settle,
+    /// Those that have run out.
     Rescue,
 }
 
 impl Mode {
-    fn word(self) -> &'static str {
+    pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Settle => "settle",
             Self::Rescue => "rescue",
@@ -53,11 +58,35 @@ impl RedisStore {
 
     async fn end_claims(&self, settlements: &[Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
         settlements.iter().try_for_each(|settlement| next_queue(&settlement.change).map(drop))?;
+        let (of_runs, others): (Vec<_>, Vec<_>) =
+            settlements.iter().partition(|settlement| is_of_runs(&settlement.change));
+        if of_runs.is_empty() {
+            return self.end_others(&others, mode).await;
+        }
+        if !others.is_empty() && !are_distinct(settlements) {
+            // The first of two settlements of one lease counts, so they take their turn.
+            let mut verdicts = Vec::with_capacity(settlements.len());
+            for one in settlements.chunks(1) {
+                verdicts.extend(Box::pin(self.end_claims(one, mode)).await?);
+            }
+            return Ok(verdicts);
+        }
+        let (of_runs, others) =
+            tokio::try_join!(self.end_for_runs(&of_runs, mode), self.end_others(&others, mode))?;
+        let (mut of_runs, mut others) = (of_runs.into_iter(), others.into_iter());
+        let next = |settlement: &Settlement| match is_of_runs(&settlement.change) {
+            true => of_runs.next(),
+            false => others.next(),
+        };
+        settlements.iter().map(next).collect::<Option<_>>().ok_or_else(|| odd_answer("settle"))
+    }
+
+    async fn end_others(&self, settlements: &[&Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
         let mut verdicts = vec![Verdict::Accepted; settlements.len()];
         for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
             let place = (first.shard, &first.queue);
             for (way, members) in by_way(settlements, members, mode) {
-                let part: Vec<&Settlement> = members.iter().map(|&member| &settlements[member]).collect();
+                let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
                 let answer = match (first.queue.delivery, way) {
                     (Delivery::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
                     (Delivery::AtLeastOnce, Way::Long(next)) => {
@@ -196,12 +225,12 @@ impl RedisStore {
 
 /// Groups settlements of one place by what one script can do. Two settlements of one lease must take their turn,
 /// because the first counts: where there are such, each is a group of its own.
-fn by_way(settlements: &[Settlement], members: Vec<usize>, mode: Mode) -> Vec<(Way<'_>, Vec<usize>)> {
+fn by_way<'a>(settlements: &[&'a Settlement], members: Vec<usize>, mode: Mode) -> Vec<(Way<'a>, Vec<usize>)> {
     let mut tokens = HashSet::with_capacity(members.len());
     let is_distinct = members.iter().all(|&member| tokens.insert(settlements[member].lease.token));
-    let mut groups: Vec<(Way<'_>, Vec<usize>)> = Vec::new();
+    let mut groups: Vec<(Way<'a>, Vec<usize>)> = Vec::new();
     for member in members {
-        let way = way_of(&settlements[member], mode);
+        let way = way_of(settlements[member], mode);
         match groups.iter_mut().find(|(known, _)| is_distinct && *known == way) {
             Some((_, group)) => group.push(member),
             None => groups.push((way, vec![member])),
@@ -212,10 +241,17 @@ fn by_way(settlements: &[Settlement], members: Vec<usize>, mode: Mode) -> Vec<(W
 
 fn way_of(settlement: &Settlement, mode: Mode) -> Way<'_> {
     match &settlement.change {
-        Change::Finish(_) if mode == Mode::Settle => Way::Short,
+        // A run's task leaves something: what is finished on its queue is a message that started the run and has its id.
+        Change::Finish(_) if mode == Mode::Settle && !is_of_workflow(&settlement.lease.queue) => Way::Short,
         Change::Continue(step) => Way::Long(Some(&step.queue)),
         _ => Way::Long(None),
     }
+}
+
+/// Whether no lease is settled twice.
+fn are_distinct(settlements: &[Settlement]) -> bool {
+    let mut leases = HashSet::with_capacity(settlements.len());
+    settlements.iter().all(|Settlement { lease, .. }| leases.insert((lease.shard, &lease.queue, lease.token)))
 }
 
 fn leaves_nothing(settlement: &Settlement) -> bool {

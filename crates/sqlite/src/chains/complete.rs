@@ -10,6 +10,7 @@ use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::inspect::find_record;
 use crate::jobs::{Found, Freed, Place, find};
+use crate::runs::Wanted;
 use crate::store::SqliteStore;
 
 pub(crate) async fn complete(store: &SqliteStore, complete: Complete<'_>) -> Result<Completed, Error> {
@@ -20,7 +21,7 @@ pub(crate) async fn complete(store: &SqliteStore, complete: Complete<'_>) -> Res
 
 pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<Completed, Failure> {
     let Complete { job, change } = complete;
-    if !matches!(change, Change::Finish(_) | Change::Continue(_)) {
+    if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
         return Err(
             Error::Invalid(format!("job {job} can be finished or continued from outside, no more")).into()
         );
@@ -32,7 +33,9 @@ pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<C
     found.vacate(tx)?;
     let cancelling = matches!(found.place, Place::Running { cancelling: true, .. });
     let freed = Freed { seq: found.seq, job: &found.job, queue: &found.queue, cancelling };
-    freed.become_of(tx, change)?;
+    let mut wanted = Wanted::default();
+    freed.become_of(tx, change, &mut wanted)?;
+    wanted.make(tx)?;
     if let Place::Running { .. } = found.place {
         tx.announcements.add(Wake::Lost(found.job));
     }

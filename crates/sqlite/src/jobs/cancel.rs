@@ -5,7 +5,7 @@ use tidemill_core::job::State;
 use tidemill_core::name::JobId;
 use tidemill_core::store::{Cancelled, Wake};
 
-use super::find::{Place, find};
+use super::find::{Found, Place, find, remove_row};
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::inspect::find_record;
@@ -14,6 +14,19 @@ use crate::store::SqliteStore;
 pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled, Error> {
     let job = job.clone();
     store.write(Cost::Change(1), move |tx| cancel_one(tx, &job)).await
+}
+
+/// Cancels a job of which nobody is told if it was waiting: whoever wants this knows.
+pub(crate) fn cancel_silently(tx: &mut Tx<'_>, job: &JobId) -> Result<(), Failure> {
+    let Some(found) = find(tx, job)? else { return Ok(()) };
+    match found.place {
+        Place::Blocked | Place::Waiting => {
+            found.vacate(tx)?;
+            remove_row(tx, found.seq)
+        }
+        Place::Running { .. } => request(tx, found),
+        Place::Dead => Ok(()),
+    }
 }
 
 fn cancel_one(tx: &mut Tx<'_>, job: &JobId) -> Result<Cancelled, Failure> {
@@ -27,11 +40,16 @@ fn cancel_one(tx: &mut Tx<'_>, job: &JobId) -> Result<Cancelled, Failure> {
             Ok(Cancelled::Removed)
         }
         Place::Running { .. } => {
-            let cancel = include_str!("../../sql/jobs/cancel.sql");
-            tx.connection.prepare_cached(cancel)?.execute([found.seq])?;
-            tx.announcements.add(Wake::Cancel(found.job));
+            request(tx, found)?;
             Ok(Cancelled::Requested)
         }
         Place::Dead => Ok(Cancelled::Ended(State::Dead)),
     }
+}
+
+/// Tells the worker of a running job that it is not wanted any more.
+fn request(tx: &mut Tx<'_>, found: Found) -> Result<(), Failure> {
+    tx.connection.prepare_cached(include_str!("../../sql/jobs/cancel.sql"))?.execute([found.seq])?;
+    tx.announcements.add(Wake::Cancel(found.job));
+    Ok(())
 }

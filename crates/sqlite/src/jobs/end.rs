@@ -1,4 +1,4 @@
-//! What becomes of a job that has just been taken out of its place: the four changes there are.
+//! What becomes of a job that has just been taken out of its place: the six changes there are.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use tidemill_core::chain::Blocker;
 use tidemill_core::dead::DeadLetter;
 use tidemill_core::name::{JobId, Queue};
 use tidemill_core::settle::Change;
-use tidemill_core::store::{Record, Wake};
+use tidemill_core::store::{Record, Verdict, Wake};
 
 use super::find::remove_row;
 use super::queue::{self, Line};
 use crate::call::Tx;
 use crate::chains;
 use crate::error::Failure;
+use crate::runs::{self, Wanted};
 
 /// A job that is in no place at the moment.
 pub(crate) struct Freed<'l> {
@@ -26,13 +27,32 @@ pub(crate) struct Freed<'l> {
 }
 
 impl Freed<'_> {
-    pub(crate) fn become_of(&self, tx: &mut Tx<'_>, change: &Change) -> Result<(), Failure> {
+    /// Does the change. Runs that are told something by it get their tasks when the caller says so.
+    pub(crate) fn become_of(
+        &self,
+        tx: &mut Tx<'_>,
+        change: &Change,
+        wanted: &mut Wanted,
+    ) -> Result<Verdict, Failure> {
+        if let Change::Commit(commit) = change {
+            remove_row(tx, self.seq)?;
+            return runs::commit(tx, commit, wanted);
+        }
+        self.change(tx, change, wanted)?;
+        Ok(Verdict::Accepted)
+    }
+
+    fn change(&self, tx: &mut Tx<'_>, change: &Change, wanted: &mut Wanted) -> Result<(), Failure> {
         match change {
             Change::Requeue { .. } | Change::Continue(_) if self.cancelling => {
                 tx.announcements.add(Wake::Finished(self.job.chain()));
                 remove_row(tx, self.seq)
             }
-            Change::Finish(None) => remove_row(tx, self.seq),
+            Change::Finish(None) | Change::Commit(_) => remove_row(tx, self.seq),
+            Change::Deliver(delivery) => {
+                remove_row(tx, self.seq)?;
+                runs::deliver_one(tx, delivery, wanted).map(drop)
+            }
             Change::Finish(Some(record)) => self.close(tx, record),
             Change::Continue(step) => chains::advance(tx, self.seq, step),
             Change::Requeue { envelope, delay } => self.requeue(tx, envelope, *delay),
@@ -41,16 +61,7 @@ impl Freed<'_> {
     }
 
     fn close(&self, tx: &mut Tx<'_>, record: &Record) -> Result<(), Failure> {
-        let mut keep = tx.connection.prepare_cached(include_str!("../../sql/records/keep.sql"))?;
-        keep.execute(params![
-            record.job.as_str(),
-            record.state.to_string(),
-            record.error,
-            record.finished_at.0,
-            tx.now.after(record.keep).0,
-            &record.output[..],
-            self.seq,
-        ])?;
+        keep_record(tx, record, Some(self.seq))?;
         tx.connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?.execute([self.seq])?;
         chains::close(tx, self.seq, || Blocker::told_by(record))?;
         tx.announcements.add(Wake::Finished(record.job.clone()));
@@ -74,4 +85,19 @@ impl Freed<'_> {
         tx.announcements.add(Wake::Finished(self.job.chain()));
         Ok(())
     }
+}
+
+/// Keeps how a chain ended, with the key of the job that has this number, if there is one.
+pub(crate) fn keep_record(tx: &Tx<'_>, record: &Record, seq: Option<i64>) -> Result<(), Failure> {
+    let mut keep = tx.connection.prepare_cached(include_str!("../../sql/records/keep.sql"))?;
+    keep.execute(params![
+        record.job.as_str(),
+        record.state.to_string(),
+        record.error,
+        record.finished_at.0,
+        tx.now.after(record.keep).0,
+        &record.output[..],
+        seq,
+    ])?;
+    Ok(())
 }

@@ -14,11 +14,11 @@ mod purge;
 mod queue;
 mod settle;
 
-pub(crate) use cancel::cancel;
+pub(crate) use cancel::{cancel, cancel_silently};
 pub(crate) use claim::claim;
-pub(crate) use end::Freed;
+pub(crate) use end::{Freed, keep_record};
 pub(crate) use enqueue::{add_all, due, enqueue};
-pub(crate) use find::{Found, Place, find};
+pub(crate) use find::{Found, Place, find, remove_row};
 pub(crate) use lease::{expired, extend, start};
 pub(crate) use letters::{drop_letters, redrive};
 pub(crate) use promote::promote;

@@ -9,6 +9,7 @@ use super::end::Freed;
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::row;
+use crate::runs::Wanted;
 use crate::store::SqliteStore;
 
 pub(crate) async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
@@ -21,7 +22,10 @@ pub(crate) async fn rescue(store: &SqliteStore, settlements: &[Settlement]) -> R
 
 /// Ends one claim whose token is the current one, as part of a transaction.
 pub(crate) fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
-    Ender::new(tx.connection, Which::Current)?.end(tx, settlement)
+    let mut ender = Ender::new(tx.connection, Which::Current)?;
+    let verdict = ender.end(tx, settlement)?;
+    ender.wanted.make(tx)?;
+    Ok(verdict)
 }
 
 /// Whether a lease is the current one of its job.
@@ -49,12 +53,22 @@ async fn end_all(
         return Ok(Vec::new());
     }
     let batch = Batch::of(settlements);
-    store.write(Cost::Change(settlements.len()), move |tx| batch.end(tx, which)).await
+    let rows = settlements.iter().map(rows).sum();
+    store.write(Cost::Change(rows), move |tx| batch.end(tx, which)).await
+}
+
+/// About how many rows a settlement changes.
+fn rows(settlement: &Settlement) -> usize {
+    match &settlement.change {
+        Change::Commit(commit) => 2 + commit.effects.len(),
+        _ => 1,
+    }
 }
 
 /// Settlements in the order of their tokens, and where each was in the caller's. Jobs that were claimed
 /// together and end together stand together then, and need two statements instead of two each. Of two
-/// settlements of one lease the first stays first.
+/// settlements of one lease the first stays first. What runs are told stays in the caller's order: it is the order in
+/// which they hear of it.
 struct Batch {
     settlements: Vec<(usize, Settlement)>,
 }
@@ -62,7 +76,9 @@ struct Batch {
 impl Batch {
     fn of(settlements: &[Settlement]) -> Self {
         let mut settlements: Vec<_> = settlements.iter().cloned().enumerate().collect();
-        settlements.sort_by_key(|(_, settlement)| settlement.lease.token);
+        if !settlements.iter().any(|(_, settlement)| concerns_runs(settlement)) {
+            settlements.sort_by_key(|(_, settlement)| settlement.lease.token);
+        }
         Self { settlements }
     }
 
@@ -75,8 +91,13 @@ impl Batch {
                 verdicts[*index] = if all_ended { Verdict::Accepted } else { ender.end(tx, settlement)? };
             }
         }
+        ender.wanted.make(tx)?;
         Ok(verdicts)
     }
+}
+
+fn concerns_runs(settlement: &Settlement) -> bool {
+    matches!(settlement.change, Change::Commit(_) | Change::Deliver(_))
 }
 
 /// Whether `next` is the same end of the next job of the same claim.
@@ -93,6 +114,8 @@ struct Ender<'c> {
     release: CachedStatement<'c>,
     finish: CachedStatement<'c>,
     awaited: CachedStatement<'c>,
+    /// Runs that were told something, and get their tasks at the end.
+    wanted: Wanted,
 }
 
 impl<'c> Ender<'c> {
@@ -104,7 +127,7 @@ impl<'c> Ender<'c> {
         let release = connection.prepare_cached(release)?;
         let finish = connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?;
         let awaited = connection.prepare_cached(include_str!("../../sql/chains/awaited.sql"))?;
-        Ok(Self { connection, which, release, finish, awaited })
+        Ok(Self { connection, which, release, finish, awaited, wanted: Wanted::default() })
     }
 
     /// Finishes all jobs from `first` to `last`, if their one claim still holds every one of them and nobody waits
@@ -138,8 +161,7 @@ impl<'c> Ender<'c> {
             return Ok(Verdict::Accepted);
         }
         let Lease { job, queue, .. } = &settlement.lease;
-        Freed { seq, job, queue, cancelling }.become_of(tx, &settlement.change)?;
-        Ok(Verdict::Accepted)
+        Freed { seq, job, queue, cancelling }.become_of(tx, &settlement.change, &mut self.wanted)
     }
 
     fn is_cancelling(&self, seq: i64) -> Result<bool, Failure> {

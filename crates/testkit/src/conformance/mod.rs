@@ -51,4 +51,6 @@ themes!(
     dedup,
     complete,
     delete,
+    runs,
+    run_ends,
 );

@@ -2,7 +2,10 @@
 
 pub mod chains;
 pub mod killed;
+pub mod order;
 pub mod outage;
 pub mod poison;
 pub mod random;
 pub mod stopped;
+pub mod stopped_run;
+pub mod workflows;

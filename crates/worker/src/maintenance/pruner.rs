@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidemill_core::Error;
+use tidemill_core::workflow::WORKFLOW_QUEUE;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
@@ -12,6 +14,9 @@ use crate::outage::Outage;
 use crate::station::Station;
 
 const PERIOD: Duration = Duration::from_secs(60);
+
+/// How often ended runs are asked for in one round.
+const ROUNDS: usize = 100;
 
 /// Prunes once a minute.
 pub(crate) struct Pruner {
@@ -27,6 +32,17 @@ impl Pruner {
         shutdown.run_until_cancelled(self.prune_for_ever()).await;
     }
 
+    /// Each call removes a bounded number; a round goes on while there is more, but not for ever.
+    async fn prune_runs(&self) -> Result<(), Error> {
+        let most = self.station.manner.keep_runs;
+        for _ in 0..ROUNDS {
+            if within(ANSWER, "prune_runs", self.station.store.prune_runs(most)).await? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     async fn prune_for_ever(&self) {
         let mut outage = Outage::of("pruning");
         let queues = self.station.queues();
@@ -39,6 +55,11 @@ impl Pruner {
                 }
                 // The next round is soon enough.
                 Err(error) => drop(outage.failed(&error)),
+            }
+            if queues.iter().any(|queue| queue.name.as_str().starts_with(WORKFLOW_QUEUE))
+                && let Err(error) = self.prune_runs().await
+            {
+                let _ = outage.failed(&error);
             }
         }
     }

@@ -56,6 +56,7 @@ impl Traits {
         let payload = RawValue::from_string(self.payload.clone()).expect("a payload of JSON");
         let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
         let draft = Draft {
+            terms: None,
             kind: &Kind::new(self.kind).expect("a kind"),
             max_attempts: self.max_attempts,
             timeout: None,

@@ -4,6 +4,7 @@ mod act;
 mod chain;
 mod jobs;
 mod look;
+mod runs;
 mod tend;
 
 use std::future::Future;
@@ -15,6 +16,9 @@ use tidemill_core::store::Store;
 
 pub use chain::{chain, chain_after, chain_once, go_on, next, output};
 pub use jobs::{Traits, dead, done, envelope, job, retry};
+pub use runs::{
+    Task, activities, activity, answer, completed, completed_for, event, order, order_of, signal, timer,
+};
 
 /// A lease that does not run out while a case lasts.
 pub const LONG: Duration = Duration::from_secs(30);

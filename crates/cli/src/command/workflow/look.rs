@@ -1,0 +1,205 @@
+//! Looking at runs.
+
+use std::io::Write;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use tidemill::store::runs::{ListRuns, RunInfo};
+use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunId, StartWorkflows, Why};
+use tidemill::{Mill, Timestamp};
+
+use super::List;
+use crate::context::Context;
+use crate::output::run::{RunView, facts, table};
+use crate::output::time::{brief, relative};
+use crate::output::{printable, timeline};
+use crate::when::When;
+
+/// How long a worker is asked what the run's code waits for.
+const ASK: Duration = Duration::from_millis(500);
+
+pub(super) async fn list(list: List, context: &Context) -> anyhow::Result<()> {
+    let mill = context.mill().await?;
+    let now = mill.store().clock().now();
+    let (mut runs, mut cursor, limit) = (Vec::new(), None, list.limit as usize);
+    loop {
+        let wanted = ListRuns {
+            workflow: list.workflow.clone(),
+            status: list.status,
+            since: list.since.map(|when| moment(now, when)),
+            before: list.before.map(|when| moment(now, when)),
+            attribute: list.attribute.clone(),
+            cursor,
+            limit: limit - runs.len(),
+        };
+        let page = mill.runs(wanted).await?;
+        runs.extend(page.items);
+        cursor = page.next;
+        if cursor.is_none() || runs.len() >= limit {
+            break;
+        }
+    }
+    print(&runs, cursor.is_some(), now, context)
+}
+
+fn moment(now: Timestamp, when: When) -> Timestamp {
+    match when {
+        When::At(at) => at,
+        When::In(ago) => Timestamp(now.0 - i64::try_from(ago.as_millis()).unwrap_or(now.0)),
+    }
+}
+
+fn print(runs: &[RunInfo], more: bool, now: Timestamp, context: &Context) -> anyhow::Result<()> {
+    let views: Vec<_> = runs.iter().map(RunView::of).collect();
+    if context.out.is_json() {
+        views.iter().try_for_each(|view| context.out.json(view))?;
+    } else if views.is_empty() {
+        context.out.text("there are no such runs")?;
+    } else {
+        context.out.table(&table(&views, now))?;
+        if more {
+            context.screen.say("there are more; --limit shows them");
+        }
+    }
+    Ok(())
+}
+
+/// A run and why it is not moving, for programs.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    run: RunView,
+    why: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    waits: Vec<Waiting>,
+}
+
+#[derive(Debug, Serialize)]
+struct Waiting {
+    what: String,
+    since: Timestamp,
+}
+
+pub(super) async fn show(run: RunId, context: &Context) -> anyhow::Result<()> {
+    let mill: Mill = context.mill().await?;
+    let handle = mill.untyped_run(run);
+    let diagnosis = handle.diagnose().await?;
+    let waits = waits(&handle, &diagnosis).await;
+    if context.out.is_json() {
+        return print_json(&diagnosis, waits, context);
+    }
+    let now = mill.store().clock().now();
+    context.out.table(&facts(&RunView::of(&diagnosis.info), now))?;
+    context.out.text("")?;
+    // A journal with a damaged entry still has a run that can be shown.
+    match handle.journal().await {
+        Ok(journal) => context.out.text(timeline::draw(&journal.entries, now, context.out.style()))?,
+        Err(error) => context.out.text(format!("the journal cannot be drawn: {error}\n"))?,
+    }
+    context.out.text(standing(&diagnosis, &waits, now))?;
+    Ok(())
+}
+
+/// What the run waits for: what its code says, if a worker that knows it is there, or else what its journal says.
+async fn waits<O>(handle: &RunHandle<O>, diagnosis: &Diagnosis) -> Vec<Waiting> {
+    let asked = match diagnosis.why {
+        Why::Waits => handle.waits(ASK).await.ok(),
+        _ => None,
+    };
+    let waits = asked.unwrap_or_else(|| diagnosis.waits.clone());
+    waits.into_iter().map(|wait| Waiting { what: wait.what, since: wait.since }).collect()
+}
+
+fn standing(diagnosis: &Diagnosis, waits: &[Waiting], now: Timestamp) -> String {
+    use std::fmt::Write as _;
+    let mut text = match &diagnosis.why {
+        Why::Ended(status) => return format!("it has ended: {status}"),
+        Why::Waits if waits.is_empty() => {
+            "it waits for something that only its code knows, and no worker that has it answers".to_owned()
+        }
+        Why::Waits => "it waits for".to_owned(),
+        Why::Queued { queue } => format!("it waits for a worker on queue {queue}"),
+        Why::Moves { by } => format!("worker {by} is carrying it on"),
+        Why::Blocked { reason, until } => {
+            let again = until
+                .filter(|until| *until > now)
+                .map(|until| format!(", and tried again {}", relative(now, until)));
+            format!("it is blocked{}:\n{}", again.unwrap_or_default(), lines(reason))
+        }
+        Why::Stranded { job_on: None } => {
+            "its task was removed; the next signal makes it anew (`tidemill workflow signal`)".to_owned()
+        }
+        Why::Stranded { job_on: Some(queue) } => {
+            format!("a job on queue {queue} has its id: cancel that job, then send the run a signal")
+        }
+        Why::Dead { reason } => format!(
+            "its task is in the dead letters (`tidemill dlq redrive --queue {}`):\n{}",
+            diagnosis.info.queue.name,
+            lines(reason)
+        ),
+    };
+    for wait in waits.iter().take(20) {
+        let _ = write!(text, "\n  {}, for {}", printable(&wait.what), brief(wait.since.until(now)));
+    }
+    if waits.len() > 20 {
+        let _ = write!(text, "\n  and {} more", waits.len() - 20);
+    }
+    text
+}
+
+/// Others wrote it, in several lines.
+fn lines(reason: &str) -> String {
+    reason.lines().map(|line| format!("  {}", printable_line(line))).collect::<Vec<_>>().join("\n")
+}
+
+fn printable_line(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn print_json(diagnosis: &Diagnosis, waits: Vec<Waiting>, context: &Context) -> anyhow::Result<()> {
+    let (why, reason) = match &diagnosis.why {
+        Why::Ended(_) => ("ended", None),
+        Why::Waits => ("waits", None),
+        Why::Queued { queue } => ("queued", Some(queue)),
+        Why::Moves { by } => ("moves", Some(by)),
+        Why::Blocked { reason, .. } => ("blocked", Some(reason)),
+        Why::Stranded { job_on } => ("stranded", job_on.as_ref()),
+        Why::Dead { reason } => ("dead", Some(reason)),
+    };
+    let run = RunView::of(&diagnosis.info);
+    Ok(context.out.json(&Shown { run, why, reason: reason.map(String::as_str), waits })?)
+}
+
+pub(super) async fn journal(run: RunId, context: &Context) -> anyhow::Result<()> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        position: u64,
+        #[serde(flatten)]
+        entry: &'a tidemill::workflow::Entry,
+    }
+    let journal = read(run, context).await?;
+    for (index, entry) in journal.entries.iter().enumerate() {
+        let position = journal.base + index as u64 + 1;
+        let json = serde_json::to_string(entry)?;
+        context.out.result(format!("{position:>6}  {}", printable(&json)), &Line { position, entry })?;
+    }
+    Ok(())
+}
+
+pub(super) async fn export(run: RunId, file: &str, context: &Context) -> anyhow::Result<()> {
+    let journal = read(run, context).await?;
+    let mut json = serde_json::to_vec_pretty(&journal)?;
+    json.push(b'\n');
+    if file == "-" {
+        std::io::stdout().lock().write_all(&json)?;
+    } else {
+        std::fs::write(file, json).with_context(|| format!("cannot write {file}"))?;
+    }
+    Ok(())
+}
+
+async fn read(run: RunId, context: &Context) -> anyhow::Result<Journal> {
+    Ok(context.mill().await?.untyped_run(run).journal().await?)
+}

@@ -1,0 +1,294 @@
+//! A journal as a timeline: what a run asked for as bars, what it was told as points, on one scale.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidemill::Timestamp;
+use tidemill::workflow::{
+    ActivityEnd, ActivityFailure, ChildEnd, Command, Commit, End, Entry, Event, Sent, UpdateEnd, What,
+};
+
+use super::{Colour, Style, printable};
+
+/// How many columns the scale has when nobody says how wide the terminal is.
+const SCALE: usize = 32;
+
+/// The longest name of a row.
+const LABEL: usize = 24;
+
+/// One line: something that took a while, or happened at once.
+#[derive(Debug)]
+struct Row {
+    from: Timestamp,
+    /// `None` while it goes on.
+    until: Option<Timestamp>,
+    shape: Shape,
+    label: String,
+    note: String,
+    colour: Colour,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Bar,
+    Point,
+}
+
+/// Draws a journal. `now` is where the bars end that go on.
+pub(crate) fn draw(entries: &[Entry], now: Timestamp, style: &Style) -> String {
+    let rows = rows(entries);
+    let Some(begun) = entries.first().map(|entry| entry.at) else {
+        return "the journal is empty\n".to_owned();
+    };
+    let ended = entries.iter().any(|entry| matches!(&entry.what, What::Commit(Commit { end: Some(_), .. })));
+    let last = entries.last().map_or(now, |entry| entry.at);
+    let scale = Scale::new(begun, if ended { last } else { now.max(last) }, style);
+    let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(LABEL);
+    rows.iter().map(|row| line(row, &scale, (label, style))).collect()
+}
+
+fn line(row: &Row, scale: &Scale, (label, style): (usize, &Style)) -> String {
+    let offset = span(scale.begun.until(row.from));
+    let took = match (row.shape, row.until) {
+        (Shape::Point, _) => String::new(),
+        (Shape::Bar, Some(until)) => span(row.from.until(until)),
+        (Shape::Bar, None) => "…".to_owned(),
+    };
+    let name = format!("{:<label$}", cut(&row.label, label));
+    let bar = style.paint(row.colour, &scale.bar(row, style));
+    let head = format!("{offset:>9}  {}  {bar}  {took:>8}  ", style.paint(Colour::Bold, &name));
+    let room = style.width.map_or(usize::MAX, |width| width.saturating_sub(25 + label + scale.columns));
+    format!("{head}{}", cut(&row.note, room)).trim_end().to_owned() + "\n"
+}
+
+struct Scale {
+    begun: Timestamp,
+    length: f64,
+    columns: usize,
+}
+
+impl Scale {
+    fn new(begun: Timestamp, end: Timestamp, style: &Style) -> Self {
+        let columns = style.width.map_or(SCALE, |width| (width / 3).clamp(10, 60));
+        Self { begun, length: begun.until(end).as_secs_f64().max(0.001), columns }
+    }
+
+    fn column(&self, at: Timestamp) -> usize {
+        let share = self.begun.until(at).as_secs_f64() / self.length;
+        ((share * self.columns as f64) as usize).min(self.columns - 1)
+    }
+
+    fn bar(&self, row: &Row, style: &Style) -> String {
+        let (from, last) = (self.column(row.from), self.columns - 1);
+        let (to, open) = match (row.shape, row.until) {
+            (Shape::Point, _) => return self.place(from, style.symbol("◆", "*")),
+            (Shape::Bar, Some(until)) => (self.column(until), false),
+            (Shape::Bar, None) => (last, true),
+        };
+        let mut bar = style.symbol("━", "=").repeat(to - from + 1);
+        if open {
+            bar = style.symbol("━", "=").repeat(to - from) + style.symbol("╸", ">");
+        }
+        self.place(from, &bar)
+    }
+
+    fn place(&self, column: usize, what: &str) -> String {
+        let after = self.columns.saturating_sub(column + what.chars().count());
+        format!("{}{what}{}", " ".repeat(column), " ".repeat(after))
+    }
+}
+
+/// The rows of a journal, in the order in which they began.
+fn rows(entries: &[Entry]) -> Vec<Row> {
+    let (mut rows, mut open) = (Vec::new(), BTreeMap::new());
+    for entry in entries {
+        match &entry.what {
+            What::Event(event) => told(&mut rows, &mut open, entry.at, event),
+            What::Commit(commit) => asked(&mut rows, &mut open, entry.at, commit),
+        }
+    }
+    rows
+}
+
+fn told(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, event: &Event) {
+    let mut close = |seq: u64, note: String, colour: Colour| {
+        if let Some(row) = open.remove(&seq).and_then(|index| rows.get_mut(index)) {
+            (row.until, row.note, row.colour) = (Some(at), note, colour);
+        }
+    };
+    match event {
+        Event::ActivityDone { seq, result } => {
+            let (note, colour) = activity_end(result);
+            close(*seq, note, colour);
+        }
+        Event::TimerFired { seq } => close(*seq, "fired".to_owned(), Colour::Green),
+        Event::ChildDone { seq, result } => {
+            let (note, colour) = child_end(result);
+            close(*seq, note, colour);
+        }
+        Event::SignalSent { seq, result: Sent::Ok } => close(*seq, "arrived".to_owned(), Colour::Green),
+        Event::SignalSent { seq, result: Sent::Failed { message } } => {
+            close(*seq, message.clone(), Colour::Red)
+        }
+        Event::ChildStarted { .. } => {}
+        Event::Started(started) => {
+            rows.push(point(at, "started", &format!("input {}", started.input.text())))
+        }
+        Event::Signal(signal) => {
+            rows.push(point(at, &format!("signal {}", signal.name), signal.payload.text()));
+        }
+        Event::CancelRequested { reason } => {
+            rows.push(point(at, "cancel requested", reason.as_deref().unwrap_or_default()));
+        }
+        Event::Update { name, payload, .. } => {
+            rows.push(point(at, &format!("update {name}"), payload.text()));
+        }
+    }
+}
+
+fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, commit: &Commit) {
+    for command in &commit.commands {
+        let mut begin = |seq: u64, label: String, note: String| {
+            open.insert(seq, rows.len());
+            let colour = Colour::Yellow;
+            rows.push(Row {
+                from: at,
+                until: None,
+                shape: Shape::Bar,
+                label,
+                note: printable(&note),
+                colour,
+            });
+        };
+        match command {
+            Command::ScheduleActivity(activity) => {
+                begin(activity.seq, activity.name.to_string(), format!("input {}", activity.input.text()));
+            }
+            Command::StartTimer { seq, due_ms } => {
+                begin(*seq, "timer".to_owned(), format!("until {}", Timestamp(*due_ms)));
+            }
+            Command::StartChild(child) => {
+                begin(child.seq, format!("child {}", child.workflow), format!("run {}", child.run));
+            }
+            Command::SignalRun { seq, run, name, .. } => {
+                begin(*seq, format!("signal {name} →"), format!("run {run}"));
+            }
+            Command::CancelActivity { seq } | Command::CancelTimer { seq } | Command::CancelChild { seq } => {
+                if let Some(row) = open.remove(seq).and_then(|index| rows.get_mut(index)) {
+                    (row.until, row.note, row.colour) = (Some(at), "cancelled".to_owned(), Colour::Dim);
+                }
+            }
+            Command::SideEffect { value, .. } => rows.push(point(at, "side effect", value.text())),
+            Command::LocalActivity { name, result, .. } => {
+                let (note, colour) = activity_end(result);
+                rows.push(Row { colour, ..point(at, &format!("local {name}"), &note) });
+            }
+            Command::Patch { id } => rows.push(point(at, &format!("patch {id}"), "")),
+            Command::SearchAttributes { values } => {
+                let pairs: Vec<_> =
+                    values.iter().map(|(name, value)| format!("{name}={}", value.text())).collect();
+                rows.push(point(at, "attributes", &pairs.join(" ")));
+            }
+            Command::UpdateDone { result, .. } => rows.push(match result {
+                UpdateEnd::Ok(output) => point(at, "update answered", output.text()),
+                UpdateEnd::Failed { message } => point(at, "update refused", message),
+            }),
+        }
+    }
+    if let Some(end) = &commit.end {
+        rows.push(ended(at, end));
+    }
+}
+
+fn ended(at: Timestamp, end: &End) -> Row {
+    let (label, note, colour) = match end {
+        End::Completed(output) => ("completed", output.text(), Colour::Green),
+        End::Failed { message } => ("failed", message.as_str(), Colour::Red),
+        End::Cancelled => ("cancelled", "", Colour::Dim),
+        End::ContinuedAsNew { input, .. } => ("continued as new", input.text(), Colour::Blue),
+    };
+    Row { colour, ..point(at, label, note) }
+}
+
+fn activity_end(end: &ActivityEnd) -> (String, Colour) {
+    match end {
+        ActivityEnd::Ok(output) => (printable(&format!("ok {}", output.text())), Colour::Green),
+        ActivityEnd::Failed(ActivityFailure { message, attempts, .. }) => {
+            let tries = if *attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
+            (printable(&format!("failed{tries}: {message}")), Colour::Red)
+        }
+    }
+}
+
+fn child_end(end: &ChildEnd) -> (String, Colour) {
+    match end {
+        ChildEnd::Ok(output) => (printable(&format!("ok {}", output.text())), Colour::Green),
+        ChildEnd::Failed { message } => (printable(&format!("failed: {message}")), Colour::Red),
+        ChildEnd::Cancelled => ("cancelled".to_owned(), Colour::Dim),
+        ChildEnd::Terminated => ("terminated".to_owned(), Colour::Red),
+    }
+}
+
+fn point(at: Timestamp, label: &str, note: &str) -> Row {
+    Row {
+        from: at,
+        until: Some(at),
+        shape: Shape::Point,
+        label: printable(label),
+        note: printable(note),
+        colour: Colour::Cyan,
+    }
+}
+
+/// A duration with three digits, as exact as one can see it on a scale.
+pub(crate) fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs_f64();
+    match seconds {
+        0.0..1.0 => format!("{} ms", duration.as_millis()),
+        1.0..60.0 => format!("{seconds:.2} s"),
+        60.0..3_600.0 => format!("{:.1} min", seconds / 60.0),
+        3_600.0..86_400.0 => format!("{:.1} h", seconds / 3_600.0),
+        _ => format!("{:.1} d", seconds / 86_400.0),
+    }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal() -> Vec<Entry> {
+        let lines = [
+            r#"{"at":1000,"event":{"started":{"workflow":"order","version":"1.0.0","input":{"order":7}}}}"#,
+            r#"{"at":1010,"commit":{"upto":1,"commands":[
+                {"schedule_activity":{"seq":1,"name":"charge","input":7}},
+                {"start_timer":{"seq":2,"due_ms":87400000}},
+                {"schedule_activity":{"seq":3,"name":"reserve","input":7}}]}}"#,
+            r#"{"at":1850,"event":{"activity_done":{"seq":1,"result":{"ok":{"receipt":"r-1"}}}}}"#,
+            r#"{"at":2000,"event":{"signal":{"name":"approve","payload":"by\u001b[2J ann"}}}"#,
+            r#"{"at":2010,"commit":{"upto":4,"commands":[{"cancel_timer":{"seq":2}}]}}"#,
+            r#"{"at":2400,"event":{"activity_done":{"seq":3,"result":{"failed":
+                {"message":"no stock","kind":"failed","attempts":3}}}}}"#,
+            r#"{"at":2500,"commit":{"upto":6,"end":{"failed":{"message":"no stock"}}}}"#,
+        ];
+        lines.iter().map(|line| Entry::read(line.as_bytes()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_journal_is_drawn_to_scale() {
+        insta::assert_snapshot!(draw(&journal(), Timestamp(9_000), &Style::PLAIN));
+    }
+
+    #[test]
+    fn what_goes_on_reaches_to_the_present() {
+        let drawn = draw(&journal()[..5], Timestamp(3_000), &Style::PLAIN);
+        let line = drawn.lines().find(|line| line.contains("reserve")).unwrap();
+        assert!(line.contains(">         …  input 7"), "{line:?}");
+    }
+}

@@ -1,0 +1,83 @@
+//! What a run has done, and why it is not moving.
+
+use super::steady::steady;
+use super::worker::Crew;
+use crate::place::{Place, until};
+
+/// Shows a run once it stands as expected.
+fn show_when(place: &Place, run: &str, why: &str, says: &str) -> String {
+    until(why, || {
+        let shown = place.json(&["workflow", "show", run]).remove(0);
+        shown["why"] == why && shown.to_string().contains(says)
+    });
+    place.ok(&["workflow", "show", run])
+}
+
+/// The same without what is a matter of chance: whether it is tried again later, or right now.
+fn settled(shown: &str) -> String {
+    let shown = steady(shown);
+    shown.replace(", and tried again in SPAN:", ":")
+}
+
+#[test]
+fn a_run_that_waits_says_for_what() {
+    let place = Place::new();
+    let crew = Crew::start(&place);
+    place.ok(&["workflow", "start", "order", "--input", "99", "--id", "order-7", "--attribute", "tier=gold"]);
+    let shown = show_when(&place, "order-7", "waits", "signal `approve`");
+    insta::assert_snapshot!("waits", steady(&shown));
+    // Without a worker only the journal tells, and it knows nothing of signals.
+    crew.stop();
+    let shown = place.ok(&["workflow", "show", "order-7"]);
+    assert!(shown.contains("only its code knows"), "{shown}");
+}
+
+#[test]
+fn a_run_that_nobody_serves_says_where_it_waits() {
+    let place = Place::new();
+    place.ok(&["workflow", "start", "order", "--input", "1", "--route", "eu-west", "--id", "a"]);
+    let shown = place.ok(&["workflow", "show", "a"]);
+    assert!(shown.ends_with("it waits for a worker on queue workflow/order/eu-west"), "{shown}");
+}
+
+#[test]
+fn a_run_whose_version_nobody_knows_says_so() {
+    let place = Place::new();
+    let crew = Crew::start(&place);
+    place.ok(&["workflow", "start", "order", "--input", "1", "--version", "2.0.0", "--id", "a"]);
+    let shown = show_when(&place, "a", "blocked", "no worker for version 2.0.0");
+    insta::assert_snapshot!("no_worker_for_version", settled(&shown));
+    crew.stop();
+}
+
+#[test]
+fn a_blocked_run_shows_what_was_expected_and_what_came_and_heals_with_the_right_code() {
+    let place = Place::new();
+    let crew = Crew::start(&place);
+    place.ok(&["workflow", "start", "order", "--input", "1", "--id", "a"]);
+    show_when(&place, "a", "waits", "signal `approve`");
+    crew.stop();
+    place.ok(&["workflow", "signal", "a", "approve", "--payload", "\"ann\""]);
+    let hasty = Crew::hasty(&place);
+    let shown = show_when(&place, "a", "blocked", "does not agree with the journal");
+    insta::assert_snapshot!("blocked", settled(&shown));
+    hasty.stop();
+    let crew = Crew::start(&place);
+    let output = place.ok(&["workflow", "wait", "a", "--timeout", "55s"]);
+    assert_eq!(output, "\"receipt for 1, approved by ann\"");
+    crew.stop();
+}
+
+#[test]
+fn a_run_that_has_ended_shows_its_whole_journal() {
+    let place = Place::new();
+    let crew = Crew::start(&place);
+    assert_eq!(
+        place.run(&["workflow", "start", "steps", "--input", "13", "--id", "a", "--key", "k", "--wait"]).code,
+        Some(2),
+        "an id or a key"
+    );
+    place.run(&["workflow", "start", "steps", "--input", "13", "--id", "a", "--wait"]);
+    insta::assert_snapshot!("failed", steady(&place.ok(&["workflow", "show", "a"])));
+    crew.stop();
+}

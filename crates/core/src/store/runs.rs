@@ -1,0 +1,390 @@
+//! Parameters and answers of the workflow verbs.
+//!
+//! A run is a row and a journal. Its tasks are jobs: the id of the job is that of the run, so there is never more than
+//! one. Its activities are jobs too, which tell the run how they ended. Everything one verb does concerns one run and
+//! what lies in its shard ([`RunId::root`]): what concerns a run elsewhere is a job of its own, made by the commit.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{NewJob, Record};
+use crate::clock::Timestamp;
+use crate::name::{JobId, Queue};
+use crate::workflow::{Json, RunId, Status, Topic, Version, WorkflowName};
+
+/// How many news a task carries at most. A run that has more gets them with its next tasks.
+pub const MAX_NEWS: usize = 256;
+
+/// A run to start.
+#[derive(Debug, Clone)]
+pub struct NewRun {
+    /// Its identity.
+    pub run: RunId,
+    /// Its type.
+    pub workflow: WorkflowName,
+    /// The version of the code it is started for.
+    pub version: Version,
+    /// Where its tasks go.
+    pub queue: Queue,
+    /// Its journal from position 1 on: one entry, that it has started; more if it begins where another run was.
+    pub journal: Vec<Written>,
+    /// How far it has come: 0, or the last position that a commit of this journal consumed.
+    pub cursor: u64,
+    /// What it has asked for already; none for a run that begins at the beginning.
+    pub effects: Vec<Effect>,
+    /// The envelope of its tasks without the closing brace: see [`task`].
+    pub head: Bytes,
+    /// What the first task says beside that: fields, each with a comma before it.
+    pub opening: Bytes,
+    /// Keeps a second run like it from being started. The key's shard is the run's: see [`RunId::keyed`].
+    pub key: Option<RunKey>,
+    /// The run that is told how it ends.
+    pub parent: Option<Parent>,
+    /// How long it is kept when it has ended.
+    pub keep: Duration,
+    /// What it can be found by.
+    pub attributes: BTreeMap<Topic, Json>,
+}
+
+/// Who is told how a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parent {
+    /// The parent.
+    pub run: RunId,
+    /// The parent's number for it.
+    pub seq: u64,
+}
+
+/// What makes two runs the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunKey {
+    /// The idempotency key, 1 to 256 bytes; keys of different workflows do not meet.
+    pub key: String,
+    /// What to do if there is a run with it.
+    pub conflict: Conflict,
+}
+
+/// What to do when a run with the same key is there: open, or closed and still kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Conflict {
+    /// The caller gets that run, open or closed.
+    #[default]
+    UseExisting,
+    /// The caller is told of it and nothing is started.
+    Reject,
+    /// The caller gets it if it is open. A closed one makes way: the key is the new run's from now on.
+    StartAfterClose,
+}
+
+/// What starting a run did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Started {
+    /// It is new.
+    Created,
+    /// A run with its id, or this run with its key, was there already; nothing changed.
+    Existing(RunId),
+    /// This run with its key was there and the caller wants none then; nothing changed.
+    Rejected(RunId),
+}
+
+/// One entry of a journal, as a store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// What a store has to know of it.
+    pub kind: EntryKind,
+    /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`.
+    pub entry: Bytes,
+}
+
+/// What a store has to know of an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryKind {
+    /// What a task did.
+    Commit,
+    /// Something that a command of this journal led to: an activity's end, a timer.
+    Answer,
+    /// Something that was said to the run. If the run continues as new before it has consumed it, it goes into the
+    /// new journal.
+    Message,
+}
+
+/// An event for a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// For which run.
+    pub run: RunId,
+    /// The event's entry; not a commit.
+    pub written: Written,
+    /// An event with an id is delivered once per run, however often it is sent. At most 128 bytes.
+    pub id: Option<String>,
+    /// The command it answers: the alarm with this number is dropped, if there is one.
+    pub seq: Option<u64>,
+}
+
+/// What became of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivered {
+    /// It is in the journal, and the run has a task.
+    Yes,
+    /// It had been delivered before; nothing changed.
+    Again,
+    /// The run has ended, like this; nothing changed.
+    Closed(Status),
+    /// There is no such run.
+    NotFound,
+}
+
+/// What a task did, to be written in one step with the end of the task's lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Whose task it was.
+    pub run: RunId,
+    /// How far the run had come when the task began. If that is not so any more, or the run has ended, the commit has
+    /// no effect but that the task ends, and is answered as a lost lease.
+    pub cursor: u64,
+    /// The position of the last event it consumed: how far the run has come now.
+    pub upto: u64,
+    /// The commit's entry.
+    pub entry: Bytes,
+    /// What it led to.
+    pub effects: Vec<Effect>,
+    /// Whether the run goes on.
+    pub then: Then,
+}
+
+/// Whether a run goes on after a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Then {
+    /// It does. If there are events beyond what the commit consumed it has its next task at once.
+    GoesOn,
+    /// It begins again with an empty journal, of which this is the first entry. Positions go on; its alarms are
+    /// dropped; messages that the commit did not consume follow this entry, other events are dropped. It has its
+    /// next task at once.
+    Restarts(Bytes),
+    /// It has ended. Its alarms are dropped.
+    Ends(Close),
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Close {
+    /// In which way; not [`Status::Running`].
+    pub status: Status,
+    /// Its output as JSON; empty if it has none.
+    pub output: Bytes,
+    /// What went wrong, if something did.
+    pub error: Option<String>,
+    /// What the parent is told. Only for a parent in the run's own shard: see [`Store::near`](super::Store::near).
+    pub told: Option<Delivery>,
+}
+
+/// Something a task led to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// A job; its id is one of the run's own ([`RunId::part`]).
+    Job {
+        /// Where it goes.
+        queue: Queue,
+        /// The job; tracked, and without links.
+        job: NewJob,
+    },
+    /// Such a job is not wanted any more: as [`Store::cancel`](super::Store::cancel), but that nobody is told if it
+    /// was waiting.
+    CancelJob(JobId),
+    /// The run is to be told of this time. One that is due before all others is announced as
+    /// [`Wake::Sooner`](super::Wake::Sooner) of the queue of the run's tasks.
+    Alarm {
+        /// The number of the command.
+        seq: u64,
+        /// When.
+        due: Timestamp,
+        /// Of what.
+        alarm: Alarm,
+    },
+    /// It is not to be told of it any more.
+    DropAlarm {
+        /// The number of the command.
+        seq: u64,
+    },
+    /// What the run can be found by, added to what there is.
+    Attributes(BTreeMap<Topic, Json>),
+    /// An answer that is kept for whoever asked; its id is one of the run's own ([`RunId::part`]). Whoever waits for
+    /// it as for a chain is woken.
+    Record(Record),
+}
+
+/// What a run is told when a time has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Alarm {
+    /// That a timer has fired.
+    Timer,
+    /// That an activity has not ended in time.
+    ScheduleToClose,
+}
+
+impl Alarm {
+    /// Every alarm.
+    pub const ALL: [Self; 2] = [Self::Timer, Self::ScheduleToClose];
+
+    /// What stands before and after the command's number in the event that says so. The entry is that event as any
+    /// other: [`entry`]. It is an [`EntryKind::Answer`].
+    pub const fn around(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Timer => (r#"{"timer_fired":{"seq":"#, "}}"),
+            Self::ScheduleToClose => (
+                r#"{"activity_done":{"seq":"#,
+                r#","result":{"failed":{"message":"not done in time","kind":{"timed_out":"schedule_to_close"}}}}}"#,
+            ),
+        }
+    }
+
+    /// The event that says so.
+    pub fn event(self, seq: u64) -> String {
+        let (before, after) = self.around();
+        format!("{before}{seq}{after}")
+    }
+
+    /// A letter for it, as stores keep it.
+    pub const fn letter(self) -> &'static str {
+        match self {
+            Self::Timer => "t",
+            Self::ScheduleToClose => "c",
+        }
+    }
+}
+
+/// An end that is not a task's: somebody outside has decided it.
+#[derive(Debug)]
+pub struct Terminate<'a> {
+    /// Which run.
+    pub run: &'a RunId,
+    /// How far the run had come when the caller looked at what it asks for. If it has come further, nothing changes.
+    pub cursor: u64,
+    /// What it leads to.
+    pub effects: &'a [Effect],
+    /// How it ends.
+    pub close: &'a Close,
+}
+
+/// A run, as it is now.
+#[derive(Debug, Clone)]
+pub struct RunInfo {
+    /// Which run.
+    pub run: RunId,
+    /// Its type.
+    pub workflow: WorkflowName,
+    /// Its version.
+    pub version: Version,
+    /// Where it is.
+    pub status: Status,
+    /// Where its tasks go.
+    pub queue: Queue,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub closed_at: Option<Timestamp>,
+    /// How far it has come.
+    pub cursor: u64,
+    /// The last position of its journal.
+    pub length: u64,
+    /// The idempotency key it was started with.
+    pub key: Option<String>,
+    /// Whose child it is.
+    pub parent: Option<Parent>,
+    /// What it can be found by.
+    pub attributes: BTreeMap<Topic, Json>,
+    /// When its next alarm is due.
+    pub next_alarm: Option<Timestamp>,
+    /// Its output as JSON; empty if it has none, or none yet.
+    pub output: Bytes,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+/// Which part of a journal to read.
+#[derive(Debug)]
+pub struct ReadJournal<'a> {
+    /// Whose.
+    pub run: &'a RunId,
+    /// From this position on. The first is 1, or where the run last continued as new.
+    pub from: u64,
+    /// How many entries at most.
+    pub limit: usize,
+}
+
+/// Which runs to list, newest first.
+#[derive(Debug, Clone, Default)]
+pub struct ListRuns {
+    /// Of this type.
+    pub workflow: Option<WorkflowName>,
+    /// In this state.
+    pub status: Option<Status>,
+    /// Started at this time or later.
+    pub since: Option<Timestamp>,
+    /// Started before this time.
+    pub before: Option<Timestamp>,
+    /// With this attribute.
+    pub attribute: Option<(Topic, Json)>,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// How many at most. A page may have fewer, even none, and still not be the last.
+    pub limit: usize,
+}
+
+/// The envelope of a task: `head`, the fields of `opening`, how far the run has come, and up to [`MAX_NEWS`] events that
+/// are new since, oldest first, each as it is in the journal with its position before it:
+/// `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
+pub fn task<'a>(
+    head: &[u8],
+    opening: &[u8],
+    cursor: u64,
+    news: impl IntoIterator<Item = (u64, &'a [u8])>,
+) -> Bytes {
+    let mut out = [head, opening, format!(r#","cursor":{cursor},"news":["#).as_bytes()].concat();
+    for (index, (position, entry)) in news.into_iter().take(MAX_NEWS).enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        out.extend_from_slice(format!(r#"{comma}{{"position":{position},"entry":"#).as_bytes());
+        out.extend_from_slice(entry);
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}");
+    out.into()
+}
+
+/// An entry as it is in a journal; `kind` is `event` or `commit`.
+pub fn entry(at: Timestamp, kind: &str, json: &[u8]) -> Bytes {
+    let mut out = format!(r#"{{"at":{},"{kind}":"#, at.0).into_bytes();
+    out.extend_from_slice(json);
+    out.push(b'}');
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::{Entry, Event, What};
+
+    #[test]
+    fn a_task_is_an_envelope_with_the_news_in_it() {
+        let head = br#"{"job_id":"r","task_type":"order""#;
+        let entry = entry(Timestamp(5), "event", Alarm::Timer.event(1).as_bytes());
+        let task = task(head, br#","payload":1"#, 3, [(4, &entry[..]), (5, &entry[..])]);
+        let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
+        assert_eq!((json["cursor"].as_u64(), json["payload"].as_u64()), (Some(3), Some(1)));
+        assert_eq!(json["news"][1]["position"], 5);
+        assert!(Entry::read(json["news"][0]["entry"].to_string().as_bytes()).is_ok());
+        assert!(crate::Envelope::read(task).is_ok());
+    }
+
+    #[test]
+    fn an_alarm_says_an_event() {
+        for alarm in Alarm::ALL {
+            let entry = Entry::read(&entry(Timestamp(5), "event", alarm.event(7).as_bytes())).unwrap();
+            let What::Event(event) = entry.what else { panic!() };
+            let (Event::TimerFired { seq } | Event::ActivityDone { seq, .. }) = event else { panic!() };
+            assert_eq!(seq, 7);
+        }
+    }
+}

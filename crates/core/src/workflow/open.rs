@@ -1,0 +1,151 @@
+//! What a run waits for and what it is responsible for, as far as its journal tells without its code.
+
+use std::collections::BTreeMap;
+
+use super::command::{Command, ParentClose, StartChild, Told};
+use super::event::Event;
+use super::journal::{Entry, What};
+use super::name::RunId;
+use crate::clock::Timestamp;
+
+/// Something a run has asked for and has no answer to. Signals and updates are not asked for: what else a run waits
+/// for only its code knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    /// What it asked for.
+    pub command: Command,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The commands of a journal that wait for an answer, oldest first. A run that has ended waits for nothing.
+pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Open> {
+    let mut open = BTreeMap::new();
+    for entry in entries {
+        match &entry.what {
+            What::Event(event) => answer(&mut open, event),
+            What::Commit(commit) if commit.end.is_some() => open.clear(),
+            What::Commit(commit) => {
+                commit.commands.iter().for_each(|command| ask(&mut open, command, entry.at));
+            }
+        }
+    }
+    open.into_values().collect()
+}
+
+/// A child that its parent has not heard the end of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Child {
+    /// Its identity.
+    pub run: RunId,
+    /// What becomes of it when the parent ends first.
+    pub parent_close: ParentClose,
+}
+
+/// The children of a run that it has not heard the end of, by the numbers of the commands that started them: those it
+/// does not wait for any more too.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Children(BTreeMap<u64, Child>);
+
+impl Children {
+    /// The children that a journal tells of.
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut children = Self::default();
+        for entry in entries {
+            match &entry.what {
+                What::Event(event) => children.hear(event),
+                What::Commit(commit) => children.note(&commit.commands),
+            }
+        }
+        children
+    }
+
+    /// The run has asked for these.
+    pub fn note(&mut self, commands: &[Command]) {
+        for command in commands {
+            if let Command::StartChild(child) = command {
+                let StartChild { seq, run, parent_close, .. } = &**child;
+                self.0.insert(*seq, Child { run: run.clone(), parent_close: *parent_close });
+            }
+        }
+    }
+
+    /// The run has heard of this.
+    pub fn hear(&mut self, event: &Event) {
+        if let Event::ChildDone { seq, .. } = event {
+            self.0.remove(seq);
+        }
+    }
+
+    /// The child with this number.
+    pub fn get(&self, seq: u64) -> Option<&Child> {
+        self.0.get(&seq)
+    }
+
+    /// Every child with its number, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Child)> {
+        self.0.iter().map(|(seq, child)| (*seq, child))
+    }
+}
+
+fn answer(open: &mut BTreeMap<u64, Open>, event: &Event) {
+    match event {
+        Event::ActivityDone { seq, .. }
+        | Event::TimerFired { seq }
+        | Event::ChildDone { seq, .. }
+        | Event::SignalSent { seq, .. } => {
+            open.remove(seq);
+        }
+        Event::ChildStarted { seq, .. } => {
+            let asked = open.get(seq).map(|open| &open.command);
+            if matches!(asked, Some(Command::StartChild(child)) if child.told == Told::Start) {
+                open.remove(seq);
+            }
+        }
+        Event::Started(_) | Event::Signal(_) | Event::CancelRequested { .. } | Event::Update { .. } => {}
+    }
+}
+
+fn ask(open: &mut BTreeMap<u64, Open>, command: &Command, since: Timestamp) {
+    match command {
+        Command::ScheduleActivity(_)
+        | Command::StartTimer { .. }
+        | Command::StartChild(_)
+        | Command::SignalRun { .. } => {
+            let seq = command.seq().unwrap_or_default();
+            open.insert(seq, Open { command: command.clone(), since });
+        }
+        Command::CancelActivity { seq } | Command::CancelTimer { seq } | Command::CancelChild { seq } => {
+            open.remove(seq);
+        }
+        Command::SideEffect { .. }
+        | Command::LocalActivity { .. }
+        | Command::Patch { .. }
+        | Command::SearchAttributes { .. }
+        | Command::UpdateDone { .. } => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Commit, End, Json};
+    use super::*;
+
+    fn commit(at: i64, commands: Vec<Command>, end: Option<End>) -> Entry {
+        Entry::commit(Timestamp(at), Commit { upto: 1, commands, end })
+    }
+
+    #[test]
+    fn what_was_neither_answered_nor_cancelled_is_open() {
+        let timer = |seq| Command::StartTimer { seq, due_ms: 9 };
+        let mut entries = vec![
+            commit(2, vec![timer(1), timer(2), timer(3), timer(4)], None),
+            Entry::event(Timestamp(3), Event::TimerFired { seq: 1 }),
+            commit(4, vec![Command::CancelTimer { seq: 2 }, timer(5)], None),
+        ];
+        let open: Vec<_> = open_commands(&entries).iter().map(|o| (o.command.seq(), o.since.0)).collect();
+        assert_eq!(open, [(Some(3), 2), (Some(4), 2), (Some(5), 4)]);
+        entries.push(commit(5, Vec::new(), Some(End::Completed(Json::null()))));
+        assert!(open_commands(&entries).is_empty());
+    }
+}

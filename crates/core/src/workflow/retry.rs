@@ -1,0 +1,93 @@
+//! How often an activity is tried, and how long it rests in between.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::backoff::Backoff;
+use crate::clock::millis;
+use crate::envelope::DEFAULT_MAX_ATTEMPTS;
+
+/// The retry policy of an activity. Retrying is the store's business: the journal has one entry for the activity,
+/// however many attempts it took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// How often it is tried, the first time included.
+    #[serde(rename = "max")]
+    pub max_attempts: u32,
+    /// The delay after the first failure, in milliseconds; it doubles with each.
+    pub base_ms: u64,
+    /// The delay never grows beyond this, jitter aside.
+    pub cap_ms: u64,
+    /// Up to this much is added at random.
+    #[serde(default)]
+    pub jitter_ms: u64,
+}
+
+impl Retry {
+    /// Tries up to `attempts` times, with the delays of [`Backoff::DEFAULT`].
+    pub fn exponential(attempts: u32) -> Self {
+        Self::of(attempts, &Backoff::DEFAULT)
+    }
+
+    /// Tries up to `attempts` times, always after the same delay.
+    pub fn constant(attempts: u32, delay: Duration) -> Self {
+        Self::of(attempts, &Backoff::constant(delay))
+    }
+
+    /// Tries once.
+    pub fn never() -> Self {
+        Self::exponential(1)
+    }
+
+    /// Tries up to `attempts` times, after the delays of `backoff`.
+    pub fn of(attempts: u32, backoff: &Backoff) -> Self {
+        Self {
+            max_attempts: attempts.max(1),
+            base_ms: whole(backoff.base),
+            cap_ms: whole(backoff.max),
+            jitter_ms: whole(backoff.jitter),
+        }
+    }
+
+    /// Begins with this delay.
+    pub fn base(self, delay: Duration) -> Self {
+        Self { base_ms: whole(delay), ..self }
+    }
+
+    /// Never rests longer than this, jitter aside.
+    pub fn cap(self, delay: Duration) -> Self {
+        Self { cap_ms: whole(delay), ..self }
+    }
+
+    /// The delays, as a job's envelope wants them.
+    pub fn backoff(&self) -> Backoff {
+        Backoff {
+            base: Duration::from_millis(self.base_ms),
+            max: Duration::from_millis(self.cap_ms),
+            jitter: Duration::from_millis(self.jitter_ms),
+        }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self::exponential(DEFAULT_MAX_ATTEMPTS)
+    }
+}
+
+fn whole(duration: Duration) -> u64 {
+    u64::try_from(millis(duration)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_is_the_backoff_it_was_made_of() {
+        let retry = Retry::exponential(5);
+        assert_eq!((retry.max_attempts, retry.backoff()), (5, Backoff::DEFAULT));
+        assert_eq!(Retry::constant(0, Duration::from_secs(2)).max_attempts, 1);
+    }
+}

@@ -1,0 +1,75 @@
+//! Where a run is.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It has not ended.
+    Running,
+    /// It ended with a result.
+    Completed,
+    /// It ended with an error.
+    Failed,
+    /// It ended because it was asked to.
+    Cancelled,
+    /// It was ended without being asked.
+    Terminated,
+}
+
+impl Status {
+    /// Every status.
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Completed, Self::Failed, Self::Cancelled, Self::Terminated];
+
+    /// Whether the run has ended.
+    pub fn is_closed(self) -> bool {
+        self != Self::Running
+    }
+
+    /// Its word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Terminated => "terminated",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A word that is no status.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no status: running, completed, failed, cancelled or terminated")]
+pub struct UnknownStatus(String);
+
+impl FromStr for Status {
+    type Err = UnknownStatus;
+
+    fn from_str(word: &str) -> Result<Self, UnknownStatus> {
+        let found = Self::ALL.into_iter().find(|status| status.as_str() == word);
+        found.ok_or_else(|| UnknownStatus(word.chars().take(64).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_reads_back() {
+        for status in Status::ALL {
+            assert_eq!(status.to_string().parse(), Ok(status));
+        }
+        assert!("open".parse::<Status>().is_err());
+    }
+}

@@ -1,0 +1,199 @@
+//! Any entry a journal can hold.
+
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::*;
+use tidemill_core::workflow::*;
+use tidemill_core::{Kind, QueueName, Timestamp};
+
+pub(crate) fn entry() -> impl Strategy<Value = Entry> {
+    let what = prop_oneof![event().prop_map(What::Event), commit().prop_map(What::Commit)];
+    (any::<i64>(), what).prop_map(|(at, what)| Entry { at: Timestamp(at), what })
+}
+
+fn json() -> impl Strategy<Value = Json> {
+    let text = prop_oneof![
+        Just("null".to_owned()),
+        any::<i64>().prop_map(|n| n.to_string()),
+        any::<String>().prop_map(|s| serde_json::to_string(&s).unwrap()),
+        Just(r#"{"b": 1.100,"a":[1e400, {}]}"#.to_owned()),
+    ];
+    text.prop_map(|text| Json::from_text(text).unwrap())
+}
+
+fn topic() -> impl Strategy<Value = Topic> {
+    "[a-zA-Z0-9._:/-]{1,20}".prop_map(|text| text.parse().unwrap())
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    "[a-zA-Z0-9._:/-]{1,20}".prop_map(|text| text.parse().unwrap())
+}
+
+fn queue() -> impl Strategy<Value = QueueName> {
+    "[a-zA-Z0-9._/-]{1,20}".prop_map(|text| text.parse().unwrap())
+}
+
+fn workflow() -> impl Strategy<Value = WorkflowName> {
+    "[a-zA-Z0-9._-]{1,20}".prop_map(|text| text.parse().unwrap())
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    "[a-zA-Z0-9._+-]{1,20}".prop_map(|text| text.parse().unwrap())
+}
+
+fn run() -> impl Strategy<Value = RunId> {
+    "[!-}]{1,40}".prop_map(|text| text.parse().unwrap())
+}
+
+fn signal() -> impl Strategy<Value = StoredSignal> {
+    (topic(), json(), any::<String>()).prop_map(|(name, payload, id)| StoredSignal { name, payload, id })
+}
+
+fn activity_end() -> impl Strategy<Value = ActivityEnd> {
+    let timeout =
+        prop_oneof![Just(Timeout::StartToClose), Just(Timeout::ScheduleToClose), Just(Timeout::Heartbeat)];
+    let kind = prop_oneof![
+        Just(FailureKind::Failed),
+        timeout.prop_map(FailureKind::TimedOut),
+        Just(FailureKind::Cancelled)
+    ];
+    let failure = (any::<String>(), kind, any::<u32>())
+        .prop_map(|(message, kind, attempts)| ActivityFailure { message, kind, attempts });
+    prop_oneof![json().prop_map(ActivityEnd::Ok), failure.prop_map(ActivityEnd::Failed)]
+}
+
+fn child_end() -> impl Strategy<Value = ChildEnd> {
+    prop_oneof![
+        json().prop_map(ChildEnd::Ok),
+        any::<String>().prop_map(|message| ChildEnd::Failed { message }),
+        Just(ChildEnd::Cancelled),
+        Just(ChildEnd::Terminated),
+    ]
+}
+
+fn started() -> impl Strategy<Value = Event> {
+    let parent =
+        option::of((run(), any::<u64>()).prop_map(|(run, seq)| Parent { run, seq, told: Told::Both }));
+    let facts = (workflow(), version(), json(), parent, option::of(any::<String>()));
+    let numbers = (any::<u64>(), any::<u64>(), option::of(run()), option::of(any::<u64>()));
+    (facts, numbers, vec(signal(), 0..3)).prop_map(
+        |((workflow, version, input, parent, key), (continued, seq, luck, limit), signals)| {
+            Event::Started(Box::new(Started {
+                workflow,
+                version,
+                input,
+                parent,
+                key,
+                continued,
+                seq,
+                luck,
+                limit,
+                signals,
+            }))
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let sent = prop_oneof![Just(Sent::Ok), any::<String>().prop_map(|message| Sent::Failed { message })];
+    prop_oneof![
+        started(),
+        (any::<u64>(), activity_end()).prop_map(|(seq, result)| Event::ActivityDone { seq, result }),
+        any::<u64>().prop_map(|seq| Event::TimerFired { seq }),
+        signal().prop_map(Event::Signal),
+        (any::<u64>(), run()).prop_map(|(seq, run)| Event::ChildStarted { seq, run }),
+        (any::<u64>(), child_end()).prop_map(|(seq, result)| Event::ChildDone { seq, result }),
+        option::of(any::<String>()).prop_map(|reason| Event::CancelRequested { reason }),
+        (any::<String>(), topic(), json()).prop_map(|(id, name, payload)| Event::Update {
+            id,
+            name,
+            payload
+        }),
+        (any::<u64>(), sent).prop_map(|(seq, result)| Event::SignalSent { seq, result }),
+    ]
+}
+
+fn retry() -> impl Strategy<Value = Retry> {
+    (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
+        |(max_attempts, base_ms, cap_ms, jitter_ms)| Retry { max_attempts, base_ms, cap_ms, jitter_ms },
+    )
+}
+
+fn activity() -> impl Strategy<Value = Command> {
+    let times = (option::of(any::<u64>()), option::of(any::<u64>()), option::of(any::<u64>()));
+    (any::<u64>(), kind(), json(), option::of(queue()), retry(), times).prop_map(
+        |(seq, name, input, queue, retry, (start_to_close_ms, schedule_to_close_ms, heartbeat_ms))| {
+            Command::ScheduleActivity(Box::new(ScheduleActivity {
+                seq,
+                name,
+                input,
+                queue,
+                retry,
+                start_to_close_ms,
+                schedule_to_close_ms,
+                heartbeat_ms,
+            }))
+        },
+    )
+}
+
+fn child() -> impl Strategy<Value = Command> {
+    let close =
+        prop_oneof![Just(ParentClose::Terminate), Just(ParentClose::Cancel), Just(ParentClose::Abandon)];
+    let told = prop_oneof![Just(Told::Start), Just(Told::End), Just(Told::Both)];
+    (any::<u64>(), workflow(), version(), json(), run(), close, told).prop_map(
+        |(seq, workflow, version, input, run, parent_close, told)| {
+            let child = StartChild { seq, workflow, version, input, run, parent_close, told };
+            Command::StartChild(Box::new(child))
+        },
+    )
+}
+
+fn answer() -> impl Strategy<Value = UpdateEnd> {
+    prop_oneof![
+        json().prop_map(UpdateEnd::Ok),
+        any::<String>().prop_map(|message| UpdateEnd::Failed { message })
+    ]
+}
+
+fn command() -> impl Strategy<Value = Command> {
+    let signal_run = (any::<u64>(), run(), topic(), json())
+        .prop_map(|(seq, run, name, payload)| Command::SignalRun { seq, run, name, payload });
+    let local = (any::<u64>(), kind(), activity_end(), any::<u32>())
+        .prop_map(|(seq, name, result, attempts)| Command::LocalActivity { seq, name, result, attempts });
+    prop_oneof![
+        activity(),
+        child(),
+        signal_run,
+        local,
+        any::<u64>().prop_map(|seq| Command::CancelActivity { seq }),
+        any::<u64>().prop_map(|seq| Command::CancelTimer { seq }),
+        any::<u64>().prop_map(|seq| Command::CancelChild { seq }),
+        (any::<u64>(), any::<i64>()).prop_map(|(seq, due_ms)| Command::StartTimer { seq, due_ms }),
+        (any::<u64>(), json()).prop_map(|(seq, value)| Command::SideEffect { seq, value }),
+        topic().prop_map(|id| Command::Patch { id }),
+        btree_map(topic(), json(), 0..3).prop_map(|values| Command::SearchAttributes { values }),
+        (any::<String>(), answer()).prop_map(|(id, result)| Command::UpdateDone { id, result }),
+    ]
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        json().prop_map(End::Completed),
+        any::<String>().prop_map(|message| End::Failed { message }),
+        Just(End::Cancelled),
+        (json(), any::<u64>(), vec(signal(), 0..3)).prop_map(|(input, seq, signals)| End::ContinuedAsNew {
+            input,
+            seq,
+            signals
+        }),
+    ]
+}
+
+fn commit() -> impl Strategy<Value = Commit> {
+    (any::<u64>(), vec(command(), 0..6), option::of(end())).prop_map(|(upto, commands, end)| Commit {
+        upto,
+        commands,
+        end,
+    })
+}

@@ -1,0 +1,82 @@
+-- Writes down what tasks did, each of another run: the commit's entry, how far the run has come, what it led to, and
+-- whether it goes on (0), begins again (1) or ends (2); `results` are the first entry of the new journal, or the output. A
+-- commit without an entry is an end that was decided outside. Accepts those whose run is open and exactly as far as
+-- the commit says; says which.
+--
+-- The caller has locked the runs' rows in an earlier statement.
+CREATE OR REPLACE FUNCTION apply_commits(places integer[], ids text[], cursors bigint[], uptos bigint[],
+    entries bytea[], thens smallint[], results bytea[], statuses smallint[], errors bytea[],
+    e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
+    e_data bytea[], e_errors bytea[], OUT accepted integer[], OUT woken text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    runs_of text[];
+    closed_runs text[];
+    again record;
+BEGIN
+    SELECT coalesce(array_agg(task.place), '{}'), coalesce(array_agg(task.run), '{}') INTO accepted, runs_of
+    FROM unnest(places, ids, cursors) AS task (place, run, cursor)
+        JOIN runs ON runs.id = ANY (ARRAY[task.run]) AND runs.status + 0 = 0 AND runs.cursor = task.cursor;
+    woken := '{}';
+    IF cardinality(accepted) = 0 THEN
+        RETURN;
+    END IF;
+    FOR again IN
+        SELECT task.run, task.upto, task.first FROM unnest(places, ids, uptos, thens, results)
+            AS task (place, run, upto, next, first)
+        WHERE task.next = 1 AND task.place = ANY (accepted)
+    LOOP
+        PERFORM begin_again(again.run, again.upto, again.first);
+    END LOOP;
+    WITH done AS MATERIALIZED (
+        SELECT task.*, runs.length + (task.entry IS NOT NULL)::integer AS length
+        FROM unnest(places, ids, uptos, entries, thens, results, statuses, errors)
+            AS task (place, run, upto, entry, next, output, status, error)
+            JOIN runs ON runs.id = ANY (ARRAY[task.run])
+        WHERE task.next <> 1 AND task.place = ANY (accepted)
+    ),
+    written AS (
+        INSERT INTO journal (run, position, kind, entry)
+        SELECT run, length, 0, entry FROM done WHERE entry IS NOT NULL
+    )
+    UPDATE runs
+    SET cursor = done.upto, length = done.length, status = done.status,
+        closed = CASE done.next WHEN 2 THEN now_ms() END, until = CASE done.next WHEN 2 THEN now_ms() + keep END,
+        output = coalesce(done.output, ''), error = done.error
+    FROM done WHERE runs.id = ANY (ARRAY[done.run]);
+    IF cardinality(e_commits) > 0 THEN
+        woken := apply_effects(accepted, runs_of, e_commits, e_kinds, e_names, e_seqs, e_ats, e_delays, e_data,
+            e_errors);
+    END IF;
+    closed_runs := ARRAY(SELECT task.run FROM unnest(places, ids, thens) AS task (place, run, next)
+        WHERE task.next = 2 AND task.place = ANY (accepted));
+    IF cardinality(closed_runs) > 0 THEN
+        DELETE FROM alarms WHERE run = ANY (closed_runs);
+        woken := woken || ARRAY(SELECT 'finished ' || id FROM unnest(closed_runs) AS id);
+    END IF;
+END $$;
+
+-- Gives a run an empty journal. Positions go on, so that nothing written for the old one can be taken for one of these.
+-- Messages that nobody has consumed come after the first entry, in their order.
+CREATE OR REPLACE FUNCTION begin_again(target text, upto bigint, first bytea) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    last bigint := (SELECT length FROM runs WHERE id = target);
+    carried bigint;
+BEGIN
+    DELETE FROM alarms WHERE run = target;
+    WITH old AS (
+        DELETE FROM journal WHERE run = target RETURNING position, kind, entry
+    ),
+    new AS (
+        INSERT INTO journal (run, position, kind, entry)
+        SELECT target, last + 1 + row_number() OVER (ORDER BY position), kind, entry
+        FROM old WHERE kind = 2 AND position > upto
+        RETURNING position
+    )
+    SELECT count(*) INTO carried FROM new;
+    INSERT INTO journal (run, position, kind, entry) VALUES (target, last + 1, 1, first);
+    UPDATE runs SET cursor = last, length = last + 1 + carried WHERE id = target;
+END $$;

@@ -1,0 +1,47 @@
+-- Makes the next task of those of these open runs that have events which no commit has consumed, and no task: a job with
+-- the run's id, in whatever state but a record. With an opening they are new runs, which have their first task anyway.
+--
+-- The caller has locked the runs' rows in an earlier statement. Of a record that is in the way only the row is used.
+CREATE OR REPLACE FUNCTION make_tasks(targets text[], opening bytea DEFAULT NULL) RETURNS text[]
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    woken text[];
+BEGIN
+    WITH idle AS MATERIALIZED (
+        SELECT runs.id, runs.queue, task_of(runs.id, runs.head, opening, runs.cursor) AS envelope
+        FROM (SELECT DISTINCT id COLLATE "C" AS id FROM unnest(targets) AS id) AS asked
+            JOIN runs ON runs.id = ANY (ARRAY[asked.id]) AND runs.status + 0 = 0
+        WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.id = runs.id AND jobs.state < 3 OFFSET 0)
+            AND (opening IS NOT NULL OR EXISTS (
+                SELECT FROM journal WHERE run = runs.id AND position > runs.cursor AND kind > 0 OFFSET 0))
+    ),
+    made AS (
+        INSERT INTO jobs AS there (id, queue, due, envelope)
+        SELECT id, queue, now_ms(), envelope FROM idle ORDER BY id
+        ON CONFLICT (id) DO UPDATE
+        SET queue = excluded.queue, state = 0, seq = excluded.seq, due = excluded.due, finished = NULL, keep = NULL,
+            error = NULL, envelope = excluded.envelope, step = 0
+        WHERE there.state > 2
+        RETURNING id, queue, due, seq
+    ),
+    put AS (
+        INSERT INTO ready (queue, due, seq, id) SELECT queue, due, seq, id FROM made
+    )
+    SELECT wakes(array_agg(queue), array_agg(due)) INTO woken FROM made;
+    RETURN woken;
+END $$;
+
+-- The envelope of a task: the same bytes as `task` makes. Locks nothing.
+CREATE OR REPLACE FUNCTION task_of(run_id text, head bytea, opening bytea, done bigint) RETURNS bytea
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN head || coalesce(opening, '') || convert_to(',"cursor":' || done || ',"news":[', 'UTF8') || coalesce((
+        SELECT string_agg(convert_to('{"position":' || position || ',"entry":', 'UTF8') || entry || '}'::bytea,
+            ','::bytea ORDER BY position)
+        FROM (
+            SELECT position, entry FROM journal WHERE run = run_id AND position > done AND kind > 0
+            ORDER BY position LIMIT 256
+        ) AS new
+    ), '') || ']}'::bytea;
+END $$;

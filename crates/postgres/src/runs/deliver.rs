@@ -1,0 +1,40 @@
+//! Telling runs what happened.
+
+use tidemill_core::Error;
+use tidemill_core::store::runs::{Delivered, Delivery};
+use tokio_postgres::types::ToSql;
+
+use super::{Telling, status_of};
+use crate::Inner;
+use crate::jobs::{nothing, woken};
+use crate::sql::DELIVER;
+
+impl Inner {
+    /// Appends events to journals, and announces the tasks that this makes.
+    pub(crate) async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        if deliveries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let events = || deliveries.iter().map(Telling::of);
+        let runs: Vec<&str> = events().map(|event| event.run).collect();
+        let kinds: Vec<i16> = events().map(|event| event.kind).collect();
+        let entries: Vec<&[u8]> = events().map(|event| event.entry).collect();
+        let ids: Vec<Option<&[u8]>> = events().map(|event| event.id).collect();
+        let seqs: Vec<Option<i64>> = events().map(|event| event.seq).collect();
+        let params: [&(dyn ToSql + Sync); 5] = [&runs, &kinds, &entries, &ids, &seqs];
+        let rows = self.pool.query(&DELIVER, &params).await?;
+        let row = rows.first().ok_or_else(nothing)?;
+        self.announce_woken(woken(row)).await;
+        self.hub.flush().await;
+        row.get::<_, Vec<i16>>("answers").into_iter().map(delivered).collect()
+    }
+}
+
+fn delivered(code: i16) -> Result<Delivered, Error> {
+    match code {
+        0 => Ok(Delivered::Yes),
+        -1 => Ok(Delivered::NotFound),
+        -2 => Ok(Delivered::Again),
+        status => Ok(Delivered::Closed(status_of(status)?)),
+    }
+}

@@ -1,0 +1,63 @@
+//! Starting runs.
+
+use tidemill_core::Error;
+use tidemill_core::store::runs::{NewRun, Started};
+use tidemill_core::workflow::RunId;
+use tokio_postgres::types::ToSql;
+
+use super::effects::Effects;
+use super::{big, conflict_code, kind_code};
+use crate::Inner;
+use crate::jobs::{damaged, ms, nothing, woken};
+use crate::sql::START_RUN;
+
+impl Inner {
+    /// Starts a run, and announces its first task.
+    pub(crate) async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+        let queue = self.number(&run.queue).await?;
+        let mut effects = Effects::default();
+        effects.add(self, 1, &run.effects).await?;
+        effects.add_attributes(1, &run.attributes);
+        let (id, workflow, version) = (run.run.as_str(), run.workflow.as_str(), run.version.as_str());
+        let kinds: Vec<i16> = run.journal.iter().map(|written| kind_code(written.kind)).collect();
+        let entries: Vec<&[u8]> = run.journal.iter().map(|written| &*written.entry).collect();
+        let (head, opening): (&[u8], &[u8]) = (&run.head, &run.opening);
+        let key = run.key.as_ref().map(|key| key.key.as_str());
+        let conflict = run.key.as_ref().map_or(0, |key| conflict_code(key.conflict));
+        let parent = run.parent.as_ref().map(|parent| parent.run.as_str());
+        let parent_seq = run.parent.as_ref().map(|parent| big(parent.seq));
+        let (cursor, keep) = (big(run.cursor), ms(run.keep));
+        let own: [&(dyn ToSql + Sync); 14] = [
+            &id,
+            &workflow,
+            &version,
+            &queue,
+            &cursor,
+            &kinds,
+            &entries,
+            &head,
+            &opening,
+            &key,
+            &conflict,
+            &parent,
+            &parent_seq,
+            &keep,
+        ];
+        let params: Vec<_> = own.into_iter().chain(effects.params()).collect();
+        let rows = self.pool.query(&START_RUN, &params).await?;
+        let row = rows.first().ok_or_else(nothing)?;
+        self.announce_woken(woken(row)).await;
+        self.hub.flush().await;
+        started(row.get("outcome"), row.get("other"))
+    }
+}
+
+fn started(outcome: &str, other: Option<&str>) -> Result<Started, Error> {
+    let other = other.map(RunId::new).transpose().map_err(damaged)?;
+    match (outcome, other) {
+        ("created", None) => Ok(Started::Created),
+        ("existing", Some(run)) => Ok(Started::Existing(run)),
+        ("rejected", Some(run)) => Ok(Started::Rejected(run)),
+        (other, _) => Err(Error::Corrupt(format!("a run was started with the answer {other:?}"))),
+    }
+}

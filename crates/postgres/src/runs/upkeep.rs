@@ -1,0 +1,21 @@
+//! Removing runs that have outlived their purpose.
+
+use tidemill_core::Error;
+
+use super::{big, count};
+use crate::Inner;
+use crate::jobs::nothing;
+use crate::sql::PRUNE_RUNS;
+
+/// How many runs one statement removes: it holds their locks until it is done.
+const BATCH: i64 = 500;
+
+/// Of about how many entries, for the same reason.
+const ENTRIES: i64 = 50_000;
+
+impl Inner {
+    pub(crate) async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
+        let rows = self.pool.query(&PRUNE_RUNS, &[&big(most), &BATCH, &ENTRIES]).await?;
+        Ok(count(rows.first().ok_or_else(nothing)?.get("pruned")))
+    }
+}

@@ -1,0 +1,187 @@
+//! What only PostgreSQL can get wrong about runs: many connections at the same moment, transactions of users, and bytes
+//! that are put together where they are.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::runs::{
+    Delivery, Effect, EntryKind, ReadJournal, Then, Written, task as task_bytes,
+};
+use tidemill_core::store::{Claim, Complete, Completed, Verdict};
+use tidemill_core::workflow::RunId;
+use tidemill_core::{Store, Timestamp, WorkerId};
+use tidemill_postgres::PostgresStore;
+use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::scene::{Task, activity, order, signal, timer};
+use tidemill_testkit::servers::shared_postgres;
+use world::{connect, query, queue, session};
+
+async fn scene() -> (String, Arc<PostgresStore>, Scene) {
+    let url = shared_postgres().database().unwrap();
+    let store = Arc::new(connect(&url).await);
+    let scene = Scene::new(store.clone(), queue("unused"));
+    (url, store, scene)
+}
+
+fn told(delivery: Delivery) -> Change {
+    Change::Deliver(Box::new(delivery))
+}
+
+/// That an activity has ended.
+fn ended(run: &RunId, seq: u64) -> Delivery {
+    let entry = format!(r#"{{"at":1,"event":{{"activity_done":{{"seq":{seq},"result":{{"ok":1}}}}}}}}"#);
+    let written = Written { kind: EntryKind::Answer, entry: entry.into() };
+    Delivery { run: run.clone(), written, id: None, seq: Some(seq) }
+}
+
+/// Batches in which the commit of one run cancels the activity that the other batch ends, for the other run: each wants
+/// what the other has.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_that_want_each_others_claims_take_turns() {
+    let (url, store, scene) = scene().await;
+    let other = connect(&url).await;
+    for _ in 0..40 {
+        let mut batches: [Vec<Settlement>; 2] = [Vec::new(), Vec::new()];
+        for which in 0..2 {
+            let run = scene.parked(|run| vec![activity(run, 1)]).await;
+            let claimed = scene.on_activities().claim_one().await;
+            scene.signal(&run, [1]).await;
+            let task = scene.task_of(&run).await;
+            let cancel = vec![Effect::CancelJob(run.part(1)), timer(2, scene.after(Duration::from_secs(60)))];
+            batches[which].push(task.settlement(cancel, Then::GoesOn));
+            batches[1 - which].push(Settlement { lease: claimed.lease, change: told(ended(&run, 1)) });
+        }
+        let (one, two) = tokio::join!(store.settle(&batches[0]), other.settle(&batches[1]));
+        for verdict in one.unwrap().into_iter().chain(two.unwrap()) {
+            assert_eq!(verdict, Verdict::Accepted);
+        }
+        // Whatever came first, both runs have a task with the activity's end.
+        for _ in 0..2 {
+            let task = scene.task().await;
+            scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_commits_and_alarms_of_few_runs_at_once_are_all_kept() {
+    let (url, _, scene) = scene().await;
+    let stores: Vec<_> = join_all((0..4).map(|_| connect(&url))).await.into_iter().map(Arc::new).collect();
+    let runs: Vec<_> = join_all((0..3).map(|_| scene.start_run(order()))).await;
+    let senders = stores.iter().enumerate().map(|(who, store)| {
+        let runs = runs.clone();
+        async move {
+            for number in 0..25u64 {
+                let batch: Vec<_> =
+                    runs.iter().rev().map(|run| signal(run, who as u64 * 100 + number)).collect();
+                store.deliver(&batch).await.unwrap();
+            }
+        }
+    });
+    let work = async {
+        let (mut seen, worker) = (0, WorkerId::new("w").unwrap());
+        let tasks = order().queue;
+        while seen < 3 * 4 * 25 {
+            scene.promote().await;
+            let mut claim = Claim::now(&tasks, &worker, Duration::from_secs(30), 3);
+            claim.wait = Duration::from_millis(20);
+            let claimed: Vec<_> = scene.store.claim(claim).await.unwrap().into_iter().map(Task::of).collect();
+            seen += claimed.iter().map(|task| task.signals().len()).sum::<usize>();
+            let past = |task: &Task| vec![timer(task.last(), Timestamp(1))];
+            let settlements: Vec<_> =
+                claimed.iter().map(|task| task.settlement(past(task), Then::GoesOn)).collect();
+            let verdicts = scene.store.settle(&settlements).await.unwrap();
+            assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Accepted), "{verdicts:?}");
+        }
+    };
+    tokio::join!(join_all(senders), work);
+}
+
+#[tokio::test]
+async fn a_task_has_the_bytes_that_the_contract_says() {
+    let (_, store, scene) = scene().await;
+    let new = order();
+    let first = [(1, &new.journal[0].entry[..])];
+    let expected = task_bytes(&new.head, &new.opening, 0, first);
+    scene.start_run(new.clone()).await;
+    let task = scene.task_of(&new.run).await;
+    assert_eq!(task.claimed.body.as_ref().unwrap().bytes(), &expected);
+    scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    // Bytes that are no text are appended as they are, and nothing falls over.
+    let odd = Bytes::from_static(b"\xff\x00{");
+    let written = Written { kind: EntryKind::Message, entry: odd.clone() };
+    store.deliver(&[Delivery { written: written.clone(), ..signal(&new.run, 1) }]).await.unwrap();
+    let read = ReadJournal { run: &new.run, from: 3, limit: 10 };
+    assert_eq!(store.journal(read).await.unwrap(), [(3, written)]);
+    let claimed = scene.on_tasks().claim_one().await;
+    let (raw, _) = claimed.body.unwrap_err();
+    assert_eq!(raw, task_bytes(&new.head, b"", 1, [(3, &odd[..])]));
+}
+
+#[tokio::test]
+async fn an_activity_that_is_completed_in_a_transaction_tells_its_run_when_that_commits() {
+    let (url, store, scene) = scene().await;
+    let run = scene.parked(|run| vec![activity(run, 1), activity(run, 2)]).await;
+    let client = session(&url).await;
+    for isolation in ["READ COMMITTED", "SERIALIZABLE"] {
+        let seq = if isolation == "SERIALIZABLE" { 2 } else { 1 };
+        client.batch_execute(&format!("BEGIN ISOLATION LEVEL {isolation}")).await.unwrap();
+        let (job, change) = (run.part(seq), told(ended(&run, seq)));
+        let complete = Complete { job: &job, change: &change };
+        let (completed, pending) = store.complete_in(&client, complete).await.unwrap();
+        assert_eq!(completed, Completed::Yes);
+        scene.no_task().await;
+        client.batch_execute("COMMIT").await.unwrap();
+        store.announce(pending).await;
+        let task = scene.task_of(&run).await;
+        assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], seq);
+        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    }
+    assert_eq!(store.queues().await.unwrap().iter().map(|queue| queue.ready + queue.running).sum::<u64>(), 0);
+}
+
+#[tokio::test]
+async fn an_activity_is_completed_by_a_select() {
+    let (url, _, scene) = scene().await;
+    let run = scene.parked(|run| vec![activity(run, 1)]).await;
+    let call = format!("SELECT tidemill.complete('{}', '{{\"sum\": 3}}')", run.part(1));
+    assert_eq!(query(&url, &call).await, [["yes"]]);
+    assert_eq!(query(&url, &call).await, [["not_found"]]);
+    let task = scene.task_of(&run).await;
+    assert_eq!(task.news[0].1["event"]["activity_done"]["result"]["ok"]["sum"], 3);
+    scene.on_activities().claim_nothing().await;
+}
+
+#[tokio::test]
+async fn an_alarm_of_a_run_that_is_gone_does_not_hold_up_the_rest() {
+    let (url, _, scene) = scene().await;
+    query(&url, "INSERT INTO tidemill.alarms (run, seq, due, alarm) VALUES ('gone', 1, 0, 't')").await;
+    let run = scene.parked(|_| vec![timer(1, Timestamp(1))]).await;
+    assert_eq!(scene.task_when_due().await.run, run);
+    assert!(query(&url, "SELECT run FROM tidemill.alarms").await.is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_of_commits_is_one_trip() {
+    let (_, store, scene) = scene().await;
+    let mut settlements = Vec::new();
+    for _ in 0..20 {
+        let run = scene.start_run(order()).await;
+        settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], Then::GoesOn));
+    }
+    scene.parked(|run| vec![activity(run, 1)]).await;
+    // Wake-ups have a connection and a pace of their own.
+    store.flush().await;
+    let before = store.commands();
+    store.settle(&settlements).await.unwrap();
+    let sent = store.commands() - before;
+    assert!(sent < 5, "{sent}");
+}

@@ -1,0 +1,355 @@
+-- Behind `place.lua`, for scripts about runs. They are given as their first
+-- KEYS  jobs, waiters, notices, errands, keyed: what a shard has for all its queues
+-- ARGV  channel; later, behind what each says itself, the ARGV of a world: how many news a task has at most, letters of
+--       alarms, the usual group, number of queues with another, then per such queue: name, group
+-- Which keys else they touch follows from what the runs hold and what the index says, so scripts make those themselves, as
+-- `src/keys.rs` does. All of them are in the shard.
+-- A run is loaded once per script. At the end each that changed is saved, and gets its task with all the news there are.
+
+local PREFIX = string.sub(KEYS[1], 1, -5)
+local RUNS, ENDED, WORKFLOWS = PREFIX .. 'runs', PREFIX .. 'runs-ended', PREFIX .. 'workflows'
+local TIMERS = PREFIX .. 'timers'
+
+-- What a script works on, with ARGV read one after the other from behind the world's own on.
+local function world(h, i)
+  local w = { h = h, time = now(), most = tonumber(ARGV[i]), letters = ARGV[i + 1], group = ARGV[i + 2], groups = {},
+    queues = {}, runs = {}, changed = {}, sooner = {}, expected = {} }
+  local at = i + 3 + 2 * tonumber(ARGV[i + 3])
+  for n = i + 4, at, 2 do w.groups[ARGV[n]] = ARGV[n + 1] end
+  function w.read()
+    at = at + 1
+    return ARGV[at]
+  end
+  function w.has_more() return at < #ARGV end
+  expect(h.jobs, 'hash')
+  -- Nobody waits for any chain, and none has a key: ends of jobs concern nobody else.
+  w.tied = redis.call('EXISTS', h.waiters, h.keyed) > 0
+  if w.tied then expect_home(h) end
+  return w
+end
+
+-- Fails if a key holds something else than it should; asked once per key.
+local function expect_once(w, key, kind)
+  if not w.expected[key] then expect(key, kind) end
+  w.expected[key] = true
+end
+
+-- What a route may not be called: keys of the workflow's own queue end like this.
+local RESERVED = { scheduled = true, dlq = true, paused = true, blocked = true, cancelled = true, dropped = true,
+  leases = true, running = true, lock = true }
+
+local function target(kind, name)
+  if kind == 'l' then return PREFIX .. 'queue:' .. name end
+  local workflow, route = string.match(name, '^workflow/([^/]+)$'), nil
+  if workflow then return PREFIX .. 'workflow:' .. workflow end
+  workflow, route = string.match(name, '^workflow/([^/]+)/([^/]+)$')
+  if workflow and not RESERVED[route] then return PREFIX .. 'workflow:' .. workflow .. ':' .. route end
+  return PREFIX .. 'stream:' .. name
+end
+
+-- The keys of a queue; `kind` is 's' or 'l'.
+local function queue(w, kind, name)
+  local known = w.queues[kind .. name]
+  if known then return known end
+  local q = { kind = kind, name = name, target = target(kind, name), jobs = w.h.jobs,
+    group = w.groups[name] or w.group }
+  for _, part in ipairs({ 'scheduled', 'dlq', 'blocked', 'cancelled', 'running', 'dropped', 'leases' }) do
+    q[part] = q.target .. ':' .. part
+  end
+  expect(q.target, kind == 's' and 'stream' or 'list')
+  w.queues[kind .. name] = q
+  return q
+end
+
+-- Forgets a job that is not where it was any more; `where` is nil, or what the index must say if it is to be this job.
+local function forget(w, q, chain, where)
+  if where and redis.call('HGET', w.h.jobs, chain) ~= where then return end
+  redis.call('HDEL', w.h.jobs, chain)
+  if q.has_cancelled == nil then q.has_cancelled = redis.call('EXISTS', q.cancelled) == 1 end
+  if q.has_cancelled then redis.call('HDEL', q.cancelled, chain) end
+  if w.tied then close(w.h, chain, '', 0) end
+end
+
+-- ---- a run and its journal
+
+local function run_of(id, state)
+  return { id = id, state = state, key = PREFIX .. 'instances-' .. id, events = PREFIX .. 'events-' .. id,
+    seen = PREFIX .. 'seen-' .. id, alarms = PREFIX .. 'timers-' .. id }
+end
+
+-- A run; nil if it is not there, false if what is there is none.
+local function load(w, id)
+  if w.runs[id] then return w.runs[id] end
+  local r = run_of(id)
+  local text = redis.pcall('GET', r.key)
+  if not text then return nil end
+  local sound, state = pcall(cjson.decode, text)
+  if not sound or type(state) ~= 'table' or type(state.cursor) ~= 'number' or type(state.length) ~= 'number'
+    or type(state.status) ~= 'string' or type(state.queue) ~= 'string' or type(state.workflow) ~= 'string'
+    or type(state.head) ~= 'string' or type(state.keep_ms) ~= 'number' or type(state.attributes) ~= 'table' then
+    return false
+  end
+  r.state = state
+  queue(w, 's', state.queue)
+  w.runs[id] = r
+  return r
+end
+
+local function is_running(r) return r.state.status == 'running' end
+
+-- The run is saved at the end.
+local function change(w, r)
+  if not r.changed then w.changed[#w.changed + 1] = r end
+  r.changed = true
+end
+
+-- Appends an entry; says whether that was possible: it is not if others have written into the stream, or it is none.
+local function append(w, r, kind, entry)
+  local position = r.state.length + 1
+  local added = redis.pcall('XADD', r.events, whole(position) .. '-0', 'data', entry, 'kind', kind)
+  if type(added) == 'table' then
+    if string.find(added.err, 'equal or smaller', 1, true) or string.find(added.err, 'WRONGTYPE', 1, true) then
+      return false
+    end
+    error(added.err)
+  end
+  r.state.length = position
+  change(w, r)
+  return true
+end
+
+local function field(entry, name)
+  for i = 1, #entry[2], 2 do
+    if entry[2][i] == name then return entry[2][i + 1] end
+  end
+end
+
+-- Events from a position on, `most` of them: a list of { position, kind, data }.
+local function events(r, from, most)
+  local out, page = {}, 256
+  repeat
+    local found = redis.pcall('XRANGE', r.events, whole(from), '+', 'COUNT', page)
+    for _, entry in ipairs(found) do
+      local position, kind = tonumber(string.match(entry[1], '^%d+')), field(entry, 'kind')
+      if kind ~= 'commit' and #out < most then
+        out[#out + 1] = { position, kind, field(entry, 'data') or 'null' }
+      end
+      from = position + 1
+    end
+  until #found < page or #out >= most
+  return out
+end
+
+-- ---- tasks
+
+-- Whether the run's task is there. An entry may have been deleted by another program, and then the index is wrong.
+local function has_task(w, r)
+  local at = redis.call('HGET', w.h.jobs, r.id)
+  local name, entry = string.match(at or '', '^s ([^ ]+) (.+)$')
+  if not name then return at ~= false end
+  return #redis.call('XRANGE', target('s', name), entry, entry) > 0
+end
+
+-- The entry as a task has it. What is no JSON must not keep the task from being an envelope: whoever has it sees that the
+-- entry is none. Half a character and a great depth are beyond this reader, but are JSON.
+local function spliced(entry)
+  local sound, why = pcall(cjson.decode, entry)
+  if sound or string.find(why, 'unicode escape', 1, true) or string.find(why, 'nested', 1, true) then return entry end
+  return 'null'
+end
+
+-- Makes the run's task, if there are news or this is the first.
+local function make_task(w, r)
+  -- Nothing came between what the last commit consumed and its own entry.
+  if not r.opening and r.committed == r.state.length and r.committed == r.state.cursor + 1 then return end
+  if has_task(w, r) then return end
+  local news = {}
+  for i, event in ipairs(events(r, r.state.cursor + 1, w.most)) do
+    news[i] = '{"position":' .. whole(event[1]) .. ',"entry":' .. spliced(event[3]) .. '}'
+  end
+  if #news == 0 and not r.opening then return end
+  local q = queue(w, 's', r.state.queue)
+  q.filled = true
+  put(q, r.id, true, r.state.head .. (r.opening or '') .. ',"cursor":' .. whole(r.state.cursor) .. ',"news":['
+    .. table.concat(news, ',') .. ']}', 0, w.time)
+end
+
+-- The end of every script: tasks are made, runs saved, and whoever is concerned is told.
+local function finish(w)
+  for _, r in ipairs(w.changed) do
+    if r.wants_task and is_running(r) then make_task(w, r) end
+    redis.call('SET', r.key, cjson.encode(r.state))
+  end
+  for _, q in pairs(w.queues) do
+    if q.filled then redis.call('SADD', PREFIX .. 'queues', q.kind .. ' ' .. q.name) end
+    if w.sooner[q.name] and q.kind == 's' then q.sooner = true end
+    announce(q, w.h.channel)
+  end
+end
+
+-- ---- alarms: in `timers` as 'RUN SEQ LETTER', and the run's own as 'SEQ LETTER'
+
+local function set_alarm(w, r, seq, due, letter)
+  -- The run's own come from `timers`, so what is wrong with them is no reason to fail.
+  redis.pcall('ZADD', r.alarms, due, seq .. ' ' .. letter)
+  if not w.first then w.first = tonumber(redis.call('ZRANGE', TIMERS, 0, 0, 'WITHSCORES')[2] or 'inf') end
+  redis.call('ZADD', TIMERS, due, r.id .. ' ' .. seq .. ' ' .. letter)
+  if tonumber(due) < w.first then w.first, w.sooner[r.state.queue] = tonumber(due), true end
+end
+
+local function drop_alarm(w, r, seq)
+  local own, all = {}, {}
+  for letter in string.gmatch(w.letters, '.') do
+    own[#own + 1] = seq .. ' ' .. letter
+    all[#all + 1] = r.id .. ' ' .. seq .. ' ' .. letter
+  end
+  if redis.pcall('ZREM', r.alarms, unpack(own)) ~= 0 then redis.call('ZREM', TIMERS, unpack(all)) end
+end
+
+local function drop_alarms(r)
+  for _, alarm in ipairs(redis.pcall('ZRANGE', r.alarms, 0, -1)) do redis.call('ZREM', TIMERS, r.id .. ' ' .. alarm) end
+  redis.call('DEL', r.alarms)
+end
+
+-- ---- deliveries
+
+-- ARGV: run, kind, entry, delivery id ('' if none), seq ('' if none)
+local function read_delivery(w)
+  local d = { run = w.read(), kind = w.read(), entry = w.read(), id = w.read(), seq = w.read() }
+  load(w, d.run)
+  return d
+end
+
+-- Returns 'yes', 'again', 'missing', 'damaged', or how the run has ended.
+local function deliver(w, d)
+  local r = load(w, d.run)
+  if not r then return r == nil and 'missing' or 'damaged' end
+  if not is_running(r) then return r.state.status end
+  if d.id ~= '' then
+    local seen = redis.pcall('SISMEMBER', r.seen, d.id)
+    if seen ~= 0 then return seen == 1 and 'again' or 'damaged' end
+  end
+  -- First what a server that is out of memory refuses, so that nothing has changed if it does.
+  if not append(w, r, d.kind, d.entry) then return 'damaged' end
+  if d.id ~= '' then redis.call('SADD', r.seen, d.id) end
+  if d.seq ~= '' then drop_alarm(w, r, d.seq) end
+  r.wants_task = true
+  return 'yes'
+end
+
+-- ---- the jobs of a run
+
+-- Where a job is: its queue, with what `take` needs to know, the letter and the reference of the index.
+local function where(w, id)
+  local chain = chain_of(id)
+  local letter, name, reference = string.match(redis.call('HGET', w.h.jobs, chain) or '', '^(%a) ([^ ]+) ?(.*)$')
+  if not letter then return nil end
+  local kind = (letter == 'l' or letter == 'L' or letter == 'D') and 'l' or 's'
+  local q = setmetatable({ id = id, chain = chain }, { __index = queue(w, kind, name) })
+  q.lock = q.target .. ':lock:' .. id
+  if letter == 'b' then q.waits = PREFIX .. 'waits:' .. string.match(reference, '[^ ]*$') end
+  return q, letter, reference
+end
+
+-- The id of the job that a chain is at; in a stream its envelope has it.
+local function current(q, letter, reference)
+  if letter ~= 's' then return q.id end
+  local found = redis.call('XRANGE', q.target, reference, reference)[1]
+  return found and id_in(field(found, 'data') or '') or q.id
+end
+
+local function cancel_job(w, id)
+  local q, letter, reference = where(w, id)
+  if not q or letter == 'd' or letter == 'D' then return end
+  if letter == 's' and lease(q.target, q.group, reference) or letter == 'l' and redis.call('EXISTS', q.lock) == 1 then
+    redis.call('HSET', q.cancelled, q.chain, 1)
+    queue(w, q.kind, q.name).has_cancelled = true
+    redis.call('PUBLISH', w.h.channel, 'cancel ' .. current(q, letter, reference))
+  elseif take(q, w.h, letter, reference) then
+    forget(w, q, q.chain)
+  end
+end
+
+-- ---- effects
+
+-- ARGV: number of effects, then per effect a word and
+--   job: kind ('s' or 'l'), queue, id, due, envelope        cancel: id         alarm: seq, due in ms, letter
+--   record: chain, record, how long it is kept in ms        drop: seq          attributes: number, then per one: name, value
+local READ = {
+  job = function(w)
+    local e = { q = queue(w, w.read(), w.read()), id = w.read(), due = w.read(), envelope = w.read() }
+    if e.due ~= '' then expect_once(w, e.q.scheduled, 'zset') end
+    function e.act()
+      local chain = chain_of(e.id)
+      if redis.call('HEXISTS', w.h.jobs, chain) == 1 or redis.call('EXISTS', PREFIX .. 'job:' .. chain) == 1 then return end
+      put(e.q, chain, true, e.envelope, due_at(e.due, w.time), w.time)
+      e.q.filled = true
+    end
+    return e
+  end,
+  cancel = function(w)
+    local id = w.read()
+    return { act = function() cancel_job(w, id) end }
+  end,
+  alarm = function(w)
+    local seq, due, letter = w.read(), w.read(), w.read()
+    expect_once(w, TIMERS, 'zset')
+    return { act = function(r) set_alarm(w, r, seq, due, letter) end }
+  end,
+  drop = function(w)
+    local seq = w.read()
+    return { act = function(r) drop_alarm(w, r, seq) end }
+  end,
+  record = function(w)
+    local chain, record, keep = w.read(), w.read(), w.read()
+    return { act = function()
+      redis.call('SET', PREFIX .. 'job:' .. chain, record, 'PX', keep)
+      redis.call('PUBLISH', w.h.channel, 'finished ' .. chain)
+    end }
+  end,
+  attributes = function(w)
+    local new = {}
+    for _ = 1, tonumber(w.read()) do
+      local name = w.read()
+      new[name] = w.read()
+    end
+    return { act = function(r)
+      for name, value in pairs(new) do r.state.attributes[name] = value end
+    end }
+  end,
+}
+
+local function read_effects(w)
+  local effects = {}
+  for i = 1, tonumber(w.read()) do effects[i] = READ[w.read()](w) end
+  return effects
+end
+
+local function take_effect(r, effects)
+  for _, effect in ipairs(effects) do effect.act(r) end
+end
+
+-- ---- ends
+
+-- ARGV: status, output ('' if none), error ('' if none, else '=' before it), '1' and a delivery if another run is told, or '0'
+local function read_close(w)
+  local c = { status = w.read(), output = w.read(), error = w.read() }
+  if w.read() == '1' then c.told = read_delivery(w) end
+  expect_once(w, ENDED, 'zset')
+  expect_once(w, WORKFLOWS, 'set')
+  return c
+end
+
+local function end_run(w, r, c)
+  local s = r.state
+  s.status, s.closed_at = c.status, w.time
+  if c.output ~= '' then s.output = c.output end
+  if c.error ~= '' then s.error = string.sub(c.error, 2) end
+  drop_alarms(r)
+  redis.call('ZADD', ENDED, whole(w.time + s.keep_ms), r.id)
+  redis.call('ZADD', ENDED .. ':' .. s.workflow, whole(w.time), r.id)
+  redis.call('SADD', WORKFLOWS, s.workflow)
+  redis.call('PUBLISH', w.h.channel, 'finished ' .. r.id)
+  change(w, r)
+  if c.told then deliver(w, c.told) end
+end

@@ -1,0 +1,18 @@
+-- Ends a run without asking its code, if its journal is as long as the caller knows it.
+-- KEYS  jobs, waiters, notices, errands, keyed
+-- ARGV  channel, the ARGV of a world, then: run, cursor, effects, close
+-- Returns 1 if it has ended so, or 0 with nothing written; then the errands that are owed.
+local w = world(home(), 2)
+local r, cursor = load(w, w.read()), tonumber(w.read())
+local effects, how = read_effects(w), read_close(w)
+if not r or not is_running(r) or r.state.cursor ~= cursor then return { 0 } end
+local q, letter, reference = where(w, r.id)
+if q then
+  local taken = take(q, w.h, letter, reference)
+  if taken == 'running' then redis.call('PUBLISH', w.h.channel, 'lost ' .. r.id) end
+  forget(w, q, r.id)
+end
+take_effect(r, effects)
+end_run(w, r, how)
+finish(w)
+return with_owed({ 1 }, w.h)

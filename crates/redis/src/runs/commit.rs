@@ -1,0 +1,112 @@
+//! Ending claims by which runs go on: all of a shard in one trip, whatever their queues.
+
+use futures_util::future::try_join_all;
+use redis::Value;
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::Verdict;
+use tidemill_core::store::runs::Delivery;
+use tidemill_core::{Delivery as Promise, Error, JobId};
+
+use super::effects::{push_commit, push_delivery, weight};
+use super::portions;
+use crate::chains::errand::Errand;
+use crate::error::odd_answer;
+use crate::jobs::{Mode, UNKNOWN_LEASE_MS};
+use crate::keys::letter;
+use crate::link::Call;
+use crate::search::Place;
+use crate::store::RedisStore;
+use crate::value::{array, entry_id, int};
+
+/// Whether a run goes on by this change.
+pub(crate) fn is_of_runs(change: &Change) -> bool {
+    matches!(change, Change::Commit(_) | Change::Deliver(_))
+}
+
+impl RedisStore {
+    pub(crate) async fn end_for_runs(
+        &self,
+        settlements: &[&Settlement],
+        mode: Mode,
+    ) -> Result<Vec<Verdict>, Error> {
+        let mut shards = vec![Vec::new(); usize::from(self.keys.shards())];
+        for (position, settlement) in settlements.iter().enumerate() {
+            shards[usize::from(settlement.lease.shard)].push(position);
+        }
+        let there = (0..).zip(shards).filter(|(_, members)| !members.is_empty());
+        let end = |(shard, members)| self.end_in(shard, (settlements, members), mode);
+        let mut verdicts = vec![Verdict::LeaseLost; settlements.len()];
+        for (position, verdict) in try_join_all(there.map(end)).await?.into_iter().flatten() {
+            verdicts[position] = verdict;
+        }
+        Ok(verdicts)
+    }
+
+    async fn end_in(
+        &self,
+        shard: u16,
+        (settlements, members): (&[&Settlement], Vec<usize>),
+        mode: Mode,
+    ) -> Result<Vec<(usize, Verdict)>, Error> {
+        let mut verdicts = Vec::with_capacity(members.len());
+        for portion in portions(members, |member| weigh(&settlements[member].change)) {
+            let mut call =
+                self.call_on_runs(&self.scripts.commit, shard).arg(mode.word()).arg(UNKNOWN_LEASE_MS);
+            portion.iter().for_each(|&member| push_settlement(&mut call, settlements[member]));
+            let answer = array(self.link.call(shard, call).await?);
+            let mut parts =
+                answer.filter(|parts| parts.len() >= portion.len()).ok_or_else(|| odd_answer("commit"))?;
+            self.carry_on(shard, Errand::all(parts.split_off(portion.len()))).await;
+            verdicts.extend(portion.into_iter().zip(parts.iter().map(verdict)));
+        }
+        Ok(verdicts)
+    }
+
+    /// Ends a job from outside, where it was seen, and tells a run of it.
+    pub(crate) async fn answer_at(
+        &self,
+        job: &JobId,
+        delivery: &Delivery,
+        place: &Place,
+    ) -> Result<String, Error> {
+        let keys = self.keys_of_place(job, place);
+        let mut call = self.call_at((&self.scripts.answer, &keys), job, place);
+        self.push_world(&mut call);
+        push_delivery(&mut call, delivery);
+        Ok(self.act(call, place).await?.word)
+    }
+}
+
+fn verdict(answer: &Value) -> Verdict {
+    if int(answer) == Some(1) { Verdict::Accepted } else { Verdict::LeaseLost }
+}
+
+fn weigh(change: &Change) -> usize {
+    match change {
+        Change::Commit(commit) => weight(commit),
+        Change::Deliver(delivery) => delivery.written.entry.len(),
+        _ => 0,
+    }
+}
+
+fn push_settlement(call: &mut Call<'_>, settlement: &Settlement) {
+    let lease = &settlement.lease;
+    call.push(letter(&lease.queue));
+    call.push(lease.queue.name.as_str());
+    call.push(match lease.queue.delivery {
+        Promise::AtLeastOnce => entry_id(lease.token),
+        Promise::AtMostOnce => lease.token.0.to_string(),
+    });
+    call.push(lease.job.as_str());
+    match &settlement.change {
+        Change::Commit(commit) => {
+            call.push("commit");
+            push_commit(call, commit);
+        }
+        Change::Deliver(delivery) => {
+            call.push("deliver");
+            push_delivery(call, delivery);
+        }
+        _ => {}
+    }
+}

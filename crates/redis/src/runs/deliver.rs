@@ -1,0 +1,59 @@
+//! Telling runs what came in.
+
+use futures_util::future::try_join_all;
+use redis::Value;
+use tidemill_core::Error;
+use tidemill_core::store::runs::{Delivered, Delivery};
+
+use super::effects::push_delivery;
+use super::portions;
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+use crate::value::{array, text};
+
+impl RedisStore {
+    pub(crate) async fn deliver_events(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
+        let mut shards = vec![Vec::new(); usize::from(self.keys.shards())];
+        for (position, delivery) in deliveries.iter().enumerate() {
+            shards[usize::from(self.keys.shard_of_run(&delivery.run))].push(position);
+        }
+        let there = (0..).zip(shards).filter(|(_, members)| !members.is_empty());
+        let parts =
+            try_join_all(there.map(|(shard, members)| self.deliver_in(shard, deliveries, members))).await?;
+        let mut answers: Vec<(usize, Value)> = parts.into_iter().flatten().collect();
+        answers.sort_by_key(|(position, _)| *position);
+        answers.into_iter().map(|(position, answer)| read(answer, &deliveries[position])).collect()
+    }
+
+    /// Delivers what is for runs of one shard, in order.
+    async fn deliver_in(
+        &self,
+        shard: u16,
+        deliveries: &[Delivery],
+        members: Vec<usize>,
+    ) -> Result<Vec<(usize, Value)>, Error> {
+        let mut answers = Vec::with_capacity(members.len());
+        for portion in portions(members, |member| deliveries[member].written.entry.len()) {
+            let mut call = self.call_on_runs(&self.scripts.deliver, shard);
+            portion.iter().for_each(|&member| push_delivery(&mut call, &deliveries[member]));
+            let part = array(self.link.call(shard, call).await?).filter(|part| part.len() == portion.len());
+            answers.extend(portion.into_iter().zip(part.ok_or_else(|| odd_answer("deliver"))?));
+        }
+        self.link.await_replicas(shard).await?;
+        Ok(answers)
+    }
+}
+
+fn read(answer: Value, delivery: &Delivery) -> Result<Delivered, Error> {
+    match text(answer).as_deref() {
+        Some("yes") => Ok(Delivered::Yes),
+        Some("again") => Ok(Delivered::Again),
+        Some("missing") => Ok(Delivered::NotFound),
+        Some("damaged") => Err(Error::Corrupt(format!("the state or the journal of run {}", delivery.run))),
+        Some(status) => status
+            .parse()
+            .map(Delivered::Closed)
+            .map_err(|_| Error::Corrupt(format!("the state of run {}", delivery.run))),
+        None => Err(odd_answer("deliver")),
+    }
+}

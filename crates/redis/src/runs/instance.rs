@@ -1,0 +1,108 @@
+//! A run's state, as JSON. Scripts read it and write it anew, with numbers of 14 digits: enough for times and positions. What
+//! is JSON itself, such as an output, is a text in it, because scripts would not write that as it was.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidemill_core::clock::millis;
+use tidemill_core::store::runs::{NewRun, Parent, RunInfo};
+use tidemill_core::workflow::{Json, RunId, Status, Topic, Version, WorkflowName};
+use tidemill_core::{Error, Queue, QueueName, Timestamp};
+
+/// Three hundred years: longer is not told apart from for ever, and would have too many digits.
+const LONGEST_MS: i64 = 9_999_999_999_999;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Instance {
+    run: RunId,
+    workflow: WorkflowName,
+    version: Version,
+    queue: QueueName,
+    status: Status,
+    #[serde(default)]
+    started_at: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closed_at: Option<i64>,
+    cursor: u64,
+    length: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<Above>,
+    keep_ms: i64,
+    head: String,
+    attributes: BTreeMap<Topic, String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Above {
+    run: RunId,
+    seq: u64,
+}
+
+impl Instance {
+    /// The state of a run that is about to be started. The script adds when that was.
+    pub(super) fn of(run: &NewRun) -> Self {
+        let parent = run.parent.as_ref().map(|parent| Above { run: parent.run.clone(), seq: parent.seq });
+        let text = |(name, value): (&Topic, &Json)| (name.clone(), value.text().to_owned());
+        Self {
+            run: run.run.clone(),
+            workflow: run.workflow.clone(),
+            version: run.version.clone(),
+            queue: run.queue.name.clone(),
+            status: Status::Running,
+            started_at: 0,
+            closed_at: None,
+            cursor: run.cursor,
+            length: 0,
+            key: run.key.as_ref().map(|key| key.key.clone()),
+            parent,
+            keep_ms: millis(run.keep).min(LONGEST_MS),
+            head: String::from_utf8_lossy(&run.head).into_owned(),
+            attributes: run.attributes.iter().map(text).collect(),
+            output: None,
+            error: None,
+        }
+    }
+
+    pub(super) fn write(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    pub(super) fn read(run: &RunId, text: &[u8]) -> Result<Self, Error> {
+        serde_json::from_slice(text)
+            .map_err(|error| Error::Corrupt(format!("the state of run {run}: {error}")))
+    }
+
+    /// Whether the run has ended.
+    pub(super) fn is_closed(&self) -> bool {
+        self.status.is_closed()
+    }
+
+    /// The run as others see it.
+    pub(super) fn info(self, next_alarm: Option<Timestamp>) -> Result<RunInfo, Error> {
+        let damaged = |error| Error::Corrupt(format!("an attribute of run {}: {error}", self.run));
+        let json = |(name, text): (Topic, String)| Ok((name, Json::from_text(text).map_err(damaged)?));
+        Ok(RunInfo {
+            attributes: self.attributes.into_iter().map(json).collect::<Result<_, Error>>()?,
+            run: self.run.clone(),
+            workflow: self.workflow,
+            version: self.version,
+            status: self.status,
+            queue: Queue::at_least_once(self.queue),
+            started_at: Timestamp(self.started_at),
+            closed_at: self.closed_at.map(Timestamp),
+            cursor: self.cursor,
+            length: self.length,
+            key: self.key,
+            parent: self.parent.map(|Above { run, seq }| Parent { run, seq }),
+            next_alarm,
+            output: self.output.unwrap_or_default().into(),
+            error: self.error,
+        })
+    }
+}

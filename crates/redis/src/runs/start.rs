@@ -1,0 +1,54 @@
+//! Starting a run.
+
+use tidemill_core::store::runs::{Conflict, NewRun, Started};
+use tidemill_core::workflow::RunId;
+use tidemill_core::{Delivery, Error};
+
+use super::effects::{kind, push_effects};
+use super::instance::Instance;
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+use crate::value::{array, text};
+
+impl RedisStore {
+    pub(crate) async fn begin_run(&self, run: &NewRun) -> Result<Started, Error> {
+        if run.queue.delivery == Delivery::AtMostOnce {
+            let queue = &run.queue.name;
+            return Err(Error::Invalid(format!(
+                "the tasks of a run cannot be on the at-most-once queue `{queue}`"
+            )));
+        }
+        let shard = self.keys.shard_of_run(&run.run);
+        let mut call = self.call_on_runs(&self.scripts.start_run, shard);
+        call.push(run.run.as_str());
+        call.push(Instance::of(run).write());
+        call.push(&run.opening[..]);
+        call.push(run.journal.len());
+        for written in &run.journal {
+            call.push(kind(written.kind));
+            call.push(&written.entry[..]);
+        }
+        call.push(run.key.as_ref().map_or("", |key| key.key.as_str()));
+        call.push(run.key.as_ref().map_or("", |key| word(key.conflict)));
+        push_effects(&mut call, &run.effects);
+        let answer = array(self.link.call(shard, call).await?).unwrap_or_default();
+        self.link.await_replicas(shard).await?;
+        let mut answer = answer.into_iter().filter_map(text);
+        let (word, other) = (answer.next().unwrap_or_default(), answer.next());
+        let other = || RunId::new(other.as_deref().unwrap_or_default());
+        match word.as_str() {
+            "created" => Ok(Started::Created),
+            "existing" => Ok(Started::Existing(other()?)),
+            "rejected" => Ok(Started::Rejected(other()?)),
+            _ => Err(odd_answer("start_run")),
+        }
+    }
+}
+
+fn word(conflict: Conflict) -> &'static str {
+    match conflict {
+        Conflict::UseExisting => "use_existing",
+        Conflict::Reject => "reject",
+        Conflict::StartAfterClose => "start_after_close",
+    }
+}

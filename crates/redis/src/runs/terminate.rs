@@ -1,0 +1,29 @@
+//! Ending a run from outside.
+
+use tidemill_core::Error;
+use tidemill_core::store::Verdict;
+use tidemill_core::store::runs::Terminate;
+
+use super::effects::{push_close, push_effects};
+use crate::chains::errand::Errand;
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+use crate::value::{array, int};
+
+impl RedisStore {
+    pub(crate) async fn terminate_run(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+        let Terminate { run, cursor, effects, close } = terminate;
+        let shard = self.keys.shard_of_run(run);
+        let mut call = self.call_on_runs(&self.scripts.terminate, shard).arg(run.as_str()).arg(cursor);
+        push_effects(&mut call, effects);
+        push_close(&mut call, close);
+        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("terminate"))?;
+        let errands = Errand::all(parts.split_off(parts.len().min(1)));
+        self.carry_on(shard, errands).await;
+        match parts.first().and_then(int) {
+            Some(1) => Ok(Verdict::Accepted),
+            Some(0) => Ok(Verdict::LeaseLost),
+            _ => Err(odd_answer("terminate")),
+        }
+    }
+}

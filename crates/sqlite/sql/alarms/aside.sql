@@ -1,0 +1,2 @@
+-- How many alarms nobody could read.
+SELECT count(*) FROM tidemill_alarms WHERE due IS NULL

@@ -1,0 +1,2 @@
+-- Drops all alarms of a run.
+DELETE FROM tidemill_alarms WHERE run = ?1

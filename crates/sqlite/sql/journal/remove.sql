@@ -1,0 +1,2 @@
+-- Removes a journal.
+DELETE FROM tidemill_journal WHERE run = ?1

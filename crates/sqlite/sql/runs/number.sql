@@ -1,0 +1,2 @@
+-- The number of a run.
+SELECT number FROM tidemill_runs WHERE id = ?1

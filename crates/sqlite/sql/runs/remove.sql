@@ -1,0 +1,2 @@
+-- Removes a run.
+DELETE FROM tidemill_runs WHERE number = ?1

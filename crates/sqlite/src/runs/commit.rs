@@ -1,0 +1,35 @@
+//! Writing down what a task did.
+
+use tidemill_core::store::Verdict;
+use tidemill_core::store::runs::{Commit, Then};
+
+use super::close::close;
+use super::instance::find;
+use super::task::Wanted;
+use super::{alarms, effects, journal};
+use crate::call::Tx;
+use crate::error::Failure;
+
+/// Commits what the task of a run did. The task's job is gone already; the next is made when the caller says so.
+pub(crate) fn commit(tx: &mut Tx<'_>, commit: &Commit, wanted: &mut Wanted) -> Result<Verdict, Failure> {
+    let open = find(tx, &commit.run)?.filter(|run| !run.status.is_closed());
+    let Some(mut run) = open else { return Ok(Verdict::LeaseLost) };
+    // Whatever becomes of the commit, a run that has news has a task.
+    wanted.add(run.number);
+    if run.cursor != commit.cursor {
+        return Ok(Verdict::LeaseLost);
+    }
+    effects::apply(tx, run.number, &commit.effects)?;
+    match &commit.then {
+        Then::GoesOn => run.append_commit(tx, &commit.entry, commit.upto)?,
+        Then::Restarts(first) => {
+            alarms::drop_all(tx, run.number)?;
+            journal::restart(tx, &mut run, first, commit.upto)?;
+        }
+        Then::Ends(end) => {
+            run.append_commit(tx, &commit.entry, commit.upto)?;
+            close(tx, (&commit.run, &run), end, wanted)?;
+        }
+    }
+    Ok(Verdict::Accepted)
+}

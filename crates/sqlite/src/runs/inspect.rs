@@ -1,0 +1,69 @@
+//! Looking at runs.
+
+use std::collections::BTreeMap;
+
+use rusqlite::{OptionalExtension, Row};
+use tidemill_core::store::runs::{Parent, RunInfo};
+use tidemill_core::workflow::{Json, RunId, Topic, Version, WorkflowName};
+use tidemill_core::{Error, Timestamp};
+
+use crate::call::Tx;
+use crate::error::Failure;
+use crate::row;
+use crate::store::SqliteStore;
+
+pub(crate) async fn run(store: &SqliteStore, run: &RunId) -> Result<Option<RunInfo>, Error> {
+    let run = run.clone();
+    let look = move |tx: &mut Tx<'_>| {
+        let mut number = tx.connection.prepare_cached(include_str!("../../sql/runs/number.sql"))?;
+        let number = number.query_row([run.as_str()], |row| row.get(0)).optional()?;
+        number.map_or(Ok(None), |number| info(tx, number))
+    };
+    store.read(look).await
+}
+
+/// Everything about the run with this number.
+pub(super) fn info(tx: &Tx<'_>, number: i64) -> Result<Option<RunInfo>, Failure> {
+    let mut get = tx.connection.prepare_cached(include_str!("../../sql/runs/get.sql"))?;
+    let mut rows = get.query([number])?;
+    rows.next()?.map(|row| read(row, attributes(tx, number)?)).transpose()
+}
+
+fn read(row: &Row<'_>, attributes: BTreeMap<Topic, Json>) -> Result<RunInfo, Failure> {
+    let time = |column| Ok::<_, Failure>(row.get::<_, Option<i64>>(column)?.map(Timestamp));
+    let text = |column| Ok::<_, Failure>(row.get_ref(column)?.as_str()?);
+    Ok(RunInfo {
+        run: RunId::new(text(1)?)?,
+        workflow: WorkflowName::new(text(2)?)?,
+        version: Version::new(text(3)?)?,
+        status: row::status(row, 4)?,
+        queue: row::queue(row, 5)?,
+        started_at: Timestamp(row.get(7)?),
+        closed_at: time(8)?,
+        cursor: row::count(row, 9)?,
+        length: row::count(row, 10)?,
+        key: row.get(11)?,
+        parent: parent(row)?,
+        attributes,
+        next_alarm: time(14)?,
+        output: row::body(row, 15)?,
+        error: row.get(16)?,
+    })
+}
+
+fn parent(row: &Row<'_>) -> Result<Option<Parent>, Failure> {
+    let Some(run) = row.get_ref(12)?.as_str_or_null()? else { return Ok(None) };
+    Ok(Some(Parent { run: RunId::new(run)?, seq: row::count(row, 13)? }))
+}
+
+fn attributes(tx: &Tx<'_>, number: i64) -> Result<BTreeMap<Topic, Json>, Failure> {
+    let mut list = tx.connection.prepare_cached(include_str!("../../sql/runs/attributes.sql"))?;
+    let mut rows = list.query([number])?;
+    let mut attributes = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let value = Json::from_text(row.get::<_, String>(1)?);
+        let value = value.map_err(|error| Error::Corrupt(format!("an attribute is no JSON: {error}")))?;
+        attributes.insert(Topic::new(row.get_ref(0)?.as_str()?)?, value);
+    }
+    Ok(attributes)
+}

@@ -1,0 +1,100 @@
+//! Starting runs.
+
+use bytes::Bytes;
+use rusqlite::{OptionalExtension, params};
+use tidemill_core::Error;
+use tidemill_core::clock::millis;
+use tidemill_core::store::runs::{Conflict, EntryKind, NewRun, RunKey, Started, task};
+use tidemill_core::workflow::{RunId, WorkflowName};
+
+use super::instance::find;
+use super::{effects, journal, prune};
+use crate::call::{Cost, Tx};
+use crate::error::Failure;
+use crate::jobs::{Line, find_or_add_queue};
+use crate::store::SqliteStore;
+
+pub(crate) async fn start(store: &SqliteStore, run: &NewRun) -> Result<Started, Error> {
+    let run = run.clone();
+    let rows = 4 + run.journal.len() + run.effects.len() + run.attributes.len();
+    store.write(Cost::Growth(rows), move |tx| start_one(tx, &run)).await
+}
+
+fn start_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<Started, Failure> {
+    if is_there(tx, &run.run)?.is_some() {
+        return Ok(Started::Existing(run.run.clone()));
+    }
+    if let Some(key) = &run.key
+        && let Some(started) = conflict(tx, &run.workflow, key)?
+    {
+        return Ok(started);
+    }
+    create(tx, run)?;
+    Ok(Started::Created)
+}
+
+/// Whether a run is open.
+struct IsOpen(bool);
+
+/// Whether there is a run with this id. One that is kept no longer makes way.
+fn is_there(tx: &Tx<'_>, run: &RunId) -> Result<Option<IsOpen>, Failure> {
+    let Some(found) = find(tx, run)? else { return Ok(None) };
+    if found.is_over(tx.now) {
+        prune::remove(tx, found.number)?;
+        return Ok(None);
+    }
+    Ok(Some(IsOpen(!found.status.is_closed())))
+}
+
+/// What stands against starting a run with this key.
+fn conflict(tx: &Tx<'_>, workflow: &WorkflowName, key: &RunKey) -> Result<Option<Started>, Failure> {
+    let mut keyed = tx.connection.prepare_cached(include_str!("../../sql/runs/keyed.sql"))?;
+    let holder = keyed.query_row(params![workflow.as_str(), key.key], |row| row.get::<_, String>(0));
+    let Some(holder) = holder.optional()?.map(|id| RunId::new(&id)).transpose()? else { return Ok(None) };
+    let Some(IsOpen(open)) = is_there(tx, &holder)? else { return Ok(None) };
+    Ok(match key.conflict {
+        Conflict::Reject => Some(Started::Rejected(holder)),
+        Conflict::StartAfterClose if !open => None,
+        Conflict::UseExisting | Conflict::StartAfterClose => Some(Started::Existing(holder)),
+    })
+}
+
+fn create(tx: &mut Tx<'_>, run: &NewRun) -> Result<(), Failure> {
+    let line = Line { queue: &run.queue, number: find_or_add_queue(tx.connection, &run.queue)?.number };
+    let number = add(tx, run, line.number)?;
+    for (position, written) in (1..).zip(&run.journal) {
+        journal::append(tx, number, position, written)?;
+    }
+    if let Some(RunKey { key, .. }) = &run.key {
+        let mut hold = tx.connection.prepare_cached(include_str!("../../sql/runs/hold_key.sql"))?;
+        hold.execute(params![run.workflow.as_str(), key, number])?;
+    }
+    effects::describe(tx, number, &run.attributes)?;
+    effects::apply(tx, number, &run.effects)?;
+    super::task::make(tx, &line, run.run.as_str(), &first_task(run))
+}
+
+fn add(tx: &Tx<'_>, run: &NewRun, queue: i64) -> Result<i64, Failure> {
+    let mut start = tx.connection.prepare_cached(include_str!("../../sql/runs/start.sql"))?;
+    start.execute(params![
+        run.run.as_str(),
+        run.workflow.as_str(),
+        run.version.as_str(),
+        queue,
+        tx.now.0,
+        millis(run.keep),
+        run.cursor.cast_signed(),
+        run.journal.len() as i64,
+        run.key.as_ref().map(|key| &key.key),
+        run.parent.as_ref().map(|parent| parent.run.as_str()),
+        run.parent.as_ref().map(|parent| parent.seq.cast_signed()),
+        &run.head[..],
+    ])?;
+    Ok(tx.connection.last_insert_rowid())
+}
+
+fn first_task(run: &NewRun) -> Bytes {
+    let events = (1..).zip(&run.journal).filter(|(_, written)| written.kind != EntryKind::Commit);
+    let news = events.filter(|(position, _)| *position > run.cursor);
+    task(&run.head, &run.opening, run.cursor, news.map(|(position, written)| (position, &written.entry[..])))
+}

@@ -1,0 +1,71 @@
+//! Tasks: a run that has news has a job with its id, one, however many news there are.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use rusqlite::params;
+use tidemill_core::name::Queue;
+use tidemill_core::store::runs::task;
+
+use super::journal::news;
+use crate::call::Tx;
+use crate::error::Failure;
+use crate::jobs::{Line, arrive};
+use crate::row;
+
+/// Runs that may need a task, by their numbers. They get it when everything else of a call is done, so that one task has
+/// the news of all of it.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    runs: BTreeSet<i64>,
+}
+
+impl Wanted {
+    /// The run with this number may need a task.
+    pub(super) fn add(&mut self, run: i64) {
+        self.runs.insert(run);
+    }
+
+    /// Makes the tasks that are needed.
+    pub(crate) fn make(self, tx: &mut Tx<'_>) -> Result<(), Failure> {
+        self.runs.into_iter().try_for_each(|run| make_if_needed(tx, run))
+    }
+}
+
+/// An open run without a task.
+struct Idle {
+    id: String,
+    line: i64,
+    queue: Queue,
+    cursor: u64,
+    head: Bytes,
+}
+
+fn make_if_needed(tx: &mut Tx<'_>, run: i64) -> Result<(), Failure> {
+    let Some(Idle { id, line, queue, cursor, head }) = idle(tx, run)? else { return Ok(()) };
+    let news = news(tx, run, cursor)?;
+    if news.is_empty() {
+        return Ok(());
+    }
+    let envelope = task(&head, b"", cursor, news.iter().map(|(position, entry)| (*position, &entry[..])));
+    make(tx, &Line { queue: &queue, number: line }, &id, &envelope)
+}
+
+fn idle(tx: &Tx<'_>, run: i64) -> Result<Option<Idle>, Failure> {
+    let mut idle = tx.connection.prepare_cached(include_str!("../../sql/runs/idle.sql"))?;
+    let mut rows = idle.query([run])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let (id, line, queue) = (row.get(0)?, row.get(1)?, row::queue(row, 2)?);
+    Ok(Some(Idle { id, line, queue, cursor: row::count(row, 4)?, head: row::body(row, 5)? }))
+}
+
+/// Puts a task in line, unless a job with its id is there.
+pub(super) fn make(tx: &mut Tx<'_>, line: &Line<'_>, id: &str, envelope: &Bytes) -> Result<(), Failure> {
+    let mut add = tx.connection.prepare_cached(include_str!("../../sql/jobs/enqueue.sql"))?;
+    let none = None::<&str>;
+    if add.execute(params![id, 0, line.number, tx.now.0, none, none, &envelope[..]])? == 0 {
+        return Ok(());
+    }
+    let seq = tx.connection.last_insert_rowid();
+    arrive(tx, line, tx.now, seq)
+}

@@ -1,0 +1,196 @@
+//! What is this store's own about runs: its schema, its plans, its transactions, and rows that make no sense.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod place;
+
+use place::{Place, scene};
+use rusqlite::Connection;
+use tidemill_core::store::runs::{Delivered, Effect, ListRuns, ReadJournal, Then};
+use tidemill_core::store::{Severity, Verdict};
+use tidemill_core::{Error, Store};
+use tidemill_sqlite::SqliteStore;
+use tidemill_testkit::conformance::scene::{activity, completed, done, order, signal, timer};
+
+/// Only jobs, as it was before there were runs.
+const VERSION_1: &str = include_str!("../migrations/0001_jobs.sql");
+
+#[tokio::test]
+async fn a_file_from_before_there_were_runs_gets_their_tables_and_keeps_its_jobs() {
+    let place = Place::new();
+    let old = place.raw();
+    old.execute_batch(VERSION_1).unwrap();
+    let jobs = "UPDATE tidemill_schema SET version = 1;
+        INSERT INTO tidemill_queues (id, name, delivery) VALUES (1, 'jobs', 'at_least_once');
+        INSERT INTO tidemill_jobs (seq, id, queue, due, body)
+            VALUES (1, 'a', 1, 0, CAST('{\"job_id\":\"a\",\"task_type\":\"t\"}' AS BLOB));
+        INSERT INTO tidemill_waiting VALUES (1, 0, 1);";
+    old.execute_batch(jobs).unwrap();
+    drop(old);
+    let scene = scene(&place.open().await);
+    assert_eq!(scene.claim(1).await[0].lease.job.as_str(), "a");
+    scene.parked(|_| Vec::new()).await;
+}
+
+#[tokio::test]
+async fn one_task_has_the_news_of_a_whole_batch() {
+    let place = Place::new();
+    let scene = scene(&place.open().await);
+    let run = scene.parked(|_| Vec::new()).await;
+    scene.signal(&run, 0..20).await;
+    assert_eq!(scene.task_of(&run).await.signals(), (0..20).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn at_a_full_disk_runs_take_nothing_in_but_go_on() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    // A directory in the place of the reserve is as good as a full disk.
+    let reserve = place.path().with_extension("db-reserve");
+    std::fs::remove_file(&reserve).unwrap();
+    std::fs::create_dir(&reserve).unwrap();
+    let refused = store.start_run(&order()).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    let refused = store.deliver(&[signal(&run, 1)]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    scene.commit(&task, vec![activity(&run, 1)], Then::GoesOn).await;
+    let activity = scene.on_activities().claim_one().await;
+    scene.on_activities().settle(&activity, done()).await;
+    let task = scene.task_of(&run).await;
+    scene.commit(&task, Vec::new(), completed("7")).await;
+}
+
+#[tokio::test]
+async fn a_commit_that_does_not_fit_leaves_nothing_and_can_be_made_again() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    let effects = || {
+        let Effect::Job { queue, mut job } = activity(&run, 1) else { unreachable!() };
+        job.envelope = "x".repeat(500_000).into();
+        vec![timer(2, scene.after(std::time::Duration::ZERO)), Effect::Job { queue, job }]
+    };
+    let pages: i64 = place.raw().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    let room: &'static str = format!("max_page_count = {}", pages + 20).leak();
+    store.set_pragma(room).await.unwrap();
+    let refused = store.settle(&[task.settlement(effects(), Then::GoesOn)]).await;
+    assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
+    let info = scene.run(&run).await;
+    assert_eq!((info.length, info.cursor, info.next_alarm), (1, 0, None));
+    store.set_pragma("max_page_count = 100000").await.unwrap();
+    scene.commit(&task, effects(), Then::GoesOn).await;
+}
+
+fn change(place: &Place, sql: &str) {
+    assert!(place.raw().execute(sql, []).unwrap() > 0, "{sql}");
+}
+
+async fn severity(store: &SqliteStore, subject: &str) -> Severity {
+    let findings = store.checkup().await.unwrap().findings;
+    findings.iter().find(|finding| finding.subject == subject).unwrap().severity
+}
+
+#[tokio::test]
+async fn an_alarm_that_cannot_go_off_is_set_aside_and_the_others_go_off() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let alarm = |seq| move |_: &_| vec![timer(seq, tidemill_core::Timestamp(5))];
+    let (unknown, clashing, sound) =
+        (scene.parked(alarm(1)).await, scene.parked(alarm(2)).await, scene.parked(alarm(3)).await);
+    change(&place, "UPDATE tidemill_alarms SET alarm = 'x' WHERE seq = 1");
+    change(&place, &format!("UPDATE tidemill_runs SET length = 1 WHERE id = '{clashing}'"));
+    let task = scene.task_when_due().await;
+    assert_eq!((task.run, task.news[0].1["event"]["timer_fired"]["seq"].as_u64()), (sound, Some(3)));
+    scene.promote().await;
+    scene.no_task().await;
+    assert_eq!(severity(&store, "alarms").await, Severity::Bad);
+    assert_eq!(scene.terminate(&unknown, &[]).await, Verdict::Accepted);
+}
+
+#[tokio::test]
+async fn a_run_that_makes_no_sense_hides_no_other() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let (broken, lost, sound) = (
+        scene.parked(|_| Vec::new()).await,
+        scene.parked(|_| Vec::new()).await,
+        scene.parked(|_| Vec::new()).await,
+    );
+    change(&place, &format!("UPDATE tidemill_runs SET version = 'no version' WHERE id = '{broken}'"));
+    change(&place, &format!("UPDATE tidemill_runs SET queue = 99 WHERE id = '{lost}'"));
+    for run in [&broken, &lost] {
+        assert!(matches!(store.run(run).await, Err(Error::Corrupt(_))));
+    }
+    let page = store.runs(ListRuns { limit: 10, ..ListRuns::default() }).await.unwrap();
+    assert_eq!(page.items.iter().map(|info| &info.run).collect::<Vec<_>>(), [&sound]);
+    let answers = store.deliver(&[signal(&lost, 1), signal(&sound, 2)]).await.unwrap();
+    assert_eq!(answers, [Delivered::Yes; 2]);
+    assert_eq!(scene.task_of(&sound).await.signals(), [2]);
+    assert_eq!(severity(&store, "runs").await, Severity::Warning);
+}
+
+#[tokio::test]
+async fn an_entry_that_is_garbage_is_read_as_it_is() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let run = scene.parked(|_| Vec::new()).await;
+    change(&place, "UPDATE tidemill_journal SET entry = x'ff00' WHERE position = 1");
+    let entries = store.journal(ReadJournal { run: &run, from: 1, limit: 9 }).await.unwrap();
+    assert_eq!((entries.len(), &entries[0].1.entry[..]), (2, &[0xff, 0][..]));
+    scene.signal(&run, [1]).await;
+    assert_eq!(scene.task_of(&run).await.signals(), [1]);
+}
+
+#[tokio::test]
+async fn more_than_one_call_prunes_are_pruned_by_several_the_oldest_first() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    scene.commit(&task, Vec::new(), completed("7")).await;
+    let more = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 1500)
+        INSERT INTO tidemill_runs (id, cursor, length, status, closed, expires, started, keep, queue, workflow, version, head)
+        SELECT 'r' || i, cursor, length, status, closed + i, expires, started, keep, queue, workflow, version, head
+        FROM n, tidemill_runs";
+    change(&place, more);
+    assert_eq!(store.prune_runs(10).await.unwrap(), 1_000);
+    let oldest: i64 =
+        place.raw().query_row("SELECT min(number) FROM tidemill_runs", [], |row| row.get(0)).unwrap();
+    assert_eq!(oldest, 1_001);
+    assert_eq!(store.prune_runs(10).await.unwrap(), 490);
+    assert_eq!(store.prune_runs(10).await.unwrap(), 0);
+}
+
+/// How SQLite goes about a statement.
+fn plan(connection: &Connection, sql: &str) -> String {
+    let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let parameters = vec![1; explain.parameter_count()];
+    let steps =
+        explain.query_map(rusqlite::params_from_iter(parameters), |row| row.get::<_, String>(3)).unwrap();
+    steps.map(Result::unwrap).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn no_statement_about_runs_looks_at_more_than_it_needs() {
+    let place = Place::new();
+    drop(place.open().await);
+    let connection = place.raw();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
+    for noun in ["runs", "journal", "alarms"] {
+        for file in std::fs::read_dir(folder.join(noun)).unwrap() {
+            let path = file.unwrap().path();
+            let plan = plan(&connection, &std::fs::read_to_string(&path).unwrap());
+            let walks = plan.lines().any(|step| step.starts_with("SCAN tidemill_"));
+            let sorts = plan.contains("USE TEMP B-TREE FOR ORDER BY");
+            assert!(!walks && !sorts, "{}:\n{plan}", path.display());
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! Starting runs, telling them, and committing what their tasks did.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use tidemill_core::job::State;
+use tidemill_core::settle::Outcome;
+use tidemill_core::store::runs::{
+    Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS, NewRun, ReadJournal, RunKey, Started, Then,
+};
+use tidemill_core::store::{Cancelled, Record, Verdict};
+use tidemill_core::workflow::{RunId, Status};
+
+use super::Subject;
+use super::scene::{
+    LONG, SHORT, activity, answer, completed, done, envelope, event, order, order_of, retry, signal, until,
+};
+
+pub async fn a_run_begins_with_its_first_entry_and_a_task(subject: Subject) {
+    let scene = subject.scene();
+    let new = order();
+    let run = scene.start_run(new.clone()).await;
+    let task = scene.task_of(&run).await;
+    assert_eq!((task.cursor, task.last()), (0, 1));
+    assert_eq!(task.news[0].1["event"]["started"]["input"], 7);
+    assert_eq!(envelope(&task.claimed).payload(), b"7");
+    assert_eq!(envelope(&task.claimed).kind().as_str(), "workflow/order");
+    assert_eq!(scene.journal(&run).await, task.news);
+    let info = scene.run(&run).await;
+    assert_eq!((info.workflow, info.version, info.queue), (new.workflow, new.version, new.queue));
+    assert_eq!((info.status, info.cursor, info.length), (Status::Running, 0, 1));
+    assert!(info.started_at.0 > 0 && info.closed_at.is_none() && info.output.is_empty());
+}
+
+pub async fn the_same_id_is_one_run(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let again = || async { scene.store.start_run(&order_of(run.clone())).await.unwrap() };
+    assert_eq!(again().await, Started::Existing(run.clone()));
+    let task = scene.task_of(&run).await;
+    assert_eq!(again().await, Started::Existing(run.clone()));
+    scene.commit(&task, Vec::new(), completed("1")).await;
+    assert_eq!(again().await, Started::Existing(run.clone()));
+    scene.no_task().await;
+}
+
+fn keyed(key: &str, conflict: Conflict) -> NewRun {
+    let new = order();
+    let run = RunId::keyed(&new.workflow, key);
+    let new = order_of(run);
+    NewRun { key: Some(RunKey { key: key.to_owned(), conflict }), ..new }
+}
+
+pub async fn a_key_is_one_run_and_the_second_caller_gets_it(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(keyed("k", Conflict::UseExisting)).await;
+    let start = |conflict| {
+        let scene = scene.clone();
+        async move { scene.store.start_run(&keyed("k", conflict)).await.unwrap() }
+    };
+    assert_eq!(start(Conflict::UseExisting).await, Started::Existing(run.clone()));
+    assert_eq!(start(Conflict::Reject).await, Started::Rejected(run.clone()));
+    assert_eq!(start(Conflict::StartAfterClose).await, Started::Existing(run.clone()));
+    assert_eq!(scene.run(&run).await.key.as_deref(), Some("k"));
+    scene.start_run(keyed("other", Conflict::Reject)).await;
+    let mut tasks = [scene.task().await, scene.task().await];
+    tasks.sort_by_key(|task| task.run != run);
+    scene.commit(&tasks[0], Vec::new(), completed("1")).await;
+    assert_eq!(start(Conflict::UseExisting).await, Started::Existing(run.clone()));
+    assert_eq!(start(Conflict::Reject).await, Started::Rejected(run));
+    assert_eq!(start(Conflict::StartAfterClose).await, Started::Created);
+    assert!(matches!(start(Conflict::StartAfterClose).await, Started::Existing(_)));
+}
+
+pub async fn one_key_started_by_many_is_one_run(subject: Subject) {
+    let scene = subject.scene();
+    for round in 0..20 {
+        let key = format!("k{round}");
+        let others = join_all((0..3).map(|_| subject.other())).await;
+        let starts = others.iter().map(|store| {
+            let new = keyed(&key, Conflict::UseExisting);
+            async move { (store.start_run(&new).await.unwrap(), new.run) }
+        });
+        let answers = join_all(starts).await;
+        let (winners, losers): (Vec<_>, Vec<_>) =
+            answers.into_iter().partition(|(answer, _)| *answer == Started::Created);
+        assert_eq!(winners.len(), 1);
+        for (answer, _) in losers {
+            assert_eq!(answer, Started::Existing(winners[0].1.clone()));
+        }
+        scene.task_of(&winners[0].1).await;
+    }
+}
+
+pub async fn however_many_events_arrive_there_is_one_task(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|_| Vec::new()).await;
+    scene.no_task().await;
+    assert_eq!(scene.state(&run.task()).await, None);
+    for number in 0..5 {
+        scene.signal(&run, [number]).await;
+    }
+    let task = scene.task_of(&run).await;
+    assert_eq!(task.signals()[0], 0);
+    scene.no_task().await;
+    scene.signal(&run, [5]).await;
+    scene.no_task().await;
+    scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    let mut seen = task.signals();
+    while seen.len() < 6 {
+        let next = scene.task_of(&run).await;
+        seen.extend(next.signals());
+        scene.commit(&next, Vec::new(), Then::GoesOn).await;
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
+    scene.no_task().await;
+}
+
+pub async fn what_a_task_did_not_consume_comes_with_the_next(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|_| Vec::new()).await;
+    scene.signal(&run, [1, 2, 3]).await;
+    let task = scene.task_of(&run).await;
+    let first = task.news[0].0;
+    let settlement = task.settlement_upto(first, Vec::new(), Then::GoesOn);
+    assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+    let next = scene.task_of(&run).await;
+    assert_eq!((next.cursor, next.signals()), (first, vec![2, 3]));
+    assert_eq!(scene.run(&run).await.cursor, first);
+    scene.commit(&next, Vec::new(), Then::GoesOn).await;
+    scene.no_task().await;
+}
+
+pub async fn signals_keep_their_order_and_none_is_lost_however_many(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let count = MAX_NEWS as u64 * 2 + 50;
+    scene.signal(&run, 0..count).await;
+    let mut seen = Vec::new();
+    while seen.len() < count as usize {
+        let task = scene.task_of(&run).await;
+        assert!(task.news.len() <= MAX_NEWS);
+        seen.extend(task.signals());
+        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    }
+    assert_eq!(seen, (0..count).collect::<Vec<_>>());
+    scene.no_task().await;
+}
+
+pub async fn an_event_with_an_id_is_delivered_once(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|_| Vec::new()).await;
+    let once = |id: &str| Delivery { id: Some(id.to_owned()), ..signal(&run, 1) };
+    let answers = scene.store.deliver(&[once("a"), once("a"), once("b")]).await.unwrap();
+    assert_eq!(answers, [Delivered::Yes, Delivered::Again, Delivered::Yes]);
+    assert_eq!(scene.deliver(once("a")).await, Delivered::Again);
+    let other = scene.parked_beside(&run).await;
+    assert_eq!(scene.deliver(Delivery { run: other, ..once("a") }).await, Delivered::Yes);
+}
+
+pub async fn a_run_that_has_ended_or_never_was_is_told_nothing(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    scene.commit(&task, Vec::new(), completed("1")).await;
+    assert_eq!(scene.deliver(signal(&run, 1)).await, Delivered::Closed(Status::Completed));
+    assert_eq!(scene.deliver(signal(&RunId::generate(), 1)).await, Delivered::NotFound);
+    assert_eq!(scene.journal(&run).await.len(), 2);
+    assert!(scene.store.run(&RunId::generate()).await.unwrap().is_none());
+    assert!(scene.journal(&RunId::generate()).await.is_empty());
+    scene.no_task().await;
+}
+
+pub async fn deliveries_of_a_batch_stand_for_themselves(subject: Subject) {
+    let scene = subject.scene();
+    let open = scene.parked(|_| Vec::new()).await;
+    let batch = [
+        signal(&RunId::generate(), 1),
+        signal(&open, 2),
+        signal(&RunId::generate(), 3),
+        signal(&open, 4),
+    ];
+    assert_eq!(
+        scene.store.deliver(&batch).await.unwrap(),
+        [Delivered::NotFound, Delivered::Yes, Delivered::NotFound, Delivered::Yes]
+    );
+    assert!(scene.store.deliver(&[]).await.unwrap().is_empty());
+}
+
+pub async fn a_waiting_claim_is_woken_by_a_run_and_by_an_event(subject: Subject) {
+    let scene = subject.scene().on_tasks();
+    let elsewhere = scene.through(subject.other().await);
+    let waiting = |scene: super::Scene| tokio::spawn(async move { scene.claim_with(1, 1, LONG).await });
+    let claim = waiting(elsewhere.clone());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let run = scene.start_run(order()).await;
+    let claimed = until("a claim to be woken", || async { claim.is_finished().then_some(()) });
+    claimed.await;
+    let task = super::scene::Task::of(claim.await.unwrap().remove(0));
+    elsewhere.commit(&task, Vec::new(), Then::GoesOn).await;
+    let claim = waiting(elsewhere.clone());
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    scene.signal(&run, [1]).await;
+    until("a claim to be woken", || async { claim.is_finished().then_some(()) }).await;
+    assert_eq!(claim.await.unwrap().len(), 1);
+}
+
+pub async fn a_commit_is_an_entry_and_its_effects(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|run| vec![activity(run, 1), activity(run, 2)]).await;
+    let journal = scene.journal(&run).await;
+    assert_eq!(journal.iter().map(|(position, _)| *position).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(journal[1].1["commit"]["upto"], 1);
+    let info = scene.run(&run).await;
+    assert_eq!((info.cursor, info.length), (1, 2));
+    let mut ids: Vec<_> =
+        scene.on_activities().claim(2).await.into_iter().map(|claimed| claimed.lease.job).collect();
+    ids.sort();
+    assert_eq!(ids, [run.part(1), run.part(2)]);
+}
+
+pub async fn a_run_is_told_how_its_activity_ended(subject: Subject) {
+    let scene = subject.scene();
+    let ends: [(Outcome, &str); 3] =
+        [(done(), "ok"), (retry(Duration::ZERO), "failed"), (Outcome::Cancelled, "failed")];
+    for (outcome, word) in ends {
+        let run = scene.parked(|run| vec![activity(run, 1)]).await;
+        let claimed = scene.on_activities().claim_one().await;
+        scene.on_activities().settle(&claimed, outcome).await;
+        let task = scene.task_of(&run).await;
+        let event = &task.news[0].1["event"]["activity_done"];
+        assert_eq!(event["seq"], 1);
+        assert!(!event["result"][word].is_null(), "{event}");
+        assert_eq!(scene.state(&run.part(1)).await, None);
+        scene.commit(&task, Vec::new(), completed("1")).await;
+    }
+    scene.on_activities().assert_counts([0, 0, 0, 0]).await;
+}
+
+pub async fn a_stale_activity_tells_nothing(subject: Subject) {
+    let scene = subject.scene();
+    let slow = scene.on_activities().leasing(SHORT);
+    let run = scene.parked(|run| vec![activity(run, 1)]).await;
+    let first = slow.claim_one().await;
+    slow.expire_and_rescue(1).await;
+    let second = slow.clone().leasing(LONG).claim_one().await;
+    assert_eq!(envelope(&second).crashes(), 1);
+    assert_eq!(slow.try_settle(&first, done()).await, Verdict::LeaseLost);
+    scene.no_task().await;
+    slow.settle(&second, done()).await;
+    assert_eq!(slow.try_settle(&second, done()).await, Verdict::LeaseLost);
+    assert_eq!(scene.task_of(&run).await.news.len(), 1);
+}
+
+pub async fn an_activity_of_a_run_that_has_ended_tells_nobody(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|run| vec![activity(run, 1)]).await;
+    let claimed = scene.on_activities().claim_one().await;
+    scene.signal(&run, [1]).await;
+    scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
+    let length = scene.run(&run).await.length;
+    scene.on_activities().settle(&claimed, done()).await;
+    assert_eq!(scene.run(&run).await.length, length);
+    scene.no_task().await;
+}
+
+pub async fn an_activity_that_is_not_wanted_any_more_is_cancelled(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|run| vec![activity(run, 1), activity(run, 2)]).await;
+    let running = scene.on_activities().claim_one().await;
+    scene.signal(&run, [1]).await;
+    let task = scene.task_of(&run).await;
+    let cancels = [1, 2].map(|seq| Effect::CancelJob(run.part(seq)));
+    scene.commit(&task, cancels.to_vec(), Then::GoesOn).await;
+    scene.on_activities().claim_nothing().await;
+    let held = scene.on_activities().extend(std::slice::from_ref(&running.lease)).await;
+    assert_eq!(held, [tidemill_core::store::Held::Cancelling]);
+    scene.on_activities().settle(&running, Outcome::Cancelled).await;
+    scene.on_activities().assert_counts([0, 0, 0, 0]).await;
+}
+
+pub async fn a_late_worker_cannot_commit(subject: Subject) {
+    let scene = subject.scene().leasing(SHORT);
+    let tasks = scene.on_tasks();
+    let run = scene.start_run(order()).await;
+    let late = scene.task_of(&run).await;
+    tasks.expire_and_rescue(1).await;
+    let second = scene.clone().leasing(LONG).task_of(&run).await;
+    let effects = || vec![activity(&run, 1)];
+    assert_eq!(scene.try_commit(&late, effects(), completed("late")).await, Verdict::LeaseLost);
+    assert_eq!((scene.run(&run).await.status, scene.journal(&run).await.len()), (Status::Running, 1));
+    scene.on_activities().claim_nothing().await;
+    scene.commit(&second, effects(), Then::GoesOn).await;
+    assert_eq!(scene.try_commit(&second, effects(), Then::GoesOn).await, Verdict::LeaseLost);
+    assert_eq!(scene.journal(&run).await.len(), 2);
+    assert_eq!(scene.on_activities().try_claim(5).await.len(), 1);
+}
+
+pub async fn a_commit_from_where_the_run_is_not_has_no_effect(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|_| Vec::new()).await;
+    scene.signal(&run, [1]).await;
+    let mut task = scene.task_of(&run).await;
+    let cursor = std::mem::replace(&mut task.cursor, 0);
+    assert_eq!(scene.try_commit(&task, vec![activity(&run, 1)], Then::GoesOn).await, Verdict::LeaseLost);
+    scene.on_activities().claim_nothing().await;
+    // The event is still to be consumed, so there is a task for it.
+    let again = scene.task_of(&run).await;
+    assert_eq!((again.cursor, again.signals()), (cursor, vec![1]));
+    scene.commit(&again, Vec::new(), Then::GoesOn).await;
+    scene.no_task().await;
+}
+
+pub async fn a_task_whose_worker_died_comes_back(subject: Subject) {
+    let scene = subject.scene().leasing(SHORT);
+    let run = scene.start_run(order()).await;
+    let first = scene.task_of(&run).await;
+    scene.signal(&run, [1]).await;
+    scene.on_tasks().expire_and_rescue(1).await;
+    let second = scene.clone().leasing(LONG).task_of(&run).await;
+    assert_eq!(envelope(&second.claimed).attempts(), 1);
+    assert_eq!((second.cursor, second.news[0].1.clone()), (0, first.news[0].1.clone()));
+}
+
+pub async fn a_task_that_is_put_back_is_the_same_and_events_wait_for_it(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    scene.on_tasks().settle(&task.claimed, Outcome::Snooze(Duration::from_millis(300))).await;
+    assert_eq!(scene.state(&run.task()).await, Some(State::Scheduled));
+    scene.signal(&run, [1]).await;
+    assert_eq!(scene.state(&run.task()).await, Some(State::Scheduled));
+    let claimed = scene.on_tasks().claim_when_due(1).await.remove(0);
+    let again = super::scene::Task::of(claimed);
+    assert_eq!(again.news[0].1, task.news[0].1);
+    scene.commit(&again, Vec::new(), Then::GoesOn).await;
+    if again.signals().is_empty() {
+        assert_eq!(scene.task_of(&run).await.signals(), [1]);
+    }
+}
+
+pub async fn a_task_that_was_removed_by_hand_is_made_anew_by_the_next_event(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    assert_eq!(scene.store.cancel(&run.task()).await.unwrap(), Cancelled::Removed);
+    scene.no_task().await;
+    scene.signal(&run, [1]).await;
+    let task = scene.task_of(&run).await;
+    assert_eq!((task.news.len(), task.signals()), (2, vec![1]));
+}
+
+pub async fn a_dead_task_waits_for_a_redrive(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    scene.on_tasks().settle(&task.claimed, super::scene::dead("poison")).await;
+    assert_eq!(scene.state(&run.task()).await, Some(State::Dead));
+    scene.signal(&run, [1]).await;
+    scene.no_task().await;
+    let letters = tidemill_core::redrive::Letters::default();
+    tidemill_core::redrive::redrive(&*scene.store, &scene.on_tasks().queue, &letters).await.unwrap();
+    let again = scene.task_of(&run).await;
+    scene.commit(&again, Vec::new(), Then::GoesOn).await;
+    if again.signals().is_empty() {
+        assert_eq!(scene.task_of(&run).await.signals(), [1]);
+    }
+}
+
+pub async fn commits_of_many_runs_go_together(subject: Subject) {
+    let scene = subject.scene();
+    let mut tasks = Vec::new();
+    for _ in 0..20 {
+        scene.start_run(order()).await;
+        tasks.push(scene.task().await);
+    }
+    let effects = |task: &super::scene::Task| vec![activity(&task.run, 1)];
+    let mut batch: Vec<_> = tasks.iter().map(|t| t.settlement(effects(t), Then::GoesOn)).collect();
+    batch.push(tasks[3].settlement(effects(&tasks[3]), Then::GoesOn));
+    let verdicts = scene.store.settle(&batch).await.unwrap();
+    assert!(verdicts[..20].iter().all(|verdict| *verdict == Verdict::Accepted));
+    assert_eq!(verdicts[20], Verdict::LeaseLost);
+    assert_eq!(scene.on_activities().claim(20).await.len(), 20);
+}
+
+pub async fn many_activities_of_one_run_may_end_in_one_batch(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|run| (1..=50).map(|seq| activity(run, seq)).collect()).await;
+    let scene_a = scene.on_activities();
+    let claimed = scene_a.claim(50).await;
+    let batch: Vec<_> = claimed.iter().map(|claimed| scene_a.settlement(claimed, done())).collect();
+    assert_eq!(scene.store.settle(&batch).await.unwrap(), vec![Verdict::Accepted; 50]);
+    let mut seqs = Vec::new();
+    while seqs.len() < 50 {
+        let task = scene.task_of(&run).await;
+        seqs.extend(task.news.iter().map(|(_, e)| e["event"]["activity_done"]["seq"].as_u64().unwrap()));
+        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    }
+    seqs.sort_unstable();
+    assert_eq!(seqs, (1..=50).collect::<Vec<_>>());
+    scene.no_task().await;
+}
+
+pub async fn a_commit_may_ask_for_ten_thousand_things(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene
+        .parked(|run| (1..=10_000).map(|seq| if seq % 2 == 0 { activity(run, seq) } else { never(seq) }).collect())
+        .await;
+    assert!(scene.run(&run).await.next_alarm.is_some());
+    assert_eq!(scene.on_activities().counts().await.ready, 5000);
+    assert_eq!(scene.terminate(&run, &[]).await, Verdict::Accepted);
+}
+
+fn never(seq: u64) -> Effect {
+    super::scene::timer(seq, tidemill_core::Timestamp(4_000_000_000_000))
+}
+
+pub async fn an_answer_is_kept_for_whoever_asked(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let record = Record {
+        job: run.part("u1"),
+        state: State::Done,
+        output: Bytes::from_static(b"[1]"),
+        error: None,
+        finished_at: scene.store.clock().now(),
+        keep: LONG,
+    };
+    scene.commit(&scene.task_of(&run).await, vec![Effect::Record(record)], Then::GoesOn).await;
+    let kept = scene.get(&run.part("u1")).await.unwrap().record.unwrap();
+    assert_eq!((kept.state, &kept.output[..]), (State::Done, &b"[1]"[..]));
+}
+
+pub async fn a_journal_is_read_in_parts(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    scene.signal(&run, 0..30).await;
+    let read = |from, limit| {
+        let (scene, run) = (scene.clone(), run.clone());
+        async move {
+            let part = scene.store.journal(ReadJournal { run: &run, from, limit }).await.unwrap();
+            part.into_iter().map(|(position, _)| position).collect::<Vec<_>>()
+        }
+    };
+    assert_eq!(read(1, 3).await, [1, 2, 3]);
+    assert_eq!(read(30, 10).await, [30, 31]);
+    assert!(read(32, 10).await.is_empty());
+    let whole = scene.store.journal(ReadJournal { run: &run, from: 1, limit: 100 }).await.unwrap();
+    assert_eq!(whole[1].1.kind, EntryKind::Message);
+    assert_eq!(whole[0].1, order_of(run.clone()).journal[0]);
+}
+
+pub async fn a_run_may_begin_where_another_was(subject: Subject) {
+    let scene = subject.scene();
+    let commit = tidemill_core::store::runs::entry(tidemill_core::Timestamp(3), "commit", br#"{"upto":1}"#);
+    let mut new = order();
+    new.journal.push(tidemill_core::store::runs::Written { kind: EntryKind::Commit, entry: commit });
+    new.journal.push(event(EntryKind::Message, r#"{"signal":{"name":"n","payload":9}}"#));
+    new.cursor = 1;
+    new.effects = vec![activity(&new.run, 1)];
+    let run = scene.start_run(new).await;
+    let task = scene.task_of(&run).await;
+    assert_eq!((task.cursor, task.news.len(), task.signals()), (1, 1, vec![9]));
+    assert_eq!(scene.on_activities().claim_one().await.lease.job, run.part(1));
+    assert_eq!(scene.run(&run).await.length, 3);
+}
+
+pub async fn many_callers_at_once_lose_and_double_nothing(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|run| (1..=40).map(|seq| activity(run, seq)).collect()).await;
+    let stores = join_all((0..4).map(|_| subject.other())).await;
+    let work = async {
+        let tasks = stores.iter().enumerate().map(|(index, store)| {
+            let (scene, run) = (scene.through(store.clone()), run.clone());
+            async move {
+                for number in 0..10 {
+                    assert_eq!(scene.deliver(signal(&run, index as u64 * 100 + number)).await, Delivered::Yes);
+                    let claimed = scene.on_activities().claim_one().await;
+                    scene.on_activities().settle(&claimed, done()).await;
+                }
+            }
+        });
+        join_all(tasks).await;
+    };
+    let ((), mut seen) = tokio::join!(work, async {
+        let mut seen = Vec::new();
+        while seen.len() < 80 {
+            let task = scene.task_of(&run).await;
+            seen.extend(task.news.iter().map(|(_, entry)| entry["event"].to_string()));
+            scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        }
+        seen
+    });
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 80);
+    scene.no_task().await;
+    assert_eq!(scene.deliver(answer(&run, 99)).await, Delivered::Yes);
+}

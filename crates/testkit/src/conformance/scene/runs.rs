@@ -1,0 +1,289 @@
+//! Runs: what a worker would do with their tasks, said by hand.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tidemill_core::Timestamp;
+use tidemill_core::chain::Links;
+use tidemill_core::envelope::{Draft, Meta, Terms};
+use tidemill_core::name::{Kind, Queue, QueueName};
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::runs::{
+    Alarm, Close, Commit, Delivered, Delivery, Effect, EntryKind, NewRun, Parent, ReadJournal, RunInfo,
+    Started, Terminate, Then, Written, entry,
+};
+use tidemill_core::store::{Claimed, Due, NewJob, Verdict};
+use tidemill_core::workflow::{Asker, RunId, Status, Version, WorkflowName};
+
+use super::{GLANCE, LONG, Scene, until};
+
+/// Where the activities of a case go.
+const ACTIVITIES: &str = "activities";
+
+/// A new run of the workflow `order`.
+pub fn order() -> NewRun {
+    order_of(RunId::generate())
+}
+
+/// A run of the workflow `order` with this identity.
+pub fn order_of(run: RunId) -> NewRun {
+    let workflow = WorkflowName::new("order").expect("a workflow");
+    let head = format!(
+        r#"{{"job_id":{:?},"task_type":"workflow/order","attempts":0,"max_attempts":5,"workflow":"order""#,
+        run.as_str()
+    );
+    NewRun {
+        queue: workflow.queue(None),
+        workflow,
+        version: Version::new("1.0.0").expect("a version"),
+        journal: vec![event(
+            EntryKind::Answer,
+            r#"{"started":{"workflow":"order","version":"1.0.0","input":7}}"#,
+        )],
+        cursor: 0,
+        effects: Vec::new(),
+        head: head.into(),
+        opening: Bytes::from_static(br#","payload":7"#),
+        key: None,
+        parent: None,
+        keep: LONG,
+        attributes: BTreeMap::new(),
+        run,
+    }
+}
+
+/// An entry that says that something came in.
+pub fn event(kind: EntryKind, json: &str) -> Written {
+    Written { kind, entry: entry(Timestamp(1), "event", json.as_bytes()) }
+}
+
+/// A signal with a number in it.
+pub fn signal(run: &RunId, number: u64) -> Delivery {
+    let json = format!(r#"{{"signal":{{"name":"n","payload":{number}}}}}"#);
+    Delivery { run: run.clone(), written: event(EntryKind::Message, &json), id: None, seq: None }
+}
+
+/// The answer to a command that is no message.
+pub fn answer(run: &RunId, seq: u64) -> Delivery {
+    let json = format!(r#"{{"signal_sent":{{"seq":{seq},"result":"ok"}}}}"#);
+    Delivery { run: run.clone(), written: event(EntryKind::Answer, &json), id: None, seq: Some(seq) }
+}
+
+/// An activity of a run, on the queue of activities.
+pub fn activity(run: &RunId, seq: u64) -> Effect {
+    let asker = Asker { run: run.clone(), seq };
+    let kind = Kind::new("charge").expect("a kind");
+    let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
+    let terms = Some(Terms { asker: &asker, backoff: None, heartbeat: None });
+    let draft =
+        Draft { kind: &kind, max_attempts: 1, timeout: None, keep_result: None, tracked: true, terms, meta };
+    let (id, payload) = (run.part(seq), RawValue::from_string(seq.to_string()).expect("JSON"));
+    let envelope = draft.frame().fill(&id, &payload).expect("an envelope").0;
+    let links = Links::default();
+    let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
+    Effect::Job { queue: activities(), job }
+}
+
+/// The queue of activities.
+pub fn activities() -> Queue {
+    Queue::at_least_once(QueueName::new(ACTIVITIES).expect("a queue"))
+}
+
+/// A timer.
+pub fn timer(seq: u64, due: Timestamp) -> Effect {
+    Effect::Alarm { seq, due, alarm: Alarm::Timer }
+}
+
+/// A good end.
+pub fn completed(output: &str) -> Then {
+    Then::Ends(Close {
+        status: Status::Completed,
+        output: Bytes::copy_from_slice(output.as_bytes()),
+        error: None,
+        told: None,
+    })
+}
+
+/// A good end, of which the parent is told.
+pub fn completed_for(parent: &Parent, output: &str) -> Then {
+    let json = format!(r#"{{"child_done":{{"seq":{},"result":{{"ok":{output}}}}}}}"#, parent.seq);
+    let told = Delivery {
+        run: parent.run.clone(),
+        written: event(EntryKind::Answer, &json),
+        id: None,
+        seq: Some(parent.seq),
+    };
+    match completed(output) {
+        Then::Ends(close) => Then::Ends(Close { told: Some(told), ..close }),
+        other => other,
+    }
+}
+
+/// A task that was claimed.
+#[derive(Debug)]
+pub struct Task {
+    /// The claim.
+    pub claimed: Claimed,
+    /// Whose task it is.
+    pub run: RunId,
+    /// How far the run had come.
+    pub cursor: u64,
+    /// What is new: positions and entries.
+    pub news: Vec<(u64, Value)>,
+}
+
+impl Task {
+    /// The position of the last event it was given.
+    pub fn last(&self) -> u64 {
+        self.news.last().map_or(self.cursor, |(position, _)| *position)
+    }
+
+    /// The numbers of the signals among the news.
+    pub fn signals(&self) -> Vec<u64> {
+        let number = |(_, entry): &(u64, Value)| entry["event"]["signal"]["payload"].as_u64();
+        self.news.iter().filter_map(number).collect()
+    }
+
+    /// Reads a claim as a task.
+    pub fn of(claimed: Claimed) -> Self {
+        let envelope = claimed.body.as_ref().expect("an envelope");
+        let json: Value = serde_json::from_slice(envelope.bytes()).expect("a task");
+        let cursor = json["cursor"].as_u64().expect("a cursor");
+        let news = json["news"].as_array().expect("news").iter();
+        let news = news.map(|n| (n["position"].as_u64().expect("a position"), n["entry"].clone())).collect();
+        let run = RunId::new(claimed.lease.job.as_str()).expect("a task's id is its run's");
+        Self { run, cursor, news, claimed }
+    }
+
+    /// The settlement that commits it.
+    pub fn settlement(&self, effects: Vec<Effect>, then: Then) -> Settlement {
+        self.settlement_upto(self.last(), effects, then)
+    }
+
+    /// The settlement that commits what it did with the news up to a position.
+    pub fn settlement_upto(&self, upto: u64, effects: Vec<Effect>, then: Then) -> Settlement {
+        let entry = entry(Timestamp(2), "commit", format!(r#"{{"upto":{upto}}}"#).as_bytes());
+        let commit = Commit { run: self.run.clone(), cursor: self.cursor, upto, entry, effects, then };
+        Settlement { lease: self.claimed.lease.clone(), change: Change::Commit(Box::new(commit)) }
+    }
+}
+
+impl Scene {
+    /// The same worker on the queue of `order`'s tasks.
+    pub fn on_tasks(&self) -> Self {
+        Self { queue: order().queue, ..self.clone() }
+    }
+
+    /// The same worker on the queue of activities.
+    pub fn on_activities(&self) -> Self {
+        Self { queue: activities(), ..self.clone() }
+    }
+
+    /// Starts a run that must be new.
+    pub async fn start_run(&self, run: NewRun) -> RunId {
+        assert_eq!(self.store.start_run(&run).await.unwrap(), Started::Created);
+        run.run
+    }
+
+    /// Starts a run and lets its first task commit.
+    pub async fn parked(&self, effects: impl FnOnce(&RunId) -> Vec<Effect>) -> RunId {
+        let run = self.start_run(order()).await;
+        let task = self.task_of(&run).await;
+        let effects = effects(&run);
+        self.commit(&task, effects, Then::GoesOn).await;
+        run
+    }
+
+    /// Another run whose first task has committed, while this one may have a task.
+    pub async fn parked_beside(&self, other: &RunId) -> RunId {
+        let own = self.task_of(other).await;
+        let run = self.parked(|_| Vec::new()).await;
+        self.on_tasks().settle(&own.claimed, super::super::scene::retry(Duration::ZERO)).await;
+        run
+    }
+
+    /// Claims the next task.
+    pub async fn task(&self) -> Task {
+        Task::of(self.on_tasks().claim_one().await)
+    }
+
+    /// Claims the next task, which must be this run's.
+    pub async fn task_of(&self, run: &RunId) -> Task {
+        let task = self.task().await;
+        assert_eq!(task.run, *run);
+        task
+    }
+
+    /// Asserts that there is no task.
+    pub async fn no_task(&self) {
+        self.on_tasks().claim_nothing().await;
+    }
+
+    /// Commits a task, which must work.
+    pub async fn commit(&self, task: &Task, effects: Vec<Effect>, then: Then) {
+        assert_eq!(self.try_commit(task, effects, then).await, Verdict::Accepted);
+    }
+
+    /// Commits a task.
+    pub async fn try_commit(&self, task: &Task, effects: Vec<Effect>, then: Then) -> Verdict {
+        self.store.settle(&[task.settlement(effects, then)]).await.unwrap().remove(0)
+    }
+
+    /// Delivers one event.
+    pub async fn deliver(&self, delivery: Delivery) -> Delivered {
+        self.store.deliver(&[delivery]).await.unwrap().remove(0)
+    }
+
+    /// Sends signals with these numbers, in this order.
+    pub async fn signal(&self, run: &RunId, numbers: impl IntoIterator<Item = u64>) {
+        let deliveries: Vec<_> = numbers.into_iter().map(|number| signal(run, number)).collect();
+        let answers = self.store.deliver(&deliveries).await.unwrap();
+        assert_eq!(answers, vec![Delivered::Yes; deliveries.len()]);
+    }
+
+    /// The whole journal: positions and entries.
+    pub async fn journal(&self, run: &RunId) -> Vec<(u64, Value)> {
+        let read = ReadJournal { run, from: 1, limit: 100_000 };
+        let entries = self.store.journal(read).await.unwrap();
+        let json = |bytes: &Bytes| serde_json::from_slice(bytes).expect("an entry of JSON");
+        entries.into_iter().map(|(position, written)| (position, json(&written.entry))).collect()
+    }
+
+    /// The run, which must be there.
+    pub async fn run(&self, run: &RunId) -> RunInfo {
+        self.store.run(run).await.unwrap().expect("the run is there")
+    }
+
+    /// Ends a run from outside.
+    pub async fn terminate(&self, run: &RunId, effects: &[Effect]) -> Verdict {
+        let cursor = self.run(run).await.cursor;
+        let close = Close {
+            status: Status::Terminated,
+            output: Bytes::new(),
+            error: Some("enough".to_owned()),
+            told: None,
+        };
+        self.store.terminate(Terminate { run, cursor, effects, close: &close }).await.unwrap()
+    }
+
+    /// Promotes until there is a task.
+    pub async fn task_when_due(&self) -> Task {
+        let tasks = self.on_tasks();
+        let mut claimed = until("an alarm to make a task", || async {
+            self.promote().await;
+            let claimed = tasks.claim_with(1, 1, GLANCE).await;
+            (!claimed.is_empty()).then_some(claimed)
+        })
+        .await;
+        Task::of(claimed.remove(0))
+    }
+
+    /// A time that lies this long ahead.
+    pub fn after(&self, delay: Duration) -> Timestamp {
+        let now = self.store.clock().now();
+        Timestamp(now.0 + i64::try_from(delay.as_millis()).expect("a short time"))
+    }
+}

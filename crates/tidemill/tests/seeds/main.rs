@@ -1,0 +1,10 @@
+//! What other programs look at and write: every command they print about workflows, against a live store without a
+//! namespace.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod claims;
+mod fairness;
+mod instances;
+mod messages;
+mod world;

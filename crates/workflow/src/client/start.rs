@@ -1,0 +1,236 @@
+//! Starting runs.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidemill_core::store::runs::{Conflict, NewRun, RunKey, Started as Begun};
+use tidemill_core::workflow::{Json, Route, RunId, Started, Topic, Version, WORKFLOW_QUEUE, WorkflowName};
+use tidemill_core::{Error, Mill};
+
+use super::error::RunError;
+use super::handle::RunHandle;
+use super::patience::surely;
+use super::terminate::terminate;
+use crate::wire::{Birth, DEFAULT_KEEP, check_key};
+
+/// How often an existing run is terminated before somebody else is taken to start them faster.
+const ROUNDS: usize = 20;
+
+/// What to do when a run with the same key is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnConflict {
+    /// The caller gets that run, open or closed.
+    #[default]
+    UseExisting,
+    /// Nothing is started, and the caller is told: [`RunError::Exists`].
+    Reject,
+    /// An open run is terminated, and the new one takes its place.
+    TerminateExisting,
+    /// The caller gets that run if it is open. A closed one makes way for the new one.
+    StartAfterClose,
+}
+
+/// A run, not yet started.
+#[must_use = "a run exists only after `.start().await`"]
+#[derive(Debug)]
+pub struct Start<O> {
+    mill: Mill,
+    workflow: String,
+    version: String,
+    input: Result<Json, Error>,
+    id: Option<String>,
+    key: Option<String>,
+    conflict: OnConflict,
+    route: Option<String>,
+    attributes: Vec<(String, Result<Json, String>)>,
+    keep: Duration,
+    limit: Option<u64>,
+    output: PhantomData<fn() -> O>,
+}
+
+impl<O> Start<O> {
+    pub(super) fn new(mill: &Mill, workflow: &str, version: &str, input: Result<Json, Error>) -> Self {
+        Self {
+            mill: mill.clone(),
+            workflow: workflow.to_owned(),
+            version: version.to_owned(),
+            input,
+            id: None,
+            key: None,
+            conflict: OnConflict::default(),
+            route: None,
+            attributes: Vec::new(),
+            keep: DEFAULT_KEEP,
+            limit: None,
+            output: PhantomData,
+        }
+    }
+
+    /// Gives the run this id: starting it again while it is in the store starts no second one.
+    pub fn id(mut self, id: &str) -> Self {
+        self.id = Some(id.to_owned());
+        self
+    }
+
+    /// Gives the run this idempotency key: of several starts with one key one starts a run, and the others get it. Keys
+    /// of different workflows do not meet.
+    pub fn key(mut self, key: &str) -> Self {
+        self.key = Some(key.to_owned());
+        self
+    }
+
+    /// Says what to do when there is a run with this key.
+    pub fn on_conflict(mut self, policy: OnConflict) -> Self {
+        self.conflict = policy;
+        self
+    }
+
+    /// Starts it for this version of the workflow's code.
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = version.to_owned();
+        self
+    }
+
+    /// Sends its tasks this way: to workers that serve the route.
+    pub fn route(mut self, route: &str) -> Self {
+        self.route = Some(route.to_owned());
+        self
+    }
+
+    /// Sets something that the run can be found by.
+    pub fn attribute<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
+        let value = Json::of(value).map_err(|error| error.to_string());
+        self.attributes.push((name.to_owned(), value));
+        self
+    }
+
+    /// Keeps the run this long after its end (a day unless set).
+    pub fn keep(mut self, keep: Duration) -> Self {
+        self.keep = keep;
+        self
+    }
+
+    /// Lets its journal grow to this many entries (50,000 unless set).
+    pub fn journal_limit(mut self, entries: u64) -> Self {
+        self.limit = Some(entries);
+        self
+    }
+
+    /// Checks everything.
+    fn birth(self) -> Result<Birth, Error> {
+        let workflow = WorkflowName::new(&self.workflow)?;
+        let input = self.input?;
+        let (size, most) = (input.text().len(), self.mill.payload_limit());
+        if size > most {
+            let name = &self.workflow;
+            let message =
+                format!("the input of workflow `{name}` has {size} bytes; at most {most} are allowed");
+            return Err(Error::Invalid(message));
+        }
+        let run = identity(&self.mill, &workflow, self.id.as_deref(), self.key.as_deref())?;
+        if self.key.is_none()
+            && matches!(self.conflict, OnConflict::TerminateExisting | OnConflict::StartAfterClose)
+        {
+            let message = "a run can take another's place only if both have the same key: give it one";
+            return Err(Error::Invalid(message.to_owned()));
+        }
+        if self.id.is_some()
+            && matches!(self.conflict, OnConflict::TerminateExisting | OnConflict::StartAfterClose)
+        {
+            let message = "a run that takes another's place cannot have its id: give it a key and no id";
+            return Err(Error::Invalid(message.to_owned()));
+        }
+        let version = Version::new(&self.version)?;
+        let (key, limit) = (self.key.clone(), self.limit);
+        let conflict = match self.conflict {
+            OnConflict::UseExisting => Conflict::UseExisting,
+            OnConflict::Reject => Conflict::Reject,
+            OnConflict::TerminateExisting | OnConflict::StartAfterClose => Conflict::StartAfterClose,
+        };
+        Ok(Birth {
+            run,
+            started: Started { key, limit, ..Started::new(workflow, version, input) },
+            route: self.route.as_deref().map(Route::new).transpose()?,
+            key: self.key.map(|key| RunKey { key, conflict }),
+            keep: self.keep,
+            attributes: attributes(self.attributes)?,
+        })
+    }
+}
+
+impl<O: DeserializeOwned> Start<O> {
+    /// Starts the run. When this returns, it will run to its end.
+    pub async fn start(self) -> Result<RunHandle<O>, RunError> {
+        let (mill, policy, named) = (self.mill.clone(), self.conflict, self.id.is_some());
+        let new = self.birth()?.new_run(mill.store().clock().now());
+        if named {
+            no_job_has_its_id(&mill, &new).await?;
+        }
+        for _ in 0..ROUNDS {
+            match begin(&mill, &new).await? {
+                Begun::Created => return Ok(RunHandle::new(&mill, new.run, true)),
+                // The answer to the first try was lost.
+                Begun::Existing(run) if run == new.run && !named => {
+                    return Ok(RunHandle::new(&mill, run, true));
+                }
+                Begun::Existing(run) | Begun::Rejected(run) if policy == OnConflict::Reject => {
+                    return Err(RunError::Exists(run));
+                }
+                Begun::Existing(run) if policy == OnConflict::TerminateExisting => {
+                    terminate(&**mill.store(), &run, "another run takes its place").await?;
+                }
+                Begun::Existing(run) | Begun::Rejected(run) => return Ok(RunHandle::new(&mill, run, false)),
+            }
+        }
+        let message = format!("runs like `{}` are started faster than they can be terminated", new.run);
+        Err(Error::Unavailable { message, source: None }.into())
+    }
+}
+
+/// A run's task is a job with the run's id: if another job has it, the run would never get on.
+async fn no_job_has_its_id(mill: &Mill, new: &NewRun) -> Result<(), Error> {
+    match mill.store().get(&new.run.task()).await?.and_then(|info| info.queue) {
+        Some(queue) if !queue.name.as_str().starts_with(WORKFLOW_QUEUE) => {
+            let (run, queue) = (&new.run, queue.name);
+            Err(Error::Invalid(format!("a job on queue `{queue}` has the id `{run}`: give the run another")))
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn begin(mill: &Mill, new: &NewRun) -> Result<Begun, Error> {
+    let store = &**mill.store();
+    surely(store, || store.start_run(new)).await
+}
+
+/// The id of a new run. One with a key lies where its key does.
+fn identity(
+    mill: &Mill,
+    workflow: &WorkflowName,
+    id: Option<&str>,
+    key: Option<&str>,
+) -> Result<RunId, Error> {
+    let keyed = key.map(|key| RunId::keyed(workflow, key));
+    key.map_or(Ok(()), check_key)?;
+    match (id.map(RunId::new).transpose()?, keyed) {
+        (None, keyed) => Ok(keyed.unwrap_or_else(RunId::generate)),
+        (Some(id), Some(keyed)) if !mill.store().near(&id, &keyed) => Err(Error::Invalid(format!(
+            "run `{id}` lies in another shard than its key: give it an id or a key, not both"
+        ))),
+        (Some(id), _) if id.as_str() != id.root() && id.as_str().contains('!') => Err(Error::Invalid(
+            format!("run id `{id}` has a `!`, which belongs to the ids of children and activities"),
+        )),
+        (Some(id), _) => Ok(id),
+    }
+}
+
+fn attributes(given: Vec<(String, Result<Json, String>)>) -> Result<BTreeMap<Topic, Json>, Error> {
+    let check = |(name, value): (String, Result<Json, String>)| {
+        let unfit = |error| Error::Invalid(format!("search attribute `{name}` is not JSON: {error}"));
+        Ok((Topic::new(&name)?, value.map_err(unfit)?))
+    };
+    given.into_iter().map(check).collect()
+}

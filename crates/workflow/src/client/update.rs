@@ -1,0 +1,73 @@
+//! Asking a run for a change, and waiting for its answer.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidemill_core::client::Watch;
+use tidemill_core::store::Record;
+use tidemill_core::workflow::{Event, Json, Topic, UpdateEnd};
+use tidemill_core::{Error, JobId};
+
+use super::control::written;
+use super::error::RunError;
+use super::handle::RunHandle;
+use super::patience::within;
+use super::query::ANSWER;
+use crate::definition::Update;
+
+impl<O> RunHandle<O> {
+    /// Asks the run for a change and waits for its answer.
+    pub async fn update<I: Serialize, A: DeserializeOwned>(
+        &self,
+        update: &Update<I, A>,
+        input: &I,
+    ) -> Result<A, RunError> {
+        let input = written(&format!("the input of update `{}`", update.name()), input)?;
+        let answer = self.update_untyped(update.name(), input).await?;
+        answer.read().map_err(|error| RunError::Unfit(self.run.clone(), error))
+    }
+
+    /// Asks the run for a change whose name is known only at run time. Waits half a minute for the answer, which needs a
+    /// worker that knows the run's code, and code that asks for such updates.
+    pub async fn update_untyped(&self, name: &str, payload: Json) -> Result<Json, RunError> {
+        self.update_within(name, payload, ANSWER).await
+    }
+
+    /// The same, with another limit. If it is over, the run may still do what it was asked for.
+    pub async fn update_within(&self, name: &str, payload: Json, limit: Duration) -> Result<Json, RunError> {
+        self.check(&payload)?;
+        let name = Topic::new(name).map_err(Error::from)?;
+        // Short, so that the id of the answer fits beside that of the run.
+        let id = format!("{:016x}", fastrand::u64(..));
+        let answer = self.run.part(format_args!("u{id}"));
+        let watch = self.mill.watch(&answer);
+        self.tell(Event::Update { id: id.clone(), name, payload }, id).await?;
+        match within(self.store(), limit, self.answered(answer, watch)).await {
+            Some(answer) => answer,
+            None => Err(RunError::TimedOut { run: self.run.clone(), what: "answer", waited: limit }),
+        }
+    }
+
+    async fn answered(&self, answer: JobId, mut watch: Watch) -> Result<Json, RunError> {
+        loop {
+            // In this order: a run answers before it ends, or never.
+            let closed = self.info().await?.status;
+            if let Some(record) = self.store().get(&answer).await?.and_then(|info| info.record) {
+                return self.read_answer(&record);
+            }
+            if closed.is_closed() {
+                return Err(RunError::Closed { run: self.run.clone(), status: closed });
+            }
+            watch.next().await;
+        }
+    }
+
+    fn read_answer(&self, record: &Record) -> Result<Json, RunError> {
+        let unfit = |error| RunError::Unfit(self.run.clone(), error);
+        match serde_json::from_slice(&record.output).map_err(unfit)? {
+            UpdateEnd::Ok(answer) => Ok(answer),
+            UpdateEnd::Failed { message } => Err(RunError::Refused { run: self.run.clone(), message }),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Queries: questions about a run that do not change it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidemill_core::workflow::Json;
+
+use super::Ctx;
+use crate::definition::Query;
+use crate::error::QueryError;
+use crate::state::Answer;
+
+impl Ctx {
+    /// Answers queries of this name from now on. The code sees what it captured, usually an `Arc<Mutex<…>>` that
+    /// the workflow keeps up to date; it must not ask the run for anything.
+    pub fn on_query<I, O, F>(&self, query: &Query<I, O>, answer: F)
+    where
+        I: DeserializeOwned,
+        O: Serialize,
+        F: Fn(I) -> O + Send + Sync + 'static,
+    {
+        let name = query.name();
+        let answer: Answer = Arc::new(move |input| answered(name, input, &answer));
+        let mut state = self.shared.lock();
+        let earlier = state.queries.iter().position(|(known, _)| *known == name);
+        let replaced = match earlier {
+            Some(index) => Some(std::mem::replace(&mut state.queries[index].1, answer)),
+            None => {
+                state.queries.push((name, answer));
+                None
+            }
+        };
+        // What it captured may hold a `Ctx`, and dropping that may want the lock.
+        drop(state);
+        drop(replaced);
+    }
+}
+
+fn answered<I: DeserializeOwned, O: Serialize>(
+    name: &str,
+    input: &Json,
+    answer: &impl Fn(I) -> O,
+) -> Result<Json, QueryError> {
+    let unreadable =
+        |error: serde_json::Error| QueryError::Unreadable { query: name.into(), message: error.to_string() };
+    let output = answer(input.read().map_err(unreadable)?);
+    Json::of(&output).map_err(unreadable)
+}

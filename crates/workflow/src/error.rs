@@ -1,0 +1,155 @@
+//! What a workflow's code may run into.
+
+use serde::{Deserialize, Serialize};
+use tidemill_core::workflow::{ActivityFailure, ChildEnd, FailureKind, Json, Timeout};
+
+/// The run was asked to end, and this await is not shielded.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the run was asked to cancel")]
+pub struct Cancelled;
+
+/// An activity has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ActivityError {
+    /// Its last attempt failed.
+    #[error("activity `{activity}` failed in attempt {attempts}: {message}")]
+    Failed {
+        /// Which.
+        activity: &'static str,
+        /// What the last attempt said.
+        message: String,
+        /// How many were made.
+        attempts: u32,
+    },
+    /// It took too long.
+    #[error("activity `{activity}` exceeded its {which} timeout in attempt {attempts}")]
+    TimedOut {
+        /// Which.
+        activity: &'static str,
+        /// What took too long.
+        which: Timeout,
+        /// How many attempts were made.
+        attempts: u32,
+    },
+    /// It was cancelled, or the run was asked to cancel.
+    #[error("activity `{activity}` was cancelled")]
+    Cancelled {
+        /// Which.
+        activity: &'static str,
+    },
+}
+
+impl ActivityError {
+    pub(crate) fn of(activity: &'static str, failure: ActivityFailure) -> Self {
+        let ActivityFailure { message, kind, attempts } = failure;
+        match kind {
+            FailureKind::Failed => Self::Failed { activity, message, attempts },
+            FailureKind::TimedOut(which) => Self::TimedOut { activity, which, attempts },
+            FailureKind::Cancelled => Self::Cancelled { activity },
+        }
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled { .. })
+    }
+}
+
+/// A child has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChildError {
+    /// It failed, or could not be started.
+    #[error("child workflow `{workflow}` failed: {message}")]
+    Failed {
+        /// Its type.
+        workflow: &'static str,
+        /// What went wrong.
+        message: String,
+    },
+    /// It was cancelled, or the parent was asked to cancel.
+    #[error("child workflow `{workflow}` was cancelled")]
+    Cancelled {
+        /// Its type.
+        workflow: &'static str,
+    },
+    /// It was ended from outside.
+    #[error("child workflow `{workflow}` was terminated")]
+    Terminated {
+        /// Its type.
+        workflow: &'static str,
+    },
+}
+
+impl ChildError {
+    pub(crate) fn of(workflow: &'static str, end: ChildEnd) -> Result<Json, Self> {
+        match end {
+            ChildEnd::Ok(result) => Ok(result),
+            ChildEnd::Failed { message } => Err(Self::Failed { workflow, message }),
+            ChildEnd::Cancelled => Err(Self::Cancelled { workflow }),
+            ChildEnd::Terminated => Err(Self::Terminated { workflow }),
+        }
+    }
+
+    /// Whether it was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Cancelled { .. })
+    }
+}
+
+/// A signal did not reach the other run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignalError {
+    /// The other run is closed, or there is none.
+    #[error("signal `{signal}` was not delivered: {message}")]
+    Undelivered {
+        /// Which.
+        signal: &'static str,
+        /// Why not.
+        message: String,
+    },
+    /// The run was asked to cancel before it was sent.
+    #[error("signal `{signal}` was not sent: the run was asked to cancel")]
+    Cancelled {
+        /// Which.
+        signal: &'static str,
+    },
+}
+
+/// A query has no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueryError {
+    /// The run is not there any more.
+    #[error("there is no run `{0}`")]
+    NoRun(String),
+    /// The run is blocked: its code cannot be brought to where it is.
+    #[error("the run is blocked: {0}")]
+    Blocked(String),
+    /// The workflow does not answer such queries, or not yet.
+    #[error("the run answers no query `{0}`")]
+    Unknown(String),
+    /// The question or the answer does not fit its type.
+    #[error("query `{query}` does not fit: {message}")]
+    Unreadable {
+        /// Which.
+        query: String,
+        /// What does not fit.
+        message: String,
+    },
+    /// The code that answers it tried to change the run.
+    #[error("query `{query}` must not change the run, but asks for: {asked}")]
+    Changes {
+        /// Which.
+        query: String,
+        /// What it asked for.
+        asked: String,
+    },
+    /// The code that answers it panicked.
+    #[error("query `{query}` panicked: {message}")]
+    Panicked {
+        /// Which.
+        query: String,
+        /// With what.
+        message: String,
+    },
+}

@@ -1,0 +1,111 @@
+//! The code of an activity: an async function that takes an input and whatever else a handler may take.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidemill_core::dead::{Cause, Reason};
+use tidemill_core::{Kind, Outcome};
+use tidemill_worker::{Extract, Fail, JobContext, MissingState, States};
+
+use crate::definition::Activity;
+
+/// An async function that can be the code of an activity from `I` to `O`: it takes the input, then up to four arguments
+/// that can be [extracted](Extract), and returns the output or a [`Fail`] (or any error).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not the code of an activity from `{I}` to `{O}`",
+    note = "it is `async fn(input: I, …) -> Result<O, Fail>` where each further argument is `State<T>` or `JobContext`"
+)]
+pub trait ActivityFn<I, O, Args: Extract>: Clone + Send + Sync + 'static {
+    /// Runs the function.
+    #[doc(hidden)]
+    fn invoke(self, input: I, args: Args) -> impl Future<Output = Result<O, Fail>> + Send;
+}
+
+macro_rules! activity_fn {
+    ($($arg:ident)*) => {
+        #[allow(non_snake_case)]
+        impl<Function, Running, Failure, I, O, $($arg),*> ActivityFn<I, O, ($($arg,)*)> for Function
+        where
+            Function: Fn(I, $($arg),*) -> Running + Clone + Send + Sync + 'static,
+            Running: Future<Output = Result<O, Failure>> + Send,
+            Failure: Into<Fail>,
+            I: Send,
+            $($arg: Extract,)*
+        {
+            async fn invoke(self, input: I, ($($arg,)*): ($($arg,)*)) -> Result<O, Fail> {
+                self(input, $($arg),*).await.map_err(Into::into)
+            }
+        }
+    };
+}
+
+activity_fn!();
+activity_fn!(A);
+activity_fn!(A B);
+activity_fn!(A B C);
+activity_fn!(A B C D);
+
+/// One attempt at an activity.
+pub(super) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// The code of an activity, with its types erased: runs the job of a context.
+pub(super) type ActivityCode = Arc<dyn Fn(JobContext) -> Attempt + Send + Sync>;
+
+/// Makes the code once all state is known.
+type Prepare = Box<dyn FnOnce(&States) -> Result<ActivityCode, MissingState> + Send>;
+
+/// An activity that was described; its code is made when all state is known.
+pub(super) struct Described {
+    pub(super) name: &'static str,
+    pub(super) queue: &'static str,
+    pub(super) prepare: Prepare,
+}
+
+impl Described {
+    pub(super) fn new<I, O, Args, F>(activity: &Activity<I, O>, function: F) -> Self
+    where
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        Args: Extract,
+        F: ActivityFn<I, O, Args>,
+    {
+        let prepare = move |states: &States| -> Result<ActivityCode, MissingState> {
+            let source = Args::find(states)?;
+            Ok(Arc::new(move |cx: JobContext| -> Attempt {
+                let (function, args) = (function.clone(), Args::extract(&source, &cx));
+                Box::pin(async move { attempt::<I, O, Args, F>(function, args, &cx).await })
+            }))
+        };
+        Self { name: activity.name(), queue: activity.queue_name(), prepare: Box::new(prepare) }
+    }
+
+    pub(super) fn kind(&self) -> Option<Kind> {
+        Kind::new(self.name).ok()
+    }
+}
+
+async fn attempt<I, O, Args, F>(function: F, args: Args, cx: &JobContext) -> Outcome
+where
+    I: DeserializeOwned,
+    O: Serialize,
+    Args: Extract,
+    F: ActivityFn<I, O, Args>,
+{
+    let input = match serde_json::from_slice(cx.envelope().payload()) {
+        Ok(input) => input,
+        Err(error) => return dead(Reason::InvalidPayload, &error),
+    };
+    match function.invoke(input, args).await.map(|output| serde_json::to_vec(&output)) {
+        Ok(Ok(output)) => Outcome::Done(output.into()),
+        // The work is done; doing it again would not make the output any better.
+        Ok(Err(error)) => dead(Reason::Other("invalid_output".into()), &error),
+        Err(fail) => fail.into(),
+    }
+}
+
+fn dead(reason: Reason, error: &serde_json::Error) -> Outcome {
+    Outcome::Dead(Cause { reason, error: Some(error.to_string()) })
+}

@@ -1,0 +1,65 @@
+//! From what a task did to what a store has to write down.
+
+use bytes::Bytes;
+use tidemill_core::store::runs::{self, Close, Then};
+use tidemill_core::workflow::{
+    ChildEnd, Command, Commit, End, Entry, Event, Json, Started, Status, StoredSignal,
+};
+
+use crate::machine::{Machine, Origin};
+use crate::wire::{Effects, Place, tell};
+
+/// What the store is to write, in one step with the end of the task.
+pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place: &Place<'_>) -> runs::Commit {
+    let mut effects = Effects::new(place.run, place.queue, place.now);
+    machine.take_overdue().into_iter().for_each(|seq| effects.cancel_activity(seq));
+    let is_last = commit.end.is_some();
+    let wanted = commit.commands.iter().filter(|command| !(is_last && is_superseded(command)));
+    wanted.for_each(|command| effects.add(command, machine.children()));
+    let then = match &commit.end {
+        None => Then::GoesOn,
+        Some(end) => {
+            effects.orphan(machine.children());
+            ends(machine, end, place, &mut effects)
+        }
+    };
+    let (run, upto) = (place.run.clone(), commit.upto);
+    let entry = Entry::commit(place.now, commit).write();
+    runs::Commit { run, cursor, upto, entry, effects: effects.finish(), then }
+}
+
+/// When a run ends its children are treated as was said when they were started. Code that returns drops the handles of
+/// its children, and that is no wish of its own to cancel them.
+fn is_superseded(command: &Command) -> bool {
+    matches!(command, Command::CancelChild { .. })
+}
+
+fn ends(machine: &Machine, end: &End, place: &Place<'_>, effects: &mut Effects<'_>) -> Then {
+    let (status, output, error, result) = match end {
+        End::ContinuedAsNew { input, seq, signals } => {
+            let next = again(machine, input.clone(), *seq, signals.clone());
+            return Then::Restarts(Entry::event(place.now, Event::Started(Box::new(next))).write());
+        }
+        End::Completed(output) => {
+            let bytes = Bytes::copy_from_slice(output.text().as_bytes());
+            (Status::Completed, bytes, None, ChildEnd::Ok(output.clone()))
+        }
+        End::Failed { message } => {
+            let result = ChildEnd::Failed { message: message.clone() };
+            (Status::Failed, Bytes::new(), Some(message.clone()), result)
+        }
+        End::Cancelled => (Status::Cancelled, Bytes::new(), None, ChildEnd::Cancelled),
+    };
+    let parent = machine.origin().and_then(|origin| origin.parent.as_ref());
+    let told = parent.and_then(|parent| tell(parent, result, place, effects));
+    Then::Ends(Close { status, output, error, told })
+}
+
+/// The first event of the run that this one goes on as.
+fn again(machine: &Machine, input: Json, seq: u64, signals: Vec<StoredSignal>) -> Started {
+    let program = machine.program();
+    let Origin { parent, key, luck, limit } = machine.origin().cloned().unwrap_or_default();
+    let (workflow, version) = (program.name().clone(), program.version().clone());
+    let continued = machine.continued() + 1;
+    Started { parent, key, luck, limit, continued, seq, signals, ..Started::new(workflow, version, input) }
+}

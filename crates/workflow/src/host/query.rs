@@ -1,0 +1,103 @@
+//! Answering questions about a run, by its code.
+
+use serde::{Deserialize, Serialize};
+use tidemill_core::dead::{Cause, Reason};
+use tidemill_core::store::runs::{ReadJournal, RunInfo};
+use tidemill_core::workflow::{Entry, Json, RunId};
+use tidemill_core::{Envelope, Outcome};
+use tidemill_worker::JobContext;
+
+use super::Host;
+use super::cache::Birth;
+use super::setback::Setback;
+use crate::error::QueryError;
+use crate::machine::Machine;
+
+/// The kind of questions: jobs on the queue of the run's tasks.
+pub(crate) const QUERY: &str = "tidemill/query";
+
+/// A question about a run.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ask {
+    pub(crate) run: RunId,
+    pub(crate) question: Question,
+}
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Question {
+    /// What the workflow answers itself.
+    Query { name: String, input: Json },
+    /// What its code waits for.
+    Waits,
+}
+
+impl Host {
+    pub(super) async fn query(&self, envelope: &Envelope, cx: &JobContext) -> Outcome {
+        let ask: Ask = match serde_json::from_slice(envelope.payload()) {
+            Ok(ask) => ask,
+            Err(error) => {
+                let (reason, error) = (Reason::InvalidPayload, Some(error.to_string()));
+                return Outcome::Dead(Cause { reason, error });
+            }
+        };
+        match self.answer(&ask, cx).await {
+            Ok(answer) => Outcome::Done(serde_json::to_vec(&answer).unwrap_or_default().into()),
+            Err(setback) => setback.postpone(envelope),
+        }
+    }
+
+    async fn answer(&self, ask: &Ask, cx: &JobContext) -> Result<Result<Json, QueryError>, Setback> {
+        let Some(info) = cx.mill().store().run(&ask.run).await? else {
+            return Ok(Err(QueryError::NoRun(ask.run.to_string())));
+        };
+        let birth = birth(&ask.run, cx).await?;
+        let mut machine = match self.bring(&info, birth, cx).await {
+            Ok(Some(machine)) => machine,
+            Ok(None) => return Ok(Err(QueryError::NoRun(ask.run.to_string()))),
+            Err(Setback::Halted(halt)) => return Ok(Err(QueryError::Blocked(halt.to_string()))),
+            Err(setback) => return Err(setback),
+        };
+        let answer = match &ask.question {
+            Question::Query { name, input } => machine.query(name, input),
+            Question::Waits => waits(&machine),
+        };
+        if !info.status.is_closed() {
+            self.cache.put(&ask.run, machine, birth);
+        }
+        Ok(answer)
+    }
+
+    /// The run's machine: the one in memory if nobody else has carried the run further, a new one if not.
+    async fn bring(
+        &self,
+        info: &RunInfo,
+        birth: Birth,
+        cx: &JobContext,
+    ) -> Result<Option<Box<Machine>>, Setback> {
+        if let Some(machine) = self.cache.take_now(&info.run, birth, info.cursor) {
+            return Ok(Some(machine));
+        }
+        let Some(program) = self.programs.find(&info.workflow, &info.version) else {
+            let (workflow, version) = (info.workflow.clone(), info.version.clone());
+            return Err(Setback::NoProgram { workflow, version });
+        };
+        self.rebuild(program, &info.run, &**cx.mill().store()).await
+    }
+}
+
+/// When the run was started, if its journal still says so: one that has continued as new is rebuilt.
+async fn birth(run: &RunId, cx: &JobContext) -> Result<Birth, Setback> {
+    let first = cx.mill().store().journal(ReadJournal { run, from: 1, limit: 1 }).await?;
+    let first = first.first().filter(|(position, _)| *position == 1);
+    Ok(first.and_then(|(_, written)| Entry::read(&written.entry).ok()).map(|entry| entry.at.0))
+}
+
+fn waits(machine: &Machine) -> Result<Json, QueryError> {
+    let unreadable = |error: serde_json::Error| QueryError::Unreadable {
+        query: "what it waits for".into(),
+        message: error.to_string(),
+    };
+    Json::of(&machine.waits()).map_err(unreadable)
+}

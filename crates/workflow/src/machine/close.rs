@@ -1,0 +1,50 @@
+//! The end of a run.
+
+use tidemill_core::workflow::{Command, End, Json, UpdateEnd};
+
+use super::Machine;
+use super::executor::halted;
+use crate::ending::{Ending, WorkflowError};
+use crate::halt::Halt;
+
+impl Machine {
+    /// The workflow's function has returned: drops whatever goes on beside it and says how the run ends.
+    pub(super) fn close(&mut self, result: Result<Json, WorkflowError>) -> Result<End, Halt> {
+        self.shared.lock().closing = true;
+        self.executor.drop_all();
+        self.refuse_updates();
+        let end = self.ending(result)?;
+        halted(&self.shared)?;
+        Ok(end)
+    }
+
+    /// Whoever waits for an answer gets one.
+    fn refuse_updates(&mut self) {
+        let mut state = self.shared.lock();
+        for update in state.updates.drain() {
+            let result = UpdateEnd::Failed { message: "the run ended before it looked at this".into() };
+            state.issue(Command::UpdateDone { id: update.id, result });
+        }
+    }
+
+    fn ending(&mut self, result: Result<Json, WorkflowError>) -> Result<End, Halt> {
+        let mut state = self.shared.lock();
+        Ok(match result {
+            Ok(output) => End::Completed(output),
+            Err(WorkflowError(Ending::Failed(message))) => End::Failed { message },
+            // The request must not get lost on the way.
+            Err(WorkflowError(Ending::Cancelled(_) | Ending::ContinueAsNew(_))) if state.cancelling => {
+                End::Cancelled
+            }
+            // An activity or a child was cancelled by somebody else.
+            Err(WorkflowError(Ending::Cancelled(message))) => End::Failed { message },
+            Err(WorkflowError(Ending::ContinueAsNew(input))) => {
+                End::ContinuedAsNew { input, seq: state.seq, signals: state.signals.drain() }
+            }
+            Err(WorkflowError(Ending::Unwritable(message))) => {
+                let what = format!("the output of workflow `{}`", state.program.name());
+                return Err(Halt::Unreadable { what, message });
+            }
+        })
+    }
+}

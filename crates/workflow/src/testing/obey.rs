@@ -1,0 +1,136 @@
+//! What a commit brings about in a test world: what stores do with its commands.
+
+use tidemill_core::workflow::{
+    ChildEnd, Command, Commit, End, Event, Parent, ParentClose, RunId, Sent, StartChild, Started,
+    StoredSignal, Told,
+};
+
+use super::play::Play;
+use super::run::{Close, Run};
+
+impl Play {
+    pub(super) fn obey(&mut self, id: &RunId, commit: Commit) {
+        let ends = commit.end.is_some();
+        for command in commit.commands {
+            // Code that returns drops the handles of its children; what becomes of them was said when they were started.
+            if !(ends && matches!(command, Command::CancelChild { .. })) {
+                self.command(id, command);
+            }
+        }
+        if let Some(end) = commit.end {
+            self.close(id, end);
+        }
+    }
+
+    fn command(&mut self, id: &RunId, command: Command) {
+        match command {
+            Command::ScheduleActivity(activity) => {
+                let (takes, result) = self.world.mocks.run(&activity);
+                let takes = takes + i64::try_from(self.roll(50)).unwrap_or(0) - 1;
+                self.agenda.plan(
+                    self.now + takes.max(0),
+                    id,
+                    Event::ActivityDone { seq: activity.seq, result },
+                );
+            }
+            Command::StartTimer { seq, due_ms } => {
+                self.agenda.plan(due_ms.max(self.now), id, Event::TimerFired { seq });
+            }
+            Command::CancelActivity { seq } | Command::CancelTimer { seq } => self.agenda.forget(id, seq),
+            Command::StartChild(child) => self.start_child(id, *child),
+            Command::CancelChild { seq } => self.cancel_child(id, seq),
+            Command::SignalRun { seq, run, name, payload } => {
+                let result = self.send(&run, StoredSignal { name, payload, id: format!("{id}.{seq}") });
+                self.agenda.plan(self.now, id, Event::SignalSent { seq, result });
+            }
+            Command::SearchAttributes { values } => self.attributes.extend(values),
+            Command::UpdateDone { id, result } => {
+                self.updates.insert(id, result);
+            }
+            Command::SideEffect { .. } | Command::LocalActivity { .. } | Command::Patch { .. } => {}
+        }
+    }
+
+    fn start_child(&mut self, id: &RunId, child: StartChild) {
+        let StartChild { seq, workflow, version, input, run, parent_close, told } = child;
+        let parent = Some(Parent { run: id.clone(), seq, told });
+        let limit = self.world.limit;
+        let started = Started { parent, limit, ..Started::new(workflow, version, input) };
+        if let Err(message) = self.start(&run, started) {
+            let result = ChildEnd::Failed { message };
+            return self.agenda.plan(self.now, id, Event::ChildDone { seq, result });
+        }
+        if told != Told::End {
+            self.agenda.plan(self.now, id, Event::ChildStarted { seq, run: run.clone() });
+        }
+        if let Some(parent) = self.runs.get_mut(id) {
+            parent.children.push((run, parent_close));
+        }
+    }
+
+    fn cancel_child(&mut self, id: &RunId, seq: u64) {
+        let is_child =
+            |run: &&Run| run.parent.as_ref().is_some_and(|parent| (&parent.run, parent.seq) == (id, seq));
+        if let Some(child) = self.runs.values().find(is_child) {
+            let reason = Some("the parent does not wait any more".to_owned());
+            self.agenda.plan(self.now, &child.id, Event::CancelRequested { reason });
+        }
+    }
+
+    fn send(&mut self, run: &RunId, signal: StoredSignal) -> Sent {
+        if self.runs.get(run).is_some_and(|run| run.end.is_none()) {
+            self.agenda.plan(self.now, run, Event::Signal(signal));
+            return Sent::Ok;
+        }
+        Sent::Failed { message: format!("run `{run}` is closed or does not exist") }
+    }
+
+    fn close(&mut self, id: &RunId, end: End) {
+        let Some(run) = self.runs.get_mut(id) else { return };
+        let children = std::mem::take(&mut run.children);
+        if let End::ContinuedAsNew { input, seq, signals } = end {
+            if let Some(before) = run.started().cloned() {
+                let continued = before.continued + 1;
+                run.continue_as_new(self.now, Started { input, seq, signals, continued, ..before });
+            }
+        } else {
+            run.end = Some(Close::By(end.clone()));
+            self.tell_parent(id, child_end(end));
+        }
+        for (child, policy) in children {
+            self.orphan(&child, policy);
+        }
+    }
+
+    fn tell_parent(&mut self, id: &RunId, result: ChildEnd) {
+        if let Some(parent) = self.runs.get(id).and_then(|run| run.parent.clone())
+            && parent.told != Told::Start
+        {
+            self.agenda.plan(self.now, &parent.run, Event::ChildDone { seq: parent.seq, result });
+        }
+    }
+
+    fn orphan(&mut self, child: &RunId, policy: ParentClose) {
+        let Some(run) = self.runs.get_mut(child).filter(|run| run.end.is_none()) else { return };
+        match policy {
+            ParentClose::Terminate => {
+                run.end = Some(Close::Terminated);
+                let children = std::mem::take(&mut run.children);
+                children.into_iter().for_each(|(child, policy)| self.orphan(&child, policy));
+            }
+            ParentClose::Cancel => {
+                let reason = Some("the parent has ended".to_owned());
+                self.agenda.plan(self.now, child, Event::CancelRequested { reason });
+            }
+            ParentClose::Abandon => {}
+        }
+    }
+}
+
+fn child_end(end: End) -> ChildEnd {
+    match end {
+        End::Completed(output) => ChildEnd::Ok(output),
+        End::Failed { message } => ChildEnd::Failed { message },
+        End::Cancelled | End::ContinuedAsNew { .. } => ChildEnd::Cancelled,
+    }
+}

@@ -1,0 +1,143 @@
+//! What commands lead to, in the words of a store.
+
+use std::time::Duration;
+
+use tidemill_core::envelope::{Draft, Meta, Terms};
+use tidemill_core::job::State;
+use tidemill_core::store::runs::{Alarm, Effect};
+use tidemill_core::store::{Due, NewJob, Record};
+use tidemill_core::workflow::{
+    Asker, Child, Children, Command, Parent, ParentClose, RunId, ScheduleActivity, Told, UpdateEnd,
+};
+use tidemill_core::{Queue, QueueName, Timestamp};
+
+use super::errand::Errand;
+use crate::definition::ACTIVITIES;
+
+/// How long the answer to an update is kept for whoever asked.
+const KEEP_ANSWER: Duration = Duration::from_secs(600);
+
+/// The effects of one commit of one run.
+pub(crate) struct Effects<'a> {
+    run: &'a RunId,
+    /// Where the run's tasks go, and its errands.
+    queue: &'a Queue,
+    now: Timestamp,
+    effects: Vec<Effect>,
+}
+
+impl<'a> Effects<'a> {
+    pub(crate) fn new(run: &'a RunId, queue: &'a Queue, now: Timestamp) -> Self {
+        Self { run, queue, now, effects: Vec::new() }
+    }
+
+    pub(crate) fn finish(self) -> Vec<Effect> {
+        self.effects
+    }
+
+    /// What a command leads to. `children` knows those that it may be about.
+    pub(crate) fn add(&mut self, command: &Command, children: &Children) {
+        match command {
+            Command::ScheduleActivity(activity) => self.schedule(activity),
+            Command::CancelActivity { seq } => {
+                self.cancel_activity(*seq);
+                self.effects.push(Effect::DropAlarm { seq: *seq });
+            }
+            Command::StartTimer { seq, due_ms } => {
+                let (seq, due) = (*seq, Timestamp(*due_ms));
+                self.effects.push(Effect::Alarm { seq, due, alarm: Alarm::Timer });
+            }
+            Command::CancelTimer { seq } => self.effects.push(Effect::DropAlarm { seq: *seq }),
+            Command::StartChild(child) => self.errand(child.seq, &Errand::Start(child.clone())),
+            Command::CancelChild { seq } => {
+                if let Some(child) = children.get(*seq) {
+                    self.cancel_child(*seq, child, "the parent does not wait any more");
+                }
+            }
+            Command::SignalRun { seq, run, name, payload } => {
+                let (run, name, payload) = (run.clone(), name.clone(), payload.clone());
+                self.errand(*seq, &Errand::Signal { run, name, payload });
+            }
+            Command::SearchAttributes { values } => self.effects.push(Effect::Attributes(values.clone())),
+            Command::UpdateDone { id, result } => self.answer(id, result),
+            Command::SideEffect { .. } | Command::LocalActivity { .. } | Command::Patch { .. } => {}
+        }
+    }
+
+    pub(crate) fn errand(&mut self, seq: u64, errand: &Errand) {
+        self.effects.push(errand.effect(self.run, seq, self.queue, self.now));
+    }
+
+    fn schedule(&mut self, activity: &ScheduleActivity) {
+        let ScheduleActivity { seq, name, input, queue, retry, .. } = activity;
+        let asker = Asker { run: self.run.clone(), seq: *seq };
+        let heartbeat = activity.heartbeat_ms.map(Duration::from_millis);
+        let meta = Meta {
+            correlation_id: Some(self.run.as_str()),
+            user_id: None,
+            enqueue_ts: self.now,
+            source: "workflow",
+        };
+        let draft = Draft {
+            kind: name,
+            max_attempts: retry.max_attempts,
+            timeout: activity.start_to_close_ms.map(Duration::from_millis),
+            keep_result: None,
+            tracked: true,
+            terms: Some(Terms { asker: &asker, backoff: Some(retry.backoff()), heartbeat }),
+            meta,
+        };
+        let id = self.run.part(seq);
+        // The input is JSON already, so this always serialises.
+        let envelope = draft.frame().fill(&id, input).map(|(bytes, _)| bytes).unwrap_or_default();
+        let links = Default::default();
+        let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
+        let queue = queue.clone().unwrap_or_else(default_queue);
+        self.effects.push(Effect::Job { queue: Queue::at_least_once(queue), job });
+        if let Some(ms) = activity.schedule_to_close_ms {
+            let due = self.now.after(Duration::from_millis(ms));
+            self.effects.push(Effect::Alarm { seq: *seq, due, alarm: Alarm::ScheduleToClose });
+        }
+    }
+
+    /// Nobody wants to know how this activity ends.
+    pub(crate) fn cancel_activity(&mut self, seq: u64) {
+        self.effects.push(Effect::CancelJob(self.run.part(seq)));
+    }
+
+    fn cancel_child(&mut self, seq: u64, child: &Child, reason: &str) {
+        let (run, parent, reason) = (child.run.clone(), self.as_parent(seq), reason.to_owned());
+        self.errand(seq, &Errand::Cancel { run, parent, reason });
+    }
+
+    fn as_parent(&self, seq: u64) -> Parent {
+        Parent { run: self.run.clone(), seq, told: Told::End }
+    }
+
+    /// The run ends: its children are treated as was said when they were started.
+    pub(crate) fn orphan(&mut self, children: &Children) {
+        for (seq, child) in children.iter() {
+            match child.parent_close {
+                ParentClose::Abandon => {}
+                ParentClose::Cancel => self.cancel_child(seq, child, "the parent has ended"),
+                ParentClose::Terminate => {
+                    let (run, parent) = (child.run.clone(), self.as_parent(seq));
+                    let reason = "the parent has ended".to_owned();
+                    self.errand(seq, &Errand::Terminate { run, parent, reason });
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, id: &str, result: &UpdateEnd) {
+        // An answer is JSON already, or text.
+        let output = serde_json::to_vec(result).unwrap_or_default().into();
+        let (job, finished_at) = (self.run.part(format_args!("u{id}")), self.now);
+        let record = Record { job, state: State::Done, output, error: None, finished_at, keep: KEEP_ANSWER };
+        self.effects.push(Effect::Record(record));
+    }
+}
+
+fn default_queue() -> QueueName {
+    QueueName::new(ACTIVITIES).unwrap_or_else(|_| unreachable!("it is a valid name"))
+}

@@ -1,0 +1,56 @@
+//! Reading journals from a store.
+
+use tidemill_core::store::runs::{ReadJournal, Written};
+use tidemill_core::workflow::{Entry, RunId};
+use tidemill_core::{Error, Store};
+
+use crate::halt::Halt;
+
+/// How many entries one trip reads.
+const PAGE: usize = 1_000;
+
+/// A journal, page by page.
+pub(crate) struct Pages<'a> {
+    store: &'a dyn Store,
+    run: &'a RunId,
+    from: u64,
+    done: bool,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(store: &'a dyn Store, run: &'a RunId) -> Self {
+        Self { store, run, from: 1, done: false }
+    }
+
+    /// The next page; empty at the end.
+    pub(crate) async fn next(&mut self) -> Result<Vec<(u64, Written)>, Error> {
+        if self.done {
+            return Ok(Vec::new());
+        }
+        let page = self.store.journal(ReadJournal { run: self.run, from: self.from, limit: PAGE }).await?;
+        self.done = page.len() < PAGE;
+        self.from = page.last().map_or(self.from, |(position, _)| position + 1);
+        Ok(page)
+    }
+}
+
+/// A whole journal, as the store has it.
+pub(crate) async fn read_all(store: &dyn Store, run: &RunId) -> Result<Vec<(u64, Written)>, Error> {
+    let (mut pages, mut all) = (Pages::new(store, run), Vec::new());
+    loop {
+        let page = pages.next().await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
+
+/// Entries that can be read; the first that cannot says where it is.
+pub(crate) fn entries(page: &[(u64, Written)]) -> Result<Vec<Entry>, Halt> {
+    let read = |(position, written): &(u64, Written)| {
+        let damaged = |error| Halt::Damaged { position: *position, message: format!("{error}") };
+        Entry::read(&written.entry).map_err(damaged)
+    };
+    page.iter().map(read).collect()
+}

@@ -1,0 +1,63 @@
+//! Runs that begin again with an empty journal.
+
+use tidemill_core::workflow::{Event, What};
+use tidemill_workflow::testing::replay_every_prefix;
+use tidemill_workflow::{Ctx, Program, Programs, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
+
+use crate::world::{Background, DOUBLE, GO, World, patiently};
+
+/// What it has summed up so far, and how many signals it still wants.
+const SUM: Workflow<(u64, u64), u64> = Workflow::new("sum");
+
+async fn sum(ctx: Ctx, (total, left): (u64, u64)) -> Result<u64, WorkflowError> {
+    if left == 0 {
+        return Ok(total);
+    }
+    let got = ctx.signals(&GO).recv().await?;
+    let same = ctx.activity(&DOUBLE, got).await? / 2;
+    ctx.continue_as_new(&(total + same, left - 1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signals_that_race_with_continuing_are_neither_lost_nor_doubled_nor_reordered() {
+    const SIGNALS: u64 = 60;
+    let world = World::new().await;
+    let worker = Background::run(world.worker().workflow(&SUM, sum));
+    let run = world.mill.workflow(&SUM, (0, SIGNALS)).start().await.unwrap();
+    for n in 1..=SIGNALS {
+        run.signal(&GO, &n).await.unwrap();
+    }
+    assert_eq!(patiently(run.result()).await.unwrap(), SIGNALS * (SIGNALS + 1) / 2);
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_of_a_run_that_continued_says_where_it_begins_and_replays() {
+    let world = World::new().await;
+    let worker = Background::run(world.worker().workflow(&SUM, sum));
+    let run = world.mill.workflow(&SUM, (0, 3)).start().await.unwrap();
+    for n in 1..=3 {
+        run.signal(&GO, &n).await.unwrap();
+    }
+    assert_eq!(patiently(run.result()).await.unwrap(), 6);
+    let journal = run.journal().await.unwrap();
+    assert!(journal.base > 0);
+    let What::Event(Event::Started(started)) = &journal.entries[0].what else { panic!() };
+    assert_eq!(started.continued, 3);
+    let mut programs = Programs::new();
+    programs.add(Program::new(&SUM, sum));
+    replay_every_prefix(&programs, &journal).unwrap();
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_without_a_cache_continues_all_the_same() {
+    let world = World::new().await;
+    let worker = Background::run(world.worker().workflow(&SUM, sum).workflow_cache(0));
+    let run = world.mill.workflow(&SUM, (0, 5)).start().await.unwrap();
+    for n in 1..=5 {
+        run.signal(&GO, &n).await.unwrap();
+    }
+    assert_eq!(patiently(run.result()).await.unwrap(), 15);
+    worker.stop().await;
+}

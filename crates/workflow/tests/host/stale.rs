@@ -1,0 +1,100 @@
+//! A worker that was gone for longer than its lease cannot change a run.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::runs::{Commit, Then};
+use tidemill_core::store::{Claim, Verdict};
+use tidemill_core::workflow::{self, Entry};
+use tidemill_core::{Timestamp, WorkerId};
+use tidemill_sqlite::Options;
+use tidemill_worker::{Fail, State, Worker};
+use tidemill_workflow::{Activity, Ctx, RunWorkflows};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::world::{Background, GO, MAIN, World, ms, patiently, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commit_of_a_stale_worker_has_no_effect() {
+    let world = World::new().await;
+    let run = world.start().await;
+    let info = world.info(run.id()).await;
+    let slow = WorkerId::of_process("slow", 1, 1);
+    let claim = Claim::now(&info.queue, &slow, ms(30), 1);
+    let stale = world.store().claim(claim).await.unwrap().remove(0);
+    tokio::time::sleep(ms(40)).await;
+    let worker = world.worker().lease(ms(150));
+    let worker = Background::run(worker.workflow(&MAIN, async |_: Ctx, n: u64| Ok(n + 6)));
+    assert_eq!(patiently(run.result()).await.unwrap(), 7);
+    let entry = Entry::commit(Timestamp(1), workflow::Commit { upto: 1, commands: vec![], end: None });
+    let commit = Commit {
+        run: run.id().clone(),
+        cursor: 0,
+        upto: 1,
+        entry: entry.write(),
+        effects: Vec::new(),
+        then: Then::GoesOn,
+    };
+    let late = Settlement { lease: stale.lease, change: Change::Commit(Box::new(commit)) };
+    assert_eq!(world.store().settle(&[late]).await.unwrap(), [Verdict::LeaseLost]);
+    assert_eq!(world.info(run.id()).await.length, 2);
+    worker.stop().await;
+}
+
+const DRAW: Activity<(), u64> = Activity::new("draw");
+
+/// Whoever draws first is held up, and its whole runtime with it.
+#[derive(Clone)]
+struct Urn {
+    drawn: Arc<AtomicU64>,
+    begun: Arc<Notify>,
+    held: Arc<Mutex<mpsc::Receiver<()>>>,
+}
+
+async fn draw((): (), State(urn): State<Urn>) -> Result<u64, Fail> {
+    let drawn = urn.drawn.fetch_add(1, Ordering::SeqCst);
+    if drawn == 0 {
+        urn.begun.notify_one();
+        urn.held.lock().unwrap().recv().unwrap();
+    }
+    Ok(drawn)
+}
+
+/// A worker stands still in its task for longer than its lease, and another one carries the run on. When the first comes
+/// back, it has come as far, by another way: its commit is refused, and it must not go on from there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_whose_commit_was_refused_is_never_used_again() {
+    let (release, held) = mpsc::channel();
+    let (drawn, begun) = (Arc::default(), Arc::new(Notify::new()));
+    let urn = Urn { drawn, begun: begun.clone(), held: Arc::new(Mutex::new(held)) };
+    let directory = tempfile::tempdir().unwrap();
+    let file = || Options::file(directory.path().join("runs.db"));
+    // Each has a store of its own, as in a process of its own.
+    let (world, elsewhere) = (World::on(file()).await, World::on(file()).await);
+    let worker = |world: &World| {
+        let worker = Worker::new(&world.mill).state(urn.clone()).lease(ms(150)).activity(&DRAW, draw);
+        worker.workflow(&MAIN, async |ctx: Ctx, _: u64| {
+            let drawn = ctx.local(&DRAW, ()).await?;
+            Ok(drawn * 10 + ctx.signals(&GO).recv().await?)
+        })
+    };
+    let (stalls, stop) = (worker(&elsewhere), CancellationToken::new());
+    let stopped = stop.clone();
+    let stalling = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(stalls.run_until(stopped.cancelled())).unwrap()
+    });
+    let run = world.start().await;
+    patiently(begun.notified()).await;
+    let other = Background::run(worker(&world));
+    until(async || (world.info(run.id()).await.cursor == 1).then_some(())).await;
+    other.stop().await;
+    release.send(()).unwrap();
+    run.signal(&GO, &5).await.unwrap();
+    assert_eq!(patiently(run.result()).await.unwrap(), 15);
+    stop.cancel();
+    let report = stalling.join().unwrap();
+    assert_eq!(report.total.lost, 1, "{report:?}");
+}

@@ -1,0 +1,67 @@
+//! Workflows in memory: what their code can do, and what becomes of it when it is replayed.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod activities;
+mod cancel;
+mod children;
+mod cost;
+mod directory;
+mod duplicates;
+mod foreign;
+mod halts;
+mod joins;
+mod limits;
+mod messages;
+mod programs;
+mod replay;
+mod sagas;
+mod values;
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tidemill_core::workflow::{Command, Journal, What};
+use tidemill_workflow::testing::{Ended, NoResult, TestWorld, replay_every_prefix};
+use tidemill_workflow::{Activity, Signal, Workflow};
+
+const DOUBLE: Activity<u64, u64> = Activity::new("double");
+const FAIL: Activity<u64, u64> = Activity::new("fail");
+const GO: Signal<u64> = Signal::new("go");
+const MAIN: Workflow<u64, u64> = Workflow::new("main");
+
+const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A world whose activities take a second.
+fn world() -> TestWorld {
+    TestWorld::new().slow_activity(&DOUBLE, secs(1), |n| Ok::<_, String>(n * 2)).slow_activity(
+        &FAIL,
+        secs(1),
+        |n: u64| Err::<u64, _>(format!("no {n}")),
+    )
+}
+
+/// Runs `MAIN` with 1; its journals replay from every prefix.
+fn run(world: TestWorld) -> Ended<u64> {
+    let programs = world.programs().clone();
+    let ended = world.run(&MAIN, 1).unwrap();
+    for journal in &ended.journals {
+        replay_every_prefix(&programs, journal).unwrap();
+    }
+    ended
+}
+
+fn result<O: DeserializeOwned>(ended: &Ended<O>) -> Result<O, NoResult> {
+    ended.result()
+}
+
+/// What a journal says that the code asked for, in words.
+fn commands(journal: &Journal) -> Vec<String> {
+    let commits = journal.entries.iter().filter_map(|entry| match &entry.what {
+        What::Commit(commit) => Some(commit),
+        What::Event(_) => None,
+    });
+    commits.flat_map(|commit| &commit.commands).map(Command::to_string).collect()
+}
