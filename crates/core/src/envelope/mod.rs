@@ -4,20 +4,25 @@
 //! changing a field rewrites that field only. So whatever another program put into an envelope, in whatever
 //! spelling and precision, survives every retry and the dead letters.
 
+mod draft;
+mod edit;
+
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::de::{Deserializer, MapAccess, Visitor};
-use serde::ser::{SerializeMap, Serializer};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+
+pub use draft::{Draft, Frame, Meta, Terms};
+pub use edit::Edit;
+use edit::Name;
+pub(crate) use edit::edit;
 
 use crate::backoff::Backoff;
 use crate::chain::{Blocker, Continuation};
-use crate::clock::{Timestamp, millis};
+use crate::clock::Timestamp;
 use crate::name::{JobId, Kind};
 use crate::workflow::{Asker, RunId, WorkflowName};
 
@@ -277,213 +282,6 @@ fn position(whole: &[u8], part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// One change to a top-level field.
-#[derive(Debug, Clone, Copy)]
-pub enum Edit<'a> {
-    /// Sets the field to a number.
-    Number(&'a str, u64),
-    /// Sets the field to a text.
-    Text(&'a str, &'a str),
-    /// Takes the field out.
-    Remove(&'a str),
-}
-
-impl Edit<'_> {
-    fn field(&self) -> &str {
-        match self {
-            Self::Number(field, _) | Self::Text(field, _) | Self::Remove(field) => field,
-        }
-    }
-}
-
-/// Applies `edits` to the JSON object in `object`. What is no object stays as it is: its caller has read it
-/// before, or keeps the bytes for a human to look at.
-pub(crate) fn edit(object: &Bytes, edits: &[Edit<'_>]) -> Bytes {
-    let Ok(fields) = serde_json::from_slice::<Fields<'_>>(object) else { return object.clone() };
-    let mut out = Vec::with_capacity(object.len() + 64);
-    let written = write_fields(&mut serde_json::Serializer::new(&mut out), &fields, edits);
-    if written.is_ok() { out.into() } else { object.clone() }
-}
-
-fn write_fields<S: Serializer>(to: S, fields: &Fields<'_>, edits: &[Edit<'_>]) -> Result<S::Ok, S::Error> {
-    let mut map = to.serialize_map(None)?;
-    for (name, value) in &fields.0 {
-        match edits.iter().find(|edit| edit.field() == name) {
-            None => map.serialize_entry(name, value)?,
-            Some(edit) => write_edit(&mut map, edit)?,
-        }
-    }
-    for edit in edits.iter().filter(|edit| !fields.0.iter().any(|(name, _)| edit.field() == name)) {
-        write_edit(&mut map, edit)?;
-    }
-    map.end()
-}
-
-fn write_edit<M: SerializeMap>(map: &mut M, edit: &Edit<'_>) -> Result<(), M::Error> {
-    match edit {
-        Edit::Number(field, value) => map.serialize_entry(field, value),
-        Edit::Text(field, value) => map.serialize_entry(field, value),
-        Edit::Remove(_) => Ok(()),
-    }
-}
-
-/// The fields of an object, in their order, values untouched.
-pub(crate) struct Fields<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Fields<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Walk;
-        impl<'de> Visitor<'de> for Walk {
-            type Value = Fields<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
-                let mut fields = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry()? {
-                    fields.push((name, value));
-                }
-                Ok(Fields(fields))
-            }
-        }
-        from.deserialize_map(Walk)
-    }
-}
-
-/// A field's name, borrowed where it has no escapes.
-#[derive(Deserialize)]
-struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// What new envelopes have in common: everything but their id and payload. Made once for a bulk, because most
-/// of an envelope is the same for all of them.
-#[derive(Debug, Clone)]
-pub struct Frame {
-    /// Between the id and the payload.
-    middle: Vec<u8>,
-    /// After the payload.
-    end: Vec<u8>,
-}
-
-/// How a new job is to be treated.
-#[derive(Debug, Clone)]
-pub struct Draft<'a> {
-    /// What it does.
-    pub kind: &'a Kind,
-    /// How often it is tried.
-    pub max_attempts: u32,
-    /// How long one attempt may take.
-    pub timeout: Option<Duration>,
-    /// How long the result is kept.
-    pub keep_result: Option<Duration>,
-    /// Whether it can be found by its id while it waits.
-    pub tracked: bool,
-    /// If a run asked for it, on which terms.
-    pub terms: Option<Terms<'a>>,
-    /// Free facts about its origin.
-    pub meta: Meta<'a>,
-}
-
-/// On which terms a run asks for a job.
-#[derive(Debug, Clone)]
-pub struct Terms<'a> {
-    /// The run that is told how it ends.
-    pub asker: &'a Asker,
-    /// How long to wait between attempts, if not as the worker says.
-    pub backoff: Option<Backoff>,
-    /// How long an attempt may give no sign of life.
-    pub heartbeat: Option<Duration>,
-}
-
-/// The envelope's `meta`: where a job comes from. Nothing here changes how it runs.
-#[derive(Debug, Clone, Serialize)]
-pub struct Meta<'a> {
-    /// Ties together what belongs to one request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correlation_id: Option<&'a str>,
-    /// On whose behalf.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user_id: Option<&'a str>,
-    /// When it was made.
-    pub enqueue_ts: Timestamp,
-    /// By what program.
-    pub source: &'a str,
-}
-
-impl Draft<'_> {
-    /// Writes down what is the same for every job like this.
-    pub fn frame(&self) -> Frame {
-        #[derive(Serialize)]
-        struct End<'a> {
-            meta: &'a Meta<'a>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            timeout_ms: Option<i64>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            keep_result_ms: Option<i64>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            tracked: Option<bool>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            run: Option<&'a RunId>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            seq: Option<u64>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            backoff_ms: Option<[i64; 3]>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            heartbeat_ms: Option<i64>,
-        }
-        let terms = self.terms.as_ref();
-        let end = End {
-            meta: &self.meta,
-            timeout_ms: self.timeout.map(millis),
-            keep_result_ms: self.keep_result.map(millis),
-            tracked: (!self.tracked).then_some(false),
-            run: terms.map(|terms| &terms.asker.run),
-            seq: terms.map(|terms| terms.asker.seq),
-            backoff_ms: terms.and_then(|terms| terms.backoff).map(|b| [b.base, b.max, b.jitter].map(millis)),
-            heartbeat_ms: terms.and_then(|terms| terms.heartbeat).map(millis),
-        };
-        let middle = format!(
-            r#","task_type":"{}","attempts":0,"max_attempts":{},"payload":"#,
-            self.kind, self.max_attempts
-        );
-        // Text and numbers always serialise; the object's own brace becomes the comma behind the payload.
-        let mut end = serde_json::to_vec(&end).unwrap_or_else(|_| b"{}".to_vec());
-        end[0] = b',';
-        Frame { middle: middle.into_bytes(), end }
-    }
-}
-
-impl Frame {
-    /// An envelope around a payload that is JSON already.
-    fn enclose(&self, id: &JobId, payload: &[u8]) -> Bytes {
-        let mut out = Vec::with_capacity(self.middle.len() + self.end.len() + payload.len() + 160);
-        out.extend_from_slice(br#"{"job_id":"#);
-        // An id is printable text, which always serialises.
-        let _ = serde_json::to_writer(&mut out, id.as_str());
-        out.extend_from_slice(&self.middle);
-        out.extend_from_slice(payload);
-        out.extend_from_slice(&self.end);
-        out.into()
-    }
-
-    /// An envelope around `payload`, and the payload's size in bytes. `job_id` comes first, so that a script can
-    /// find it without parsing the rest.
-    pub fn fill(
-        &self,
-        id: &JobId,
-        payload: &(impl Serialize + ?Sized),
-    ) -> serde_json::Result<(Bytes, usize)> {
-        let mut out = Vec::with_capacity(self.middle.len() + self.end.len() + 256);
-        out.extend_from_slice(br#"{"job_id":"#);
-        serde_json::to_writer(&mut out, id.as_str())?;
-        out.extend_from_slice(&self.middle);
-        let begun = out.len();
-        serde_json::to_writer(&mut out, payload)?;
-        let size = out.len() - begun;
-        out.extend_from_slice(&self.end);
-        Ok((out.into(), size))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -553,29 +351,5 @@ mod tests {
         }
         assert!(Envelope::read(Bytes::from_static(&[0xff, 0xfe])).is_err());
         assert!(read(&"[".repeat(100_000)).is_err());
-    }
-
-    #[test]
-    fn a_draft_reads_back() {
-        let (id, kind) = (JobId::new("a\"b\\").unwrap(), Kind::new("mail").unwrap());
-        let meta =
-            Meta { correlation_id: Some("c"), user_id: None, enqueue_ts: Timestamp(0), source: "te\"st" };
-        let draft = Draft {
-            kind: &kind,
-            max_attempts: 3,
-            timeout: Some(Duration::from_secs(2)),
-            keep_result: None,
-            terms: None,
-            tracked: false,
-            meta,
-        };
-        let (bytes, size) = draft.frame().fill(&id, &["a"]).unwrap();
-        assert_eq!(size, 5);
-        let whole: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
-        assert_eq!(whole["meta"]["source"], "te\"st");
-        let envelope = Envelope::read(bytes).unwrap();
-        assert_eq!((envelope.id(), envelope.payload()), (&id, &br#"["a"]"#[..]));
-        assert_eq!((envelope.timeout(), envelope.keep_result()), (Some(Duration::from_secs(2)), None));
-        assert!(!envelope.tracked());
     }
 }

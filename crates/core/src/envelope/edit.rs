@@ -1,0 +1,87 @@
+//! Changing single fields of an envelope: everything else stays to the letter.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::value::RawValue;
+
+/// One change to a top-level field.
+#[derive(Debug, Clone, Copy)]
+pub enum Edit<'a> {
+    /// Sets the field to a number.
+    Number(&'a str, u64),
+    /// Sets the field to a text.
+    Text(&'a str, &'a str),
+    /// Takes the field out.
+    Remove(&'a str),
+}
+
+impl Edit<'_> {
+    fn field(&self) -> &str {
+        match self {
+            Self::Number(field, _) | Self::Text(field, _) | Self::Remove(field) => field,
+        }
+    }
+}
+
+/// Applies `edits` to the JSON object in `object`. What is no object stays as it is: its caller has read it
+/// before, or keeps the bytes for a human to look at.
+pub(crate) fn edit(object: &Bytes, edits: &[Edit<'_>]) -> Bytes {
+    let Ok(fields) = serde_json::from_slice::<Fields<'_>>(object) else { return object.clone() };
+    let mut out = Vec::with_capacity(object.len() + 64);
+    let written = write_fields(&mut serde_json::Serializer::new(&mut out), &fields, edits);
+    if written.is_ok() { out.into() } else { object.clone() }
+}
+
+fn write_fields<S: Serializer>(to: S, fields: &Fields<'_>, edits: &[Edit<'_>]) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(None)?;
+    for (name, value) in &fields.0 {
+        match edits.iter().find(|edit| edit.field() == name) {
+            None => map.serialize_entry(name, value)?,
+            Some(edit) => write_edit(&mut map, edit)?,
+        }
+    }
+    for edit in edits.iter().filter(|edit| !fields.0.iter().any(|(name, _)| edit.field() == name)) {
+        write_edit(&mut map, edit)?;
+    }
+    map.end()
+}
+
+fn write_edit<M: SerializeMap>(map: &mut M, edit: &Edit<'_>) -> Result<(), M::Error> {
+    match edit {
+        Edit::Number(field, value) => map.serialize_entry(field, value),
+        Edit::Text(field, value) => map.serialize_entry(field, value),
+        Edit::Remove(_) => Ok(()),
+    }
+}
+
+/// The fields of an object, in their order, values untouched.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Walk;
+        impl<'de> Visitor<'de> for Walk {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+                let mut fields = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Walk)
+    }
+}
+
+/// A text, borrowed where it has no escapes.
+#[derive(Deserialize)]
+pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
