@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::group::GroupRule;
 use crate::output::log::Level;
 
-/// Background jobs on the store you already have: SQLite, Redis or PostgreSQL.
+/// Background jobs and durable workflows on the store you already have: SQLite, Redis or PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "tidemill", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = EXAMPLES)]
