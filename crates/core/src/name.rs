@@ -6,6 +6,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use crate::workflow::RunId;
+
 /// A name that does not follow the rules of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {shown:?} is not valid: {rule}")]
@@ -124,8 +126,11 @@ impl Kind {
 /// Stands between a chain's id and the number of a step in it.
 const STEP: char = '~';
 
-/// Stands between a run's id and what belongs to it.
+/// Stands between a run's id and what belongs to it: a word or a number. An id that ends so is a run's to give.
 pub(crate) const PART: char = '!';
+
+/// What a run's task is called among what belongs to it.
+const TASK: &str = "task";
 
 /// Stands between where a run lies and what tells it from others there.
 pub(crate) const KEYED: char = '@';
@@ -163,9 +168,37 @@ impl JobId {
         root(self.split().map_or(self.as_str(), |(chain, _)| chain))
     }
 
-    /// A run's id is a job's.
-    pub(crate) fn of_run(run: &str) -> Self {
-        Self(run.into())
+    /// The id of a run's task: `order-7!task`. A run's id is such that this is valid.
+    pub(crate) fn of_task(run: &str) -> Self {
+        Self(format!("{run}{PART}{TASK}").into())
+    }
+
+    /// The run this job belongs to, as its task, an activity or an errand: `order-7` of `order-7!task`, `order-7!3` and
+    /// `order-7!c4`. Nobody else may give a job such an id.
+    pub fn run(&self) -> Option<RunId> {
+        RunId::new(self.part()?.0).ok()
+    }
+
+    /// Whether it is the task of a run.
+    pub fn is_task(&self) -> bool {
+        self.part().is_some_and(|(_, part)| part == TASK)
+    }
+
+    /// Whether it is an activity of a run: those have numbers.
+    pub fn is_activity(&self) -> bool {
+        self.part().is_some_and(|(_, part)| part.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// Whether it is what a run goes on by, its task or an errand, and nothing that the run can do without.
+    pub fn carries_a_run(&self) -> bool {
+        self.part().is_some() && !self.is_activity()
+    }
+
+    /// `order-7!3` is what `order-7` has the number 3 for.
+    fn part(&self) -> Option<(&str, &str)> {
+        let (run, part) = self.0.rsplit_once(PART)?;
+        let is_word = part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        (is_word && !run.is_empty() && !part.is_empty()).then_some((run, part))
     }
 
     /// `order-7~2` is step 2 of `order-7`.
@@ -276,6 +309,20 @@ mod tests {
     fn an_error_names_the_thing_the_value_and_the_rule_in_one_short_line() {
         let error = QueueName::new(&"é".repeat(1 << 20)).unwrap_err().to_string();
         assert!(error.starts_with("queue \"é") && error.len() < 400, "{error}");
+    }
+
+    #[test]
+    fn what_belongs_to_a_run_says_so() {
+        let id = |text| JobId::new(text).unwrap();
+        let run = RunId::new("order-7!3").unwrap();
+        assert_eq!((run.task(), run.task().run()), (id("order-7!3!task"), Some(run.clone())));
+        assert!(run.task().is_task() && run.task().carries_a_run());
+        assert_eq!((run.part(4).run(), run.part(4).is_task()), (Some(run.clone()), false));
+        assert!(!run.part(4).carries_a_run() && run.part("c4").carries_a_run());
+        for nobodys in ["order-7", "!task", "order-7!", "Hello!World", "a!b-c"] {
+            assert_eq!((id(nobodys).run(), id(nobodys).carries_a_run()), (None, false), "{nobodys}");
+        }
+        assert!(RunId::new("order-7!task").is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::dead::DeadLetter;
 use crate::envelope::Edit;
 use crate::job::State;
 use crate::name::{JobId, Kind, Queue};
+use crate::store::guard::check_removal;
 use crate::store::{Error, JobInfo, List, Redrive, Store};
 
 const PAGE: usize = 256;
@@ -69,8 +70,10 @@ pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &Letters) -> Res
     Ok(moved)
 }
 
-/// Drops the letters of `queue` that `letters` takes, for good. Returns how many there were.
+/// Drops the letters of `queue` that `letters` takes, for good. Returns how many there were. Those of tasks stay, and one that
+/// is asked for by its id is refused: its run is there, and would wait for it for ever.
 pub async fn drop(store: &dyn Store, queue: &Queue, letters: &Letters) -> Result<u64, Error> {
+    letters.jobs.iter().filter(|job| job.is_task()).try_for_each(check_removal)?;
     let mut dropped = 0;
     let mut pages = Pages::new(store, queue, letters);
     while let Some(page) = pages.next().await? {

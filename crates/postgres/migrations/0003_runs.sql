@@ -39,7 +39,7 @@ CREATE INDEX runs_by_age ON runs (started, (id || ''));
 CREATE INDEX runs_by_workflow ON runs (workflow, started, (id || ''));
 CREATE INDEX runs_by_status ON runs (status, started, (id || ''));
 CREATE INDEX runs_kept ON runs (until) WHERE status > 0;
-CREATE INDEX runs_closed ON runs (workflow, closed) WHERE status > 0;
+CREATE INDEX runs_closed ON runs (workflow, closed, (id || '')) WHERE status > 0;
 
 CREATE TABLE journal (
     run text COLLATE "C" NOT NULL,
@@ -64,8 +64,12 @@ CREATE INDEX alarms_due ON alarms (due);
 CREATE TABLE deliveries (
     run text COLLATE "C" NOT NULL,
     id bytea NOT NULL,
+    at bigint NOT NULL,                 -- when: the oldest of a run are forgotten first
     PRIMARY KEY (run, id)
 );
+
+-- Not the run itself, for the same reason as above: whether an id was delivered is not to be looked for in here.
+CREATE INDEX deliveries_by_age ON deliveries ((run || ''), at, id);
 
 CREATE TABLE run_keys (
     workflow text COLLATE "C" NOT NULL,

@@ -11,11 +11,12 @@ macro_rules! function {
 }
 
 /// Every function, and last the settings of those that others may call.
-pub(crate) const FUNCTIONS: [&str; 34] = [
+pub(crate) const FUNCTIONS: [&str; 35] = [
     function!("told"),
     function!("splice"),
     function!("keep_of"),
     function!("chain_of"),
+    function!("part_of"),
     function!("wakes"),
     function!("unblock"),
     function!("release"),

@@ -215,6 +215,6 @@ impl Line {
 }
 
 /// Two stores in one database do not wake each other.
-fn channel(pool: &Pool) -> String {
+pub(crate) fn channel(pool: &Pool) -> String {
     format!("{}_wake", pool.opener.schema)
 }

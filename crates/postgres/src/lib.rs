@@ -23,6 +23,7 @@ mod runs;
 mod sql;
 mod tls;
 mod transaction;
+mod voice;
 
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use tidemill_core::courier::Courier;
 use tidemill_core::hub::Hub;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
@@ -54,6 +55,7 @@ use crate::herald::Herald;
 use crate::jobs::{Clerk, Ending, Halves, Marks, Numbers};
 use crate::pool::Pool;
 use crate::transaction::Calls;
+use crate::voice::Voice;
 
 /// A PostgreSQL database that holds jobs.
 pub struct PostgresStore {
@@ -68,6 +70,8 @@ pub struct PostgresStore {
 pub(crate) struct Inner {
     pool: Arc<Pool>,
     hub: Hub,
+    /// For ends that a commit tells of itself; none if wake-ups travel another way.
+    voice: Option<Voice>,
     numbers: Numbers,
     marks: Marks,
     calls: Calls,
@@ -79,11 +83,13 @@ impl PostgresStore {
     /// right to create anything is needed.
     pub async fn connect(options: Options) -> Result<Self, Error> {
         let pool = Arc::new(Pool::new(&options)?);
+        let voice = options.courier.is_none().then(|| Voice::new(herald::channel(&pool)));
         let courier: Arc<dyn Courier> =
             options.courier.unwrap_or_else(|| Arc::new(Herald::start(pool.clone())));
         let inner = Arc::new(Inner {
             pool,
             hub: Hub::new(options.pace, Some(courier)),
+            voice,
             numbers: Numbers::default(),
             marks: Marks::default(),
             calls: Calls::of(&options.schema),
@@ -205,8 +211,8 @@ impl Store for PostgresStore {
         self.inner.runs(list).await
     }
 
-    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
-        self.inner.prune_runs(most).await
+    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+        self.inner.prune_runs(prune).await
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {

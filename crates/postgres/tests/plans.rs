@@ -54,20 +54,21 @@ const STATEMENTS: [(&str, &str); 18] = [
     ("leases/requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
     ("leases/bury", "'{1}', '{a}', false, '{x}'"),
     ("letters/redrive", "1, '{a}', '{0}', '{x}'"),
-    ("runs/journal", "'run-4', 1, 100"),
+    ("runs/journal", "'run-4', 1, 100, 1000"),
     ("runs/get", "'run-4'"),
     ("runs/list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100, 100"),
 ];
 
 /// Calls of functions that between them reach every statement in these.
-const CALLS: [&str; 35] = [
+const CALLS: [&str; 36] = [
     "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-3}')",
     "continue_jobs('{16}', '{job-16}', false, '{1}', '{0}', '{0}', '{x}', '{}', '{}')",
     "drop_cancelled('{16}', '{job-16}', false)",
-    "cancel_job('job-20')",
-    "cancel_job('job-21')",
+    "cancel_job('job-20', true)",
+    "cancel_job('job-21', false)",
+    "remove_and_tell('{job-20,run-4!1}')",
     "delete_chain('job-24')",
     "delete_chain('job-25')",
     "purge_ready(1, 1000000, 100, 0, 0)",
@@ -82,17 +83,17 @@ const CALLS: [&str; 35] = [
     "enqueue_jobs(1, '{new-1,new-2}', '{0,0}', '{0,0}', '{x,x}', '{key-1,key-x}', '{f,t}', '{1,1}', '{1,2}', '{job-4,job-8}')",
     "forget('{job-7}')",
     "release_owed(100)",
-    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{0}', '{x}', '{0}', '{x}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
-    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{1}', '{x}', '{0}', '{x}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
-    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{2}', '{x}', '{1}', '{x}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
-    "deliver_events('{run-4,run-8,gone}', '{1,2,2}', '{x,x,x}', '{NULL,x,y}', '{4,NULL,NULL}')",
+    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{0}', '{x}', '{0}', '{x}', '{1}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
+    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{1}', '{x}', '{0}', '{x}', '{1}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+    "settle_runs('{4,8}', '{job-4,job-8}', false, 2, '{1}', '{1}', '{run-4}', '{1}', '{2}', '{x}', '{2}', '{x}', '{1}', '{x}', '{1}', '{2}', '{NULL}', '{2}', '{run-8}', '{1}', '{x}', '{x}', '{4}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
+    "deliver_events('{run-4,run-8,gone,run-5}', '{1,2,2,2}', '{x,x,x,x}', '{NULL,x,y,x}', '{4,NULL,NULL,NULL}')",
     "deliver_job(36, 'job-36', 'run-4', 1::smallint, 'x', NULL, 4)",
     "complete_by_delivering('job-28', 'run-4', 1::smallint, 'x', NULL, 4)",
     "start_run('new', 'order', '1', 1, 0, '{1}', '{x}', 'x', 'x', 'new', 0::smallint, NULL, NULL, 1, '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
     "start_run('run-5', 'order', '1', 1, 0, '{1}', '{x}', 'x', 'x', 'key-5', 0::smallint, NULL, NULL, 1, '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')",
     "terminate_run('run-4', 2, 4::smallint, 'x', 'x', 'run-8', 1::smallint, 'x', 'x', 4, '{1,1,1,1,1,1}', '{0,1,2,3,4,5}', '{run-4!1,job-20,t,-,n,run-4!2}', '{1,0,9,4,0,3}', '{0,0,1,0,0,1}', '{0,0,0,0,0,1}', '{x,x,x,x,x,x}', '{x,x,x,x,x,x}')",
     "promote('{1,2}', 100)",
-    "prune_runs(10, 100, 1000)",
+    "prune_runs(10, 0, 100, 1000)",
     "list_runs('order', 1::smallint, 0, NULL, NULL, 9223372036854775807, '', 100, 100)",
     "list_runs(NULL, 0::smallint, 0, NULL, NULL, 9223372036854775807, '', 100, 100)",
     "list_runs('order', NULL, 0, 'n', '7', 9223372036854775807, '', 100, 100)",
@@ -199,7 +200,7 @@ impl Database {
              INSERT INTO journal (run, position, kind, entry)
                  SELECT 'run-' || n, position, 2, 'x' FROM generate_series({from}, {to} - 1) n, generate_series(1, 2) position;
              INSERT INTO alarms (run, seq, due, alarm) SELECT 'run-' || n, 4, n, 't' FROM generate_series({from}, {to} - 1) n;
-             INSERT INTO deliveries (run, id) SELECT 'run-' || n, 'x' FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO deliveries (run, id, at) SELECT 'run-' || n, 'x', n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO run_keys (workflow, key, run)
                  SELECT 'order', 'key-' || n, 'run-' || n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO attributes (run, name, value, started)

@@ -10,19 +10,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
     Delivery, Effect, EntryKind, ReadJournal, Then, Written, task as task_bytes,
 };
-use tidemill_core::store::{Claim, Complete, Completed, Verdict};
+use tidemill_core::store::{Claim, Complete, Completed, Verdict, Wake};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Store, Timestamp, WorkerId};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::{Task, activity, order, signal, timer};
+use tidemill_testkit::conformance::scene::{Task, activity, completed, order, signal, timer};
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query, queue, session};
+
+/// A test that waits longer than this waits for ever.
+const FOR_EVER: Duration = Duration::from_secs(60);
 
 async fn scene() -> (String, Arc<PostgresStore>, Scene) {
     let url = shared_postgres().database().unwrap();
@@ -119,7 +123,7 @@ async fn a_task_has_the_bytes_that_the_contract_says() {
     let odd = Bytes::from_static(b"\xff\x00{");
     let written = Written { kind: EntryKind::Message, entry: odd.clone() };
     store.deliver(&[Delivery { written: written.clone(), ..signal(&new.run, 1) }]).await.unwrap();
-    let read = ReadJournal { run: &new.run, from: 3, limit: 10 };
+    let read = ReadJournal { run: &new.run, from: 3, limit: 10, bytes: 1 << 20 };
     assert_eq!(store.journal(read).await.unwrap(), [(3, written)]);
     let claimed = scene.on_tasks().claim_one().await;
     let (raw, _) = claimed.body.unwrap_err();
@@ -184,4 +188,22 @@ async fn a_batch_of_commits_is_one_trip() {
     store.settle(&settlements).await.unwrap();
     let sent = store.commands() - before;
     assert!(sent < 5, "{sent}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_commit_that_ends_a_run_tells_the_other_processes_itself() {
+    let (url, store, scene) = scene().await;
+    let other = connect(&url).await;
+    let mut heard = other.listen();
+    // The first thing heard is that it listens now.
+    assert_eq!(tokio::time::timeout(FOR_EVER, heard.next()).await.unwrap(), Some(Wake::Everything));
+    let run = scene.start_run(order()).await;
+    let end = scene.task_of(&run).await.settlement(Vec::new(), completed("1"));
+    store.flush().await;
+    let before = store.commands();
+    assert_eq!(store.settle(&[end]).await.unwrap(), [Verdict::Accepted]);
+    let finished = async { while heard.next().await != Some(Wake::Finished(run.task())) {} };
+    tokio::time::timeout(FOR_EVER, finished).await.unwrap();
+    store.flush().await;
+    assert_eq!(store.commands() - before, 1);
 }

@@ -27,13 +27,10 @@ local function block(q, h, j, time)
   if unknown > 0 then owe(h, 'w ' .. j.mark) end
 end
 
--- Whether an entry is not what the index has its id for: a message by which another program starts a run has the run's id,
--- and the index, if it knows that id, means the run's task.
+-- Whether an entry is not what the index has its id for: another program may have given it that of a job.
 local function is_stranger(q, h, s)
-  if not s.entry then return false end
-  local indexed = redis.call('HGET', h.jobs, s.chain)
-  if indexed then return indexed ~= 's ' .. q.name .. ' ' .. s.entry end
-  return string.sub(q.name, 1, 9) == 'workflow/'
+  local indexed = s.entry and redis.call('HGET', h.jobs, s.chain)
+  return indexed and indexed ~= 's ' .. q.name .. ' ' .. s.entry
 end
 
 -- Ends a claim whose lease is already given up. `s` has id, chain, op ('finish', 'requeue', 'bury', 'continue',

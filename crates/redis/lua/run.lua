@@ -1,7 +1,7 @@
 -- Behind `place.lua`, for scripts about runs. They are given as their first
 -- KEYS  jobs, waiters, notices, errands, keyed: what a shard has for all its queues
--- ARGV  channel; later, behind what each says itself, the ARGV of a world: how many news a task has at most, letters of
---       alarms, the usual group, number of queues with another, then per such queue: name, group
+-- ARGV  channel; later, behind what each says itself, the ARGV of a world: how many news a task has at most, and to how many
+--       bytes, letters of alarms, the usual group, number of queues with another, then per such queue: name, group
 -- Which keys else they touch follows from what the runs hold and what the index says, so scripts make those themselves, as
 -- `src/keys.rs` does. All of them are in the shard.
 -- A run is loaded once per script. At the end each that changed is saved, and gets its task with all the news there are.
@@ -12,10 +12,10 @@ local TIMERS = PREFIX .. 'timers'
 
 -- What a script works on, with ARGV read one after the other from behind the world's own on.
 local function world(h, i)
-  local w = { h = h, time = now(), most = tonumber(ARGV[i]), letters = ARGV[i + 1], group = ARGV[i + 2], groups = {},
-    queues = {}, runs = {}, changed = {}, sooner = {}, expected = {} }
-  local at = i + 3 + 2 * tonumber(ARGV[i + 3])
-  for n = i + 4, at, 2 do w.groups[ARGV[n]] = ARGV[n + 1] end
+  local w = { h = h, time = now(), most = tonumber(ARGV[i]), bytes = tonumber(ARGV[i + 1]), letters = ARGV[i + 2],
+    group = ARGV[i + 3], groups = {}, queues = {}, runs = {}, changed = {}, sooner = {}, expected = {} }
+  local at = i + 4 + 2 * tonumber(ARGV[i + 4])
+  for n = i + 5, at, 2 do w.groups[ARGV[n]] = ARGV[n + 1] end
   function w.read()
     at = at + 1
     return ARGV[at]
@@ -73,7 +73,7 @@ end
 -- ---- a run and its journal
 
 local function run_of(id, state)
-  return { id = id, state = state, key = PREFIX .. 'instances-' .. id, events = PREFIX .. 'events-' .. id,
+  return { id = id, task = id .. '!task', state = state, key = PREFIX .. 'instances-' .. id, events = PREFIX .. 'events-' .. id,
     seen = PREFIX .. 'seen-' .. id, alarms = PREFIX .. 'timers-' .. id }
 end
 
@@ -96,6 +96,11 @@ local function load(w, id)
 end
 
 local function is_running(r) return r.state.status == 'running' end
+
+-- Whether it has ended and is kept no longer: from then on it is as if it had never been.
+local function is_over(w, r)
+  return not is_running(r) and (tonumber(r.state.closed_at) or 0) + r.state.keep_ms <= w.time
+end
 
 -- The run is saved at the end.
 local function change(w, r)
@@ -124,19 +129,31 @@ local function field(entry, name)
   end
 end
 
--- Events from a position on, `most` of them: a list of { position, kind, data }.
-local function events(r, from, most)
-  local out, page = {}, 256
+-- How many entries are read at a time: each may be large, and what is read has to fit into the script's memory.
+local STEP = 16
+
+-- Gives entries between two positions to `take`: position, kind, data; until there are no more, or it wants none.
+local function each_entry(r, from, to, take)
   repeat
-    local found = redis.pcall('XRANGE', r.events, whole(from), '+', 'COUNT', page)
+    local found = redis.pcall('XRANGE', r.events, whole(from), to, 'COUNT', STEP)
     for _, entry in ipairs(found) do
-      local position, kind = tonumber(string.match(entry[1], '^%d+')), field(entry, 'kind')
-      if kind ~= 'commit' and #out < most then
-        out[#out + 1] = { position, kind, field(entry, 'data') or 'null' }
-      end
+      local position = tonumber(string.match(entry[1], '^%d+'))
+      if take(position, field(entry, 'kind'), field(entry, 'data') or 'null') == false then return end
       from = position + 1
     end
-  until #found < page or #out >= most
+  until #found < STEP
+end
+
+-- The news of a run: a list of { position, data }, up to the one by which they come to as many bytes as a task may have.
+local function news_of(w, r)
+  local out, bytes = {}, w.bytes
+  each_entry(r, r.state.cursor + 1, '+', function(position, kind, data)
+    if kind ~= 'commit' then
+      out[#out + 1] = { position, data }
+      bytes = bytes - #data
+    end
+    return #out < w.most and bytes > 0
+  end)
   return out
 end
 
@@ -144,7 +161,7 @@ end
 
 -- Whether the run's task is there. An entry may have been deleted by another program, and then the index is wrong.
 local function has_task(w, r)
-  local at = redis.call('HGET', w.h.jobs, r.id)
+  local at = redis.call('HGET', w.h.jobs, r.task)
   local name, entry = string.match(at or '', '^s ([^ ]+) (.+)$')
   if not name then return at ~= false end
   return #redis.call('XRANGE', target('s', name), entry, entry) > 0
@@ -164,13 +181,13 @@ local function make_task(w, r)
   if not r.opening and r.committed == r.state.length and r.committed == r.state.cursor + 1 then return end
   if has_task(w, r) then return end
   local news = {}
-  for i, event in ipairs(events(r, r.state.cursor + 1, w.most)) do
-    news[i] = '{"position":' .. whole(event[1]) .. ',"entry":' .. spliced(event[3]) .. '}'
+  for i, event in ipairs(news_of(w, r)) do
+    news[i] = '{"position":' .. whole(event[1]) .. ',"entry":' .. spliced(event[2]) .. '}'
   end
   if #news == 0 and not r.opening then return end
   local q = queue(w, 's', r.state.queue)
   q.filled = true
-  put(q, r.id, true, r.state.head .. (r.opening or '') .. ',"cursor":' .. whole(r.state.cursor) .. ',"news":['
+  put(q, r.task, true, r.state.head .. (r.opening or '') .. ',"cursor":' .. whole(r.state.cursor) .. ',"news":['
     .. table.concat(news, ',') .. ']}', 0, w.time)
 end
 
@@ -220,24 +237,51 @@ local function read_delivery(w)
   return d
 end
 
--- Returns 'yes', 'again', 'missing', 'damaged', or how the run has ended.
+-- Returns 'yes', 'again', 'missing', 'damaged' with nothing written, or how the run has ended.
 local function deliver(w, d)
   local r = load(w, d.run)
   if not r then return r == nil and 'missing' or 'damaged' end
-  if not is_running(r) then return r.state.status end
   if d.id ~= '' then
-    local seen = redis.pcall('SISMEMBER', r.seen, d.id)
-    if seen ~= 0 then return seen == 1 and 'again' or 'damaged' end
+    local seen = redis.pcall('ZSCORE', r.seen, d.id)
+    if seen then return type(seen) == 'string' and 'again' or 'damaged' end
   end
+  if not is_running(r) then return r.state.status end
   -- First what a server that is out of memory refuses, so that nothing has changed if it does.
   if not append(w, r, d.kind, d.entry) then return 'damaged' end
-  if d.id ~= '' then redis.call('SADD', r.seen, d.id) end
+  if d.id ~= '' then redis.call('ZADD', r.seen, whole(w.time), d.id) end
   if d.seq ~= '' then drop_alarm(w, r, d.seq) end
   r.wants_task = true
   return 'yes'
 end
 
+-- Forgets ids of deliveries that are older than `age`, but for the latest `most`.
+local function forget_seen(w, r, age, most)
+  local all = redis.pcall('ZCARD', r.seen)
+  if type(all) ~= 'number' or all <= most then return end
+  local old = redis.call('ZCOUNT', r.seen, '-inf', '(' .. whole(w.time - age))
+  if old > 0 then redis.call('ZREMRANGEBYRANK', r.seen, 0, math.min(old, all - most) - 1) end
+end
+
 -- ---- the jobs of a run
+
+-- What belongs to a run has its id and a part: an activity a number, its task and its errands a word.
+local function part_of(id) return string.match(id, '^(.+)!([a-z0-9]+)$') end
+
+-- Whether a run goes on by the job, so that nobody may take it away.
+local function carries_a_run(id)
+  local run, part = part_of(id)
+  return run and not string.match(part, '^%d+$')
+end
+
+-- What a run is told of an activity that was taken away; nil if it is none. ARGV: what stands before and after the number in
+-- what it says. Asked before the first write, because the run is loaded.
+local function removal(w, id, says)
+  local run, seq = part_of(id)
+  if not run or not string.match(seq, '^%d+$') then return nil end
+  load(w, run)
+  return { run = run, kind = 'answer', id = '', seq = seq,
+    entry = '{"at":' .. whole(w.time) .. ',"event":' .. says[1] .. seq .. says[2] .. '}' }
+end
 
 -- Where a job is: its queue, with what `take` needs to know, the letter and the reference of the index.
 local function where(w, id)
@@ -349,7 +393,28 @@ local function end_run(w, r, c)
   redis.call('ZADD', ENDED, whole(w.time + s.keep_ms), r.id)
   redis.call('ZADD', ENDED .. ':' .. s.workflow, whole(w.time), r.id)
   redis.call('SADD', WORKFLOWS, s.workflow)
-  redis.call('PUBLISH', w.h.channel, 'finished ' .. r.id)
+  redis.call('PUBLISH', w.h.channel, 'finished ' .. r.task)
   change(w, r)
   if c.told then deliver(w, c.told) end
+end
+
+-- Removes a run that has ended with all it has. Of one that cannot be read nobody knows the type; it is in the index of one.
+-- Returns how many that were.
+local function remove(w, id)
+  local r = load(w, id)
+  if r and is_running(r) then return 0 end
+  w.runs[id] = nil
+  local about, types = run_of(id), r and { r.state.workflow } or redis.call('SMEMBERS', WORKFLOWS)
+  local was_there = redis.call('ZREM', ENDED, id)
+  redis.call('ZREM', RUNS, id)
+  for _, workflow in ipairs(types) do
+    redis.call('ZREM', RUNS .. ':' .. workflow, id)
+    redis.call('ZREM', ENDED .. ':' .. workflow, id)
+    if redis.call('EXISTS', ENDED .. ':' .. workflow) == 0 then redis.call('SREM', WORKFLOWS, workflow) end
+  end
+  local key = r and r.state.key and PREFIX .. 'run-key:' .. r.state.workflow .. ':' .. r.state.key
+  if key and redis.call('GET', key) == id then redis.call('DEL', key) end
+  drop_alarms(about)
+  redis.call('UNLINK', about.key, about.events, about.seen)
+  return was_there
 end

@@ -12,7 +12,7 @@ mod start;
 mod terminate;
 
 pub(crate) use commit::is_of_runs;
-use tidemill_core::store::runs::{Alarm, MAX_NEWS};
+use tidemill_core::store::runs::{Alarm, MAX_NEWS, MAX_NEWS_BYTES, REMOVED};
 
 use crate::jobs::CHUNK;
 use crate::link::Call;
@@ -27,16 +27,17 @@ const OVERHEAD: usize = 256;
 
 impl RedisStore {
     /// A call of a script about runs. More arguments follow.
-    fn call_on_runs<'a>(&self, script: &'a Script, shard: u16) -> Call<'a> {
+    pub(crate) fn call_on_runs<'a>(&self, script: &'a Script, shard: u16) -> Call<'a> {
         let mut call = Call::new(script, &self.keys.home(shard)).arg(self.keys.channel());
         self.push_world(&mut call);
         call
     }
 
     /// The arguments of a world, as `lua/run.lua` reads them.
-    fn push_world(&self, call: &mut Call<'_>) {
+    pub(crate) fn push_world(&self, call: &mut Call<'_>) {
         let options = self.link.options();
         call.push(MAX_NEWS);
+        call.push(MAX_NEWS_BYTES);
         call.push(Alarm::ALL.map(Alarm::letter).concat());
         call.push(&options.default_group);
         call.push(options.groups.len());
@@ -45,6 +46,12 @@ impl RedisStore {
             call.push(group);
         }
     }
+}
+
+/// What a run is told of an activity that was taken away.
+pub(crate) fn push_removal(call: &mut Call<'_>) {
+    call.push(REMOVED.0);
+    call.push(REMOVED.1);
 }
 
 /// Splits `members` into parts that one script can be given, in order. `weigh` says about how many bytes a member has.

@@ -79,12 +79,12 @@ scripts! {
         hold: Queue, Runs;
         release: Chain, Runs;
         promote: Queue, Runs;
-        cancel: Place, Runs;
+        cancel: Run, Runs;
         redrive: Queue, Refused;
         drop: Close, Runs;
         pause: Queue, Runs;
         resume: Queue, Runs;
-        purge: Close, Runs;
+        purge: Run, Runs;
         leave: Queue, Runs;
         suspects: Queue, Runs;
         forget: Close, Runs;
@@ -110,6 +110,7 @@ scripts! {
         answer: Run, Runs;
         fire: Run, Runs;
         prune_runs: Run, Runs;
+        journal: Bare, Runs;
     }
 }
 

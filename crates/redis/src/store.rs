@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
@@ -216,8 +216,8 @@ impl Store for RedisStore {
         self.list_runs(list).await
     }
 
-    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
-        self.remove_ended(most).await
+    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+        self.remove_ended(prune).await
     }
 
     fn near(&self, one: &RunId, other: &RunId) -> bool {

@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::redrive::{Letters, drop, redrive};
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::runs::{Delivered, Delivery, Effect, EntryKind, NewRun, ReadJournal, Then};
+use tidemill_core::store::runs::{
+    Delivered, Delivery, Effect, EntryKind, NewRun, ReadJournal, Restart, SEEN_FOR, Then,
+};
 use tidemill_core::store::{Claimed, Complete, Completed, NewJob, Verdict};
 use tidemill_core::workflow::{RunId, Status};
 use tidemill_core::{Error, Namespace, Queue, QueueName, Store};
@@ -44,6 +46,19 @@ impl Stage {
         let store = Arc::new(RedisStore::connect(set(options)).await.unwrap());
         let scene = Scene::new(store.clone(), order().queue);
         Self { redis, store, scene }
+    }
+
+    /// Every key with all it holds, as bytes.
+    async fn everything(&self) -> Vec<(String, redis::Value)> {
+        let client = redis::Client::open(self.redis.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query_async(&mut connection).await.unwrap();
+        keys.sort();
+        let mut all = Vec::new();
+        for key in keys {
+            all.push((key.clone(), redis::cmd("DUMP").arg(key).query_async(&mut connection).await.unwrap()));
+        }
+        all
     }
 
     fn ask(&self, command: &[&str]) -> String {
@@ -311,6 +326,45 @@ async fn a_damaged_run_disturbs_no_other() {
 }
 
 #[tokio::test]
+async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does() {
+    let stage = Stage::new().await;
+    for (damage, repair) in [
+        (&["RENAME", "events-bad", "aside"][..], &["RENAME", "aside", "events-bad"][..]),
+        (&["XADD", "events-bad", "9-0", "data", "from elsewhere"], &[]),
+    ] {
+        stage.ask(&["FLUSHALL"]);
+        let bad = stage.scene.start_run(order_of(RunId::new("bad").unwrap())).await;
+        let task = stage.scene.task_of(&bad).await;
+        stage.scene.commit(&task, vec![activity(&bad, 1)], Then::GoesOn).await;
+        let job = stage.scene.on_activities().claim_one().await;
+        stage.scene.signal(&bad, [1]).await;
+        let task = stage.scene.task_of(&bad).await;
+        stage.ask(damage);
+        if damage[0] == "RENAME" {
+            stage.ask(&["SET", "events-bad", "no stream"]);
+        }
+        let before = stage.everything().await;
+        let again = Restart { first: order().journal[0].entry.clone(), seen_for: SEEN_FOR };
+        for then in [Then::GoesOn, Then::Restarts(again), completed("1")] {
+            let timer = timer(7, stage.scene.after(Duration::from_secs(60)));
+            let verdict = stage.scene.try_commit(&task, vec![activity(&bad, 2), timer], then).await;
+            assert_eq!(verdict, Verdict::LeaseLost, "{damage:?}");
+        }
+        assert_eq!(stage.scene.on_activities().try_settle(&job, done()).await, Verdict::LeaseLost);
+        let (id, change) = (bad.part(1), stage.scene.on_activities().settlement(&job, done()).change);
+        let refused = stage.store.complete(Complete { job: &id, change: &change }).await;
+        assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
+        assert_eq!(stage.everything().await, before, "{damage:?}");
+        if !repair.is_empty() {
+            stage.ask(repair);
+            stage.scene.on_activities().settle(&job, done()).await;
+            stage.scene.commit(&task, Vec::new(), Then::GoesOn).await;
+            assert_eq!(stage.scene.task_of(&bad).await.news[0].1["event"]["activity_done"]["seq"], 1);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_entry_that_is_no_json_is_shown_as_it_is_and_its_task_is_an_envelope() {
     let stage = Stage::new().await;
     let run = stage.scene.parked(|_| Vec::new()).await;
@@ -326,7 +380,8 @@ async fn an_entry_that_is_no_json_is_shown_as_it_is_and_its_task_is_an_envelope(
     stage.scene.commit(&task, Vec::new(), Then::GoesOn).await;
     let envelope = stage.scene.claim_one().await.body.unwrap();
     assert!(String::from_utf8_lossy(envelope.bytes()).contains(r#""payload":"\ud800""#));
-    let journal = stage.store.journal(ReadJournal { run: &run, from: 3, limit: 1 }).await.unwrap();
+    let journal =
+        stage.store.journal(ReadJournal { run: &run, from: 3, limit: 1, bytes: 1 << 20 }).await.unwrap();
     assert_eq!((journal[0].0, &journal[0].1.entry[..]), (3, &b"{torn"[..]));
 }
 

@@ -56,12 +56,16 @@ CREATE TABLE tidemill_alarms (
 
 CREATE INDEX tidemill_alarms_by_due ON tidemill_alarms (due);
 
--- The ids of what was delivered once and is not to be delivered again.
+-- The ids of what was delivered once and is not to be delivered again, and when that was.
 CREATE TABLE tidemill_run_seen (
     run INTEGER NOT NULL,
     id  TEXT    NOT NULL,
+    at  INTEGER NOT NULL,
     PRIMARY KEY (run, id)
 ) STRICT, WITHOUT ROWID;
+
+-- The oldest of a run are forgotten first.
+CREATE INDEX tidemill_run_seen_by_age ON tidemill_run_seen (run, at, id);
 
 -- Whose a key is. Not a column of the run: a key goes to a later run while the former still says what it was started with.
 CREATE TABLE tidemill_run_keys (

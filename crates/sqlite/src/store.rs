@@ -9,7 +9,7 @@ use tidemill_core::hub::Hub;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
@@ -271,8 +271,8 @@ impl Store for SqliteStore {
         runs::list(self, list).await
     }
 
-    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
-        runs::prune(self, most).await
+    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+        runs::prune(self, prune).await
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::Connection;
 use tidemill_core::chain::Output;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, JobInfo, NewJob, News};
+use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, JobInfo, NewJob, News, guard};
 use tidemill_core::transaction::Done;
 use tidemill_core::{Error, Outcome, Store};
 
@@ -52,6 +52,7 @@ impl SqliteStore {
         queue: &Queue,
         jobs: &[NewJob],
     ) -> Result<(Vec<Enqueued>, Pending), Error> {
+        guard::check_new(jobs)?;
         self.take_part(tx, |tx| add_all(tx, Enqueue { queue, jobs, again: false }))
     }
 

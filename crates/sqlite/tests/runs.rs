@@ -5,7 +5,7 @@ mod place;
 
 use place::{Place, scene};
 use rusqlite::Connection;
-use tidemill_core::store::runs::{Delivered, Effect, ListRuns, ReadJournal, Then};
+use tidemill_core::store::runs::{Delivered, Effect, ListRuns, PruneRuns, ReadJournal, Then};
 use tidemill_core::store::{Severity, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_sqlite::SqliteStore;
@@ -142,7 +142,7 @@ async fn an_entry_that_is_garbage_is_read_as_it_is() {
     let scene = scene(&store);
     let run = scene.parked(|_| Vec::new()).await;
     change(&place, "UPDATE tidemill_journal SET entry = x'ff00' WHERE position = 1");
-    let entries = store.journal(ReadJournal { run: &run, from: 1, limit: 9 }).await.unwrap();
+    let entries = store.journal(ReadJournal { run: &run, from: 1, limit: 9, bytes: 1 << 20 }).await.unwrap();
     assert_eq!((entries.len(), &entries[0].1.entry[..]), (2, &[0xff, 0][..]));
     scene.signal(&run, [1]).await;
     assert_eq!(scene.task_of(&run).await.signals(), [1]);
@@ -160,13 +160,15 @@ async fn more_than_one_call_prunes_are_pruned_by_several_the_oldest_first() {
         INSERT INTO tidemill_runs (id, cursor, length, status, closed, expires, started, keep, queue, workflow, version, head)
         SELECT 'r' || i, cursor, length, status, closed + i, expires, started, keep, queue, workflow, version, head
         FROM n, tidemill_runs";
+    change(&place, "UPDATE tidemill_runs SET closed = closed - 3000");
     change(&place, more);
-    assert_eq!(store.prune_runs(10).await.unwrap(), 1_000);
+    let prune = PruneRuns { most: 10, min_age: std::time::Duration::ZERO };
+    assert_eq!(store.prune_runs(prune).await.unwrap(), 1_000);
     let oldest: i64 =
         place.raw().query_row("SELECT min(number) FROM tidemill_runs", [], |row| row.get(0)).unwrap();
     assert_eq!(oldest, 1_001);
-    assert_eq!(store.prune_runs(10).await.unwrap(), 490);
-    assert_eq!(store.prune_runs(10).await.unwrap(), 0);
+    assert_eq!(store.prune_runs(prune).await.unwrap(), 490);
+    assert_eq!(store.prune_runs(prune).await.unwrap(), 0);
 }
 
 /// How SQLite goes about a statement.

@@ -103,8 +103,8 @@ pub mod workflow {
         ChildError, ChildHandle, Ctx, DetachedChild, Diagnosis, Divergence, Foreign, Halt, JoinAll,
         JoinHandle, LocalCall, Machine, OnConflict, Program, Programs, Query, QueryError, Recv, RecvRequest,
         Request, RollbackFailed, RunError, RunHandle, RunWorkflows, Saga, SendSignal, Signal, SignalError,
-        Signals, Sleep, Start, StartWorkflows, StartedChild, Update, Updates, Waiting, Why, Workflow,
-        WorkflowError, join, select, testing,
+        Signals, Sleep, Start, StartWorkflows, StartedChild, TooLarge, Update, Updates, Waiting, Why,
+        Workflow, WorkflowError, join, select, testing,
     };
 }
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use tidemill::name::{JobId, Queue, WorkerId};
 use tidemill::settle::{Change, Settlement};
 use tidemill::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
@@ -149,8 +149,8 @@ impl Store for Watched {
         self.inner.runs(list).await
     }
 
-    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
-        self.inner.prune_runs(most).await
+    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+        self.inner.prune_runs(prune).await
     }
 
     fn near(&self, one: &RunId, other: &RunId) -> bool {

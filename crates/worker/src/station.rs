@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use tidemill_core::store::runs::PruneRuns;
 use tidemill_core::{Mill, Queue, Store, WorkerId};
 use tokio::sync::broadcast;
 
@@ -23,8 +24,8 @@ pub(crate) struct Manner {
     pub(crate) cancel_grace: Duration,
     /// How long a claim waits for work, if somebody said so.
     pub(crate) block: Option<Duration>,
-    /// How many ended runs of each workflow are kept at most.
-    pub(crate) keep_runs: u64,
+    /// How many ended runs of each workflow are kept at most, and how young one is that is kept all the same.
+    pub(crate) ended_runs: PruneRuns,
 }
 
 impl Default for Manner {
@@ -34,7 +35,7 @@ impl Default for Manner {
             shutdown_grace: Duration::from_secs(25),
             cancel_grace: Duration::from_secs(5),
             block: None,
-            keep_runs: 10_000,
+            ended_runs: PruneRuns { most: 10_000, min_age: Duration::from_secs(60 * 60) },
         }
     }
 }

@@ -162,9 +162,17 @@ impl Worker {
     }
 
     /// Keeps at most this many ended runs of each workflow (10,000 unless set); the oldest go first, whatever the time
-    /// they were to be kept for.
+    /// they were to be kept for. Those that have only just ended stay all the same:
+    /// [`keep_runs_at_least`](Self::keep_runs_at_least).
     pub fn keep_runs(mut self, most: u64) -> Self {
-        self.manner.keep_runs = most;
+        self.manner.ended_runs.most = most;
+        self
+    }
+
+    /// Removes no run for being one too many before it has ended this long ago (an hour unless set): until then its
+    /// result can be asked for, and its key starts no second one.
+    pub fn keep_runs_at_least(mut self, age: Duration) -> Self {
+        self.manner.ended_runs.min_age = age;
         self
     }
 

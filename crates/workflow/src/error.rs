@@ -8,6 +8,16 @@ use tidemill_core::workflow::{ActivityFailure, ChildEnd, FailureKind, Json, Time
 #[error("the run was asked to cancel")]
 pub struct Cancelled;
 
+/// What was to be handed on is too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{size} bytes, and at most {limit} are allowed")]
+pub struct TooLarge {
+    /// How many bytes of JSON it has.
+    pub size: u64,
+    /// How many are allowed: [`Limits::payload`](tidemill_core::limits::Limits) of the worker's client.
+    pub limit: u64,
+}
+
 /// An activity has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActivityError {
@@ -36,6 +46,14 @@ pub enum ActivityError {
     Cancelled {
         /// Which.
         activity: &'static str,
+    },
+    /// It was not scheduled.
+    #[error("activity `{activity}` was not scheduled: its input has {}", .too_large)]
+    TooLarge {
+        /// Which.
+        activity: &'static str,
+        /// How large its input is.
+        too_large: TooLarge,
     },
 }
 
@@ -78,6 +96,14 @@ pub enum ChildError {
         /// Its type.
         workflow: &'static str,
     },
+    /// It was not started.
+    #[error("child workflow `{workflow}` was not started: its input has {}", .too_large)]
+    TooLarge {
+        /// Its type.
+        workflow: &'static str,
+        /// How large its input is.
+        too_large: TooLarge,
+    },
 }
 
 impl ChildError {
@@ -112,6 +138,14 @@ pub enum SignalError {
     Cancelled {
         /// Which.
         signal: &'static str,
+    },
+    /// It was not sent.
+    #[error("signal `{signal}` was not sent: its payload has {}", .too_large)]
+    TooLarge {
+        /// Which.
+        signal: &'static str,
+        /// How large its payload is.
+        too_large: TooLarge,
     },
 }
 

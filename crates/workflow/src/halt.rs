@@ -47,6 +47,16 @@ pub enum Halt {
         /// Why not.
         message: String,
     },
+    /// What the run is to end or to go on with is too large. Heals when more is allowed, or the code is changed.
+    #[error("{what} has {size} bytes, and at most {limit} are allowed")]
+    TooLarge {
+        /// What it is.
+        what: String,
+        /// How many bytes it has.
+        size: u64,
+        /// How many are allowed.
+        limit: u64,
+    },
     /// The journal is too long. Heals when the limit is raised.
     #[error(
         "the journal has grown to {length} entries, and {limit} are allowed: the run must continue as new"
@@ -74,6 +84,7 @@ impl Halt {
             Self::Unreadable { .. } => "unreadable",
             Self::Misplaced { .. } => "misplaced",
             Self::Damaged { .. } => "damaged",
+            Self::TooLarge { .. } => "too_large",
             Self::TooLong { .. } => "too_long",
         }
     }

@@ -50,7 +50,7 @@ pub use ctx::{
 };
 pub use definition::{ACTIVITIES, Activity, Query, Signal, Update, Workflow};
 pub use ending::WorkflowError;
-pub use error::{ActivityError, Cancelled, ChildError, QueryError, SignalError};
+pub use error::{ActivityError, Cancelled, ChildError, QueryError, SignalError, TooLarge};
 pub use foreign::{Foreign, Trace};
 pub use halt::{Divergence, Halt};
 pub use host::{ActivityFn, RunWorkflows};
@@ -65,5 +65,5 @@ pub use tidemill_core::workflow::{ParentClose, Retry, RunId};
 pub mod __private {
     pub use futures_util::future::maybe_done;
 
-    pub use crate::select::Either;
+    pub use crate::select::{Either, Losers};
 }

@@ -1,5 +1,42 @@
 //! `select!`: the first of several futures to complete, in the order in which they are written.
 
+use std::cell::Cell;
+
+thread_local! {
+    /// How many selects are dropping their losers on this thread.
+    static LOSING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether what is dropped now has lost a `select!`: nobody wants it any more, unlike what is dropped because the code
+/// has returned.
+pub(crate) fn is_losing() -> bool {
+    LOSING.get() > 0
+}
+
+/// Declared before the futures of a `select!`, and so dropped after them.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Losers {
+    dropping: bool,
+}
+
+impl Losers {
+    /// From here on losers are dropped, on this thread: nothing is awaited until they are.
+    pub fn drop_from_here(&mut self) {
+        if !std::mem::replace(&mut self.dropping, true) {
+            LOSING.set(LOSING.get() + 1);
+        }
+    }
+}
+
+impl Drop for Losers {
+    fn drop(&mut self) {
+        if self.dropping {
+            LOSING.set(LOSING.get() - 1);
+        }
+    }
+}
+
 /// The first of several outputs, or one of the rest.
 #[doc(hidden)]
 #[derive(Debug)]
@@ -47,8 +84,11 @@ macro_rules! __select {
     };
     (@collect [$(($name:ident, $future:expr, $pattern:pat, $handler:expr))+]) => {{
         let first = {
+            let mut losers = $crate::__private::Losers::default();
             $(let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($future));)+
-            ::core::future::poll_fn(|cx| $crate::__select!(@poll cx $($name)+)).await
+            let first = ::core::future::poll_fn(|cx| $crate::__select!(@poll cx $($name)+)).await;
+            losers.drop_from_here();
+            first
         };
         $crate::__select!(@branch first $(($pattern, $handler))+)
     }};

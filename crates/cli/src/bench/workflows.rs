@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{StreamExt, TryStreamExt};
 use tidemill::floor::Floor;
+use tidemill::store::runs::PruneRuns;
 use tidemill::workflow::{Activity, Ctx, RunHandle, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
 use tidemill::{Fail, Mill, Worker};
 use tokio::sync::oneshot;
@@ -194,6 +195,7 @@ async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
 /// Removes the runs that were kept for a moment; those of others have their own time.
 async fn remove(mill: &Mill) -> Result<(), BenchError> {
     tokio::time::sleep(KEPT).await;
-    while mill.store().prune_runs(u64::MAX).await? > 0 {}
+    let over = PruneRuns { most: u64::MAX, min_age: Duration::ZERO };
+    while mill.store().prune_runs(over).await? > 0 {}
     Ok(())
 }

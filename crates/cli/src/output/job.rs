@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tidemill::job::State;
 use tidemill::store::JobInfo;
+use tidemill::workflow::RunId;
 use tidemill::{DeadLetter, Delivery, Envelope, JobId, QueueName, Timestamp};
 
 use super::{Cell, Colour, Table, printable, time::relative};
@@ -19,6 +20,9 @@ pub(crate) struct JobView {
     pub(crate) delivery: Option<Delivery>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
+    /// The run it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) run: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +78,7 @@ impl JobView {
             queue: info.queue.as_ref().map(|queue| queue.name.clone()),
             delivery: info.queue.as_ref().map(|queue| queue.delivery),
             kind: envelope.as_ref().map(|envelope| envelope.kind().to_string()),
+            run: info.job.run(),
             attempts: envelope.as_ref().map(Envelope::attempts),
             max_attempts: envelope.as_ref().map(Envelope::max_attempts),
             enqueued_at: remarks.meta.enqueue_ts,
@@ -124,6 +129,7 @@ pub(crate) fn facts(view: &JobView, now: Timestamp) -> Table {
     let json = |json: &RawValue| printable(json.get());
     let lines = [
         ("kind", view.kind.clone()),
+        ("run", view.run.as_ref().map(ToString::to_string)),
         ("queue", view.queue.as_ref().map(ToString::to_string)),
         ("delivery", view.delivery.map(|delivery| delivery.to_string())),
         ("attempts", Some(view.tries()).filter(|tries| !tries.is_empty())),

@@ -183,6 +183,10 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
                 let (note, colour) = activity_end(result);
                 rows.push(Row { colour, ..point(at, &format!("local {name}"), &note) });
             }
+            Command::TooLarge { what, size, limit, .. } => {
+                let note = format!("{what} has {size} bytes, and at most {limit} are allowed");
+                rows.push(Row { colour: Colour::Red, ..point(at, "too large", &note) });
+            }
             Command::Patch { id } => rows.push(point(at, &format!("patch {id}"), "")),
             Command::SearchAttributes { values } => {
                 let pairs: Vec<_> =

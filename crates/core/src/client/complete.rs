@@ -7,6 +7,7 @@ use crate::envelope::Envelope;
 use crate::job::State;
 use crate::name::JobId;
 use crate::settle::{Change, Circumstances, Outcome, decide};
+use crate::store::guard::check_removal;
 use crate::store::{Complete, Completed, Deleted, Error, JobInfo};
 
 /// How often to look again at a job that moves on while it is being completed.
@@ -81,6 +82,7 @@ impl Mill {
         if job.step() > 0 && info.job != *job {
             return Ok(Err(Completed::Ended(State::Done)));
         }
+        check_removal(&info.job)?;
         let envelope = Envelope::read(info.data.clone())?;
         match kind {
             Some(kind) if envelope.kind().as_str() != kind => {

@@ -17,6 +17,7 @@ use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
 use crate::limits::{MAX_BATCH, MAX_DELAY};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
 use crate::settle::distinct;
+use crate::store::guard::check_given;
 use crate::store::{self, Due, Enqueued, Error, NewJob, Store};
 
 /// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
@@ -380,9 +381,10 @@ impl<P: Serialize> Bulk<P> {
     }
 }
 
-/// An id somebody chose. Those of a chain's later steps are the chain's to give.
+/// An id somebody chose. Those of a chain's later steps are the chain's to give, and those of what belongs to a run the run's.
 fn own_id(text: &str) -> Result<JobId, Error> {
     let id = JobId::new(text)?;
+    check_given(&id)?;
     if id.step() > 0 || text.len() > JobId::MAX_CHAIN {
         let most = JobId::MAX_CHAIN;
         return Err(Error::Invalid(format!(

@@ -139,4 +139,9 @@ impl Mill {
     pub fn watch(&self, job: &crate::JobId) -> Watch {
         Watch::new(self.store.clone(), &self.lookout, job)
     }
+    /// The same, if anybody has waited for an end here before: then the store is listened to by this process anyway, and
+    /// a watch that may turn out to be of no use costs it nothing.
+    pub fn watch_in_passing(&self, job: &crate::JobId) -> Option<Watch> {
+        self.lookout.is_used().then(|| self.watch(job))
+    }
 }

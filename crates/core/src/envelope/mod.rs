@@ -102,12 +102,18 @@ pub fn task_kind(workflow: &WorkflowName) -> Kind {
 }
 
 impl Wire<'_> {
+    /// The id of a run's task is that of nothing else: neither of another job, nor of a message that starts a run.
     fn id(&self) -> Result<JobId, Malformed> {
         let id = match &self.job_id {
             Some(id) => JobId::new(id),
             None => JobId::new(&text(self.id, "job_id")?),
         };
-        id.map_err(|error| Malformed(error.to_string()))
+        let id = id.map_err(|error| Malformed(error.to_string()))?;
+        let can_be_a_task = self.task_type.as_ref().is_some_and(|kind| kind.starts_with(TASK));
+        match id.is_task() && !(can_be_a_task && self.job_id.is_some()) {
+            true => Err(Malformed(format!("job id {id:?} is that of a run's task"))),
+            false => Ok(id),
+        }
     }
 
     fn kind(&self) -> Result<Kind, Malformed> {
@@ -315,6 +321,16 @@ mod tests {
         }
         assert!(read(r#"{"job_id":"a","task_type":"t","id":7,"workflowName":[]}"#).is_ok());
         assert!(read(r#"{"id":7,"workflowName":"order"}"#).is_err());
+    }
+
+    #[test]
+    fn the_id_of_a_task_is_that_of_nothing_else() {
+        assert!(read(r#"{"job_id":"a!task","task_type":"workflow:order"}"#).is_ok());
+        for json in [r#"{"job_id":"a!task","task_type":"mail"}"#, r#"{"id":"a!task","workflowName":"order"}"#]
+        {
+            let error = read(json).unwrap_err().to_string();
+            assert!(error.contains("\"a!task\" is that of a run's task"), "{error}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! store is written as cases in `testkit::conformance`; that suite is the definition of a store.
 
 mod error;
+pub mod guard;
 mod inspect;
 mod jobs;
 mod news;
@@ -24,7 +25,9 @@ pub use jobs::{
     Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Redrive, Start, Verdict,
 };
 pub use news::News;
-use runs::{Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written};
+use runs::{
+    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+};
 pub use wake::{Wake, Wakes};
 
 use crate::clock::Clock;
@@ -41,7 +44,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A job whose id is already in the store, waiting, running, dead or with its record still kept, is not
     /// added again and answered with [`Enqueued::Exists`]; so an enqueue whose answer was lost can be
-    /// repeated. (An untracked job's id is new by construction; a repeated call says so in `again`.)
+    /// repeated. (An untracked job's id is new by construction; a repeated call says so in `again`.) An id that belongs
+    /// to a run ([`JobId::run`]) is [`Error::Invalid`]: see [`guard`].
     /// Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
     ///
     /// A job with [`Links::after`](crate::chain::Links) is *blocked* until each of these chains is closed, done or
@@ -75,7 +79,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Ends claims. Each settlement is atomic by itself and fenced: with a stale token it has no effect and
     /// gets [`Verdict::LeaseLost`]; so of two settlements of one lease the second has no effect. An expired
     /// lease that nobody has rescued yet can still be settled. A job that is to be cancelled is not put back:
-    /// its requeue removes it. Works when the store is out of memory.
+    /// its requeue removes it, and a run that waits for it is told as [`cancel`](Self::cancel) says. Works when the store
+    /// is out of memory.
     ///
     /// [`Change::Commit`](crate::settle::Change::Commit) ends a run's task: the commit and all its effects take place in
     /// one step, and so does the run's next task, if there are events that the commit did not consume. One whose run
@@ -106,14 +111,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
 
     /// Cancels a job: a waiting one is removed, a running one is told (its worker hears of it by
-    /// [`Wake::Cancel`] at once, and by [`extend`](Self::extend) at the latest).
+    /// [`Wake::Cancel`] at once, and by [`extend`](Self::extend) at the latest). If a run waits for a job that is removed, it
+    /// is told in the same step ([`runs::removed`]). What a run goes on by ([`JobId::carries_a_run`]) is refused:
+    /// [`Error::Invalid`].
     async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error>;
 
     /// Moves letters out of the dead letters with a fresh envelope each, ready at once. Each move is atomic;
     /// a letter that is gone is skipped. Returns how many moved.
     async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error>;
 
-    /// Deletes letters for good. Returns how many there were.
+    /// Deletes letters for good. Returns how many there were. Those of tasks stay: their runs go on when they are redriven,
+    /// and are ended by [`terminate`](Self::terminate).
     async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error>;
 
     /// Stops giving out the queue's jobs. Claims made after this returns get nothing; a claim that is waiting
@@ -123,7 +131,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Gives the queue's jobs out again. Twice is once.
     async fn resume(&self, queue: &Queue) -> Result<(), Error>;
 
-    /// Deletes the waiting jobs of a queue, scheduled and ready; running and dead ones stay.
+    /// Deletes the waiting jobs of a queue, scheduled and ready; running and dead ones stay, and so does what runs go on by
+    /// ([`JobId::carries_a_run`]). A run that waits for a job that is deleted is told, as by [`cancel`](Self::cancel).
     async fn purge(&self, queue: &Queue) -> Result<u64, Error>;
 
     /// Removes what has outlived its purpose: expired records and locks, traces of dead workers.
@@ -144,22 +153,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Ends a job from outside, whatever its lease: blocked, scheduled, ready or running. The worker that runs
     /// it loses its lease, and hears of it by [`Wake::Lost`]. Of two at once one is accepted. A dead job stays
-    /// dead until it is redriven.
+    /// dead until it is redriven. What a run goes on by ([`JobId::carries_a_run`]) is refused: [`Error::Invalid`].
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error>;
 
     /// Deletes a chain with everything in it, in whatever state, unless another job waits for it. A worker that
-    /// runs its job loses its lease, and hears of it by [`Wake::Lost`].
+    /// runs its job loses its lease, and hears of it by [`Wake::Lost`]. What belongs to a run ([`JobId::run`]) is refused:
+    /// [`Error::Invalid`].
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error>;
 
     // ---- workflows --------------------------------------------------------------------------------------
 
     /// Starts a run: its journal, its effects and its first task, in one step. Of several callers with one key, or one
-    /// id, one starts it. A closed run that is still kept counts as being there.
+    /// id, one starts it. A closed run that is still kept counts as being there; one whose time is over does not, pruned or
+    /// not.
     async fn start_run(&self, run: &NewRun) -> Result<Started, Error>;
 
     /// Appends events to journals and sees to it that each run has a task: one, however many events there are. A task
-    /// is there if a job with the run's id is, in whatever state but a record; so a task that was removed by hand is
-    /// made anew by the next event. Answers in the deliveries' order; each is atomic by itself. Order is kept per run and
+    /// is there if a job with the task's id ([`RunId::task`]) is, in whatever state; so one that another program took away
+    /// is made anew by the next event. Answers in the deliveries' order; each is atomic by itself. Order is kept per run and
     /// caller.
     async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error>;
 
@@ -177,9 +188,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A page of runs, newest first.
     async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error>;
 
-    /// Removes closed runs with all they have: those whose time is over, and of each type the oldest beyond `most`. A
-    /// bounded number; returns how many. Safe everywhere at once.
-    async fn prune_runs(&self, most: u64) -> Result<u64, Error>;
+    /// Removes closed runs with all they have: those whose time is over, and of each type the oldest beyond a number, but
+    /// not for that if they have only just ended ([`PruneRuns::min_age`]). A bounded number; returns how many. Safe
+    /// everywhere at once.
+    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error>;
 
     /// Whether two runs lie in one shard, so that a commit of one can tell the other.
     fn near(&self, one: &RunId, other: &RunId) -> bool {

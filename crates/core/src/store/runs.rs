@@ -1,7 +1,7 @@
 //! Parameters and answers of the workflow verbs.
 //!
-//! A run is a row and a journal. Its tasks are jobs: the id of the job is that of the run, so there is never more than
-//! one. Its activities are jobs too, which tell the run how they ended. Everything one verb does concerns one run and
+//! A run is a row and a journal. Its tasks are jobs: the id of the job follows from that of the run ([`RunId::task`]), so
+//! there is never more than one. Its activities are jobs too, which tell the run how they ended. Everything one verb does concerns one run and
 //! what lies in its shard ([`RunId::root`]): what concerns a run elsewhere is a job of its own, made by the commit.
 
 use std::collections::BTreeMap;
@@ -11,11 +11,22 @@ use bytes::Bytes;
 
 use super::{NewJob, Record};
 use crate::clock::Timestamp;
+use crate::envelope::Envelope;
 use crate::name::{JobId, Queue};
-use crate::workflow::{Json, RunId, Status, Topic, Version, WorkflowName};
+use crate::workflow::{Asker, Json, RunId, Status, Topic, Version, WorkflowName};
 
 /// How many news a task carries at most. A run that has more gets them with its next tasks.
 pub const MAX_NEWS: usize = 256;
+
+/// How many bytes of news a task carries: it ends with the event by which its news come to so many. A worker claims many
+/// tasks at once, so this is less than what one read of a journal may come to.
+pub const MAX_NEWS_BYTES: usize = 1 << 20;
+
+/// How many of the ids of what was delivered to a run are remembered however old they are: see [`Delivery::id`].
+pub const MAX_SEEN: usize = 1_000;
+
+/// For how long ids of deliveries are remembered, unless a commit says otherwise: see [`Delivery::id`].
+pub const SEEN_FOR: Duration = Duration::from_secs(60 * 60);
 
 /// A run to start.
 #[derive(Debug, Clone)]
@@ -118,6 +129,10 @@ pub struct Delivery {
     /// The event's entry; not a commit.
     pub written: Written,
     /// An event with an id is delivered once per run, however often it is sent. At most 128 bytes.
+    ///
+    /// An id is remembered for as long as its run is there, with one exception: when a run continues as new it forgets
+    /// those that are older than its commit says ([`Restart::seen_for`]) and not among its latest [`MAX_SEEN`]. So there
+    /// are never many more than one journal has entries, or than came in that time.
     pub id: Option<String>,
     /// The command it answers: the alarm with this number is dropped, if there is one.
     pub seq: Option<u64>,
@@ -128,7 +143,7 @@ pub struct Delivery {
 pub enum Delivered {
     /// It is in the journal, and the run has a task.
     Yes,
-    /// It had been delivered before; nothing changed.
+    /// It had been delivered before, whether or not the run has ended since; nothing changed.
     Again,
     /// The run has ended, like this; nothing changed.
     Closed(Status),
@@ -159,12 +174,20 @@ pub struct Commit {
 pub enum Then {
     /// It does. If there are events beyond what the commit consumed it has its next task at once.
     GoesOn,
-    /// It begins again with an empty journal, of which this is the first entry. Positions go on; its alarms are
-    /// dropped; messages that the commit did not consume follow this entry, other events are dropped. It has its
-    /// next task at once.
-    Restarts(Bytes),
+    /// It begins again with an empty journal. Positions go on; its alarms are dropped; messages that the commit did not
+    /// consume follow the first entry, other events are dropped. It has its next task at once.
+    Restarts(Restart),
     /// It has ended. Its alarms are dropped.
     Ends(Close),
+}
+
+/// How a run begins again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restart {
+    /// The first entry of the new journal.
+    pub first: Bytes,
+    /// For how long it remembers the ids of what was delivered to it: see [`Delivery::id`].
+    pub seen_for: Duration,
 }
 
 /// How a run ends.
@@ -255,6 +278,24 @@ impl Alarm {
     }
 }
 
+/// What stands before and after the command's number in the event by which a run hears that an activity was taken away: by a
+/// cancel, by a purge. Nobody will do it, so the run must not wait for it. It is an [`EntryKind::Answer`].
+pub const REMOVED: (&str, &str) = (
+    r#"{"activity_done":{"seq":"#,
+    r#","result":{"failed":{"message":"removed from its queue","kind":"cancelled"}}}}"#,
+);
+
+/// What the run that waits for a job is told when the job was taken away; nothing, if none does. Stores do the same
+/// where the bytes are.
+pub fn removed(envelope: Bytes, now: Timestamp) -> Option<Delivery> {
+    let envelope = Envelope::read(envelope).ok()?;
+    let Asker { run, seq } = envelope.asker()?;
+    let (before, after) = REMOVED;
+    let entry = entry(now, "event", format!("{before}{seq}{after}").as_bytes());
+    let written = Written { kind: EntryKind::Answer, entry };
+    Some(Delivery { run: run.clone(), written, id: None, seq: Some(*seq) })
+}
+
 /// An end that is not a task's: somebody outside has decided it.
 #[derive(Debug)]
 pub struct Terminate<'a> {
@@ -312,6 +353,44 @@ pub struct ReadJournal<'a> {
     pub from: u64,
     /// How many entries at most.
     pub limit: usize,
+    /// The part ends with the entry by which its entries come to so many bytes. So it has at least one, if there is one;
+    /// and if there are fewer than `limit` and they have fewer bytes, there are no more. Stores do not read on.
+    pub bytes: usize,
+}
+
+/// How much room is left in a part of a journal.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Room {
+    /// Room for so many entries, and for so many bytes: the last entry may go beyond these.
+    pub fn new(entries: usize, bytes: usize) -> Self {
+        Self { entries, bytes: bytes.max(1) }
+    }
+
+    /// Whether there is room for another entry.
+    pub fn is_left(&self) -> bool {
+        self.entries > 0 && self.bytes > 0
+    }
+
+    /// An entry takes its place.
+    pub fn fill(&mut self, entry: &[u8]) {
+        self.entries = self.entries.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(entry.len());
+    }
+}
+
+/// Which ended runs to remove.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PruneRuns {
+    /// How many of each type are kept at most, however long they were to be kept.
+    pub most: u64,
+    /// One that has ended less than this long ago is not removed for being one too many: whoever started it may not have
+    /// seen how it ended, or may be about to start it again with its key.
+    pub min_age: Duration,
 }
 
 /// Which runs to list, newest first.
@@ -333,9 +412,9 @@ pub struct ListRuns {
     pub limit: usize,
 }
 
-/// The envelope of a task: `head`, the fields of `opening`, how far the run has come, and up to [`MAX_NEWS`] events that
-/// are new since, oldest first, each as it is in the journal with its position before it:
-/// `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
+/// The envelope of a task: `head`, the fields of `opening`, how far the run has come, and the events that are new since,
+/// up to [`MAX_NEWS`] and to the one by which they come to [`MAX_NEWS_BYTES`], oldest first, each as it is in the journal
+/// with its position before it: `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
 pub fn task<'a>(
     head: &[u8],
     opening: &[u8],
@@ -343,7 +422,12 @@ pub fn task<'a>(
     news: impl IntoIterator<Item = (u64, &'a [u8])>,
 ) -> Bytes {
     let mut out = [head, opening, format!(r#","cursor":{cursor},"news":["#).as_bytes()].concat();
-    for (index, (position, entry)) in news.into_iter().take(MAX_NEWS).enumerate() {
+    let mut room = Room::new(MAX_NEWS, MAX_NEWS_BYTES);
+    for (index, (position, entry)) in news.into_iter().enumerate() {
+        if !room.is_left() {
+            break;
+        }
+        room.fill(entry);
         let comma = if index > 0 { "," } else { "" };
         out.extend_from_slice(format!(r#"{comma}{{"position":{position},"entry":"#).as_bytes());
         out.extend_from_slice(entry);
@@ -364,11 +448,11 @@ pub fn entry(at: Timestamp, kind: &str, json: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workflow::{Entry, Event, What};
+    use crate::workflow::{ActivityEnd, Entry, Event, FailureKind, What};
 
     #[test]
     fn a_task_is_an_envelope_with_the_news_in_it() {
-        let head = br#"{"job_id":"r","task_type":"order""#;
+        let head = br#"{"job_id":"r!task","task_type":"workflow:order""#;
         let entry = entry(Timestamp(5), "event", Alarm::Timer.event(1).as_bytes());
         let task = task(head, br#","payload":1"#, 3, [(4, &entry[..]), (5, &entry[..])]);
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
@@ -376,6 +460,26 @@ mod tests {
         assert_eq!(json["news"][1]["position"], 5);
         assert!(Entry::read(json["news"][0]["entry"].to_string().as_bytes()).is_ok());
         assert!(crate::Envelope::read(task).is_ok());
+    }
+
+    #[test]
+    fn a_task_ends_with_the_entry_that_fills_it() {
+        let heavy =
+            entry(Timestamp(5), "event", format!("\"{}\"", "x".repeat(MAX_NEWS_BYTES / 3)).as_bytes());
+        let task = task(b"{\"a\":1", b"", 0, (1..).map(|position| (position, &heavy[..])));
+        let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
+        assert_eq!(json["news"].as_array().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_run_hears_of_an_activity_that_was_taken_away() {
+        let envelope = r#"{"job_id":"r!7","task_type":"t","run":"r","seq":7}"#;
+        let told = removed(envelope.into(), Timestamp(5)).unwrap();
+        assert_eq!((told.run.as_str(), told.seq), ("r", Some(7)));
+        let What::Event(event) = Entry::read(&told.written.entry).unwrap().what else { panic!() };
+        let Event::ActivityDone { seq: 7, result: ActivityEnd::Failed(failure) } = event else { panic!() };
+        assert_eq!(failure.kind, FailureKind::Cancelled);
+        assert!(removed(r#"{"job_id":"r","task_type":"t"}"#.into(), Timestamp(5)).is_none());
     }
 
     #[test]

@@ -73,6 +73,18 @@ pub enum Command {
         #[serde(default)]
         attempts: u32,
     },
+    /// Something that was not asked for, because what it was to be given is too large. Noted down, so that a replay goes
+    /// the same way whatever is allowed by then.
+    TooLarge {
+        /// Its number.
+        seq: u64,
+        /// What is too large.
+        what: String,
+        /// How many bytes it has.
+        size: u64,
+        /// How many were allowed.
+        limit: u64,
+    },
     /// The code took the new way at this point.
     Patch {
         /// Which change.
@@ -137,6 +149,9 @@ pub struct StartChild {
     /// What the parent wants to hear of it.
     #[serde(default)]
     pub told: Told,
+    /// How long it is kept when it has ended, if its parent is not kept as long as any other run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_ms: Option<u64>,
 }
 
 /// What becomes of a child when its parent ends first.
@@ -177,7 +192,8 @@ impl Command {
             | Self::CancelChild { seq }
             | Self::SignalRun { seq, .. }
             | Self::SideEffect { seq, .. }
-            | Self::LocalActivity { seq, .. } => *seq,
+            | Self::LocalActivity { seq, .. }
+            | Self::TooLarge { seq, .. } => *seq,
             Self::Patch { .. } | Self::SearchAttributes { .. } | Self::UpdateDone { .. } => return None,
         })
     }
@@ -214,6 +230,7 @@ impl fmt::Display for Command {
             Self::SignalRun { run, name, .. } => write!(f, "send signal `{name}` to run `{run}`")?,
             Self::SideEffect { .. } => f.write_str("side effect")?,
             Self::LocalActivity { name, .. } => write!(f, "local activity `{name}`")?,
+            Self::TooLarge { what, size, .. } => write!(f, "not hand on {what}, of {size} bytes")?,
             Self::Patch { id } => write!(f, "patch `{id}`")?,
             Self::SearchAttributes { values } => {
                 let names: Vec<_> = values.keys().map(Topic::as_str).collect();

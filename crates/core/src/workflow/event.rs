@@ -99,9 +99,16 @@ pub struct Started {
     /// see the same in every replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
+    /// How long it is kept when it has ended, if somebody said so: its children, and who begins where it was, are kept as
+    /// long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_ms: Option<u64>,
     /// Signals its predecessor had got and not yet received, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<StoredSignal>,
+    /// Updates its predecessor had got and not yet received, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub updates: Vec<StoredSignal>,
 }
 
 pub(super) fn is_zero(number: &u64) -> bool {
@@ -121,7 +128,9 @@ impl Started {
             seq: 0,
             luck: None,
             limit: None,
+            keep_ms: None,
             signals: Vec::new(),
+            updates: Vec::new(),
         }
     }
 }

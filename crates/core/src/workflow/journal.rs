@@ -76,6 +76,9 @@ pub enum End {
         /// The signals it has got and not yet received. The store adds those that arrived since.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         signals: Vec<StoredSignal>,
+        /// The updates it has got and not yet received.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        updates: Vec<StoredSignal>,
     },
 }
 

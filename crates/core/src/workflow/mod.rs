@@ -23,7 +23,7 @@ pub use event::{
 pub use journal::{Arrived, Commit, Damaged, End, Entry, Journal, What};
 pub use json::Json;
 pub use name::{Route, RunId, Topic, Version, WORKFLOW_QUEUE, WorkflowName};
-pub use open::{Child, Children, Open, open_commands};
+pub use open::{Child, Children, Open, OpenCommands, open_commands};
 pub use retry::Retry;
 pub use status::{Status, UnknownStatus};
 pub use tell::Asker;

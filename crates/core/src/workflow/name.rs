@@ -10,11 +10,16 @@ use serde::{Deserialize, Deserializer};
 use crate::name::{InvalidName, JobId, KEYED, Kind, PART, Queue, QueueName, name, root, within};
 
 name!(
-    /// The identity of a run. A UUID when Tidemill makes it, any short printable text when someone else does. No `~`: the
-    /// run's tasks are jobs with the same id, and `~` is how the steps of a chain are told apart.
+    /// The identity of a run. A UUID when Tidemill makes it, any short printable text when someone else does. No `~`: what
+    /// belongs to a run are jobs whose ids begin with its own, and `~` is how the steps of a chain are told apart. Nor does
+    /// it end as the id of a task does: a message that starts a run must not pass for the task of another.
     RunId, "run id",
-    |name| (1..=RunId::MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic() && b != b'~'),
-    "1 to 100 printable ASCII characters without spaces and `~`"
+    |name| {
+        (1..=RunId::MAX).contains(&name.len())
+            && name.bytes().all(|b| b.is_ascii_graphic() && b != b'~')
+            && !name.ends_with("!task")
+    },
+    "1 to 100 printable ASCII characters without spaces and `~`, and not `!task` at its end"
 );
 
 name!(
@@ -95,9 +100,9 @@ impl RunId {
         Self(format!("{place:016x}{KEYED}{}", Self::generate()).into())
     }
 
-    /// The job that the run's tasks are.
+    /// The job that the run's tasks are: `order-7!task`.
     pub fn task(&self) -> JobId {
-        JobId::of_run(&self.0)
+        JobId::of_task(&self.0)
     }
 
     /// A new identity: a UUID of version 7, so that ids made later sort later.

@@ -20,17 +20,31 @@ pub struct Open {
 
 /// The commands of a journal that wait for an answer, oldest first. A run that has ended waits for nothing.
 pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Open> {
-    let mut open = BTreeMap::new();
-    for entry in entries {
+    let mut open = OpenCommands::default();
+    entries.into_iter().for_each(|entry| open.read(entry));
+    open.into_vec()
+}
+
+/// The commands that wait for an answer, as far as a journal has been read: for one that need not be held as a whole.
+#[derive(Debug, Default)]
+pub struct OpenCommands(BTreeMap<u64, Open>);
+
+impl OpenCommands {
+    /// The next entry of the journal.
+    pub fn read(&mut self, entry: &Entry) {
         match &entry.what {
-            What::Event(event) => answer(&mut open, event),
-            What::Commit(commit) if commit.end.is_some() => open.clear(),
+            What::Event(event) => answer(&mut self.0, event),
+            What::Commit(commit) if commit.end.is_some() => self.0.clear(),
             What::Commit(commit) => {
-                commit.commands.iter().for_each(|command| ask(&mut open, command, entry.at));
+                commit.commands.iter().for_each(|command| ask(&mut self.0, command, entry.at));
             }
         }
     }
-    open.into_values().collect()
+
+    /// Those that are open, oldest first.
+    pub fn into_vec(self) -> Vec<Open> {
+        self.0.into_values().collect()
+    }
 }
 
 /// A child that its parent has not heard the end of.
@@ -51,13 +65,16 @@ impl Children {
     /// The children that a journal tells of.
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut children = Self::default();
-        for entry in entries {
-            match &entry.what {
-                What::Event(event) => children.hear(event),
-                What::Commit(commit) => children.note(&commit.commands),
-            }
-        }
+        entries.into_iter().for_each(|entry| children.read(entry));
         children
+    }
+
+    /// The next entry of the journal.
+    pub fn read(&mut self, entry: &Entry) {
+        match &entry.what {
+            What::Event(event) => self.hear(event),
+            What::Commit(commit) => self.note(&commit.commands),
+        }
     }
 
     /// The run has asked for these.
@@ -120,6 +137,7 @@ fn ask(open: &mut BTreeMap<u64, Open>, command: &Command, since: Timestamp) {
         }
         Command::SideEffect { .. }
         | Command::LocalActivity { .. }
+        | Command::TooLarge { .. }
         | Command::Patch { .. }
         | Command::SearchAttributes { .. }
         | Command::UpdateDone { .. } => {}

@@ -75,9 +75,10 @@ fn started() -> impl Strategy<Value = Event> {
     let parent =
         option::of((run(), any::<u64>()).prop_map(|(run, seq)| Parent { run, seq, told: Told::Both }));
     let facts = (workflow(), version(), json(), parent, option::of(any::<String>()));
-    let numbers = (any::<u64>(), any::<u64>(), option::of(run()), option::of(any::<u64>()));
-    (facts, numbers, vec(signal(), 0..3)).prop_map(
-        |((workflow, version, input, parent, key), (continued, seq, luck, limit), signals)| {
+    let numbers =
+        (any::<u64>(), any::<u64>(), option::of(run()), option::of(any::<u64>()), option::of(any::<u64>()));
+    (facts, numbers, vec(signal(), 0..3), vec(signal(), 0..3)).prop_map(
+        |((workflow, version, input, parent, key), (continued, seq, luck, limit, keep_ms), signals, updates)| {
             Event::Started(Box::new(Started {
                 workflow,
                 version,
@@ -88,7 +89,9 @@ fn started() -> impl Strategy<Value = Event> {
                 seq,
                 luck,
                 limit,
+                keep_ms,
                 signals,
+                updates,
             }))
         },
     )
@@ -141,9 +144,10 @@ fn child() -> impl Strategy<Value = Command> {
     let close =
         prop_oneof![Just(ParentClose::Terminate), Just(ParentClose::Cancel), Just(ParentClose::Abandon)];
     let told = prop_oneof![Just(Told::Start), Just(Told::End), Just(Told::Both)];
-    (any::<u64>(), workflow(), version(), json(), run(), close, told).prop_map(
-        |(seq, workflow, version, input, run, parent_close, told)| {
-            let child = StartChild { seq, workflow, version, input, run, parent_close, told };
+    let keep = option::of(any::<u64>());
+    (any::<u64>(), workflow(), version(), json(), run(), close, told, keep).prop_map(
+        |(seq, workflow, version, input, run, parent_close, told, keep_ms)| {
+            let child = StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms };
             Command::StartChild(Box::new(child))
         },
     )
@@ -171,6 +175,8 @@ fn command() -> impl Strategy<Value = Command> {
         any::<u64>().prop_map(|seq| Command::CancelChild { seq }),
         (any::<u64>(), any::<i64>()).prop_map(|(seq, due_ms)| Command::StartTimer { seq, due_ms }),
         (any::<u64>(), json()).prop_map(|(seq, value)| Command::SideEffect { seq, value }),
+        (any::<u64>(), any::<String>(), any::<u64>(), any::<u64>())
+            .prop_map(|(seq, what, size, limit)| Command::TooLarge { seq, what, size, limit }),
         topic().prop_map(|id| Command::Patch { id }),
         btree_map(topic(), json(), 0..3).prop_map(|values| Command::SearchAttributes { values }),
         (any::<String>(), answer()).prop_map(|(id, result)| Command::UpdateDone { id, result }),
@@ -182,11 +188,8 @@ fn end() -> impl Strategy<Value = End> {
         json().prop_map(End::Completed),
         any::<String>().prop_map(|message| End::Failed { message }),
         Just(End::Cancelled),
-        (json(), any::<u64>(), vec(signal(), 0..3)).prop_map(|(input, seq, signals)| End::ContinuedAsNew {
-            input,
-            seq,
-            signals
-        }),
+        (json(), any::<u64>(), vec(signal(), 0..3), vec(signal(), 0..3))
+            .prop_map(|(input, seq, signals, updates)| End::ContinuedAsNew { input, seq, signals, updates }),
     ]
 }
 

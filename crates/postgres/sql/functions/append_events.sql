@@ -1,6 +1,6 @@
 -- Appends events to the journals of open runs, each in the order of the arrays. Answers for each: 0 it is in the journal,
--- 1 to 4 the run has ended like this, -1 there is no such run, -2 the run had got it before. An answer to a command drops
--- the alarm with the command's number.
+-- 1 to 4 the run has ended like this, -1 there is no such run, -2 the run had got it before, ended or not. An answer to a
+-- command drops the alarm with the command's number.
 --
 -- The caller has locked the runs' rows in an earlier statement, so positions are its own to give out.
 CREATE OR REPLACE FUNCTION append_events(targets text[], kinds smallint[], entries bytea[], event_ids bytea[],
@@ -37,8 +37,12 @@ BEGIN
         DELETE FROM alarms USING (SELECT run, seq FROM new WHERE seq IS NOT NULL) AS answered
         WHERE alarms.run = ANY (ARRAY[answered.run]) AND alarms.seq = ANY (ARRAY[answered.seq])
     )
-    SELECT array_agg(CASE WHEN status IS NULL THEN -1 WHEN status > 0 THEN status WHEN fresh THEN 0 ELSE -2 END
-        ORDER BY place) INTO answers FROM told;
+    SELECT array_agg(CASE
+        WHEN status IS NULL THEN -1
+        WHEN status = 0 THEN CASE WHEN fresh THEN 0 ELSE -2 END
+        WHEN id IS NOT NULL AND EXISTS (
+            SELECT FROM deliveries WHERE deliveries.run = told.run AND deliveries.id = told.id OFFSET 0) THEN -2
+        ELSE status END ORDER BY place) INTO answers FROM told;
     RETURN answers;
 END $$;
 
@@ -56,7 +60,7 @@ BEGIN
         WHERE event.id IS NOT NULL GROUP BY event.run, event.id
     ),
     noted AS (
-        INSERT INTO deliveries (run, id) SELECT run, id FROM first ORDER BY run COLLATE "C", id
+        INSERT INTO deliveries (run, id, at) SELECT run, id, now_ms() FROM first ORDER BY run COLLATE "C", id
         ON CONFLICT DO NOTHING RETURNING run, id
     )
     -- An id of a run has no space in it, so the two can be told apart.

@@ -1,11 +1,11 @@
 -- Writes down what tasks did, each of another run: the commit's entry, how far the run has come, what it led to, and
--- whether it goes on (0), begins again (1) or ends (2); `results` are the first entry of the new journal, or the output. A
--- commit without an entry is an end that was decided outside. Accepts those whose run is open and exactly as far as
--- the commit says; says which.
+-- whether it goes on (0), begins again (1) or ends (2); `results` are the first entry of the new journal, or the output;
+-- `memories` say for how long a run that begins again remembers what was delivered to it. A commit without an entry is an
+-- end that was decided outside. Accepts those whose run is open and exactly as far as the commit says; says which.
 --
 -- The caller has locked the runs' rows in an earlier statement.
 CREATE OR REPLACE FUNCTION apply_commits(places integer[], ids text[], cursors bigint[], uptos bigint[],
-    entries bytea[], thens smallint[], results bytea[], statuses smallint[], errors bytea[],
+    entries bytea[], thens smallint[], results bytea[], statuses smallint[], errors bytea[], memories bigint[],
     e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
     e_data bytea[], e_errors bytea[], OUT accepted integer[], OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -23,11 +23,12 @@ BEGIN
         RETURN;
     END IF;
     FOR again IN
-        SELECT task.run, task.upto, task.first FROM unnest(places, ids, uptos, thens, results)
-            AS task (place, run, upto, next, first)
+        SELECT task.run, task.upto, task.first, task.memory FROM unnest(places, ids, uptos, thens, results, memories)
+            AS task (place, run, upto, next, first, memory)
         WHERE task.next = 1 AND task.place = ANY (accepted)
     LOOP
         PERFORM begin_again(again.run, again.upto, again.first);
+        PERFORM forget_deliveries(again.run, now_ms() - again.memory);
     END LOOP;
     WITH done AS MATERIALIZED (
         SELECT task.*, runs.length + (task.entry IS NOT NULL)::integer AS length
@@ -53,7 +54,7 @@ BEGIN
         WHERE task.next = 2 AND task.place = ANY (accepted));
     IF cardinality(closed_runs) > 0 THEN
         DELETE FROM alarms WHERE run = ANY (closed_runs);
-        woken := woken || ARRAY(SELECT 'finished ' || id FROM unnest(closed_runs) AS id);
+        woken := woken || ARRAY(SELECT 'finished ' || task_id(id) FROM unnest(closed_runs) AS id);
     END IF;
 END $$;
 
@@ -79,4 +80,22 @@ BEGIN
     SELECT count(*) INTO carried FROM new;
     INSERT INTO journal (run, position, kind, entry) VALUES (target, last + 1, 1, first);
     UPDATE runs SET cursor = last, length = last + 1 + carried WHERE id = target;
+END $$;
+
+-- Forgets what was delivered to a run before a time, but for its latest thousand (MAX_SEEN). The caller has locked the run's
+-- row, as has whoever notes a delivery.
+CREATE OR REPLACE FUNCTION forget_deliveries(target text, before bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    last record;
+BEGIN
+    -- Most runs remember nothing as old.
+    IF NOT EXISTS (SELECT FROM deliveries WHERE run || '' = target AND at < before) THEN
+        RETURN;
+    END IF;
+    SELECT at, id INTO last FROM deliveries WHERE run || '' = target ORDER BY at DESC, id DESC OFFSET 1000 LIMIT 1;
+    IF FOUND THEN
+        DELETE FROM deliveries WHERE run || '' = target AND at < before AND (at, id) <= (last.at, last.id);
+    END IF;
 END $$;

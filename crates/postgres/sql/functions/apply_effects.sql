@@ -117,7 +117,7 @@ DECLARE
     stopped record;
 BEGIN
     FOR look IN 1..12 LOOP
-        stopped := cancel_job(job);
+        stopped := cancel_job(job, false);
         IF stopped.outcome IS DISTINCT FROM 'moved' THEN
             RETURN stopped.woken || CASE stopped.outcome WHEN 'told'
                 THEN ARRAY['cancel ' || at_step(job, stopped.step)] ELSE '{}' END;

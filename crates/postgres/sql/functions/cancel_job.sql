@@ -1,11 +1,11 @@
 -- Removes a waiting or blocked job, or marks the lease of a running one. `outcome` is `removed`, `told`, the number of
 -- the state in which it had ended, or nothing if there is no such job; `moved` if it changed its place meanwhile, and
--- the caller asks again.
+-- the caller asks again. With `telling`, a run that waits for it is told.
 --
 -- The job's row is locked last, after its row of `ready`: a claim or a settlement locks in the same order. A claim
 -- that has the row of `ready` at this moment makes the delete wait and then find nothing, and the next statement sees
 -- its lease.
-CREATE OR REPLACE FUNCTION cancel_job(chain text, OUT outcome text, OUT step integer, OUT woken text[])
+CREATE OR REPLACE FUNCTION cancel_job(chain text, telling boolean, OUT outcome text, OUT step integer, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -27,7 +27,7 @@ BEGIN
             DELETE FROM ready WHERE queue = job.queue AND due = job.due AND seq = job.seq;
     END CASE;
     IF FOUND THEN
-        woken := remove(ARRAY[chain]);
+        woken := CASE WHEN telling THEN remove_and_tell(ARRAY[chain]) ELSE remove(ARRAY[chain]) END;
         outcome := 'removed';
         RETURN;
     END IF;

@@ -11,6 +11,10 @@ DECLARE
     asker record := asker_of(body);
     done record;
 BEGIN
+    IF carries_a_run(complete.job) THEN
+        RAISE EXCEPTION USING ERRCODE = 'TM003', MESSAGE = 'a run goes on by job ' || complete.job
+            || ': cancel or terminate the run';
+    END IF;
     IF asker.run IS NOT NULL THEN
         done := complete_by_delivering(complete.job, asker.run, 1::smallint, convert_to('{"at":' || now_ms()
             || ',"event":{"activity_done":{"seq":' || asker.seq || ',"result":{"ok":' || result || '}}}}', 'UTF8'),

@@ -1,5 +1,5 @@
 -- Ends claims of jobs that are to be cancelled, and removes these: what is asked for when they should have been put
--- back. Leases come sorted, as in record_jobs.
+-- back; runs that wait for them are told. Leases come sorted, as in record_jobs, and runs are locked after them.
 CREATE OR REPLACE FUNCTION drop_cancelled(tokens bigint[], ids text[], expired boolean,
     OUT ended bigint[], OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -18,6 +18,6 @@ BEGIN
     SELECT array_agg(seq), array_agg(id) INTO ended, cancelled FROM freed;
     woken := '{}';
     IF cancelled IS NOT NULL THEN
-        woken := remove(cancelled) || ARRAY(SELECT 'finished ' || id FROM unnest(cancelled) AS id);
+        woken := remove_and_tell(cancelled) || ARRAY(SELECT 'finished ' || id FROM unnest(cancelled) AS id);
     END IF;
 END $$;

@@ -13,6 +13,7 @@ DECLARE
         WHEN queue IS NULL OR queue !~ '^[A-Za-z0-9._/-]{1,128}$' THEN 'the queue is not a valid name'
         WHEN kind IS NULL OR kind !~ '^[A-Za-z0-9._/:-]{1,128}$' THEN 'the kind is not a valid name'
         WHEN job !~ '^[!-~]{1,117}$' OR step_of(job) > 0 THEN 'the id is not a valid one'
+        WHEN job ~ '.![a-z0-9]+$' THEN 'the id is not a valid one: what ends in `!` and a word or a number belongs to a run'
         WHEN dedup IS NOT NULL AND id IS NOT NULL THEN 'a job with a dedup key cannot have an id of its own'
         WHEN octet_length(dedup) NOT BETWEEN 1 AND 256 THEN 'the dedup key must have 1 to 256 bytes'
         WHEN max_attempts IS NULL OR max_attempts < 1 THEN 'max_attempts must be at least 1'

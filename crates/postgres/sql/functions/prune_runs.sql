@@ -1,6 +1,6 @@
--- Removes closed runs whose time is over, and of each type the oldest beyond `most`: a bounded number, and fewer if
--- their journals are long. Skips what another prune or a start has locked.
-CREATE OR REPLACE FUNCTION prune_runs(most bigint, batch bigint, entries bigint) RETURNS bigint
+-- Removes closed runs whose time is over, and of each type the oldest beyond `most` that ended `min_age` ago or earlier: a
+-- bounded number, and fewer if their journals are long. Skips what another prune or a start has locked.
+CREATE OR REPLACE FUNCTION prune_runs(most bigint, min_age bigint, batch bigint, entries bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -16,8 +16,12 @@ BEGIN
                 FROM types WHERE types.name IS NOT NULL
             )
             SELECT old.id FROM types, LATERAL (
-                SELECT id FROM runs WHERE workflow = types.name AND status > 0
-                ORDER BY closed DESC OFFSET most LIMIT batch
+                SELECT closed, id || '' AS id FROM runs WHERE workflow = types.name AND status > 0
+                ORDER BY closed DESC, id || '' DESC OFFSET most LIMIT 1
+            ) AS first, LATERAL (
+                SELECT id FROM runs WHERE workflow = types.name AND status > 0 AND closed <= now_ms() - min_age
+                    AND (closed, id || '') <= (first.closed, first.id)
+                ORDER BY closed, id || '' LIMIT batch
             ) AS old LIMIT batch
         );
     END IF;

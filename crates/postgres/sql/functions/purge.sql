@@ -1,6 +1,7 @@
 -- Deletes one batch of waiting jobs that are not newer than the purge itself, and says where it ended: the next
 -- batch starts there instead of passing what is already deleted. Skips what a claim has locked: those jobs are
--- running by the time the purge returns.
+-- running by the time the purge returns. What runs go on by stays; runs that wait for what goes are told, and locked by
+-- id once the rows of `ready` are.
 CREATE OR REPLACE FUNCTION purge_ready(target integer, newest bigint, batch bigint, after_due bigint, after_seq bigint,
     OUT deleted bigint, OUT due bigint, OUT seq bigint, OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -10,6 +11,7 @@ DECLARE
 BEGIN
     WITH picked AS MATERIALIZED (
         SELECT ctid, due, seq FROM ready WHERE queue = target AND seq <= newest AND (due, seq) > (after_due, after_seq)
+            AND NOT carries_a_run(id)
         ORDER BY due, seq LIMIT batch FOR UPDATE SKIP LOCKED
     ),
     taken AS (
@@ -18,7 +20,7 @@ BEGIN
     SELECT count(*), (array_agg(due ORDER BY due DESC, seq DESC))[1], (array_agg(seq ORDER BY due DESC, seq DESC))[1],
         array_agg(id)
     INTO deleted, due, seq, ids FROM taken;
-    woken := CASE WHEN ids IS NULL THEN '{}' ELSE remove(ids) END;
+    woken := CASE WHEN ids IS NULL THEN '{}' ELSE remove_and_tell(ids) END;
 END $$;
 
 -- Deletes one batch of blocked jobs that are not newer than the purge itself. FOR UPDATE makes sure that they are

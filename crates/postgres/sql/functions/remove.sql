@@ -26,6 +26,35 @@ BEGIN
     RETURN release(removed, seqs, ARRAY(SELECT told(id, 4::smallint, ''::bytea) FROM unnest(removed) AS id));
 END $$;
 
+-- Removes jobs that somebody does not want any more, and tells the runs that wait for them: nobody will do it. The event is
+-- the one that `removed` makes. Those that belong to no run cost nothing but a look at their ids.
+--
+-- The caller has taken their rows of `ready` and `leases`; runs are locked by id, and only then rows of `jobs`.
+CREATE OR REPLACE FUNCTION remove_and_tell(ids text[]) RETURNS text[]
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    of_runs text[] := ARRAY(SELECT id FROM unnest(ids) AS id WHERE position('!' IN id) > 0);
+    asked record;
+    woken text[];
+BEGIN
+    IF cardinality(of_runs) = 0 THEN
+        RETURN remove(ids);
+    END IF;
+    SELECT array_agg(asker.run) AS runs, array_agg(asker.seq) AS seqs, array_agg(convert_to('{"at":' || now_ms()
+            || ',"event":{"activity_done":{"seq":' || asker.seq || ',"result":{"failed":'
+            || '{"message":"removed from its queue","kind":"cancelled"}}}}}', 'UTF8')) AS entries
+    INTO asked FROM jobs, asker_of(jobs.envelope) AS asker WHERE jobs.id = ANY (of_runs) AND asker.run IS NOT NULL;
+    PERFORM 1 FROM runs WHERE id = ANY (asked.runs) ORDER BY id FOR UPDATE;
+    woken := remove(ids);
+    IF asked.runs IS NOT NULL THEN
+        PERFORM append_events(asked.runs, array_fill(1::smallint, ARRAY[cardinality(asked.runs)]), asked.entries,
+            array_fill(NULL::bytea, ARRAY[cardinality(asked.runs)]), asked.seqs);
+        woken := woken || make_tasks(asked.runs);
+    END IF;
+    RETURN woken;
+END $$;
+
 -- Whether anybody may be waiting for one of these chains. The caller has locked their rows.
 CREATE OR REPLACE FUNCTION awaited(chains text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$

@@ -10,7 +10,7 @@
 -- apply_effects says.
 CREATE OR REPLACE FUNCTION settle_runs(tokens bigint[], ids text[], expired boolean, phases integer,
     c_claims integer[], c_phases integer[], c_runs text[], c_cursors bigint[], c_uptos bigint[], c_entries bytea[],
-    c_thens smallint[], c_results bytea[], c_statuses smallint[], c_errors bytea[],
+    c_thens smallint[], c_results bytea[], c_statuses smallint[], c_errors bytea[], c_memories bigint[],
     d_claims integer[], d_commits integer[], d_phases integer[], d_runs text[], d_kinds smallint[], d_entries bytea[],
     d_ids bytea[], d_seqs bigint[],
     e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
@@ -56,14 +56,16 @@ BEGIN
         ELSE
             SELECT array_agg(task.place::integer) AS places, array_agg(task.run) AS runs, array_agg(task.cursor) AS cursors,
                 array_agg(task.upto) AS uptos, array_agg(task.entry) AS entries, array_agg(task.next) AS thens,
-                array_agg(task.result) AS results, array_agg(task.status) AS statuses, array_agg(task.error) AS errors
+                array_agg(task.result) AS results, array_agg(task.status) AS statuses, array_agg(task.error) AS errors,
+                array_agg(task.memory) AS memories
             INTO tasks
-            FROM unnest(c_claims, c_phases, c_runs, c_cursors, c_uptos, c_entries, c_thens, c_results, c_statuses, c_errors)
-                WITH ORDINALITY AS task (claim, phase, run, cursor, upto, entry, next, result, status, error, place)
+            FROM unnest(c_claims, c_phases, c_runs, c_cursors, c_uptos, c_entries, c_thens, c_results, c_statuses, c_errors,
+                c_memories)
+                WITH ORDINALITY AS task (claim, phase, run, cursor, upto, entry, next, result, status, error, memory, place)
             WHERE task.phase = turn AND task.claim = ANY (held);
             IF tasks.places IS NOT NULL THEN
                 written := apply_commits(tasks.places, tasks.runs, tasks.cursors, tasks.uptos, tasks.entries,
-                    tasks.thens, tasks.results, tasks.statuses, tasks.errors, e_commits, e_kinds, e_names, e_seqs,
+                    tasks.thens, tasks.results, tasks.statuses, tasks.errors, tasks.memories, e_commits, e_kinds, e_names, e_seqs,
                     e_ats, e_delays, e_data, e_errors);
                 accepted := accepted || written.accepted;
                 woken := woken || written.woken;

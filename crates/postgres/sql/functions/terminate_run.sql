@@ -10,18 +10,19 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     at bigint;
+    task text := task_id(target);
     job record;
     written record;
 BEGIN
     woken := '{}';
     PERFORM lock_work('{}', ARRAY(SELECT stop.id FROM unnest(e_kinds, e_names) AS stop (kind, id) WHERE kind = 1)
-        || target);
+        || task);
     PERFORM 1 FROM runs WHERE id = ANY (ARRAY[target, told_run]) ORDER BY id FOR UPDATE;
     SELECT cursor INTO at FROM runs WHERE id = target AND status + 0 = 0 AND cursor = come;
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    SELECT state, queue, due, seq INTO job FROM jobs WHERE id = target AND state < 3;
+    SELECT state, queue, due, seq INTO job FROM jobs WHERE id = task;
     IF FOUND THEN
         DELETE FROM ready WHERE queue = job.queue AND due = job.due AND seq = job.seq AND job.state = 0;
         IF NOT FOUND AND job.state = 0 THEN
@@ -30,12 +31,12 @@ BEGIN
                 outcome := 'moved';
                 RETURN;
             END IF;
-            woken := ARRAY['lost ' || target];
+            woken := ARRAY['lost ' || task];
         END IF;
-        woken := woken || remove(ARRAY[target]);
+        woken := woken || remove(ARRAY[task]);
     END IF;
     written := apply_commits(ARRAY[1], ARRAY[target], ARRAY[at], ARRAY[at], ARRAY[NULL::bytea], ARRAY[2::smallint],
-        ARRAY[final_output], ARRAY[final_status], ARRAY[final_error], e_commits, e_kinds, e_names, e_seqs, e_ats,
+        ARRAY[final_output], ARRAY[final_status], ARRAY[final_error], ARRAY[NULL::bigint], e_commits, e_kinds, e_names, e_seqs, e_ats,
         e_delays, e_data, e_errors);
     woken := woken || written.woken;
     IF told_run IS NOT NULL THEN

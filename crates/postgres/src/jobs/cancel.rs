@@ -1,7 +1,7 @@
 //! Cancelling a job, wherever it is.
 
 use tidemill_core::job::State;
-use tidemill_core::store::{Cancelled, Wake};
+use tidemill_core::store::{Cancelled, Wake, guard};
 use tidemill_core::{Error, JobId};
 
 use super::LOOKS;
@@ -12,6 +12,7 @@ use crate::sql::CANCEL;
 
 impl Inner {
     pub(crate) async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
+        guard::check_removal(job)?;
         let chain = job.chain();
         for _ in 0..LOOKS {
             if let Some(done) = self.cancel_where_it_is(&chain).await? {

@@ -3,7 +3,7 @@
 use tidemill_core::Error;
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Step};
-use tidemill_core::store::{Complete, Completed, Record};
+use tidemill_core::store::{Complete, Completed, Record, guard};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -93,6 +93,7 @@ impl Closing<'_> {
 impl Inner {
     /// Ends a job from outside and announces it.
     pub(crate) async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        guard::check_removal(complete.job)?;
         let closing = self.closing(complete.change).await?;
         let sql = match &closing {
             Closing::Close(_) => &COMPLETE,

@@ -1,6 +1,6 @@
 //! Deleting chains with everything in them.
 
-use tidemill_core::store::{Deleted, Wake};
+use tidemill_core::store::{Deleted, Wake, guard};
 use tidemill_core::{Error, JobId};
 
 use super::LOOKS;
@@ -13,6 +13,7 @@ impl Inner {
     /// Deletes a chain, unless a job waits for it.
     pub(crate) async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
+        guard::check_deletion(&chain)?;
         for _ in 0..LOOKS {
             let rows = self.pool.query(&DELETE_CHAIN, &[&chain.as_str()]).await?;
             let row = rows.first().ok_or_else(nothing)?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tidemill_core::store::{Due, Enqueued, NewJob, Wake};
+use tidemill_core::store::{Due, Enqueued, NewJob, Wake, guard};
 use tidemill_core::{Clock, Error, Queue, Timestamp};
 
 use super::link::Made;
@@ -14,6 +14,7 @@ use crate::sql::{ENQUEUE, FORGET, INSERT};
 impl Inner {
     /// Adds jobs and announces them.
     pub(crate) async fn enqueue(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+        guard::check_new(jobs)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }

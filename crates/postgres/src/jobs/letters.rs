@@ -27,7 +27,7 @@ impl Inner {
     }
 
     pub(crate) async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        let chains: Vec<JobId> = jobs.iter().map(JobId::chain).collect();
+        let chains: Vec<JobId> = jobs.iter().filter(|job| !job.is_task()).map(JobId::chain).collect();
         let chains: Vec<&str> = chains.iter().map(JobId::as_str).collect();
         let Some(number) = self.find_number(queue).await? else { return Ok(0) };
         let rows = self.pool.query(&DROP_LETTERS, &[&number, &chains]).await?;

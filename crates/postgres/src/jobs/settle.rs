@@ -36,7 +36,7 @@ pub(crate) enum Ending {
 #[derive(Default)]
 pub(crate) struct Ended {
     tokens: Vec<i64>,
-    woken: Vec<String>,
+    pub(crate) woken: Vec<String>,
     /// Why one did not end: others have locked it.
     refused: Option<Error>,
 }

@@ -12,6 +12,7 @@ use tokio_postgres::types::ToSql;
 use super::effects::Effects;
 use super::{Telling, big, status_code};
 use crate::Inner;
+use crate::jobs::ms;
 
 /// How the end of a claim changes a run.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +20,9 @@ pub(crate) enum Act<'a> {
     Commit(&'a Commit),
     Deliver(&'a Delivery),
 }
+
+/// What the database calls a commit that ends its run.
+const ENDS: i16 = 2;
 
 /// The parameters of `settle_runs` beside the claims.
 #[derive(Default)]
@@ -64,6 +68,7 @@ struct Commits<'a> {
     results: Vec<&'a [u8]>,
     statuses: Vec<i16>,
     errors: Vec<Option<&'a [u8]>>,
+    memories: Vec<Option<i64>>,
 }
 
 #[derive(Default)]
@@ -115,6 +120,11 @@ impl<'a> Batch<'a> {
         self.events.add(Telling::of(delivery), Source { claim, commit, phase });
     }
 
+    /// How many runs it ends.
+    pub(super) fn ends(&self) -> usize {
+        self.commits.thens.iter().filter(|then| **then == ENDS).count()
+    }
+
     /// The parameters in their order, behind those that say which claims end.
     pub(super) fn params<'b>(&'b self, claims: [&'b (dyn ToSql + Sync); 3]) -> Vec<&'b (dyn ToSql + Sync)> {
         let mut params = claims.to_vec();
@@ -131,9 +141,9 @@ impl<'a> Commits<'a> {
     fn add(&mut self, claim: i32, phase: i32, commit: &'a Commit) -> i32 {
         let (then, result, status, error): (i16, &[u8], i16, Option<&[u8]>) = match &commit.then {
             Then::GoesOn => (0, &[], 0, None),
-            Then::Restarts(first) => (1, first, 0, None),
+            Then::Restarts(restart) => (1, &restart.first, 0, None),
             Then::Ends(close) => {
-                (2, &close.output, status_code(close.status), close.error.as_deref().map(str::as_bytes))
+                (ENDS, &close.output, status_code(close.status), close.error.as_deref().map(str::as_bytes))
             }
         };
         self.claims.push(claim);
@@ -146,10 +156,11 @@ impl<'a> Commits<'a> {
         self.results.push(result);
         self.statuses.push(status);
         self.errors.push(error);
+        self.memories.push(memory(&commit.then));
         i32::try_from(self.claims.len()).unwrap_or(i32::MAX)
     }
 
-    fn params(&self) -> [&(dyn ToSql + Sync); 10] {
+    fn params(&self) -> [&(dyn ToSql + Sync); 11] {
         [
             &self.claims,
             &self.phases,
@@ -161,7 +172,16 @@ impl<'a> Commits<'a> {
             &self.results,
             &self.statuses,
             &self.errors,
+            &self.memories,
         ]
+    }
+}
+
+/// For how long a run that begins again remembers what was delivered to it.
+fn memory(then: &Then) -> Option<i64> {
+    match then {
+        Then::Restarts(restart) => Some(ms(restart.seen_for)),
+        Then::GoesOn | Then::Ends(_) => None,
     }
 }
 

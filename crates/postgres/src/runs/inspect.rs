@@ -22,7 +22,8 @@ impl Inner {
     pub(crate) async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
         let (run, from) = (read.run.as_str(), big(read.from));
         let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
-        let rows = self.pool.query(&JOURNAL, &[&run, &from, &limit]).await?;
+        let bytes = i64::try_from(read.bytes.max(1)).unwrap_or(i64::MAX);
+        let rows = self.pool.query(&JOURNAL, &[&run, &from, &limit, &bytes]).await?;
         rows.iter().map(read_entry).collect()
     }
 

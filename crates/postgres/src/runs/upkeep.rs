@@ -1,10 +1,11 @@
 //! Removing runs that have outlived their purpose.
 
 use tidemill_core::Error;
+use tidemill_core::store::runs::PruneRuns;
 
 use super::{big, count};
 use crate::Inner;
-use crate::jobs::nothing;
+use crate::jobs::{ms, nothing};
 use crate::sql::PRUNE_RUNS;
 
 /// How many runs one statement removes: it holds their locks until it is done.
@@ -14,8 +15,9 @@ const BATCH: i64 = 500;
 const ENTRIES: i64 = 50_000;
 
 impl Inner {
-    pub(crate) async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
-        let rows = self.pool.query(&PRUNE_RUNS, &[&big(most), &BATCH, &ENTRIES]).await?;
+    pub(crate) async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+        let rows =
+            self.pool.query(&PRUNE_RUNS, &[&big(prune.most), &ms(prune.min_age), &BATCH, &ENTRIES]).await?;
         Ok(count(rows.first().ok_or_else(nothing)?.get("pruned")))
     }
 }

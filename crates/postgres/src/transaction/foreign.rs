@@ -1,6 +1,6 @@
 //! Taking part in a transaction of the user's own connection: nothing is announced before its commit.
 
-use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake};
+use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake, guard};
 use tidemill_core::{Error, JobId, Queue};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
@@ -30,6 +30,7 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        guard::check_new(jobs)?;
         let linked = Linked::of(jobs)?;
         // Outside of the transaction: the name of a queue is for good, and others must not wait for this commit.
         let number = self.inner.number(queue).await?;
@@ -45,6 +46,7 @@ impl PostgresStore {
         client: &C,
         complete: Complete<'_>,
     ) -> Result<(Completed, Pending), Error> {
+        guard::check_removal(complete.job)?;
         let closing = self.inner.closing(complete.change).await?;
         let job = complete.job.as_str();
         let [a, b, c, d, e] = closing.params();

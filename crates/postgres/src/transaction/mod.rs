@@ -11,7 +11,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidemill_core::chain::Output;
-use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake};
+use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake, guard};
 use tidemill_core::transaction::Done;
 use tidemill_core::{Clock, Error, JobId, Queue};
 use tokio::sync::OwnedSemaphorePermit;
@@ -64,6 +64,7 @@ impl Tx {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
+        guard::check_new(jobs)?;
         let linked = Linked::of(jobs)?;
         let number = self.inner.number(queue).await?;
         let params = linked.params(&number).map(|(value, _)| value);
@@ -77,6 +78,7 @@ impl Tx {
     /// Ends a job from outside when the transaction commits, like
     /// [`Store::complete`](tidemill_core::Store::complete).
     pub async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+        guard::check_removal(complete.job)?;
         let closing = self.inner.closing(complete.change).await?;
         let job = complete.job.as_str();
         let [a, b, c, d, e] = closing.params().map(|(value, _)| value);

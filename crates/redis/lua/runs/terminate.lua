@@ -6,11 +6,11 @@ local w = world(home(), 2)
 local r, cursor = load(w, w.read()), tonumber(w.read())
 local effects, how = read_effects(w), read_close(w)
 if not r or not is_running(r) or r.state.cursor ~= cursor then return { 0 } end
-local q, letter, reference = where(w, r.id)
+local q, letter, reference = where(w, r.task)
 if q then
   local taken = take(q, w.h, letter, reference)
-  if taken == 'running' then redis.call('PUBLISH', w.h.channel, 'lost ' .. r.id) end
-  forget(w, q, r.id)
+  if taken == 'running' then redis.call('PUBLISH', w.h.channel, 'lost ' .. r.task) end
+  forget(w, q, r.task)
 end
 take_effect(r, effects)
 end_run(w, r, how)

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use tidemill_core::job::State;
 use tidemill_core::settle::Change;
-use tidemill_core::store::{Complete, Completed};
+use tidemill_core::store::{Complete, Completed, guard};
 use tidemill_core::{Error, JobId, Queue};
 
 use super::act::{TRIES, keeps_moving};
@@ -15,6 +15,7 @@ use crate::store::RedisStore;
 impl RedisStore {
     pub(crate) async fn complete_job(&self, complete: Complete<'_>) -> Result<Completed, Error> {
         let Complete { job, change } = complete;
+        guard::check_removal(job)?;
         if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
             return Err(Error::Invalid("a job is completed by finishing or continuing it".into()));
         }

@@ -1,15 +1,17 @@
 //! Cancelling: find where the job is, then act if it is still there.
 
 use tidemill_core::job::State;
-use tidemill_core::store::Cancelled;
+use tidemill_core::store::{Cancelled, guard};
 use tidemill_core::{Error, JobId};
 
 use crate::chains::{TRIES, keeps_moving};
+use crate::runs::push_removal;
 use crate::search::Place;
 use crate::store::RedisStore;
 
 impl RedisStore {
     pub(crate) async fn cancel_job(&self, job: &JobId) -> Result<Cancelled, Error> {
+        guard::check_removal(job)?;
         for _ in 0..TRIES {
             let Some(place) = self.locate(job).await? else {
                 let record = self.find_record(job).await?;
@@ -30,7 +32,9 @@ impl RedisStore {
     /// Cancels a job if it is where it was seen; says `removed`, `requested` or `moved`.
     pub(crate) async fn cancel_at(&self, job: &JobId, place: &Place) -> Result<String, Error> {
         let keys = self.keys_of_place(job, place);
-        let call = self.call_at((&self.scripts.cancel, &keys), job, place);
+        let mut call = self.call_at((&self.scripts.cancel, &keys), job, place);
+        self.push_world(&mut call);
+        push_removal(&mut call);
         Ok(self.act(call, place).await?.word)
     }
 }

@@ -2,7 +2,7 @@
 //! that looks first.
 
 use redis::Pipeline;
-use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob};
+use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, guard};
 use tidemill_core::{Delivery, Error, JobId, Queue};
 
 use super::add::is_plain;
@@ -20,6 +20,7 @@ const RECEIPT_MS: u64 = 60_000;
 impl RedisStore {
     pub(crate) async fn enqueue_jobs(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
         let Enqueue { queue, jobs, again } = enqueue;
+        guard::check_new(jobs)?;
         if jobs.iter().any(|job| !job.links.is_empty()) {
             return self.begin_chains(enqueue).await;
         }

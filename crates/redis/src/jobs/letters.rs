@@ -57,7 +57,7 @@ impl RedisStore {
     }
 
     pub(crate) async fn delete_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        let asked: Vec<&JobId> = jobs.iter().collect();
+        let asked: Vec<&JobId> = jobs.iter().filter(|job| !job.is_task()).collect();
         let mut dropped = 0;
         for (shard, found) in self.find_letters(queue, &asked).await? {
             for part in found.chunks(BATCH) {
@@ -66,7 +66,7 @@ impl RedisStore {
                 let mut call = Call::new(&self.scripts.drop, &keys).arg(self.keys.channel());
                 for (index, entry) in part {
                     call.push(entry);
-                    call.push(jobs[*index].as_str());
+                    call.push(asked[*index].as_str());
                 }
                 let mut parts = array(self.link.call(shard, call).await?).unwrap_or_default();
                 let errands = Errand::all(parts.split_off(parts.len().min(1)));
@@ -98,7 +98,7 @@ impl RedisStore {
             for (index, value) in here.into_iter().zip(values) {
                 match bytes(value).and_then(|value| Place::read(shard, value)) {
                     None => foreign.push(index),
-                    // A letter of the message that started the run whose task this is has no entry of its own.
+                    // A letter of a message that had the id of this job has no entry of its own.
                     Some(place) if !place.is_dead() && is_of_workflow(queue) => foreign.push(index),
                     Some(place) if place.is_dead() && place.queue == *queue => {
                         letters.push((index, String::from_utf8_lossy(&place.reference).into_owned()));

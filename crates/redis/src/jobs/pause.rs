@@ -7,9 +7,10 @@ use crate::chains::errand::Errand;
 use crate::error::odd_answer;
 use crate::keys::{letter, member};
 use crate::link::Call;
+use crate::runs::push_removal;
 use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::{array, int};
+use crate::value::{array, int, text};
 
 /// How many jobs one purging script deletes.
 const PURGE_BATCH: usize = 500;
@@ -68,15 +69,31 @@ impl RedisStore {
             purged += self.purge_blocked(shard, queue).await?;
         }
         for shard in 0..self.keys.shards() {
+            purged += self.purge_waiting(shard, queue).await?;
+        }
+        Ok(purged)
+    }
+
+    /// Passes over what stays. While it does, a scheduled job may become ready and another take its place, so it begins
+    /// anew as long as there was something to delete.
+    async fn purge_waiting(&self, shard: u16, queue: &Queue) -> Result<u64, Error> {
+        let mut purged = 0;
+        loop {
+            let (mut deleted, mut passed, mut behind) = (0, 0, "0-0".to_owned());
             loop {
-                let (deleted, seen) = self.purge_some(shard, queue).await?;
-                purged += deleted;
-                if seen == 0 {
+                let part = self.purge_some(shard, queue, (passed, behind)).await?;
+                deleted += part.deleted;
+                passed += part.kept;
+                behind = part.last;
+                if part.seen == 0 {
                     break;
                 }
             }
+            purged += deleted;
+            if deleted == 0 || passed == 0 {
+                return Ok(purged);
+            }
         }
-        Ok(purged)
     }
 
     async fn purge_blocked(&self, shard: u16, queue: &Queue) -> Result<u64, Error> {
@@ -99,26 +116,38 @@ impl RedisStore {
         }
     }
 
-    /// Purges a batch; returns how many jobs were deleted and how many looked at.
-    async fn purge_some(&self, shard: u16, queue: &Queue) -> Result<(u64, u64), Error> {
-        let mut keys = self.keys.home(shard);
-        keys.extend([
-            self.keys.target(shard, queue),
-            self.keys.scheduled(shard, queue),
-            self.keys.paused(shard, queue),
-            self.keys.dropped(shard, queue),
-        ]);
-        let call = Call::new(&self.scripts.purge, &keys)
-            .arg(self.keys.channel())
+    /// Purges a batch, passing over this many scheduled jobs and what is ready up to an entry.
+    async fn purge_some(
+        &self,
+        shard: u16,
+        queue: &Queue,
+        (passed, behind): (u64, String),
+    ) -> Result<Part, Error> {
+        let mut call = self
+            .call_on_runs(&self.scripts.purge, shard)
             .arg(letter(queue))
-            .arg(self.group(queue))
-            .arg(PURGE_BATCH);
+            .arg(queue.name.as_str())
+            .arg(PURGE_BATCH)
+            .arg(passed)
+            .arg(behind);
+        push_removal(&mut call);
         let odd = || odd_answer("purge");
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-        let errands = Errand::all(parts.split_off(parts.len().min(2)));
+        let errands = Errand::all(parts.split_off(parts.len().min(4)));
         self.carry_on(shard, errands).await;
-        let [deleted, seen] = &parts[..] else { return Err(odd()) };
+        let [deleted, seen, kept, last] = &parts[..] else { return Err(odd()) };
         let count = |value| int(value).map(i64::unsigned_abs).ok_or_else(odd);
-        Ok((count(deleted)?, count(seen)?))
+        let last = text(last.clone()).ok_or_else(odd)?;
+        Ok(Part { deleted: count(deleted)?, seen: count(seen)?, kept: count(kept)?, last })
     }
+}
+
+/// What one purging script did.
+struct Part {
+    deleted: u64,
+    seen: u64,
+    /// How many scheduled jobs stay.
+    kept: u64,
+    /// The last entry it looked at.
+    last: String,
 }

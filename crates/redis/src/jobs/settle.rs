@@ -59,7 +59,7 @@ impl RedisStore {
     async fn end_claims(&self, settlements: &[Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
         settlements.iter().try_for_each(|settlement| next_queue(&settlement.change).map(drop))?;
         let (of_runs, others): (Vec<_>, Vec<_>) =
-            settlements.iter().partition(|settlement| is_of_runs(&settlement.change));
+            settlements.iter().partition(|settlement| is_of_runs(settlement));
         if of_runs.is_empty() {
             return self.end_others(&others, mode).await;
         }
@@ -74,7 +74,7 @@ impl RedisStore {
         let (of_runs, others) =
             tokio::try_join!(self.end_for_runs(&of_runs, mode), self.end_others(&others, mode))?;
         let (mut of_runs, mut others) = (of_runs.into_iter(), others.into_iter());
-        let next = |settlement: &Settlement| match is_of_runs(&settlement.change) {
+        let next = |settlement: &Settlement| match is_of_runs(settlement) {
             true => of_runs.next(),
             false => others.next(),
         };
@@ -241,7 +241,8 @@ fn by_way<'a>(settlements: &[&'a Settlement], members: Vec<usize>, mode: Mode) -
 
 fn way_of(settlement: &Settlement, mode: Mode) -> Way<'_> {
     match &settlement.change {
-        // A run's task leaves something: what is finished on its queue is a message that started the run and has its id.
+        // What is finished on the queue of a workflow is a message that started a run. Another program gave it its id, which
+        // may be that of a job.
         Change::Finish(_) if mode == Mode::Settle && !is_of_workflow(&settlement.lease.queue) => Way::Short,
         Change::Continue(step) => Way::Long(Some(&step.queue)),
         _ => Way::Long(None),

@@ -8,19 +8,23 @@ use tidemill_core::store::runs::Delivery;
 use tidemill_core::{Delivery as Promise, Error, JobId};
 
 use super::effects::{push_commit, push_delivery, weight};
-use super::portions;
+use super::{portions, push_removal};
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
-use crate::jobs::{Mode, UNKNOWN_LEASE_MS};
+use crate::jobs::{Mode, UNKNOWN_LEASE_MS, ms};
 use crate::keys::letter;
 use crate::link::Call;
 use crate::search::Place;
 use crate::store::RedisStore;
 use crate::value::{array, entry_id, int};
 
-/// Whether a run goes on by this change.
-pub(crate) fn is_of_runs(change: &Change) -> bool {
-    matches!(change, Change::Commit(_) | Change::Deliver(_))
+/// Whether a run goes on by this settlement, or may: one that puts an activity back removes it, if it is to be cancelled.
+pub(crate) fn is_of_runs(settlement: &Settlement) -> bool {
+    match settlement.change {
+        Change::Commit(_) | Change::Deliver(_) => true,
+        Change::Requeue { .. } => settlement.lease.job.is_activity(),
+        _ => false,
+    }
 }
 
 impl RedisStore {
@@ -73,7 +77,12 @@ impl RedisStore {
         let mut call = self.call_at((&self.scripts.answer, &keys), job, place);
         self.push_world(&mut call);
         push_delivery(&mut call, delivery);
-        Ok(self.act(call, place).await?.word)
+        match self.act(call, place).await?.word {
+            word if word == "damaged" => {
+                Err(Error::Corrupt(format!("the state or the journal of run {}", delivery.run)))
+            }
+            word => Ok(word),
+        }
     }
 }
 
@@ -85,6 +94,7 @@ fn weigh(change: &Change) -> usize {
     match change {
         Change::Commit(commit) => weight(commit),
         Change::Deliver(delivery) => delivery.written.entry.len(),
+        Change::Requeue { envelope, .. } => envelope.len(),
         _ => 0,
     }
 }
@@ -106,6 +116,12 @@ fn push_settlement(call: &mut Call<'_>, settlement: &Settlement) {
         Change::Deliver(delivery) => {
             call.push("deliver");
             push_delivery(call, delivery);
+        }
+        Change::Requeue { envelope, delay } => {
+            call.push("requeue");
+            call.push(&envelope[..]);
+            call.push(if delay.is_zero() { String::new() } else { format!("+{}", ms(*delay)) });
+            push_removal(call);
         }
         _ => {}
     }

@@ -1,7 +1,7 @@
 //! How what a run does is written for scripts. `lua/run.lua` reads it.
 
 use tidemill_core::Timestamp;
-use tidemill_core::store::runs::{Close, Commit, Delivery, Effect, EntryKind, Then};
+use tidemill_core::store::runs::{Close, Commit, Delivery, Effect, EntryKind, MAX_SEEN, Then};
 use tidemill_core::workflow::Topic;
 
 use super::OVERHEAD;
@@ -18,9 +18,11 @@ pub(super) fn push_commit(call: &mut Call<'_>, commit: &Commit) {
     push_effects(call, &commit.effects);
     match &commit.then {
         Then::GoesOn => call.push("goes_on"),
-        Then::Restarts(first) => {
+        Then::Restarts(restart) => {
             call.push("restarts");
-            call.push(&first[..]);
+            call.push(&restart.first[..]);
+            call.push(ms(restart.seen_for));
+            call.push(MAX_SEEN);
         }
         Then::Ends(close) => {
             call.push("ends");

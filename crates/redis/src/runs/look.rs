@@ -7,6 +7,7 @@ use tidemill_core::{Error, Timestamp};
 
 use super::instance::Instance;
 use crate::error::odd_answer;
+use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, bytes, parse_token, text};
 
@@ -27,10 +28,10 @@ impl RedisStore {
 
     pub(crate) async fn read_journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
         let shard = self.keys.shard_of_run(read.run);
-        let mut range = redis::cmd("XRANGE");
-        range.arg(self.keys.events(shard, read.run)).arg(read.from).arg("+").arg("COUNT").arg(read.limit);
-        let found = array(self.link.query(shard, &range).await?).ok_or_else(|| odd_answer("XRANGE"))?;
-        found.into_iter().map(|item| entry(item).ok_or_else(|| odd_answer("XRANGE"))).collect()
+        let call = Call::new(&self.scripts.journal, &[self.keys.events(shard, read.run)]);
+        let call = call.arg(read.from).arg(read.limit).arg(read.bytes.max(1));
+        let found = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("journal"))?;
+        found.into_iter().map(|item| entry(item).ok_or_else(|| odd_answer("journal"))).collect()
     }
 }
 

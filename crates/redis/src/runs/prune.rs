@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use futures_util::future::try_join_all;
 use tidemill_core::Error;
+use tidemill_core::clock::millis;
+use tidemill_core::store::runs::PruneRuns;
 
 use crate::error::odd_answer;
 use crate::store::RedisStore;
@@ -15,31 +17,35 @@ const BATCH: usize = 200;
 /// What a shard says after some of its runs were removed.
 struct Left {
     removed: u64,
+    /// What time it is there.
+    now: i64,
     /// How many ended runs each type still has.
     ended: Vec<(String, u64)>,
 }
 
 impl RedisStore {
-    pub(crate) async fn remove_ended(&self, most: u64) -> Result<u64, Error> {
+    pub(crate) async fn remove_ended(&self, PruneRuns { most, min_age }: PruneRuns) -> Result<u64, Error> {
         let shards = 0..self.keys.shards();
         let left = try_join_all(shards.map(|shard| self.remove_runs(shard, BATCH, &[]))).await?;
         let mut removed = left.iter().map(|left| left.removed).sum();
+        let ended_by = left.iter().map(|left| left.now).min().unwrap_or(0).saturating_sub(millis(min_age));
         let mut ended = BTreeMap::<String, u64>::new();
         for (workflow, count) in left.into_iter().flat_map(|left| left.ended) {
             *ended.entry(workflow).or_default() += count;
         }
         for (workflow, count) in ended.into_iter().filter(|(_, count)| *count > most) {
             let excess = usize::try_from(count - most).unwrap_or(usize::MAX).min(BATCH);
-            removed += self.remove_oldest(&workflow, excess).await?;
+            removed += self.remove_oldest(&workflow, excess, ended_by).await?;
         }
         Ok(removed)
     }
 
-    /// Removes the oldest ended runs of a type, wherever they are.
-    async fn remove_oldest(&self, workflow: &str, count: usize) -> Result<u64, Error> {
+    /// Removes the oldest runs of a type, wherever they are, that had ended by a time.
+    async fn remove_oldest(&self, workflow: &str, count: usize, ended_by: i64) -> Result<u64, Error> {
         let oldest = |shard| async move {
-            let mut ask = redis::cmd("ZRANGE");
-            ask.arg(self.keys.ended(shard, workflow)).arg(0).arg(count - 1).arg("WITHSCORES");
+            let mut ask = redis::cmd("ZRANGEBYSCORE");
+            ask.arg(self.keys.ended(shard, workflow)).arg("-inf").arg(ended_by).arg("WITHSCORES");
+            ask.arg("LIMIT").arg(0).arg(count);
             let found: Vec<(String, f64)> = self.link.query(shard, &ask).await?;
             Ok::<_, Error>(found.into_iter().map(move |(run, at)| (at, run, shard)).collect::<Vec<_>>())
         };
@@ -62,9 +68,10 @@ impl RedisStore {
         let odd = || odd_answer("prune_runs");
         let parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
         let count = |value| int(value).map(i64::unsigned_abs);
-        let removed = parts.first().and_then(count).ok_or_else(odd)?;
-        let pairs = parts[1..].chunks_exact(2);
+        let [removed, now, pairs @ ..] = &parts[..] else { return Err(odd()) };
+        let (removed, now) = (count(removed).ok_or_else(odd)?, int(now).ok_or_else(odd)?);
+        let pairs = pairs.chunks_exact(2);
         let ended = pairs.map(|pair| Some((text(pair[0].clone())?, count(&pair[1])?)));
-        Ok(Left { removed, ended: ended.collect::<Option<_>>().ok_or_else(odd)? })
+        Ok(Left { removed, now, ended: ended.collect::<Option<_>>().ok_or_else(odd)? })
     }
 }

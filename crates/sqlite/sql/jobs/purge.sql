@@ -1,4 +1,5 @@
--- Removes a bounded number of a queue's waiting jobs and says where each waited.
-DELETE FROM tidemill_jobs
-WHERE seq IN (SELECT seq FROM tidemill_waiting WHERE queue = ?1 AND seq <= ?2 ORDER BY due, seq LIMIT ?3)
-RETURNING seq, id, due
+-- A bounded number of a queue's waiting jobs behind a position, with the bytes of those that belong to runs. The write lock is
+-- held, so they stay until the caller has removed them.
+SELECT w.due, w.seq, j.id, CASE WHEN instr(j.id, '!') > 0 THEN j.body ELSE x'' END
+FROM tidemill_waiting w CROSS JOIN tidemill_jobs j ON j.seq = w.seq
+WHERE w.queue = ?1 AND w.seq <= ?2 AND (w.due, w.seq) > (?4, ?5) ORDER BY w.due, w.seq LIMIT ?3

@@ -4,7 +4,7 @@ use tidemill_core::Error;
 use tidemill_core::job::State;
 use tidemill_core::name::JobId;
 use tidemill_core::settle::Change;
-use tidemill_core::store::{Complete, Completed, Wake};
+use tidemill_core::store::{Complete, Completed, Wake, guard};
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -21,6 +21,7 @@ pub(crate) async fn complete(store: &SqliteStore, complete: Complete<'_>) -> Res
 
 pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<Completed, Failure> {
     let Complete { job, change } = complete;
+    guard::check_removal(job)?;
     if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
         return Err(
             Error::Invalid(format!("job {job} can be finished or continued from outside, no more")).into()

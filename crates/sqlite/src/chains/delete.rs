@@ -2,7 +2,7 @@
 
 use tidemill_core::Error;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Deleted, Wake};
+use tidemill_core::store::{Deleted, Wake, guard};
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -12,6 +12,7 @@ use crate::store::SqliteStore;
 
 pub(crate) async fn delete(store: &SqliteStore, chain: &JobId) -> Result<Deleted, Error> {
     let chain = chain.chain();
+    guard::check_deletion(&chain)?;
     store.write(Cost::Change(1), move |tx| delete_one(tx, &chain)).await
 }
 

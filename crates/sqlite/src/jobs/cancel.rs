@@ -3,15 +3,17 @@
 use tidemill_core::Error;
 use tidemill_core::job::State;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Cancelled, Wake};
+use tidemill_core::store::{Cancelled, Wake, guard};
 
 use super::find::{Found, Place, find, remove_row};
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::inspect::find_record;
+use crate::runs::{self, Wanted};
 use crate::store::SqliteStore;
 
 pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled, Error> {
+    guard::check_removal(job)?;
     let job = job.clone();
     store.write(Cost::Change(1), move |tx| cancel_one(tx, &job)).await
 }
@@ -37,6 +39,9 @@ fn cancel_one(tx: &mut Tx<'_>, job: &JobId) -> Result<Cancelled, Failure> {
     match found.place {
         Place::Blocked | Place::Waiting => {
             found.remove(tx)?;
+            let mut wanted = Wanted::default();
+            runs::tell_of_removed(tx, &found.job, &found.body, &mut wanted)?;
+            wanted.make(tx)?;
             Ok(Cancelled::Removed)
         }
         Place::Running { .. } => {

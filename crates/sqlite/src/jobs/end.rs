@@ -46,7 +46,11 @@ impl Freed<'_> {
         match change {
             Change::Requeue { .. } | Change::Continue(_) if self.cancelling => {
                 tx.announcements.add(Wake::Finished(self.job.chain()));
-                remove_row(tx, self.seq)
+                remove_row(tx, self.seq)?;
+                match change {
+                    Change::Requeue { envelope, .. } => runs::tell_of_removed(tx, self.job, envelope, wanted),
+                    _ => Ok(()),
+                }
             }
             Change::Finish(None) | Change::Commit(_) => remove_row(tx, self.seq),
             Change::Deliver(delivery) => {

@@ -1,7 +1,7 @@
 //! Adding jobs.
 
 use rusqlite::{CachedStatement, Connection, params};
-use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake};
+use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake, guard};
 use tidemill_core::{Error, Timestamp};
 
 use super::find::find;
@@ -13,6 +13,7 @@ use crate::error::Failure;
 use crate::store::SqliteStore;
 
 pub(crate) async fn enqueue(store: &SqliteStore, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+    guard::check_new(enqueue.jobs)?;
     if enqueue.jobs.is_empty() {
         return Ok(Vec::new());
     }

@@ -36,7 +36,8 @@ fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]
 }
 
 pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-    let (queue, jobs) = (queue.clone(), jobs.to_vec());
+    let jobs: Vec<JobId> = jobs.iter().filter(|job| !job.is_task()).cloned().collect();
+    let queue = queue.clone();
     store.write(Cost::Change(jobs.len()), move |tx| drop_all(tx, &queue, &jobs)).await
 }
 

@@ -1,12 +1,12 @@
 //! Writing down what a task did.
 
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::{Commit, Then};
+use tidemill_core::store::runs::{Commit, Restart, Then};
 
 use super::close::close;
 use super::instance::find;
 use super::task::Wanted;
-use super::{alarms, effects, journal};
+use super::{alarms, deliver, effects, journal};
 use crate::call::Tx;
 use crate::error::Failure;
 
@@ -22,8 +22,9 @@ pub(crate) fn commit(tx: &mut Tx<'_>, commit: &Commit, wanted: &mut Wanted) -> R
     effects::apply(tx, run.number, &commit.effects)?;
     match &commit.then {
         Then::GoesOn => run.append_commit(tx, &commit.entry, commit.upto)?,
-        Then::Restarts(first) => {
+        Then::Restarts(Restart { first, seen_for }) => {
             alarms::drop_all(tx, run.number)?;
+            deliver::forget(tx, run.number, *seen_for)?;
             journal::restart(tx, &mut run, first, commit.upto)?;
         }
         Then::Ends(end) => {

@@ -1,8 +1,13 @@
 //! Telling runs what happened.
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::Error;
-use tidemill_core::store::runs::{Delivered, Delivery, EntryKind};
+use tidemill_core::clock::millis;
+use tidemill_core::name::JobId;
+use tidemill_core::store::runs::{Delivered, Delivery, EntryKind, MAX_SEEN, removed};
 
 use super::alarms;
 use super::instance::{Instance, find};
@@ -54,6 +59,18 @@ pub(crate) fn deliver_one(
     Ok(Delivered::Yes)
 }
 
+/// Tells the run that waits for a job, if one does, that the job was taken away.
+pub(crate) fn tell_of_removed(
+    tx: &Tx<'_>,
+    job: &JobId,
+    envelope: &Bytes,
+    wanted: &mut Wanted,
+) -> Result<(), Failure> {
+    // Only what belongs to a run is worth reading.
+    let told = job.run().and_then(|_| removed(envelope.clone(), tx.now));
+    told.map_or(Ok(()), |told| deliver_one(tx, &told, wanted).map(drop))
+}
+
 fn is_seen(tx: &Tx<'_>, run: &Instance, delivery: &Delivery) -> Result<bool, Failure> {
     let Some(id) = &delivery.id else { return Ok(false) };
     let mut seen = tx.connection.prepare_cached(include_str!("../../sql/runs/seen.sql"))?;
@@ -63,6 +80,17 @@ fn is_seen(tx: &Tx<'_>, run: &Instance, delivery: &Delivery) -> Result<bool, Fai
 fn see(tx: &Tx<'_>, run: &Instance, delivery: &Delivery) -> Result<(), Failure> {
     let Some(id) = &delivery.id else { return Ok(()) };
     let mut see = tx.connection.prepare_cached(include_str!("../../sql/runs/see.sql"))?;
-    see.execute(params![run.number, id])?;
+    see.execute(params![run.number, id, tx.now.0])?;
+    Ok(())
+}
+
+/// Forgets what was delivered longer ago than this, but for the latest.
+pub(super) fn forget(tx: &Tx<'_>, run: i64, seen_for: Duration) -> Result<(), Failure> {
+    let before = tx.now.0.saturating_sub(millis(seen_for));
+    let mut look = tx.connection.prepare_cached(include_str!("../../sql/runs/has_old_seen.sql"))?;
+    if look.query_row([run, before], |row| row.get(0))? {
+        let mut forget = tx.connection.prepare_cached(include_str!("../../sql/runs/forget_old_seen.sql"))?;
+        forget.execute([run, before, MAX_SEEN as i64])?;
+    }
     Ok(())
 }

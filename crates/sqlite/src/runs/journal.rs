@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::Error;
-use tidemill_core::store::runs::{EntryKind, MAX_NEWS, ReadJournal, Written};
+use tidemill_core::store::runs::{EntryKind, MAX_NEWS, MAX_NEWS_BYTES, ReadJournal, Room, Written};
 
 use super::instance::Instance;
 use crate::call::Tx;
@@ -17,13 +17,17 @@ pub(crate) async fn journal(
 ) -> Result<Vec<(u64, Written)>, Error> {
     let (run, from) = (read.run.clone(), i64::try_from(read.from).unwrap_or(i64::MAX));
     let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
+    let mut room = Room::new(read.limit, read.bytes);
     let look = move |tx: &mut Tx<'_>| {
         let mut read = tx.connection.prepare_cached(include_str!("../../sql/journal/read.sql"))?;
         let mut rows = read.query(params![run.as_str(), from, limit])?;
         let mut entries = Vec::new();
-        while let Some(row) = rows.next()? {
-            let kind = kind(row.get_ref(1)?.as_str()?)?;
-            entries.push((row::count(row, 0)?, Written { kind, entry: row::body(row, 2)? }));
+        while room.is_left()
+            && let Some(row) = rows.next()?
+        {
+            let written = Written { kind: kind(row.get_ref(1)?.as_str()?)?, entry: row::body(row, 2)? };
+            room.fill(&written.entry);
+            entries.push((row::count(row, 0)?, written));
         }
         Ok(entries)
     };
@@ -53,13 +57,17 @@ pub(super) fn restart(tx: &Tx<'_>, run: &mut Instance, first: &Bytes, upto: u64)
 /// An event with its position.
 pub(super) type New = (u64, Bytes);
 
-/// The first events after `cursor`.
+/// The first events after `cursor`, as many as a task has room for.
 pub(super) fn news(tx: &Tx<'_>, run: i64, cursor: u64) -> Result<Vec<New>, Failure> {
     let mut list = tx.connection.prepare_cached(include_str!("../../sql/journal/news.sql"))?;
     let mut rows = list.query([run, cursor.cast_signed(), MAX_NEWS as i64])?;
-    let mut news = Vec::new();
-    while let Some(row) = rows.next()? {
-        news.push((row::count(row, 0)?, row::body(row, 1)?));
+    let (mut news, mut room) = (Vec::new(), Room::new(MAX_NEWS, MAX_NEWS_BYTES));
+    while room.is_left()
+        && let Some(row) = rows.next()?
+    {
+        let entry = row::body(row, 1)?;
+        room.fill(&entry);
+        news.push((row::count(row, 0)?, entry));
     }
     Ok(news)
 }

@@ -17,7 +17,7 @@ mod terminate;
 
 pub(crate) use alarms::{next_alarm, ring};
 pub(crate) use commit::commit;
-pub(crate) use deliver::{deliver, deliver_one};
+pub(crate) use deliver::{deliver, deliver_one, tell_of_removed};
 pub(crate) use inspect::run;
 pub(crate) use journal::journal;
 pub(crate) use list::list;

@@ -2,6 +2,8 @@
 
 use rusqlite::OptionalExtension;
 use tidemill_core::Error;
+use tidemill_core::clock::millis;
+use tidemill_core::store::runs::PruneRuns;
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -13,11 +15,11 @@ const RUNS: u64 = 1_000;
 /// After so many rows it stops: journals may be long, and others want to write too.
 const ROWS: usize = 10_000;
 
-pub(crate) async fn prune(store: &SqliteStore, most: u64) -> Result<u64, Error> {
-    store.write(Cost::Change(ROWS), move |tx| prune_some(tx, most)).await
+pub(crate) async fn prune(store: &SqliteStore, prune: PruneRuns) -> Result<u64, Error> {
+    store.write(Cost::Change(ROWS), move |tx| prune_some(tx, prune)).await
 }
 
-fn prune_some(tx: &Tx<'_>, most: u64) -> Result<u64, Failure> {
+fn prune_some(tx: &Tx<'_>, prune: PruneRuns) -> Result<u64, Failure> {
     let mut broom = Broom { runs: 0, rows: 0 };
     let expired = numbers(tx, include_str!("../../sql/runs/expired.sql"), &[tx.now.0, RUNS as i64])?;
     broom.sweep(tx, expired)?;
@@ -25,7 +27,7 @@ fn prune_some(tx: &Tx<'_>, most: u64) -> Result<u64, Failure> {
     while broom.goes_on()
         && let Some(next) = next_workflow(tx, &workflow)?
     {
-        broom.sweep(tx, surplus(tx, &next, most)?)?;
+        broom.sweep(tx, surplus(tx, &next, prune)?)?;
         workflow = next;
     }
     Ok(broom.runs)
@@ -60,11 +62,13 @@ fn next_workflow(tx: &Tx<'_>, after: &str) -> Result<Option<String>, Failure> {
     Ok(next.query_row([after], |row| row.get(0)).optional()?)
 }
 
-/// The oldest runs of a type beyond the newest `most`.
-fn surplus(tx: &Tx<'_>, workflow: &str, most: u64) -> Result<Vec<i64>, Failure> {
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
+/// The oldest runs of a type beyond the newest `most`, unless they have only just ended.
+fn surplus(tx: &Tx<'_>, workflow: &str, prune: PruneRuns) -> Result<Vec<i64>, Failure> {
+    let most = i64::try_from(prune.most).unwrap_or(i64::MAX);
+    let ended_by = tx.now.0.saturating_sub(millis(prune.min_age));
     let mut surplus = tx.connection.prepare_cached(include_str!("../../sql/runs/surplus.sql"))?;
-    let runs = surplus.query_map(rusqlite::params![workflow, RUNS as i64, most], |row| row.get(0))?;
+    let runs =
+        surplus.query_map(rusqlite::params![workflow, RUNS as i64, most, ended_by], |row| row.get(0))?;
     Ok(runs.collect::<Result<_, _>>()?)
 }
 

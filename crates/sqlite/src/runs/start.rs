@@ -71,7 +71,7 @@ fn create(tx: &mut Tx<'_>, run: &NewRun) -> Result<(), Failure> {
     }
     effects::describe(tx, number, &run.attributes)?;
     effects::apply(tx, number, &run.effects)?;
-    super::task::make(tx, &line, run.run.as_str(), &first_task(run))
+    super::task::make(tx, &line, &run.run.task(), &first_task(run))
 }
 
 fn add(tx: &Tx<'_>, run: &NewRun, queue: i64) -> Result<i64, Failure> {

@@ -1,11 +1,12 @@
-//! Tasks: a run that has news has a job with its id, one, however many news there are.
+//! Tasks: a run that has news has one, however many news there are.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use rusqlite::params;
-use tidemill_core::name::Queue;
+use tidemill_core::name::{JobId, Queue};
 use tidemill_core::store::runs::task;
+use tidemill_core::workflow::RunId;
 
 use super::journal::news;
 use crate::call::Tx;
@@ -34,7 +35,7 @@ impl Wanted {
 
 /// An open run without a task.
 struct Idle {
-    id: String,
+    run: RunId,
     line: i64,
     queue: Queue,
     cursor: u64,
@@ -42,28 +43,29 @@ struct Idle {
 }
 
 fn make_if_needed(tx: &mut Tx<'_>, run: i64) -> Result<(), Failure> {
-    let Some(Idle { id, line, queue, cursor, head }) = idle(tx, run)? else { return Ok(()) };
+    let Some(Idle { run: id, line, queue, cursor, head }) = idle(tx, run)? else { return Ok(()) };
     let news = news(tx, run, cursor)?;
     if news.is_empty() {
         return Ok(());
     }
     let envelope = task(&head, b"", cursor, news.iter().map(|(position, entry)| (*position, &entry[..])));
-    make(tx, &Line { queue: &queue, number: line }, &id, &envelope)
+    make(tx, &Line { queue: &queue, number: line }, &id.task(), &envelope)
 }
 
 fn idle(tx: &Tx<'_>, run: i64) -> Result<Option<Idle>, Failure> {
     let mut idle = tx.connection.prepare_cached(include_str!("../../sql/runs/idle.sql"))?;
     let mut rows = idle.query([run])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let (id, line, queue) = (row.get(0)?, row.get(1)?, row::queue(row, 2)?);
-    Ok(Some(Idle { id, line, queue, cursor: row::count(row, 4)?, head: row::body(row, 5)? }))
+    let run = RunId::new(row.get_ref(0)?.as_str()?)?;
+    let (line, queue) = (row.get(1)?, row::queue(row, 2)?);
+    Ok(Some(Idle { run, line, queue, cursor: row::count(row, 4)?, head: row::body(row, 5)? }))
 }
 
-/// Puts a task in line, unless a job with its id is there.
-pub(super) fn make(tx: &mut Tx<'_>, line: &Line<'_>, id: &str, envelope: &Bytes) -> Result<(), Failure> {
+/// Puts a task in line, unless it is there.
+pub(super) fn make(tx: &mut Tx<'_>, line: &Line<'_>, id: &JobId, envelope: &Bytes) -> Result<(), Failure> {
     let mut add = tx.connection.prepare_cached(include_str!("../../sql/jobs/enqueue.sql"))?;
     let none = None::<&str>;
-    if add.execute(params![id, 0, line.number, tx.now.0, none, none, &envelope[..]])? == 0 {
+    if add.execute(params![id.as_str(), 0, line.number, tx.now.0, none, none, &envelope[..]])? == 0 {
         return Ok(());
     }
     let seq = tx.connection.last_insert_rowid();

@@ -280,7 +280,6 @@ macro_rules! conformance {
                 a_commit_from_where_the_run_is_not_has_no_effect,
                 a_task_whose_worker_died_comes_back,
                 a_task_that_is_put_back_is_the_same_and_events_wait_for_it,
-                a_task_that_was_removed_by_hand_is_made_anew_by_the_next_event,
                 a_dead_task_waits_for_a_redrive,
                 commits_of_many_runs_go_together,
                 many_activities_of_one_run_may_end_in_one_batch,
@@ -310,6 +309,25 @@ macro_rules! conformance {
                 closed_runs_expire_by_age,
                 closed_runs_expire_by_count_and_open_ones_do_not,
                 a_run_that_is_gone_leaves_nothing,
+            }
+            run_bounds {
+                a_task_ends_with_the_event_that_fills_it_and_the_rest_come_with_the_next,
+                a_journal_is_read_up_to_so_many_bytes,
+                a_run_begins_again_however_much_it_has_not_seen,
+                ids_of_deliveries_outlive_a_new_beginning_but_not_for_ever,
+                what_was_delivered_before_the_end_has_been_delivered_after_it_too,
+                a_run_that_has_only_just_ended_is_not_one_too_many,
+                a_run_whose_time_is_over_makes_way_before_it_is_pruned,
+            }
+            run_jobs {
+                a_run_and_a_job_with_its_id_live_side_by_side,
+                an_id_that_belongs_to_a_run_is_no_jobs,
+                what_a_run_goes_on_by_cannot_be_taken_away,
+                a_purge_leaves_what_runs_go_on_by,
+                a_letter_of_a_task_is_not_dropped,
+                a_run_hears_of_an_activity_that_was_cancelled,
+                a_run_hears_of_a_cancelled_activity_however_its_attempt_ends,
+                runs_hear_of_activities_that_were_purged,
             }
         }
     };

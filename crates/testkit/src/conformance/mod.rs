@@ -53,4 +53,6 @@ themes!(
     delete,
     runs,
     run_ends,
+    run_bounds,
+    run_jobs,
 );

@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use tidemill_core::Timestamp;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
-    Alarm, Delivered, Delivery, Effect, EntryKind, ListRuns, NewRun, Parent, RunKey, Started, Terminate, Then,
+    Alarm, Delivered, Delivery, Effect, EntryKind, ListRuns, NewRun, Parent, PruneRuns, Restart, RunKey,
+    SEEN_FOR, Started, Terminate, Then,
 };
 use tidemill_core::store::{Promote, Verdict, Wake, Wakes};
 use tidemill_core::workflow::{Json, RunId, Status, Topic, WorkflowName};
@@ -114,10 +115,15 @@ async fn hears(wakes: &mut Wakes, mut wanted: impl FnMut(&Wake) -> bool) -> bool
     tokio::time::timeout(Duration::from_millis(200), heard).await.is_ok()
 }
 
+/// Whatever is over, and what is beyond this many.
+fn beyond(most: u64) -> PruneRuns {
+    PruneRuns { most, min_age: Duration::ZERO }
+}
+
 fn restarts(input: u64) -> Then {
     let json =
         format!(r#"{{"started":{{"workflow":"order","version":"1.0.0","input":{input},"continued":1}}}}"#);
-    Then::Restarts(event(EntryKind::Answer, &json).entry)
+    Then::Restarts(Restart { first: event(EntryKind::Answer, &json).entry, seen_for: SEEN_FOR })
 }
 
 pub async fn a_run_that_begins_again_has_a_new_journal_and_the_messages_it_did_not_see(subject: Subject) {
@@ -352,7 +358,7 @@ pub async fn closed_runs_expire_by_age(subject: Subject) {
     scene.commit(&scene.task_of(&kept).await, Vec::new(), completed("1")).await;
     let open = scene.parked(|_| Vec::new()).await;
     until("a run to expire", || async {
-        scene.store.prune_runs(100).await.unwrap();
+        scene.store.prune_runs(beyond(100)).await.unwrap();
         scene.store.run(&gone).await.unwrap().is_none().then_some(())
     })
     .await;
@@ -374,7 +380,7 @@ pub async fn closed_runs_expire_by_count_and_open_ones_do_not(subject: Subject) 
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     until("the oldest to go", || async {
-        scene.store.prune_runs(2).await.unwrap();
+        scene.store.prune_runs(beyond(2)).await.unwrap();
         let runs = found(&scene, &ListRuns::default()).await;
         (runs == [closed[5].clone(), closed[4].clone(), open.clone()]).then_some(())
     })
@@ -406,7 +412,7 @@ pub async fn a_run_that_is_gone_leaves_nothing(subject: Subject) {
     let other = scene.start_run(NewRun { keep: brief, ..order() }).await;
     scene.terminate(&other, &[]).await;
     until("the runs to go", || async {
-        scene.store.prune_runs(100).await.unwrap();
+        scene.store.prune_runs(beyond(100)).await.unwrap();
         found(&scene, &ListRuns::default()).await.is_empty().then_some(())
     })
     .await;

@@ -67,14 +67,14 @@ async fn events_behind_the_cursor_come_with_the_next_task_of_which_there_is_one(
         (&json!(events[0].0), &events[0].1)
     );
     // The index by which there is one only.
-    assert_eq!(world.ask(&format!("HGET jobs {id}")), format!("s workflow/orders {entry}"));
+    assert_eq!(world.ask(&format!("HGET jobs {id}!task")), format!("s workflow/orders {entry}"));
 
     let working = world.start();
     assert_eq!(patiently(run.result()).await.unwrap(), 7 + 1 + 2 + 3);
     // It ended with the third: what came later was never executed.
     assert_eq!(world.instance(id)["cursor"], events[2].0);
     assert_eq!(pending_events(&world, id), events[3..]);
-    assert_eq!(world.ask(&format!("HEXISTS jobs {id}")), 0);
+    assert_eq!(world.ask(&format!("HEXISTS jobs {id}!task")), 0);
     working.stop().await;
 }
 

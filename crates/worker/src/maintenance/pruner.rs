@@ -34,9 +34,9 @@ impl Pruner {
 
     /// Each call removes a bounded number; a round goes on while there is more, but not for ever.
     async fn prune_runs(&self) -> Result<(), Error> {
-        let most = self.station.manner.keep_runs;
+        let ended = self.station.manner.ended_runs;
         for _ in 0..ROUNDS {
-            if within(ANSWER, "prune_runs", self.station.store.prune_runs(most)).await? == 0 {
+            if within(ANSWER, "prune_runs", self.station.store.prune_runs(ended)).await? == 0 {
                 break;
             }
         }

@@ -9,7 +9,7 @@ use tidemill_core::hub::Listeners;
 use tidemill_core::name::{JobId, Queue, WorkerId};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
@@ -144,8 +144,8 @@ impl Store for Planned {
         self.inner.runs(list).await
     }
 
-    async fn prune_runs(&self, most: u64) -> Result<u64, Error> {
-        self.inner.prune_runs(most).await
+    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+        self.inner.prune_runs(prune).await
     }
 
     async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use serde::Deserialize;
 use tidemill_core::Timestamp;
 use tidemill_core::job::State;
 use tidemill_core::store::JobInfo;
@@ -11,6 +10,7 @@ use tidemill_core::workflow::{Command, Entry, Open, Status, open_commands};
 
 use super::error::RunError;
 use super::handle::RunHandle;
+use super::holdup::{Search, last_error};
 use crate::machine::Waiting;
 use crate::wire::read_all;
 
@@ -38,6 +38,11 @@ pub enum Why {
         /// Where it waits for a worker.
         queue: String,
     },
+    /// It has something to do, and its queue gives out nothing until somebody resumes it.
+    Paused {
+        /// Which.
+        queue: String,
+    },
     /// A worker is carrying it on right now.
     Moves {
         /// Which.
@@ -51,12 +56,9 @@ pub enum Why {
         /// When it is tried again; none if that is now.
         until: Option<Timestamp>,
     },
-    /// It has something to do, and nothing that could be taken: its task was removed by hand, or a job of another kind has
-    /// its id. The next thing that is said to it makes a task anew, once that job is gone.
-    Stranded {
-        /// The queue of the job that has its id.
-        job_on: Option<String>,
-    },
+    /// It has something to do, and nothing that could be taken: another program took its task away. The next thing that is
+    /// said to it makes a task anew.
+    Stranded,
     /// Workers died over it, so often that its task is in the dead letters until somebody redrives it.
     Dead {
         /// What was said last.
@@ -75,17 +77,23 @@ impl<O> RunHandle<O> {
             _ if info.status.is_closed() => Why::Ended(info.status),
             // What came between the two looks has made a task.
             None if has_news => match store.get(&self.run.task()).await? {
-                None => Why::Stranded { job_on: None },
+                None => Why::Stranded,
                 task => why(task),
             },
-            Some(JobInfo { queue: Some(queue), .. }) if queue != info.queue => {
-                Why::Stranded { job_on: Some(queue.name.as_str().to_owned()) }
-            }
             task => why(task),
         };
         let entries: Vec<_> =
             all.iter().filter_map(|(_, written)| Entry::read(&written.entry).ok()).collect();
-        let waits = open_commands(&entries).into_iter().map(waiting).collect();
+        let (open, mut search, mut waits) =
+            (open_commands(&entries), Search::new(store, &info).await?, Vec::new());
+        for open in open {
+            let note = search.note(&open).await?;
+            waits.push(Waiting { note, ..waiting(open) });
+        }
+        let why = match why {
+            Why::Queued { queue } if search.is_paused() => Why::Paused { queue },
+            why => why,
+        };
         Ok(Diagnosis { info, why, waits })
     }
 }
@@ -108,14 +116,6 @@ fn why(task: Option<JobInfo>) -> Why {
     }
 }
 
-fn last_error(task: &JobInfo) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Said {
-        last_error: Option<String>,
-    }
-    serde_json::from_slice::<Said>(&task.data).ok().and_then(|said| said.last_error)
-}
-
 fn waiting(open: Open) -> Waiting {
     let what = match &open.command {
         Command::ScheduleActivity(activity) => format!("activity `{}`", activity.name),
@@ -124,7 +124,7 @@ fn waiting(open: Open) -> Waiting {
         Command::SignalRun { name, run, .. } => format!("sending signal `{name}` to run `{run}`"),
         other => other.to_string(),
     };
-    Waiting { what, seq: open.command.seq(), since: open.since }
+    Waiting { what, seq: open.command.seq(), since: open.since, note: None }
 }
 
 impl fmt::Display for Diagnosis {
@@ -133,16 +133,15 @@ impl fmt::Display for Diagnosis {
             Why::Ended(status) => return write!(f, "it has ended: {status}"),
             Why::Waits => f.write_str("it waits")?,
             Why::Queued { queue } => write!(f, "it waits for a worker on queue `{queue}`")?,
+            Why::Paused { queue } => write!(f, "its queue `{queue}` is paused")?,
             Why::Moves { by } => write!(f, "worker {by} is carrying it on")?,
             Why::Blocked { reason, .. } => write!(f, "it is blocked: {reason}")?,
-            Why::Stranded { job_on: None } => {
-                f.write_str("its task was removed: the next signal makes it anew")?
-            }
-            Why::Stranded { job_on: Some(queue) } => write!(f, "a job on queue `{queue}` has its id")?,
+            Why::Stranded => f.write_str("its task was taken away: the next signal makes it anew")?,
             Why::Dead { reason } => write!(f, "its task is in the dead letters: {reason}")?,
         }
         for wait in &self.waits {
             write!(f, "\n  for {} since {}", wait.what, wait.since)?;
+            wait.note.iter().try_for_each(|note| write!(f, ": {note}"))?;
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Why something cannot be said to a run, or it has no result.
 
 use tidemill_core::Error;
-use tidemill_core::workflow::{RunId, Status};
+use tidemill_core::workflow::{RunId, Status, WorkflowName};
 
 use crate::error::QueryError;
 
@@ -22,6 +22,14 @@ pub enum RunError {
     /// It was not to be started if there is one like it, and this one is.
     #[error("run `{0}` is there already")]
     Exists(RunId),
+    /// The id is that of a run of another workflow.
+    #[error("run `{run}` is one of workflow `{workflow}`: give the new run another id")]
+    OtherWorkflow {
+        /// Which.
+        run: RunId,
+        /// Its type.
+        workflow: WorkflowName,
+    },
     /// It failed.
     #[error("run `{run}` failed: {message}")]
     Failed {
@@ -52,6 +60,15 @@ pub enum RunError {
     /// A query has no answer.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// A question was taken away before a worker had answered it: its queue was purged, or the job that carries it was
+    /// cancelled. It can be asked again.
+    #[error("the question to run `{run}` was not answered: {why}")]
+    Unanswered {
+        /// Which.
+        run: RunId,
+        /// What became of it.
+        why: String,
+    },
     /// What it gave does not fit the type.
     #[error("what run `{0}` gave does not fit")]
     Unfit(RunId, #[source] serde_json::Error),

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
+use tidemill_core::client::Watch;
 use tidemill_core::store::runs::RunInfo;
 use tidemill_core::workflow::{Journal, RunId, Status};
 use tidemill_core::{Error, Mill, Store};
@@ -13,7 +15,8 @@ use super::error::RunError;
 use super::patience::within;
 use crate::wire::{entries, read_all};
 
-/// A run that has just been started is not looked at before this: if it ends by then, that is heard, and one look is enough.
+/// The first run that a process waits for was not watched from before it was started. It is not looked at before this: if
+/// it ends by then, that is most likely heard, and one look is enough.
 const YOUNG: Duration = Duration::from_millis(20);
 
 /// A run that was started.
@@ -22,6 +25,8 @@ pub struct RunHandle<O> {
     pub(super) run: RunId,
     /// When this very handle started it, if it did.
     begun: Option<Instant>,
+    /// Made before the run was, and left to the first who waits for its end: whatever it has not heard has not happened.
+    watch: Arc<Mutex<Option<Watch>>>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -33,13 +38,20 @@ impl<O> fmt::Debug for RunHandle<O> {
 
 impl<O> Clone for RunHandle<O> {
     fn clone(&self) -> Self {
-        Self { mill: self.mill.clone(), run: self.run.clone(), begun: self.begun, output: PhantomData }
+        let (mill, run, watch) = (self.mill.clone(), self.run.clone(), self.watch.clone());
+        Self { mill, run, begun: self.begun, watch, output: PhantomData }
     }
 }
 
 impl<O> RunHandle<O> {
     pub(super) fn new(mill: &Mill, run: RunId, created: bool) -> Self {
-        Self { mill: mill.clone(), run, begun: created.then(Instant::now), output: PhantomData }
+        let (mill, begun) = (mill.clone(), created.then(Instant::now));
+        Self { mill, run, begun, watch: Arc::default(), output: PhantomData }
+    }
+
+    /// A run that has just been started, and was watched from before.
+    pub(super) fn watched(mill: &Mill, run: RunId, watch: Option<Watch>) -> Self {
+        Self { watch: Arc::new(Mutex::new(watch)), ..Self::new(mill, run, true) }
     }
 
     pub(super) fn store(&self) -> &dyn Store {
@@ -73,9 +85,7 @@ impl<O> RunHandle<O> {
 
     /// Waits until the run has ended.
     pub(super) async fn closed(&self) -> Result<RunInfo, RunError> {
-        let mut watch = self.mill.watch(&self.run.task());
-        let age = self.begun.map_or(YOUNG, |begun| begun.elapsed());
-        let _ = tokio::time::timeout(YOUNG.saturating_sub(age), watch.next()).await;
+        let mut watch = self.watch().await;
         loop {
             match self.info().await {
                 Ok(info) if info.status.is_closed() => return Ok(info),
@@ -85,6 +95,19 @@ impl<O> RunHandle<O> {
             }
             watch.next().await;
         }
+    }
+
+    /// A watch, when it is worth a first look.
+    async fn watch(&self) -> Watch {
+        let early = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut watch) = early {
+            watch.next().await;
+            return watch;
+        }
+        let mut watch = self.mill.watch(&self.run.task());
+        let age = self.begun.map_or(YOUNG, |begun| begun.elapsed());
+        let _ = tokio::time::timeout(YOUNG.saturating_sub(age), watch.next()).await;
+        watch
     }
 }
 

@@ -4,6 +4,7 @@ mod control;
 mod diagnose;
 mod error;
 mod handle;
+mod holdup;
 mod patience;
 mod query;
 mod reset;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tidemill_core::Error;
 use tidemill_core::client::WaitError;
 use tidemill_core::workflow::Json;
 
@@ -58,7 +57,10 @@ impl<O> RunHandle<O> {
                 return Err(RunError::TimedOut { run: self.run.clone(), what: "answer", waited: limit });
             }
             Err(WaitError::Store(error)) => return Err(error.into()),
-            Err(error) => return Err(Error::Corrupt(error.to_string()).into()),
+            Err(WaitError::Output(_, error)) => return Err(RunError::Unfit(self.run.clone(), error)),
+            Err(lost) => {
+                return Err(RunError::Unanswered { run: self.run.clone(), why: lost_because(&lost) });
+            }
         };
         let answer: Result<Result<Json, QueryError>, _> = serde_json::from_str(answer.get());
         match answer {
@@ -67,5 +69,14 @@ impl<O> RunHandle<O> {
             Ok(Err(error)) => Err(error.into()),
             Err(error) => Err(RunError::Unfit(self.run.clone(), error)),
         }
+    }
+}
+
+fn lost_because(lost: &WaitError) -> String {
+    match lost {
+        WaitError::Gone(_) | WaitError::Cancelled(_) => {
+            "its job was removed from the queue of the run's tasks".to_owned()
+        }
+        other => other.to_string(),
     }
 }

@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tidemill_core::clock::millis;
 use tidemill_core::store::runs::{Conflict, NewRun, RunKey, Started as Begun};
-use tidemill_core::workflow::{Json, Route, RunId, Started, Topic, Version, WORKFLOW_QUEUE, WorkflowName};
+use tidemill_core::workflow::{Json, Route, RunId, Started, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Mill};
 
 use super::error::RunError;
 use super::handle::RunHandle;
 use super::patience::surely;
 use super::terminate::terminate;
-use crate::wire::{Birth, DEFAULT_KEEP, check_key};
+use crate::wire::{Birth, check_key};
 
 /// How often an existing run is terminated before somebody else is taken to start them faster.
 const ROUNDS: usize = 20;
@@ -46,7 +47,7 @@ pub struct Start<O> {
     conflict: OnConflict,
     route: Option<String>,
     attributes: Vec<(String, Result<Json, String>)>,
-    keep: Duration,
+    keep: Option<Duration>,
     limit: Option<u64>,
     output: PhantomData<fn() -> O>,
 }
@@ -63,7 +64,7 @@ impl<O> Start<O> {
             conflict: OnConflict::default(),
             route: None,
             attributes: Vec::new(),
-            keep: DEFAULT_KEEP,
+            keep: None,
             limit: None,
             output: PhantomData,
         }
@@ -107,9 +108,9 @@ impl<O> Start<O> {
         self
     }
 
-    /// Keeps the run this long after its end (a day unless set).
+    /// Keeps the run this long after its end (a day unless set), and so its children, and the run it is reset to.
     pub fn keep(mut self, keep: Duration) -> Self {
-        self.keep = keep;
+        self.keep = Some(keep);
         self
     }
 
@@ -145,6 +146,7 @@ impl<O> Start<O> {
         }
         let version = Version::new(&self.version)?;
         let (key, limit) = (self.key.clone(), self.limit);
+        let keep_ms = self.keep.map(|keep| millis(keep).unsigned_abs());
         let conflict = match self.conflict {
             OnConflict::UseExisting => Conflict::UseExisting,
             OnConflict::Reject => Conflict::Reject,
@@ -152,10 +154,9 @@ impl<O> Start<O> {
         };
         Ok(Birth {
             run,
-            started: Started { key, limit, ..Started::new(workflow, version, input) },
+            started: Started { key, limit, keep_ms, ..Started::new(workflow, version, input) },
             route: self.route.as_deref().map(Route::new).transpose()?,
             key: self.key.map(|key| RunKey { key, conflict }),
-            keep: self.keep,
             attributes: attributes(self.attributes)?,
         })
     }
@@ -166,15 +167,13 @@ impl<O: DeserializeOwned> Start<O> {
     pub async fn start(self) -> Result<RunHandle<O>, RunError> {
         let (mill, policy, named) = (self.mill.clone(), self.conflict, self.id.is_some());
         let new = self.birth()?.new_run(mill.store().clock().now());
-        if named {
-            no_job_has_its_id(&mill, &new).await?;
-        }
+        let watch = mill.watch_in_passing(&new.run.task());
         for _ in 0..ROUNDS {
             match begin(&mill, &new).await? {
-                Begun::Created => return Ok(RunHandle::new(&mill, new.run, true)),
+                Begun::Created => return Ok(RunHandle::watched(&mill, new.run, watch)),
                 // The answer to the first try was lost.
                 Begun::Existing(run) if run == new.run && !named => {
-                    return Ok(RunHandle::new(&mill, run, true));
+                    return Ok(RunHandle::watched(&mill, run, watch));
                 }
                 Begun::Existing(run) | Begun::Rejected(run) if policy == OnConflict::Reject => {
                     return Err(RunError::Exists(run));
@@ -182,7 +181,12 @@ impl<O: DeserializeOwned> Start<O> {
                 Begun::Existing(run) if policy == OnConflict::TerminateExisting => {
                     terminate(&**mill.store(), &run, "another run takes its place").await?;
                 }
-                Begun::Existing(run) | Begun::Rejected(run) => return Ok(RunHandle::new(&mill, run, false)),
+                Begun::Existing(run) | Begun::Rejected(run) => {
+                    if named {
+                        is_one_of(&mill, &run, &new.workflow).await?;
+                    }
+                    return Ok(RunHandle::new(&mill, run, false));
+                }
             }
         }
         let message = format!("runs like `{}` are started faster than they can be terminated", new.run);
@@ -190,12 +194,11 @@ impl<O: DeserializeOwned> Start<O> {
     }
 }
 
-/// A run's task is a job with the run's id: if another job has it, the run would never get on.
-async fn no_job_has_its_id(mill: &Mill, new: &NewRun) -> Result<(), Error> {
-    match mill.store().get(&new.run.task()).await?.and_then(|info| info.queue) {
-        Some(queue) if !queue.name.as_str().starts_with(WORKFLOW_QUEUE) => {
-            let (run, queue) = (&new.run, queue.name);
-            Err(Error::Invalid(format!("a job on queue `{queue}` has the id `{run}`: give the run another")))
+/// Ids are for runs of all workflows: the one that has it may be of another.
+async fn is_one_of(mill: &Mill, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
+    match mill.store().run(run).await? {
+        Some(info) if info.workflow != *workflow => {
+            Err(RunError::OtherWorkflow { run: run.clone(), workflow: info.workflow })
         }
         _ => Ok(()),
     }

@@ -12,7 +12,7 @@ use tidemill_core::clock::millis;
 use tidemill_core::workflow::{ActivityEnd, Command, Json, Retry, ScheduleActivity};
 use tidemill_core::{Kind, QueueName};
 
-use super::leaf::Leaf;
+use super::leaf::{Leaf, Refused};
 use super::{Ctx, refuse};
 use crate::definition::{ACTIVITIES, Activity};
 use crate::error::ActivityError;
@@ -95,15 +95,19 @@ impl<O> ActivityCall<O> {
 
     /// Schedules it, the first time it is polled.
     fn begin(&mut self) -> Result<(), ActivityError> {
-        let cancelled = ActivityError::Cancelled { activity: self.name };
+        let activity = self.name;
         match self.draft.take() {
             None => Ok(()),
             Some(Ok(mut draft)) => {
-                let asked = self.leaf.ask(On::Activity(self.name), |_, seq| {
+                let size = draft.input.text().len();
+                let asked = self.leaf.hand_on(On::Activity(activity), size, |_, seq| {
                     draft.seq = seq;
                     Command::ScheduleActivity(draft)
                 });
-                asked.map_err(|_| cancelled)
+                asked.map_err(|refused| match refused {
+                    Refused::Cancelled => ActivityError::Cancelled { activity },
+                    Refused::TooLarge(too_large) => ActivityError::TooLarge { activity, too_large },
+                })
             }
             Some(Err(message)) => {
                 let what = format!("what activity `{}` is called with", self.name);
@@ -118,8 +122,8 @@ impl<O: DeserializeOwned> Future for ActivityCall<O> {
     type Output = Result<O, ActivityError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Err(cancelled) = self.begin() {
-            return Poll::Ready(Err(cancelled));
+        if let Err(refused) = self.begin() {
+            return Poll::Ready(Err(refused));
         }
         let outcome = ready!(self.leaf.poll(cx));
         ended(&self.leaf, self.name, outcome)

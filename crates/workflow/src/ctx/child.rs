@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::workflow::{Command, Json, ParentClose, RunId, StartChild, Told, Version, WorkflowName};
 
-use super::leaf::Leaf;
+use super::leaf::{Leaf, Refused};
 use super::{Ctx, refuse};
 use crate::definition::Workflow;
 use crate::error::ChildError;
@@ -48,7 +48,8 @@ impl Draft {
     fn child(self, state: &State, seq: u64, told: Told) -> StartChild {
         let run = self.run.unwrap_or_else(|| state.run.child(seq));
         let Self { workflow, version, input, parent_close, .. } = self;
-        StartChild { seq, workflow, version, input, run, parent_close, told }
+        let keep_ms = state.keep_ms;
+        StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms }
     }
 }
 
@@ -106,13 +107,16 @@ impl<O> ChildCall<O> {
                 return Ok(());
             }
         };
-        let run = &mut self.run;
-        let asked = self.leaf.ask(On::Child(self.workflow), |state, seq| {
+        let (run, workflow, size) = (&mut self.run, self.workflow, draft.input.text().len());
+        let asked = self.leaf.hand_on(On::Child(workflow), size, |state, seq| {
             let child = draft.child(state, seq, told);
             *run = Some(child.run.clone());
             Command::StartChild(Box::new(child))
         });
-        asked.map_err(|_| self.cancelled())
+        asked.map_err(|refused| match refused {
+            Refused::Cancelled => ChildError::Cancelled { workflow },
+            Refused::TooLarge(too_large) => ChildError::TooLarge { workflow, too_large },
+        })
     }
 
     /// Waits until it exists.

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use tidemill_core::workflow::{Command, Json};
 
 use super::Ctx;
-use crate::error::Cancelled;
+use crate::error::{Cancelled, TooLarge};
 use crate::foreign::{Trace, address};
 use crate::state::{On, Outcome, Shared, State};
 
@@ -18,6 +18,12 @@ pub(crate) struct Leaf {
     shielded: bool,
     /// The key of the wait; 0 before it began and after it ended.
     key: u64,
+}
+
+/// Why something is not asked for.
+pub(crate) enum Refused {
+    Cancelled,
+    TooLarge(TooLarge),
 }
 
 impl Leaf {
@@ -44,6 +50,27 @@ impl Leaf {
             self.key = seq;
         }
         Ok(())
+    }
+
+    /// Asks for something that is given `size` bytes of JSON, unless that is too much.
+    pub(crate) fn hand_on(
+        &mut self,
+        on: On,
+        size: usize,
+        command: impl FnOnce(&State, u64) -> Command,
+    ) -> Result<(), Refused> {
+        let mut state = self.shared.lock();
+        if state.cancelling && !self.shielded {
+            return Err(Refused::Cancelled);
+        }
+        let next = state.seq + 1;
+        let weighed = state.weigh(next, handed_on(on), size);
+        if let Err(too_large) = weighed {
+            state.next_seq();
+            return Err(Refused::TooLarge(too_large));
+        }
+        drop(state);
+        self.ask(on, command).map_err(|Cancelled| Refused::Cancelled)
     }
 
     /// Waits for something that is not asked for. `look` may find that it is there already.
@@ -113,6 +140,14 @@ impl Leaf {
                 Poll::Pending
             }
         }
+    }
+}
+
+/// What is handed on, in words.
+fn handed_on(on: On) -> String {
+    match on {
+        On::Sent(signal) => format!("the payload of signal `{signal}`"),
+        on => format!("the input of {on}"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use serde::Serialize;
 use tidemill_core::workflow::{Command, Json, RunId, Sent, Topic};
 
-use super::leaf::Leaf;
+use super::leaf::{Leaf, Refused};
 use super::{Ctx, refuse};
 use crate::definition::Signal;
 use crate::error::SignalError;
@@ -43,9 +43,13 @@ impl SendSignal {
             None => Ok(()),
             Some(Ok(draft)) => {
                 let (run, name, payload) = *draft;
+                let (signal, size) = (self.name, payload.text().len());
                 let command = |_: &_, seq| Command::SignalRun { seq, run, name, payload };
-                let asked = self.leaf.ask(On::Sent(self.name), command);
-                asked.map_err(|_| SignalError::Cancelled { signal: self.name })
+                let asked = self.leaf.hand_on(On::Sent(signal), size, command);
+                asked.map_err(|refused| match refused {
+                    Refused::Cancelled => SignalError::Cancelled { signal },
+                    Refused::TooLarge(too_large) => SignalError::TooLarge { signal, too_large },
+                })
             }
             Some(Err(message)) => {
                 refuse(&mut self.leaf.shared.lock(), format!("signal `{}`", self.name), message);

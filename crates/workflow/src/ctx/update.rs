@@ -108,8 +108,9 @@ impl<I: DeserializeOwned, O: Serialize> Request<I, O> {
 
     /// Answers.
     pub fn reply(mut self, output: &O) {
-        let result = Json::of(output).map_or_else(|error| rejected(error.to_string()), UpdateEnd::Ok);
-        self.answer.send(result);
+        let result = Json::of(output).map_err(|error| error.to_string());
+        let result = result.and_then(|answer| self.answer.weigh(answer));
+        self.answer.send(result.map_or_else(rejected, UpdateEnd::Ok));
     }
 
     /// Refuses, and says why.
@@ -128,6 +129,12 @@ struct Reply {
 }
 
 impl Reply {
+    /// The answer, unless it is too large. What it says does not change what the code does, so a replay need not know.
+    fn weigh(&self, answer: Json) -> Result<Json, String> {
+        let weighed = self.shared.lock().measure(answer.text().len());
+        weighed.map(|()| answer).map_err(|too_large| format!("the answer has {too_large}"))
+    }
+
     fn send(&mut self, result: UpdateEnd) {
         if let Some(id) = self.id.take() {
             self.shared.lock().issue(Command::UpdateDone { id, result });

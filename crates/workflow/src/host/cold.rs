@@ -1,6 +1,6 @@
 //! Rebuilding a run from its journal.
 
-use tidemill_core::workflow::{Entry, RunId};
+use tidemill_core::workflow::{Entry, RunId, What};
 use tidemill_core::{Error, Store};
 
 use super::Host;
@@ -13,29 +13,46 @@ use crate::wire::{Pages, entries, read_all};
 impl Host {
     /// A run at the beginning of its journal.
     pub(super) fn fresh(&self, program: &Program, run: &RunId, base: u64) -> Machine {
-        let machine = Machine::new(program, run.clone()).base(base);
+        let machine = Machine::new(program, run.clone()).base(base).payload_limit(self.payload_limit);
         match self.limit {
             Some(limit) => machine.limit(limit),
             None => machine,
         }
     }
 
-    /// A run where its journal ends; none if it has no journal: it was removed.
+    /// A run where its last commit left it, with the events up to a position that it has not consumed; none if it has no
+    /// journal: it was removed.
     pub(super) async fn rebuild(
         &self,
         program: &Program,
         run: &RunId,
+        upto: u64,
         store: &dyn Store,
     ) -> Result<Option<Box<Machine>>, Setback> {
-        let (mut pages, mut machine) = (Pages::new(store, run), None);
+        let (mut pages, mut machine, mut upto) = (Pages::new(store, run), None, upto);
         loop {
             let page = pages.next().await?;
             let Some((first, _)) = page.first() else { return Ok(machine) };
-            let base = first.saturating_sub(1);
+            let (base, entries) = (first.saturating_sub(1), entries(&page)?);
+            if consumed(&entries).is_some_and(|consumed| consumed > upto) {
+                // The run has come further than whoever asks for it knows, and what was left is wanted after all.
+                (pages, machine, upto) = (Pages::new(store, run), None, u64::MAX);
+                continue;
+            }
             let machine = machine.get_or_insert_with(|| Box::new(self.fresh(program, run, base)));
-            machine.replay(entries(&page)?)?;
+            machine.replay(entries)?;
+            machine.leave(upto);
         }
     }
+}
+
+/// Up to where commits have consumed the journal, if there are any among these entries.
+fn consumed(entries: &[Entry]) -> Option<u64> {
+    let commits = entries.iter().filter_map(|entry| match &entry.what {
+        What::Commit(commit) => Some(commit.upto),
+        What::Event(_) => None,
+    });
+    commits.max()
 }
 
 /// Finds out where in the code a run halted, for whoever reads the report.

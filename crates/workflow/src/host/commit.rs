@@ -1,9 +1,9 @@
 //! From what a task did to what a store has to write down.
 
 use bytes::Bytes;
-use tidemill_core::store::runs::{self, Close, Then};
+use tidemill_core::store::runs::{self, Close, Restart, SEEN_FOR, Then};
 use tidemill_core::workflow::{
-    ChildEnd, Command, Commit, End, Entry, Event, Json, Started, Status, StoredSignal,
+    ChildEnd, Children, Command, Commit, End, Entry, Event, Json, ParentClose, Started, Status,
 };
 
 use crate::machine::{Machine, Origin};
@@ -13,8 +13,9 @@ use crate::wire::{Effects, Place, tell};
 pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place: &Place<'_>) -> runs::Commit {
     let mut effects = Effects::new(place.run, place.queue, place.now);
     machine.take_overdue().into_iter().for_each(|seq| effects.cancel_activity(seq));
-    let is_last = commit.end.is_some();
-    let wanted = commit.commands.iter().filter(|command| !(is_last && is_superseded(command)));
+    let (is_last, losers) = (commit.end.is_some(), machine.take_losers());
+    let superseded = |command: &&Command| is_last && is_superseded(command, &losers, machine.children());
+    let wanted = commit.commands.iter().filter(|command| !superseded(command));
     wanted.for_each(|command| effects.add(command, machine.children()));
     let then = match &commit.end {
         None => Then::GoesOn,
@@ -29,16 +30,21 @@ pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place:
 }
 
 /// When a run ends its children are treated as was said when they were started. Code that returns drops the handles of
-/// its children, and that is no wish of its own to cancel them.
-fn is_superseded(command: &Command) -> bool {
-    matches!(command, Command::CancelChild { .. })
+/// its children, and that is no wish of its own to cancel them; one that has lost a `select!` is not wanted any more,
+/// whether it was to outlive the run or not.
+fn is_superseded(command: &Command, losers: &[u64], children: &Children) -> bool {
+    let Command::CancelChild { seq } = command else { return false };
+    let outlives = children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
+    !(outlives && losers.contains(seq))
 }
 
 fn ends(machine: &Machine, end: &End, place: &Place<'_>, effects: &mut Effects<'_>) -> Then {
     let (status, output, error, result) = match end {
-        End::ContinuedAsNew { input, seq, signals } => {
-            let next = again(machine, input.clone(), *seq, signals.clone());
-            return Then::Restarts(Entry::event(place.now, Event::Started(Box::new(next))).write());
+        End::ContinuedAsNew { input, seq, signals, updates } => {
+            let (signals, updates) = (signals.clone(), updates.clone());
+            let next = Started { seq: *seq, signals, updates, ..again(machine, input.clone()) };
+            let first = Entry::event(place.now, Event::Started(Box::new(next))).write();
+            return Then::Restarts(Restart { first, seen_for: SEEN_FOR });
         }
         End::Completed(output) => {
             let bytes = Bytes::copy_from_slice(output.text().as_bytes());
@@ -56,10 +62,10 @@ fn ends(machine: &Machine, end: &End, place: &Place<'_>, effects: &mut Effects<'
 }
 
 /// The first event of the run that this one goes on as.
-fn again(machine: &Machine, input: Json, seq: u64, signals: Vec<StoredSignal>) -> Started {
+fn again(machine: &Machine, input: Json) -> Started {
     let program = machine.program();
-    let Origin { parent, key, luck, limit } = machine.origin().cloned().unwrap_or_default();
+    let Origin { parent, key, luck, limit, keep_ms } = machine.origin().cloned().unwrap_or_default();
     let (workflow, version) = (program.name().clone(), program.version().clone());
     let continued = machine.continued() + 1;
-    Started { parent, key, luck, limit, continued, seq, signals, ..Started::new(workflow, version, input) }
+    Started { parent, key, luck, limit, keep_ms, continued, ..Started::new(workflow, version, input) }
 }

@@ -70,10 +70,10 @@ fn not_before(starting: bool, found: bool) -> Result<(), Setback> {
 }
 
 async fn start(child: StartChild, asker: &Asker, cx: &JobContext) -> Result<Option<Event>, Setback> {
-    let StartChild { seq, workflow, version, input, run, told, .. } = child;
+    let StartChild { seq, workflow, version, input, run, told, keep_ms, .. } = child;
     let store = &**cx.mill().store();
     let parent = Some(Parent { run: asker.run.clone(), seq, told });
-    let started = Started { parent, ..Started::new(workflow, version, input) };
+    let started = Started { parent, keep_ms, ..Started::new(workflow, version, input) };
     let birth = Birth { route: route_of(cx.queue()), ..Birth::new(run.clone(), started) };
     let begun = match store.start_run(&birth.new_run(store.clock().now())).await {
         Err(error @ Error::Invalid(_)) => return Ok(Some(refused(seq, error.to_string()))),

@@ -1,37 +1,27 @@
 //! A message of another program's that wants a run to begin, in the shape that any program can write.
 
-use tidemill_core::store::runs::{Conflict, RunKey, Started as Begun};
+use tidemill_core::store::runs::{Conflict, RunKey};
 use tidemill_core::workflow::{Json, RunId, Started};
 use tidemill_core::{Envelope, Error};
 use tidemill_worker::JobContext;
 
 use crate::wire::{Birth, Task, check_key, route_of};
 
-/// Starts the run that the message asks for. Whether the message is that run's task from now on: the run has the
-/// message's id, and so has its task.
-pub(super) async fn start(
-    envelope: &Envelope,
-    task: &Task,
-    id: &RunId,
-    cx: &JobContext,
-) -> Result<bool, Error> {
-    let store = &**cx.mill().store();
+/// Starts the run that the message asks for, unless it is there.
+pub(super) async fn start(envelope: &Envelope, task: &Task, cx: &JobContext) -> Result<(), Error> {
+    let (store, id) = (&**cx.mill().store(), RunId::new(envelope.id().as_str())?);
     task.key.as_deref().map_or(Ok(()), check_key)?;
     let input = Json::from_text(String::from_utf8_lossy(envelope.payload()))
         .map_err(|error| Error::Invalid(error.to_string()))?;
     let (workflow, version) = (task.workflow.clone(), task.version.clone());
     let run = match &task.key {
-        Some(key) => near(id, RunId::keyed(&workflow, key), store),
-        None => id.clone(),
+        Some(key) => near(&id, RunId::keyed(&workflow, key), store),
+        None => id,
     };
     let started = Started { key: task.key.clone(), ..Started::new(workflow, version, input) };
     let key = task.key.clone().map(|key| RunKey { key, conflict: Conflict::UseExisting });
-    let birth = Birth { route: route_of(cx.queue()), key, ..Birth::new(run.clone(), started) };
-    let is_here = match store.start_run(&birth.new_run(store.clock().now())).await? {
-        Begun::Created => run == *id,
-        Begun::Existing(other) | Begun::Rejected(other) => other == *id,
-    };
-    Ok(is_here)
+    let birth = Birth { route: route_of(cx.queue()), key, ..Birth::new(run, started) };
+    store.start_run(&birth.new_run(store.clock().now())).await.map(drop)
 }
 
 /// A run lies in the shard of its key: it has the id it was given if that lies there too.

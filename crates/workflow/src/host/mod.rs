@@ -38,4 +38,6 @@ pub(crate) struct Host {
     cache: Arc<Cache>,
     /// How long journals may grow, whatever their runs say.
     limit: Option<u64>,
+    /// How large anything may be that their code hands on.
+    payload_limit: usize,
 }

@@ -143,7 +143,8 @@ impl Extension for Plan {
         if names.is_empty() {
             return Ok(worker);
         }
-        let host = Arc::new(Host { programs, locals, cache: Arc::new(Cache::new(cache)), limit });
+        let (cache, payload_limit) = (Arc::new(Cache::new(cache)), worker.mill().payload_limit());
+        let host = Arc::new(Host { programs, locals, cache, limit, payload_limit });
         for name in &names {
             worker = host.clone().take_tasks(worker, name);
             for queue in queues(name, &routes) {

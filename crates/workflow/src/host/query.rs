@@ -83,13 +83,14 @@ impl Host {
             let (workflow, version) = (info.workflow.clone(), info.version.clone());
             return Err(Setback::NoProgram { workflow, version });
         };
-        self.rebuild(program, &info.run, &**cx.mill().store()).await
+        // What is new is its next task's.
+        self.rebuild(program, &info.run, info.cursor, &**cx.mill().store()).await
     }
 }
 
 /// When the run was started, if its journal still says so: one that has continued as new is rebuilt.
 async fn birth(run: &RunId, cx: &JobContext) -> Result<Birth, Setback> {
-    let first = cx.mill().store().journal(ReadJournal { run, from: 1, limit: 1 }).await?;
+    let first = cx.mill().store().journal(ReadJournal { run, from: 1, limit: 1, bytes: 1 }).await?;
     let first = first.first().filter(|(position, _)| *position == 1);
     Ok(first.and_then(|(_, written)| Entry::read(&written.entry).ok()).map(|entry| entry.at.0))
 }

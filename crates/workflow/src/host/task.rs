@@ -18,29 +18,23 @@ use crate::wire::{Place, Task};
 impl Host {
     /// Runs a task; what keeps it from being run puts it back.
     pub(super) async fn task(self: &Arc<Self>, envelope: &Envelope, cx: &JobContext) -> Outcome {
-        let task = match (Task::read(envelope), RunId::new(envelope.id().as_str())) {
-            (Ok(task), Ok(run)) => self.dispatch(envelope, task, &run, cx).await,
-            (Err(error), _) => return dead(error.to_string()),
-            (_, Err(error)) => return dead(error.to_string()),
+        let task = match Task::read(envelope) {
+            Ok(task) => task,
+            Err(error) => return dead(error.to_string()),
         };
-        task.unwrap_or_else(|setback| setback.postpone(envelope))
+        let done = match envelope.id().run().filter(|_| envelope.id().is_task()) {
+            Some(run) => self.dispatch(task, &run, cx).await,
+            None => begin(envelope, &task, cx).await,
+        };
+        done.unwrap_or_else(|setback| setback.postpone(envelope))
     }
 
     async fn dispatch(
         self: &Arc<Self>,
-        envelope: &Envelope,
         task: Task,
         run: &RunId,
         cx: &JobContext,
     ) -> Result<Outcome, Setback> {
-        if task.cursor.is_none() {
-            match super::foreign_start::start(envelope, &task, run, cx).await {
-                Ok(true) => {}
-                Ok(false) => return Ok(Outcome::Tell(None)),
-                Err(Error::Invalid(why)) => return Ok(dead(why)),
-                Err(error) => return Err(error.into()),
-            }
-        }
         let Some(program) = self.programs.find(&task.workflow, &task.version) else {
             let Task { workflow, version, .. } = task;
             return Err(Setback::NoProgram { workflow, version });
@@ -63,8 +57,11 @@ impl Host {
         let (store, birth) = (cx.mill().store().clone(), task.birth);
         let (machine, news) = match self.warm(program, run, &task).await {
             Some(machine) => (Some(machine), task.news),
-            // The journal has the news too, and what came since.
-            None => (self.rebuild(program, run, &*store).await?, Vec::new()),
+            // The journal has the news too. What came since is for the next task: this one would have no end of it.
+            None => {
+                let upto = task.news.last().map_or(u64::MAX, |last| last.position);
+                (self.rebuild(program, run, upto, &*store).await?, Vec::new())
+            }
         };
         // A run that was removed, or has ended, has no tasks.
         let Some(mut machine) = machine.filter(|machine| machine.end().is_none()) else {
@@ -103,6 +100,15 @@ impl Host {
             Advance::Commit(commit) => Ok(commit),
             Advance::Local(tasks) => self.run_locals(machine, tasks, run, cx).await,
         }
+    }
+}
+
+/// A message that wants a run to begin is over when the run is there: that has a task of its own.
+async fn begin(envelope: &Envelope, task: &Task, cx: &JobContext) -> Result<Outcome, Setback> {
+    match super::foreign_start::start(envelope, task, cx).await {
+        Ok(()) => Ok(Outcome::Tell(None)),
+        Err(Error::Invalid(why)) => Ok(dead(why)),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -15,12 +15,16 @@ impl Machine {
     /// commit was refused has gone astray and must be dropped.
     pub fn advance(&mut self, arrived: impl IntoIterator<Item = Arrived>) -> Result<Advance, Halt> {
         for event in arrived {
-            if event.position > self.read {
-                self.read = event.position;
+            if event.position > self.taken() {
                 self.pending.push_back(event);
             }
         }
         self.unless_halted(Self::step)
+    }
+
+    /// The position of the last event it has been given.
+    fn taken(&self) -> u64 {
+        self.pending.back().map_or(self.consumed, |event| event.position)
     }
 
     fn step(&mut self) -> Result<Advance, Halt> {

@@ -12,13 +12,13 @@ impl Machine {
     pub(super) fn close(&mut self, result: Result<Json, WorkflowError>) -> Result<End, Halt> {
         self.shared.lock().closing = true;
         self.executor.drop_all();
-        self.refuse_updates();
         let end = self.ending(result)?;
+        self.refuse_updates();
         halted(&self.shared)?;
         Ok(end)
     }
 
-    /// Whoever waits for an answer gets one.
+    /// Whoever waits for an answer gets one. A run that continues as new has taken along what it has not looked at.
     fn refuse_updates(&mut self) {
         let mut state = self.shared.lock();
         for update in state.updates.drain() {
@@ -30,7 +30,11 @@ impl Machine {
     fn ending(&mut self, result: Result<Json, WorkflowError>) -> Result<End, Halt> {
         let mut state = self.shared.lock();
         Ok(match result {
-            Ok(output) => End::Completed(output),
+            Ok(output) => {
+                let what = format_args!("the output of workflow `{}`", state.program.name());
+                state.weigh_end(what, &output)?;
+                End::Completed(output)
+            }
             Err(WorkflowError(Ending::Failed(message))) => End::Failed { message },
             // The request must not get lost on the way.
             Err(WorkflowError(Ending::Cancelled(_) | Ending::ContinueAsNew(_))) if state.cancelling => {
@@ -39,7 +43,9 @@ impl Machine {
             // An activity or a child was cancelled by somebody else.
             Err(WorkflowError(Ending::Cancelled(message))) => End::Failed { message },
             Err(WorkflowError(Ending::ContinueAsNew(input))) => {
-                End::ContinuedAsNew { input, seq: state.seq, signals: state.signals.drain() }
+                state.weigh_end("what the run continues with", &input)?;
+                let (signals, updates) = (state.signals.drain(), state.updates.drain());
+                End::ContinuedAsNew { input, seq: state.seq, signals, updates }
             }
             Err(WorkflowError(Ending::Unwritable(message))) => {
                 let what = format!("the output of workflow `{}`", state.program.name());

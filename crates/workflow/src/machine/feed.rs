@@ -57,15 +57,16 @@ impl Machine {
             key: started.key.take(),
             luck: started.luck.take(),
             limit: started.limit,
+            keep_ms: started.keep_ms,
         };
         let program = {
             let mut state = self.shared.lock();
             (state.continued, state.seq) = (started.continued, started.seq);
             state.limit = started.limit.unwrap_or(JOURNAL_LIMIT);
+            state.keep_ms = started.keep_ms;
             state.dice = Dice::of(origin.luck.as_ref().unwrap_or(&state.run), started.continued);
-            for signal in started.signals {
-                take_in(&mut state, signal, false);
-            }
+            started.signals.into_iter().for_each(|signal| take_in(&mut state, signal, false));
+            started.updates.into_iter().for_each(|update| take_in(&mut state, update, true));
             state.program.clone()
         };
         self.origin = (origin != Origin::default()).then(|| Box::new(origin));

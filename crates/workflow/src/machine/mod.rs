@@ -36,7 +36,7 @@ pub struct Machine {
     executor: Executor,
     /// Events that were not consumed yet.
     pending: VecDeque<Arrived>,
-    /// The position of the last entry that was read.
+    /// The position of the last entry that was replayed.
     read: u64,
     /// The position of the last event that was consumed.
     consumed: u64,
@@ -62,6 +62,7 @@ pub(crate) struct Origin {
     pub(crate) key: Option<String>,
     pub(crate) luck: Option<RunId>,
     pub(crate) limit: Option<u64>,
+    pub(crate) keep_ms: Option<u64>,
 }
 
 struct Finished {
@@ -105,6 +106,9 @@ pub struct Waiting {
     /// Since when.
     #[serde(with = "milliseconds")]
     pub since: Timestamp,
+    /// What holds it up, if that is known: a paused queue, or that no worker knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// A time as it is in journals.
@@ -164,6 +168,12 @@ impl Machine {
         self
     }
 
+    /// Lets the code hand on this many bytes of JSON at once; 1 MiB unless set.
+    pub fn payload_limit(self, bytes: usize) -> Self {
+        self.shared.lock().payload_limit = bytes;
+        self
+    }
+
     /// The position of the last event that was consumed: the cursor the next commit is compared with.
     pub fn consumed(&self) -> u64 {
         self.consumed
@@ -194,6 +204,11 @@ impl Machine {
         std::mem::take(&mut self.overdue)
     }
 
+    /// The children that have lost a `select!` since this was last asked.
+    pub(crate) fn take_losers(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.shared.lock().losers)
+    }
+
     /// How the run ended, if it did.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
@@ -208,6 +223,7 @@ impl Machine {
             what: wait.on.to_string(),
             seq: (!crate::state::is_own(key)).then_some(key),
             since: Timestamp(wait.since),
+            note: None,
         });
         waits.collect()
     }

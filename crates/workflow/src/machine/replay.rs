@@ -16,6 +16,13 @@ impl Machine {
         self.unless_halted(|machine| entries.into_iter().try_for_each(|entry| machine.read(entry)))
     }
 
+    /// Leaves events beyond a position for later, as if they had not been read: commits have consumed none of them.
+    pub(crate) fn leave(&mut self, beyond: u64) {
+        while self.pending.back().is_some_and(|event| event.position > beyond) {
+            self.pending.pop_back();
+        }
+    }
+
     fn read(&mut self, entry: Entry) -> Result<(), Halt> {
         self.read += 1;
         let position = self.read;
@@ -47,7 +54,8 @@ impl Machine {
             let message = format!("it consumed up to entry {upto}, which is no event before it");
             return Err(Halt::Damaged { position, message });
         }
-        self.shared.lock().script = Script::Live(Vec::new());
+        let mut state = self.shared.lock();
+        (state.script, state.losers) = (Script::Live(Vec::new()), Vec::new());
         Ok(())
     }
 

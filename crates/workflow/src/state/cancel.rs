@@ -4,6 +4,7 @@ use tidemill_core::workflow::Command;
 
 use super::State;
 use super::waits::{On, Outcome};
+use crate::select::is_losing;
 
 impl State {
     /// Somebody asks the run to cancel. Code that listens for it decides; for code that does not, everything it
@@ -45,7 +46,12 @@ impl State {
             On::Activity(_) => self.issue(Command::CancelActivity { seq: key }),
             On::Timer => self.issue(Command::CancelTimer { seq: key }),
             // When the parent ends, its children are treated as was said when they were started.
-            On::Child(_) if !self.closing => self.issue(Command::CancelChild { seq: key }),
+            On::Child(_) if !self.closing => {
+                if is_losing() {
+                    self.losers.push(key);
+                }
+                self.issue(Command::CancelChild { seq: key });
+            }
             On::Signal(name) => self.signals.forget(name, key),
             On::Update(name) => self.updates.forget(name, key),
             On::Local(_) => self.locals.retain(|local| local.seq != key),

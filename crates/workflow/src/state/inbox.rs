@@ -53,7 +53,9 @@ impl Inbox {
         if let Some(key) = channel.next_waiting(is_open) {
             return Some((key, message));
         }
-        channel.kept.push_front(message);
+        // Those who stop waiting together give back in any order.
+        let place = channel.kept.partition_point(|kept| kept.number < message.number);
+        channel.kept.insert(place, message);
         None
     }
 
@@ -96,5 +98,29 @@ impl Channel {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidemill_core::workflow::Json;
+
+    use super::*;
+
+    fn signal(id: &str) -> StoredSignal {
+        StoredSignal { name: "go".parse().unwrap(), payload: Json::null(), id: id.to_owned() }
+    }
+
+    #[test]
+    fn what_is_given_back_in_any_order_is_received_in_its_own() {
+        let mut inbox = Inbox::default();
+        (1..=3).for_each(|key| inbox.wait("go", key));
+        let given: Vec<_> = ["a", "b", "c"].map(|id| inbox.arrive(signal(id), |_| true).unwrap().1).into();
+        assert!(inbox.arrive(signal("d"), |_| true).is_none());
+        for message in given {
+            assert!(inbox.give_back(message, |_| false).is_none());
+        }
+        let received: Vec<_> = std::iter::from_fn(|| inbox.take("go")).map(|message| message.id).collect();
+        assert_eq!(received, ["a", "b", "c", "d"]);
     }
 }

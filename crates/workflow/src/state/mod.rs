@@ -8,12 +8,14 @@ mod inbox;
 mod ready;
 mod script;
 mod waits;
+mod weigh;
 
 use std::any::TypeId;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidemill_core::limits::Limits;
 use tidemill_core::workflow::{Command, JOURNAL_LIMIT, Json, RunId, Topic};
 
 pub(crate) use inbox::Inbox;
@@ -69,6 +71,10 @@ pub(crate) struct State {
     pub(crate) base: u64,
     /// How long the journal may grow, as far as the code is told.
     pub(crate) limit: u64,
+    /// How large anything may be that the code hands on, in bytes.
+    pub(crate) payload_limit: usize,
+    /// How long its children are kept when they have ended, if somebody said so.
+    pub(crate) keep_ms: Option<u64>,
     /// The number of the last command that has one.
     pub(crate) seq: u64,
     /// The key of the last wait that belongs to no command.
@@ -82,6 +88,8 @@ pub(crate) struct State {
     pub(crate) cancelling: bool,
     /// The run's end has come: what is dropped now is not cancelled one by one where the store does it anyway.
     pub(crate) closing: bool,
+    /// The children that have lost a `select!` since the last commit: the code itself does not want them any more.
+    pub(crate) losers: Vec<u64>,
     /// The way each patch went, once it was asked for: it goes the same way for the rest of the run.
     pub(crate) patches: Vec<(Topic, bool)>,
     pub(crate) queries: Vec<(&'static str, Answer)>,
@@ -112,6 +120,8 @@ impl State {
             event: "nothing",
             base: 0,
             limit: JOURNAL_LIMIT,
+            payload_limit: Limits::default().payload,
+            keep_ms: None,
             seq: 0,
             own_keys: 0,
             script: Script::Live(Vec::new()),
@@ -120,6 +130,7 @@ impl State {
             updates: Inbox::default(),
             cancelling: false,
             closing: false,
+            losers: Vec::new(),
             patches: Vec::new(),
             queries: Vec::new(),
             spawned: Vec::new(),

@@ -85,6 +85,15 @@ impl Script {
         }
     }
 
+    /// What was found to be too large when the code asked for `seq` before: its size, and the most it could have been.
+    pub(crate) fn too_large(&mut self, seq: u64) -> Option<(u64, u64)> {
+        let Self::Replay(replay) = self else { return None };
+        replay.next_if(|next| match next {
+            Command::TooLarge { seq: found, size, limit, .. } if *found == seq => Some((*size, *limit)),
+            _ => None,
+        })
+    }
+
     /// Whether the code took the new way of `patch` here; `None` if that is for it to say.
     pub(crate) fn patch(&mut self, patch: &Topic) -> Option<bool> {
         let Self::Replay(replay) = self else { return None };

@@ -9,11 +9,14 @@ use super::play::Play;
 use super::run::{Close, Run};
 
 impl Play {
-    pub(super) fn obey(&mut self, id: &RunId, commit: Commit) {
+    /// Does what a commit asks for. `given_up` are the children that were to outlive the run and are not wanted any more.
+    pub(super) fn obey(&mut self, id: &RunId, commit: Commit, given_up: &[u64]) {
         let ends = commit.end.is_some();
         for command in commit.commands {
             // Code that returns drops the handles of its children; what becomes of them was said when they were started.
-            if !(ends && matches!(command, Command::CancelChild { .. })) {
+            let superseded =
+                matches!(&command, Command::CancelChild { seq } if ends && !given_up.contains(seq));
+            if !superseded {
                 self.command(id, command);
             }
         }
@@ -47,15 +50,18 @@ impl Play {
             Command::UpdateDone { id, result } => {
                 self.updates.insert(id, result);
             }
-            Command::SideEffect { .. } | Command::LocalActivity { .. } | Command::Patch { .. } => {}
+            Command::SideEffect { .. }
+            | Command::LocalActivity { .. }
+            | Command::TooLarge { .. }
+            | Command::Patch { .. } => {}
         }
     }
 
     fn start_child(&mut self, id: &RunId, child: StartChild) {
-        let StartChild { seq, workflow, version, input, run, parent_close, told } = child;
+        let StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms } = child;
         let parent = Some(Parent { run: id.clone(), seq, told });
         let limit = self.world.limit;
-        let started = Started { parent, limit, ..Started::new(workflow, version, input) };
+        let started = Started { parent, limit, keep_ms, ..Started::new(workflow, version, input) };
         if let Err(message) = self.start(&run, started) {
             let result = ChildEnd::Failed { message };
             return self.agenda.plan(self.now, id, Event::ChildDone { seq, result });
@@ -88,10 +94,10 @@ impl Play {
     fn close(&mut self, id: &RunId, end: End) {
         let Some(run) = self.runs.get_mut(id) else { return };
         let children = std::mem::take(&mut run.children);
-        if let End::ContinuedAsNew { input, seq, signals } = end {
+        if let End::ContinuedAsNew { input, seq, signals, updates } = end {
             if let Some(before) = run.started().cloned() {
                 let continued = before.continued + 1;
-                run.continue_as_new(self.now, Started { input, seq, signals, continued, ..before });
+                run.continue_as_new(self.now, Started { input, seq, signals, updates, continued, ..before });
             }
         } else {
             run.end = Some(Close::By(end.clone()));

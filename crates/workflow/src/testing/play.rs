@@ -99,7 +99,8 @@ impl Play {
         while self.roll(4) == 0 && self.next_happens_to(id)? {}
         let Some(run) = self.runs.get_mut(id) else { return Ok(()) };
         run.commit(self.now, commit.clone());
-        self.obey(id, commit);
+        let given_up = run.take_given_up();
+        self.obey(id, commit, &given_up);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use tidemill_core::Timestamp;
 use tidemill_core::workflow::{
-    Arrived, Commit, End, Entry, Event, Journal, Parent, ParentClose, RunId, Started, What,
+    Arrived, Children, Commit, End, Entry, Event, Journal, Parent, ParentClose, RunId, Started, What,
 };
 
 use super::mock::Mocks;
@@ -46,6 +46,15 @@ impl Run {
 
     fn length(&self) -> u64 {
         self.entries.len() as u64
+    }
+
+    /// The children that have lost a `select!` in the last task although they were to outlive the run.
+    pub(super) fn take_given_up(&mut self) -> Vec<u64> {
+        let children = Children::of(&self.entries);
+        let outlives =
+            |seq: &u64| children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
+        let losers = self.machine.as_mut().map(Machine::take_losers).unwrap_or_default();
+        losers.into_iter().filter(outlives).collect()
     }
 
     /// Whether it has events that no task has seen.

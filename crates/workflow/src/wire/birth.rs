@@ -10,10 +10,10 @@ use tidemill_core::store::runs::{EntryKind, NewRun, Parent, RunKey, Written};
 use tidemill_core::workflow::{
     Entry, Event, Json, Route, RunId, Started, Topic, Version, WORKFLOW_QUEUE, WorkflowName,
 };
-use tidemill_core::{Error, Kind, Queue, Timestamp};
+use tidemill_core::{Error, JobId, Kind, Queue, Timestamp};
 
 /// How long a run is kept after its end when nobody says otherwise.
-pub(crate) const DEFAULT_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
+const DEFAULT_KEEP: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often a worker may die over a task before the task goes to the dead letters. Nothing else counts.
 const MAX_CRASHES: u32 = 5;
@@ -28,7 +28,6 @@ pub(crate) struct Birth {
     pub(crate) started: Started,
     pub(crate) route: Option<Route>,
     pub(crate) key: Option<RunKey>,
-    pub(crate) keep: Duration,
     pub(crate) attributes: BTreeMap<Topic, Json>,
 }
 
@@ -37,7 +36,7 @@ pub(crate) struct Birth {
 #[serde(rename_all = "camelCase")]
 struct Head<'a> {
     #[serde(rename = "job_id")]
-    job_id: &'a RunId,
+    job_id: &'a JobId,
     #[serde(rename = "task_type")]
     task_type: &'a Kind,
     attempts: u32,
@@ -53,13 +52,13 @@ struct Head<'a> {
 
 impl Birth {
     pub(crate) fn new(run: RunId, started: Started) -> Self {
-        let (keep, attributes) = (DEFAULT_KEEP, BTreeMap::new());
-        Self { run, started, route: None, key: None, keep, attributes }
+        Self { run, started, route: None, key: None, attributes: BTreeMap::new() }
     }
 
     /// What a store is told.
     pub(crate) fn new_run(self, now: Timestamp) -> NewRun {
-        let Self { run, started, route, key, keep, attributes } = self;
+        let Self { run, started, route, key, attributes } = self;
+        let keep = started.keep_ms.map_or(DEFAULT_KEEP, Duration::from_millis);
         let parent =
             started.parent.as_ref().map(|parent| Parent { run: parent.run.clone(), seq: parent.seq });
         let opening = format!(r#","payload":{}"#, started.input);
@@ -86,9 +85,9 @@ impl Birth {
 
 /// The message without its closing brace: a store adds how far the run has come, and what is new.
 fn head(run: &RunId, started: &Started, now: Timestamp) -> Bytes {
-    let kind = task_kind(&started.workflow);
+    let (task, kind) = (run.task(), task_kind(&started.workflow));
     let head = Head {
-        job_id: run,
+        job_id: &task,
         task_type: &kind,
         attempts: 0,
         max_attempts: MAX_CRASHES,
@@ -137,7 +136,8 @@ mod tests {
         assert_eq!((&json["id"], &json["workflowName"]), (&"run-1".into(), &"order".into()));
         assert_eq!((&json["idempotencyKey"], &json["createdAt"]), (&"k".into(), &5.into()));
         assert_eq!((&json["version"], &json["payload"][0]), (&"1.0.0".into(), &7.into()));
-        assert_eq!(Envelope::read(message).unwrap().kind().as_str(), "workflow:order");
+        let envelope = Envelope::read(message).unwrap();
+        assert_eq!((envelope.id(), envelope.kind().as_str()), (&run.run.task(), "workflow:order"));
         assert_eq!(route_of(&run.queue), Some("eu-west".parse().unwrap()));
     }
 }

@@ -60,7 +60,10 @@ impl<'a> Effects<'a> {
             }
             Command::SearchAttributes { values } => self.effects.push(Effect::Attributes(values.clone())),
             Command::UpdateDone { id, result } => self.answer(id, result),
-            Command::SideEffect { .. } | Command::LocalActivity { .. } | Command::Patch { .. } => {}
+            Command::SideEffect { .. }
+            | Command::LocalActivity { .. }
+            | Command::TooLarge { .. }
+            | Command::Patch { .. } => {}
         }
     }
 

@@ -8,7 +8,7 @@ mod reading;
 mod task;
 mod told;
 
-pub(crate) use birth::{Birth, DEFAULT_KEEP, check_key, route_of};
+pub(crate) use birth::{Birth, check_key, route_of};
 pub(crate) use deliver::{deliver, kind_of};
 pub(crate) use effects::Effects;
 pub(crate) use errand::{ERRAND, Errand, started_by};

@@ -6,8 +6,11 @@ use tidemill_core::{Error, Store};
 
 use crate::halt::Halt;
 
-/// How many entries one trip reads.
+/// How many entries one trip reads at most.
 const PAGE: usize = 1_000;
+
+/// After how many bytes a trip reads no more: a server and a worker have to hold them all at once.
+const PAGE_BYTES: usize = 4 << 20;
 
 /// A journal, page by page.
 pub(crate) struct Pages<'a> {
@@ -27,8 +30,10 @@ impl<'a> Pages<'a> {
         if self.done {
             return Ok(Vec::new());
         }
-        let page = self.store.journal(ReadJournal { run: self.run, from: self.from, limit: PAGE }).await?;
-        self.done = page.len() < PAGE;
+        let (run, from) = (self.run, self.from);
+        let page = self.store.journal(ReadJournal { run, from, limit: PAGE, bytes: PAGE_BYTES }).await?;
+        let bytes: usize = page.iter().map(|(_, written)| written.entry.len()).sum();
+        self.done = page.len() < PAGE && bytes < PAGE_BYTES;
         self.from = page.last().map_or(self.from, |(position, _)| position + 1);
         Ok(page)
     }

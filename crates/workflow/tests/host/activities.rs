@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use tidemill_core::store::Cancelled;
 use tidemill_core::store::runs::ReadJournal;
+use tidemill_core::{Queue, QueueName};
 use tidemill_worker::{Fail, JobContext, State, Worker};
 use tidemill_workflow::{Activity, ActivityError, Ctx, Retry, RunWorkflows, StartWorkflows, Workflow};
 use tokio::sync::Notify;
@@ -35,7 +37,7 @@ async fn an_activity_is_tried_again_by_the_store_and_takes_state() {
     let run = world.start().await;
     assert_eq!(patiently(run.result()).await.unwrap(), 8);
     assert_eq!(tries.0.load(Ordering::SeqCst), 6);
-    let read = ReadJournal { run: run.id(), from: 1, limit: 100 };
+    let read = ReadJournal { run: run.id(), from: 1, limit: 100, bytes: 1 << 20 };
     assert_eq!(world.store().journal(read).await.unwrap().len(), 4, "started, asked, done, ended");
     worker.stop().await;
 }
@@ -131,5 +133,29 @@ async fn a_local_activity_that_this_worker_does_not_know_waits_for_one_that_does
     let worker = Worker::new(&world.mill).state(Tries::default()).activity(&FLAKY, flaky);
     let worker = Background::run(worker.workflow(&MAIN, code));
     assert_eq!(patiently(run.result()).await.unwrap(), 4);
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_activity_that_is_taken_away_by_hand_fails_as_one_that_was_cancelled() {
+    let world = World::new().await;
+    // Nobody serves the queue of this activity.
+    let worker = Background::run(
+        world.worker().workflow(&SAID, async |ctx: Ctx, ()| text(ctx.activity(&FLAKY, 1).await.map(drop))),
+    );
+    let shaky = Queue::at_least_once(QueueName::new("shaky").unwrap());
+    for by_purge in [true, false] {
+        // A job of another kind that has the run's id does not matter.
+        let id = format!("order-{by_purge}");
+        world.mill.untyped("other", Box::default()).queue("elsewhere").id(&id).enqueue().await.unwrap();
+        let run = world.mill.workflow(&SAID, ()).id(&id).start().await.unwrap();
+        let activity = run.id().part(1);
+        until(async || world.store().get(&activity).await.unwrap()).await;
+        match by_purge {
+            true => assert_eq!(world.store().purge(&shaky).await.unwrap(), 1),
+            false => assert_eq!(world.store().cancel(&activity).await.unwrap(), Cancelled::Removed),
+        }
+        assert_eq!(patiently(run.result()).await.unwrap(), "activity `flaky` was cancelled");
+    }
     worker.stop().await;
 }

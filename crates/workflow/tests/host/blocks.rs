@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidemill_core::limits::Limits;
 use tidemill_core::store::runs::{Delivery, EntryKind, Written};
 use tidemill_core::workflow::{Json, Status};
+use tidemill_worker::Worker;
 use tidemill_workflow::{Ctx, RunHandle, RunWorkflows, StartWorkflows, Why, Workflow};
 
 use crate::world::{Background, DOUBLE, GO, MAIN, World, blocked, ms, patiently, until};
@@ -154,4 +156,20 @@ async fn a_damaged_entry_blocks_its_run_and_no_other() {
     run.terminate("it cannot be read").await.unwrap();
     assert!(matches!(run.diagnose().await.unwrap().why, Why::Ended(Status::Terminated)));
     worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_is_too_large_blocks_the_run_until_a_worker_allows_more() {
+    const LARGE: Workflow<usize, String> = Workflow::new("large");
+    let world = World::new().await;
+    let code = async |_: Ctx, size: usize| Ok("x".repeat(size));
+    let narrow = world.mill.clone().limits(Limits { payload: 100 });
+    let strict = Background::run(Worker::new(&narrow).workflow(&LARGE, code));
+    let run = world.mill.workflow(&LARGE, 200).start().await.unwrap();
+    let reason = blocked(&run).await;
+    assert_eq!(reason, "the output of workflow `large` has 202 bytes, and at most 100 are allowed");
+    strict.stop().await;
+    let generous = Background::run(Worker::new(&world.mill).workflow(&LARGE, code));
+    assert_eq!(patiently(run.result()).await.unwrap().len(), 200);
+    generous.stop().await;
 }

@@ -140,6 +140,27 @@ async fn a_child_that_nobody_waits_for_any_more_is_asked_to_cancel() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_child_that_loses_a_select_is_cancelled_even_if_it_was_to_outlive_its_parent_which_ends() {
+    let world = World::new().await;
+    let worker = Background::run(worker(&world).workflow(&MAIN, async |ctx: Ctx, n: u64| {
+        let kept = ctx.child(&LAZY, n).parent_close(ParentClose::Abandon).start().await?;
+        let loser = ctx.child(&LAZY, n).parent_close(ParentClose::Abandon).start().await?;
+        tidemill_workflow::select! {
+            end = loser => { end?; },
+            _ = ctx.sleep(ms(1)) => {},
+        }
+        // Both handles are dropped in the commit that ends the run, but only one was given up.
+        drop(kept);
+        Ok(n)
+    }));
+    let run = world.start().await;
+    assert_eq!(patiently(run.result()).await.unwrap(), 1);
+    assert_eq!(ended(&world, &run.id().child(2)).await, Status::Cancelled);
+    assert_eq!(world.info(&run.id().child(1)).await.status, Status::Running);
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_run_signals_another_and_hears_whether_it_arrived() {
     const LISTENS: Workflow<(), u64> = Workflow::new("listens");
     let world = World::new().await;

@@ -1,7 +1,7 @@
 //! Keys: starting twice is one run, or what the caller says.
 
 use tidemill_core::workflow::Status;
-use tidemill_workflow::{OnConflict, RunError, RunHandle, Start, StartWorkflows};
+use tidemill_workflow::{OnConflict, RunError, RunHandle, Start, StartWorkflows, Workflow};
 
 use crate::world::{MAIN, World};
 
@@ -67,4 +67,17 @@ async fn an_id_is_one_run_and_bad_input_is_refused() {
     }
     let unknown = world.mill.untyped_workflow("a/b", tidemill_core::workflow::Json::null()).start().await;
     assert!(unknown.unwrap_err().to_string().contains("workflow \"a/b\""));
+}
+
+#[tokio::test]
+async fn the_id_of_another_workflows_run_is_refused_and_a_key_is_none_of_its_business() {
+    const OTHER: Workflow<String, String> = Workflow::new("other");
+    let world = World::new().await;
+    let first = world.mill.workflow(&MAIN, 1).id("order-7").start().await.unwrap();
+    let other = || world.mill.workflow(&OTHER, "x".to_owned());
+    let error = other().id("order-7").start().await.unwrap_err();
+    assert_eq!(error.to_string(), "run `order-7` is one of workflow `main`: give the new run another id");
+    assert!(matches!(&error, RunError::OtherWorkflow { run, .. } if run == first.id()));
+    start(&world).start().await.unwrap();
+    assert!(other().key("order-7").start().await.unwrap().is_new());
 }

@@ -5,6 +5,7 @@
 mod activities;
 mod basics;
 mod blocks;
+mod bounds;
 mod cancel;
 mod children;
 mod conflicts;

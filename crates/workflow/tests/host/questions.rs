@@ -68,3 +68,21 @@ async fn what_the_code_waits_for_is_asked_of_a_worker() {
     let nobody = run.waits(ms(20)).await.unwrap_err();
     assert!(matches!(nobody, RunError::TimedOut { what: "answer", .. }), "{nobody}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_is_purged_with_its_queue_says_so() {
+    let world = World::new().await;
+    let run = world.start().await;
+    let queue = world.info(run.id()).await.queue;
+    let purge = until(async || {
+        // The run's own first task, and the question.
+        let ready = world.store().queues().await.unwrap().into_iter().find(|info| info.queue == queue)?.ready;
+        (ready == 2).then_some(())
+    });
+    let (asked, ()) = tokio::join!(patiently(run.query(&TOTAL, &())), async {
+        purge.await;
+        world.store().purge(&queue).await.unwrap();
+    });
+    let error = asked.unwrap_err();
+    assert!(matches!(&error, RunError::Unanswered { why, .. } if why.contains("removed")), "{error}");
+}

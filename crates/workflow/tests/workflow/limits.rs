@@ -1,6 +1,10 @@
-//! How long a journal may grow.
+//! How long a journal may grow, and how large anything may be that the code hands on.
 
-use tidemill_workflow::{Ctx, Halt, WorkflowError};
+use tidemill_core::workflow::{Event, UpdateEnd};
+use tidemill_workflow::{
+    Activity, ActivityError, Advance, ChildError, Ctx, Halt, Machine, Program, Signal, SignalError, TooLarge,
+    Update, Workflow, WorkflowError,
+};
 
 use super::*;
 
@@ -38,4 +42,94 @@ fn numbers_go_on_when_a_run_continues_as_new() {
     let asked: Vec<_> = ended.journals.iter().flat_map(commands).collect();
     let expected = [1, 2, 3].map(|seq| format!("schedule activity `double` (seq {seq})"));
     assert_eq!(asked, expected);
+}
+
+const SIZE: Activity<String, u64> = Activity::new("size");
+const SIZED: Workflow<String, u64> = Workflow::new("sized");
+const TEXT: Signal<String> = Signal::new("text");
+const ECHO: Update<u64, String> = Update::new("echo");
+const TOO_LARGE: TooLarge = TooLarge { size: (1 << 20) + 1, limit: 1 << 20 };
+
+/// JSON of this many bytes.
+fn text(bytes: usize) -> String {
+    "x".repeat(bytes - 2)
+}
+
+/// Tries everything with more than is allowed and then with as much.
+async fn hands_on(ctx: Ctx, _: u64) -> Result<u64, WorkflowError> {
+    let large = || text((1 << 20) + 1);
+    let activity = ctx.activity(&SIZE, large()).await.unwrap_err();
+    assert_eq!(activity, ActivityError::TooLarge { activity: "size", too_large: TOO_LARGE });
+    let child = ctx.child(&SIZED, large()).await.unwrap_err();
+    assert_eq!(child, ChildError::TooLarge { workflow: "sized", too_large: TOO_LARGE });
+    let other = ctx.run_id().child(9);
+    let signal = ctx.signal(&other, &TEXT, &large()).await.unwrap_err();
+    assert_eq!(signal, SignalError::TooLarge { signal: "text", too_large: TOO_LARGE });
+    Ok(ctx.activity(&SIZE, text(1 << 20)).await?)
+}
+
+#[test]
+fn what_is_too_large_fails_where_it_is_awaited_and_the_run_goes_on() {
+    let ended = run(world()
+        .activity(&SIZE, |text: String| Ok::<_, String>(text.len() as u64))
+        .workflow(&MAIN, hands_on));
+    assert_eq!(result(&ended), Ok((1 << 20) - 2));
+    let asked = commands(&ended.journals[0]);
+    assert_eq!(asked[0], "not hand on the input of activity `size`, of 1048577 bytes (seq 1)");
+    assert_eq!(asked.last().unwrap(), "schedule activity `size` (seq 4)");
+}
+
+#[test]
+fn a_replay_goes_the_way_the_run_went_whatever_is_allowed_by_then() {
+    let ended = run(world().activity(&SIZE, |_: String| Ok::<_, String>(1)).workflow(&MAIN, hands_on));
+    for limit in [1, 1 << 30] {
+        let program = Program::new(&MAIN, hands_on);
+        let mut machine = Machine::new(&program, "other".parse().unwrap()).payload_limit(limit);
+        machine.replay(ended.journals[0].entries.clone()).unwrap();
+        assert!(machine.end().is_some());
+    }
+}
+
+#[test]
+fn a_run_whose_result_is_too_large_is_blocked_until_more_is_allowed() {
+    const LARGE: Workflow<u64, String> = Workflow::new("large");
+    async fn code(ctx: Ctx, n: u64) -> Result<String, WorkflowError> {
+        match n {
+            0 => Ok(text((1 << 20) + 1)),
+            _ => Err(ctx.continue_as_new::<u64, String>(&n).unwrap_err()),
+        }
+    }
+    let program = Program::new(&LARGE, code);
+    let begin = |n: u64| {
+        let Event::Started(mut event) = crate::replay::started() else { unreachable!() };
+        (event.workflow, event.input) =
+            ("large".parse().unwrap(), tidemill_core::workflow::Json::of(&n).unwrap());
+        [tidemill_core::workflow::Arrived {
+            position: 1,
+            at: tidemill_core::Timestamp(1),
+            event: Event::Started(event),
+        }]
+    };
+    let machine = |limit| Machine::new(&program, "run".parse().unwrap()).payload_limit(limit);
+    let halt = machine(1 << 20).advance(begin(0)).unwrap_err();
+    assert_eq!(
+        halt.to_string(),
+        "the output of workflow `large` has 1048577 bytes, and at most 1048576 are allowed"
+    );
+    assert!(
+        matches!(machine(1 << 21).advance(begin(0)).unwrap(), Advance::Commit(commit) if commit.end.is_some())
+    );
+    let halt = machine(1).advance(begin(10)).unwrap_err();
+    assert_eq!(halt.to_string(), "what the run continues with has 2 bytes, and at most 1 are allowed");
+}
+
+#[test]
+fn an_answer_that_is_too_large_is_refused() {
+    async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
+        ctx.updates(&ECHO).recv().await?.reply(&text((1 << 20) + 1));
+        Ok(n)
+    }
+    let ended = run(world().workflow(&MAIN, code).update_at(secs(1), "u", &ECHO, &1));
+    let message = "the answer has 1048577 bytes, and at most 1048576 are allowed".to_owned();
+    assert_eq!(ended.updates["u"], UpdateEnd::Failed { message });
 }

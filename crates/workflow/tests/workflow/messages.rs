@@ -67,6 +67,29 @@ fn unreceived_signals_are_carried_over_in_order() {
 }
 
 #[test]
+fn unreceived_updates_are_carried_over_and_answered_by_who_receives_them() {
+    async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
+        ctx.sleep(secs(10)).await?;
+        if ctx.continued() < 2 {
+            return ctx.continue_as_new(&(n + 1));
+        }
+        let mut sum = n;
+        for _ in 0..2 {
+            let request = ctx.updates(&ADD).recv().await?;
+            sum += request.input;
+            request.reply(&sum);
+        }
+        Ok(sum)
+    }
+    let world = world().workflow(&MAIN, code).update_at(secs(1), "a", &ADD, &10);
+    let ended = run(world.update_at(secs(2), "b", &ADD, &20).update_at(secs(3), "c", &ADD, &30));
+    assert_eq!((result(&ended), ended.journals.len()), (Ok(33), 3));
+    let answer = |n: u64| UpdateEnd::Ok(tidemill_core::workflow::Json::of(&n).unwrap());
+    assert_eq!((&ended.updates["a"], &ended.updates["b"]), (&answer(13), &answer(33)));
+    assert!(matches!(&ended.updates["c"], UpdateEnd::Failed { .. }), "nobody has received it");
+}
+
+#[test]
 fn updates_are_answered_rejected_and_never_left_alone() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
         let updates = ctx.updates(&ADD);

@@ -80,6 +80,8 @@ struct Shown<'a> {
 struct Waiting {
     what: String,
     since: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 pub(super) async fn show(run: RunId, context: &Context) -> anyhow::Result<()> {
@@ -109,7 +111,15 @@ async fn waits<O>(handle: &RunHandle<O>, diagnosis: &Diagnosis) -> Vec<Waiting> 
         _ => None,
     };
     let waits = asked.unwrap_or_else(|| diagnosis.waits.clone());
-    waits.into_iter().map(|wait| Waiting { what: wait.what, since: wait.since }).collect()
+    let note = |seq: Option<u64>| {
+        // The code knows what it waits for, and the store what holds that up.
+        diagnosis.waits.iter().find(|wait| seq.is_some() && wait.seq == seq)?.note.clone()
+    };
+    let shown = waits.into_iter().map(|wait| {
+        let note = note(wait.seq);
+        Waiting { what: wait.what, since: wait.since, note }
+    });
+    shown.collect()
 }
 
 fn standing(diagnosis: &Diagnosis, waits: &[Waiting], now: Timestamp) -> String {
@@ -121,6 +131,7 @@ fn standing(diagnosis: &Diagnosis, waits: &[Waiting], now: Timestamp) -> String 
         }
         Why::Waits => "it waits for".to_owned(),
         Why::Queued { queue } => format!("it waits for a worker on queue {queue}"),
+        Why::Paused { queue } => format!("its queue {queue} is paused (`tidemill queue resume {queue}`)"),
         Why::Moves { by } => format!("worker {by} is carrying it on"),
         Why::Blocked { reason, until } => {
             let again = until
@@ -128,11 +139,8 @@ fn standing(diagnosis: &Diagnosis, waits: &[Waiting], now: Timestamp) -> String 
                 .map(|until| format!(", and tried again {}", relative(now, until)));
             format!("it is blocked{}:\n{}", again.unwrap_or_default(), lines(reason))
         }
-        Why::Stranded { job_on: None } => {
-            "its task was removed; the next signal makes it anew (`tidemill workflow signal`)".to_owned()
-        }
-        Why::Stranded { job_on: Some(queue) } => {
-            format!("a job on queue {queue} has its id: cancel that job, then send the run a signal")
+        Why::Stranded => {
+            "its task was taken away; the next signal makes it anew (`tidemill workflow signal`)".to_owned()
         }
         Why::Dead { reason } => format!(
             "its task is in the dead letters (`tidemill dlq redrive --queue {}`):\n{}",
@@ -142,6 +150,9 @@ fn standing(diagnosis: &Diagnosis, waits: &[Waiting], now: Timestamp) -> String 
     };
     for wait in waits.iter().take(20) {
         let _ = write!(text, "\n  {}, for {}", printable(&wait.what), brief(wait.since.until(now)));
+        if let Some(note) = &wait.note {
+            let _ = write!(text, ": {}", printable_line(note));
+        }
     }
     if waits.len() > 20 {
         let _ = write!(text, "\n  and {} more", waits.len() - 20);
@@ -163,9 +174,10 @@ fn print_json(diagnosis: &Diagnosis, waits: Vec<Waiting>, context: &Context) -> 
         Why::Ended(_) => ("ended", None),
         Why::Waits => ("waits", None),
         Why::Queued { queue } => ("queued", Some(queue)),
+        Why::Paused { queue } => ("paused", Some(queue)),
         Why::Moves { by } => ("moves", Some(by)),
         Why::Blocked { reason, .. } => ("blocked", Some(reason)),
-        Why::Stranded { job_on } => ("stranded", job_on.as_ref()),
+        Why::Stranded => ("stranded", None),
         Why::Dead { reason } => ("dead", Some(reason)),
     };
     let run = RunView::of(&diagnosis.info);

@@ -41,6 +41,34 @@ fn a_run_that_nobody_serves_says_where_it_waits() {
 }
 
 #[test]
+fn a_paused_queue_is_named_whether_it_is_the_runs_own_or_its_activitys() {
+    let place = Place::new();
+    place.ok(&["workflow", "start", "order", "--input", "1", "--id", "a"]);
+    place.ok(&["queue", "pause", "workflow/order"]);
+    let shown = place.ok(&["workflow", "show", "a"]);
+    let says = "its queue workflow/order is paused (`tidemill queue resume workflow/order`)";
+    assert!(shown.ends_with(says), "{shown}");
+    place.ok(&["queue", "pause", "activities"]);
+    let crew = Crew::start(&place);
+    place.ok(&["queue", "resume", "workflow/order"]);
+    let shown = show_when(&place, "a", "waits", "queue `activities` is paused");
+    assert!(shown.trim_end().ends_with(": queue `activities` is paused"), "{shown}");
+    crew.stop();
+}
+
+#[test]
+fn an_activity_that_no_worker_knows_is_named() {
+    let place = Place::new();
+    let crew = Crew::clueless(&place);
+    place.ok(&["workflow", "start", "order", "--input", "1", "--id", "a"]);
+    let shown = show_when(&place, "a", "waits", "handler");
+    let last = shown.lines().last().unwrap();
+    assert!(last.contains("activity `charge`"), "{shown}");
+    assert!(last.ends_with("no worker here has a handler for kind `charge`"), "{shown}");
+    crew.stop();
+}
+
+#[test]
 fn a_run_whose_version_nobody_knows_says_so() {
     let place = Place::new();
     let crew = Crew::start(&place);

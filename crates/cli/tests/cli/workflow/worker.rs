@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::place::Place;
 
 const CHARGE: Activity<u64, String> = Activity::new("charge");
+const NOTHING: Activity<u64, String> = Activity::new("nothing");
 const APPROVE: Signal<String> = Signal::new("approve");
 const STATUS: Query<(), String> = Query::new("status");
 const LIMIT: Update<u64, u64> = Update::new("set_limit");
@@ -96,11 +97,20 @@ impl Crew {
         Self::with(place, |worker| worker.workflow(&ORDER, hasty))
     }
 
+    /// One that serves the queue of activities and does not know a single one that an order needs.
+    pub(crate) fn clueless(place: &Place) -> Self {
+        Self::open(place, |worker| worker.workflow(&ORDER, order).activity(&NOTHING, charge))
+    }
+
     fn with(place: &Place, workflows: impl FnOnce(Worker) -> Worker) -> Self {
+        Self::open(place, |worker| workflows(worker).activity(&CHARGE, charge))
+    }
+
+    fn open(place: &Place, teach: impl FnOnce(Worker) -> Worker) -> Self {
         let runtime = Runtime::new().unwrap();
         let store = format!("sqlite:{}", place.path("tidemill.db").display());
         let mill = runtime.block_on(tidemill::connect(&store)).unwrap();
-        let worker = workflows(Worker::new(&mill)).activity(&CHARGE, charge);
+        let worker = teach(Worker::new(&mill));
         let stop = CancellationToken::new();
         let run = runtime.spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { runtime, stop, run }

@@ -42,6 +42,8 @@ struct Desk {
     wakes: Option<Arc<Mutex<Wakes>>>,
     /// Whether there may be something in the stream that nobody has read.
     stirred: bool,
+    /// Whether a stream was ever opened.
+    used: bool,
 }
 
 /// Somebody who waits for an end. Hears of it from its creation on.
@@ -85,10 +87,16 @@ impl Lookout {
         waiter
     }
 
+    /// Whether anybody has ever waited here.
+    pub(super) fn is_used(&self) -> bool {
+        self.desk().used
+    }
+
     /// Opens the stream. If another does so at the same time, the later is spare: neither has looked yet.
     fn open(&self) {
         let fresh = Arc::new(Mutex::new((self.listen)()));
         let mut desk = self.desk();
+        desk.used = true;
         if desk.wakes.is_none() {
             (desk.wakes, desk.stirred) = (Some(fresh), true);
         } else {

@@ -32,8 +32,8 @@ pub fn order() -> NewRun {
 pub fn order_of(run: RunId) -> NewRun {
     let workflow = WorkflowName::new("order").expect("a workflow");
     let head = format!(
-        r#"{{"job_id":{:?},"task_type":"workflow/order","attempts":0,"max_attempts":5,"workflow":"order""#,
-        run.as_str()
+        r#"{{"job_id":{:?},"task_type":"workflow:order","attempts":0,"max_attempts":5,"workflow":"order""#,
+        run.task().as_str()
     );
     NewRun {
         queue: workflow.queue(None),
@@ -154,7 +154,7 @@ impl Task {
         let cursor = json["cursor"].as_u64().expect("a cursor");
         let news = json["news"].as_array().expect("news").iter();
         let news = news.map(|n| (n["position"].as_u64().expect("a position"), n["entry"].clone())).collect();
-        let run = RunId::new(claimed.lease.job.as_str()).expect("a task's id is its run's");
+        let run = claimed.lease.job.run().expect("a task says whose it is");
         Self { run, cursor, news, claimed }
     }
 
@@ -246,7 +246,7 @@ impl Scene {
 
     /// The whole journal: positions and entries.
     pub async fn journal(&self, run: &RunId) -> Vec<(u64, Value)> {
-        let read = ReadJournal { run, from: 1, limit: 100_000 };
+        let read = ReadJournal { run, from: 1, limit: 100_000, bytes: usize::MAX };
         let entries = self.store.journal(read).await.unwrap();
         let json = |bytes: &Bytes| serde_json::from_slice(bytes).expect("an entry of JSON");
         entries.into_iter().map(|(position, written)| (position, json(&written.entry))).collect()

@@ -1,0 +1,204 @@
+//! What runs are allowed to cost: bytes of tasks and journals, ids of deliveries, runs that have ended.
+
+use std::time::Duration;
+
+use tidemill_core::store::runs::{
+    Conflict, Delivered, Delivery, EntryKind, MAX_NEWS_BYTES, MAX_SEEN, NewRun, PruneRuns, ReadJournal,
+    Restart, RunKey, SEEN_FOR, Started, Then,
+};
+use tidemill_core::workflow::{RunId, Status};
+
+use super::scene::{completed, event, order, order_of, signal, until};
+use super::{Scene, Subject};
+
+/// A signal with a number in it that has about this many bytes.
+fn heavy(run: &RunId, number: u64, bytes: usize) -> Delivery {
+    let weight = "x".repeat(bytes);
+    let json = format!(r#"{{"signal":{{"name":"n","payload":{number},"weight":"{weight}"}}}}"#);
+    Delivery { written: event(EntryKind::Message, &json), ..signal(run, number) }
+}
+
+async fn deliver_heavy(scene: &Scene, run: &RunId, count: u64, bytes: usize) {
+    for number in 0..count {
+        assert_eq!(scene.deliver(heavy(run, number, bytes)).await, Delivered::Yes);
+    }
+}
+
+pub async fn a_task_ends_with_the_event_that_fills_it_and_the_rest_come_with_the_next(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    deliver_heavy(&scene, &run, 10, MAX_NEWS_BYTES * 2 / 5).await;
+    assert_eq!(scene.deliver(heavy(&run, 10, MAX_NEWS_BYTES * 2)).await, Delivered::Yes);
+    scene.signal(&run, [11]).await;
+    let mut shares: Vec<Vec<u64>> = Vec::new();
+    while shares.concat().len() < 12 {
+        let task = scene.task_of(&run).await;
+        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        shares.push(task.signals());
+    }
+    assert_eq!(shares, [vec![], vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8], vec![9, 10], vec![11]]);
+    scene.no_task().await;
+}
+
+pub async fn a_journal_is_read_up_to_so_many_bytes(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    for (number, bytes) in [10, 5_000, 10, 40_000, 10, 10, 300].into_iter().enumerate() {
+        assert_eq!(scene.deliver(heavy(&run, number as u64, bytes)).await, Delivered::Yes);
+    }
+    scene.signal(&run, 7..60).await;
+    let read = |from, limit, bytes| {
+        let (scene, run) = (scene.clone(), run.clone());
+        async move { scene.store.journal(ReadJournal { run: &run, from, limit, bytes }).await.unwrap() }
+    };
+    let whole = read(1, 1_000, usize::MAX).await;
+    assert_eq!(whole.len(), 61);
+    for (limit, bytes) in [(1_000, 0), (1_000, 1), (1_000, 1_000), (2, 1_000), (1_000, 45_000), (7, 6_000)] {
+        let mut rest = &whole[..];
+        while let Some((from, _)) = rest.first() {
+            let part = read(*from, limit, bytes).await;
+            let (last, before) = part.split_last().expect("there is always one");
+            let size: usize = before.iter().map(|(_, written)| written.entry.len()).sum();
+            assert!(before.is_empty() || size < bytes, "it should have ended before: {size} of {bytes}");
+            let is_full = size + last.1.entry.len() >= bytes || part.len() == limit;
+            assert!(is_full || part.len() == rest.len(), "it should have gone on after {}", last.0);
+            assert_eq!(part, rest[..part.len()]);
+            rest = &rest[part.len()..];
+        }
+    }
+}
+
+pub async fn a_run_begins_again_however_much_it_has_not_seen(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    deliver_heavy(&scene, &run, 50, MAX_NEWS_BYTES / 20).await;
+    scene.commit(&task, Vec::new(), restarts(SEEN_FOR)).await;
+    assert_eq!(scene.run(&run).await.length, 51 + 51);
+    let mut seen = Vec::new();
+    while seen.len() < 50 {
+        let task = scene.task_of(&run).await;
+        assert!(task.news.len() <= 21);
+        seen.extend(task.signals());
+        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    }
+    assert_eq!(seen, (0..50).collect::<Vec<_>>());
+    let journal = scene.journal(&run).await;
+    assert_eq!(journal[0].0, 52, "what was before is gone");
+}
+
+fn restarts(seen_for: Duration) -> Then {
+    let json = r#"{"started":{"workflow":"order","version":"1.0.0","input":1,"continued":1}}"#;
+    Then::Restarts(Restart { first: event(EntryKind::Answer, json).entry, seen_for })
+}
+
+fn once(run: &RunId, id: impl ToString) -> Delivery {
+    Delivery { id: Some(id.to_string()), ..signal(run, 1) }
+}
+
+async fn moment() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
+
+async fn begin_again(scene: &Scene, run: &RunId, seen_for: Duration) {
+    moment().await;
+    let task = scene.task_of(run).await;
+    scene.commit(&task, Vec::new(), restarts(seen_for)).await;
+}
+
+pub async fn ids_of_deliveries_outlive_a_new_beginning_but_not_for_ever(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Yes);
+    moment().await;
+    assert_eq!(scene.deliver(once(&run, "second")).await, Delivered::Yes);
+    for seen_for in [SEEN_FOR, Duration::ZERO, Duration::MAX] {
+        begin_again(&scene, &run, seen_for).await;
+        assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Again, "they are not many");
+    }
+    moment().await;
+    let many: Vec<_> = (2..=MAX_SEEN).map(|number| once(&run, number)).collect();
+    for part in many.chunks(100) {
+        assert_eq!(scene.store.deliver(part).await.unwrap(), vec![Delivered::Yes; part.len()]);
+    }
+    begin_again(&scene, &run, SEEN_FOR).await;
+    assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Again, "they are not old");
+    begin_again(&scene, &run, Duration::ZERO).await;
+    let answers = scene.store.deliver(&["second", "2", "1000", "first"].map(|id| once(&run, id))).await;
+    assert_eq!(answers.unwrap(), [Delivered::Again, Delivered::Again, Delivered::Again, Delivered::Yes]);
+}
+
+pub async fn what_was_delivered_before_the_end_has_been_delivered_after_it_too(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    assert_eq!(scene.deliver(once(&run, "a")).await, Delivered::Yes);
+    scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
+    let length = scene.run(&run).await.length;
+    let answers = scene.store.deliver(&[once(&run, "a"), once(&run, "b"), once(&run, "b"), signal(&run, 1)]).await;
+    let closed = Delivered::Closed(Status::Completed);
+    assert_eq!(answers.unwrap(), [Delivered::Again, closed, closed, closed]);
+    assert_eq!(scene.run(&run).await.length, length);
+    scene.no_task().await;
+}
+
+async fn end(scene: &Scene, new: NewRun) -> RunId {
+    let run = scene.start_run(new).await;
+    scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
+    run
+}
+
+pub async fn a_run_that_has_only_just_ended_is_not_one_too_many(subject: Subject) {
+    let scene = subject.scene();
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(end(&scene, order()).await);
+        moment().await;
+    }
+    let brief = end(&scene, NewRun { keep: Duration::from_millis(1), ..order() }).await;
+    let young = PruneRuns { most: 1, min_age: Duration::from_secs(3_600) };
+    until("a run whose own time is over to go", || async {
+        scene.store.prune_runs(young).await.unwrap();
+        scene.store.run(&brief).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    for run in &runs {
+        assert!(scene.store.run(run).await.unwrap().is_some());
+    }
+    let old = PruneRuns { most: 1, min_age: Duration::from_millis(1) };
+    until("the others to be old enough", || async {
+        scene.store.prune_runs(old).await.unwrap();
+        scene.store.run(&runs[1]).await.unwrap().is_none().then_some(())
+    })
+    .await;
+    assert!(scene.store.run(&runs[0]).await.unwrap().is_none());
+    assert!(scene.store.run(&runs[2]).await.unwrap().is_some());
+}
+
+pub async fn a_run_whose_time_is_over_makes_way_before_it_is_pruned(subject: Subject) {
+    let scene = subject.scene();
+    let keep = Duration::from_millis(50);
+    let gone = end(&scene, NewRun { keep, ..order() }).await;
+    start_when_it_is_over(&scene, || order_of(gone.clone())).await;
+    let task = scene.task_of(&gone).await;
+    assert_eq!((task.cursor, task.last()), (0, 1));
+    assert_eq!(scene.journal(&gone).await.len(), 1);
+    for conflict in [Conflict::UseExisting, Conflict::Reject, Conflict::StartAfterClose] {
+        let keyed = || {
+            let run = RunId::keyed(&order().workflow, "k");
+            NewRun { keep, key: Some(RunKey { key: "k".to_owned(), conflict }), ..order_of(run) }
+        };
+        let first = end(&scene, keyed()).await;
+        let second = start_when_it_is_over(&scene, keyed).await;
+        assert_ne!(first, second);
+        scene.commit(&scene.task_of(&second).await, Vec::new(), completed("1")).await;
+        tokio::time::sleep(keep + Duration::from_millis(10)).await;
+    }
+}
+
+async fn start_when_it_is_over(scene: &Scene, new: impl Fn() -> NewRun) -> RunId {
+    until("a run to make way", || async {
+        let new = new();
+        (scene.store.start_run(&new).await.unwrap() == Started::Created).then_some(new.run)
+    })
+    .await
+}

@@ -1,0 +1,76 @@
+//! What runs cost in memory that wait for a signal.
+
+use futures_util::stream::{StreamExt, iter};
+use tidemill::{Ctx, Mill, RunHandle, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError};
+
+use crate::world::{Background, patiently, until};
+
+const WAITS: Workflow<u64, u64> = Workflow::new("waits");
+const GO: Signal<u64> = Signal::new("go");
+
+/// How many are parked, and how many of them are asked whether they still live.
+const RUNS: usize = 100_000;
+const ASKED: usize = 500;
+
+/// How many are started at once.
+const AT_ONCE: usize = 500;
+
+/// What a worker may take for them.
+const ALLOWED: usize = 300 << 20;
+
+async fn waits(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
+    Ok(ctx.signals(&GO).recv().await? + n)
+}
+
+/// Parks runs; returns how much the process has grown by it.
+async fn park(place: &str, mill: &Mill, cache: usize) -> usize {
+    let worker =
+        Worker::new(mill).workflow(&WAITS, waits).workflow_cache(cache).workflow_concurrency(AT_ONCE);
+    let (worker, before) = (Background::run(worker), resident());
+    let starts = (0..RUNS as u64).map(|n| async move { mill.workflow(&WAITS, n).start().await.unwrap() });
+    let runs: Vec<_> = iter(starts)
+        .buffered(AT_ONCE)
+        .enumerate()
+        .filter_map(async |(n, run)| (n < ASKED).then_some(run))
+        .collect()
+        .await;
+    until(async || {
+        let queues = mill.store().queues().await.unwrap();
+        queues.iter().all(|queue| queue.ready + queue.running == 0)
+    })
+    .await;
+    let grown = resident().saturating_sub(before);
+    println!(
+        "{RUNS} parked runs, {cache} of them in memory, on {place}: {} MB, {} bytes each",
+        grown >> 20,
+        grown / RUNS
+    );
+    for (n, run) in runs.iter().enumerate() {
+        wake(n as u64, run).await;
+    }
+    worker.stop().await;
+    grown
+}
+
+async fn wake(n: u64, run: &RunHandle<u64>) {
+    run.signal(&GO, &1).await.unwrap();
+    assert_eq!(patiently(run.result()).await.unwrap(), n + 1);
+}
+
+/// The resident memory of this process, in bytes.
+fn resident() -> usize {
+    let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+    pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+}
+
+/// On a file: what grows is the worker, and not a store in its memory. The small one first, because a process does not give back
+/// what it has had.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn parked_runs_fit_in_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| format!("sqlite:{}", directory.path().join(name).display());
+    let bounded = park("a SQLite file", &tidemill::connect(&file("a.db")).await.unwrap(), 1_000).await;
+    let all = park("a SQLite file", &tidemill::connect(&file("b.db")).await.unwrap(), RUNS).await;
+    assert!(all < ALLOWED && bounded < ALLOWED / 4, "{all} and {bounded} bytes");
+}

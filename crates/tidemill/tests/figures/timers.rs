@@ -1,0 +1,87 @@
+//! How late timers fire.
+
+use std::time::Duration;
+
+use tidemill::workflow::{Command, Entry, Event, What};
+use tidemill::{
+    Ctx, RunHandle, RunWorkflows, StartWorkflows, Timestamp, Worker, Workflow, WorkflowError, testing,
+};
+
+use crate::world::{Background, patiently, quantile, stores, until};
+
+const SLEEPS: Workflow<u64, ()> = Workflow::new("sleeps");
+
+/// Timers, one at a time.
+const TIMERS: u64 = 100;
+
+async fn sleeps(ctx: Ctx, milliseconds: u64) -> Result<(), WorkflowError> {
+    Ok(ctx.sleep(Duration::from_millis(milliseconds)).await?)
+}
+
+/// Whoever looks at intervals would look too late: the clock stops right where the timer is due, and it is far from
+/// any interval there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
+    let (mill, clock) = testing::paused().await.unwrap();
+    let worker = Background::run(Worker::new(&mill).workflow(&SLEEPS, sleeps));
+    for milliseconds in [7_301, 61, 2_999] {
+        let run = mill.workflow(&SLEEPS, milliseconds).start().await.unwrap();
+        until(async || run.info().await.unwrap().next_alarm.is_some()).await;
+        clock.advance(Duration::from_millis(milliseconds - 1));
+        assert!(fired(&run).await.is_none(), "it fires early");
+        clock.advance(Duration::from_millis(1));
+        patiently(run.result()).await.unwrap();
+        assert_eq!(fired(&run).await, Some(0), "by the store's clock");
+    }
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "a measurement"]
+async fn lateness_of_timers() {
+    for (store, mill) in stores("timers").await {
+        let worker = Background::run(Worker::new(&mill).workflow(&SLEEPS, sleeps));
+        let (mut firings, mut steps) = (Vec::new(), Vec::new());
+        for number in 0..TIMERS {
+            // Neither in step with anything nor with one another.
+            let run = mill.workflow(&SLEEPS, 60 + number * 7 % 83).start().await.unwrap();
+            patiently(run.result()).await.unwrap();
+            firings.extend(fired(&run).await);
+            steps.extend(stepped(&run).await);
+        }
+        println!(
+            "timers on {store}: fired after p50 {} ms, p95 {} ms, most {} ms; the code went on after p50 {} ms, most {} ms",
+            quantile(&mut firings, 0.5),
+            quantile(&mut firings, 0.95),
+            quantile(&mut firings, 1.0),
+            quantile(&mut steps, 0.5),
+            quantile(&mut steps, 1.0),
+        );
+        worker.stop().await;
+    }
+}
+
+/// How long after its time the timer has fired, in milliseconds.
+async fn fired(run: &RunHandle<()>) -> Option<i64> {
+    late(run, |entry| matches!(&entry.what, What::Event(Event::TimerFired { .. }))).await
+}
+
+/// How long after its time the code has gone on, in milliseconds.
+async fn stepped(run: &RunHandle<()>) -> Option<i64> {
+    late(run, |entry| matches!(&entry.what, What::Commit(commit) if commit.end.is_some())).await
+}
+
+async fn late(run: &RunHandle<()>, what: impl Fn(&Entry) -> bool) -> Option<i64> {
+    let entries = run.journal().await.unwrap().entries;
+    let happened = entries.iter().find(|entry| what(entry))?.at;
+    let Timestamp(due) = entries.iter().find_map(due)?;
+    Some(happened.0 - due)
+}
+
+fn due(entry: &Entry) -> Option<Timestamp> {
+    let What::Commit(commit) = &entry.what else { return None };
+    commit.commands.iter().find_map(|command| match command {
+        Command::StartTimer { due_ms, .. } => Some(Timestamp(*due_ms)),
+        _ => None,
+    })
+}

@@ -1,0 +1,41 @@
+//! One run at a time: sixteen trips for three activities, however long they take.
+
+use tidemill::{Activity, Ctx, Fail, RunWorkflows, StartWorkflows, Worker, Workflow, WorkflowError};
+
+use crate::world::{Background, ms, patiently, stores};
+
+const THREE: Workflow<u64, u64> = Workflow::new("three");
+const SLOW: Activity<u64, u64> = Activity::new("slow");
+
+/// Of so many runs the cheapest counts: now and then a worker also looks after itself.
+const RUNS: usize = 12;
+
+async fn three(ctx: Ctx, mut number: u64) -> Result<u64, WorkflowError> {
+    for _ in 0..3 {
+        number = ctx.activity(&SLOW, number).await?;
+    }
+    Ok(number)
+}
+
+/// Takes so long that a result which is looked for before it is announced would be looked for in vain.
+async fn slow(number: u64) -> Result<u64, Fail> {
+    tokio::time::sleep(ms(10)).await;
+    Ok(number + 1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_of_three_activities_costs_sixteen_trips() {
+    for (store, mill) in stores("trips").await {
+        let worker = Background::run(Worker::new(&mill).workflow(&THREE, three).activity(&SLOW, slow));
+        let mut least = u64::MAX;
+        for _ in 0..RUNS {
+            let before = mill.store().commands();
+            let run = mill.workflow(&THREE, 0).start().await.unwrap();
+            assert_eq!(patiently(run.result()).await.unwrap(), 3);
+            least = least.min(mill.store().commands() - before);
+        }
+        println!("a run of three activities on {store}: {least} trips");
+        assert!(least <= 16, "{least} trips on {store}");
+        worker.stop().await;
+    }
+}

@@ -1,0 +1,66 @@
+//! The stores, a worker in the background, and how a measurement is summed up.
+
+use std::time::Duration;
+
+use tidemill::{Mill, Namespace, Report, Worker, WorkerError};
+use tidemill_testkit::servers::{shared_postgres, shared_redis};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// A test that waits longer than this waits for ever.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
+pub(crate) const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// Every store, for a test of this name.
+pub(crate) async fn stores(name: &str) -> [(&'static str, Mill); 3] {
+    let redis = tidemill::connector(&shared_redis().url()).unwrap();
+    let redis = redis.namespace(Namespace::new(&format!("{name}:")).unwrap()).connect().await.unwrap();
+    let postgres = tidemill::connect(&shared_postgres().database().unwrap()).await.unwrap();
+    [
+        ("SQLite", tidemill::connect("sqlite::memory:").await.unwrap()),
+        ("Redis", redis),
+        ("PostgreSQL", postgres),
+    ]
+}
+
+/// A worker in the background.
+pub(crate) struct Background {
+    stop: CancellationToken,
+    run: JoinHandle<Result<Report, WorkerError>>,
+}
+
+impl Background {
+    pub(crate) fn run(worker: Worker) -> Self {
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+        Self { stop, run }
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        patiently(self.run).await.unwrap().unwrap();
+    }
+}
+
+pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(FOR_EVER, future).await.unwrap_or_else(|_| panic!("it never happens"))
+}
+
+/// Looks until something holds.
+pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
+    patiently(async {
+        while !holds().await {
+            tokio::time::sleep(ms(2)).await;
+        }
+    })
+    .await;
+}
+
+/// The value below which this share of them lies.
+pub(crate) fn quantile<T: Ord + Copy>(values: &mut [T], share: f64) -> T {
+    values.sort_unstable();
+    values[((values.len() - 1) as f64 * share) as usize]
+}
