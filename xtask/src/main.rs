@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 const HELP: &str = "\
-cargo xtask test [--fast]    runs every test; installs redis-server and postgresql if they are missing.
+cargo xtask test [--fast]    runs every test; installs servers, browsers and Node if they are missing.
                              --fast: only the tests that need no server
 cargo xtask ci               format, lints, layering, documentation, then `test`
 cargo xtask tidy             checks the layering and the project's own rules

@@ -7,8 +7,31 @@ use anyhow::{Context, Result, bail};
 
 use crate::shell;
 
-/// Installs what is missing. Only on Debian and its kin; elsewhere it says what is wanted.
+/// Where the clients of browsers are, in Node.
+const CLIENTS: &str = "crates/fleet/tests/node";
+
+/// Installs what is missing: servers and browsers, and the clients that connect to them.
 pub(crate) fn install() -> Result<()> {
+    install_packages()?;
+    install_clients()
+}
+
+/// What is locked is installed, unless it is there already. Playwright and Puppeteer come without browsers: the system's
+/// are used.
+fn install_clients() -> Result<()> {
+    let directory = shell::root().join(CLIENTS);
+    let modified = |file: &str| directory.join(file).metadata().and_then(|about| about.modified()).ok();
+    // npm writes this file at the end of an installation.
+    let installed = modified("node_modules/.package-lock.json");
+    if installed.is_some() && installed >= modified("package-lock.json") {
+        return Ok(());
+    }
+    let mut npm = shell::command("npm", &["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
+    shell::run(npm.current_dir(directory)).context("cannot install the clients of browsers")
+}
+
+/// Only on Debian and its kin; elsewhere it says what is wanted.
+fn install_packages() -> Result<()> {
     let missing = missing();
     if missing.is_empty() {
         return Ok(());
@@ -25,10 +48,18 @@ pub(crate) fn install() -> Result<()> {
 }
 
 fn missing() -> Vec<&'static str> {
-    let redis = (!is_there("redis-server")).then_some("redis-server");
-    let postgres = (!has_postgres()).then_some("postgresql");
-    let client = (!has_python_client()).then_some("python3-redis");
-    redis.into_iter().chain(postgres).chain(client).collect()
+    let wanted = [
+        ("redis-server", is_there("redis-server")),
+        ("postgresql", has_postgres()),
+        ("python3-redis", has_python_client()),
+        ("chromium", is_there("chromium")),
+        ("chromium-headless-shell", is_there("chromium-headless-shell")),
+        ("firefox-esr", is_there("firefox-esr")),
+        ("nodejs", is_there("node")),
+        // Who has a Node of another make has its npm as well.
+        ("npm", is_there("npm")),
+    ];
+    wanted.into_iter().filter(|(_, is_there)| !is_there).map(|(package, _)| package).collect()
 }
 
 /// The tests play the part of programs in other languages, too. The package is for the system's Python, which

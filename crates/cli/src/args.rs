@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-use crate::command::{bench, chain, dev, dlq, doctor, enqueue, job, queue, worker, workflow};
+use crate::command::{
+    bench, browser, chain, dev, dlq, doctor, enqueue, fleet, gateway, job, queue, session, worker, workflow,
+};
 use crate::context::Context;
 use crate::group::GroupRule;
 use crate::output::log::Level;
@@ -79,6 +81,12 @@ pub(crate) enum Command {
     Queue(queue::Action),
     #[command(subcommand)]
     Dlq(dlq::Action),
+    Browser(browser::Args),
+    Gateway(gateway::Args),
+    #[command(subcommand)]
+    Session(session::Action),
+    #[command(subcommand)]
+    Fleet(fleet::Action),
     Doctor(doctor::Args),
     Bench(bench::Args),
 }
@@ -102,6 +110,10 @@ impl Command {
             Self::Workflow(action) => workflow::run(action, context).await,
             Self::Queue(action) => queue::run(action, context).await,
             Self::Dlq(action) => dlq::run(action, context).await,
+            Self::Browser(args) => browser::run(args, context).await,
+            Self::Gateway(args) => gateway::run(args, context).await,
+            Self::Session(action) => session::run(action, context).await,
+            Self::Fleet(action) => fleet::run(action, context).await,
             Self::Doctor(args) => doctor::run(args, context).await,
             Self::Bench(args) => bench::run(args, context).await,
         }

@@ -11,6 +11,7 @@ mod demo;
 mod exec;
 mod failure;
 mod group;
+mod lending;
 mod output;
 mod payload;
 mod serve;

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod courier;
 pub mod dead;
 pub mod envelope;
+pub mod fleet;
 pub mod floor;
 pub mod hub;
 pub mod job;

@@ -11,7 +11,7 @@ macro_rules! function {
 }
 
 /// Every function, and last the settings of those that others may call.
-pub(crate) const FUNCTIONS: [&str; 35] = [
+pub(crate) const FUNCTIONS: [&str; 48] = [
     function!("told"),
     function!("splice"),
     function!("keep_of"),
@@ -44,6 +44,19 @@ pub(crate) const FUNCTIONS: [&str; 35] = [
     function!("terminate_run"),
     function!("promote"),
     function!("list_runs"),
+    function!("lock_fleet"),
+    function!("places"),
+    function!("sessions_ended"),
+    function!("part_members"),
+    function!("beat_members"),
+    function!("join_members"),
+    function!("choose_member"),
+    function!("lease_member"),
+    function!("attach_sessions"),
+    function!("release_sessions"),
+    function!("close_session"),
+    function!("drain_member"),
+    function!("reap_fleet"),
     function!("enqueue"),
     function!("complete"),
     function!("public"),

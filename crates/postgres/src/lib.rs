@@ -9,6 +9,7 @@ mod clock;
 mod connection;
 mod cursor;
 mod error;
+mod fleet;
 mod floor;
 mod found;
 mod functions;
@@ -37,8 +38,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
+    Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
@@ -249,6 +250,10 @@ impl Store for PostgresStore {
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         self.inner.delete(chain).await
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
+        &*self.inner
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

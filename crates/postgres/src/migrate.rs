@@ -13,10 +13,11 @@ use crate::pool::{Held, Pool};
 use crate::sql::{RIGHTS, SCHEMA_STATE, VERSION};
 
 /// The migrations, oldest first; the first is version 1.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0001_jobs.sql"),
     include_str!("../migrations/0002_chains.sql"),
     include_str!("../migrations/0003_runs.sql"),
+    include_str!("../migrations/0004_fleet.sql"),
 ];
 
 /// The oldest server that has everything the statements use.

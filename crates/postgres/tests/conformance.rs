@@ -36,7 +36,9 @@ async fn leftovers(url: &str) -> Vec<String> {
          UNION ALL SELECT 'alarm of ' || run FROM tidemill.alarms
          UNION ALL SELECT 'delivery to ' || run FROM tidemill.deliveries
          UNION ALL SELECT 'run key ' || key FROM tidemill.run_keys
-         UNION ALL SELECT 'attribute of ' || run FROM tidemill.attributes",
+         UNION ALL SELECT 'attribute of ' || run FROM tidemill.attributes
+         UNION ALL SELECT 'member ' || id FROM tidemill.members UNION ALL SELECT 'session ' || id FROM tidemill.sessions
+         UNION ALL SELECT 'ticket of ' || session FROM tidemill.tickets",
     );
     rows.await.iter().map(|row| row[0].clone()).collect()
 }

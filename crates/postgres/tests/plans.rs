@@ -22,7 +22,7 @@ const SETTINGS: &str = "SET search_path = tidemill; SET enable_seqscan = off; SE
 const EXPLAIN_NESTED: &str = "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
     SET auto_explain.log_nested_statements = on; SET client_min_messages = log";
 
-const TABLES: [&str; 12] = [
+const TABLES: [&str; 15] = [
     "jobs",
     "ready",
     "leases",
@@ -35,10 +35,13 @@ const TABLES: [&str; 12] = [
     "deliveries",
     "run_keys",
     "attributes",
+    "members",
+    "sessions",
+    "tickets",
 ];
 
 /// Every statement a worker or a client sends while jobs flow, with parameters to explain it with.
-const STATEMENTS: [(&str, &str); 18] = [
+const STATEMENTS: [(&str, &str); 25] = [
     ("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0"),
     ("jobs/get", "'a', 100"),
     ("jobs/prune", "500"),
@@ -57,10 +60,17 @@ const STATEMENTS: [(&str, &str); 18] = [
     ("runs/journal", "'run-4', 1, 100, 1000"),
     ("runs/get", "'run-4'"),
     ("runs/list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100, 100"),
+    ("fleet/member", "'chromium:4'"),
+    ("fleet/members", "'', 100"),
+    ("fleet/members_of", "'', 100, 'chromium'"),
+    ("fleet/session", "'session-4'"),
+    ("fleet/sessions", "'', 100"),
+    ("fleet/sessions_of", "'', 100, 'chromium:4'"),
+    ("fleet/lines", ""),
 ];
 
 /// Calls of functions that between them reach every statement in these.
-const CALLS: [&str; 36] = [
+const CALLS: [&str; 50] = [
     "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-3}')",
@@ -97,6 +107,20 @@ const CALLS: [&str; 36] = [
     "list_runs('order', 1::smallint, 0, NULL, NULL, 9223372036854775807, '', 100, 100)",
     "list_runs(NULL, 0::smallint, 0, NULL, NULL, 9223372036854775807, '', 100, 100)",
     "list_runs('order', NULL, 0, 'n', '7', 9223372036854775807, '', 100, 100)",
+    "join_members('{chromium:4,chromium:new}', '{chromium,chromium}', '{cdp,cdp}', '{x,x}', '{0,0}', '{5,5}', '{0,0}', '{1,1}', '{x,x}')",
+    "beat_members('{chromium:4,chromium:new}', '{chromium,chromium}', '{cdp,cdp}', '{x,x}', '{0,0}', '{5,5}', '{0,0}', '{1,1}', '{x,x}', 1)",
+    "part_members('{chromium:4,gone}')",
+    "lease_member('new', 'chromium', '{cdp}', 'w', 1, 1, 'x', '{chromium:5}', NULL, NULL, 1)",
+    "lease_member('session-4', 'chromium', '{cdp}', 'w', 1, 1, 'x', '{}', NULL, NULL, 1)",
+    "lease_member('session-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{chromium:4}', 10, 1, 1)",
+    "lease_member('waiting-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{}', 10, 1, 1)",
+    "lease_member('waiting-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{}', NULL, NULL, 1)",
+    "attach_sessions('{session-4,session-8,new}', '{chromium:4,gone,chromium:12}', '{w,w,w}', '{1,1,1}', '{1,1,1}', '{t,t,f}', '{t,f,f}', '{x,x,x}', '{1,1,1}')",
+    "release_sessions('{session-4,waiting-4,gone}', '{w,w,w}', 1)",
+    "close_session('session-4', 1)",
+    "close_session('session-5', 1)",
+    "drain_member('chromium:4', 1)",
+    "reap_fleet(100, 1)",
 ];
 
 #[tokio::test]
@@ -204,7 +228,18 @@ impl Database {
              INSERT INTO run_keys (workflow, key, run)
                  SELECT 'order', 'key-' || n, 'run-' || n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO attributes (run, name, value, started)
-                 SELECT 'run-' || n, 'n', '7', n FROM generate_series({from}, {to} - 1) n"
+                 SELECT 'run-' || n, 'n', '7', n FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO members (id, kind, status, concurrent, most, lifetime, fresh, beat_at, stale_at, grace_until, offer,
+                     endpoint, detail)
+                 SELECT kind || ':' || n, kind, 0, 5, 0, 1, 1, 0, n % 100 * 99999999999, 0, 'cdp', 'x', 'x'
+                 FROM generate_series({from}, {to} - 1) n, LATERAL (
+                     SELECT CASE WHEN n < 1000 THEN 'chromium' ELSE 'k' || n % 997 END AS kind) AS kind;
+             INSERT INTO sessions (id, member, until, keep, started_at, connected, holder, detail)
+                 SELECT 'session-' || n, 'chromium:' || n, n % 100 * 99999999999, 1, 1, n % 2 = 0, 'w', 'x'
+                 FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO tickets (session, until, kind, offer, holder)
+                 SELECT 'waiting-' || n, n % 100 * 99999999999, 'firefox', 'bidi', 'w'
+                 FROM generate_series({from}, LEAST({to} - 1, 1000)) n"
         ))
         .await;
     }
@@ -240,8 +275,9 @@ impl Database {
         let path = format!("{}/sql/{name}.sql", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         self.run(&format!("DEALLOCATE ALL; PREPARE statement AS {text}")).await;
-        let rows =
-            self.client.simple_query(&format!("EXPLAIN EXECUTE statement ({parameters})")).await.unwrap();
+        let parameters = if parameters.is_empty() { String::new() } else { format!("({parameters})") };
+        let explain = format!("EXPLAIN EXECUTE statement {parameters}");
+        let rows = self.client.simple_query(&explain).await.unwrap();
         let lines = rows.iter().filter_map(|row| match row {
             tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0),
             _ => None,

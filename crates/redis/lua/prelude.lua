@@ -1,18 +1,9 @@
--- Shared by every script. Everything is kept by chain; a job that never continued is a chain of one.
+-- Shared by every script about jobs, behind `basics.lua`. Everything is kept by chain; a job that never continued is a chain of one.
 -- Index values (hash `jobs`, field = chain id):
 --   's QUEUE ENTRY'   in the stream, waiting or pending       'l QUEUE'         in the list, or taken from it
 --   'S QUEUE MEMBER'  scheduled for the stream                'L QUEUE MEMBER'  scheduled for the list
 --   'd QUEUE ENTRY'   in the stream's dead letters            'D QUEUE ENTRY'   in the list's dead letters
 --   'b QUEUE JOB MARK'  blocked; the mark is the name of this one wait, so that nothing is taken for an older one
-
-local function now()
-  local t = redis.call('TIME')
-  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
-end
-
-local function whole(number)
-  return string.format('%.0f', number)
-end
 
 -- The chain of a job: 'order-7~2' is step 2 of 'order-7'.
 local function chain_of(id)
@@ -68,15 +59,6 @@ local function announce(q, channel)
   if not q.sooner then return end
   local delivery = q.kind == 's' and 'at_least_once' or 'at_most_once'
   redis.call('PUBLISH', channel, 'sooner ' .. delivery .. ' ' .. q.name)
-end
-
--- Fails if a key holds something else than it should. Scripts do not roll back, so this comes before the first
--- write.
-local function expect(key, kind)
-  local found = redis.call('TYPE', key).ok
-  if found ~= 'none' and found ~= kind then
-    error('WRONGTYPE ' .. key .. ' holds a ' .. found .. ' instead of a ' .. kind)
-  end
 end
 
 local function expect_queue(q)

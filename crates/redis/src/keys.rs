@@ -6,6 +6,9 @@ use tidemill_core::{Delivery, JobId, Namespace, Queue};
 
 use crate::options::Options;
 
+/// Where the fleet is: choosing one of its members must be one step.
+pub(crate) const FLEET_SHARD: u16 = 0;
+
 /// Makes the keys of a store. With one shard they are literally the documented ones behind the namespace;
 /// with more, each begins with its shard's hash tag, so that what belongs together is on one server.
 #[derive(Debug)]
@@ -221,6 +224,12 @@ impl Keys {
     /// Ended runs of one type by when they ended.
     pub(crate) fn ended(&self, shard: u16, workflow: &str) -> String {
         format!("{}runs-ended:{workflow}", self.prefix(shard))
+    }
+
+    /// How many sessions each member of the fleet has had. All other keys of the fleet are beside it, in the first shard, and made
+    /// in `lua/member.lua` and `lua/session.lua`, from what scripts find there.
+    pub(crate) fn fleet(&self) -> String {
+        format!("{}cluster:lifetime_connections", self.prefix(FLEET_SHARD))
     }
 
     /// Proof that a batch of untracked jobs, or a chain with a key, was added.

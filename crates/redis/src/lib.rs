@@ -8,6 +8,7 @@ mod chains;
 mod clock;
 mod courier;
 mod error;
+mod fleet;
 mod floor;
 mod inspect;
 mod jobs;

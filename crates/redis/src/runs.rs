@@ -55,7 +55,7 @@ pub(crate) fn push_removal(call: &mut Call<'_>) {
 }
 
 /// Splits `members` into parts that one script can be given, in order. `weigh` says about how many bytes a member has.
-fn portions(members: Vec<usize>, weigh: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
+pub(crate) fn portions(members: Vec<usize>, weigh: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
     let (mut portions, mut load) = (Vec::<Vec<usize>>::new(), 0);
     for member in members {
         let weight = weigh(member) + OVERHEAD;

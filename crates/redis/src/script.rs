@@ -24,6 +24,8 @@ enum AtOom {
 enum Basis {
     /// Nothing.
     Bare,
+    /// Time, numbers and types of keys.
+    Basics,
     /// Queues and the index.
     Queue,
     /// Also what happens when a chain ends.
@@ -34,24 +36,39 @@ enum Basis {
     Place,
     /// Also runs.
     Run,
+    /// The fleet, which knows nothing of jobs.
+    Fleet,
 }
 
-/// Each builds on those before it.
-const PARTS: [(Basis, &str); 5] = [
+impl Basis {
+    /// Whether a script on this basis needs a part. Each builds on those before it; the fleet on the basics alone.
+    fn needs(self, part: Self) -> bool {
+        match self {
+            Self::Fleet => matches!(part, Self::Basics | Self::Fleet),
+            _ => part <= self,
+        }
+    }
+}
+
+/// What each basis adds.
+const PARTS: [(Basis, &str); 8] = [
+    (Basis::Basics, include_str!("../lua/basics.lua")),
     (Basis::Queue, include_str!("../lua/prelude.lua")),
     (Basis::Close, include_str!("../lua/close.lua")),
     (Basis::Chain, include_str!("../lua/chain.lua")),
     (Basis::Place, include_str!("../lua/place.lua")),
     (Basis::Run, include_str!("../lua/run.lua")),
+    (Basis::Fleet, include_str!("../lua/member.lua")),
+    (Basis::Fleet, include_str!("../lua/session.lua")),
 ];
 
 macro_rules! scripts {
-    ($($noun:literal { $($name:ident: $basis:ident, $oom:ident;)* })*) => {
-        /// All scripts.
+    ($(#[$doc:meta])* $type:ident: $($noun:literal { $($name:ident: $basis:ident, $oom:ident;)* })*) => {
+        $(#[$doc])*
         #[derive(Debug)]
-        pub(crate) struct Scripts { $($(pub(crate) $name: Script),*),* }
+        pub(crate) struct $type { $($(pub(crate) $name: Script),*),* }
 
-        impl Scripts {
+        impl $type {
             /// The scripts for a server; flags are known from version 7 on.
             pub(crate) fn new(flags: bool) -> Self {
                 Self { $($($name: Script::new(
@@ -65,6 +82,8 @@ macro_rules! scripts {
 }
 
 scripts! {
+    /// Scripts about jobs, chains and runs.
+    Scripts:
     "jobs" {
         add: Bare, Refused;
         enqueue: Queue, Refused;
@@ -114,11 +133,30 @@ scripts! {
     }
 }
 
+scripts! {
+    /// Scripts about the fleet.
+    FleetScripts:
+    "fleet" {
+        join: Fleet, Refused;
+        beat: Fleet, Runs;
+        part: Fleet, Runs;
+        lease: Fleet, Refused;
+        attach: Fleet, Runs;
+        release: Fleet, Runs;
+        close: Fleet, Runs;
+        drain: Fleet, Runs;
+        reap: Fleet, Runs;
+        members: Fleet, Runs;
+        sessions: Fleet, Runs;
+        lines: Fleet, Runs;
+    }
+}
+
 impl Script {
     fn new(name: &'static str, (basis, body): (Basis, &str), allow_oom: bool) -> Self {
         let flags = if allow_oom { "#!lua flags=allow-oom\n" } else { "" };
         let mut code = flags.to_owned();
-        for (_, part) in PARTS.iter().filter(|(part, _)| *part <= basis) {
+        for (_, part) in PARTS.iter().filter(|(part, _)| basis.needs(*part)) {
             code.push_str(part);
             code.push('\n');
         }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
+use tidemill_core::store::Fleet;
 use tidemill_core::store::runs::{
     Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
@@ -18,6 +19,7 @@ use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::time::Instant;
 
 use crate::clock::ServerClock;
+use crate::fleet::Registry;
 use crate::inspect::server::Server;
 use crate::jobs::{Adder, Clerk, Orphans};
 use crate::keys::Keys;
@@ -39,6 +41,7 @@ pub struct RedisStore {
     pub(crate) waker: Waker,
     pub(crate) adder: Arc<Adder>,
     pub(crate) clerk: Clerk,
+    pub(crate) registry: Registry,
     durability: Durability,
     /// Queues that this process has paused or seen paused, with when to look again.
     pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
@@ -59,13 +62,15 @@ impl RedisStore {
         server.check(link.options())?;
         let clock = ServerClock::default();
         clock.set(link.time().await?);
-        let scripts = Arc::new(Scripts::new(server.version >= (7, 0)));
+        let flags = server.version >= (7, 0);
+        let scripts = Arc::new(Scripts::new(flags));
         let adder = Arc::new(Adder { link: link.clone(), keys: keys.clone(), scripts: scripts.clone() });
         Ok(Self {
             clerk: Clerk::new(adder.clone()),
             adder,
             waker: Waker::new(link.clone(), keys.channel().to_owned()),
             scripts,
+            registry: Registry::new(flags),
             durability: server.durability(link.options()),
             link,
             keys,
@@ -222,6 +227,10 @@ impl Store for RedisStore {
 
     fn near(&self, one: &RunId, other: &RunId) -> bool {
         self.keys.shard_of_run(one) == self.keys.shard_of_run(other)
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
+        self
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -1,4 +1,4 @@
-//! The embedded store: jobs and runs in one SQLite file that any number of processes share, or in memory.
+//! The embedded store: jobs, runs and the fleet in one SQLite file that any number of processes share, or in memory.
 //!
 //! The file may be the user's own, with any tables in it: ours are called `tidemill_…`. Opening it as a store makes
 //! them, and switches the file to a write-ahead log (WAL) for good; nothing else of it is touched.
@@ -22,6 +22,7 @@ mod checkup;
 mod clock;
 mod connection;
 mod error;
+mod fleet;
 mod floor;
 mod inspect;
 mod jobs;

@@ -8,8 +8,11 @@ use crate::connection::patiently;
 use crate::error::Failure;
 
 /// Every step, in order. A step that has been released is never changed.
-const STEPS: [&str; 2] =
-    [include_str!("../migrations/0001_jobs.sql"), include_str!("../migrations/0002_runs.sql")];
+const STEPS: [&str; 3] = [
+    include_str!("../migrations/0001_jobs.sql"),
+    include_str!("../migrations/0002_runs.sql"),
+    include_str!("../migrations/0003_fleet.sql"),
+];
 
 /// What a file was marked with when Tidemill had one of its own: "tide" in ASCII.
 const APPLICATION: i64 = 0x7469_6465;

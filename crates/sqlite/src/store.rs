@@ -13,8 +13,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
+    Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
@@ -273,6 +273,10 @@ impl Store for SqliteStore {
 
     async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
         runs::prune(self, prune).await
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
+        self
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -9,8 +9,8 @@ use tidemill_core::Store;
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::Subject;
 
-/// Everything a job, a lease, a run or a worker could leave.
-const TABLES: [&str; 12] = [
+/// Everything a job, a lease, a run, a worker or a session could leave.
+const TABLES: [&str; 15] = [
     "jobs",
     "waiting",
     "running",
@@ -23,6 +23,9 @@ const TABLES: [&str; 12] = [
     "run_seen",
     "run_keys",
     "run_attributes",
+    "members",
+    "sessions",
+    "tickets",
 ];
 
 async fn store(options: Options) -> Arc<dyn Store> {

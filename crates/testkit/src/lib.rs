@@ -2,6 +2,7 @@
 //!
 //! A dev-dependency only. It knows the contract, never a store or an engine.
 
+pub mod browser;
 pub mod conformance;
 pub mod crowd;
 pub mod faults;

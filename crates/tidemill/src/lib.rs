@@ -108,6 +108,20 @@ pub mod workflow {
     };
 }
 
+/// The browser fleet: who works, who holds a browser, and the gateway that hands them out.
+#[cfg(feature = "fleet")]
+pub mod fleet {
+    pub use tidemill_core::fleet::*;
+    pub use tidemill_core::store::fleet::*;
+    pub use tidemill_fleet::{agent, gateway};
+}
+
+/// Jobs that use a browser of the fleet: the argument [`Browser`](browser::Browser), and jobs that need no code.
+#[cfg(feature = "fleet")]
+pub mod browser {
+    pub use tidemill_fleet::browse::*;
+}
+
 /// What the README shows is run as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

@@ -13,6 +13,7 @@ pub mod books;
 pub mod crew;
 pub mod duty;
 pub mod fate;
+pub mod harbour;
 pub mod journals;
 pub mod ledger;
 pub mod leftovers;

@@ -10,8 +10,8 @@ use tidemill::store::runs::{
 };
 use tidemill::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
+    Verdict, Wakes,
 };
 use tidemill::{Clock, Error, RunId, Store};
 
@@ -175,6 +175,10 @@ impl Store for Watched {
 
     async fn flush(&self) {
         self.inner.flush().await;
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
+        self.inner.fleet()
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

@@ -51,6 +51,13 @@ macro_rules! on {
             }
 
             #[tokio::test(flavor = "multi_thread")]
+            async fn killed_gateways_and_agents_leave_no_session_no_process_and_no_directory() {
+                let (stage, seed) = (stage($kind).await, fastrand::u64(..));
+                let torment = scenario::fleet::run(&stage, seed, 10);
+                torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
             async fn every_chain_is_closed_once_however_often_its_workers_are_killed() {
                 let (stage, seed) = (stage($kind).await, fastrand::u64(..));
                 let torment = scenario::chains::run(&stage, seed, Duration::from_secs(5));

@@ -29,15 +29,15 @@ pub enum BuildError {
     /// There is no handler at all.
     #[error("the worker has no handler: add one with `.handle(function)`")]
     NoHandler,
-    /// A handler takes state that nobody gave.
-    #[error(
-        "the handler of kind `{kind}` takes `State<{state}>`, but no such state was given: add it with `.state(…)`"
-    )]
+    /// A handler takes something that nobody gave.
+    #[error("the handler of kind `{kind}` takes `{what}`, but nobody gave it: add it with `{remedy}`")]
     MissingState {
         /// Whose handler.
         kind: String,
-        /// The type it wants.
-        state: &'static str,
+        /// What it wants.
+        what: String,
+        /// How it is given.
+        remedy: &'static str,
     },
     /// State of one type was given twice.
     #[error("state of type `{0}` is given twice")]

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 
 use tidemill_core::store::Verdict;
 use tidemill_core::transaction::Claim;
-use tidemill_core::{Envelope, JobId, Kind, Mill, Queue, Reason, Timestamp};
+use tidemill_core::{Envelope, JobId, Kind, Mill, Queue, Reason, Timestamp, WorkerId};
 
 use crate::assignment::Assignment;
 use crate::blockers::Blockers;
@@ -51,6 +51,11 @@ impl JobContext {
     pub fn blockers(&self) -> Result<Blockers, Fail> {
         let blockers = self.envelope().blockers();
         blockers.map(Blockers).map_err(|error| Fail::dead(Reason::InvalidEnvelope, error))
+    }
+
+    /// Who runs it.
+    pub fn worker(&self) -> &WorkerId {
+        &self.station.worker
     }
 
     /// The store's client, to make jobs from within a job.

@@ -57,6 +57,11 @@ impl Executor {
         Self { station, registry, tasks: TaskTracker::new(), reminded: Mutex::default() }
     }
 
+    /// What it can run: see [`Registry::kinds`].
+    pub(crate) fn kinds(&self) -> (Vec<Kind>, bool) {
+        self.registry.kinds()
+    }
+
     /// The tasks that run handlers.
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.tasks

@@ -2,8 +2,11 @@
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
+use std::future::{Future, ready};
 
+use crate::build::BuildError;
 use crate::context::JobContext;
+use crate::fail::Fail;
 
 /// Something a handler can take as an argument after its job.
 ///
@@ -16,8 +19,12 @@ pub trait Extract: Sized + Send + 'static {
     /// Finds the source, or says what is missing.
     fn find(states: &States) -> Result<Self::Source, MissingState>;
 
-    /// Makes the argument for one job.
-    fn extract(source: &Self::Source, context: &JobContext) -> Self;
+    /// Makes the argument for one job. What takes time or may fail happens in the future, which is part of the attempt:
+    /// it is polled when the payload has been read, and dropped with the attempt.
+    fn extract(
+        source: &Self::Source,
+        context: &JobContext,
+    ) -> impl Future<Output = Result<Self, Fail>> + Send + use<Self>;
 }
 
 /// Shared state a handler takes: whatever was given to [`Worker::state`](crate::Worker::state), cloned.
@@ -28,11 +35,12 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
     type Source = T;
 
     fn find(states: &States) -> Result<T, MissingState> {
-        states.get().cloned().ok_or(MissingState(type_name::<T>()))
+        let what = || format!("State<{}>", type_name::<T>());
+        states.get().cloned().ok_or_else(|| MissingState { what: what(), remedy: ".state(…)" })
     }
 
-    fn extract(source: &T, _: &JobContext) -> Self {
-        Self(source.clone())
+    fn extract(source: &T, _: &JobContext) -> impl Future<Output = Result<Self, Fail>> + Send + use<T> {
+        ready(Ok(Self(source.clone())))
     }
 }
 
@@ -43,8 +51,8 @@ impl Extract for JobContext {
         Ok(())
     }
 
-    fn extract((): &(), context: &JobContext) -> Self {
-        context.clone()
+    fn extract((): &(), context: &JobContext) -> impl Future<Output = Result<Self, Fail>> + Send + use<> {
+        ready(Ok(context.clone()))
     }
 }
 
@@ -58,9 +66,13 @@ macro_rules! extract_tuple {
                 Ok(($($part::find(states)?,)*))
             }
 
-            fn extract(source: &Self::Source, context: &JobContext) -> Self {
+            fn extract(
+                source: &Self::Source,
+                context: &JobContext,
+            ) -> impl Future<Output = Result<Self, Fail>> + Send + use<$($part),*> {
                 let ($($part,)*) = source;
-                ($($part::extract($part, context),)*)
+                let ($($part,)*) = ($($part::extract($part, context),)*);
+                async move { Ok(($($part.await?,)*)) }
             }
         }
     };
@@ -72,9 +84,21 @@ extract_tuple!(A B);
 extract_tuple!(A B C);
 extract_tuple!(A B C D);
 
-/// A handler wants state of this type, and nobody gave it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MissingState(pub &'static str);
+/// A handler wants something that nobody gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingState {
+    /// What it wants.
+    pub what: String,
+    /// How it is given.
+    pub remedy: &'static str,
+}
+
+impl MissingState {
+    /// It is missing to the handler of this kind.
+    pub fn to(self, kind: &str) -> BuildError {
+        BuildError::MissingState { kind: kind.to_owned(), what: self.what, remedy: self.remedy }
+    }
+}
 
 /// The shared state of a worker, one value per type.
 #[derive(Default)]

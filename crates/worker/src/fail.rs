@@ -22,6 +22,13 @@ pub enum Fail {
     },
     /// Not yet: run it again after this long. No attempt is counted.
     Snooze(Duration),
+    /// Not yet, for a reason that whoever looks at the job should see: again after this long. No attempt is counted.
+    Postpone {
+        /// Why not.
+        error: String,
+        /// When to try again.
+        after: Duration,
+    },
     /// Not worth doing any more: forget the job.
     Discard(String),
     /// Trying again is pointless: to the dead letters.
@@ -49,6 +56,11 @@ impl Fail {
         Self::Snooze(delay)
     }
 
+    /// Runs again after `delay` without counting an attempt; the job shows why.
+    pub fn postpone(error: impl Display, delay: Duration) -> Self {
+        Self::Postpone { error: error.to_string(), after: delay }
+    }
+
     /// Forgets the job.
     pub fn discard(why: impl Display) -> Self {
         Self::Discard(why.to_string())
@@ -71,6 +83,7 @@ impl From<Fail> for Outcome {
         match fail {
             Fail::Retry { error, after } => Self::Retry { error, after },
             Fail::Snooze(delay) => Self::Snooze(delay),
+            Fail::Postpone { error, after } => Self::Postpone { error, after },
             Fail::Discard(why) => Self::Discard(why),
             Fail::Dead { reason, error } => {
                 let Ok(reason) = reason.parse();

@@ -27,7 +27,7 @@ pub(crate) trait Handler: Send + Sync {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job handler",
     note = "a handler is `async fn(job: J, …) -> Result<J::Output, Fail>` where `J: Job` and each further \
-            argument is `State<T>` or `JobContext`"
+            argument is `State<T>`, `JobContext` or another `Extract`"
 )]
 pub trait HandlerFn<J: Job, Args: Extract>: Clone + Send + Sync + 'static {
     /// Runs the function.
@@ -89,6 +89,10 @@ impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> Handler for Typed<J, Args, F>
                 Err(error) => return Outcome::Dead(misfit(&error)).into(),
             };
             let kept = context.envelope().keep_result().is_some();
+            let args = match args.await {
+                Ok(args) => args,
+                Err(fail) => return Outcome::from(fail).into(),
+            };
             match function.invoke(job, args, kept).await {
                 Ok(conclusion) => conclusion.into_upshot(&context).await,
                 Err(fail) => Outcome::from(fail).into(),

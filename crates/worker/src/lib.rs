@@ -8,7 +8,8 @@
 //! - the **completer** settles them in batches,
 //! - the **heartbeat** keeps the leases of everything that is in this worker's hands,
 //! - the **listener** hears of cancellations and of work that is due sooner,
-//! - **maintenance** promotes, rescues and prunes, deciding only from what is in the store.
+//! - the **roster** keeps the worker's entry in the fleet, and hears whether it is to go,
+//! - **maintenance** promotes, rescues, prunes and reaps, deciding only from what is in the store.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ mod attempt;
 mod batch;
 mod blockers;
 mod build;
+mod card;
+mod companion;
 mod completer;
 mod context;
 mod deadline;
@@ -64,6 +67,7 @@ mod pace;
 mod producer;
 mod registry;
 mod repeater;
+mod roster;
 mod shutdown;
 mod station;
 mod stats;

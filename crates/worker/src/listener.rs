@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use tidemill_core::fleet::MemberId;
 use tidemill_core::store::Wake;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::assignment::Why;
+use crate::roster::Calls;
 use crate::station::Station;
 
 /// A stream of wake-ups never ends; should one end anyway, it is opened again, but not in a hot loop.
@@ -21,6 +23,10 @@ pub(crate) struct Listener {
     pub(crate) sooner: Arc<Notify>,
     /// Wakes the heartbeat, which learns what was cancelled.
     pub(crate) hurry: Arc<Notify>,
+    /// Wakes the roster.
+    pub(crate) calls: Arc<Calls>,
+    /// Who this worker is to the fleet, if anybody.
+    pub(crate) member: Option<MemberId>,
 }
 
 impl Listener {
@@ -48,9 +54,12 @@ impl Listener {
             Wake::Everything => {
                 self.sooner.notify_one();
                 self.hurry.notify_one();
+                self.calls.something.notify_one();
             }
+            Wake::Member(member) if self.member.as_ref() == Some(member) => self.calls.member.notify_one(),
             // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
             Wake::Sooner(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
+            Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => {}
         }
     }
 }

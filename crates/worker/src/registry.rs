@@ -50,6 +50,11 @@ impl Registry {
         self.fallback.replace(self.handlers.len() - 1).is_none()
     }
 
+    /// The kinds that have a handler of their own, and whether there is one for any other.
+    pub(crate) fn kinds(&self) -> (Vec<Kind>, bool) {
+        (self.by_kind.keys().cloned().collect(), self.fallback.is_some())
+    }
+
     pub(crate) fn route(&self, kind: &Kind) -> Route {
         self.by_kind.get(kind).copied().or(self.fallback)
     }

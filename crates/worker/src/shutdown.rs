@@ -4,7 +4,8 @@
 //! 2. running handlers get the shutdown grace; what still runs then is cancelled and goes back, uncounted;
 //! 3. everything that has ended is settled;
 //! 4. the worker's traces are removed from the store;
-//! 5. the heartbeat stops. Last, because until here it kept the leases of all of this.
+//! 5. the heartbeat stops. Last, because until here it kept the leases of all of this. With it the worker leaves the
+//!    fleet, where all the while it was seen to be draining.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +36,10 @@ pub(crate) struct Shutdown {
     pub(crate) listener: Part,
     pub(crate) completer: Part,
     pub(crate) heartbeat: Part,
+    pub(crate) roster: Part,
+    pub(crate) companions: Part,
+    /// Cancelled when the fleet orders the worker to go.
+    pub(crate) ordered: CancellationToken,
     pub(crate) end_of_claiming: CancellationToken,
     pub(crate) end_of_running: CancellationToken,
     pub(crate) end_of_all: CancellationToken,
@@ -50,6 +55,9 @@ impl Shutdown {
             listener: Part::new(),
             completer: Part::new(),
             heartbeat: Part::new(),
+            roster: Part::new(),
+            companions: Part::new(),
+            ordered: CancellationToken::new(),
             end_of_claiming: CancellationToken::new(),
             end_of_running: CancellationToken::new(),
             end_of_all: CancellationToken::new(),
@@ -64,6 +72,8 @@ impl Shutdown {
             Some(end) = self.listener.join_next() => end,
             Some(end) = self.completer.join_next() => end,
             Some(end) = self.heartbeat.join_next() => end,
+            Some(end) = self.roster.join_next() => end,
+            Some(end) = self.companions.join_next() => end,
         };
         let part = ended.map_or_else(|error| format!("part ({error})"), ToOwned::to_owned);
         error!("the worker's {part} ended unexpectedly; the worker shuts down");
@@ -78,6 +88,7 @@ impl Shutdown {
         self.leave().await;
         self.end_of_all.cancel();
         join(&mut self.heartbeat).await;
+        join(&mut self.roster).await;
         LeftBehind { abandoned, unsettled }
     }
 
@@ -104,6 +115,9 @@ impl Shutdown {
         }
         self.end_of_running.cancel();
         join(&mut self.listener).await;
+        if timeout(ANSWER, join(&mut self.companions)).await.is_err() {
+            self.companions.abort_all();
+        }
         abandoned
     }
 

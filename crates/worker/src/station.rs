@@ -26,6 +26,8 @@ pub(crate) struct Manner {
     pub(crate) block: Option<Duration>,
     /// How many ended runs of each workflow are kept at most, and how young one is that is kept all the same.
     pub(crate) ended_runs: PruneRuns,
+    /// Whether it keeps out of the fleet.
+    pub(crate) anonymous: bool,
 }
 
 impl Default for Manner {
@@ -36,6 +38,7 @@ impl Default for Manner {
             cancel_grace: Duration::from_secs(5),
             block: None,
             ended_runs: PruneRuns { most: 10_000, min_age: Duration::from_secs(60 * 60) },
+            anonymous: false,
         }
     }
 }
@@ -76,6 +79,11 @@ impl Station {
             outbox,
             events,
         }
+    }
+
+    /// The machine it runs on.
+    pub(crate) fn host(&self) -> &str {
+        self.worker.as_str().split(':').next().unwrap_or_default()
     }
 
     pub(crate) fn queues(&self) -> Vec<Queue> {

@@ -51,6 +51,8 @@ pub struct Report {
     pub queues: Vec<QueueCounts>,
     /// What it left behind; nothing, unless a handler blocked or the store was away.
     pub left: LeftBehind,
+    /// Whether it ended because the fleet ordered it to.
+    pub ordered: bool,
 }
 
 /// What a worker could not clear up before it ended. The leases run out, and other workers take over.

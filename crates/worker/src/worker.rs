@@ -10,6 +10,7 @@ use tidemill_core::{Backoff, Delivery, Envelope, Job, Kind, Mill, Outcome, Queue
 use tokio::sync::broadcast;
 
 use crate::build::{BuildError, WorkerError};
+use crate::companion::Companion;
 use crate::context::JobContext;
 use crate::engine::Engine;
 use crate::event::Event;
@@ -46,6 +47,8 @@ pub struct Worker {
     pub(crate) queues: Vec<(String, Delivery, usize)>,
     /// Engines on top of this one.
     pub(crate) extensions: Vec<Box<dyn Extension>>,
+    /// What they run beside it.
+    pub(crate) companions: Vec<Companion>,
     manner: Manner,
     prefetch: usize,
     batch_size: Option<usize>,
@@ -66,6 +69,7 @@ impl Worker {
             prefetch: 0,
             batch_size: None,
             extensions: Vec::new(),
+            companions: Vec::new(),
             stats: Stats::default(),
             events: OnceLock::new(),
         }
@@ -199,6 +203,12 @@ impl Worker {
         self
     }
 
+    /// Keeps this worker out of the fleet: it is not listed there and cannot be ordered to go.
+    pub fn anonymous(mut self) -> Self {
+        self.manner.anonymous = true;
+        self
+    }
+
     /// A live view of this worker's counters.
     pub fn stats(&self) -> Stats {
         self.stats.clone()
@@ -225,10 +235,11 @@ impl Worker {
         let registry = registry(self.handlers, &self.states)?;
         self.stats.attach(lanes.clone());
         let station = Station::new(self.mill, self.manner, lanes, self.events.into_inner());
-        Ok(Engine::new(station, registry, self.stats))
+        Ok(Engine::new(station, registry, self.stats, self.companions))
     }
 
-    /// Runs until `until` completes, then shuts down in order.
+    /// Runs until `until` completes or the fleet orders this worker to go, then shuts down in order. Which of the two
+    /// it was is in [`Report::ordered`].
     pub async fn run_until<T>(self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
         self.build()?.run_until(until).await
     }
@@ -281,11 +292,8 @@ fn registry(handlers: Vec<Described>, states: &States) -> Result<Registry, Build
     }
     let mut registry = Registry::default();
     for Described { kind, prepare, backoff, timeout } in handlers {
-        let missing = |MissingState(state)| {
-            let kind = kind.clone().unwrap_or_else(|| "any".to_owned());
-            BuildError::MissingState { kind, state }
-        };
-        let handler = prepare(states).map_err(missing)?;
+        let called = kind.as_deref().unwrap_or("any");
+        let handler = prepare(states).map_err(|missing| missing.to(called))?;
         let kind = kind.as_deref().map(Kind::new).transpose()?;
         let registered = Registered::new(handler, backoff, timeout);
         match kind {

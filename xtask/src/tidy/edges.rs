@@ -26,11 +26,11 @@ fn layer_of(package: &str) -> Option<Layer> {
     Some(match package {
         "tidemill-core" => Layer::Core,
         "tidemill-sqlite" | "tidemill-redis" | "tidemill-postgres" => Layer::Store,
-        "tidemill-worker" | "tidemill-workflow" => Layer::Engine,
+        "tidemill-worker" | "tidemill-workflow" | "tidemill-fleet" => Layer::Engine,
         "tidemill" => Layer::Facade,
         "tidemill-cli" => Layer::Surface,
         "tidemill-testkit" => Layer::Testkit,
-        "tidemill-torture" => Layer::Trial,
+        "tidemill-torture" | "tidemill-bench" => Layer::Trial,
         "xtask" => Layer::Task,
         _ => return None,
     })

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-const NOT_OURS: [&str; 2] = ["target", ".git"];
+const NOT_OURS: [&str; 3] = ["target", "node_modules", ".git"];
 
 /// Every file below `directory`; none if it is not there.
 pub(crate) fn below(directory: &Path) -> Result<Vec<PathBuf>> {

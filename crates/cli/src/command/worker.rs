@@ -10,6 +10,7 @@ use tidemill::{Counts, Mill, QueueName, Report, Worker};
 use crate::context::Context;
 use crate::exec::{self, Groups, Program};
 use crate::failure::Complaint;
+use crate::lending::Lending;
 use crate::output::{thousands, time::brief};
 use crate::serve::serve;
 use crate::view::{self, EventLog};
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// End when the queues are empty, scheduled jobs and retries included
     #[arg(long)]
     drain: bool,
+
+    #[command(flatten)]
+    lending: Lending,
 }
 
 const EXAMPLES: &str = "\
@@ -40,7 +44,8 @@ Its exit code:
 Examples:
   tidemill worker --exec 'greet=jq .payload.name'
   tidemill worker --queue mail=20 --exec 'send_email=./mail.py' --exec '*=./any.sh'
-  tidemill worker --queue mail --exec '*=./mail.py' --drain";
+  tidemill worker --queue mail --exec '*=./mail.py' --drain
+  tidemill worker --queue pages=4 --browser";
 
 /// Who runs which jobs, and how.
 #[derive(Debug, clap::Args)]
@@ -130,19 +135,23 @@ struct Summary {
     handed_back: u64,
     lost: u64,
     seconds: f64,
+    /// Whether the fleet ordered it to go.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ordered: bool,
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.crew.programs.is_empty() {
+    if args.crew.programs.is_empty() && !args.lending.browser {
         return Err(Complaint::wrong_use(
-            "the worker has no handler: say what to run with --exec KIND=COMMAND",
+            "the worker has no handler: say what to run with --exec KIND=COMMAND, or --browser",
         )
         .hint("--exec 'send_email=./mail.py' runs a program for one kind, --exec '*=cat' for any")
         .into());
     }
     let mill = context.mill_or_new().await?;
     let groups = Arc::<Groups>::default();
-    let worker = exec::handlers(args.crew.worker(&mill, cores()), args.crew.programs, &groups);
+    let worker = args.lending.lend(args.crew.worker(&mill, cores()));
+    let worker = exec::handlers(worker, args.crew.programs, &groups);
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;
     let emptied = engine.emptied();
@@ -174,8 +183,20 @@ pub(crate) fn tell(report: &Report, took: Duration, context: &Context) -> std::i
             text.push_str(&format!(", {} {what}", thousands(count)));
         }
     }
-    let text = format!("{text} in {}", brief(took));
-    let summary =
-        Summary { event, done, failed: retried, dead, cancelled, snoozed, handed_back, lost, seconds };
+    let ordered = report.ordered;
+    let why = if ordered { "; ordered to go" } else { "" };
+    let text = format!("{text} in {}{why}", brief(took));
+    let summary = Summary {
+        event,
+        done,
+        failed: retried,
+        dead,
+        cancelled,
+        snoozed,
+        handed_back,
+        lost,
+        seconds,
+        ordered,
+    };
     context.out.result(text, &summary)
 }

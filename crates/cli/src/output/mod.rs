@@ -3,8 +3,10 @@
 mod hush;
 pub(crate) mod job;
 pub(crate) mod log;
+pub(crate) mod member;
 pub(crate) mod run;
 mod screen;
+pub(crate) mod session;
 mod style;
 mod table;
 pub(crate) mod time;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidemill_testkit::servers::Redis;
 
-use crate::place::Place;
+use crate::place::{Place, until};
 
 const LIST: &str = "msaas:dev:queue:jobs.generic";
 const STREAM: &str = "msaas:dev:stream:jobs.browser";
@@ -41,4 +41,30 @@ fn jobs_that_other_programs_wrote_run_and_garbage_goes_to_the_dead_letters() {
     let group = "return redis.call('XINFO', 'GROUPS', KEYS[1])[1][2]";
     assert!(redis.command(&["EVAL", group, "1", STREAM]).unwrap().contains("browser-workers"));
     assert_eq!(redis.command(&["XLEN", STREAM]).unwrap().trim_matches([':', '\r', '\n']), "0");
+}
+
+#[test]
+fn a_worker_is_on_the_roster_survives_a_flushed_server_and_goes_when_another_program_says_so() {
+    let (place, redis) = (Place::new(), Redis::start().unwrap());
+    let url = redis.url();
+    let mut worker =
+        place.start(&["--store", &url, "--namespace", "", "--json", "worker", "--exec", "*=cat"]);
+    let entry = || {
+        let first = "return redis.call('KEYS', 'worker:jobs:*')[1] or ''";
+        let answer = redis.command(&["EVAL", first, "0"]).unwrap();
+        answer.lines().find(|line| line.starts_with("worker:jobs:")).map(ToOwned::to_owned)
+    };
+    until("the worker's entry", || entry().is_some());
+    redis.command(&["FLUSHALL"]).unwrap();
+    until("the worker's entry again", || entry().is_some());
+    let key = entry().unwrap();
+    let all = "return table.concat(redis.call('HGETALL', KEYS[1]), ' ')";
+    let described = redis.command(&["EVAL", all, "1", &key]).unwrap();
+    assert!(described.contains("available") && described.contains("lastHeartbeat"), "{described}");
+    let order = key.replacen("worker:", "worker:cmd:", 1);
+    redis.command(&["SET", &order, "shutdown", "EX", "60"]).unwrap();
+    assert_eq!(worker.code(), Some(0));
+    let said = std::io::read_to_string(worker.0.stdout.take().unwrap()).unwrap();
+    assert!(said.contains(r#""ordered":true"#), "{said}");
+    assert_eq!(entry(), None);
 }

@@ -2,7 +2,7 @@
 
 use crate::place::Place;
 
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 20] = [
     &[],
     &["dev"],
     &["worker"],
@@ -21,6 +21,7 @@ const COMMANDS: [&[&str]; 19] = [
     &["dlq", "list"],
     &["dlq", "redrive"],
     &["dlq", "drop"],
+    &["browser"],
     &["doctor"],
 ];
 
@@ -36,7 +37,7 @@ fn every_command_says_what_it_does_with_an_example() {
 #[test]
 fn help_of_the_whole_and_of_the_main_commands() {
     let place = Place::new();
-    for command in ["", "dev", "worker", "enqueue", "dlq"] {
+    for command in ["", "browser", "dev", "worker", "enqueue", "dlq"] {
         let args: Vec<_> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let name = if command.is_empty() { "help".to_owned() } else { format!("help_{command}") };
         insta::assert_snapshot!(name, place.ok(&args));

@@ -4,8 +4,10 @@
 
 mod bad_input;
 mod chain;
+mod client;
 mod demo;
 mod exec;
+mod fleet;
 mod foreign;
 mod help;
 mod json;

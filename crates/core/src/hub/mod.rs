@@ -80,6 +80,7 @@ impl Hub {
             Wake::Sooner(queue) => self.bells.ring(queue, 1),
             Wake::Everything => self.bells.ring_everyone(),
             Wake::Cancel(_) | Wake::Lost(_) | Wake::Finished(_) => 0,
+            Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => 0,
         }
     }
 

@@ -5,6 +5,7 @@
 //! store is written as cases in `testkit::conformance`; that suite is the definition of a store.
 
 mod error;
+pub mod fleet;
 pub mod guard;
 mod inspect;
 mod jobs;
@@ -17,6 +18,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use error::{BoxError, Error};
+pub use fleet::Fleet;
 pub use inspect::{
     COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
 };
@@ -198,6 +200,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
         let _ = (one, other);
         true
     }
+
+    // ---- the fleet --------------------------------------------------------------------------------------
+
+    /// What this store knows of the fleet.
+    fn fleet(&self) -> &dyn Fleet;
 
     // ---- inspect: bounded pages and counters, never a scan of everything ---------------------------------
 

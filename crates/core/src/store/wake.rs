@@ -6,6 +6,7 @@ use std::str::FromStr;
 
 use futures_util::Stream;
 
+use crate::fleet::{MemberId, MemberKind, SessionId};
 use crate::name::{Delivery, InvalidName, JobId, Queue, QueueName};
 
 /// What happened.
@@ -26,6 +27,12 @@ pub enum Wake {
     Lost(JobId),
     /// A job whose record is kept has ended.
     Finished(JobId),
+    /// A member of the fleet was ordered something or given its last session, or a session on it has ended.
+    Member(MemberId),
+    /// There are places at members of this kind: whoever waits for one should ask.
+    Places(MemberKind),
+    /// A session is to end.
+    Session(SessionId),
     /// Something may have been missed: look at everything.
     Everything,
 }
@@ -49,6 +56,9 @@ impl fmt::Display for Wake {
             Self::Cancel(job) => write!(f, "cancel {job}"),
             Self::Lost(job) => write!(f, "lost {job}"),
             Self::Finished(job) => write!(f, "finished {job}"),
+            Self::Member(member) => write!(f, "member {member}"),
+            Self::Places(kind) => write!(f, "places {kind}"),
+            Self::Session(session) => write!(f, "session {session}"),
             Self::Everything => f.write_str("everything"),
         }
     }
@@ -75,6 +85,9 @@ impl FromStr for Wake {
             "cancel" => Self::Cancel(JobId::new(rest)?),
             "lost" => Self::Lost(JobId::new(rest)?),
             "finished" => Self::Finished(JobId::new(rest)?),
+            "member" => Self::Member(rest.parse()?),
+            "places" => Self::Places(MemberKind::new(rest)?),
+            "session" => Self::Session(SessionId::new(rest)?),
             "everything" => Self::Everything,
             _ => return Err(NotAWake),
         })
@@ -111,6 +124,9 @@ mod tests {
             Wake::Cancel(job.clone()),
             Wake::Lost(job.clone()),
             Wake::Finished(job),
+            Wake::Member("chromium:a".parse().unwrap()),
+            Wake::Places(MemberKind::jobs()),
+            Wake::Session(SessionId::generate()),
             Wake::Everything,
         ];
         for wake in wakes {

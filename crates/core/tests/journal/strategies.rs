@@ -78,7 +78,12 @@ fn started() -> impl Strategy<Value = Event> {
     let numbers =
         (any::<u64>(), any::<u64>(), option::of(run()), option::of(any::<u64>()), option::of(any::<u64>()));
     (facts, numbers, vec(signal(), 0..3), vec(signal(), 0..3)).prop_map(
-        |((workflow, version, input, parent, key), (continued, seq, luck, limit, keep_ms), signals, updates)| {
+        |(
+            (workflow, version, input, parent, key),
+            (continued, seq, luck, limit, keep_ms),
+            signals,
+            updates,
+        )| {
             Event::Started(Box::new(Started {
                 workflow,
                 version,

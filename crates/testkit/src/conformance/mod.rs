@@ -53,6 +53,10 @@ themes!(
     delete,
     runs,
     run_ends,
+    members,
+    choice,
+    sessions,
+    line,
     run_bounds,
     run_jobs,
 );

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tidemill_core::name::{Delivery, Queue, QueueName};
 use tidemill_core::store::Store;
 
-use super::scene::Scene;
+use super::scene::{Scene, Yard};
 
 type Reopen = Box<dyn Fn() -> BoxFuture<'static, Arc<dyn Store>> + Send + Sync>;
 type Leftovers = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
@@ -79,6 +79,11 @@ impl Subject {
     /// A stage on an at-least-once queue.
     pub fn scene(&self) -> Scene {
         self.scene_on("jobs", Delivery::AtLeastOnce)
+    }
+
+    /// A stage for the fleet.
+    pub fn yard(&self) -> Yard {
+        Yard::new(self.store.clone())
     }
 
     /// A stage on an at-most-once queue.

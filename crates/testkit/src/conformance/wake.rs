@@ -14,7 +14,7 @@ use super::scene::{LONG, Traits, done, job, retry, until};
 use super::{Scene, Subject};
 
 /// A listener in this process, which must be told precisely, and one elsewhere.
-struct Ears {
+pub(super) struct Ears {
     here: Wakes,
     elsewhere: Wakes,
     // Listening does not keep a connection open.
@@ -22,13 +22,13 @@ struct Ears {
 }
 
 impl Ears {
-    async fn open(subject: &Subject) -> Self {
+    pub(super) async fn open(subject: &Subject) -> Self {
         let other = subject.other().await;
         Self { here: subject.store.listen(), elsewhere: other.listen(), _other: other }
     }
 
     /// Repeats `act` until both have heard what it is to announce.
-    async fn hear<F: Future<Output = ()>>(&mut self, meant: impl Fn(&Wake) -> bool, act: impl Fn() -> F) {
+    pub(super) async fn hear<F: Future<Output = ()>>(&mut self, meant: impl Fn(&Wake) -> bool, act: impl Fn() -> F) {
         repeat_until_heard(&mut self.here, &meant, &act).await;
         // What was said when it connected is about nothing in particular.
         while self.elsewhere.next().now_or_never().is_some() {}

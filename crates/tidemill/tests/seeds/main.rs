@@ -1,4 +1,4 @@
-//! What other programs look at and write: every command they print about workflows, against a live store without a
+//! What other programs look at and write: every command they print about workflows and workers, against a live store without a
 //! namespace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -7,4 +7,5 @@ mod claims;
 mod fairness;
 mod instances;
 mod messages;
+mod registry;
 mod world;

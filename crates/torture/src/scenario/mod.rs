@@ -1,6 +1,7 @@
 //! What can go wrong, one file each.
 
 pub mod chains;
+pub mod fleet;
 pub mod killed;
 pub mod order;
 pub mod outage;

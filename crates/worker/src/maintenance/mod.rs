@@ -3,10 +3,12 @@
 
 mod promoter;
 mod pruner;
+mod reaper;
 mod rescuer;
 
 pub(crate) use promoter::Promoter;
 pub(crate) use pruner::Pruner;
+pub(crate) use reaper::Reaper;
 pub(crate) use rescuer::Rescuer;
 
 use std::time::Duration;

@@ -13,8 +13,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wake, Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
+    Verdict, Wake, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Lease, Store};
@@ -165,6 +165,10 @@ impl Store for Planned {
             return Box::pin(stream::pending());
         }
         Box::pin(stream::select(self.inner.listen(), self.others.listen()))
+    }
+
+    fn fleet(&self) -> &dyn Fleet {
+        self.inner.fleet()
     }
 
     fn as_any(&self) -> &dyn std::any::Any {

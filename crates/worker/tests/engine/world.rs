@@ -163,6 +163,17 @@ impl Background {
         self.stop.cancel();
     }
 
+    /// Completes when it ends although nobody here stops it.
+    pub(crate) async fn ended(self) -> Report {
+        patiently(self.run).await.unwrap().unwrap()
+    }
+
+    /// Ends it as a crash would: nothing is settled, and it does not leave.
+    pub(crate) async fn kill(self) {
+        self.run.abort();
+        let _ = self.run.await;
+    }
+
     pub(crate) async fn stop(self) -> Report {
         self.stop.cancel();
         patiently(self.run).await.unwrap().unwrap()

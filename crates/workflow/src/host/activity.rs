@@ -87,7 +87,11 @@ impl Described {
     }
 }
 
-async fn attempt<I, O, Args, F>(function: F, args: Args, cx: &JobContext) -> Outcome
+async fn attempt<I, O, Args, F>(
+    function: F,
+    args: impl Future<Output = Result<Args, Fail>>,
+    cx: &JobContext,
+) -> Outcome
 where
     I: DeserializeOwned,
     O: Serialize,
@@ -97,6 +101,10 @@ where
     let input = match serde_json::from_slice(cx.envelope().payload()) {
         Ok(input) => input,
         Err(error) => return dead(Reason::InvalidPayload, &error),
+    };
+    let args = match args.await {
+        Ok(args) => args,
+        Err(fail) => return fail.into(),
     };
     match function.invoke(input, args).await.map(|output| serde_json::to_vec(&output)) {
         Ok(Ok(output)) => Outcome::Done(output.into()),

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tidemill_core::envelope::task_kind;
 use tidemill_core::name::InvalidName;
 use tidemill_core::workflow::{Route, WorkflowName};
-use tidemill_worker::{BuildError, Extension, Extract, MissingState, Worker};
+use tidemill_worker::{BuildError, Extension, Extract, Worker};
 
 use super::Host;
 use super::activity::{ActivityFn, Described};
@@ -132,9 +132,7 @@ impl Extension for Plan {
         let (mut worker, mut locals) = (worker, HashMap::new());
         for activity in activities {
             let (kind, queue) = (activity.kind(), activity.queue);
-            let missing =
-                |MissingState(state)| BuildError::MissingState { kind: activity.name.to_owned(), state };
-            let code = (activity.prepare)(worker.states()).map_err(missing)?;
+            let code = (activity.prepare)(worker.states()).map_err(|missing| missing.to(activity.name))?;
             locals.extend(kind.map(|kind| (kind, code.clone())));
             worker = worker.handle_untyped(activity.name, move |_, cx| code(cx));
             worker = serve(worker, queue, CONCURRENCY);

@@ -177,6 +177,7 @@ impl Lookout {
             Wake::Finished(job) => self.desk().roll.tell(&job.chain()),
             Wake::Everything => self.desk().roll.tell_everyone(),
             Wake::Queue { .. } | Wake::Sooner(_) | Wake::Cancel(_) | Wake::Lost(_) => return,
+            Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => return,
         };
         woken.into_iter().for_each(Waker::wake);
     }

@@ -2,6 +2,7 @@
 
 mod act;
 mod chain;
+mod fleet;
 mod jobs;
 mod look;
 mod runs;
@@ -15,6 +16,7 @@ use tidemill_core::name::{Queue, WorkerId};
 use tidemill_core::store::Store;
 
 pub use chain::{chain, chain_after, chain_once, go_on, next, output};
+pub use fleet::{Yard, chromium, kind, offer};
 pub use jobs::{Traits, dead, done, envelope, job, retry};
 pub use runs::{
     Task, activities, activity, answer, completed, completed_for, event, order, order_of, signal, timer,

@@ -1,0 +1,114 @@
+//! `tidemill fleet`: looks at all who work, and has them end in order.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tidemill::fleet::{ListMembers, MemberId, MemberKind};
+use tidemill::{Error, Mill};
+
+use crate::context::Context;
+use crate::output::member::{MemberView, facts, table};
+
+/// Look at the workers, browsers and processes that run jobs: list, show, drain
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Action {
+    /// List everything that works
+    #[command(after_help = "Example:\n  tidemill fleet list --kind chromium")]
+    List {
+        /// Of this kind only: chromium, firefox, webkit, jobs
+        #[arg(long)]
+        kind: Option<MemberKind>,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        limit: usize,
+    },
+    /// Show one worker
+    #[command(after_help = "Example:\n  tidemill fleet show chromium:abc123")]
+    Show {
+        /// Which worker
+        #[arg(value_name = "KIND:NAME")]
+        worker: MemberId,
+    },
+    /// Give workers nothing new, and have them end when they have nothing left to do
+    #[command(after_help = "Example:\n  tidemill fleet drain chromium:abc123")]
+    Drain {
+        /// Which workers
+        #[arg(value_name = "KIND:NAME", required = true)]
+        workers: Vec<MemberId>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidemill fleet list
+  tidemill fleet drain chromium:abc123";
+
+pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
+    let mill = context.mill().await?;
+    match action {
+        Action::List { kind, limit } => list(kind.as_ref(), limit, &mill, context).await,
+        Action::Show { worker } => show(&worker, &mill, context).await,
+        Action::Drain { workers } => drain(&workers, &mill, context).await,
+    }
+}
+
+async fn list(
+    kind: Option<&MemberKind>,
+    limit: usize,
+    mill: &Mill,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let (mut views, mut cursor) = (Vec::new(), None);
+    loop {
+        let wanted = ListMembers { kind, cursor, limit: limit - views.len() };
+        let page = mill.store().fleet().members(wanted).await?;
+        views.extend(page.items.iter().map(MemberView::of));
+        cursor = page.next;
+        if cursor.is_none() || views.len() >= limit {
+            break;
+        }
+    }
+    if context.out.is_json() {
+        views.iter().try_for_each(|view| context.out.json(view))?;
+    } else if views.is_empty() {
+        context.out.text("nobody works here")?;
+    } else {
+        context.out.table(&table(&views, mill.store().clock().now()))?;
+    }
+    if cursor.is_some() {
+        context.screen.say("there are more; --limit shows them");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show(worker: &MemberId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let info = mill.store().fleet().member(worker).await?;
+    let info = info.ok_or_else(|| Error::NotFound(format!("worker {worker}")))?;
+    let view = MemberView::of(&info);
+    if context.out.is_json() {
+        context.out.json(&view)?;
+    } else {
+        context.out.table(&facts(&view, mill.store().clock().now()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What ordering a worker to drain did, for programs.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    worker: &'a MemberId,
+    result: &'static str,
+}
+
+async fn drain(workers: &[MemberId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let mut failed = false;
+    for worker in workers {
+        let there = mill.store().fleet().drain(worker).await?;
+        failed |= !there;
+        let (text, result) =
+            if there { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
+        context.out.result(format!("{worker} {text}"), &Answer { worker, result })?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

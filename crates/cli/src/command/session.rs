@@ -1,0 +1,112 @@
+//! `tidemill session`: looks at sessions on browsers, and ends them.
+
+use std::process::ExitCode;
+
+use serde::Serialize;
+use tidemill::fleet::{ListSessions, MemberId, SessionId};
+use tidemill::{Error, Mill};
+
+use crate::context::Context;
+use crate::output::session::{SessionView, facts, table};
+
+/// Look at sessions on browsers: list, show, close
+#[derive(Debug, clap::Subcommand)]
+#[command(after_help = EXAMPLES)]
+pub(crate) enum Action {
+    /// List the sessions there are
+    #[command(after_help = "Example:\n  tidemill session list --worker chromium:abc123")]
+    List {
+        /// On this worker only
+        #[arg(long, value_name = "KIND:NAME")]
+        worker: Option<MemberId>,
+        /// How many at most
+        #[arg(long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+    },
+    /// Show one session
+    #[command(after_help = "Example:\n  tidemill session show 5c1f0b8e1d5a4c7f9e3b2a1d0c9f8e7d")]
+    Show {
+        /// Which session
+        session: SessionId,
+    },
+    /// End sessions; whoever holds one hears of it at once
+    #[command(after_help = "Example:\n  tidemill session close 5c1f0b8e1d5a4c7f9e3b2a1d0c9f8e7d")]
+    Close {
+        /// Which sessions
+        #[arg(required = true)]
+        sessions: Vec<SessionId>,
+    },
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tidemill session list
+  tidemill session close 5c1f0b8e1d5a4c7f9e3b2a1d0c9f8e7d";
+
+pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
+    let mill = context.mill().await?;
+    match action {
+        Action::List { worker, limit } => list(worker.as_ref(), limit, &mill, context).await,
+        Action::Show { session } => show(&session, &mill, context).await,
+        Action::Close { sessions } => close(&sessions, &mill, context).await,
+    }
+}
+
+async fn list(
+    worker: Option<&MemberId>,
+    limit: usize,
+    mill: &Mill,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let (mut views, mut cursor) = (Vec::new(), None);
+    loop {
+        let wanted = ListSessions { member: worker, cursor, limit: limit - views.len() };
+        let page = mill.store().fleet().sessions(wanted).await?;
+        views.extend(page.items.iter().map(SessionView::of));
+        cursor = page.next;
+        if cursor.is_none() || views.len() >= limit {
+            break;
+        }
+    }
+    if context.out.is_json() {
+        views.iter().try_for_each(|view| context.out.json(view))?;
+    } else if views.is_empty() {
+        context.out.text("there are no sessions")?;
+    } else {
+        context.out.table(&table(&views, mill.store().clock().now()))?;
+    }
+    if cursor.is_some() {
+        context.screen.say("there are more; --limit shows them");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show(session: &SessionId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let info = mill.store().fleet().session(session).await?;
+    let info = info.ok_or_else(|| Error::NotFound(format!("session {session}")))?;
+    let view = SessionView::of(&info);
+    if context.out.is_json() {
+        context.out.json(&view)?;
+    } else {
+        context.out.table(&facts(&view, mill.store().clock().now()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What closing a session did, for programs.
+#[derive(Debug, Serialize)]
+struct Answer<'a> {
+    session: &'a SessionId,
+    result: &'static str,
+}
+
+async fn close(sessions: &[SessionId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+    let mut failed = false;
+    for session in sessions {
+        let there = mill.store().fleet().close(session).await?;
+        failed |= !there;
+        let (text, result) = if there { ("is closed", "closed") } else { ("not found", "not_found") };
+        context.out.result(format!("{session} {text}"), &Answer { session, result })?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

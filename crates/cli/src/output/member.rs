@@ -1,0 +1,135 @@
+//! A worker of the fleet as it is shown.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tidemill::Timestamp;
+use tidemill::fleet::{MemberId, MemberInfo, Offer, Room, Status};
+
+use super::time::relative;
+use super::{Cell, Colour, Table, printable, thousands};
+
+/// A worker, for people and programs.
+#[derive(Debug, Serialize)]
+pub(crate) struct MemberView {
+    pub(crate) worker: MemberId,
+    pub(crate) offer: Offer,
+    pub(crate) state: &'static str,
+    pub(crate) active: u32,
+    pub(crate) lifetime: u64,
+    pub(crate) room: Room,
+    pub(crate) last_beat: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) endpoint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<Box<RawValue>>,
+}
+
+impl MemberView {
+    pub(crate) fn of(info: &MemberInfo) -> Self {
+        let text = std::str::from_utf8(&info.member.detail).unwrap_or_default().trim();
+        Self {
+            worker: info.member.id.clone(),
+            offer: info.member.offer.clone(),
+            state: state(info),
+            active: info.active,
+            lifetime: info.lifetime,
+            room: info.member.room,
+            last_beat: info.last_beat,
+            endpoint: Some(info.member.endpoint.clone()).filter(|endpoint| !endpoint.is_empty()),
+            detail: RawValue::from_string(text.replace(['\n', '\r'], " ")).ok(),
+        }
+    }
+
+    fn colour(&self) -> Colour {
+        match self.state {
+            "available" => Colour::Green,
+            "stale" => Colour::Red,
+            _ => Colour::Yellow,
+        }
+    }
+}
+
+/// What is most worth knowing: one that does not beat says nothing true any more.
+fn state(info: &MemberInfo) -> &'static str {
+    match (info.is_fresh, info.member.status, info.ordered) {
+        (false, ..) => "stale",
+        (_, Status::Draining, _) => "draining",
+        (_, _, true) => "ordered to drain",
+        _ => "available",
+    }
+}
+
+/// So many, of how many; without end if there is none.
+fn share(count: u64, of: u32, endless: bool) -> String {
+    if endless { thousands(count) } else { format!("{}/{}", thousands(count), thousands(of.into())) }
+}
+
+/// Workers, one a line.
+pub(crate) fn table(views: &[MemberView], now: Timestamp) -> Table {
+    let mut table = Table::new(&["WORKER", "OFFER", "STATE", "SESSIONS", "LIFETIME", "LAST BEAT"]);
+    for view in views {
+        table.row(vec![
+            Cell::text(view.worker.to_string()),
+            Cell::text(view.offer.as_str()),
+            Cell::text(view.state).colour(view.colour()),
+            Cell::text(share(view.active.into(), view.room.concurrent, false)),
+            Cell::text(share(view.lifetime, view.room.lifetime, view.room.lifetime == 0)),
+            Cell::text(relative(now, view.last_beat)),
+        ]);
+    }
+    table
+}
+
+/// Everything about one worker.
+pub(crate) fn facts(view: &MemberView, now: Timestamp) -> Table {
+    let mut facts = Table::facts();
+    facts.fact("worker", view.worker.to_string());
+    facts.fact("state", Cell::text(view.state).colour(view.colour()));
+    facts.fact("offer", view.offer.as_str());
+    facts.fact("sessions", share(view.active.into(), view.room.concurrent, false));
+    facts.fact("lifetime", share(view.lifetime, view.room.lifetime, view.room.lifetime == 0));
+    facts.fact("last beat", format!("{} ({})", view.last_beat, relative(now, view.last_beat)));
+    if let Some(endpoint) = &view.endpoint {
+        facts.fact("endpoint", printable(endpoint));
+    }
+    if let Some(detail) = &view.detail {
+        facts.fact("detail", printable(detail.get()));
+    }
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidemill::fleet::Member;
+
+    use super::super::Style;
+    use super::*;
+
+    fn info(id: &str, offer: &str, room: Room) -> MemberInfo {
+        let member = Member {
+            id: id.parse().unwrap(),
+            offer: Offer::new(offer).unwrap(),
+            endpoint: "ws://127.0.0.1:9222/devtools/browser/a".into(),
+            status: Status::Available,
+            room,
+            fresh: Duration::from_secs(15),
+            detail: r#"{"host":"a"}"#.into(),
+        };
+        let last_beat = Timestamp(1_735_689_600_000);
+        MemberInfo { member, last_beat, is_fresh: true, ordered: false, active: 1, lifetime: 12 }
+    }
+
+    #[test]
+    fn workers_are_shown_with_what_they_have_and_may_have() {
+        let browser = info("chromium:a", "cdp", Room { concurrent: 1, lifetime: 1 });
+        let server = info("chromium:b", "playwright-1.64", Room { concurrent: 5, lifetime: 50 });
+        let old = info("firefox:c", "bidi", Room { concurrent: 2, lifetime: 0 });
+        let all = [browser, MemberInfo { ordered: true, ..server }, MemberInfo { is_fresh: false, ..old }];
+        let views: Vec<_> = all.iter().map(MemberView::of).collect();
+        let now = Timestamp(1_735_689_603_000);
+        insta::assert_snapshot!(table(&views, now).render(&Style::PLAIN));
+        insta::assert_snapshot!(facts(&views[1], now).render(&Style::PLAIN));
+    }
+}

@@ -1,0 +1,135 @@
+//! Describing how a worker's jobs get browsers.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_core::fleet::{MemberKind, Standard};
+use tidemill_worker::{BuildError, Extension, Worker};
+
+use super::desk::Desk;
+use super::guard::{Reach, Rule};
+use super::jobs;
+use super::keeper::Keeper;
+
+/// How the jobs of a worker get browsers, and where these may go.
+#[derive(Debug, Clone)]
+#[must_use = "give it to a worker: `.browsers(…)`"]
+pub struct Browsers {
+    pub(super) wait: Duration,
+    pub(super) line: u32,
+    pub(super) lease: Duration,
+    pub(super) reach: Reach,
+    pub(super) guarded: bool,
+    pub(super) listen: IpAddr,
+    pub(super) advertise: Option<String>,
+    pub(super) largest_output: usize,
+    pub(super) standard: Standard,
+}
+
+impl Default for Browsers {
+    fn default() -> Self {
+        Self {
+            wait: Duration::from_secs(30),
+            line: 1000,
+            lease: Duration::from_secs(15),
+            reach: Reach::default(),
+            guarded: true,
+            listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            advertise: None,
+            largest_output: 8 << 20,
+            standard: Standard::default(),
+        }
+    }
+}
+
+impl Browsers {
+    /// As usual: Chromium, public addresses only.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets a job wait this long for a browser (30 s unless set). When there is none by then, the job goes back for a
+    /// while, with no attempt counted.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Leases browsers for this long at a time (15 s unless set): so long one is lost to others when this process dies.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease.max(Duration::from_secs(1));
+        self
+    }
+
+    /// Allows pages to reach this machine and private networks; see [`Reach::allow_private`].
+    pub fn allow_private(mut self) -> Self {
+        self.reach = self.reach.allow_private();
+        self
+    }
+
+    /// Allows pages to reach what `rule` says.
+    pub fn allow(mut self, rule: Rule) -> Self {
+        self.reach = self.reach.allow(rule);
+        self
+    }
+
+    /// Lets browsers on other machines use this worker's proxies: opened at `listen`, and reached by the browsers at
+    /// `advertise`. Without it only browsers on this machine are used, because the others could not be guarded.
+    pub fn proxy_at(mut self, listen: IpAddr, advertise: &str) -> Self {
+        (self.listen, self.advertise) = (listen, Some(advertise.to_owned()));
+        self
+    }
+
+    /// Lets pages go wherever the browser can. Only for jobs whose pages are trusted, or browsers that are fenced in
+    /// by other means.
+    pub fn unguarded(mut self) -> Self {
+        self.guarded = false;
+        self
+    }
+
+    /// The largest output of the built-in jobs, in bytes (8 MiB unless set). A job that comes to more is dead.
+    pub fn largest_output(mut self, bytes: usize) -> Self {
+        self.largest_output = bytes;
+        self
+    }
+
+    pub(super) fn kind() -> MemberKind {
+        MemberKind::chromium()
+    }
+}
+
+/// What is said to a worker about browsers before it is built.
+#[derive(Default)]
+struct Description {
+    browsers: Option<Browsers>,
+    jobs: bool,
+}
+
+impl Extension for Description {
+    fn install(self: Box<Self>, worker: Worker) -> Result<Worker, BuildError> {
+        let desk = Arc::new(Desk::new(worker.mill().store().clone(), self.browsers.unwrap_or_default()));
+        let keeper = Keeper::new(desk.clone());
+        let worker = worker.state(desk).beside("keeper of browsers", |end| keeper.run(end));
+        Ok(if self.jobs { jobs::handle_all(worker) } else { worker })
+    }
+}
+
+/// What a worker needs for handlers that take a [`Browser`](super::Browser).
+pub trait UseBrowsers {
+    /// Gets browsers as `browsers` says.
+    fn browsers(self, browsers: Browsers) -> Self;
+
+    /// Handles the built-in jobs: `navigate_extract`, `screenshot`, `pdf` and `page_content`.
+    fn browser_jobs(self) -> Self;
+}
+
+impl UseBrowsers for Worker {
+    fn browsers(self, browsers: Browsers) -> Self {
+        self.extend(|known: &mut Description| known.browsers = Some(browsers))
+    }
+
+    fn browser_jobs(self) -> Self {
+        self.extend(|known: &mut Description| known.jobs = true)
+    }
+}

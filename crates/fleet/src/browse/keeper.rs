@@ -1,0 +1,129 @@
+//! Keeps the sessions of a worker's jobs, gives back those that are over, and hears what happens to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tidemill_core::Error;
+use tidemill_core::store::Wake;
+use tidemill_core::store::fleet::Attached;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::browsers::Browsers;
+use super::desk::{ANSWER, Desk};
+
+/// How soon to try again what failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// A store that has lost its data, or was away, gives those who hold sessions a few seconds to say so, however long leases are.
+const OFTEN: Duration = Duration::from_secs(3);
+
+/// How often to try to give back what is left when the worker ends; what stays runs out by itself.
+const LAST_TRIES: usize = 3;
+
+/// Does for all jobs of a worker at once what each would do by itself.
+pub(super) struct Keeper {
+    desk: Arc<Desk>,
+}
+
+impl Keeper {
+    pub(super) fn new(desk: Arc<Desk>) -> Self {
+        Self { desk }
+    }
+
+    pub(super) async fn run(self, end: CancellationToken) {
+        let mut wakes = self.desk.store.listen();
+        let mut next = self.sleep(self.period());
+        loop {
+            tokio::select! {
+                () = end.cancelled() => break,
+                // What cannot be given back now is tried again with the next round.
+                () = self.desk.returned.notified() => drop(self.give_back().await),
+                () = &mut next => next = self.sleep(self.tend().await),
+                wake = wakes.next() => match wake {
+                    Some(wake) => self.hear(&wake),
+                    None => {
+                        tokio::time::sleep(AGAIN).await;
+                        wakes = self.desk.store.listen();
+                    }
+                },
+            }
+        }
+        self.give_back_the_last().await;
+    }
+
+    fn sleep(&self, pause: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.desk.store.clock().sleep(pause)
+    }
+
+    /// A third of a lease, so that two attaches may fail.
+    fn period(&self) -> Duration {
+        (self.desk.browsers.lease / 3).min(OFTEN)
+    }
+
+    /// Passes a wake-up on. A session whose end was missed is found with the next round, which nothing here puts off: a
+    /// store that shares its file with busy writers says all the time that something may have been missed.
+    fn hear(&self, wake: &Wake) {
+        match wake {
+            Wake::Places(kind) if *kind == Browsers::kind() => self.desk.places.notify_waiters(),
+            Wake::Everything => self.desk.places.notify_waiters(),
+            Wake::Session(session) => self.desk.lose(session),
+            _ => {}
+        }
+    }
+
+    /// Says what is held and gives back what is over; how long until the next time.
+    async fn tend(&self) -> Duration {
+        let failed = self.give_back().await;
+        match self.attach().await {
+            Ok(()) if !failed => self.period(),
+            Ok(()) => AGAIN,
+            Err(error) => {
+                warn!("sessions could not be kept, trying again: {}", error.chain());
+                AGAIN
+            }
+        }
+    }
+
+    async fn attach(&self) -> Result<(), Error> {
+        let held = self.desk.held();
+        if held.is_empty() {
+            return Ok(());
+        }
+        let Ok(answers) = timeout(ANSWER, self.desk.store.fleet().attach(&held)).await else {
+            return Err(Error::Unavailable { message: "attaching was not answered".into(), source: None });
+        };
+        for (attach, answer) in held.iter().zip(answers?) {
+            if answer != Attached::Held {
+                debug!(session = %attach.session, ?answer, "a job's browser is taken away");
+                self.desk.lose(&attach.session);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something could not be given back.
+    async fn give_back(&self) -> bool {
+        let over = self.desk.over();
+        if over.is_empty() {
+            return false;
+        }
+        let released = timeout(ANSWER, self.desk.store.fleet().release(&over)).await;
+        let failed = !matches!(released, Ok(Ok(_)));
+        if failed {
+            self.desk.not_over(over);
+        }
+        failed
+    }
+
+    async fn give_back_the_last(&self) {
+        for _ in 0..LAST_TRIES {
+            if !self.give_back().await {
+                return;
+            }
+            tokio::time::sleep(AGAIN / 4).await;
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Tells the store which sessions are held and which are over: all at once, in order, from one task.
+//!
+//! One task, so that what was said of a session first arrives first: a session that was released is never held again by
+//! an attach that was on its way.
+
+use std::time::{Duration, Instant};
+
+use tidemill_core::Error;
+use tidemill_core::fleet::SessionId;
+use tidemill_core::store::fleet::{Attach, Attached, Release};
+use tokio_util::sync::CancellationToken;
+
+use super::desk::Desk;
+use super::holdings::{Book, Cut, Stay};
+
+/// How many sessions go into one call: a script must not hold up a server.
+const BATCH: usize = 500;
+
+/// How soon all are looked at again when something may have been missed: doubts come in flocks.
+const DOUBT: Duration = Duration::from_millis(500);
+
+/// How long the last of it may take.
+const TO_END: Duration = Duration::from_secs(5);
+
+/// The first and the longest pause after the store did not answer.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
+
+/// A store that has lost its data, or was away, gives those who hold sessions a few seconds to say so, however long leases are.
+const OFTEN: Duration = Duration::from_secs(3);
+
+/// What the store is told next.
+#[derive(Debug, Default)]
+struct Round {
+    /// It is about all sessions there are.
+    all: bool,
+    attach: Vec<(u64, Attach)>,
+    release: Vec<Release>,
+}
+
+/// Keeps the store informed until `stop`, and then of the rest.
+pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
+    let (every, mut pause) = (period(desk), None);
+    let (mut looked, mut last_end) = (Instant::now(), None);
+    loop {
+        let stopping = stop.is_cancelled();
+        let round = collect(desk, looked.elapsed());
+        if round.all {
+            looked = Instant::now();
+        }
+        let (quiet, told) = (round.is_empty(), tell(desk, round).await);
+        pause = (!told).then(|| pause.map_or(PAUSES.0, |pause: Duration| (pause * 2).min(PAUSES.1)));
+        if stopping && (quiet || last_end.get_or_insert_with(Instant::now).elapsed() > TO_END) {
+            return;
+        }
+        match pause {
+            Some(pause) => tokio::time::sleep(pause).await,
+            None => rest(desk, &stop, looked + every).await,
+        }
+    }
+}
+
+/// How often everything is said again: two of three times may fail before a lease is over.
+fn period(desk: &Desk) -> Duration {
+    (desk.options.lease / 3).min(OFTEN)
+}
+
+impl Round {
+    fn is_empty(&self) -> bool {
+        self.attach.is_empty() && self.release.is_empty()
+    }
+}
+
+/// Waits until there is something to tell.
+async fn rest(desk: &Desk, stop: &CancellationToken, next: Instant) {
+    let (next, doubted) = {
+        let book = desk.holdings.book();
+        let ends = book.held.values().filter_map(|held| match held.stay {
+            Stay::Kept(until) => Some(until),
+            Stay::Connected { .. } => None,
+        });
+        (ends.fold(next, Instant::min), book.doubted)
+    };
+    let next = if doubted { next.min(Instant::now() + DOUBT) } else { next };
+    tokio::select! {
+        () = desk.holdings.changed() => {}
+        () = tokio::time::sleep_until(next.into()) => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// What there is to tell: of all if it is time or there is doubt, of those that are urgent, and of those that are over.
+fn collect(desk: &Desk, since: Duration) -> Round {
+    let mut book = desk.holdings.book();
+    end_forgotten(&mut book);
+    let all = since >= period(desk) || (since >= DOUBT && book.doubted);
+    if all {
+        book.doubted = false;
+    }
+    let urgent = std::mem::take(&mut book.urgent);
+    let attach = |(session, held): (&SessionId, &super::holdings::Held)| {
+        let (connected, take) = match &held.stay {
+            Stay::Connected { verdict, .. } => (true, verdict.is_some()),
+            Stay::Kept(_) => (false, false),
+        };
+        // One that is kept is said once: it lasts for as long as it was to be kept, and not from now again and again.
+        let told = urgent.contains(session) || (all && connected);
+        told.then(|| (held.turn, attach(desk, session, held, (connected, take))))
+    };
+    let attach = book.held.iter().filter_map(attach).collect();
+    let release = std::mem::take(&mut book.over).into_iter();
+    let release = release.map(|session| Release { session, holder: desk.holder.clone() }).collect();
+    Round { all, attach, release }
+}
+
+/// Nobody came back in time.
+fn end_forgotten(book: &mut Book) {
+    let now = Instant::now();
+    let forgotten =
+        book.held.iter().filter(|(_, held)| matches!(held.stay, Stay::Kept(until) if until <= now));
+    let forgotten: Vec<_> = forgotten.map(|(session, _)| session.clone()).collect();
+    forgotten.iter().for_each(|session| book.end(session));
+}
+
+fn attach(
+    desk: &Desk,
+    session: &SessionId,
+    held: &super::holdings::Held,
+    (connected, take): (bool, bool),
+) -> Attach {
+    let keep = held.terms.keep();
+    let ttl = if connected { desk.options.lease } else { keep };
+    Attach {
+        session: session.clone(),
+        member: held.terms.member.clone(),
+        holder: desk.holder.clone(),
+        ttl,
+        keep,
+        connected,
+        take,
+        detail: held.terms.detail.clone(),
+        started_at: held.terms.started_at,
+    }
+}
+
+/// Tells the store; what it does not hear is told again. Whether it heard all. What is over comes first: a session that
+/// was over and has been taken back since would otherwise be released after it was attached.
+async fn tell(desk: &Desk, round: Round) -> bool {
+    let released = tell_over(desk, round.release).await;
+    tell_held(desk, round.attach).await && released
+}
+
+async fn tell_held(desk: &Desk, attach: Vec<(u64, Attach)>) -> bool {
+    let mut heard = true;
+    for part in attach.chunks(BATCH) {
+        let calls: Vec<_> = part.iter().map(|(_, attach)| attach.clone()).collect();
+        let answer = in_time(desk, desk.fleet().attach(&calls)).await;
+        desk.heard(&answer);
+        match answer {
+            Ok(answers) => {
+                part.iter().zip(answers).for_each(|((turn, call), answer)| obey(desk, call, *turn, answer))
+            }
+            Err(_) => {
+                heard = false;
+                // Nothing is closed because the store is away.
+                desk.holdings.book().urgent.extend(calls.into_iter().map(|call| call.session));
+            }
+        }
+    }
+    heard
+}
+
+async fn tell_over(desk: &Desk, release: Vec<Release>) -> bool {
+    let mut heard = true;
+    for part in release.chunks(BATCH) {
+        let answer = in_time(desk, desk.fleet().release(part)).await;
+        desk.heard(&answer);
+        if answer.is_err() {
+            heard = false;
+            desk.holdings.book().still_over(part.iter().map(|release| &release.session));
+        }
+    }
+    heard
+}
+
+/// A store that hangs is away: its leases are over when one would have been.
+async fn in_time<T>(desk: &Desk, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    let late = || Error::Unavailable { message: "it did not answer in time".into(), source: None };
+    tokio::time::timeout(desk.options.lease, call).await.unwrap_or_else(|_| Err(late()))
+}
+
+/// Does what the store said of a session.
+fn obey(desk: &Desk, call: &Attach, turn: u64, answer: Attached) {
+    let mut book = desk.holdings.book();
+    let Some(held) = book.held.get_mut(&call.session).filter(|held| held.turn == turn) else { return };
+    held.known = true;
+    if let Stay::Connected { verdict, .. } = &mut held.stay
+        && let Some(verdict) = verdict.take()
+    {
+        let _ = verdict.send(answer);
+    }
+    match answer {
+        Attached::Held => {}
+        Attached::Closing => {
+            held.cut(Cut::Closed);
+            book.end(&call.session);
+            desk.holdings.look_again();
+        }
+        Attached::Lost => {
+            held.cut(Cut::Lost);
+            book.urgent.remove(&call.session);
+            book.held.remove(&call.session);
+        }
+    }
+}

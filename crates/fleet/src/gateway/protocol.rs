@@ -1,0 +1,97 @@
+//! How clients speak to browsers.
+
+use std::str::FromStr;
+
+use tidemill_core::fleet::{MemberKind, Offer};
+use tidemill_core::name::InvalidName;
+
+use super::refusal::Refusal;
+
+/// How a client speaks to its browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// The DevTools protocol.
+    Cdp,
+    /// WebDriver BiDi.
+    Bidi,
+    /// The protocol of Playwright's server, which changes with its minor version.
+    Playwright,
+}
+
+impl Protocol {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Cdp => "cdp",
+            Self::Bidi => "bidi",
+            Self::Playwright => "playwright",
+        }
+    }
+
+    /// The protocol by which an offer is spoken to.
+    pub(crate) fn of(offer: &Offer) -> Option<Self> {
+        offer.as_str().split('-').next()?.parse().ok()
+    }
+
+    /// What a browser may offer for this; `version` is that of the client's Playwright. Its own version is asked for
+    /// first; a server that does not say which it is may be right, too.
+    pub(crate) fn offers(self, version: Option<&str>) -> Result<Vec<Offer>, InvalidName> {
+        let exact = version
+            .filter(|_| self == Self::Playwright)
+            .map(|version| Offer::new(&format!("playwright-{version}")));
+        exact.into_iter().chain([Offer::new(self.word())]).collect()
+    }
+
+    /// A browser and how it is spoken to, when one or both were not said.
+    pub(crate) fn settle(
+        kind: Option<MemberKind>,
+        protocol: Option<Self>,
+    ) -> Result<(MemberKind, Self), Refusal> {
+        let usual = if protocol == Some(Self::Bidi) { "firefox" } else { "chromium" };
+        let kind = kind.map_or_else(|| MemberKind::new(usual), Ok);
+        let kind = kind.map_err(|error| Refusal::invalid(error.to_string()))?;
+        let protocol = protocol.unwrap_or(match kind.as_str() {
+            "firefox" => Self::Bidi,
+            "webkit" => Self::Playwright,
+            _ => Self::Cdp,
+        });
+        Ok((kind, protocol))
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = Refusal;
+    fn from_str(text: &str) -> Result<Self, Refusal> {
+        [Self::Cdp, Self::Bidi, Self::Playwright]
+            .into_iter()
+            .find(|protocol| protocol.word() == text)
+            .ok_or_else(|| Refusal::invalid("the protocols are cdp, bidi and playwright"))
+    }
+}
+
+/// `1.64` of `Playwright/1.64.1 (x64; …)`.
+pub(crate) fn playwright_version(agent: &str) -> Option<String> {
+    let version = agent.split_once("Playwright/")?.1.split([' ', ';']).next()?;
+    let mut numbers = version.split(['.', '-']);
+    let number = |text: Option<&str>| text.and_then(|text| text.parse::<u16>().ok());
+    Some(format!("{}.{}", number(numbers.next())?, number(numbers.next())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_a_major_and_a_minor() {
+        assert_eq!(playwright_version("Playwright/1.64.1 (x64)").as_deref(), Some("1.64"));
+        assert_eq!(playwright_version("Playwright/1.65.0-next node/20").as_deref(), Some("1.65"));
+        assert_eq!(playwright_version("Playwright/unknown"), None);
+        assert_eq!(playwright_version("Puppeteer 24"), None);
+    }
+
+    #[test]
+    fn an_offer_says_how_it_is_spoken_to() {
+        let of = |text| Protocol::of(&Offer::new(text).unwrap());
+        assert_eq!(of("playwright-1.64"), Some(Protocol::Playwright));
+        assert_eq!([of("bidi"), of("cdp"), of("vnc")], [Some(Protocol::Bidi), Some(Protocol::Cdp), None]);
+    }
+}

@@ -1,0 +1,12 @@
+//! Browser jobs on a real browser, with pages that the tests serve themselves.
+
+// A test that finds something missing should fail where it looked.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+mod errors;
+mod guard;
+mod jobs;
+mod launcher;
+mod lending;
+mod site;
+mod world;

@@ -1,0 +1,74 @@
+-- Gives a member to a session, or a place in the line of its kind and first offer. `given` is none if no member is;
+-- `ahead` is none if it does not wait either. Without `line_ttl` it does not want to.
+--
+-- Locks the kind: what is counted here stays so until the session is entered, and who waits is in some order.
+CREATE OR REPLACE FUNCTION lease_member(target text, wanted text, offers text[], by_holder text, ttl bigint,
+    new_keep bigint, new_detail bytea, refused text[], line_most bigint, line_ttl bigint, standing bigint,
+    OUT given text, OUT at_endpoint text, OUT by_offer text, OUT lasts bigint, OUT ahead bigint, OUT waiting bigint,
+    OUT workers bigint, OUT woken text[])
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    moment bigint := lock_fleet(ARRAY[wanted], false);
+    held_keep bigint;
+    own bigint;
+    had_turn boolean := false;   -- whoever gives a member back stands behind nobody
+    is_spent boolean;
+BEGIN
+    woken := '{}';
+    SELECT sessions.member, sessions.keep, members.endpoint, members.offer INTO given, held_keep, at_endpoint, by_offer
+    FROM sessions LEFT JOIN members ON members.id = ANY (ARRAY[sessions.member])
+    WHERE sessions.id = target AND sessions.until + 0 > moment;
+    IF by_offer IS NOT NULL AND given <> ALL (refused) THEN
+        lasts := moment + greatest(ttl, held_keep);
+        UPDATE sessions SET until = lasts WHERE id = target;
+        UPDATE members SET full_until = 0 WHERE id = given AND full_until > lasts;
+        RETURN;
+    END IF;
+    IF given IS NOT NULL THEN
+        had_turn := given = ANY (refused);
+        DELETE FROM sessions WHERE id = target;
+        woken := sessions_ended(ARRAY[given], moment, standing);
+        given := NULL;
+    END IF;
+    SELECT seq INTO own FROM tickets
+    WHERE session = target AND kind || '' = wanted AND offer || '' = offers[1] AND until + 0 > moment;
+    SELECT count(*) FILTER (WHERE own IS NULL OR seq < own), count(*) INTO ahead, waiting FROM tickets
+    WHERE kind = wanted AND offer = offers[1] AND until + 0 > moment AND session || '' <> target;
+    IF had_turn THEN
+        ahead := 0;
+    END IF;
+    SELECT count(*) INTO workers FROM members
+    WHERE kind = wanted AND offer = ANY (offers) AND status = 0 AND stale_at + 0 > moment;
+    IF ahead = 0 THEN
+        given := choose_member(wanted, offers, refused, workers, moment);
+        SELECT endpoint, offer INTO at_endpoint, by_offer FROM members WHERE id = given;
+    END IF;
+    IF given IS NOT NULL THEN
+        lasts := moment + greatest(ttl, new_keep);
+        UPDATE members SET lifetime = lifetime + 1 WHERE id = given RETURNING most > 0 AND lifetime >= most INTO is_spent;
+        IF is_spent THEN
+            -- Its owner can start the next one.
+            woken := woken || ('member ' || given);
+        END IF;
+        -- One of the same id may be there that has run out.
+        DELETE FROM sessions WHERE id = target;
+        INSERT INTO sessions (id, member, until, keep, started_at, connected, holder, detail)
+        VALUES (target, given, lasts, new_keep, moment, false, by_holder, new_detail);
+        DELETE FROM tickets WHERE session = target;
+        woken := woken || places(ARRAY[wanted], moment);
+    ELSIF own IS NOT NULL AND line_ttl IS NOT NULL THEN
+        UPDATE tickets SET holder = by_holder, until = moment + line_ttl WHERE session = target;
+    ELSE
+        DELETE FROM tickets WHERE session = target;
+        IF line_ttl IS NOT NULL AND (had_turn OR waiting < line_most) THEN
+            INSERT INTO tickets (session, until, kind, offer, holder)
+            VALUES (target, moment + line_ttl, wanted, offers[1], by_holder);
+            UPDATE tickets SET seq = (SELECT min(seq) - 1 FROM tickets WHERE kind = wanted AND offer = offers[1])
+            WHERE session = target AND had_turn;
+        ELSE
+            ahead := NULL;
+            woken := woken || places(ARRAY[wanted], moment);
+        END IF;
+    END IF;
+END $$;

@@ -1,0 +1,22 @@
+-- Locks kinds of members until the end of the transaction, and says what time it is when they are locked: whoever waited
+-- for the lock must not judge by a time before it what another has judged since. Kinds are locked in the order of their
+-- keys.
+--
+-- What everybody says again by themselves need not survive a crash, so its commit, which others wait for, does not wait
+-- for the disk; what is `lasting` does.
+CREATE OR REPLACE FUNCTION lock_fleet(kinds text[], lasting boolean) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    key bigint;
+BEGIN
+    IF NOT lasting THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+    END IF;
+    FOR key IN
+        SELECT DISTINCT hashtextextended('tidemill fleet ' || current_schema() || ' ' || kind, 0)
+        FROM unnest(kinds) AS kind ORDER BY 1
+    LOOP
+        PERFORM pg_advisory_xact_lock(key);
+    END LOOP;
+    RETURN floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+END $$;

@@ -1,0 +1,176 @@
+//! What only PostgreSQL can get wrong about the fleet: many connections at the same moment, and times and names as SQL
+//! has them.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidemill_core::courier::{Courier, InProcess};
+use tidemill_core::fleet::SessionId;
+use tidemill_core::store::Store;
+use tidemill_core::store::fleet::{Attach, Attached, Lease, Leased, Line, Release};
+use tidemill_core::{Timestamp, WorkerId};
+use tidemill_postgres::{Options, PostgresStore};
+use tidemill_testkit::conformance::scene::{Yard, chromium};
+use tidemill_testkit::conformance::{SHORT, until};
+use tidemill_testkit::servers::shared_postgres;
+use world::{connect, query};
+
+/// Gateways, each with connections of its own.
+async fn yards(url: &str, many: u32) -> Vec<Yard> {
+    let yard = async |number| {
+        let mut yard = Yard::new(Arc::new(connect(url).await) as Arc<dyn Store>);
+        yard.holder = WorkerId::of_process("gateway", number, 0);
+        yard
+    };
+    join_all((0..many).map(yard)).await
+}
+
+/// Opens and ends sessions again and again, and looks each time whether a member has more than it may have.
+async fn churn(yard: &Yard, rounds: usize) -> usize {
+    let mut given = 0;
+    for _ in 0..rounds {
+        let wish = yard.wish();
+        let Leased::Given(grant) = yard.ask(&wish).await else { continue };
+        given += 1;
+        assert!(yard.counts(&grant.member).await.0 <= 2, "{} is full", grant.member);
+        assert_eq!(yard.attach(&yard.hold(&wish.session, &grant.member)).await, Attached::Held);
+        assert!(yard.release(&wish.session).await);
+    }
+    given
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn leases_from_many_connections_never_exceed_what_a_member_takes_on() {
+    let yards = yards(&shared_postgres().database().unwrap(), 4).await;
+    for name in ["a", "b", "c"] {
+        yards[0].join(name, 2, 0).await;
+    }
+    let crowd = yards.iter().flat_map(|yard| [churn(yard, 40), churn(yard, 40), churn(yard, 40)]);
+    let given: usize = join_all(crowd).await.into_iter().sum();
+    assert!(given >= 6);
+    let lifetimes: u64 = yards[0].members(None).await.iter().map(|info| info.lifetime).sum();
+    assert_eq!(lifetimes, given as u64, "every session was counted once");
+    assert!(yards[0].sessions(None).await.is_empty());
+}
+
+/// A browser and the gateways that all believe to be connected to it, after the store has forgotten everything.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_claim_a_forgotten_place_at_once_as_many_hold_it_as_there_are_places() {
+    let yards = yards(&shared_postgres().database().unwrap(), 4).await;
+    let member = yards[0].join("a", 3, 0).await;
+    let claims = yards.iter().flat_map(|yard| {
+        let member = &member;
+        let claim = move |_| {
+            let held: Vec<Attach> = (0..3).map(|_| yard.hold(&SessionId::generate(), member)).collect();
+            async move { yard.fleet().attach(&held).await.unwrap() }
+        };
+        (0..3).map(claim)
+    });
+    let answers = join_all(claims).await.concat();
+    assert_eq!(answers.iter().filter(|answer| **answer == Attached::Held).count(), 3);
+    assert_eq!(yards[0].counts(&member).await, (3, 3));
+}
+
+/// Batches about several kinds, in opposite orders: each wants what the other has.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_about_the_same_members_in_other_orders_take_turns() {
+    let yards = yards(&shared_postgres().database().unwrap(), 2).await;
+    let mut members: Vec<_> = (0..20).map(|n| chromium(&format!("m{n}"), 5, 2)).collect();
+    for (n, member) in members.iter_mut().enumerate() {
+        member.id = format!("kind{}:m{n}", n % 3).parse().unwrap();
+    }
+    yards[0].fleet().join(&members).await.unwrap();
+    let ids: Vec<_> = (0..40).map(|_| SessionId::generate()).collect();
+    let batch = |yard: Yard, forth: bool| {
+        let (mut members, mut ids) = (members.clone(), ids.clone());
+        if !forth {
+            members.reverse();
+            ids.reverse();
+        }
+        async move {
+            let beat = |members| tidemill_core::store::fleet::Beat { members, grace: Duration::ZERO };
+            for _ in 0..30 {
+                let on = |n: usize| &members[n % members.len()].id;
+                let held: Vec<_> = ids.iter().enumerate().map(|(n, id)| yard.hold(id, on(n))).collect();
+                yard.fleet().attach(&held).await.unwrap();
+                yard.fleet().beat(beat(&members)).await.unwrap();
+                let holder = &yard.holder;
+                let over = ids.iter().map(|id| Release { session: id.clone(), holder: holder.clone() });
+                yard.fleet().release(&over.collect::<Vec<_>>()).await.unwrap();
+                yard.reap().await;
+            }
+        }
+    };
+    let turns = [(0, true), (1, false), (0, false), (1, true)];
+    join_all(turns.map(|(yard, forth)| batch(yards[yard].clone(), forth))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_one_round_trip_whatever_becomes_of_it() {
+    let url = shared_postgres().database().unwrap();
+    // Nothing but the verbs themselves is sent: announcements would travel on a connection of their own.
+    let courier: Option<Arc<dyn Courier>> = Some(Arc::new(InProcess));
+    let options = Options { courier, ..Options::parse(&url).unwrap() };
+    let yard = Yard::new(Arc::new(PostgresStore::connect(options).await.unwrap()));
+    yard.join("a", 1, 0).await;
+    let first = yard.wish();
+    let waiting = Lease { line: Some(Line { most: 9, ttl: Duration::from_secs(60) }), ..yard.wish() };
+    let mut before = yard.store.commands();
+    for wish in [&first, &first, &waiting, &waiting, &yard.wish()] {
+        yard.ask(wish).await;
+        let now = yard.store.commands();
+        assert_eq!(now - before, 1, "{wish:?}");
+        before = now;
+    }
+}
+
+#[tokio::test]
+async fn times_without_end_and_ids_with_quotes_are_kept() {
+    let url = shared_postgres().database().unwrap();
+    let yard = Yard::new(Arc::new(connect(&url).await)).leasing(Duration::MAX);
+    let mut member = chromium("a", 1, 0);
+    (member.id, member.fresh) = (r#"chromium:it's\"{a},b%""#.parse().unwrap(), Duration::MAX);
+    yard.enter(&member).await;
+    let mut wish = Lease { keep: Duration::MAX, ..yard.wish() };
+    assert_eq!(yard.get(&wish).await.member, member.id);
+    let held = Attach { started_at: Timestamp(7), ..yard.hold(&wish.session, &member.id) };
+    assert_eq!(yard.attach(&held).await, Attached::Held);
+    wish.refused.push(member.id.clone());
+    assert!(matches!(yard.ask(&wish).await, Leased::Refused { .. }));
+    assert_eq!(query(&url, "SELECT id FROM tidemill.sessions").await.len(), 0);
+    let seen: BTreeMap<_, _> =
+        yard.members(None).await.into_iter().map(|info| (info.member.id, info.lifetime)).collect();
+    assert_eq!(seen, BTreeMap::from([(member.id, 1)]));
+}
+
+#[tokio::test]
+async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over() {
+    let url = shared_postgres().database().unwrap();
+    let yard = Yard::new(Arc::new(connect(&url).await));
+    let mut member = chromium("a", 1, 0);
+    let a = yard.enter(&member).await;
+    let (session, _) = yard.open().await;
+    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    // Its holder says that it lasts for less long than was thought when the member was found full.
+    let short = Attach { ttl: SHORT, ..yard.hold(&session, &a) };
+    assert_eq!(yard.attach(&short).await, Attached::Held);
+    let second = until("the place", || async {
+        let wish = yard.wish();
+        matches!(yard.ask(&wish).await, Leased::Given(_)).then_some(wish.session)
+    });
+    let second = second.await;
+    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    assert!(yard.release(&second).await);
+    yard.open().await;
+    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    member.room.concurrent = 2;
+    yard.beat(&member).await;
+    yard.open().await;
+}

@@ -1,0 +1,19 @@
+-- Shared by every script: time, numbers, and what a key should hold.
+
+local function now()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+end
+
+local function whole(number)
+  return string.format('%.0f', number)
+end
+
+-- Fails if a key holds something else than it should. Scripts do not roll back, so this comes before the first
+-- write.
+local function expect(key, kind)
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= kind then
+    error('WRONGTYPE ' .. key .. ' holds a ' .. found .. ' instead of a ' .. kind)
+  end
+end

@@ -1,0 +1,184 @@
+-- Behind `basics.lua`, for scripts about the fleet. They are given as their first
+-- KEYS  cluster:lifetime_connections
+-- ARGV  channel; what is taken for granted of members that do not say: how many sessions at once, in their life, for how many
+--       ms a beat is fresh; for how many seconds an order stands
+-- All of the fleet lies in one shard. Which keys else a script touches follows from what it finds, so scripts make those
+-- themselves, as `src/keys.rs` does. A member is called 'KIND:NAME'.
+-- What leases look at are indexes, and the truth is each member's hash: other programs write there, too, and what they write
+-- counts at once. So a member that describes itself is taken out of an index whenever it cannot be given, because only its own
+-- beat, or the end of a session, can change that; a member of another program stays in it as long as it has room.
+
+local TIME, CHANNEL, LIFETIME = now(), ARGV[1], KEYS[1]
+local PREFIX = string.sub(LIFETIME, 1, -1 - #'cluster:lifetime_connections')
+local ACTIVE, WORKER, FLEET = PREFIX .. 'cluster:active_connections', PREFIX .. 'worker:', PREFIX .. 'fleet:'
+local MEMBERS, PLACES, STALE, GRACE = FLEET .. 'members', FLEET .. 'places', FLEET .. 'stale', FLEET .. 'grace'
+local SESSIONS, ENDS, LINES = FLEET .. 'sessions', FLEET .. 'ends', FLEET .. 'lines'
+local STANDARD = { concurrent = tonumber(ARGV[2]), limit = tonumber(ARGV[3]), fresh = tonumber(ARGV[4]) }
+local ORDER = ARGV[5]
+
+-- What has run out is kept for so many ms more: whoever removes it can then still see what it was.
+local KEPT = 60000
+local WIDTH = 1048576
+
+expect(LIFETIME, 'hash')
+expect(ACTIVE, 'hash')
+expect(PLACES, 'hash')
+for _, index in ipairs({ MEMBERS, STALE, GRACE, SESSIONS, ENDS, LINES }) do expect(index, 'zset') end
+
+local after_now = '(' .. whole(TIME)
+
+-- ---- what is told, at the end and at once
+
+local news, told = {}, {}
+
+local function tell(wake)
+  if not told[wake] then news[#news + 1] = wake end
+  told[wake] = true
+end
+
+local function finish(answer)
+  if #news > 0 then redis.call('PUBLISH', CHANNEL, table.concat(news, '\n')) end
+  return answer
+end
+
+-- ---- members
+
+-- The kind of a member; nil if this is not what one is called.
+local function kind_of(id)
+  local kind, name = string.match(id, '^([%w._-]+):([!-~]+)$')
+  if kind and kind ~= 'cmd' and #kind <= 32 and #name <= 192 then return kind end
+end
+
+local function count_in(text)
+  return text and #text <= 15 and string.match(text, '^%d+$') and tonumber(text) or nil
+end
+
+-- Where the indexes have a member, and what it is taken to be: 'OFFER CONCURRENT LIFETIME FRESH'.
+local function place_of(id)
+  local offer, concurrent, limit, fresh = string.match(redis.call('HGET', PLACES, id) or '', '^(%S+) (%d+) (%d+) (%d+)$')
+  if not offer then return nil end
+  return { offer = offer, concurrent = tonumber(concurrent), limit = tonumber(limit), fresh = tonumber(fresh) }
+end
+
+-- What a hash says of a member that is no member's hash.
+local function is_odd(m, f)
+  if f[1] ~= m.kind or not f[2] or not m.seconds or f[3] ~= 'available' and f[3] ~= 'draining' then return true end
+  if not m.says_itself then return f[2] == '' end
+  return not (string.match(f[5], '^[%w._-]+$') and #f[5] <= 64 and count_in(f[6]) and count_in(f[7]) and count_in(f[8]))
+end
+
+-- A member as its hash has it now; nil if there is none, false if that is none. `standard` counts for what the hash does not
+-- say, else what was taken for granted when it was entered.
+local function load(id, standard)
+  local kind = kind_of(id)
+  local f = kind and redis.pcall('HMGET', WORKER .. id, 'browserType', 'wsEndpoint', 'status', 'lastHeartbeat', 'offer',
+    'concurrent', 'lifetime', 'fresh', 'beat')
+  if not kind or f.err then return false end
+  if not (f[1] or f[2] or f[3] or f[4]) then
+    if redis.call('EXISTS', WORKER .. id) == 1 then return false end
+    return nil
+  end
+  local m = { id = id, kind = kind, endpoint = f[2], is_available = f[3] == 'available', seconds = count_in(f[4]),
+    says_itself = f[5] ~= false }
+  if is_odd(m, f) then return false end
+  if m.says_itself then
+    m.offer, m.concurrent, m.limit, m.fresh = f[5], tonumber(f[6]), tonumber(f[7]), tonumber(f[8])
+  else
+    local taken = standard or place_of(id) or STANDARD
+    m.offer, m.concurrent, m.limit, m.fresh = 'playwright', taken.concurrent, taken.limit, taken.fresh
+  end
+  -- Other programs beat by the second: theirs may be up to a second later than it says.
+  local beat = count_in(f[9])
+  local is_exact = beat and math.floor(beat / 1000) == m.seconds
+  m.beat = is_exact and beat or m.seconds * 1000
+  m.stale_at = m.beat + m.fresh + (is_exact and 0 or 999)
+  m.is_fresh = TIME < m.stale_at
+  return m
+end
+
+local function held(id) return FLEET .. 'held:' .. id end
+
+-- How many sessions a member has.
+local function active(id) return redis.call('ZCOUNT', held(id), after_now, '+inf') end
+
+-- How many it has had.
+local function lifetime(id) return math.min(count_in(redis.call('HGET', LIFETIME, id)) or 0, 4294967295) end
+
+local function is_ordered(id) return redis.pcall('GET', WORKER .. 'cmd:' .. id) == 'shutdown' end
+
+local function is_spent(m) return m.limit > 0 and lifetime(m.id) >= m.limit end
+
+local function live(kind, offer) return FLEET .. 'live:' .. kind .. ':' .. offer end
+local function limits(kind, offer) return FLEET .. 'limits:' .. kind .. ':' .. offer end
+local function free(kind, offer, limit) return FLEET .. 'free:' .. kind .. ':' .. offer .. ':' .. whole(limit) end
+
+local function take_out(id, kind, at)
+  local pool = free(kind, at.offer, at.limit)
+  if redis.call('ZREM', pool, id) == 1 and redis.call('EXISTS', pool) == 0 then
+    redis.call('SREM', limits(kind, at.offer), whole(at.limit))
+  end
+end
+
+-- Whether a lease should look at a member at all.
+local function is_worth_a_look(m, sessions)
+  if sessions >= m.concurrent or is_spent(m) or redis.call('ZSCORE', GRACE, m.id) then return false end
+  return not m.says_itself or m.is_available and m.is_fresh and not is_ordered(m.id)
+end
+
+-- Its place in the index: the highest lifetime comes first, and of equals the one with the fewest sessions.
+local function rating(m, sessions) return lifetime(m.id) * WIDTH + WIDTH - 1 - math.min(sessions, WIDTH - 1) end
+
+-- Puts a member where it belongs in every index. Says whether leases find it now and did not before.
+local function place(m)
+  local record = m.offer .. ' ' .. whole(m.concurrent) .. ' ' .. whole(m.limit) .. ' ' .. whole(m.fresh)
+  local before, sessions = place_of(m.id), active(m.id)
+  if before and (before.offer ~= m.offer or before.limit ~= m.limit) then
+    redis.call('ZREM', live(m.kind, before.offer), m.id)
+    take_out(m.id, m.kind, before)
+  end
+  redis.call('HSET', PLACES, m.id, record)
+  redis.call('ZADD', MEMBERS, 0, m.id)
+  redis.call('ZADD', STALE, whole(m.stale_at), m.id)
+  if m.is_available then
+    redis.call('ZADD', live(m.kind, m.offer), whole(m.stale_at), m.id)
+  else
+    redis.call('ZREM', live(m.kind, m.offer), m.id)
+  end
+  if not is_worth_a_look(m, sessions) then
+    take_out(m.id, m.kind, m)
+    return false
+  end
+  redis.call('SADD', limits(m.kind, m.offer), whole(m.limit))
+  return redis.call('ZADD', free(m.kind, m.offer, m.limit), whole(rating(m, sessions)), m.id) == 1
+end
+
+-- The hash is gone: it is given to nobody, and the next reap removes what is left.
+local function set_aside(id)
+  local at, kind = place_of(id), kind_of(id)
+  if not at then return end
+  redis.call('ZREM', live(kind, at.offer), id)
+  take_out(id, kind, at)
+  redis.call('ZADD', STALE, 0, id)
+end
+
+local function write(m)
+  local key = WORKER .. m.id
+  if redis.call('TYPE', key).ok ~= 'hash' then redis.call('DEL', key) end
+  redis.call('HSET', key, 'browserType', m.kind, 'wsEndpoint', m.endpoint, 'status', m.status, 'lastHeartbeat',
+    whole(math.floor(TIME / 1000)), 'offer', m.offer, 'concurrent', m.concurrent, 'lifetime', m.limit, 'fresh', m.fresh,
+    'beat', whole(TIME), 'detail', m.detail)
+  redis.call('PEXPIRE', key, whole(m.fresh + KEPT))
+end
+
+-- ARGV from i on: member, offer, endpoint, status, how many sessions at once, in its life, for how many ms a beat is fresh, detail
+local DESCRIPTION = 8
+local function read_member(i)
+  local id = ARGV[i]
+  return { id = id, kind = kind_of(id), offer = ARGV[i + 1], endpoint = ARGV[i + 2], status = ARGV[i + 3],
+    concurrent = tonumber(ARGV[i + 4]), limit = tonumber(ARGV[i + 5]), fresh = tonumber(ARGV[i + 6]), detail = ARGV[i + 7],
+    is_available = ARGV[i + 3] == 'available', says_itself = true, is_fresh = true, beat = TIME,
+    stale_at = TIME + tonumber(ARGV[i + 6]) }
+end
+
+-- Publishes how many sessions a member has.
+local function publish(id) redis.call('HSET', ACTIVE, id, active(id)) end

@@ -1,0 +1,124 @@
+//! The fleet: members, sessions and lines, all in the first shard, so every verb is one script there.
+
+mod enter;
+mod hold;
+mod lease;
+mod look;
+mod reap;
+mod sessions;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tidemill_core::Error;
+use tidemill_core::clock::millis;
+use tidemill_core::fleet::{MemberId, SessionId, Standard};
+use tidemill_core::store::Page;
+use tidemill_core::store::fleet::{
+    Attach, Attached, Beat, Fleet, Lease, Leased, LineInfo, ListMembers, ListSessions, Member, MemberInfo,
+    ORDER, Orders, Reaped, Release, SessionInfo,
+};
+
+use crate::keys::FLEET_SHARD;
+use crate::link::Call;
+use crate::script::{FleetScripts, Script};
+use crate::store::RedisStore;
+
+/// Three hundred years: longer is not told apart from for ever, and would have more digits than scripts count with.
+const LONGEST_MS: i64 = 9_999_999_999_999;
+
+/// What this process has for the fleet.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    scripts: FleetScripts,
+    /// Where the walks over what other programs write, and over what is known, go on. Each process has its own: together they are
+    /// only sooner.
+    walks: Mutex<[String; 2]>,
+}
+
+impl Registry {
+    pub(crate) fn new(flags: bool) -> Self {
+        Self { scripts: FleetScripts::new(flags), walks: Mutex::new([(); 2].map(|()| "0".to_owned())) }
+    }
+}
+
+impl RedisStore {
+    /// A call of a script about the fleet. More arguments follow.
+    fn call_on_fleet<'a>(&self, script: &'a Script, standard: Standard) -> Call<'a> {
+        Call::new(script, &[self.keys.fleet()])
+            .arg(self.keys.channel())
+            .arg(standard.room.concurrent)
+            .arg(standard.room.lifetime)
+            .arg(short(standard.fresh))
+            .arg(ORDER.as_secs())
+    }
+
+    async fn ask_fleet(&self, call: Call<'_>) -> Result<redis::Value, Error> {
+        self.link.call(FLEET_SHARD, call).await
+    }
+}
+
+/// A duration in ms, no longer than scripts can count.
+fn short(duration: Duration) -> i64 {
+    millis(duration).min(LONGEST_MS)
+}
+
+#[async_trait]
+impl Fleet for RedisStore {
+    async fn join(&self, members: &[Member]) -> Result<(), Error> {
+        self.enter_members(members).await
+    }
+
+    async fn beat(&self, beat: Beat<'_>) -> Result<Vec<Orders>, Error> {
+        self.keep_members(beat).await
+    }
+
+    async fn part(&self, members: &[MemberId]) -> Result<(), Error> {
+        self.remove_members(members).await
+    }
+
+    async fn lease(&self, lease: &Lease) -> Result<Leased, Error> {
+        self.lease_member(lease).await
+    }
+
+    async fn attach(&self, attach: &[Attach]) -> Result<Vec<Attached>, Error> {
+        self.hold_sessions(attach).await
+    }
+
+    async fn release(&self, release: &[Release]) -> Result<Vec<bool>, Error> {
+        self.end_sessions(release).await
+    }
+
+    async fn close(&self, session: &SessionId) -> Result<bool, Error> {
+        self.close_session(session).await
+    }
+
+    async fn drain(&self, member: &MemberId) -> Result<bool, Error> {
+        self.drain_member(member).await
+    }
+
+    async fn reap(&self, standard: Option<Standard>) -> Result<Reaped, Error> {
+        self.reap_fleet(standard).await
+    }
+
+    async fn member(&self, member: &MemberId) -> Result<Option<MemberInfo>, Error> {
+        self.find_member(member).await
+    }
+
+    async fn members(&self, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error> {
+        self.list_members(list).await
+    }
+
+    async fn session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
+        self.find_session(session).await
+    }
+
+    async fn sessions(&self, list: ListSessions<'_>) -> Result<Page<SessionInfo>, Error> {
+        self.list_sessions(list).await
+    }
+
+    async fn lines(&self) -> Result<Vec<LineInfo>, Error> {
+        self.list_lines().await
+    }
+}

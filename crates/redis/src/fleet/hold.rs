@@ -1,0 +1,74 @@
+//! Sessions are held, ended, and asked to end.
+
+use redis::Value;
+use tidemill_core::Error;
+use tidemill_core::fleet::{SessionId, Standard};
+use tidemill_core::store::fleet::{Attach, Attached, Release};
+
+use super::short;
+use crate::error::odd_answer;
+use crate::link::Call;
+use crate::runs::portions;
+use crate::store::RedisStore;
+use crate::value::{array, int, ints, text};
+
+impl RedisStore {
+    pub(super) async fn hold_sessions(&self, attach: &[Attach]) -> Result<Vec<Attached>, Error> {
+        attach.iter().try_for_each(Attach::check)?;
+        let mut answers = Vec::with_capacity(attach.len());
+        for portion in portions((0..attach.len()).collect(), |position| attach[position].detail.len()) {
+            let mut call = self.call_on_fleet(&self.registry.scripts.attach, Standard::default());
+            portion.iter().for_each(|&position| push_attach(&mut call, &attach[position]));
+            let part = array(self.ask_fleet(call).await?).filter(|part| part.len() == portion.len());
+            let words = part.ok_or_else(|| odd_answer("attach"))?;
+            for word in words {
+                answers.push(read(word).ok_or_else(|| odd_answer("attach"))?);
+            }
+        }
+        Ok(answers)
+    }
+
+    pub(super) async fn end_sessions(&self, release: &[Release]) -> Result<Vec<bool>, Error> {
+        let mut answers = Vec::with_capacity(release.len());
+        for portion in portions((0..release.len()).collect(), |_| 0) {
+            let mut call = self.call_on_fleet(&self.registry.scripts.release, Standard::default());
+            for &position in &portion {
+                call.push(release[position].session.as_str());
+                call.push(release[position].holder.as_str());
+            }
+            let ended = ints(self.ask_fleet(call).await?, "release")?;
+            if ended.len() != portion.len() {
+                return Err(odd_answer("release"));
+            }
+            answers.extend(ended.into_iter().map(|ended| ended == 1));
+        }
+        Ok(answers)
+    }
+
+    pub(super) async fn close_session(&self, session: &SessionId) -> Result<bool, Error> {
+        let call =
+            self.call_on_fleet(&self.registry.scripts.close, Standard::default()).arg(session.as_str());
+        Ok(int(&self.ask_fleet(call).await?) == Some(1))
+    }
+}
+
+fn push_attach(call: &mut Call<'_>, attach: &Attach) {
+    call.push(attach.session.as_str());
+    call.push(attach.member.to_string());
+    call.push(attach.holder.as_str());
+    call.push(short(attach.ttl));
+    call.push(short(attach.keep));
+    call.push(u8::from(attach.connected));
+    call.push(u8::from(attach.take));
+    call.push(attach.started_at.0);
+    call.push(&attach.detail[..]);
+}
+
+fn read(word: Value) -> Option<Attached> {
+    match text(word)?.as_str() {
+        "held" => Some(Attached::Held),
+        "closing" => Some(Attached::Closing),
+        "lost" => Some(Attached::Lost),
+        _ => None,
+    }
+}

@@ -1,0 +1,50 @@
+//! A client gets a member, or a place in the line.
+
+use redis::Value;
+use tidemill_core::store::fleet::{Grant, Lease, Leased};
+use tidemill_core::{Error, Timestamp};
+
+use super::short;
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+use crate::value::{array, int, text};
+
+impl RedisStore {
+    pub(super) async fn lease_member(&self, lease: &Lease) -> Result<Leased, Error> {
+        lease.check()?;
+        let line = lease.line.filter(|line| line.most > 0);
+        let mut call = self
+            .call_on_fleet(&self.registry.scripts.lease, lease.standard)
+            .arg(lease.session.as_str())
+            .arg(lease.kind.as_str())
+            .arg(lease.holder.as_str())
+            .arg(short(lease.ttl))
+            .arg(short(lease.keep))
+            .arg(&lease.detail[..])
+            .arg(line.map_or(0, |line| line.most))
+            .arg(line.map_or(0, |line| short(line.ttl).max(1)))
+            .arg(lease.offers.len());
+        lease.offers.iter().for_each(|offer| call.push(offer.as_str()));
+        lease.refused.iter().for_each(|member| call.push(member.to_string()));
+        read(self.ask_fleet(call).await?).ok_or_else(|| odd_answer("lease"))
+    }
+}
+
+fn read(answer: Value) -> Option<Leased> {
+    let mut parts = array(answer)?.into_iter();
+    match text(parts.next()?)?.as_str() {
+        "given" => Some(Leased::Given(Grant {
+            member: text(parts.next()?)?.parse().ok()?,
+            endpoint: text(parts.next()?)?,
+            offer: text(parts.next()?)?.parse().ok()?,
+            until: Timestamp(int(&parts.next()?)?),
+        })),
+        "waiting" => Some(Leased::Waiting { ahead: count(parts.next()?)?, workers: count(parts.next()?)? }),
+        "refused" => Some(Leased::Refused { waiting: count(parts.next()?)?, workers: count(parts.next()?)? }),
+        _ => None,
+    }
+}
+
+fn count(value: Value) -> Option<u32> {
+    u32::try_from(int(&value)?).ok()
+}

@@ -1,0 +1,40 @@
+//! What is dead is removed, and what other programs have entered is taken up.
+
+use std::sync::PoisonError;
+
+use redis::Value;
+use tidemill_core::Error;
+use tidemill_core::fleet::{MemberId, Standard};
+use tidemill_core::store::fleet::Reaped;
+
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+use crate::value::{array, int, text};
+
+/// How many of each one call removes, or looks at: they keep the server from everything else.
+const LIMIT: usize = 100;
+
+impl RedisStore {
+    pub(super) async fn reap_fleet(&self, standard: Option<Standard>) -> Result<Reaped, Error> {
+        let walks = self.registry.walks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let script = &self.registry.scripts.reap;
+        let call = self.call_on_fleet(script, standard.unwrap_or_default()).arg(LIMIT).arg(&walks[..]);
+        let call = call.arg(u8::from(standard.is_some()));
+        let (reaped, walks) = read(self.ask_fleet(call).await?).ok_or_else(|| odd_answer("reap"))?;
+        *self.registry.walks.lock().unwrap_or_else(PoisonError::into_inner) = walks;
+        Ok(reaped)
+    }
+}
+
+fn read(answer: Value) -> Option<(Reaped, [String; 2])> {
+    let mut parts = array(answer)?.into_iter();
+    let sessions = u64::try_from(int(&parts.next()?)?).ok()?;
+    let waiting = u64::try_from(int(&parts.next()?)?).ok()?;
+    let walks = [text(parts.next()?)?, text(parts.next()?)?];
+    let (members, found) = (ids(parts.next()?)?, ids(parts.next()?)?);
+    Some((Reaped { members, sessions, waiting, found }, walks))
+}
+
+fn ids(list: Value) -> Option<Vec<MemberId>> {
+    array(list)?.into_iter().map(|id| text(id)?.parse().ok()).collect()
+}

@@ -1,0 +1,65 @@
+-- Version 3: the fleet.
+--
+-- How many sessions a member has is the number of its rows in `tidemill_sessions` whose time is not over; nothing counts up and
+-- down. A session may be there before its member is: both are told again by who has them after the store lost its data.
+
+-- `id` is the kind, a colon and the name. `full_until` is a hint that spares a lease the counting: the first end of a full
+-- member's sessions when they were last counted; whatever makes a place before that sets it back. Columns that change come
+-- first, the bytes last.
+CREATE TABLE tidemill_members (
+    number        INTEGER PRIMARY KEY,
+    beat_at       INTEGER NOT NULL,
+    stale_at      INTEGER NOT NULL,
+    ordered_until INTEGER NOT NULL DEFAULT 0,
+    grace_until   INTEGER NOT NULL,
+    full_until    INTEGER NOT NULL DEFAULT 0,
+    lifetime      INTEGER NOT NULL,
+    concurrent    INTEGER NOT NULL,
+    most          INTEGER NOT NULL,
+    fresh         INTEGER NOT NULL,
+    status        TEXT    NOT NULL CHECK (status IN ('available', 'draining')),
+    kind          TEXT    NOT NULL,
+    id            TEXT    NOT NULL UNIQUE,
+    offer         TEXT    NOT NULL,
+    endpoint      TEXT    NOT NULL,
+    detail        BLOB    NOT NULL
+) STRICT;
+
+-- A lease walks this from the most used on, and stops early.
+CREATE INDEX tidemill_members_by_wear ON tidemill_members (kind, lifetime);
+
+CREATE INDEX tidemill_members_by_kind ON tidemill_members (kind, id);
+
+CREATE INDEX tidemill_members_by_staleness ON tidemill_members (stale_at);
+
+CREATE TABLE tidemill_sessions (
+    number     INTEGER PRIMARY KEY,
+    until      INTEGER NOT NULL,
+    connected  INTEGER NOT NULL,
+    closing    INTEGER NOT NULL DEFAULT 0,
+    keep       INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    id         TEXT    NOT NULL UNIQUE,
+    member     TEXT    NOT NULL,
+    holder     TEXT    NOT NULL,
+    detail     BLOB    NOT NULL
+) STRICT;
+
+-- Counting a member's sessions reads this alone.
+CREATE INDEX tidemill_sessions_by_member ON tidemill_sessions (member, until);
+
+CREATE INDEX tidemill_sessions_by_end ON tidemill_sessions (until);
+
+-- Who waits for a member. The number is the place in line: a newcomer's is greater than all others'.
+CREATE TABLE tidemill_tickets (
+    number  INTEGER PRIMARY KEY,
+    until   INTEGER NOT NULL,
+    session TEXT    NOT NULL UNIQUE,
+    kind    TEXT    NOT NULL,
+    offer   TEXT    NOT NULL,
+    holder  TEXT    NOT NULL
+) STRICT;
+
+CREATE INDEX tidemill_tickets_by_line ON tidemill_tickets (kind, offer);
+
+CREATE INDEX tidemill_tickets_by_end ON tidemill_tickets (until);

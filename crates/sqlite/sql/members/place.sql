@@ -1,0 +1,2 @@
+-- Where a member is, and how it is spoken to.
+SELECT endpoint, offer FROM tidemill_members WHERE id = ?1

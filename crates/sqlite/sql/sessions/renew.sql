@@ -1,0 +1,2 @@
+-- A session lasts longer.
+UPDATE tidemill_sessions SET until = ?2 WHERE id = ?1

@@ -1,0 +1,2 @@
+-- A session waits no more.
+DELETE FROM tidemill_tickets WHERE session = ?1

@@ -1,0 +1,91 @@
+//! Which member a session gets. Counting sessions is what costs among many members, so they are looked at from the most used
+//! on, only until one is found that none can beat, and full ones are remembered as such.
+
+use rusqlite::{Row, params};
+use tidemill_core::fleet::MemberId;
+use tidemill_core::store::fleet::Lease;
+
+use super::row::{member_id, small};
+use super::{first, run};
+use crate::call::Tx;
+use crate::error::Failure;
+
+/// What has been found so far.
+#[derive(Default)]
+struct Choice {
+    /// The best below the margin, its lifetime and how many sessions it has.
+    best: Option<(MemberId, i64, u32)>,
+    /// The first beyond it.
+    beyond: Option<MemberId>,
+    /// Those that have no room.
+    full: Vec<MemberId>,
+}
+
+/// The best of those that have room, among so many that live.
+pub(super) fn choose(tx: &Tx<'_>, lease: &Lease, workers: u32) -> Result<Option<MemberId>, Failure> {
+    let mut choose = tx.connection.prepare_cached(include_str!("../../sql/members/choose.sql"))?;
+    let (offers, refused) = (spaced(&lease.offers), spaced(&lease.refused));
+    let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0, workers.max(1)])?;
+    let mut choice = Choice::default();
+    while let Some(row) = rows.next()? {
+        if choice.is_made(row.get(3)?) {
+            break;
+        }
+        choice.look_at(tx, row)?;
+    }
+    drop(rows);
+    for member in &choice.full {
+        run(tx, include_str!("../../sql/members/full.sql"), params![member.to_string(), tx.now.0])?;
+    }
+    Ok(choice.best.map(|(member, ..)| member).or(choice.beyond))
+}
+
+impl Choice {
+    /// Whether none that has had so many sessions, or fewer, can be better.
+    fn is_made(&self, lifetime: i64) -> bool {
+        self.best.as_ref().is_some_and(|(_, most, active)| *active == 0 || lifetime < *most)
+    }
+
+    fn look_at(&mut self, tx: &Tx<'_>, row: &Row<'_>) -> Result<(), Failure> {
+        let member = member_id(row, 0)?;
+        let active = active(tx, &member)?;
+        let (is_full, is_below) = (active >= small(row, 1)?, row.get::<_, bool>(2)?);
+        if is_full {
+            self.full.push(member);
+        } else if !is_below {
+            self.beyond.get_or_insert(member);
+        } else if self.best.as_ref().is_none_or(|(.., fewest)| active < *fewest) {
+            self.best = Some((member, row.get(3)?, active));
+        }
+        Ok(())
+    }
+}
+
+fn active(tx: &Tx<'_>, member: &MemberId) -> Result<u32, Failure> {
+    let count = include_str!("../../sql/sessions/count.sql");
+    Ok(first(tx, count, params![member.to_string(), tx.now.0], |row| small(row, 0))?.unwrap_or(0))
+}
+
+/// How many members of the kind and offers live.
+pub(super) fn workers(tx: &Tx<'_>, lease: &Lease) -> Result<u32, Failure> {
+    let count = include_str!("../../sql/members/count.sql");
+    let key = params![lease.kind.as_str(), spaced(&lease.offers), tx.now.0];
+    Ok(first(tx, count, key, |row| small(row, 0))?.unwrap_or(0))
+}
+
+/// A list of names as the statements take it: none of them holds a space.
+fn spaced<T: ToString>(names: &[T]) -> String {
+    names.iter().fold(String::from(" "), |list, name| list + &name.to_string() + " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_of_a_list_has_a_space_on_either_side() {
+        let members: Vec<MemberId> = ["a:b", "c:d"].map(|id| id.parse().unwrap()).into();
+        assert_eq!(spaced(&members), " a:b c:d ");
+        assert_eq!(spaced::<MemberId>(&[]), " ");
+    }
+}

@@ -1,0 +1,74 @@
+//! What becomes of the fleet when time passes, by a clock that stands still in between.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_core::Timestamp;
+use tidemill_core::store::fleet::{Attach, Attached, Leased, ORDER};
+use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_testkit::conformance::scene::{Yard, chromium};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn yard() -> (Yard, PausedClock) {
+    let clock = PausedClock::new(Timestamp(1_700_000_000_000));
+    let options = Options { clock: Some(Arc::new(clock.clone())), ..Options::memory() };
+    let store = SqliteStore::open(options).await.unwrap();
+    (Yard::new(Arc::new(store)).leasing(MINUTE), clock)
+}
+
+async fn is_full(yard: &Yard) -> bool {
+    matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. })
+}
+
+#[tokio::test]
+async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over() {
+    let (yard, clock) = yard().await;
+    let mut member = chromium("a", 1, 0);
+    member.fresh = ORDER * 100;
+    let a = yard.enter(&member).await;
+    let (session, _) = yard.open().await;
+    assert!(is_full(&yard).await);
+    // Its holder says that it lasts for less long than was thought when the member was found full.
+    let short = Attach { ttl: MINUTE / 6, ..yard.hold(&session, &a) };
+    assert_eq!(yard.attach(&short).await, Attached::Held);
+    assert!(is_full(&yard).await);
+    clock.advance(MINUTE / 6);
+    let (session, _) = yard.open().await;
+    assert!(is_full(&yard).await);
+    yard.release(&session).await;
+    yard.open().await;
+    assert!(is_full(&yard).await);
+    member.room.concurrent = 2;
+    yard.beat(&member).await;
+    yard.open().await;
+}
+
+#[tokio::test]
+async fn an_order_that_is_not_obeyed_lapses() {
+    let (yard, clock) = yard().await;
+    let mut member = chromium("a", 1, 0);
+    member.fresh = ORDER * 100;
+    let a = yard.enter(&member).await;
+    assert!(yard.fleet().drain(&a).await.unwrap());
+    clock.advance(ORDER - Duration::from_millis(1));
+    assert!(is_full(&yard).await && yard.beat(&member).await.drain);
+    clock.advance(Duration::from_millis(1));
+    assert!(!yard.beat(&member).await.drain);
+    yard.open().await;
+}
+
+#[tokio::test]
+async fn a_session_outlives_its_holder_for_its_lease_and_not_longer() {
+    let (yard, clock) = yard().await;
+    let a = yard.join("a", 1, 0).await;
+    let (session, grant) = yard.open().await;
+    assert_eq!(grant.until, yard.store.clock().now().after(MINUTE));
+    yard.attach(&yard.hold(&session, &a)).await;
+    clock.advance(MINUTE - Duration::from_millis(1));
+    assert_eq!(yard.counts(&a).await, (1, 1));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(yard.counts(&a).await, (0, 1));
+    assert!(yard.fleet().session(&session).await.unwrap().is_none(), "though nobody has reaped it");
+}

@@ -1,0 +1,114 @@
+//! What a worker says of itself to the fleet: where it runs, what it serves, what it is doing.
+
+use serde::Serialize;
+use tidemill_core::store::fleet::MAX_DETAIL;
+use tidemill_core::{Delivery, Kind, QueueName, Timestamp};
+
+use crate::lane::Lane;
+use crate::station::Station;
+
+/// The part that does not change.
+pub(crate) struct Card {
+    kinds: Vec<Kind>,
+    any: bool,
+    since: Timestamp,
+}
+
+/// A queue it serves.
+#[derive(Serialize)]
+struct Served<'a> {
+    name: &'a QueueName,
+    delivery: Delivery,
+    concurrency: usize,
+}
+
+/// As it is written.
+#[derive(Serialize)]
+struct Detail<'a> {
+    host: &'a str,
+    pid: u32,
+    version: &'static str,
+    started_at: String,
+    running: usize,
+    queues: Vec<Served<'a>>,
+    kinds: Vec<&'a str>,
+    /// How many queues and kinds are not named, for lack of room.
+    #[serde(skip_serializing_if = "is_zero")]
+    unnamed: usize,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl Card {
+    /// `any`: it also takes kinds that it has no handler of their own for.
+    pub(crate) fn new(mut kinds: Vec<Kind>, any: bool, since: Timestamp) -> Self {
+        kinds.sort();
+        Self { kinds, any, since }
+    }
+
+    pub(crate) fn write(&self, station: &Station) -> Vec<u8> {
+        let mut kinds: Vec<_> = self.kinds.iter().map(Kind::as_str).collect();
+        kinds.extend(self.any.then_some("*"));
+        let detail = Detail {
+            host: station.host(),
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION"),
+            started_at: self.since.to_string(),
+            running: station.lanes.iter().map(|lane| lane.running()).sum(),
+            queues: station.lanes.iter().map(|lane| served(lane)).collect(),
+            kinds,
+            unnamed: 0,
+        };
+        fit(detail)
+    }
+}
+
+fn served(lane: &Lane) -> Served<'_> {
+    Served { name: &lane.queue.name, delivery: lane.queue.delivery, concurrency: lane.concurrency }
+}
+
+/// Leaves out half of the longer list until the rest has room.
+fn fit(mut detail: Detail<'_>) -> Vec<u8> {
+    loop {
+        let text = serde_json::to_vec(&detail).unwrap_or_else(|_| b"{}".to_vec());
+        let (queues, kinds) = (detail.queues.len(), detail.kinds.len());
+        if text.len() <= MAX_DETAIL || queues + kinds == 0 {
+            return text;
+        }
+        if kinds >= queues {
+            detail.kinds.truncate(kinds / 2);
+        } else {
+            detail.queues.truncate(queues / 2);
+        }
+        detail.unnamed += queues + kinds - detail.queues.len() - detail.kinds.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_room_is_counted() {
+        let names: Vec<String> = (0..2000).map(|n| format!("kind-{n}")).collect();
+        let kinds = names.iter().map(String::as_str).collect();
+        let (host, started_at) = ("host", String::new());
+        let detail = Detail {
+            host,
+            pid: 1,
+            version: "1",
+            started_at,
+            running: 0,
+            queues: Vec::new(),
+            kinds,
+            unnamed: 0,
+        };
+        let text = fit(detail);
+        assert!(text.len() <= MAX_DETAIL);
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        let named = json["kinds"].as_array().unwrap().len() as u64;
+        assert_eq!(named + json["unnamed"].as_u64().unwrap(), 2000);
+    }
+}
