@@ -22,7 +22,7 @@ pub struct Open {
 pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Open> {
     let mut open = OpenCommands::default();
     entries.into_iter().for_each(|entry| open.read(entry));
-    open.into_vec()
+    open.0.into_values().collect()
 }
 
 /// The commands that wait for an answer, as far as a journal has been read: for one that need not be held as a whole.
@@ -42,8 +42,8 @@ impl OpenCommands {
     }
 
     /// Those that are open, oldest first.
-    pub fn into_vec(self) -> Vec<Open> {
-        self.0.into_values().collect()
+    pub fn iter(&self) -> impl Iterator<Item = &Open> {
+        self.0.values()
     }
 }
 

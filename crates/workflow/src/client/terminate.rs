@@ -10,8 +10,9 @@ use tidemill_core::{Error, Store};
 
 use crate::wire::{Effects, Pages, Place, tell};
 
-/// How often a run may get on while it is being looked at.
-const LOOKS: usize = 100;
+/// How often a run may get on while it is being looked at. Each look reads only what is new, so that the time in which it
+/// must not get on is that of one trip, however long its journal is.
+const LOOKS: usize = 1_000;
 
 /// What terminating a run did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,12 +33,14 @@ impl Terminated {
 
 /// Ends a run. What it has asked for and got no answer to is called off; its parent is told.
 pub(crate) async fn terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
+    let mut asked = Asked::new(store, run);
     for _ in 0..LOOKS {
         let Some(info) = store.run(run).await? else { return Ok(Terminated::NotFound) };
         if info.status.is_closed() {
             return Ok(Terminated::Before(info.status));
         }
-        if attempt(store, &info, reason).await? == Verdict::Accepted {
+        asked.read_on().await?;
+        if asked.call_off(store, &info, reason).await? == Verdict::Accepted {
             return Ok(Terminated::Now);
         }
     }
@@ -45,54 +48,80 @@ pub(crate) async fn terminate(store: &dyn Store, run: &RunId, reason: &str) -> R
     Err(Error::Unavailable { message, source: None })
 }
 
-async fn attempt(store: &dyn Store, info: &RunInfo, reason: &str) -> Result<Verdict, Error> {
-    let run = &info.run;
-    let asked = Asked::by(run, store).await?;
-    let place = Place { run, queue: &info.queue, store, now: store.clock().now() };
-    let mut effects = Effects::new(run, &info.queue, place.now);
-    for open in asked.open.into_vec() {
-        if let Command::ScheduleActivity(activity) = open.command {
-            effects.cancel_activity(activity.seq);
-        }
-    }
-    effects.orphan(&asked.children);
-    let parent = parent(info, asked.told);
-    let told = parent.and_then(|parent| tell(&parent, ChildEnd::Terminated, &place, &mut effects));
-    let error = Some(reason.to_owned());
-    let close = Close { status: Status::Terminated, output: Bytes::new(), error, told };
-    let effects = effects.finish();
-    store.terminate(Terminate { run, cursor: info.cursor, effects: &effects, close: &close }).await
+/// What a run has asked for, as far as its end concerns it. Gathered page by page: its journal may be long.
+struct Asked<'a> {
+    pages: Pages<'a>,
+    known: Known,
 }
 
-/// What a run has asked for, as far as its end concerns it. Gathered page by page: its journal may be long.
+impl<'a> Asked<'a> {
+    fn new(store: &'a dyn Store, run: &'a RunId) -> Self {
+        Self { pages: Pages::new(store, run), known: Known::default() }
+    }
+
+    /// Reads what has been written since the last time.
+    async fn read_on(&mut self) -> Result<(), Error> {
+        self.pages.resume();
+        loop {
+            let page = self.pages.next().await?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for (position, written) in page {
+                // An entry that cannot be read must not keep anybody from ending the run.
+                if let Ok(entry) = Entry::read(&written.entry) {
+                    self.known.read(position, &entry);
+                }
+            }
+        }
+    }
+
+    /// Ends the run, if it has not got on since it was read.
+    async fn call_off(&self, store: &dyn Store, info: &RunInfo, reason: &str) -> Result<Verdict, Error> {
+        let (run, known) = (&info.run, &self.known);
+        let place = Place { run, queue: &info.queue, store, now: store.clock().now() };
+        let mut effects = Effects::new(run, &info.queue, place.now);
+        for open in known.open.iter() {
+            if let Command::ScheduleActivity(activity) = &open.command {
+                effects.cancel_activity(activity.seq);
+            }
+        }
+        effects.orphan(&known.children);
+        let parent = parent(info, known.told);
+        let told = parent.and_then(|parent| tell(&parent, ChildEnd::Terminated, &place, &mut effects));
+        let error = Some(reason.to_owned());
+        let close = Close { status: Status::Terminated, output: Bytes::new(), error, told };
+        let effects = effects.finish();
+        // The journal was read after the row, and may tell of more. It tells of less where it cannot be read.
+        let cursor = info.cursor.max(known.cursor);
+        store.terminate(Terminate { run, cursor, effects: &effects, close: &close }).await
+    }
+}
+
+/// What a journal tells, as far as it has been read.
 #[derive(Default)]
-struct Asked {
+struct Known {
     open: OpenCommands,
     children: Children,
-    /// What its parent wants to hear.
+    /// What the run's parent wants to hear.
     told: Option<Told>,
+    /// How far the run has come.
+    cursor: u64,
 }
 
-impl Asked {
-    async fn by(run: &RunId, store: &dyn Store) -> Result<Self, Error> {
-        let (mut pages, mut asked) = (Pages::new(store, run), Self::default());
-        loop {
-            let page = pages.next().await?;
-            if page.is_empty() {
-                return Ok(asked);
+impl Known {
+    fn read(&mut self, position: u64, entry: &Entry) {
+        match &entry.what {
+            // A run that has continued as new meanwhile: what it asked for before is no concern of it.
+            What::Event(Event::Started(started)) => {
+                let told = started.parent.as_ref().map(|parent| parent.told);
+                *self = Self { told, cursor: position.saturating_sub(1), ..Self::default() };
             }
-            // An entry that cannot be read must not keep anybody from ending the run.
-            let entries = page.iter().filter_map(|(_, written)| Entry::read(&written.entry).ok());
-            entries.for_each(|entry| asked.read(&entry));
+            What::Event(_) => {}
+            What::Commit(commit) => self.cursor = commit.upto,
         }
-    }
-
-    fn read(&mut self, entry: &Entry) {
         self.open.read(entry);
         self.children.read(entry);
-        if let What::Event(Event::Started(started)) = &entry.what {
-            self.told = started.parent.as_ref().map(|parent| parent.told);
-        }
     }
 }
 
@@ -138,9 +167,9 @@ mod tests {
         let input = tidemill_core::workflow::Json::null();
         let started = Started::new("order".parse().unwrap(), "1".parse().unwrap(), input);
         let started = Started { parent: of(Told::Start), ..started };
-        let mut asked = Asked::default();
-        asked.read(&Entry::event(Timestamp(0), Event::Started(Box::new(started))));
-        assert_eq!(parent(&info, asked.told), of(Told::Start));
-        assert_eq!(parent(&RunInfo { parent: None, ..info }, asked.told), None);
+        let mut known = Known::default();
+        known.read(1, &Entry::event(Timestamp(0), Event::Started(Box::new(started))));
+        assert_eq!(parent(&info, known.told), of(Told::Start));
+        assert_eq!(parent(&RunInfo { parent: None, ..info }, known.told), None);
     }
 }

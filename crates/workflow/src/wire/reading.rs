@@ -25,6 +25,11 @@ impl<'a> Pages<'a> {
         Self { store, run, from: 1, done: false }
     }
 
+    /// Begins after the last page again: there may be more by now.
+    pub(crate) fn resume(&mut self) {
+        self.done = false;
+    }
+
     /// The next page; empty at the end.
     pub(crate) async fn next(&mut self) -> Result<Vec<(u64, Written)>, Error> {
         if self.done {

@@ -2,7 +2,9 @@
 
 use tidemill_core::workflow::{Event, What};
 use tidemill_workflow::testing::replay_every_prefix;
-use tidemill_workflow::{Ctx, Program, Programs, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
+use tidemill_workflow::{
+    Ctx, Program, Programs, RunError, RunWorkflows, StartWorkflows, Workflow, WorkflowError,
+};
 
 use crate::world::{Background, DOUBLE, GO, World, patiently};
 
@@ -59,5 +61,26 @@ async fn a_run_without_a_cache_continues_all_the_same() {
         run.signal(&GO, &n).await.unwrap();
     }
     assert_eq!(patiently(run.result()).await.unwrap(), 15);
+    worker.stop().await;
+}
+
+/// Continues as new for ever.
+const TREADMILL: Workflow<u64, ()> = Workflow::new("treadmill");
+
+async fn treadmill(ctx: Ctx, round: u64) -> Result<(), WorkflowError> {
+    ctx.sleep(std::time::Duration::from_millis(1)).await?;
+    ctx.continue_as_new(&(round + 1))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_continues_as_new_without_pause_can_be_terminated() {
+    let world = World::new().await;
+    let worker = Background::run(world.worker().workflow(&TREADMILL, treadmill));
+    for _ in 0..5 {
+        let run = world.mill.workflow(&TREADMILL, 0).start().await.unwrap();
+        crate::world::until(async || (run.journal().await.unwrap().base > 10).then_some(())).await;
+        patiently(run.terminate("enough")).await.unwrap();
+        assert!(matches!(run.result().await, Err(RunError::Terminated { .. })));
+    }
     worker.stop().await;
 }
