@@ -1,7 +1,7 @@
-//! Finding things in a store: the queue a name means, and jobs page by page.
+//! Finding things in a store: the queue a name means, and jobs and others page by page.
 
 use tidemill::job::State;
-use tidemill::store::{JobInfo, List, QueueInfo};
+use tidemill::store::{JobInfo, List, Page, QueueInfo};
 use tidemill::{Delivery, Error, Queue, QueueName, Store};
 
 /// How much is asked of a store at once.
@@ -51,6 +51,22 @@ pub(crate) async fn queues(store: &dyn Store, name: Option<&QueueName>) -> Resul
         }
     }
     Ok(queues)
+}
+
+/// The first `limit` of what `page` gives, and whether there is more.
+pub(crate) async fn first<T, E, F: Future<Output = Result<Page<T>, E>>>(
+    limit: usize,
+    mut page: impl FnMut(Option<String>, usize) -> F,
+) -> Result<(Vec<T>, bool), E> {
+    let (mut found, mut cursor) = (Vec::new(), None);
+    loop {
+        let Page { items, next } = page(cursor, limit - found.len()).await?;
+        found.extend(items);
+        if next.is_none() || found.len() >= limit {
+            return Ok((found, next.is_some()));
+        }
+        cursor = next;
+    }
 }
 
 /// Jobs that were found, and whether there are more.

@@ -1,12 +1,14 @@
 //! What a command has at hand: the settings, and where to write.
 
+use std::io;
 use std::sync::OnceLock;
 
+use serde::Serialize;
 use tidemill::Mill;
 
 use crate::config::Settings;
 use crate::connect::{self, Purpose};
-use crate::output::{Out, Screen, log};
+use crate::output::{Out, Screen, Table, log};
 
 /// What a command has at hand.
 #[derive(Debug)]
@@ -45,6 +47,26 @@ impl Context {
     async fn open(&self, purpose: Purpose) -> anyhow::Result<Mill> {
         let mill = connect::open(&self.settings, purpose).await?;
         Ok(self.opened.get_or_init(|| mill).clone())
+    }
+
+    /// Prints a list: an object a line to programs, a table to people, or `nothing` in words.
+    pub(crate) fn list<V: Serialize>(
+        &self,
+        (views, more): (&[V], bool),
+        nothing: &str,
+        table: impl FnOnce(&[V]) -> Table,
+    ) -> io::Result<()> {
+        if self.out.is_json() {
+            views.iter().try_for_each(|view| self.out.json(view))?;
+        } else if views.is_empty() {
+            self.out.text(nothing)?;
+        } else {
+            self.out.table(&table(views))?;
+        }
+        if more {
+            self.screen.say("there are more; --limit shows them");
+        }
+        Ok(())
     }
 
     /// What was announced leaves before this process ends.

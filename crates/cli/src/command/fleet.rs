@@ -6,6 +6,7 @@ use serde::Serialize;
 use tidemill::fleet::{ListMembers, MemberId, MemberKind};
 use tidemill::{Error, Mill};
 
+use crate::browse;
 use crate::context::Context;
 use crate::output::member::{MemberView, facts, table};
 
@@ -59,26 +60,11 @@ async fn list(
     mill: &Mill,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let (mut views, mut cursor) = (Vec::new(), None);
-    loop {
-        let wanted = ListMembers { kind, cursor, limit: limit - views.len() };
-        let page = mill.store().fleet().members(wanted).await?;
-        views.extend(page.items.iter().map(MemberView::of));
-        cursor = page.next;
-        if cursor.is_none() || views.len() >= limit {
-            break;
-        }
-    }
-    if context.out.is_json() {
-        views.iter().try_for_each(|view| context.out.json(view))?;
-    } else if views.is_empty() {
-        context.out.text("nobody works here")?;
-    } else {
-        context.out.table(&table(&views, mill.store().clock().now()))?;
-    }
-    if cursor.is_some() {
-        context.screen.say("there are more; --limit shows them");
-    }
+    let fleet = mill.store().fleet();
+    let page = |cursor, limit| fleet.members(ListMembers { kind, cursor, limit });
+    let (found, more) = browse::first(limit, page).await?;
+    let (views, now) = (found.iter().map(MemberView::of).collect::<Vec<_>>(), mill.store().clock().now());
+    context.list((&views, more), "nobody works here", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -114,16 +114,8 @@ async fn list(
         }
     }
     let views: Vec<_> = found.jobs.iter().map(JobView::of).collect();
-    if context.out.is_json() {
-        views.iter().try_for_each(|view| context.out.json(view))?;
-    } else if views.is_empty() {
-        context.out.text("there are no such jobs")?;
-    } else {
-        context.out.table(&table(&views, mill.store().clock().now()))?;
-    }
-    if found.more {
-        context.screen.say("there are more; --limit shows them");
-    }
+    let now = mill.store().clock().now();
+    context.list((&views, found.more), "there are no such jobs", |views| table(views, now))?;
     Ok(())
 }
 

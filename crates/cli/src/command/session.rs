@@ -6,6 +6,7 @@ use serde::Serialize;
 use tidemill::fleet::{ListSessions, MemberId, SessionId};
 use tidemill::{Error, Mill};
 
+use crate::browse;
 use crate::context::Context;
 use crate::output::session::{SessionView, facts, table};
 
@@ -58,26 +59,11 @@ async fn list(
     mill: &Mill,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let (mut views, mut cursor) = (Vec::new(), None);
-    loop {
-        let wanted = ListSessions { member: worker, cursor, limit: limit - views.len() };
-        let page = mill.store().fleet().sessions(wanted).await?;
-        views.extend(page.items.iter().map(SessionView::of));
-        cursor = page.next;
-        if cursor.is_none() || views.len() >= limit {
-            break;
-        }
-    }
-    if context.out.is_json() {
-        views.iter().try_for_each(|view| context.out.json(view))?;
-    } else if views.is_empty() {
-        context.out.text("there are no sessions")?;
-    } else {
-        context.out.table(&table(&views, mill.store().clock().now()))?;
-    }
-    if cursor.is_some() {
-        context.screen.say("there are more; --limit shows them");
-    }
+    let fleet = mill.store().fleet();
+    let page = |cursor, limit| fleet.sessions(ListSessions { member: worker, cursor, limit });
+    let (found, more) = browse::first(limit, page).await?;
+    let (views, now) = (found.iter().map(SessionView::of).collect::<Vec<_>>(), mill.store().clock().now());
+    context.list((&views, more), "there are no sessions", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use tidemill::store::runs::{ListRuns, RunInfo};
+use tidemill::store::runs::ListRuns;
 use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunId, StartWorkflows, Why};
 use tidemill::{Mill, Timestamp};
 
 use super::List;
+use crate::browse;
 use crate::context::Context;
 use crate::output::run::{RunView, facts, table};
 use crate::output::time::{brief, relative};
@@ -22,25 +23,19 @@ const ASK: Duration = Duration::from_millis(500);
 pub(super) async fn list(list: List, context: &Context) -> anyhow::Result<()> {
     let mill = context.mill().await?;
     let now = mill.store().clock().now();
-    let (mut runs, mut cursor, limit) = (Vec::new(), None, list.limit as usize);
-    loop {
-        let wanted = ListRuns {
-            workflow: list.workflow.clone(),
-            status: list.status,
-            since: list.since.map(|when| moment(now, when)),
-            before: list.before.map(|when| moment(now, when)),
-            attribute: list.attribute.clone(),
-            cursor,
-            limit: limit - runs.len(),
-        };
-        let page = mill.runs(wanted).await?;
-        runs.extend(page.items);
-        cursor = page.next;
-        if cursor.is_none() || runs.len() >= limit {
-            break;
-        }
-    }
-    print(&runs, cursor.is_some(), now, context)
+    let wanted = |cursor, limit| ListRuns {
+        workflow: list.workflow.clone(),
+        status: list.status,
+        since: list.since.map(|when| moment(now, when)),
+        before: list.before.map(|when| moment(now, when)),
+        attribute: list.attribute.clone(),
+        cursor,
+        limit,
+    };
+    let page = |cursor, limit| mill.runs(wanted(cursor, limit));
+    let (runs, more) = browse::first(list.limit as usize, page).await?;
+    let views: Vec<_> = runs.iter().map(RunView::of).collect();
+    Ok(context.list((&views, more), "there are no such runs", |views| table(views, now))?)
 }
 
 fn moment(now: Timestamp, when: When) -> Timestamp {
@@ -48,21 +43,6 @@ fn moment(now: Timestamp, when: When) -> Timestamp {
         When::At(at) => at,
         When::In(ago) => Timestamp(now.0 - i64::try_from(ago.as_millis()).unwrap_or(now.0)),
     }
-}
-
-fn print(runs: &[RunInfo], more: bool, now: Timestamp, context: &Context) -> anyhow::Result<()> {
-    let views: Vec<_> = runs.iter().map(RunView::of).collect();
-    if context.out.is_json() {
-        views.iter().try_for_each(|view| context.out.json(view))?;
-    } else if views.is_empty() {
-        context.out.text("there are no such runs")?;
-    } else {
-        context.out.table(&table(&views, now))?;
-        if more {
-            context.screen.say("there are more; --limit shows them");
-        }
-    }
-    Ok(())
 }
 
 /// A run and why it is not moving, for programs.
