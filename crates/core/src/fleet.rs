@@ -113,8 +113,13 @@ pub struct Room {
 impl Room {
     /// How many sessions below its end a member must be to be preferred, among `workers` like it: so many that not all
     /// of them reach their end at the same time.
-    pub fn margin(&self, workers: u32) -> u32 {
+    fn margin(&self, workers: u32) -> u32 {
         (self.lifetime / workers.max(1)).max(1)
+    }
+
+    /// Whether it is preferred among `workers` like it: it is not near its end.
+    pub fn is_preferred(&self, lifetime: u64, workers: u32) -> bool {
+        self.lifetime == 0 || lifetime + u64::from(self.margin(workers)) < u64::from(self.lifetime)
     }
 
     /// Whether there is a place for one more.
@@ -165,8 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn whoever_is_near_its_end_is_not_preferred() {
+        let room = Room { concurrent: 1, lifetime: 30 };
+        assert!(room.is_preferred(19, 3) && !room.is_preferred(20, 3));
+        assert!(!Room { concurrent: 1, lifetime: 1 }.is_preferred(0, 1));
+    }
+
+    #[test]
     fn a_member_without_a_lifetime_is_never_spent() {
         let room = Room { concurrent: 2, lifetime: 0 };
-        assert!(room.is_free(1, u64::MAX) && !room.is_free(2, 0));
+        assert!(room.is_free(1, u64::MAX) && !room.is_free(2, 0) && room.is_preferred(u64::MAX, 1));
     }
 }

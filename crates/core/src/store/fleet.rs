@@ -44,7 +44,7 @@ pub trait Fleet: Send + Sync {
     /// Gives a place to a client, or a place in the line of those who wait for one.
     ///
     /// A member can be given if it is of the kind, has one of the offers, is available and under no order, has beaten
-    /// recently, has room, is past its grace and is not among the `refused`. Of those, with [`Room::margin`] for the number of
+    /// recently, has room, is past its grace and is not among the `refused`. Of those, by [`Room::is_preferred`] for the number of
     /// members of the kind and offers that are available and fresh (full ones and those in grace included): the one with the highest lifetime
     /// below its limit less the margin, of equals the one with the fewest sessions; if there is none, any. (A member
     /// without a limit is always below it.)

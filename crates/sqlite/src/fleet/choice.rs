@@ -2,7 +2,7 @@
 //! on, only until one is found that none can beat, and full ones are remembered as such.
 
 use rusqlite::{Row, params};
-use tidemill_core::fleet::MemberId;
+use tidemill_core::fleet::{MemberId, Room};
 use tidemill_core::store::fleet::Lease;
 
 use super::row::{member_id, small};
@@ -25,13 +25,13 @@ struct Choice {
 pub(super) fn choose(tx: &Tx<'_>, lease: &Lease, workers: u32) -> Result<Option<MemberId>, Failure> {
     let mut choose = tx.connection.prepare_cached(include_str!("../../sql/members/choose.sql"))?;
     let (offers, refused) = (spaced(&lease.offers), spaced(&lease.refused));
-    let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0, workers.max(1)])?;
+    let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0])?;
     let mut choice = Choice::default();
     while let Some(row) = rows.next()? {
         if choice.is_made(row.get(3)?) {
             break;
         }
-        choice.look_at(tx, row)?;
+        choice.look_at(tx, row, workers)?;
     }
     drop(rows);
     for member in &choice.full {
@@ -46,16 +46,16 @@ impl Choice {
         self.best.as_ref().is_some_and(|(_, most, active)| *active == 0 || lifetime < *most)
     }
 
-    fn look_at(&mut self, tx: &Tx<'_>, row: &Row<'_>) -> Result<(), Failure> {
-        let member = member_id(row, 0)?;
-        let active = active(tx, &member)?;
-        let (is_full, is_below) = (active >= small(row, 1)?, row.get::<_, bool>(2)?);
-        if is_full {
+    fn look_at(&mut self, tx: &Tx<'_>, row: &Row<'_>, workers: u32) -> Result<(), Failure> {
+        let (member, lifetime) = (member_id(row, 0)?, row.get::<_, i64>(3)?);
+        let room = Room { concurrent: small(row, 1)?, lifetime: small(row, 2)? };
+        let (active, worn) = (active(tx, &member)?, u64::try_from(lifetime).unwrap_or(0));
+        if !room.is_free(active, worn) {
             self.full.push(member);
-        } else if !is_below {
+        } else if !room.is_preferred(worn, workers) {
             self.beyond.get_or_insert(member);
         } else if self.best.as_ref().is_none_or(|(.., fewest)| active < *fewest) {
-            self.best = Some((member, row.get(3)?, active));
+            self.best = Some((member, lifetime, active));
         }
         Ok(())
     }
