@@ -41,7 +41,7 @@ where
         let (promises, claim) = (store.promises().clone(), claim.clone());
         let end = move |tx: &mut Tx<'_>| end(tx, &promises, &claim, work);
         // Whatever the work adds, the job goes: ending jobs is not refused when the disk is full.
-        store.write_once(Cost::Change(ROWS), end).await
+        store.write_once(Cost::change(ROWS), end).await
     }
 }
 

@@ -64,23 +64,41 @@ pub(crate) enum Runs {
 
 /// What a piece of work costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cost {
-    /// It makes the database larger, by about so many rows: not to be had while the disk is full.
-    Growth(usize),
-    /// It changes about so many rows, or removes them.
-    Change(usize),
+pub(crate) struct Cost {
+    rows: usize,
+    grows: bool,
+    lasts: bool,
 }
 
 impl Cost {
-    pub(crate) fn is_growth(self) -> bool {
-        matches!(self, Self::Growth(_))
+    /// It makes the database larger, by about so many rows: not to be had while the disk is full.
+    pub(crate) const fn growth(rows: usize) -> Self {
+        Self { rows, grows: true, lasts: true }
+    }
+
+    /// It changes about so many rows, or removes them.
+    pub(crate) const fn change(rows: usize) -> Self {
+        Self { rows, grows: false, lasts: true }
+    }
+
+    /// Everybody says it again by themselves, so it need not survive a power cut and does not wait for the disk. (What a
+    /// process has written survives the process all the same.)
+    pub(crate) const fn fleeting(self) -> Self {
+        Self { lasts: false, ..self }
+    }
+
+    pub(crate) const fn is_growth(self) -> bool {
+        self.grows
+    }
+
+    /// Whether it has to be on disk when it is answered.
+    pub(crate) const fn lasts(self) -> bool {
+        self.lasts
     }
 
     /// About how many rows it touches.
-    pub(crate) fn rows(self) -> usize {
-        match self {
-            Self::Growth(rows) | Self::Change(rows) => rows,
-        }
+    pub(crate) const fn rows(self) -> usize {
+        self.rows
     }
 }
 

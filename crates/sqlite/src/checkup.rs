@@ -115,7 +115,7 @@ async fn writing(store: &SqliteStore) -> Finding {
         Ok(tx.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))?)
     };
     // Growth, so that a disk without room for the reserve is found out.
-    match store.write(Cost::Growth(1), touch).await {
+    match store.write(Cost::growth(1), touch).await {
         Ok(level) => {
             let level = if level >= 2 { "full" } else { "normal" };
             Finding::new(Severity::Good, "writing", format!("works, synchronous = {level}"))

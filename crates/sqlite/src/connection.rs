@@ -49,7 +49,8 @@ fn open_memory() -> Result<Connection, Failure> {
 fn prepare(mut connection: Connection, synchronous: Synchronous) -> Result<Connection, Failure> {
     set_up(&mut connection)?;
     switch_to_wal(&connection)?;
-    make_durable(&connection, synchronous)?;
+    synchronize(&connection, synchronous)?;
+    connection.pragma_update(None, "cache_size", -CACHE)?;
     migrate(&connection)?;
     Ok(connection)
 }
@@ -108,13 +109,13 @@ fn switch_to_wal(connection: &Connection) -> Result<(), Failure> {
     Err(Error::Unsuitable(format!("there can be no write-ahead log (the mode stays `{mode}`): {why}")).into())
 }
 
-fn make_durable(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
+/// Says when commits count as done from now on.
+pub(crate) fn synchronize(connection: &Connection, synchronous: Synchronous) -> rusqlite::Result<()> {
     let level = match synchronous {
         Synchronous::Full => "full",
         Synchronous::Normal => "normal",
     };
-    connection.pragma_update(None, "synchronous", level)?;
-    connection.pragma_update(None, "cache_size", -CACHE)
+    connection.pragma_update(None, "synchronous", level)
 }
 
 fn pause() {

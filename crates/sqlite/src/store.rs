@@ -86,7 +86,7 @@ impl SqliteStore {
     /// Changes a setting of the writing connection. For tests that need a small or a read-only disk.
     #[doc(hidden)]
     pub async fn set_pragma(&self, pragma: &'static str) -> Result<(), Error> {
-        self.write(Cost::Change(1), move |tx| Ok(tx.connection.execute_batch(&format!("PRAGMA {pragma}"))?))
+        self.write(Cost::change(1), move |tx| Ok(tx.connection.execute_batch(&format!("PRAGMA {pragma}"))?))
             .await
     }
 
@@ -126,7 +126,7 @@ impl SqliteStore {
         F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
     {
         self.shared.commands.fetch_add(1, Ordering::Relaxed);
-        self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::Change(1), work).await
+        self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::change(1), work).await
     }
 
     /// From now on until it is dropped, other processes are watched.

@@ -96,7 +96,7 @@ impl SqliteStore {
             let connection = tx.connection;
             apart(connection, || run(tx, &promises, work))
         };
-        self.write_once(Cost::Growth(ROWS), run).await?
+        self.write_once(Cost::growth(ROWS), run).await?
     }
 
     /// The end of a job together with `work`, to be returned by its handler. The worker has it run on the writer, like

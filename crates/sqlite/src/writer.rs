@@ -14,7 +14,7 @@ use crate::call::{Call, Runs};
 use crate::connection::{self, patiently};
 use crate::error::{Failure, classify};
 use crate::line::{Line, Message};
-use crate::options::{Location, Options};
+use crate::options::{Location, Options, Synchronous};
 use crate::reserve::Reserve;
 use crate::wake::{Announcements, Announcer};
 
@@ -42,6 +42,10 @@ struct Writer {
     announcer: Announcer,
     /// What is beside a file, where other processes can write too; none in memory.
     reserve: Option<Reserve>,
+    /// When commits of what has to last count as done.
+    wanted: Synchronous,
+    /// When the next commit would.
+    level: Synchronous,
     /// SQLite's counter of other connections' commits, when last looked at.
     seen: i64,
     looked: Instant,
@@ -57,7 +61,8 @@ impl Writer {
         // A disk without this much room is told to whoever adds a job.
         reserve.as_mut().map(Reserve::hold);
         let seen = data_version(&connection).map_err(|error| classify(&error))?;
-        Ok(Self { connection, clock, announcer, reserve, seen, looked: Instant::now() })
+        let (wanted, looked) = (options.synchronous, Instant::now());
+        Ok(Self { connection, clock, announcer, reserve, wanted, level: wanted, seen, looked })
     }
 
     /// Works until nobody can send any more.
@@ -176,6 +181,7 @@ impl Writer {
     }
 
     fn transact(&mut self, batch: &mut [Box<dyn Call>]) -> Result<Vec<Failed>, Stage> {
+        self.synchronize(batch).map_err(Stage::Begin)?;
         // Immediate: a transaction that starts by reading can be refused the lock with no way to wait for it.
         let begin = || self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]);
         patiently(begin).map_err(Stage::Begin)?;
@@ -191,6 +197,17 @@ impl Writer {
                 Err(Stage::Work(failure))
             }
         }
+    }
+
+    /// A batch of which nothing has to last does not wait for the disk. It gets there with the next one that does.
+    fn synchronize(&mut self, batch: &[Box<dyn Call>]) -> rusqlite::Result<()> {
+        let lasts = batch.iter().any(|call| call.cost().lasts());
+        let level = if lasts { self.wanted } else { Synchronous::Normal };
+        if level != self.level {
+            connection::synchronize(&self.connection, level)?;
+            self.level = level;
+        }
+        Ok(())
     }
 
     /// Some errors have rolled back already; the first error is the one to tell.
@@ -229,4 +246,27 @@ fn gather(first: Box<dyn Call>, calls: &Receiver<Message>) -> Vec<Box<dyn Call>>
 
 fn data_version(connection: &Connection) -> rusqlite::Result<i64> {
     connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::call::{Cost, Tx};
+    use crate::{Options, SqliteStore};
+
+    #[tokio::test]
+    async fn only_what_has_to_last_waits_for_the_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let store = SqliteStore::open(Options::file(&path)).await.unwrap();
+        let level = async |cost| {
+            let read = |tx: &mut Tx<'_>| {
+                Ok(tx.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0))?)
+            };
+            store.write(cost, read).await.unwrap()
+        };
+        let lasting = Cost::change(1);
+        for (cost, wanted) in [(lasting, 2), (lasting.fleeting(), 1), (lasting.fleeting(), 1), (lasting, 2)] {
+            assert_eq!(level(cost).await, wanted, "{cost:?}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ use crate::store::SqliteStore;
 pub(crate) async fn complete(store: &SqliteStore, complete: Complete<'_>) -> Result<Completed, Error> {
     let (job, change) = (complete.job.clone(), complete.change.clone());
     let work = move |tx: &mut Tx<'_>| complete_one(tx, &Complete { job: &job, change: &change });
-    store.write(Cost::Change(1), work).await
+    store.write(Cost::change(1), work).await
 }
 
 pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<Completed, Failure> {

@@ -13,7 +13,7 @@ use crate::store::SqliteStore;
 pub(crate) async fn delete(store: &SqliteStore, chain: &JobId) -> Result<Deleted, Error> {
     let chain = chain.chain();
     guard::check_deletion(&chain)?;
-    store.write(Cost::Change(1), move |tx| delete_one(tx, &chain)).await
+    store.write(Cost::change(1), move |tx| delete_one(tx, &chain)).await
 }
 
 fn delete_one(tx: &mut Tx<'_>, chain: &JobId) -> Result<Deleted, Failure> {

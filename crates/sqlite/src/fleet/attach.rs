@@ -16,7 +16,7 @@ pub(super) async fn attach(store: &SqliteStore, attach: &[Attach]) -> Result<Vec
     let attaches = attach.to_vec();
     let work = move |tx: &mut Tx<'_>| attaches.iter().map(|attach| hold(tx, attach)).collect();
     // Not refused when the disk is full: what runs would end.
-    store.write(Cost::Change(attach.len()), work).await
+    store.write(Cost::change(attach.len()).fleeting(), work).await
 }
 
 fn hold(tx: &mut Tx<'_>, attach: &Attach) -> Result<Attached, Failure> {

@@ -18,7 +18,7 @@ use crate::store::SqliteStore;
 pub(super) async fn lease(store: &SqliteStore, lease: &Lease) -> Result<Leased, Error> {
     lease.check()?;
     let lease = lease.clone();
-    store.write(Cost::Growth(1), move |tx| answer(tx, &lease)).await
+    store.write(Cost::growth(1).fleeting(), move |tx| answer(tx, &lease)).await
 }
 
 fn answer(tx: &mut Tx<'_>, lease: &Lease) -> Result<Leased, Failure> {

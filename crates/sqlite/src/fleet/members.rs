@@ -24,7 +24,7 @@ pub(super) async fn join(store: &SqliteStore, members: &[Member]) -> Result<(), 
         }
         Ok(())
     };
-    store.write(Cost::Growth(1), work).await
+    store.write(Cost::growth(1).fleeting(), work).await
 }
 
 pub(super) async fn beat(store: &SqliteStore, beat: Beat<'_>) -> Result<Vec<Orders>, Error> {
@@ -35,7 +35,7 @@ pub(super) async fn beat(store: &SqliteStore, beat: Beat<'_>) -> Result<Vec<Orde
         members.iter().map(|member| live(tx, member, until)).collect()
     };
     // Not refused when the disk is full: whoever does not beat is taken for dead.
-    store.write(Cost::Change(beat.members.len()), work).await
+    store.write(Cost::change(beat.members.len()).fleeting(), work).await
 }
 
 fn live(tx: &mut Tx<'_>, member: &Member, grace_until: Timestamp) -> Result<Orders, Failure> {
@@ -81,7 +81,7 @@ fn described(member: &Member, now: Timestamp, grace_until: Timestamp) -> [rusqli
 pub(super) async fn part(store: &SqliteStore, members: &[MemberId]) -> Result<(), Error> {
     let members = members.to_vec();
     let work = move |tx: &mut Tx<'_>| members.iter().try_for_each(|member| remove(tx, member).map(drop));
-    store.write(Cost::Change(1), work).await
+    store.write(Cost::change(1).fleeting(), work).await
 }
 
 /// Removes a member with all it has. Returns how many sessions that were.
@@ -102,7 +102,7 @@ pub(super) async fn drain(store: &SqliteStore, member: &MemberId) -> Result<bool
         }
         Ok(is_there)
     };
-    let is_there = store.write(Cost::Change(1), work).await?;
+    let is_there = store.write(Cost::change(1), work).await?;
     // Whoever orders this is often a command that ends at once.
     store.hub().flush().await;
     Ok(is_there)

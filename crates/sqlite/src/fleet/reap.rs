@@ -16,7 +16,7 @@ use crate::store::SqliteStore;
 const BATCH: i64 = 500;
 
 pub(super) async fn reap(store: &SqliteStore) -> Result<Reaped, Error> {
-    store.write(Cost::Change(1), reap_some).await
+    store.write(Cost::change(1).fleeting(), reap_some).await
 }
 
 fn reap_some(tx: &mut Tx<'_>) -> Result<Reaped, Failure> {

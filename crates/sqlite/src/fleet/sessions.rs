@@ -54,7 +54,7 @@ pub(super) fn enter(tx: &Tx<'_>, new: &New<'_>) -> Result<(), Failure> {
 pub(super) async fn release(store: &SqliteStore, release: &[Release]) -> Result<Vec<bool>, Error> {
     let releases = release.to_vec();
     let work = move |tx: &mut Tx<'_>| releases.iter().map(|release| end(tx, release)).collect();
-    store.write(Cost::Change(release.len()), work).await
+    store.write(Cost::change(release.len()).fleeting(), work).await
 }
 
 /// Ends a session or, if there is none, the wait for one.
@@ -80,7 +80,7 @@ pub(super) fn ended(tx: &mut Tx<'_>, member: &MemberId) -> Result<(), Failure> {
 
 pub(super) async fn close(store: &SqliteStore, session: &SessionId) -> Result<bool, Error> {
     let session = session.clone();
-    let was_there = store.write(Cost::Change(1), move |tx| ask_to_end(tx, &session)).await?;
+    let was_there = store.write(Cost::change(1), move |tx| ask_to_end(tx, &session)).await?;
     // Whoever asks for this is often a command that ends at once.
     store.hub().flush().await;
     Ok(was_there)

@@ -15,7 +15,7 @@ use crate::store::SqliteStore;
 pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled, Error> {
     guard::check_removal(job)?;
     let job = job.clone();
-    store.write(Cost::Change(1), move |tx| cancel_one(tx, &job)).await
+    store.write(Cost::change(1), move |tx| cancel_one(tx, &job)).await
 }
 
 /// Cancels a job of which nobody is told if it was waiting: whoever wants this knows.

@@ -20,7 +20,7 @@ pub(crate) async fn enqueue(store: &SqliteStore, enqueue: Enqueue<'_>) -> Result
     let (queue, jobs, again) = (enqueue.queue.clone(), enqueue.jobs.to_vec(), enqueue.again);
     let rows = jobs.iter().map(|job| 1 + job.links.after.len()).sum();
     let add = move |tx: &mut Tx<'_>| add_all(tx, Enqueue { queue: &queue, jobs: &jobs, again });
-    store.write(Cost::Growth(rows), add).await
+    store.write(Cost::growth(rows), add).await
 }
 
 /// Adds jobs, all of them or, on an error, only some: then the caller rolls back.

@@ -14,7 +14,7 @@ use crate::store::SqliteStore;
 pub(crate) async fn start(store: &SqliteStore, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
     let tokens: Vec<_> = start.leases.iter().map(|lease| lease.token).collect();
     store
-        .write(Cost::Change(tokens.len()), move |tx| {
+        .write(Cost::change(tokens.len()), move |tx| {
             tokens.iter().map(|token| start_one(tx, *token)).collect()
         })
         .await
@@ -34,7 +34,7 @@ pub(crate) async fn extend(store: &SqliteStore, extend: Extend<'_>) -> Result<Ve
         let until = tx.now.after(lease).0;
         tokens.iter().map(|token| extend_one(tx, *token, until)).collect()
     };
-    store.write(Cost::Change(extend.leases.len()), work).await
+    store.write(Cost::change(extend.leases.len()), work).await
 }
 
 fn extend_one(tx: &Tx<'_>, token: Token, until: i64) -> Result<Held, Failure> {

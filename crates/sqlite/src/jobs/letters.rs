@@ -14,7 +14,7 @@ use crate::store::SqliteStore;
 
 pub(crate) async fn redrive(store: &SqliteStore, redrive: Redrive<'_>) -> Result<u64, Error> {
     let (queue, letters) = (redrive.queue.clone(), redrive.letters.to_vec());
-    store.write(Cost::Change(letters.len()), move |tx| redrive_all(tx, &queue, &letters)).await
+    store.write(Cost::change(letters.len()), move |tx| redrive_all(tx, &queue, &letters)).await
 }
 
 fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]) -> Result<u64, Failure> {
@@ -38,7 +38,7 @@ fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]
 pub(crate) async fn drop_letters(store: &SqliteStore, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
     let jobs: Vec<JobId> = jobs.iter().filter(|job| !job.is_task()).cloned().collect();
     let queue = queue.clone();
-    store.write(Cost::Change(jobs.len()), move |tx| drop_all(tx, &queue, &jobs)).await
+    store.write(Cost::change(jobs.len()), move |tx| drop_all(tx, &queue, &jobs)).await
 }
 
 fn drop_all(tx: &mut Tx<'_>, queue: &Queue, jobs: &[JobId]) -> Result<u64, Failure> {

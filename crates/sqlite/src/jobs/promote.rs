@@ -27,7 +27,7 @@ pub(crate) async fn promote(store: &SqliteStore, promote: Promote<'_>) -> Result
 /// How many alarms went off, and how long until the next is due.
 async fn ring(store: &SqliteStore, limit: usize) -> Result<(u64, Option<Duration>), Error> {
     let work = move |tx: &mut Tx<'_>| Ok((runs::ring(tx, limit)?, until_alarm(tx)?));
-    store.write(Cost::Change(2 * limit), work).await
+    store.write(Cost::change(2 * limit), work).await
 }
 
 fn until_alarm(tx: &Tx<'_>) -> Result<Option<Duration>, Failure> {

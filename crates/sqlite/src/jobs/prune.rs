@@ -16,7 +16,7 @@ const LIMIT: i64 = 1_000;
 pub(crate) async fn prune(store: &SqliteStore, queues: &[Queue]) -> Result<Pruned, Error> {
     let forgetful = |queue: &&Queue| queue.delivery == Delivery::AtMostOnce;
     let queues: Vec<_> = queues.iter().filter(forgetful).cloned().collect();
-    store.write(Cost::Change(LIMIT as usize), move |tx| prune_all(tx, &queues)).await
+    store.write(Cost::change(LIMIT as usize), move |tx| prune_all(tx, &queues)).await
 }
 
 fn prune_all(tx: &mut Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {

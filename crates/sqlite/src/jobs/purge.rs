@@ -20,7 +20,7 @@ const PURGE: usize = 4_000;
 /// Those that are blocked go first, so that none of them starts because another that goes had it blocked.
 pub(crate) async fn purge(store: &SqliteStore, queue: &Queue) -> Result<u64, Error> {
     let wanted = queue.clone();
-    let range = store.write(Cost::Change(1), move |tx| range(tx.connection, &wanted)).await?;
+    let range = store.write(Cost::change(1), move |tx| range(tx.connection, &wanted)).await?;
     let Some(range) = range else { return Ok(0) };
     Ok(purge_blocked(store, range).await? + purge_waiting(store, range).await?)
 }
@@ -45,7 +45,7 @@ async fn purge_blocked(store: &SqliteStore, range: Range) -> Result<u64, Error> 
     let mut purged = 0;
     loop {
         let work = move |tx: &mut Tx<'_>| remove_blocked(tx, range);
-        let removed = store.write(Cost::Change(PURGE), work).await?;
+        let removed = store.write(Cost::change(PURGE), work).await?;
         purged += removed as u64;
         if removed < PURGE {
             return Ok(purged);
@@ -75,7 +75,7 @@ async fn purge_waiting(store: &SqliteStore, range: Range) -> Result<u64, Error> 
     let (mut purged, mut behind) = (0, (-1, -1));
     loop {
         let work = move |tx: &mut Tx<'_>| purge_some(tx, range, behind);
-        let part = store.write(Cost::Change(PURGE), work).await?;
+        let part = store.write(Cost::change(PURGE), work).await?;
         purged += part.removed;
         match part.next {
             Some(next) => behind = next,

@@ -93,5 +93,5 @@ async fn set_paused(store: &SqliteStore, queue: &Queue, paused: bool) -> Result<
         tx.announcements.add(Wake::everyone(queue.clone()));
         Ok(())
     };
-    store.write(Cost::Change(1), work).await
+    store.write(Cost::change(1), work).await
 }

@@ -54,7 +54,7 @@ async fn end_all(
     }
     let batch = Batch::of(settlements);
     let rows = settlements.iter().map(rows).sum();
-    store.write(Cost::Change(rows), move |tx| batch.end(tx, which)).await
+    store.write(Cost::change(rows), move |tx| batch.end(tx, which)).await
 }
 
 /// About how many rows a settlement changes.

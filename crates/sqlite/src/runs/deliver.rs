@@ -25,7 +25,7 @@ pub(crate) async fn deliver(store: &SqliteStore, deliveries: &[Delivery]) -> Res
     }
     let deliveries = deliveries.to_vec();
     let rows = 2 * deliveries.len();
-    store.write(Cost::Growth(rows), move |tx| deliver_all(tx, &deliveries)).await
+    store.write(Cost::growth(rows), move |tx| deliver_all(tx, &deliveries)).await
 }
 
 fn deliver_all(tx: &mut Tx<'_>, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Failure> {

@@ -16,7 +16,7 @@ const RUNS: u64 = 1_000;
 const ROWS: usize = 10_000;
 
 pub(crate) async fn prune(store: &SqliteStore, prune: PruneRuns) -> Result<u64, Error> {
-    store.write(Cost::Change(ROWS), move |tx| prune_some(tx, prune)).await
+    store.write(Cost::change(ROWS), move |tx| prune_some(tx, prune)).await
 }
 
 fn prune_some(tx: &Tx<'_>, prune: PruneRuns) -> Result<u64, Failure> {

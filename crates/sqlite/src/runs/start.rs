@@ -17,7 +17,7 @@ use crate::store::SqliteStore;
 pub(crate) async fn start(store: &SqliteStore, run: &NewRun) -> Result<Started, Error> {
     let run = run.clone();
     let rows = 4 + run.journal.len() + run.effects.len() + run.attributes.len();
-    store.write(Cost::Growth(rows), move |tx| start_one(tx, &run)).await
+    store.write(Cost::growth(rows), move |tx| start_one(tx, &run)).await
 }
 
 fn start_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<Started, Failure> {

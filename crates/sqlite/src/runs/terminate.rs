@@ -22,7 +22,7 @@ pub(crate) async fn terminate(store: &SqliteStore, terminate: Terminate<'_>) -> 
         close: terminate.close.clone(),
     };
     // It ends something: not refused when the disk is full.
-    store.write(Cost::Change(2 + end.effects.len()), move |tx| end.take_place(tx)).await
+    store.write(Cost::change(2 + end.effects.len()), move |tx| end.take_place(tx)).await
 }
 
 /// What is wanted, owned: it travels to the writer.
