@@ -27,28 +27,45 @@ async fn serve(duty: Duty) -> Result<()> {
     Ok(())
 }
 
+/// What there is, in the order in which it is played.
+const SCENARIOS: [&str; 10] = [
+    "killed",
+    "stopped",
+    "stopped_run",
+    "outage",
+    "poison",
+    "chains",
+    "order",
+    "fleet",
+    "workflows",
+    "random",
+];
+
 /// What is wanted.
 struct Wish {
     seconds: u64,
     seed: u64,
     stores: Vec<Kind>,
-    /// Nothing but the fleet, which takes long by itself.
-    only_fleet: bool,
+    scenarios: Vec<&'static str>,
 }
 
 impl Wish {
     fn read(args: &[&str]) -> Result<Self> {
-        let mut wish =
-            Self { seconds: 60, seed: fastrand::u64(..), stores: Kind::ALL.to_vec(), only_fleet: false };
+        let mut wish = Self {
+            seconds: 60,
+            seed: fastrand::u64(..),
+            stores: Kind::ALL.to_vec(),
+            scenarios: SCENARIOS.to_vec(),
+        };
         for pair in args.chunks(2) {
             match *pair {
                 ["--seconds", value] => wish.seconds = value.parse().context("--seconds wants a number")?,
                 ["--seed", value] => wish.seed = value.parse().context("--seed wants a number")?,
-                ["--only", "fleet"] => wish.only_fleet = true,
+                ["--only", names] => wish.scenarios = named(names)?,
                 ["--store", "all"] => wish.stores = Kind::ALL.to_vec(),
                 ["--store", value] => wish.stores = vec![value.parse()?],
                 _ => bail!(
-                    "{:?} is not understood: [--seconds N] [--seed S] [--store NAME|all] [--only fleet]",
+                    "{:?} is not understood: [--seconds N] [--seed S] [--store NAME|all] [--only SCENARIO,…]",
                     pair[0]
                 ),
             }
@@ -69,41 +86,55 @@ async fn torture(wish: &Wish) -> Result<()> {
     Ok(())
 }
 
+/// The scenarios of these names, in the order in which they are played.
+fn named(names: &str) -> Result<Vec<&'static str>> {
+    if let Some(unknown) = names.split(',').find(|name| !SCENARIOS.contains(name)) {
+        bail!("{unknown:?} is no scenario: there are {}", SCENARIOS.join(", "));
+    }
+    Ok(SCENARIOS.into_iter().filter(|known| names.split(',').any(|name| name == *known)).collect())
+}
+
 async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
-    if wish.only_fleet {
-        return fleet(kind, program, wish).await;
+    for scenario in &wish.scenarios {
+        let stage = Stage::set(kind, program).await?;
+        for line in play(scenario, &stage, wish).await.with_context(|| (*scenario).to_owned())? {
+            println!("    {line}");
+        }
     }
-    let stage = || Stage::set(kind, program);
-    let took = scenario::killed::run(&stage().await?).await?;
-    println!("    killed with 100 jobs: all done {took:.2?} after the kill");
-    let refused = scenario::stopped::run(&stage().await?).await?;
-    println!("    stopped for three leases with 100 jobs: {refused} late settlements refused");
-    let refused = scenario::stopped_run::run(&stage().await?).await?;
-    println!("    stopped in the middle of a run's task: {refused} late commits refused");
-    for recovery in scenario::outage::run(&stage().await?).await? {
-        let scenario::outage::Recovery { fault, after, commands_per_s } = recovery;
-        println!("    {fault}: progress after {after:.2?}, {commands_per_s:.0} commands/s meanwhile");
-    }
-    let starts = scenario::poison::run(&stage().await?, wish.seed).await?;
-    println!("    50 poison jobs among 1,000: worker started {starts} times, the others all done");
-    let chains =
-        scenario::chains::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds) / 4).await?;
-    println!("    {chains}");
-    println!("    {}", scenario::order::run(&stage().await?).await?);
-    fleet(kind, program, wish).await?;
-    // About as many as are done in the time that the chains have.
-    let programs = usize::try_from(wish.seconds).unwrap_or(usize::MAX).saturating_mul(20);
-    let workflows = scenario::workflows::run(&stage().await?, wish.seed, programs).await?;
-    println!("    {workflows}");
-    let reckoning =
-        scenario::random::run(&stage().await?, wish.seed, Duration::from_secs(wish.seconds)).await?;
-    println!("    at random: {reckoning}");
     Ok(())
 }
 
-/// Four kills for every second that is asked for; browsers take their time to start.
-async fn fleet(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
-    let kills = usize::try_from(wish.seconds).unwrap_or(usize::MAX).saturating_mul(4);
-    println!("    {}", scenario::fleet::run(&Stage::set(kind, program).await?, wish.seed, kills).await?);
-    Ok(())
+/// Plays a scenario and says what came of it.
+async fn play(name: &str, stage: &Stage, wish: &Wish) -> Result<Vec<String>> {
+    let (seed, time) = (wish.seed, Duration::from_secs(wish.seconds));
+    let times = |number: usize| usize::try_from(wish.seconds).unwrap_or(usize::MAX).saturating_mul(number);
+    Ok(vec![match name {
+        "killed" => {
+            let took = scenario::killed::run(stage).await?;
+            format!("killed with 100 jobs: all done {took:.2?} after the kill")
+        }
+        "stopped" => {
+            let refused = scenario::stopped::run(stage).await?;
+            format!("stopped for three leases with 100 jobs: {refused} late settlements refused")
+        }
+        "stopped_run" => {
+            let refused = scenario::stopped_run::run(stage).await?;
+            format!("stopped in the middle of a run's task: {refused} late commits refused")
+        }
+        "outage" => {
+            return Ok(scenario::outage::run(stage).await?.iter().map(ToString::to_string).collect());
+        }
+        "poison" => {
+            let starts = scenario::poison::run(stage, seed).await?;
+            format!("50 poison jobs among 1,000: worker started {starts} times, the others all done")
+        }
+        "chains" => scenario::chains::run(stage, seed, time / 4).await?.to_string(),
+        "order" => scenario::order::run(stage).await?.to_string(),
+        // Browsers take their time to start.
+        "fleet" => scenario::fleet::run(stage, seed, times(4)).await?.to_string(),
+        // About as many as are done in the time that the chains have.
+        "workflows" => scenario::workflows::run(stage, seed, times(20)).await?.to_string(),
+        "random" => format!("at random: {}", scenario::random::run(stage, seed, time).await?),
+        unknown => bail!("{unknown:?} is no scenario"),
+    }])
 }

@@ -78,6 +78,13 @@ pub struct Recovery {
     pub commands_per_s: f64,
 }
 
+impl fmt::Display for Recovery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { fault, after, commands_per_s } = self;
+        write!(f, "{fault}: progress after {after:.2?}, {commands_per_s:.0} commands/s meanwhile")
+    }
+}
+
 /// How much later than two seconds a busy machine may be.
 const TOLERANCE: Duration = Duration::from_secs(10);
 
