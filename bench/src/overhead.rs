@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use futures_util::future::try_join_all;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tidemill_core::fleet::{Offer, Room};
 use tidemill_core::store::fleet::{Beat, Member, Status};
@@ -105,12 +105,14 @@ async fn first_pages(direct: &str, through: &str, samples: usize) -> Result<()> 
 
 async fn memory(gateway: &Gateway, sessions: usize) -> Result<()> {
     let before = gateway.memory()?;
-    let open = (0..sessions).map(|_| async {
+    let open = stream::iter(0..sessions).map(|_| async {
         let mut cdp = Cdp::connect(&gateway.url).await?;
         cdp.call("Browser.getVersion", json!({})).await?;
         anyhow::Ok(cdp)
     });
-    let mut open = try_join_all(open).await.context("not all sessions could be opened")?;
+    // All go to one browser, which does not take all of them at the same moment.
+    let opened = open.buffer_unordered(20).try_collect::<Vec<_>>().await;
+    let mut open = opened.context("not all sessions could be opened")?;
     for cdp in &mut open {
         cdp.call("Browser.getVersion", json!({})).await?;
     }
