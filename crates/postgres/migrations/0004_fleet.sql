@@ -58,9 +58,10 @@ CREATE TABLE tickets (
     until bigint NOT NULL,
     kind text COLLATE "C" NOT NULL,
     offer text COLLATE "C" NOT NULL,
-    holder text COLLATE "C" NOT NULL
+    holder text COLLATE "C" NOT NULL,
+    refused text[] COLLATE "C" NOT NULL -- members it cannot use, by its latest question
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX tickets_line ON tickets (kind, offer);
+CREATE INDEX tickets_line ON tickets (kind, offer, seq);
 CREATE INDEX tickets_until ON tickets (until);

@@ -70,7 +70,7 @@ const STATEMENTS: [(&str, &str); 25] = [
 ];
 
 /// Calls of functions that between them reach every statement in these.
-const CALLS: [&str; 50] = [
+const CALLS: [&str; 51] = [
     "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-3}')",
@@ -115,6 +115,7 @@ const CALLS: [&str; 50] = [
     "lease_member('session-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{chromium:4}', 10, 1, 1)",
     "lease_member('waiting-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{}', 10, 1, 1)",
     "lease_member('waiting-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{}', NULL, NULL, 1)",
+    "lease_member('new', 'chromium', '{wear,cdp}', 'w', 1, 1, 'x', '{}', NULL, NULL, 1)",
     "attach_sessions('{session-4,session-8,new}', '{chromium:4,gone,chromium:12}', '{w,w,w}', '{1,1,1}', '{1,1,1}', '{t,t,f}', '{t,f,f}', '{x,x,x}', '{1,1,1}')",
     "release_sessions('{session-4,waiting-4,gone}', '{w,w,w}', 1)",
     "close_session('session-4', 1)",
@@ -237,8 +238,11 @@ impl Database {
              INSERT INTO sessions (id, member, until, keep, started_at, connected, holder, detail)
                  SELECT 'session-' || n, 'chromium:' || n, n % 100 * 99999999999, 1, 1, n % 2 = 0, 'w', 'x'
                  FROM generate_series({from}, {to} - 1) n;
-             INSERT INTO tickets (session, until, kind, offer, holder)
-                 SELECT 'waiting-' || n, n % 100 * 99999999999, 'firefox', 'bidi', 'w'
+             INSERT INTO tickets (session, until, kind, offer, holder, refused)
+                 SELECT 'waiting-' || n, n % 100 * 99999999999, 'firefox', 'bidi', 'w', '{{}}'
+                 FROM generate_series({from}, LEAST({to} - 1, 1000)) n;
+             INSERT INTO tickets (session, until, kind, offer, holder, refused)
+                 SELECT 'picky-' || n, n % 100 * 99999999999, 'chromium', 'wear', 'w', '{{chromium:6}}'
                  FROM generate_series({from}, LEAST({to} - 1, 1000)) n"
         ))
         .await;

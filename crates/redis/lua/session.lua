@@ -86,6 +86,9 @@ end
 
 local function ticket(sid) return FLEET .. 'ticket:' .. sid end
 
+-- What a ticket says its holder refuses: ' MEMBER MEMBER ', or nothing.
+local function refusals(said) return (string.match(said or '', '^%S+ %S+ %S+( .+)$') or '') .. ' ' end
+
 local function quit(line, sid)
   redis.call('ZREM', line.turns, sid)
   redis.call('ZREM', line.asked, sid)

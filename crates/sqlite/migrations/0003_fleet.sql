@@ -57,7 +57,8 @@ CREATE TABLE tidemill_tickets (
     session TEXT    NOT NULL UNIQUE,
     kind    TEXT    NOT NULL,
     offer   TEXT    NOT NULL,
-    holder  TEXT    NOT NULL
+    holder  TEXT    NOT NULL,
+    refused TEXT    NOT NULL            -- members it cannot use, by its latest question, with a space on either side of each
 ) STRICT;
 
 CREATE INDEX tidemill_tickets_by_line ON tidemill_tickets (kind, offer);

@@ -20,6 +20,9 @@ pub const MAX_ENDPOINT: usize = 2048;
 /// The longest detail of a member or a session, in bytes of JSON.
 pub const MAX_DETAIL: usize = 8192;
 
+/// How many members a wish may refuse. Whoever waits has its refusals remembered, and others walk them.
+pub const MAX_REFUSED: usize = 16;
+
 /// How long an order to a member stands if it does not answer.
 pub const ORDER: Duration = Duration::from_secs(60);
 
@@ -49,9 +52,12 @@ pub trait Fleet: Send + Sync {
     /// below its limit less the margin, of equals the one with the fewest sessions; if there is none, any. (A member
     /// without a limit is always below it.)
     ///
-    /// Who waits is served first in, first out, per kind and first offer, whoever asks for them: while others are before
-    /// it in its line, a caller gets nothing. A place in the line lasts for `line.ttl` from the last call. When a place
-    /// was given and others wait, that is announced, so that the next asks.
+    /// Who waits is served first in, first out, per kind and first offer, whoever asks for them: a caller gets no member that
+    /// somebody before it in its line could use, which is any that is not among the `refused` of that one's latest call. So
+    /// with others before it a caller gets one of those that all of them have refused, chosen as above, or nothing; and
+    /// whoever waits for another member than the ones that are free holds up nobody. A place in the line, and what its holder
+    /// has refused, lasts for `line.ttl` from the last call. When a place was given and others wait, that is announced, so
+    /// that the next asks.
     ///
     /// A session that has a member already is answered with it, and its lease renewed (a repeated call gives no second); if
     /// that member is among the `refused`, it gives that one back and chooses another: it has had its turn, so it stands
@@ -192,7 +198,7 @@ pub struct Lease {
     pub keep: Duration,
     /// What is to be known of it: an object of JSON, at most [`MAX_DETAIL`] bytes.
     pub detail: Bytes,
-    /// Members that did not answer.
+    /// Members that did not answer; at most [`MAX_REFUSED`].
     pub refused: Vec<MemberId>,
     /// Whether to wait in line if there is no place.
     pub line: Option<Line>,
@@ -204,6 +210,10 @@ impl Lease {
     /// Whether it can be fulfilled at all: it names an offer, and is short enough to be kept. Answers the line.
     pub fn check(&self) -> Result<&Offer, Error> {
         short_enough(&self.detail, &self.session)?;
+        if self.refused.len() > MAX_REFUSED {
+            let rule = format!("refuses more than {MAX_REFUSED} workers");
+            return Err(Error::Invalid(format!("session {} {rule}", self.session)));
+        }
         let line = self.offers.first();
         line.ok_or_else(|| Error::Invalid(format!("session {} asks for no offer", self.session)))
     }
@@ -225,7 +235,7 @@ pub enum Leased {
     Given(Grant),
     /// There is no place now, and it waits.
     Waiting {
-        /// How many are served before it.
+        /// How many are before it, and served first with whatever they have not refused.
         ahead: u32,
         /// How many members of the kind and offers live.
         workers: u32,

@@ -1,9 +1,10 @@
 -- The member to give, of `workers` that live: below its end less the margin the one with the highest lifetime, of equals
--- the one with the fewest sessions; if there is none below, any. None if all are full.
+-- the one with the fewest sessions; if there is none below, any. None if all are full. With `among` it is one of those.
 --
 -- Counting sessions is what costs, so members are looked at in the order of their index, only until one is found that none
 -- can beat, and full ones are remembered as such. The caller has locked the kind, so what is counted stays so.
-CREATE OR REPLACE FUNCTION choose_member(wanted text, offers text[], refused text[], workers bigint, moment bigint)
+CREATE OR REPLACE FUNCTION choose_member(wanted text, offers text[], refused text[], among text[], workers bigint,
+    moment bigint)
 RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -20,7 +21,7 @@ BEGIN
         FROM members
         WHERE kind = wanted AND full_until <= moment AND status = 0 AND stale_at + 0 > moment AND offer = ANY (offers)
             AND ordered_until <= moment AND grace_until <= moment AND (most = 0 OR lifetime + 0 < most)
-            AND concurrent > 0 AND id <> ALL (refused)
+            AND concurrent > 0 AND id <> ALL (refused) AND (among IS NULL OR id = ANY (among))
         ORDER BY lifetime DESC
     LOOP
         EXIT WHEN next.lifetime <> best_lifetime;

@@ -12,6 +12,7 @@ DECLARE
     moment bigint := lock_fleet(ARRAY[wanted], false);
     held_keep bigint;
     own bigint;
+    among text[];                -- with others before it: what all of these refuse
     had_turn boolean := false;   -- whoever gives a member back stands behind nobody
     is_spent boolean;
 BEGIN
@@ -38,10 +39,23 @@ BEGIN
     IF had_turn THEN
         ahead := 0;
     END IF;
+    IF ahead > 0 THEN
+        -- Most often the first refuses nothing, and that is the end of it.
+        SELECT refused INTO among FROM tickets
+        WHERE kind = wanted AND offer = offers[1] AND until + 0 > moment ORDER BY seq LIMIT 1;
+    END IF;
+    IF among <> '{}' THEN
+        among := ARRAY(
+            SELECT member FROM tickets, unnest(tickets.refused) AS member
+            WHERE kind = wanted AND offer = offers[1] AND until + 0 > moment AND session || '' <> target
+                AND (own IS NULL OR seq < own)
+            GROUP BY member HAVING count(DISTINCT session) = ahead
+        );
+    END IF;
     SELECT count(*) INTO workers FROM members
     WHERE kind = wanted AND offer = ANY (offers) AND status = 0 AND stale_at + 0 > moment;
-    IF ahead = 0 THEN
-        given := choose_member(wanted, offers, refused, workers, moment);
+    IF ahead = 0 OR among <> '{}' THEN
+        given := choose_member(wanted, offers, lease_member.refused, among, workers, moment);
         SELECT endpoint, offer INTO at_endpoint, by_offer FROM members WHERE id = given;
     END IF;
     IF given IS NOT NULL THEN
@@ -58,12 +72,13 @@ BEGIN
         DELETE FROM tickets WHERE session = target;
         woken := woken || places(ARRAY[wanted], moment);
     ELSIF own IS NOT NULL AND line_ttl IS NOT NULL THEN
-        UPDATE tickets SET holder = by_holder, until = moment + line_ttl WHERE session = target;
+        UPDATE tickets SET holder = by_holder, until = moment + line_ttl, refused = lease_member.refused
+        WHERE session = target;
     ELSE
         DELETE FROM tickets WHERE session = target;
         IF line_ttl IS NOT NULL AND (had_turn OR waiting < line_most) THEN
-            INSERT INTO tickets (session, until, kind, offer, holder)
-            VALUES (target, moment + line_ttl, wanted, offers[1], by_holder);
+            INSERT INTO tickets (session, until, kind, offer, holder, refused)
+            VALUES (target, moment + line_ttl, wanted, offers[1], by_holder, lease_member.refused);
             UPDATE tickets SET seq = (SELECT min(seq) - 1 FROM tickets WHERE kind = wanted AND offer = offers[1])
             WHERE session = target AND had_turn;
         ELSE

@@ -10,6 +10,8 @@ local ends = TIME + math.max(tonumber(ARGV[9]), tonumber(keep))
 local most, line_ttl, offers, refused = tonumber(ARGV[12]), tonumber(ARGV[13]), {}, {}
 for i = 15, 14 + tonumber(ARGV[14]) do offers[#offers + 1] = ARGV[i] end
 for i = 15 + #offers, #ARGV do refused[ARGV[i]] = true end
+-- The only members it may be given, if others are before it.
+local left
 -- How much is tidied up, or looked at, in one go: with more to do it goes on only as long as it has found nothing to give.
 local BATCH, PAGE = 100, 16
 
@@ -33,7 +35,7 @@ end
 -- then it is worth looking again. The second answer: whether the index still has it where it was.
 local moved = 0
 local function examine(pool, id, score)
-  if refused[id] then return nil, true end
+  if refused[id] or left and not left[id] then return nil, true end
   local m = load(id, STANDARD)
   if not m then
     set_aside(id)
@@ -111,6 +113,31 @@ local function choose()
   until tidied < BATCH
 end
 
+-- Whether all who are before it refuse a member.
+local function is_left_over(id, line, ahead)
+  for from = 0, ahead - 1, BATCH do
+    local tickets = redis.call('ZRANGE', line.turns, from, math.min(from + BATCH, ahead) - 1)
+    for i, other in ipairs(tickets) do tickets[i] = ticket(other) end
+    for _, said in ipairs(redis.call('MGET', unpack(tickets))) do
+      if not string.find(refusals(said), ' ' .. id .. ' ', 1, true) then return false end
+    end
+  end
+  return true
+end
+
+-- Of what the first in line refuses, the best that all others before it refuse, too. Asked of the others only for a member that
+-- could be given: most often the first refuses nothing, and then this is the end of it.
+local function choose_behind(line, ahead)
+  left = {}
+  local first = redis.call('ZRANGE', line.turns, 0, 0)[1]
+  for id in string.gmatch(refusals(redis.call('GET', ticket(first))), '%S+') do left[id] = not refused[id] or nil end
+  while next(left) do
+    local m = choose()
+    if not m or is_left_over(m.id, line, ahead) then return m end
+    left[m.id] = nil
+  end
+end
+
 local s = session(sid)
 -- Whoever gives a member back has had its turn already.
 local had_turn = s and not s.is_over and refused[s.member]
@@ -125,7 +152,8 @@ local absent = quit_absent(line)
 local ahead = redis.call('ZRANK', line.turns, sid)
 local is_in_line = ahead ~= false
 if not is_in_line then ahead = had_turn and 0 or redis.call('ZCARD', line.turns) end
-local m = ahead == 0 and choose() or nil
+local m
+if ahead == 0 then m = choose() else m = choose_behind(line, ahead) end
 if m then
   -- First what a server that is out of memory refuses.
   local worn = lifetime(m.id) + 1
@@ -163,6 +191,8 @@ if not is_in_line then
   redis.call('ZADD', line.turns, whole(tonumber(edge) + step), sid)
 end
 redis.call('ZADD', line.asked, whole(TIME + line_ttl), sid)
-redis.call('SET', ticket(sid), kind .. ' ' .. offers[1] .. ' ' .. holder, 'PX', whole(line_ttl + KEPT))
+local said = { kind, offers[1], holder }
+for id in pairs(refused) do said[#said + 1] = id end
+redis.call('SET', ticket(sid), table.concat(said, ' '), 'PX', whole(line_ttl + KEPT))
 note(line)
 return finish({ 'waiting', ahead, workers })

@@ -10,6 +10,14 @@ use super::{first, run};
 use crate::call::Tx;
 use crate::error::Failure;
 
+/// Which members there are to choose from.
+pub(super) enum Among {
+    /// Any.
+    All,
+    /// These, as they are called.
+    These(Vec<String>),
+}
+
 /// What has been found so far.
 #[derive(Default)]
 struct Choice {
@@ -22,10 +30,20 @@ struct Choice {
 }
 
 /// The best of those that have room, among so many that live.
-pub(super) fn choose(tx: &Tx<'_>, lease: &Lease, workers: u32) -> Result<Option<MemberId>, Failure> {
+pub(super) fn choose(
+    tx: &Tx<'_>,
+    lease: &Lease,
+    among: &Among,
+    workers: u32,
+) -> Result<Option<MemberId>, Failure> {
+    let only = match among {
+        Among::All => None,
+        Among::These(members) if members.is_empty() => return Ok(None),
+        Among::These(members) => Some(spaced(members)),
+    };
     let mut choose = tx.connection.prepare_cached(include_str!("../../sql/members/choose.sql"))?;
     let (offers, refused) = (spaced(&lease.offers), spaced(&lease.refused));
-    let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0])?;
+    let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0, only])?;
     let mut choice = Choice::default();
     while let Some(row) = rows.next()? {
         if choice.is_made(row.get(3)?) {
@@ -74,7 +92,7 @@ pub(super) fn workers(tx: &Tx<'_>, lease: &Lease) -> Result<u32, Failure> {
 }
 
 /// A list of names as the statements take it: none of them holds a space.
-fn spaced<T: ToString>(names: &[T]) -> String {
+pub(super) fn spaced<T: ToString>(names: &[T]) -> String {
     names.iter().fold(String::from(" "), |list, name| list + &name.to_string() + " ")
 }
 

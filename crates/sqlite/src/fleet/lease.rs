@@ -6,7 +6,7 @@ use tidemill_core::fleet::Offer;
 use tidemill_core::store::fleet::{Grant, Lease, Leased};
 use tidemill_core::{Error, Timestamp};
 
-use super::choice::{choose, workers};
+use super::choice::{Among, choose, workers};
 use super::line::Turn;
 use super::row::member_id;
 use super::sessions::{New, ended, enter};
@@ -29,9 +29,8 @@ fn answer(tx: &mut Tx<'_>, lease: &Lease) -> Result<Leased, Failure> {
         Former::None => {}
     }
     let workers = workers(tx, lease)?;
-    if turn.ahead == 0
-        && let Some(grant) = give(tx, lease, workers)?
-    {
+    let among = turn.among(tx, lease)?;
+    if let Some(grant) = give(tx, lease, &among, workers)? {
         line::leave(tx, &lease.session)?;
         line::call_next(tx, &lease.kind)?;
         return Ok(Leased::Given(grant));
@@ -74,8 +73,8 @@ fn renew(tx: &mut Tx<'_>, lease: &Lease) -> Result<Former, Failure> {
 }
 
 /// Gives the best member there is.
-fn give(tx: &mut Tx<'_>, lease: &Lease, workers: u32) -> Result<Option<Grant>, Failure> {
-    let Some(member) = choose(tx, lease, workers)? else { return Ok(None) };
+fn give(tx: &mut Tx<'_>, lease: &Lease, among: &Among, workers: u32) -> Result<Option<Grant>, Failure> {
+    let Some(member) = choose(tx, lease, among, workers)? else { return Ok(None) };
     enter(tx, &New::given(lease, &member, tx.now))?;
     members::wear(tx, &member)?;
     let until = tx.now.after(lease.ttl.max(lease.keep));

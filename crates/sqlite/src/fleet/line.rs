@@ -5,6 +5,7 @@ use tidemill_core::fleet::{MemberKind, SessionId};
 use tidemill_core::store::Wake;
 use tidemill_core::store::fleet::Lease;
 
+use super::choice::{Among, spaced};
 use super::row::small;
 use super::{first, run};
 use crate::call::Tx;
@@ -16,7 +17,9 @@ pub(super) struct Turn {
     has_place: bool,
     /// Whether it has had its turn: it stands before all others.
     is_first: bool,
-    /// How many are served before it.
+    /// Its number, or one that is greater than all others'.
+    number: i64,
+    /// How many are before it.
     pub(super) ahead: u32,
     /// How many wait, it not included.
     pub(super) others: u32,
@@ -28,15 +31,42 @@ impl Turn {
         let place = include_str!("../../sql/tickets/place.sql");
         let own = first(tx, place, params![session, kind, offer, tx.now.0], |row| Ok(row.get::<_, i64>(0)?))?;
         let before = include_str!("../../sql/tickets/before.sql");
-        let key = params![kind, offer, tx.now.0, session, own.unwrap_or(i64::MAX)];
+        let number = own.unwrap_or(i64::MAX);
+        let key = params![kind, offer, tx.now.0, session, number];
         let counted = first(tx, before, key, |row| Ok((small(row, 0)?, small(row, 1)?)))?;
         let (ahead, others) = counted.unwrap_or((0, 0));
-        Ok(Self { has_place: own.is_some(), is_first: false, ahead, others })
+        Ok(Self { has_place: own.is_some(), is_first: false, number, ahead, others })
     }
 
     /// It has had its turn, and what it was given was no good.
     pub(super) fn come_first(&mut self) {
         (self.is_first, self.ahead) = (true, 0);
+    }
+
+    /// What it may be given: what nobody before it could use.
+    pub(super) fn among(&self, tx: &Tx<'_>, lease: &Lease) -> Result<Among, Failure> {
+        match self.ahead {
+            0 => Ok(Among::All),
+            _ => Ok(Among::These(self.left_over(tx, lease)?)),
+        }
+    }
+
+    /// The members that all who are before it refuse, and it does not.
+    fn left_over(&self, tx: &Tx<'_>, lease: &Lease) -> Result<Vec<String>, Failure> {
+        let mut before = tx.connection.prepare_cached(include_str!("../../sql/tickets/refused.sql"))?;
+        let (session, kind) = (lease.session.as_str(), lease.kind.as_str());
+        let mut rows = before.query(params![kind, line_of(lease), tx.now.0, session, self.number])?;
+        let Some(row) = rows.next()? else { return Ok(Vec::new()) };
+        let own: Vec<String> = lease.refused.iter().map(ToString::to_string).collect();
+        let mut left: Vec<String> = row.get_ref(0)?.as_str()?.split_whitespace().map(str::to_owned).collect();
+        left.retain(|member| !own.contains(member));
+        while !left.is_empty()
+            && let Some(row) = rows.next()?
+        {
+            let refused = row.get_ref(0)?.as_str()?;
+            left.retain(|member| refused.contains(&spaced(&[member])));
+        }
+        Ok(left)
     }
 
     /// Waits, if the wish wants to and there is a place in the line; else it has none any more. Whether it waits.
@@ -50,10 +80,12 @@ impl Turn {
         };
         let (session, holder, until) =
             (lease.session.as_str(), lease.holder.as_str(), tx.now.after(line.ttl).0);
+        let refused = spaced(&lease.refused);
         if self.has_place {
-            run(tx, include_str!("../../sql/tickets/renew.sql"), params![session, holder, until])?;
+            run(tx, include_str!("../../sql/tickets/renew.sql"), params![session, holder, until, refused])?;
         } else {
-            let key = params![session, lease.kind.as_str(), line_of(lease), holder, until, self.is_first];
+            let (kind, offer) = (lease.kind.as_str(), line_of(lease));
+            let key = params![session, kind, offer, holder, until, refused, self.is_first];
             run(tx, include_str!("../../sql/tickets/take.sql"), key)?;
         }
         Ok(true)

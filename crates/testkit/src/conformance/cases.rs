@@ -392,6 +392,19 @@ macro_rules! conformance {
                 the_next_hears_when_the_first_was_served,
                 a_crowd_is_served_to_the_last,
             }
+            refusals {
+                what_the_first_in_line_refuses_is_given_to_the_next,
+                the_next_is_given_what_the_first_refuses_and_nothing_else,
+                the_first_takes_what_it_can_use_and_leaves_the_rest,
+                what_one_of_those_before_could_use_is_not_given,
+                what_all_who_are_before_refuse_is_found_among_what_only_some_do,
+                who_refuses_nothing_still_comes_first,
+                only_the_latest_refusals_count,
+                what_was_refused_is_forgotten_with_the_place_in_line,
+                refusals_leave_nothing_behind,
+                who_may_have_what_was_given_back_hears_of_it,
+                nobody_refuses_more_than_a_few,
+            }
         }
     };
     (@tests ($open:path) $($theme:ident { $($case:ident,)* })*) => {

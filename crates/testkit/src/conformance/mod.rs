@@ -57,6 +57,7 @@ themes!(
     choice,
     sessions,
     line,
+    refusals,
     run_bounds,
     run_jobs,
 );
