@@ -110,7 +110,8 @@ impl Search {
         self.judge(&leased).await?;
         let desk = self.desk.clone();
         // From here on it is called; what was announced before, the next question finds out.
-        let waiter = desk.lines.join(&self.lease.kind, &self.lease.offers[0]);
+        let refuses = !self.lease.refused.is_empty();
+        let waiter = desk.lines.join(&self.lease.kind, &self.lease.offers[0], refuses);
         loop {
             let leased;
             (ticket, leased) = self.ask(ticket).await?;
