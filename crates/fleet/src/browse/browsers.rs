@@ -12,6 +12,9 @@ use super::guard::{Reach, Rule};
 use super::jobs;
 use super::keeper::Keeper;
 
+/// What a browser may say in one message at least: how large the outputs of jobs are says nothing about events.
+const LEAST_MESSAGE: u64 = 32 << 20;
+
 /// How the jobs of a worker get browsers, and where these may go.
 #[derive(Debug, Clone)]
 #[must_use = "give it to a worker: `.browsers(…)`"]
@@ -89,9 +92,18 @@ impl Browsers {
     }
 
     /// The largest output of the built-in jobs, in bytes (8 MiB unless set). A job that comes to more is dead.
+    ///
+    /// It bounds what a browser may say in one message, too, to handlers of one's own as well: four times this, and no less
+    /// than 32 MiB. An event that is larger is left out, and a command whose answer is larger fails.
     pub fn largest_output(mut self, bytes: usize) -> Self {
         self.largest_output = bytes;
         self
+    }
+
+    /// The largest message of a browser. What is not a letter of English takes up to six bytes on the way, and of no more than
+    /// three in the end, but for what no text has many of.
+    pub(super) fn largest_message(&self) -> u64 {
+        (self.largest_output as u64).saturating_mul(4).max(LEAST_MESSAGE)
     }
 
     pub(super) fn kind() -> MemberKind {
