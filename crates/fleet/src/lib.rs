@@ -4,4 +4,5 @@
 pub mod agent;
 pub mod browse;
 pub mod gateway;
+mod terms;
 mod wire;

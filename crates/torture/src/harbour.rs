@@ -42,7 +42,7 @@ impl Post {
             Self::Gateway { store, listen, lease_ms } => {
                 let mill = tidemill::connect(&store).await?;
                 let gateway =
-                    Gateway::new(&mill).lease(Duration::from_millis(lease_ms)).grace(Duration::ZERO);
+                    Gateway::new(&mill).brief_lease(Duration::from_millis(lease_ms)).grace(Duration::ZERO);
                 Ok(gateway.serve(TcpListener::bind(listen).await?, end_of_input()).await?)
             }
             Self::Agent { store, directory, browsers: (spare, most) } => {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use tidemill::fleet::gateway::{Gateway, ServeError, Token};
+use tidemill::fleet::gateway::{Gateway, LeaseTooShort, ServeError, Token};
 use tidemill::fleet::{Room, Standard};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -74,8 +74,8 @@ struct Limits {
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = when::duration)]
     keep_most: Duration,
 
-    /// How long a session is leased: so long are the browsers of a gateway that died not free
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = when::duration)]
+    /// How long a session is leased, 12s at least: so long are the browsers of a gateway that died not free
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease)]
     lease: Duration,
 
     /// How long a browser may take to answer before another is tried
@@ -185,6 +185,12 @@ async fn serve(
             .hint("browsers that were in use are free when their leases are over")
             .into()),
     }
+}
+
+/// A lease under which no client loses its browser because the store is away for a moment.
+fn lease(text: &str) -> Result<Duration, String> {
+    let lease = when::duration(text)?;
+    LeaseTooShort::check(lease).map(|()| lease).map_err(|error| error.to_string())
 }
 
 fn exposed(address: SocketAddr) -> Complaint {

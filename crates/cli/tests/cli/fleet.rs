@@ -41,6 +41,7 @@ fn wrong_use_is_refused_and_no_secret_is_shown() {
         &["gateway", "--token", "hunter2"],
         &["gateway", "--listen", "here"],
         &["gateway", "--queue-time", "soon"],
+        &["gateway", "--lease", "5s"],
         &["session", "show", "a b"],
         &["fleet", "drain", "chromium"],
         &["fleet", "list", "--kind", "cmd"],

@@ -3,14 +3,11 @@
 //! Every browser has a path that nobody can guess. Whoever asks for another one learns nothing.
 
 use std::collections::HashMap;
-use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -18,13 +15,10 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
 use super::recipe::NotStarted;
-use crate::wire::{DialError, Endpoint, MOST_HEADERS, Side, Traffic, dial, splice};
+use crate::wire::{DialError, Endpoint, Request, Side, Traffic, agreement, dial, splice};
 
 /// How long a gateway may take to say what it wants, and a browser to agree.
 const LIMIT: Duration = Duration::from_secs(10);
-
-/// How long that may be: as much as a gateway takes from a client, and the browser's own address.
-const LONGEST: usize = 36 << 10;
 
 /// More connections than any machine has browsers for.
 const MOST: usize = 4096;
@@ -45,14 +39,6 @@ pub(super) struct Door {
 pub(super) struct Path {
     door: Arc<Door>,
     key: String,
-}
-
-/// What a gateway sent.
-struct Request {
-    path: String,
-    headers: HeaderMap,
-    /// What came after it.
-    early: Bytes,
 }
 
 impl Door {
@@ -94,7 +80,7 @@ impl Door {
     async fn receive(&self, mut stream: TcpStream) {
         // Messages are small and each is waited for.
         let _ = stream.set_nodelay(true);
-        let request = match timeout(LIMIT, read(&mut stream)).await {
+        let request = match timeout(LIMIT, Request::read(&mut stream)).await {
             Ok(Ok(Some(request))) => request,
             Ok(Ok(None)) => return refuse(stream, StatusCode::BAD_REQUEST, "").await,
             Ok(Err(_)) | Err(_) => return,
@@ -148,58 +134,6 @@ impl Drop for Path {
     }
 }
 
-/// Reads a request; nothing if it is not one that can be let through.
-async fn read(stream: &mut TcpStream) -> io::Result<Option<Request>> {
-    let mut read = Vec::with_capacity(1024);
-    while read.len() <= LONGEST {
-        if stream.read_buf(&mut read).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        match parse(&read) {
-            Ok(None) => {}
-            Ok(Some((path, headers, length))) => {
-                return Ok(Some(Request { path, headers, early: Bytes::from(read).slice(length..) }));
-            }
-            Err(NotOne) => return Ok(None),
-        }
-    }
-    Ok(None)
-}
-
-/// No request for a WebSocket.
-struct NotOne;
-
-type Parsed = (String, HeaderMap, usize);
-
-fn parse(read: &[u8]) -> Result<Option<Parsed>, NotOne> {
-    let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
-    let mut request = httparse::Request::new(&mut headers);
-    let httparse::Status::Complete(length) = request.parse(read).map_err(|_| NotOne)? else {
-        return Ok(None);
-    };
-    let (Some("GET"), Some(path)) = (request.method, request.path) else { return Err(NotOne) };
-    let mut map = HeaderMap::with_capacity(request.headers.len());
-    for header in request.headers.iter() {
-        let name = HeaderName::from_bytes(header.name.as_bytes()).map_err(|_| NotOne)?;
-        map.append(name, HeaderValue::from_bytes(header.value).map_err(|_| NotOne)?);
-    }
-    let wanted = map.get(UPGRADE).is_some_and(|what| what.as_bytes().eq_ignore_ascii_case(b"websocket"));
-    if wanted { Ok(Some((path.to_owned(), map, length))) } else { Err(NotOne) }
-}
-
-/// What the browser agreed to, in its own words.
-fn agreement(headers: &HeaderMap) -> Vec<u8> {
-    let mut answer =
-        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n".to_vec();
-    for (name, value) in headers.iter().filter(|(name, _)| **name != CONNECTION && **name != UPGRADE) {
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            answer.extend_from_slice(part);
-        }
-    }
-    answer.extend_from_slice(b"\r\n");
-    answer
-}
-
 async fn refuse(mut stream: TcpStream, status: StatusCode, words: &str) {
     let length = words.len();
     let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{words}");
@@ -210,6 +144,8 @@ async fn refuse(mut stream: TcpStream, status: StatusCode, words: &str) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncReadExt;
+
     use super::*;
 
     #[test]
@@ -225,16 +161,6 @@ mod tests {
         );
         drop(path);
         assert!(door.find(&asked).is_none());
-    }
-
-    #[test]
-    fn only_a_request_for_a_websocket_is_let_through() {
-        let get = |head: &str| parse(format!("{head}\r\n\r\n").as_bytes()).map(|parsed| parsed.is_some());
-        assert!(matches!(get("GET /a HTTP/1.1\r\nUpgrade: websocket"), Ok(true)));
-        for head in ["GET /a HTTP/1.1", "POST /a HTTP/1.1\r\nUpgrade: websocket", "SSH-2.0"] {
-            assert!(get(head).is_err(), "{head}");
-        }
-        assert!(matches!(parse(b"GET /a HT"), Ok(None)));
     }
 
     #[tokio::test]

@@ -6,8 +6,7 @@ use tidemill_core::{Backoff, Error};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-/// A third of the time after which a member is taken for dead.
-const EVERY: Duration = Duration::from_secs(5);
+use crate::terms::{BEAT, LATE};
 
 /// The least time between two beats that nobody called for by name.
 const A_LITTLE: Duration = Duration::from_millis(250);
@@ -18,9 +17,6 @@ const PAUSE: Backoff = Backoff {
     max: Duration::from_secs(1),
     jitter: Duration::from_millis(100),
 };
-
-/// A beat may be this late on a busy machine. One that is later found a store that was away, or a machine that stood still.
-const LATE: Duration = Duration::from_secs(3);
 
 /// The rhythm of an agent's beats.
 #[derive(Debug)]
@@ -36,7 +32,7 @@ pub(super) struct Pulse {
 impl Pulse {
     pub(super) fn new() -> Self {
         let now = Instant::now();
-        Self { next: now + EVERY, last: now, heard: now, failures: 0 }
+        Self { next: now + BEAT, last: now, heard: now, failures: 0 }
     }
 
     /// There is something to say.
@@ -66,7 +62,7 @@ impl Pulse {
     /// A beat begins. Whatever calls for another one from now on is not lost.
     pub(super) fn begin(&mut self) {
         self.last = Instant::now();
-        self.next = self.last + EVERY;
+        self.next = self.last + BEAT;
     }
 
     /// It has come back. Whether the store may have been away since it was last heard: leases may have run out that nobody
@@ -76,7 +72,7 @@ impl Pulse {
             self.failed(error);
             return false;
         }
-        let was_away = self.failures > 0 || self.heard.elapsed() > EVERY + LATE;
+        let was_away = self.failures > 0 || self.heard.elapsed() > BEAT + LATE;
         if self.failures > 0 {
             info!("the store answers again after {} failures", self.failures);
         }
@@ -114,11 +110,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_was_away_if_it_failed_or_was_not_heard_for_long() {
         let mut pulse = Pulse::new();
-        tokio::time::advance(EVERY + LATE / 2).await;
+        tokio::time::advance(BEAT + LATE / 2).await;
         assert!(!pulse.end(None));
         assert!(!pulse.end(Some(&Error::Full("disk".into()))));
         assert!(pulse.end(None) && !pulse.end(None));
-        tokio::time::advance(EVERY + 2 * LATE).await;
+        tokio::time::advance(BEAT + 2 * LATE).await;
         assert!(pulse.end(None) && !pulse.end(None));
     }
 

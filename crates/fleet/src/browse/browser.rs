@@ -93,6 +93,12 @@ impl Browser {
         self.link.ledger.failed()
     }
 
+    /// What it would have said of its pages and was too large, such as `Runtime.consoleAPICalled (50000340 bytes)`; the first
+    /// few. See [`Browsers::largest_output`](super::Browsers::largest_output).
+    pub fn left_out(&self) -> Vec<String> {
+        self.link.left_out.list()
+    }
+
     /// Whether it was taken away: somebody closed the session, or it was lost. Everything fails from then on.
     pub fn is_lost(&self) -> bool {
         self.lost.is_cancelled()

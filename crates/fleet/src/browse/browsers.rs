@@ -11,6 +11,10 @@ use super::desk::Desk;
 use super::guard::{Reach, Rule};
 use super::jobs;
 use super::keeper::Keeper;
+use crate::terms::Lease;
+
+/// What a browser may say in one message at least: how large the outputs of jobs are says nothing about events.
+const LEAST_MESSAGE: u64 = 32 << 20;
 
 /// How the jobs of a worker get browsers, and where these may go.
 #[derive(Debug, Clone)]
@@ -18,7 +22,7 @@ use super::keeper::Keeper;
 pub struct Browsers {
     pub(super) wait: Duration,
     pub(super) line: u32,
-    pub(super) lease: Duration,
+    pub(super) lease: Lease,
     pub(super) reach: Reach,
     pub(super) guarded: bool,
     pub(super) listen: IpAddr,
@@ -32,7 +36,7 @@ impl Default for Browsers {
         Self {
             wait: Duration::from_secs(30),
             line: 1000,
-            lease: Duration::from_secs(15),
+            lease: Lease::default(),
             reach: Reach::default(),
             guarded: true,
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -56,9 +60,17 @@ impl Browsers {
         self
     }
 
-    /// Leases browsers for this long at a time (15 s unless set): so long one is lost to others when this process dies.
+    /// Leases browsers for this long at a time (15 s unless set): so long one is lost to others when this process dies. A
+    /// worker with less than 12 s cannot be built: a store that is away for a moment would cost jobs their browsers.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.lease = lease.max(Duration::from_secs(1));
+        self.lease = Lease { time: lease, brief: false };
+        self
+    }
+
+    /// Like [`lease`](Self::lease), but takes any: for tests that cannot wait.
+    #[doc(hidden)]
+    pub fn brief_lease(mut self, lease: Duration) -> Self {
+        self.lease = Lease { time: lease, brief: true };
         self
     }
 
@@ -89,9 +101,18 @@ impl Browsers {
     }
 
     /// The largest output of the built-in jobs, in bytes (8 MiB unless set). A job that comes to more is dead.
+    ///
+    /// It bounds what a browser may say in one message, too, to handlers of one's own as well: four times this, and no less
+    /// than 32 MiB. An event that is larger is left out, and a command whose answer is larger fails.
     pub fn largest_output(mut self, bytes: usize) -> Self {
         self.largest_output = bytes;
         self
+    }
+
+    /// The largest message of a browser. What is not a letter of English takes up to six bytes on the way, and of no more than
+    /// three in the end, but for what no text has many of.
+    pub(super) fn largest_message(&self) -> u64 {
+        (self.largest_output as u64).saturating_mul(4).max(LEAST_MESSAGE)
     }
 
     pub(super) fn kind() -> MemberKind {
@@ -108,7 +129,9 @@ struct Description {
 
 impl Extension for Description {
     fn install(self: Box<Self>, worker: Worker) -> Result<Worker, BuildError> {
-        let desk = Arc::new(Desk::new(worker.mill().store().clone(), self.browsers.unwrap_or_default()));
+        let browsers = self.browsers.unwrap_or_default();
+        browsers.lease.check().map_err(|error| BuildError::Extension(error.to_string()))?;
+        let desk = Arc::new(Desk::new(worker.mill().store().clone(), browsers));
         let keeper = Keeper::new(desk.clone());
         let worker = worker.state(desk).beside("keeper of browsers", |end| keeper.run(end));
         Ok(if self.jobs { jobs::handle_all(worker) } else { worker })

@@ -8,6 +8,8 @@ use tidemill_core::Reason;
 use tidemill_core::fleet::MemberId;
 use tidemill_worker::{Fail, JobContext};
 
+use super::sieve::TOO_LARGE;
+
 /// How long a job rests at first, and at the longest, for which there was no browser.
 const REST: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
 
@@ -122,6 +124,9 @@ pub(super) enum Failure {
     /// It came to more than a job may.
     #[error("the output has {0} bytes, more than the {1} it may have")]
     TooLarge(usize, usize),
+    /// The browser's answer came to more than a message may.
+    #[error("{0}")]
+    Oversized(String),
     /// It took too long.
     #[error("timeout: {0}")]
     Timeout(String),
@@ -132,23 +137,29 @@ pub(super) enum Failure {
 
 impl From<CdpError> for Failure {
     fn from(error: CdpError) -> Self {
-        Self::Broken(format!("the browser: {error}"))
+        match error {
+            CdpError::Chrome(error) if error.code == TOO_LARGE => Self::Oversized(error.message),
+            error => Self::Broken(format!("the browser: {error}")),
+        }
     }
 }
 
 impl Failure {
-    /// What becomes of the job, with whatever its pages were refused.
-    pub(super) fn into_fail(self, refused: &[String]) -> Fail {
+    /// What becomes of the job, with whatever its pages were refused and what nobody heard of them.
+    pub(super) fn into_fail(self, refused: &[String], left_out: &[String]) -> Fail {
         let mut error = self.to_string();
         if !refused.is_empty() && !matches!(self, Self::Forbidden(_)) {
             error.push_str(&format!(" (refused to the page: {})", refused.join(", ")));
+        }
+        if !left_out.is_empty() {
+            error.push_str(&format!(" (left out, too large: {})", left_out.join(", ")));
         }
         match self {
             Self::Invalid(_) => Fail::dead(Reason::InvalidPayload, error),
             Self::Forbidden(_) => Fail::dead("forbidden_address", error),
             Self::Status { .. } => Fail::dead("http_status", error),
             Self::NotAPage(_) => Fail::dead("not_a_page", error),
-            Self::TooLarge(..) => Fail::dead("output_too_large", error),
+            Self::TooLarge(..) | Self::Oversized(_) => Fail::dead("output_too_large", error),
             Self::Unavailable { .. } | Self::Timeout(_) | Self::Broken(_) => Fail::retry(error),
         }
     }

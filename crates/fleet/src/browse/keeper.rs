@@ -13,12 +13,7 @@ use tracing::{debug, warn};
 
 use super::browsers::Browsers;
 use super::desk::{ANSWER, Desk};
-
-/// How soon to try again what failed.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// A store that has lost its data, or was away, gives those who hold sessions a few seconds to say so, however long leases are.
-const OFTEN: Duration = Duration::from_secs(3);
+use crate::terms::{self, AGAIN};
 
 /// How often to try to give back what is left when the worker ends; what stays runs out by itself.
 const LAST_TRIES: usize = 3;
@@ -58,9 +53,8 @@ impl Keeper {
         self.desk.store.clock().sleep(pause)
     }
 
-    /// A third of a lease, so that two attaches may fail.
     fn period(&self) -> Duration {
-        (self.desk.browsers.lease / 3).min(OFTEN)
+        terms::period(self.desk.browsers.lease.time)
     }
 
     /// Passes a wake-up on. A session whose end was missed is found with the next round, which nothing here puts off: a

@@ -21,6 +21,8 @@ use url::{Host, Url};
 use super::browsers::Browsers;
 use super::failure::Unopened;
 use super::guard::{Ledger, Peers, Proxy};
+use super::sieve::{LeftOut, Sieve};
+use super::sluice::{Passage, Sluice};
 
 /// How long a browser may take to be connected to and to give a context.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,6 +35,7 @@ pub(super) struct Link {
     pub(super) cdp: Cdp,
     pub(super) context: BrowserContextId,
     pub(super) ledger: Arc<Ledger>,
+    pub(super) left_out: Arc<LeftOut>,
     _driver: AbortOnDropHandle<()>,
     /// Cut after the connection, so that no page sees its proxy go.
     proxy: Option<Proxy>,
@@ -53,14 +56,21 @@ impl Link {
                 viewport: None,
                 ..HandlerConfig::default()
             };
-            let (cdp, handler) =
-                Cdp::connect_with_config(endpoint, config).await.map_err(|error| error.to_string())?;
+            let (sluice, left_out) =
+                (Sluice::open().await.map_err(|error| error.to_string())?, Arc::<LeftOut>::default());
+            let sieve = Sieve { most: browsers.largest_message(), left_out: left_out.clone() };
+            let here = sluice.endpoint();
+            let connect =
+                async { Cdp::connect_with_config(here, config).await.map_err(|error| error.to_string()) };
+            // First the one that knows better what is wrong.
+            let (passage, (cdp, handler)) =
+                tokio::try_join!(biased; sluice.lead(endpoint, PATIENCE, sieve), connect)?;
             let driver = AbortOnDropHandle::new(tokio::spawn(async move {
-                lost.run_until_cancelled_owned(drive(handler)).await;
+                lost.run_until_cancelled_owned(drive(handler, passage)).await;
             }));
             let context = context(&cdp, proxy.as_ref(), browsers).await?;
             let ledger = proxy.as_ref().map(|proxy| proxy.ledger().clone()).unwrap_or_default();
-            Ok(Self { cdp, context, ledger, _driver: driver, proxy })
+            Ok(Self { cdp, context, ledger, left_out, _driver: driver, proxy })
         };
         match timeout(PATIENCE, opening).await {
             Ok(opened) => opened,
@@ -76,8 +86,17 @@ impl Link {
     }
 }
 
-/// Passes messages between the jobs' code and the browser until the browser is gone.
-async fn drive(mut handler: Handler) {
+/// Passes messages between the jobs' code and the browser until the browser is gone. Each of the two ends with the other.
+async fn drive(handler: Handler, passage: Passage) {
+    let pass = async {
+        if let Err(error) = passage.run().await {
+            debug!("the connection to a browser broke: {error}");
+        }
+    };
+    tokio::join!(handle(handler), pass);
+}
+
+async fn handle(mut handler: Handler) {
     while let Some(event) = handler.next().await {
         if let Err(error) = event {
             debug!("the connection to a browser ended: {error}");

@@ -29,12 +29,15 @@
 mod browser;
 mod browsers;
 mod desk;
+mod ears;
 mod failure;
 mod guard;
 mod jobs;
 mod keeper;
 mod lender;
 mod link;
+mod sieve;
+mod sluice;
 mod tab;
 mod ticket;
 mod visit;

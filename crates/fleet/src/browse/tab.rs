@@ -4,31 +4,26 @@ use std::time::Duration;
 
 use chromiumoxide::Page;
 use chromiumoxide::cdp::browser_protocol::emulation::SetDeviceMetricsOverrideParams;
-use chromiumoxide::cdp::browser_protocol::network::{
-    EventLoadingFailed, EventRequestWillBeSent, EventResponseReceived, LoaderId, ResourceType,
-};
+use chromiumoxide::cdp::browser_protocol::network::{EventLoadingFailed, EventRequestWillBeSent, LoaderId};
 use chromiumoxide::cdp::browser_protocol::page::{
-    EventJavascriptDialogOpening, EventLifecycleEvent, HandleJavaScriptDialogParams, NavigateParams,
-    NavigateReturns,
+    EventJavascriptDialogOpening, HandleJavaScriptDialogParams, NavigateParams, NavigateReturns,
 };
 use chromiumoxide::cdp::js_protocol::runtime::EvaluateParams;
 use chromiumoxide::error::CdpError;
 use chromiumoxide::listeners::EventStream;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::StreamExt;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::browser::Browser;
+pub(super) use super::ears::Arrival;
+use super::ears::Ears;
 use super::failure::Failure;
-use super::guard::REFUSED;
 use super::visit::{Visit, Wait};
 
 /// How often a page is asked whether something matches.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// How long what the server said may take to be told after the page has loaded.
-const TOLD: Duration = Duration::from_secs(2);
 
 /// A page under way.
 pub(super) struct Tab<'a> {
@@ -37,24 +32,10 @@ pub(super) struct Tab<'a> {
     pub(super) page: Page,
 }
 
-/// What a page is listened to for until it is ready. Nobody bounds how much is told, so nobody listens for longer than
-/// needed: what a listener does not hear any more is not kept for it.
-struct Ears {
-    answers: EventStream<EventResponseReceived>,
-    lives: EventStream<EventLifecycleEvent>,
+/// What tells that there will be no page.
+struct Omens {
     asked: EventStream<EventRequestWillBeSent>,
     failed: EventStream<EventLoadingFailed>,
-}
-
-/// What the server said last.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Arrival {
-    /// Where the visit ended, after all redirects.
-    pub(super) url: String,
-    /// With which status.
-    pub(super) status: u16,
-    /// Whether it has the mark of an answer of the proxy's own.
-    says_refused: bool,
 }
 
 /// Visits a page and does `work` there, all within the visit's time.
@@ -64,12 +45,12 @@ pub(super) async fn visit<T>(
     work: impl AsyncFnOnce(&mut Tab<'_>, &Arrival) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let all = async {
-        let (mut tab, ears) = Tab::open(browser, visit).await?;
+        let (mut tab, ears, omens) = Tab::open(browser, visit).await?;
         let dialogs = tab.page.event_listener::<EventJavascriptDialogOpening>().await?;
         let page = tab.page.clone();
         tokio::select! {
             done = async {
-                let arrival = tab.go(ears).await?;
+                let arrival = tab.go(ears, omens).await?;
                 work(&mut tab, &arrival).await
             } => done,
             never = dismiss(page, dialogs) => match never {},
@@ -94,18 +75,17 @@ async fn dismiss(
 }
 
 impl<'a> Tab<'a> {
-    async fn open(browser: &'a Browser, visit: &'a Visit) -> Result<(Self, Ears), Failure> {
+    async fn open(browser: &'a Browser, visit: &'a Visit) -> Result<(Self, Ears, Omens), Failure> {
         let page = browser.blank().await?;
         let (width, height) = visit.window;
         page.execute(SetDeviceMetricsOverrideParams::new(width, height, 1.0, false)).await?;
-        let (answers, lives) = (page.event_listener().await?, page.event_listener().await?);
-        let (asked, failed) = (page.event_listener().await?, page.event_listener().await?);
-        Ok((Self { browser, visit, page }, Ears { answers, lives, asked, failed }))
+        let (ears, asked) = (Ears::open(&page).await?, page.event_listener().await?);
+        let omens = Omens { asked, failed: page.event_listener().await? };
+        Ok((Self { browser, visit, page }, ears, omens))
     }
 
     /// Goes there and waits until the page is ready.
-    async fn go(&self, ears: Ears) -> Result<Arrival, Failure> {
-        let Ears { answers, lives, asked, failed } = ears;
+    async fn go(&self, mut ears: Ears, omens: Omens) -> Result<Arrival, Failure> {
         let page = self.page.clone();
         let navigate = async {
             Ok::<_, CdpError>(page.execute(NavigateParams::new(self.visit.url.as_str())).await?.result)
@@ -117,16 +97,18 @@ impl<'a> Tab<'a> {
             gone = &mut navigate => Some(gone?),
             // A page that never loads may have long shown what is waited for.
             shown = appears(&page, selector.unwrap_or_default()), if selector.is_some() => { shown?; None }
-            () = aborted(&page, asked, failed) => {
+            () = aborted(&page, omens) => {
                 return Err(Failure::NotAPage(self.visit.url.to_string()));
             }
+            never = ears.hear() => match never {},
         };
         if let Some(gone) = &gone {
             self.check(gone)?;
         }
-        let arrival = self.arrival(answers).await?;
-        let lives = (wait == Wait::NetworkIdle).then_some(lives);
-        self.ready(&wait, gone.and_then(|gone| gone.loader_id), lives).await?;
+        let arrival = self.arrival(&mut ears).await?;
+        // Nobody listens for longer than needed: what a listener does not hear any more is not kept for it.
+        let ears = (wait == Wait::NetworkIdle).then_some(ears);
+        self.ready(&wait, gone.and_then(|gone| gone.loader_id), ears).await?;
         Ok(arrival)
     }
 
@@ -134,7 +116,7 @@ impl<'a> Tab<'a> {
         &self,
         wait: &Wait,
         loader: Option<LoaderId>,
-        lives: Option<EventStream<EventLifecycleEvent>>,
+        mut ears: Option<Ears>,
     ) -> Result<(), Failure> {
         match wait {
             Wait::Load => Ok(()),
@@ -144,13 +126,10 @@ impl<'a> Tab<'a> {
             }
             Wait::Selector(selector) => appears(&self.page, selector).await,
             Wait::NetworkIdle => {
-                let mut lives = stream::iter(lives).flatten();
-                while let Some(life) = lives.next().await {
-                    if life.name == "networkIdle"
-                        && loader.as_ref().is_none_or(|loader| *loader == life.loader_id)
-                    {
-                        return Ok(());
-                    }
+                if let Some(ears) = &mut ears
+                    && ears.idle(loader.as_ref()).await
+                {
+                    return Ok(());
                 }
                 Err(Failure::Broken("the browser was taken away".into()))
             }
@@ -185,22 +164,9 @@ impl<'a> Tab<'a> {
     }
 
     /// What the server said of the page itself.
-    async fn arrival(&self, mut answers: EventStream<EventResponseReceived>) -> Result<Arrival, Failure> {
-        let mut arrival = None;
-        let main = self.page.mainframe().await?;
-        loop {
-            let next = match arrival {
-                None => timeout(TOLD, answers.next()).await.ok().flatten(),
-                Some(_) => answers.next().now_or_never().flatten(),
-            };
-            let Some(answer) = next else { break };
-            if answer.r#type == ResourceType::Document && (main.is_none() || answer.frame_id == main) {
-                arrival = Some(Arrival::of(&answer));
-            }
-        }
-        let arrival = arrival
-            .ok_or_else(|| Failure::Broken(self.because(format!("{} said nothing", self.visit.url))))?;
-        self.judge(arrival)
+    async fn arrival(&self, ears: &mut Ears) -> Result<Arrival, Failure> {
+        let nothing = || Failure::Broken(self.because(format!("{} said nothing", self.visit.url)));
+        self.judge(ears.arrival().await.ok_or_else(nothing)?)
     }
 
     fn judge(&self, arrival: Arrival) -> Result<Arrival, Failure> {
@@ -254,26 +220,10 @@ enum Said<T> {
     Fits(T),
 }
 
-impl Arrival {
-    fn of(answer: &EventResponseReceived) -> Self {
-        let headers = answer.response.headers.inner().as_object();
-        let says_refused =
-            headers.is_some_and(|headers| headers.keys().any(|name| name.eq_ignore_ascii_case(REFUSED)));
-        Self {
-            url: answer.response.url.clone(),
-            status: u16::try_from(answer.response.status).unwrap_or_default(),
-            says_refused,
-        }
-    }
-}
-
 /// Completes when the page has been given up before there was anything to see: a download, or an answer without a
 /// content. Nothing loads then, so nobody would ever say that it has.
-async fn aborted(
-    page: &Page,
-    mut asked: EventStream<EventRequestWillBeSent>,
-    mut failed: EventStream<EventLoadingFailed>,
-) {
+async fn aborted(page: &Page, omens: Omens) {
+    let Omens { mut asked, mut failed } = omens;
     // The first request is for the page itself.
     let first = asked.next().await.map(|asked| asked.request_id.clone());
     drop(asked);

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
 use super::holdings::{Book, Cut, Stay};
+use crate::terms::{self, AGAIN};
 
 /// How many sessions go into one call: a script must not hold up a server.
 const BATCH: usize = 500;
@@ -25,8 +26,7 @@ const TO_END: Duration = Duration::from_secs(5);
 /// The first and the longest pause after the store did not answer.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_millis(500));
 
-/// A store that has lost its data, or was away, gives those who hold sessions a few seconds to say so, however long leases are.
-const OFTEN: Duration = Duration::from_secs(3);
+const _: () = assert!(PAUSES.1.as_millis() <= AGAIN.as_millis());
 
 /// What the store is told next.
 #[derive(Debug, Default)]
@@ -59,9 +59,9 @@ pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
     }
 }
 
-/// How often everything is said again: two of three times may fail before a lease is over.
+/// How often everything is said again.
 fn period(desk: &Desk) -> Duration {
-    (desk.options.lease / 3).min(OFTEN)
+    terms::period(desk.options.lease.time)
 }
 
 impl Round {
@@ -128,7 +128,7 @@ fn attach(
     (connected, take): (bool, bool),
 ) -> Attach {
     let keep = held.terms.keep();
-    let ttl = if connected { desk.options.lease } else { keep };
+    let ttl = if connected { desk.options.lease.time } else { keep };
     Attach {
         session: session.clone(),
         member: held.terms.member.clone(),
@@ -185,7 +185,7 @@ async fn tell_over(desk: &Desk, release: Vec<Release>) -> bool {
 /// A store that hangs is away: its leases are over when one would have been.
 async fn in_time<T>(desk: &Desk, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let late = || Error::Unavailable { message: "it did not answer in time".into(), source: None };
-    tokio::time::timeout(desk.options.lease, call).await.unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout(desk.options.lease.time, call).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Does what the store said of a session.

@@ -40,6 +40,8 @@ pub use token::{InvalidToken, Scope, Token};
 use door::Door;
 use options::Options;
 
+pub use crate::terms::LeaseTooShort;
+
 /// One address for all browsers. Set up by its methods, run by [`serve`](Gateway::serve).
 ///
 /// ```no_run
@@ -66,6 +68,9 @@ pub enum ServeError {
     /// Anybody could use its browsers, and see what their neighbours see.
     #[error("the gateway does not listen on {0} without a token: whoever reaches it could use every browser")]
     Exposed(SocketAddr),
+    /// Its leases would not outlast every outage of the store.
+    #[error(transparent)]
+    Lease(#[from] LeaseTooShort),
     /// It cannot listen.
     #[error("the gateway cannot listen")]
     Io(#[from] io::Error),

@@ -79,7 +79,7 @@ impl Search {
             kind: wish.kind.clone(),
             offers: wish.offers()?,
             holder: desk.holder.clone(),
-            ttl: options.lease,
+            ttl: options.lease.time,
             keep: wish.keep,
             detail: wish.detail()?,
             refused: Vec::new(),

@@ -18,8 +18,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 const TO_CLOSE: Duration = Duration::from_secs(5);
 
 impl Gateway {
-    /// Refuses an address at which others than this machine's users could use the browsers without a token.
+    /// Refuses a lease that is too short, and an address at which others than this machine's users could use the browsers
+    /// without a token.
     pub fn check(&self, address: std::net::SocketAddr) -> Result<(), ServeError> {
+        self.options.lease.check()?;
         if address.ip().to_canonical().is_loopback() || !self.door.tokens.is_empty() {
             return Ok(());
         }

@@ -5,10 +5,12 @@ pub(crate) const MOST_HEADERS: usize = 100;
 
 mod dial;
 mod endpoint;
+mod request;
 mod splice;
 mod tune;
 
 pub(crate) use dial::{Answer, DialError, dial};
 pub(crate) use endpoint::Endpoint;
+pub(crate) use request::{Request, agreement};
 pub(crate) use splice::{Side, Traffic, splice};
 pub(crate) use tune::tune;

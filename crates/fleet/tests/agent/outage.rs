@@ -80,7 +80,7 @@ async fn a_client_keeps_its_browser_when_the_store_was_away_for_longer_than_a_le
     scene.see("a browser", |members| members.len() == 1).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
-    let gateway = Gateway::new(&scene.mill).lease(LEASE).serve(listener, std::future::pending::<()>());
+    let gateway = Gateway::new(&scene.mill).brief_lease(LEASE).serve(listener, std::future::pending::<()>());
     let gateway = tokio::spawn(gateway);
     let (mut client, _) = connect_async(&url).await.unwrap();
     let used = scene.see("its session", |members| members.iter().any(|one| one.active == 1)).await;

@@ -235,7 +235,7 @@ async fn a_browser_that_dies_fails_the_attempt_and_the_next_gets_another() {
 async fn leases_are_kept_for_as_long_as_a_job_runs_and_released_at_shutdown() {
     let world = World::new().await;
     let url = world.site.page("/", "<title>Tide</title>");
-    let browsers = world.browsers().lease(Duration::from_secs(1));
+    let browsers = world.browsers().brief_lease(Duration::from_secs(1));
     let worker = world.worker().browsers(browsers).handle(act).shutdown_grace(Duration::ZERO);
     let running = Running::start(worker.cancel_grace(Duration::ZERO));
     world.mill.job(Act { url, how: How::Never }).enqueue().await.unwrap();
@@ -260,4 +260,17 @@ async fn a_handler_that_takes_a_browser_says_what_is_missing() {
     let error = worker.build().unwrap_err().to_string();
     let expected = "the handler of kind `act` takes `Browser`, but nobody gave it: add it with `.browsers(Browsers::new())`";
     assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn a_worker_with_too_short_a_lease_for_browsers_is_not_built() {
+    let mill = tidemill_core::Mill::new(std::sync::Arc::new(
+        tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap(),
+    ));
+    let worker = |lease| {
+        let browsers = tidemill_fleet::browse::Browsers::new().lease(Duration::from_secs(lease));
+        tidemill_worker::Worker::new(&mill).queue("default", 1).browsers(browsers).handle(act).build()
+    };
+    assert!(worker(12).is_ok());
+    assert!(worker(5).unwrap_err().to_string().starts_with("a lease of 5s is too short"));
 }

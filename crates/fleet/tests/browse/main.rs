@@ -6,6 +6,7 @@
 mod errors;
 mod guard;
 mod jobs;
+mod large;
 mod launcher;
 mod lending;
 mod site;

@@ -140,3 +140,18 @@ async fn a_handshake_that_is_none_and_a_head_without_end_are_refused() {
     let long = format!("X-Long: {}", "x".repeat(40 << 10));
     assert_eq!(request(world.address, "GET", "/healthz", &[&long]).await.status, 431);
 }
+
+#[tokio::test]
+async fn a_lease_is_refused_that_an_outage_nobody_sees_would_outlast() {
+    let store = tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap();
+    let mill = tidemill_core::Mill::new(std::sync::Arc::new(store));
+    let (here, secs) = ("127.0.0.1:7718".parse().unwrap(), std::time::Duration::from_secs);
+    let gateway = || Gateway::new(&mill);
+    assert!(gateway().check(here).is_ok() && gateway().lease(secs(12)).check(here).is_ok());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let error = gateway().lease(secs(8)).serve(listener, std::future::pending()).await.unwrap_err();
+    assert!(matches!(error, ServeError::Lease(_)));
+    let expected = "a lease of 8s is too short: a store that is away for a moment would cost clients their browsers; \
+                    the least is 12s";
+    assert_eq!(error.to_string(), expected);
+}

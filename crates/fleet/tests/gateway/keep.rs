@@ -42,7 +42,8 @@ async fn a_session_that_nobody_comes_back_to_ends_with_its_time() {
 #[tokio::test]
 async fn whoever_comes_back_takes_over_from_who_is_there() {
     let world = World::new().await;
-    let other = World::on(world.mill.clone(), |gateway| gateway.lease(Duration::from_millis(300))).await;
+    let other =
+        World::on(world.mill.clone(), |gateway| gateway.brief_lease(Duration::from_millis(300))).await;
     let _browser = Browser::one(&world.mill, "chromium:a").await;
     let first = other.connect("/?keep=60s").await;
     world.connected(1).await;

@@ -13,7 +13,7 @@ use crate::world::{World, until};
 
 async fn world(server: &Redis) -> World {
     let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
-    World::on(Mill::new(Arc::new(store)), |gateway| gateway.lease(Duration::from_secs(1))).await
+    World::on(Mill::new(Arc::new(store)), |gateway| gateway.brief_lease(Duration::from_secs(1))).await
 }
 
 /// Waits until the store knows one session that is connected, and says nothing while it cannot be asked.

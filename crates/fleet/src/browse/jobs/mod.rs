@@ -33,8 +33,8 @@ async fn at_page<T>(
     work: impl AsyncFnOnce(&mut Tab<'_>, &Arrival) -> Result<T, Failure>,
 ) -> Result<T, Fail> {
     let checked = page.and_then(|page| lender.check(&page.url).map(|()| page));
-    let page = checked.map_err(|failure| failure.into_fail(&[]))?;
+    let page = checked.map_err(|failure| failure.into_fail(&[], &[]))?;
     let browser = lender.browser().await?;
     let done = visit(&browser, &page, work).await;
-    done.map_err(|failure| failure.into_fail(&browser.refused()))
+    done.map_err(|failure| failure.into_fail(&browser.refused(), &browser.left_out()))
 }
