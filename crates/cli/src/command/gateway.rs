@@ -74,7 +74,7 @@ struct Limits {
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = when::duration)]
     keep_most: Duration,
 
-    /// How long a session is leased, 12s at least: so long are the browsers of a gateway that died not free
+    /// How long a session is leased, 14s at least: so long are the browsers of a gateway that died not free
     #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease)]
     lease: Duration,
 

@@ -12,9 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::door::Path;
 use super::plan::{Leaving, Seen};
-
-/// How long after its last beat a member is taken for dead.
-const FRESH: Duration = Duration::from_secs(15);
+use crate::terms::FRESH;
 
 /// When a store has lost its data, or was away for longer than leases last, holders say what they hold within this time:
 /// what is longest is that they give up on a question that they asked before. Until then nobody knows who has sessions.

@@ -61,7 +61,7 @@ impl Browsers {
     }
 
     /// Leases browsers for this long at a time (15 s unless set): so long one is lost to others when this process dies. A
-    /// worker with less than 12 s cannot be built: a store that is away for a moment would cost jobs their browsers.
+    /// worker with less than 14 s cannot be built: a store that is away for a moment would cost jobs their browsers.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Lease { time: lease, brief: false };
         self

@@ -87,7 +87,7 @@ impl Gateway {
         self
     }
 
-    /// How long a session is leased: so long are the browsers of a gateway that died not free. 15 s unless set, and 12 s at
+    /// How long a session is leased: so long are the browsers of a gateway that died not free. 15 s unless set, and 14 s at
     /// least: under a shorter one a store that is away for a moment, between two beats of an agent, would cost clients their
     /// browsers. [`check`](Self::check) and [`serve`](Self::serve) refuse it.
     pub fn lease(mut self, lease: Duration) -> Self {

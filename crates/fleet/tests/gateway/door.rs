@@ -147,11 +147,11 @@ async fn a_lease_is_refused_that_an_outage_nobody_sees_would_outlast() {
     let mill = tidemill_core::Mill::new(std::sync::Arc::new(store));
     let (here, secs) = ("127.0.0.1:7718".parse().unwrap(), std::time::Duration::from_secs);
     let gateway = || Gateway::new(&mill);
-    assert!(gateway().check(here).is_ok() && gateway().lease(secs(12)).check(here).is_ok());
+    assert!(gateway().check(here).is_ok() && gateway().lease(secs(14)).check(here).is_ok());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = gateway().lease(secs(8)).serve(listener, std::future::pending()).await.unwrap_err();
     assert!(matches!(error, ServeError::Lease(_)));
     let expected = "a lease of 8s is too short: a store that is away for a moment would cost clients their browsers; \
-                    the least is 12s";
+                    the least is 14s";
     assert_eq!(error.to_string(), expected);
 }
