@@ -4,6 +4,12 @@
 --   sessions  clients' holds on members; one may be there before its member, because after a loss of data both are told
 --             again by those who have them, in any order
 --   tickets   who waits for a member, in the order of their numbers
+--   memory    since when nothing has been forgotten
+--
+-- Leases do not wait for the disk, so a server that crashes, or that another takes the place of, may forget the last of them: a
+-- member would be given to a second client. `memory` is unlogged: it is empty when anything may have been forgotten, and only then.
+-- A member that has not beaten since is given to nobody before it has, and then has a time of grace in which holders say
+-- what they hold.
 --
 -- `full_until` is a hint that spares a lease the counting: the first end of a full member's sessions when they were last
 -- counted. Whatever makes a place before that sets it back.
@@ -62,6 +68,11 @@ CREATE TABLE tickets (
     refused text[] COLLATE "C" NOT NULL -- members it cannot use, by its latest question
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
         autovacuum_vacuum_cost_delay = 0);
+
+CREATE UNLOGGED TABLE memory (
+    one boolean PRIMARY KEY CHECK (one),
+    since bigint NOT NULL
+);
 
 CREATE INDEX tickets_line ON tickets (kind, offer, seq);
 CREATE INDEX tickets_until ON tickets (until);

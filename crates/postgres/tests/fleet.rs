@@ -19,7 +19,7 @@ use tidemill_core::{Timestamp, WorkerId};
 use tidemill_postgres::{Options, PostgresStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 use tidemill_testkit::conformance::{SHORT, until};
-use tidemill_testkit::servers::shared_postgres;
+use tidemill_testkit::servers::{Postgres, shared_postgres};
 use world::{connect, query};
 
 /// Gateways, each with connections of its own.
@@ -173,4 +173,27 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     member.room.concurrent = 2;
     yard.beat(&member).await;
     yard.open().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_crash_nobody_is_given_a_member_before_holders_have_spoken() {
+    let server = Postgres::start().unwrap();
+    let database = server.database().unwrap();
+    let yard = yards(&database, 1).await.remove(0);
+    let member = chromium("a", 2, 0);
+    yard.enter(&member).await;
+    // A commit that waits for the disk takes everything before it along.
+    query(&database, "CREATE TABLE afterwards ()").await;
+    let (session, _) = yard.open().await;
+    server.restart().unwrap();
+    until("the server", || async { yard.fleet().lines().await.ok() }).await;
+    // Its place is free, as far as the server knows. Of the other it may have forgotten that it is not.
+    let none = async || matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. });
+    assert!(none().await, "the member has not beaten since");
+    yard.beat_after(&member, SHORT).await;
+    assert!(none().await, "nobody has had time to say what they hold");
+    assert_eq!(yard.attach(&yard.hold(&session, &member.id)).await, Attached::Held);
+    tokio::time::sleep(SHORT * 2).await;
+    yard.open().await;
+    assert!(none().await, "both places are taken");
 }

@@ -67,12 +67,23 @@ local function is_odd(m, f)
   return not (string.match(f[5], '^[%w._-]+$') and #f[5] <= 64 and count_in(f[6]) and count_in(f[7]) and count_in(f[8]))
 end
 
+-- Which run of a server this is. One that was restarted, or took another's place, may have forgotten the last leases: persistence
+-- and replication lag behind. It may be forbidden to ask; then a loss shows only when a member is not there.
+local run
+local function server()
+  if not run then
+    local info = redis.pcall('INFO', 'server')
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+  end
+  return run
+end
+
 -- A member as its hash has it now; nil if there is none, false if that is none. `standard` counts for what the hash does not
 -- say, else what was taken for granted when it was entered.
 local function load(id, standard)
   local kind = kind_of(id)
   local f = kind and redis.pcall('HMGET', WORKER .. id, 'browserType', 'wsEndpoint', 'status', 'lastHeartbeat', 'offer',
-    'concurrent', 'lifetime', 'fresh', 'beat')
+    'concurrent', 'lifetime', 'fresh', 'beat', 'server')
   if not kind or f.err then return false end
   if not (f[1] or f[2] or f[3] or f[4]) then
     if redis.call('EXISTS', WORKER .. id) == 1 then return false end
@@ -93,6 +104,8 @@ local function load(id, standard)
   m.beat = is_exact and beat or m.seconds * 1000
   m.stale_at = m.beat + m.fresh + (is_exact and 0 or 999)
   m.is_fresh = TIME < m.stale_at
+  -- Whether what is known of its sessions is all there is.
+  m.is_sure = not m.says_itself or f[10] == server()
   return m
 end
 
@@ -122,7 +135,7 @@ end
 -- Whether a lease should look at a member at all.
 local function is_worth_a_look(m, sessions)
   if sessions >= m.concurrent or is_spent(m) or redis.call('ZSCORE', GRACE, m.id) then return false end
-  return not m.says_itself or m.is_available and m.is_fresh and not is_ordered(m.id)
+  return not m.says_itself or m.is_available and m.is_fresh and m.is_sure and not is_ordered(m.id)
 end
 
 -- Its place in the index: the highest lifetime comes first, and of equals the one with the fewest sessions.
@@ -166,7 +179,7 @@ local function write(m)
   if redis.call('TYPE', key).ok ~= 'hash' then redis.call('DEL', key) end
   redis.call('HSET', key, 'browserType', m.kind, 'wsEndpoint', m.endpoint, 'status', m.status, 'lastHeartbeat',
     whole(math.floor(TIME / 1000)), 'offer', m.offer, 'concurrent', m.concurrent, 'lifetime', m.limit, 'fresh', m.fresh,
-    'beat', whole(TIME), 'detail', m.detail)
+    'beat', whole(TIME), 'server', server(), 'detail', m.detail)
   redis.call('PEXPIRE', key, whole(m.fresh + KEPT))
 end
 
@@ -176,7 +189,7 @@ local function read_member(i)
   local id = ARGV[i]
   return { id = id, kind = kind_of(id), offer = ARGV[i + 1], endpoint = ARGV[i + 2], status = ARGV[i + 3],
     concurrent = tonumber(ARGV[i + 4]), limit = tonumber(ARGV[i + 5]), fresh = tonumber(ARGV[i + 6]), detail = ARGV[i + 7],
-    is_available = ARGV[i + 3] == 'available', says_itself = true, is_fresh = true, beat = TIME,
+    is_available = ARGV[i + 3] == 'available', says_itself = true, is_fresh = true, is_sure = true, beat = TIME,
     stale_at = TIME + tonumber(ARGV[i + 6]) }
 end
 

@@ -248,6 +248,28 @@ async fn a_server_that_lost_everything_is_filled_again_and_no_limit_exceeded() {
 }
 
 #[tokio::test]
+async fn a_server_that_comes_back_without_its_last_leases_gives_nobody_what_is_held() {
+    let stage = Stage::new().await;
+    let member = chromium("a", 1, 0);
+    stage.yard.enter(&member).await;
+    stage.ask("SAVE");
+    let (session, _) = stage.yard.open().await;
+    stage.redis.restart().unwrap();
+    until("the server", || async { stage.yard.fleet().lines().await.ok() }).await;
+    assert!(stage.yard.sessions(None).await.is_empty(), "it has forgotten the lease, and nothing else");
+    let full =
+        async || matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { workers: 1, .. });
+    assert!(full().await, "the member has not beaten since");
+    stage.yard.beat_after(&member, SHORT).await;
+    assert!(full().await, "nobody has had time to say what they hold");
+    assert_eq!(stage.yard.attach(&stage.yard.hold(&session, &member.id)).await, Attached::Held);
+    tokio::time::sleep(SHORT * 2).await;
+    assert!(full().await, "it is held");
+    assert!(stage.yard.release(&session).await);
+    stage.yard.open().await;
+}
+
+#[tokio::test]
 async fn a_hash_that_was_deleted_under_a_member_is_written_again() {
     let stage = Stage::new().await;
     let member = chromium("a", 2, 0);

@@ -37,8 +37,9 @@ pub trait Fleet: Send + Sync {
     /// Members say that they live, and everything about themselves again. One that the store does not know, because it
     /// lost its data or took the member for dead, is entered whole, and keeps the sessions it has; but it is given no new
     /// one for `grace`, in which holders can say what they hold. The same goes for one that the store knows and that has not
-    /// beaten for too long: while the store was away nobody could extend a lease, so those that have run out may be held. Its
-    /// lifetime stays. Answers in the members' order.
+    /// beaten for too long: while the store was away nobody could extend a lease, so those that have run out may be held.
+    /// And for one that has not beaten since the store may have forgotten something: because it crashed, or a replica took its place,
+    /// without the last that was written. Until it does, it is given to nobody. Its lifetime stays. Answers in the members' order.
     async fn beat(&self, beat: Beat<'_>) -> Result<Vec<Orders>, Error>;
 
     /// Members leave, with everything they have. Those that are not there are not missed.

@@ -1,6 +1,7 @@
 -- Members say that they live, and everything about themselves. Those that are not known are entered; the sessions that
--- they have already, because their holders were faster, are part of their lifetimes. Those that have not beaten for too long
--- have a time of grace, too: leases that nobody could extend meanwhile may be held. Answers in the members' order.
+-- they have already, because their holders were faster, are part of their lifetimes. Those that have not beaten for too long, or
+-- not since the server may have forgotten something, have a time of grace, too: leases that nobody could extend meanwhile, or that
+-- are not known any more, may be held. Answers in the members' order.
 --
 -- Locks the members' kinds. Of a member that is there twice the last word counts.
 CREATE OR REPLACE FUNCTION beat_members(ids text[], kinds text[], offers text[], endpoints text[], statuses smallint[],
@@ -10,6 +11,7 @@ LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     moment bigint := lock_fleet(kinds, false);
+    since bigint := (SELECT memory.since FROM memory WHERE one);
     known text[] := ARRAY(SELECT id FROM members WHERE id = ANY (ids));
 BEGIN
     woken := ARRAY(SELECT DISTINCT 'places ' || said.kind FROM unnest(ids, kinds) AS said (id, kind)
@@ -25,7 +27,7 @@ BEGIN
     ON CONFLICT (id) DO UPDATE SET offer = excluded.offer, endpoint = excluded.endpoint, status = excluded.status,
         concurrent = excluded.concurrent, most = excluded.most, fresh = excluded.fresh, detail = excluded.detail,
         beat_at = excluded.beat_at, stale_at = excluded.stale_at,
-        grace_until = CASE WHEN members.stale_at <= moment THEN excluded.grace_until ELSE members.grace_until END,
+        grace_until = CASE WHEN members.stale_at <= moment OR members.beat_at < since THEN excluded.grace_until ELSE members.grace_until END,
         full_until = CASE WHEN excluded.concurrent > members.concurrent THEN 0 ELSE members.full_until END;
     SELECT array_agg(ordered_until > moment ORDER BY place), array_agg(active ORDER BY place),
         array_agg(lifetime ORDER BY place) INTO drains, actives, lifetimes

@@ -1,6 +1,6 @@
 -- Members say that they live, and all about themselves again. One that is not there is entered whole, with the sessions it
--- has, and given no new one for a while; so is one that has not beaten for too long, because leases that nobody could extend
--- meanwhile may be held.
+-- has, and given no new one for a while; so is one that has not beaten for too long, or not to this run of the server, because
+-- leases that nobody could extend meanwhile, or that are not known any more, may be held.
 -- KEYS  cluster:lifetime_connections
 -- ARGV  the ARGV of the fleet, for how many ms one that is entered is given no session, then members
 -- Returns for each: 1 if it is to drain, else 0; how many sessions it has; how many it has had.
@@ -21,7 +21,7 @@ end
 
 for _, m in ipairs(all) do
   local before, is_known = load(m.id), place_of(m.id) and redis.call('TYPE', WORKER .. m.id).ok == 'hash'
-  if before and not before.is_fresh then is_known = false end
+  if before and not (before.is_fresh and before.is_sure) then is_known = false end
   write(m)
   if is_known then end_grace(m) else enter(m) end
   redis.call('HSETNX', LIFETIME, m.id, active(m.id))

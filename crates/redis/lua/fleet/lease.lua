@@ -48,7 +48,7 @@ local function examine(pool, id, score)
     if m.offer ~= pool.offer or m.limit ~= pool.limit then redis.call('ZREM', pool.key, id) end
     return nil, redis.call('ZSCORE', pool.key, id) == whole(score)
   end
-  if not m.is_available or not m.is_fresh or is_ordered(id) then return nil, true end
+  if not m.is_available or not m.is_fresh or not m.is_sure or is_ordered(id) then return nil, true end
   return m, true
 end
 
