@@ -3,7 +3,6 @@
 
 #![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
 
-mod browser;
 mod figures;
 mod gateway;
 mod leases;

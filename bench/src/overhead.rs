@@ -9,9 +9,8 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
 use tidemill_core::fleet::{Offer, Room};
 use tidemill_core::store::fleet::{Beat, Member, Status};
-use tidemill_testkit::browser::{Cdp, serve_page};
+use tidemill_testkit::browser::{Browser, Cdp, serve_page};
 
-use crate::browser::Browser;
 use crate::figures::{Times, compare};
 use crate::gateway::Gateway;
 

@@ -84,6 +84,11 @@ impl Hand {
         self.process.wait().context("cannot wait for it").map(drop)
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> Result<bool> {
+        Ok(self.process.try_wait()?.is_some())
+    }
+
     /// Lets it end in order, and waits for that.
     pub fn dismiss(mut self) -> Result<()> {
         drop(self.process.stdin.take());

@@ -28,7 +28,7 @@ async fn serve(duty: Duty) -> Result<()> {
 }
 
 /// What there is, in the order in which it is played.
-const SCENARIOS: [&str; 10] = [
+const SCENARIOS: [&str; 11] = [
     "killed",
     "stopped",
     "stopped_run",
@@ -37,6 +37,7 @@ const SCENARIOS: [&str; 10] = [
     "chains",
     "order",
     "fleet",
+    "shared",
     "workflows",
     "random",
 ];
@@ -132,6 +133,7 @@ async fn play(name: &str, stage: &Stage, wish: &Wish) -> Result<Vec<String>> {
         "order" => scenario::order::run(stage).await?.to_string(),
         // Browsers take their time to start.
         "fleet" => scenario::fleet::run(stage, seed, times(4)).await?.to_string(),
+        "shared" => scenario::shared::run(stage, seed, times(4)).await?.to_string(),
         // About as many as are done in the time that the chains have.
         "workflows" => scenario::workflows::run(stage, seed, times(20)).await?.to_string(),
         "random" => format!("at random: {}", scenario::random::run(stage, seed, time).await?),

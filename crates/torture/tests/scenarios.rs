@@ -58,6 +58,13 @@ macro_rules! on {
             }
 
             #[tokio::test(flavor = "multi_thread")]
+            async fn no_browser_has_more_clients_than_places_whoever_is_killed_and_whatever_becomes_of_the_store() {
+                let (stage, seed) = (stage($kind).await, fastrand::u64(..));
+                let torment = scenario::shared::run(&stage, seed, 10);
+                torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
+            }
+
+            #[tokio::test(flavor = "multi_thread")]
             async fn every_chain_is_closed_once_however_often_its_workers_are_killed() {
                 let (stage, seed) = (stage($kind).await, fastrand::u64(..));
                 let torment = scenario::chains::run(&stage, seed, Duration::from_secs(5));

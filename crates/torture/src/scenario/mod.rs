@@ -7,6 +7,7 @@ pub mod order;
 pub mod outage;
 pub mod poison;
 pub mod random;
+pub mod shared;
 pub mod stopped;
 pub mod stopped_run;
 pub mod workflows;

@@ -52,7 +52,8 @@ impl Fault {
         }
     }
 
-    async fn strike(self, place: &Place) -> Result<()> {
+    /// Lets it happen, and waits until it is over.
+    pub async fn strike(self, place: &Place) -> Result<()> {
         match self {
             Self::Paused => {
                 let _absence = place.pause()?;
