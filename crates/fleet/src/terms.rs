@@ -21,6 +21,13 @@ pub(crate) const FRESH: Duration = Duration::from_secs(10);
 /// hold sessions a few seconds to say so, however long leases are.
 const EXTEND: Duration = Duration::from_secs(3);
 
+/// How long a holder waits for the store to hear what it holds. One that hangs is away; the question is asked again.
+pub(crate) const HEARD: Duration = Duration::from_secs(5);
+
+/// How long a member that the store had forgotten, or had not heard for too long, is given to nobody, so that holders can say what
+/// they hold: also those who are waiting for an answer that never comes, and for the next one.
+pub(crate) const GRACE: Duration = Duration::from_secs(15);
+
 /// The longest until a holder tries again what the store did not hear.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -35,6 +42,11 @@ const _: () = assert!(
 const _: () = assert!(
     FRESH.as_millis() + EXTEND.as_millis() + AGAIN.as_millis() <= LEAST.as_millis(),
     "a lease must outlast every outage that may be missed"
+);
+
+const _: () = assert!(
+    EXTEND.as_millis() + 2 * (HEARD.as_millis() + AGAIN.as_millis()) <= GRACE.as_millis(),
+    "holders must have spoken before anything is given away"
 );
 
 /// How often a lease is extended: two of three times may fail before it is over.

@@ -4,11 +4,11 @@
 --   sessions  clients' holds on members; one may be there before its member, because after a loss of data both are told
 --             again by those who have them, in any order
 --   tickets   who waits for a member, in the order of their numbers
---   memory    since when nothing has been forgotten
+--   memory    a word that changes when anything may have been forgotten
 --
 -- Leases do not wait for the disk, so a server that crashes, or that another takes the place of, may forget the last of them: a
 -- member would be given to a second client. `memory` is unlogged: it is empty when anything may have been forgotten, and only then.
--- A member that has not beaten since is given to nobody before it has, and then has a time of grace in which holders say
+-- Then it gets a new word. A member that last heard another one is given to nobody before it has beaten, and then has a time of grace in which holders say
 -- what they hold.
 --
 -- `full_until` is a hint that spares a lease the counting: the first end of a full member's sessions when they were last
@@ -25,6 +25,7 @@ CREATE TABLE members (
     lifetime bigint NOT NULL,           -- how many it has had
     fresh bigint NOT NULL,              -- how long after a beat it is taken for dead
     beat_at bigint NOT NULL,
+    heard uuid NOT NULL,                -- the word of `memory` at its last beat
     stale_at bigint NOT NULL,
     grace_until bigint NOT NULL,
     ordered_until bigint NOT NULL DEFAULT 0,
@@ -71,7 +72,7 @@ CREATE TABLE tickets (
 
 CREATE UNLOGGED TABLE memory (
     one boolean PRIMARY KEY CHECK (one),
-    since bigint NOT NULL
+    word uuid NOT NULL DEFAULT gen_random_uuid()
 );
 
 CREATE INDEX tickets_line ON tickets (kind, offer, seq);

@@ -22,6 +22,9 @@ use tidemill_testkit::conformance::{SHORT, until};
 use tidemill_testkit::servers::{Postgres, shared_postgres};
 use world::{connect, query};
 
+/// Long enough for a busy machine to ask meanwhile.
+const GRACE: Duration = Duration::from_secs(3);
+
 /// Gateways, each with connections of its own.
 async fn yards(url: &str, many: u32) -> Vec<Yard> {
     let yard = async |number| {
@@ -190,10 +193,10 @@ async fn after_a_crash_nobody_is_given_a_member_before_holders_have_spoken() {
     // Its place is free, as far as the server knows. Of the other it may have forgotten that it is not.
     let none = async || matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. });
     assert!(none().await, "the member has not beaten since");
-    yard.beat_after(&member, SHORT).await;
+    yard.beat_after(&member, GRACE).await;
     assert!(none().await, "nobody has had time to say what they hold");
     assert_eq!(yard.attach(&yard.hold(&session, &member.id)).await, Attached::Held);
-    tokio::time::sleep(SHORT * 2).await;
+    tokio::time::sleep(GRACE).await;
     yard.open().await;
     assert!(none().await, "both places are taken");
 }

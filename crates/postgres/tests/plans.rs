@@ -230,9 +230,10 @@ impl Database {
                  SELECT 'order', 'key-' || n, 'run-' || n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO attributes (run, name, value, started)
                  SELECT 'run-' || n, 'n', '7', n FROM generate_series({from}, {to} - 1) n;
-             INSERT INTO members (id, kind, status, concurrent, most, lifetime, fresh, beat_at, stale_at, grace_until, offer,
-                     endpoint, detail)
-                 SELECT kind || ':' || n, kind, 0, 5, 0, 1, 1, 0, n % 100 * 99999999999, 0, 'cdp', 'x', 'x'
+             INSERT INTO memory (one) VALUES (true) ON CONFLICT DO NOTHING;
+             INSERT INTO members (id, kind, status, concurrent, most, lifetime, fresh, beat_at, heard, stale_at, grace_until,
+                     offer, endpoint, detail)
+                 SELECT kind || ':' || n, kind, 0, 5, 0, 1, 1, 0, (SELECT word FROM memory WHERE one), n % 100 * 99999999999, 0, 'cdp', 'x', 'x'
                  FROM generate_series({from}, {to} - 1) n, LATERAL (
                      SELECT CASE WHEN n < 1000 THEN 'chromium' ELSE 'k' || n % 997 END AS kind) AS kind;
              INSERT INTO sessions (id, member, until, keep, started_at, connected, holder, detail)

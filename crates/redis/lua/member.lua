@@ -68,12 +68,11 @@ local function is_odd(m, f)
 end
 
 -- Which run of a server this is. One that was restarted, or took another's place, may have forgotten the last leases: persistence
--- and replication lag behind. It may be forbidden to ask; then a loss shows only when a member is not there.
+-- and replication lag behind. (Every store asks for INFO when it connects, so it may.)
 local run
 local function server()
   if not run then
-    local info = redis.pcall('INFO', 'server')
-    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+    run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
   end
   return run
 end

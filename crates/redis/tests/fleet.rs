@@ -18,6 +18,9 @@ use tidemill_testkit::conformance::SHORT;
 use tidemill_testkit::conformance::scene::{Yard, chromium, offer, until};
 use tidemill_testkit::servers::Redis;
 
+/// Long enough for a busy machine to ask meanwhile.
+const GRACE: Duration = Duration::from_secs(3);
+
 /// A store without a namespace, and a gateway on it. Keys are literally those of other programs.
 struct Stage {
     redis: Redis,
@@ -260,10 +263,10 @@ async fn a_server_that_comes_back_without_its_last_leases_gives_nobody_what_is_h
     let full =
         async || matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { workers: 1, .. });
     assert!(full().await, "the member has not beaten since");
-    stage.yard.beat_after(&member, SHORT).await;
+    stage.yard.beat_after(&member, GRACE).await;
     assert!(full().await, "nobody has had time to say what they hold");
     assert_eq!(stage.yard.attach(&stage.yard.hold(&session, &member.id)).await, Attached::Held);
-    tokio::time::sleep(SHORT * 2).await;
+    tokio::time::sleep(GRACE).await;
     assert!(full().await, "it is held");
     assert!(stage.yard.release(&session).await);
     stage.yard.open().await;

@@ -204,6 +204,8 @@ impl Writer {
         let lasts = batch.iter().any(|call| call.cost().lasts());
         let level = if lasts { self.wanted } else { Synchronous::Normal };
         if level != self.level {
+            // One that fails may have had its effect: the next one that has to last says it again.
+            self.level = Synchronous::Normal;
             connection::synchronize(&self.connection, level)?;
             self.level = level;
         }

@@ -28,26 +28,59 @@ async fn serve(duty: Duty) -> Result<()> {
 }
 
 /// What there is, in the order in which it is played.
-const SCENARIOS: [&str; 11] = [
-    "killed",
-    "stopped",
-    "stopped_run",
-    "outage",
-    "poison",
-    "chains",
-    "order",
-    "fleet",
-    "shared",
-    "workflows",
-    "random",
-];
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scenario {
+    Killed,
+    Stopped,
+    StoppedRun,
+    Outage,
+    Poison,
+    Chains,
+    Order,
+    Fleet,
+    Shared,
+    Workflows,
+    Random,
+}
+
+impl Scenario {
+    const ALL: [Self; 11] = [
+        Self::Killed,
+        Self::Stopped,
+        Self::StoppedRun,
+        Self::Outage,
+        Self::Poison,
+        Self::Chains,
+        Self::Order,
+        Self::Fleet,
+        Self::Shared,
+        Self::Workflows,
+        Self::Random,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Killed => "killed",
+            Self::Stopped => "stopped",
+            Self::StoppedRun => "stopped_run",
+            Self::Outage => "outage",
+            Self::Poison => "poison",
+            Self::Chains => "chains",
+            Self::Order => "order",
+            Self::Fleet => "fleet",
+            Self::Shared => "shared",
+            Self::Workflows => "workflows",
+            Self::Random => "random",
+        }
+    }
+}
 
 /// What is wanted.
 struct Wish {
     seconds: u64,
     seed: u64,
     stores: Vec<Kind>,
-    scenarios: Vec<&'static str>,
+    scenarios: Vec<Scenario>,
 }
 
 impl Wish {
@@ -56,7 +89,7 @@ impl Wish {
             seconds: 60,
             seed: fastrand::u64(..),
             stores: Kind::ALL.to_vec(),
-            scenarios: SCENARIOS.to_vec(),
+            scenarios: Scenario::ALL.to_vec(),
         };
         for pair in args.chunks(2) {
             match *pair {
@@ -88,17 +121,19 @@ async fn torture(wish: &Wish) -> Result<()> {
 }
 
 /// The scenarios of these names, in the order in which they are played.
-fn named(names: &str) -> Result<Vec<&'static str>> {
-    if let Some(unknown) = names.split(',').find(|name| !SCENARIOS.contains(name)) {
-        bail!("{unknown:?} is no scenario: there are {}", SCENARIOS.join(", "));
+fn named(names: &str) -> Result<Vec<Scenario>> {
+    let names: Vec<_> = names.split(',').collect();
+    let known = Scenario::ALL.map(Scenario::name);
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
+        bail!("{unknown:?} is no scenario: there are {}", known.join(", "));
     }
-    Ok(SCENARIOS.into_iter().filter(|known| names.split(',').any(|name| name == *known)).collect())
+    Ok(Scenario::ALL.into_iter().filter(|scenario| names.contains(&scenario.name())).collect())
 }
 
 async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
     for scenario in &wish.scenarios {
         let stage = Stage::set(kind, program).await?;
-        for line in play(scenario, &stage, wish).await.with_context(|| (*scenario).to_owned())? {
+        for line in play(*scenario, &stage, wish).await.with_context(|| scenario.name())? {
             println!("    {line}");
         }
     }
@@ -106,37 +141,36 @@ async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
 }
 
 /// Plays a scenario and says what came of it.
-async fn play(name: &str, stage: &Stage, wish: &Wish) -> Result<Vec<String>> {
+async fn play(scenario: Scenario, stage: &Stage, wish: &Wish) -> Result<Vec<String>> {
     let (seed, time) = (wish.seed, Duration::from_secs(wish.seconds));
     let times = |number: usize| usize::try_from(wish.seconds).unwrap_or(usize::MAX).saturating_mul(number);
-    Ok(vec![match name {
-        "killed" => {
+    Ok(vec![match scenario {
+        Scenario::Killed => {
             let took = scenario::killed::run(stage).await?;
             format!("killed with 100 jobs: all done {took:.2?} after the kill")
         }
-        "stopped" => {
+        Scenario::Stopped => {
             let refused = scenario::stopped::run(stage).await?;
             format!("stopped for three leases with 100 jobs: {refused} late settlements refused")
         }
-        "stopped_run" => {
+        Scenario::StoppedRun => {
             let refused = scenario::stopped_run::run(stage).await?;
             format!("stopped in the middle of a run's task: {refused} late commits refused")
         }
-        "outage" => {
+        Scenario::Outage => {
             return Ok(scenario::outage::run(stage).await?.iter().map(ToString::to_string).collect());
         }
-        "poison" => {
+        Scenario::Poison => {
             let starts = scenario::poison::run(stage, seed).await?;
             format!("50 poison jobs among 1,000: worker started {starts} times, the others all done")
         }
-        "chains" => scenario::chains::run(stage, seed, time / 4).await?.to_string(),
-        "order" => scenario::order::run(stage).await?.to_string(),
+        Scenario::Chains => scenario::chains::run(stage, seed, time / 4).await?.to_string(),
+        Scenario::Order => scenario::order::run(stage).await?.to_string(),
         // Browsers take their time to start.
-        "fleet" => scenario::fleet::run(stage, seed, times(4)).await?.to_string(),
-        "shared" => scenario::shared::run(stage, seed, times(4)).await?.to_string(),
+        Scenario::Fleet => scenario::fleet::run(stage, seed, times(4)).await?.to_string(),
+        Scenario::Shared => scenario::shared::run(stage, seed, times(4)).await?.to_string(),
         // About as many as are done in the time that the chains have.
-        "workflows" => scenario::workflows::run(stage, seed, times(20)).await?.to_string(),
-        "random" => format!("at random: {}", scenario::random::run(stage, seed, time).await?),
-        unknown => bail!("{unknown:?} is no scenario"),
+        Scenario::Workflows => scenario::workflows::run(stage, seed, times(20)).await?.to_string(),
+        Scenario::Random => format!("at random: {}", scenario::random::run(stage, seed, time).await?),
     }])
 }

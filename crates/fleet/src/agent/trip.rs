@@ -8,11 +8,10 @@ use tidemill_core::store::fleet::{Beat, Member, Orders, Status};
 use tidemill_core::{Error, Store};
 use tokio::time::timeout;
 
+use crate::terms::GRACE;
+
 /// How long the store may take to answer. Stores have deadlines of their own; this is for the day theirs fail.
 const ANSWER: Duration = Duration::from_secs(10);
-
-/// How long a member that the store has forgotten is given to nobody, so that holders can say what they hold.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// What to tell the store.
 #[derive(Debug, Default)]

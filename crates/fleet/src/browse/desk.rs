@@ -20,7 +20,7 @@ use super::link::{Link, is_elsewhere};
 use super::ticket::Ticket;
 
 /// How long a store may take to answer.
-pub(super) const ANSWER: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// How long a place in line lasts without asking again.
 const IN_LINE: Duration = Duration::from_secs(10);

@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::browsers::Browsers;
-use super::desk::{ANSWER, Desk};
-use crate::terms::{self, AGAIN};
+use super::desk::Desk;
+use crate::terms::{self, AGAIN, HEARD};
 
 /// How often to try to give back what is left when the worker ends; what stays runs out by itself.
 const LAST_TRIES: usize = 3;
@@ -86,7 +86,7 @@ impl Keeper {
         if held.is_empty() {
             return Ok(());
         }
-        let Ok(answers) = timeout(ANSWER, self.desk.store.fleet().attach(&held)).await else {
+        let Ok(answers) = timeout(HEARD, self.desk.store.fleet().attach(&held)).await else {
             return Err(Error::Unavailable { message: "attaching was not answered".into(), source: None });
         };
         for (attach, answer) in held.iter().zip(answers?) {
@@ -104,7 +104,7 @@ impl Keeper {
         if over.is_empty() {
             return false;
         }
-        let released = timeout(ANSWER, self.desk.store.fleet().release(&over)).await;
+        let released = timeout(HEARD, self.desk.store.fleet().release(&over)).await;
         let failed = !matches!(released, Ok(Ok(_)));
         if failed {
             self.desk.not_over(over);

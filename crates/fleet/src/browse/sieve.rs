@@ -105,6 +105,8 @@ impl Sieve {
                 to.write_all(&head.bytes).await?;
                 hand_on(&mut from, &mut to, head.length).await?;
             } else if head.is_first() && head.is_last() && !head.is_control() {
+                // It takes a while to read it all away, and what came before it is wanted.
+                to.flush().await?;
                 self.leave_out(&mut from, &mut to, head.length).await?;
             } else {
                 return Err(invalid("a message in parts is too large"));

@@ -9,9 +9,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
 use super::sieve::Sieve;
 use crate::wire::{Endpoint, Request, Side, agreement, dial, tune};
+
+/// How long somebody who has connected may take to say what they want. We ourselves say it at once.
+const STRANGER: Duration = Duration::from_secs(1);
 
 /// Open for one connection.
 pub(super) struct Sluice {
@@ -54,12 +58,12 @@ impl Sluice {
         Ok(Passage { job, browser: answer.side, sieve })
     }
 
-    /// The connection of whoever knows the key.
+    /// The connection of whoever knows the key. Others must not hold it up.
     async fn receive(&self) -> io::Result<(TcpStream, Request)> {
         loop {
             let (mut stream, _) = self.listener.accept().await?;
             tune(&stream)?;
-            if let Ok(Some(request)) = Request::read(&mut stream).await
+            if let Ok(Ok(Some(request))) = timeout(STRANGER, Request::read(&mut stream)).await
                 && request.path == self.key
             {
                 return Ok((stream, request));

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
 use super::holdings::{Book, Cut, Stay};
-use crate::terms::{self, AGAIN};
+use crate::terms::{self, AGAIN, HEARD};
 
 /// How many sessions go into one call: a script must not hold up a server.
 const BATCH: usize = 500;
@@ -182,10 +182,10 @@ async fn tell_over(desk: &Desk, release: Vec<Release>) -> bool {
     heard
 }
 
-/// A store that hangs is away: its leases are over when one would have been.
+/// A store that hangs is away.
 async fn in_time<T>(desk: &Desk, call: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
     let late = || Error::Unavailable { message: "it did not answer in time".into(), source: None };
-    tokio::time::timeout(desk.options.lease.time, call).await.unwrap_or_else(|_| Err(late()))
+    tokio::time::timeout(desk.options.lease.time.min(HEARD), call).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// Does what the store said of a session.

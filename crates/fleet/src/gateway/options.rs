@@ -18,7 +18,7 @@ pub(crate) struct Options {
     pub(crate) queue_size: u32,
     /// How long one waits.
     pub(crate) queue_time: Duration,
-    /// How long a session is leased, unless it is extended; every third of it, it is.
+    /// How long a session is leased, unless it is extended.
     pub(crate) lease: Lease,
     /// How long a browser may take to answer.
     pub(crate) dial_time: Duration,

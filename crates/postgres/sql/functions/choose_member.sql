@@ -14,14 +14,14 @@ DECLARE
     best text;
     best_lifetime bigint;
     fewest bigint;
-    since bigint := (SELECT memory.since FROM memory WHERE one);
+    current_word uuid := (SELECT word FROM memory WHERE one);
 BEGIN
     FOR next IN
         SELECT id, concurrent, lifetime, most = 0 OR lifetime < most - greatest(most / greatest(workers, 1), 1) AS below,
             (SELECT count(*) FROM sessions WHERE member = members.id AND until > moment) AS active
         FROM members
         WHERE kind = wanted AND full_until <= moment AND status = 0 AND stale_at + 0 > moment AND offer = ANY (offers)
-            AND beat_at >= since
+            AND heard = current_word
             AND ordered_until <= moment AND grace_until <= moment AND (most = 0 OR lifetime + 0 < most)
             AND concurrent > 0 AND id <> ALL (refused) AND (among IS NULL OR id = ANY (among))
         ORDER BY lifetime DESC

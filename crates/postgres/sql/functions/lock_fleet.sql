@@ -8,7 +8,6 @@ CREATE OR REPLACE FUNCTION lock_fleet(kinds text[], lasting boolean) RETURNS big
 LANGUAGE plpgsql AS $$
 DECLARE
     key bigint;
-    moment bigint;
 BEGIN
     IF NOT lasting THEN
         PERFORM set_config('synchronous_commit', 'off', true);
@@ -19,9 +18,8 @@ BEGIN
     LOOP
         PERFORM pg_advisory_xact_lock(key);
     END LOOP;
-    moment := floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
     IF NOT EXISTS (SELECT FROM memory WHERE one) THEN
-        INSERT INTO memory (one, since) VALUES (true, moment) ON CONFLICT DO NOTHING;
+        INSERT INTO memory (one) VALUES (true) ON CONFLICT DO NOTHING;
     END IF;
-    RETURN moment;
+    RETURN floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 END $$;
