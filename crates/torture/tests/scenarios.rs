@@ -60,7 +60,7 @@ macro_rules! on {
             #[tokio::test(flavor = "multi_thread")]
             async fn no_browser_has_more_clients_than_places_whoever_is_killed_and_whatever_becomes_of_the_store() {
                 let (stage, seed) = (stage($kind).await, fastrand::u64(..));
-                let torment = scenario::shared::run(&stage, seed, 10);
+                let torment = scenario::shared::run(&stage, seed, 6);
                 torment.await.unwrap_or_else(|error| panic!("seed {seed}: {error:#}"));
             }
 
