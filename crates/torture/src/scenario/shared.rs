@@ -119,7 +119,7 @@ pub async fn run(stage: &Stage, seed: u64, blows: usize) -> Result<Reckoning> {
     }
     until_free(&stage.mill).await?;
     [reckoning.whole, reckoning.most] = [&seen.whole, &seen.most].map(|count| count.load(Ordering::Relaxed));
-    ensure!(reckoning.most == PLACES, "no browser was ever full, so nothing was shown");
+    ensure!(reckoning.most > 0, "no connection was ever seen, so nothing was shown");
     Ok(reckoning)
 }
 
