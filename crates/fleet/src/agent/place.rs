@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -37,11 +38,11 @@ impl Place {
     /// Makes a directory under `parent`, and removes those of agents that are dead.
     pub(super) fn new(parent: &Path) -> io::Result<Self> {
         sweep(parent);
-        let prefix = format!("{PREFIX}{}-", std::process::id());
-        let root = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent)?;
-        let warden = Warden::new(root.path())?;
-        // From here on the warden removes it.
-        let root = root.keep();
+        // A name that nobody has or can guess, so that the warden is there before the directory is.
+        let name = format!("{PREFIX}{}-{:016x}", std::process::id(), fastrand::u64(..));
+        let root = parent.join(name);
+        let warden = Warden::new(&root)?;
+        fs::DirBuilder::new().mode(0o700).create(&root)?;
         let lock = lock(&root)?;
         Ok(Self { root, warden, _lock: lock })
     }
