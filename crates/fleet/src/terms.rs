@@ -28,6 +28,10 @@ pub(crate) const HEARD: Duration = Duration::from_secs(5);
 /// they hold: also those who are waiting for an answer that never comes, and for the next one.
 pub(crate) const GRACE: Duration = Duration::from_secs(15);
 
+/// How long an agent closes nothing after a store that lost its data, or was away: until then nobody knows who has sessions. Longer
+/// than the store's own grace, which begins with the beat, because a browser that is closed cannot be had back.
+pub(crate) const DOUBT: Duration = Duration::from_secs(30);
+
 /// The longest until a holder tries again what the store did not hear.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 
@@ -47,6 +51,11 @@ const _: () = assert!(
 const _: () = assert!(
     EXTEND.as_millis() + 2 * (HEARD.as_millis() + AGAIN.as_millis()) <= GRACE.as_millis(),
     "holders must have spoken before anything is given away"
+);
+
+const _: () = assert!(
+    GRACE.as_millis() + BEAT.as_millis() <= DOUBT.as_millis(),
+    "an agent must not close what the store still waits to hear of"
 );
 
 /// How often a lease is extended: two of three times may fail before it is over.

@@ -1,7 +1,5 @@
 //! One that the agent has started and looks after, as the fleet sees it.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use serde::Serialize;
 use tidemill_core::Timestamp;
@@ -12,11 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::door::Path;
 use super::plan::{Leaving, Seen};
-use crate::terms::FRESH;
-
-/// When a store has lost its data, or was away for longer than leases last, holders say what they hold within this time:
-/// what is longest is that they give up on a question that they asked before. Until then nobody knows who has sessions.
-const DOUBT: Duration = Duration::from_secs(30);
+use crate::terms::{DOUBT, FRESH};
 
 /// What is to be known of a member beyond what the fleet needs.
 #[derive(Debug, Clone, Serialize)]
@@ -120,6 +114,8 @@ impl Tally {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn orders(active: u32, lifetime: u64) -> Orders {
