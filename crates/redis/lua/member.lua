@@ -121,6 +121,7 @@ local function is_ordered(id) return redis.pcall('GET', WORKER .. 'cmd:' .. id) 
 local function is_spent(m) return m.limit > 0 and lifetime(m.id) >= m.limit end
 
 local function live(kind, offer) return FLEET .. 'live:' .. kind .. ':' .. offer end
+local function leaving(kind, offer) return FLEET .. 'leaving:' .. kind .. ':' .. offer end
 local function limits(kind, offer) return FLEET .. 'limits:' .. kind .. ':' .. offer end
 local function free(kind, offer, limit) return FLEET .. 'free:' .. kind .. ':' .. offer .. ':' .. whole(limit) end
 
@@ -146,16 +147,16 @@ local function place(m)
   local before, sessions = place_of(m.id), active(m.id)
   if before and (before.offer ~= m.offer or before.limit ~= m.limit) then
     redis.call('ZREM', live(m.kind, before.offer), m.id)
+    redis.call('ZREM', leaving(m.kind, before.offer), m.id)
     take_out(m.id, m.kind, before)
   end
   redis.call('HSET', PLACES, m.id, record)
   redis.call('ZADD', MEMBERS, 0, m.id)
   redis.call('ZADD', STALE, whole(m.stale_at), m.id)
-  if m.is_available then
-    redis.call('ZADD', live(m.kind, m.offer), whole(m.stale_at), m.id)
-  else
-    redis.call('ZREM', live(m.kind, m.offer), m.id)
-  end
+  local here, other = live(m.kind, m.offer), leaving(m.kind, m.offer)
+  if not m.is_available then here, other = other, here end
+  redis.call('ZADD', here, whole(m.stale_at), m.id)
+  redis.call('ZREM', other, m.id)
   if not is_worth_a_look(m, sessions) then
     take_out(m.id, m.kind, m)
     return false
@@ -169,6 +170,7 @@ local function set_aside(id)
   local at, kind = place_of(id), kind_of(id)
   if not at then return end
   redis.call('ZREM', live(kind, at.offer), id)
+  redis.call('ZREM', leaving(kind, at.offer), id)
   take_out(id, kind, at)
   redis.call('ZADD', STALE, 0, id)
 end

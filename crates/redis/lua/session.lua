@@ -35,6 +35,7 @@ local function leave(id)
   for _, sid in ipairs(sessions) do remove_session(sid, id) end
   if at then
     redis.call('ZREM', live(kind, at.offer), id)
+    redis.call('ZREM', leaving(kind, at.offer), id)
     take_out(id, kind, at)
   end
   redis.call('HDEL', PLACES, id)

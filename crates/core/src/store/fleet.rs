@@ -238,14 +238,16 @@ pub enum Leased {
     Waiting {
         /// How many are before it, and served first with whatever they have not refused.
         ahead: u32,
-        /// How many members of the kind and offers live.
+        /// How many members of the kind and offers have beaten recently, whatever their status. One that drains
+        /// counts: its owner replaces it.
         workers: u32,
     },
     /// There is no place now, and it does not wait: it did not want to, or the line is full.
     Refused {
         /// How many wait.
         waiting: u32,
-        /// How many members of the kind and offers live.
+        /// How many members of the kind and offers have beaten recently, whatever their status. One that drains
+        /// counts: its owner replaces it.
         workers: u32,
     },
 }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use super::error::AgentError;
+use super::handover::Handover;
 use super::line::{Line, is_proven};
 use super::place::Place;
 use super::plan::{Leaving, Seen};
@@ -44,6 +45,8 @@ pub(super) struct Keeper {
     members: BTreeMap<u64, Tended>,
     /// Those that are gone, and that the store is still to be told of.
     parting: Vec<MemberId>,
+    /// Those that are gone, and that the store keeps until their successor joins.
+    handover: Handover,
     tasks: JoinSet<Event>,
     pulse: Pulse,
     /// The number of the next browser.
@@ -62,6 +65,7 @@ impl Keeper {
             lines,
             members: BTreeMap::new(),
             parting: Vec::new(),
+            handover: Handover::default(),
             tasks: JoinSet::new(),
             pulse: Pulse::new(),
             next: 1,
@@ -162,7 +166,8 @@ impl Keeper {
     }
 
     fn is_over(&self, on_trip: bool) -> bool {
-        let is_empty = self.members.is_empty() && self.parting.is_empty() && !on_trip;
+        let is_told = self.parting.is_empty() && self.handover.is_empty();
+        let is_empty = self.members.is_empty() && is_told && !on_trip;
         self.end.is_some_and(|end| is_empty || Instant::now() >= end)
     }
 
@@ -206,19 +211,34 @@ impl Keeper {
             line.crashed(lived);
             warn!("{} {} is dead and will be replaced: {why}", line.recipe.name(), one.id);
         }
-        if one.asked {
-            self.parting.push(one.id);
-            self.pulse.hurry();
+        if !one.asked {
+            return;
         }
+        if matches!(end, End::Told) && self.of_line(one.line).next().is_none() {
+            self.handover.keep((number, one.line), one.member());
+        } else {
+            self.parting.push(one.id);
+        }
+        self.pulse.hurry();
+    }
+
+    /// Parts from those whose successor joins now, or does not come.
+    fn hand_over(&mut self) {
+        let (members, lines, ends) = (&self.members, &self.lines, self.end.is_some());
+        let is_served = |line| members.values().any(|one| one.line == line);
+        let over = self.handover.take(|line| ends || lines[line].is_failing() || is_served(line));
+        self.parting.extend(over);
     }
 
     /// What the store is to be told now.
     fn trip(&mut self) -> Trip {
         self.pulse.begin();
+        self.hand_over();
         for one in self.members.values_mut() {
             one.about.crashes = self.lines[one.line].crashes;
         }
-        let mut trip = Trip { parting: self.parting.clone(), ..Trip::default() };
+        let living = self.handover.members().collect();
+        let mut trip = Trip { parting: self.parting.clone(), living, ..Trip::default() };
         for (number, one) in &mut self.members {
             if one.asked {
                 trip.living.push((*number, one.member()));
@@ -275,6 +295,7 @@ impl Keeper {
         if let Some(trip) = trip {
             self.hear(trip.await);
         }
+        self.parting.extend(self.handover.take(|_| true));
         let left = self.members.values().filter(|one| one.asked).map(|one| one.id.clone());
         let parting: Vec<MemberId> = self.parting.iter().cloned().chain(left).collect();
         if !parting.is_empty()

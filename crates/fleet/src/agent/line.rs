@@ -46,6 +46,11 @@ impl Line {
         self.not_before.filter(|at| *at > Instant::now())
     }
 
+    /// Whether the last one did not start, or did not live for long.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failures > 0
+    }
+
     /// One has started.
     pub(super) fn started(&mut self) {
         self.starting -= 1;

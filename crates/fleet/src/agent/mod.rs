@@ -24,6 +24,7 @@ mod environment;
 mod error;
 mod find;
 mod firefox;
+mod handover;
 mod health;
 mod keeper;
 mod line;

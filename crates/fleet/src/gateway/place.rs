@@ -18,7 +18,7 @@ const PLACE: Duration = Duration::from_secs(3);
 const ASK: Duration = Duration::from_secs(1);
 
 /// How long there may be no worker at all before a client is sent away. Longer than the five seconds between two beats:
-/// a store that has lost its data hears of everybody by then, and one that is being replaced is back.
+/// a store that has lost its data hears of everybody by then. A browser in use, or being replaced, is a worker.
 const NO_WORKER: Duration = Duration::from_secs(8);
 
 /// What may be waited for though there is none. Each kind and offer is a line of its own with its own places, and clients
@@ -155,8 +155,9 @@ impl Search {
             self.check_version().await?;
         }
         match refused {
-            Some(_) if workers == 0 => Err(self.nobody()),
+            // The clients before it wait for a browser that is there or was a moment ago.
             Some(waiting) if self.lease.line.is_some() => Err(full(waiting)),
+            Some(_) if workers == 0 => Err(self.nobody()),
             Some(_) => Err(Refusal::busy("busy", format!("no {} is free", self.lease.kind), ASK)),
             None => self.check_time(workers),
         }

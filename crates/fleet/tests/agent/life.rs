@@ -48,6 +48,29 @@ async fn there_are_never_more_browsers_than_wanted() {
 }
 
 #[tokio::test]
+async fn the_only_browser_stays_in_the_fleet_until_its_successor_joins() {
+    let go = tempfile::tempdir().unwrap();
+    let path = go.path().display();
+    let wait = format!("while [ -e {path}/first ] && [ ! -e {path}/go ]; do sleep 0.05; done");
+    let command = format!("{wait}; touch {path}/first; echo ws://127.0.0.1:9/; sleep 1000 & wait");
+    let (kind, offer) = ("webkit".parse().unwrap(), "own".parse().unwrap());
+    let engine = Engine::Command { command, kind, offer };
+    let scene = Scene::with(|agent| agent.engine(engine).most(1)).await;
+    let first = scene.see("a browser", |members| members.iter().any(is_free)).await.remove(0);
+    let (session, _) = scene.lease("webkit", "own").await.unwrap();
+    scene.see("it drain", |members| members[0].member.status == Status::Draining).await;
+    scene.release(session).await;
+    crate::scene::eventually("its end", || !crate::proc::is_alive(pid(&first))).await;
+    let beat = scene.members().await[0].last_beat;
+    let members = scene.see("it beat again", |members| members[0].last_beat > beat).await;
+    assert_eq!((members.len(), &members[0].member.id), (1, &first.member.id));
+    std::fs::write(go.path().join("go"), "").unwrap();
+    let members = scene.see("its successor", |members| members.iter().any(is_free)).await;
+    assert_eq!(members.len(), 1);
+    scene.end().await;
+}
+
+#[tokio::test]
 async fn firefox_speaks_bidi() {
     let scene = Scene::with(|agent| agent.engine(Engine::Firefox)).await;
     let members = scene.see("a browser", |members| members.len() == 1).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::Mill;
 use tidemill_core::fleet::{MemberId, Offer, Room};
-use tidemill_core::store::fleet::{Member, Status};
+use tidemill_core::store::fleet::{Beat, Member, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -65,6 +65,19 @@ impl Browser {
     pub(crate) async fn one(mill: &Mill, id: &str) -> Self {
         let room = Room { concurrent: 1, lifetime: 0 };
         Self::new(id, "cdp", room, Manner::Echo).await.join(mill).await
+    }
+
+    /// A member for one session in its life, as agents start them.
+    pub(crate) async fn for_one_session(mill: &Mill, id: &str) -> Self {
+        let room = Room { concurrent: 1, lifetime: 1 };
+        Self::new(id, "cdp", room, Manner::Echo).await.join(mill).await
+    }
+
+    /// It beats as an agent's browser does whose session has begun.
+    pub(crate) async fn drain(&self, mill: &Mill) {
+        let member = Member { status: Status::Draining, ..self.member.clone() };
+        let beat = Beat { members: &[member], grace: Duration::ZERO };
+        mill.store().fleet().beat(beat).await.unwrap();
     }
 
     pub(crate) fn heads(&self) -> Vec<String> {

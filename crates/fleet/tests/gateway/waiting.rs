@@ -31,6 +31,38 @@ async fn clients_are_served_first_in_first_out_across_gateways() {
 }
 
 #[tokio::test]
+async fn a_client_waits_for_a_browser_of_one_session_that_is_in_use() {
+    let world = World::with(|gateway| gateway.queue(1, Duration::from_secs(600))).await;
+    let browser = Browser::for_one_session(&world.mill, "chromium:a").await;
+    let first = world.connect("/").await;
+    browser.drain(&world.mill).await;
+    let address = world.address;
+    let waits = tokio::spawn(async move { Client::connect(address, "/", &[]).await });
+    until("one to wait", async || world.waiting().await == 1).await;
+    let refused = world.try_connect("/").await.unwrap_err();
+    assert_eq!((refused.status, refused.code().as_str()), (429, "queue_full"));
+    // Longer than a client waits where there is no worker.
+    tokio::time::sleep(Duration::from_secs(9)).await;
+    assert_eq!(world.waiting().await, 1);
+    drop(first);
+    world.fleet().part(std::slice::from_ref(&browser.member.id)).await.unwrap();
+    let refused = world.try_connect("/").await.unwrap_err();
+    assert_eq!((refused.status, refused.code().as_str()), (429, "queue_full"), "it is being replaced");
+    let _next = Browser::for_one_session(&world.mill, "chromium:b").await;
+    waits.await.unwrap().unwrap().talk().await;
+}
+
+#[tokio::test]
+async fn without_a_line_a_browser_of_one_session_in_use_is_busy() {
+    let world = World::with(|gateway| gateway.queue(0, Duration::from_secs(60))).await;
+    let browser = Browser::for_one_session(&world.mill, "chromium:a").await;
+    let _client = world.connect("/").await;
+    browser.drain(&world.mill).await;
+    let refused = world.try_connect("/").await.unwrap_err();
+    assert_eq!((refused.status, refused.code().as_str()), (503, "busy"));
+}
+
+#[tokio::test]
 async fn whoever_waits_too_long_is_told_when_to_come_back() {
     let world = World::with(|gateway| gateway.queue(5, Duration::from_millis(200))).await;
     let _browser = Browser::one(&world.mill, "chromium:a").await;

@@ -14,6 +14,7 @@ DECLARE
     own bigint;
     among text[];                -- with others before it: what all of these refuse
     had_turn boolean := false;   -- whoever gives a member back stands behind nobody
+    available bigint;            -- the margin of a choice depends on it; `workers` counts those that drain, too
     is_spent boolean;
 BEGIN
     woken := '{}';
@@ -52,10 +53,10 @@ BEGIN
             GROUP BY member HAVING count(DISTINCT session) = ahead
         );
     END IF;
-    SELECT count(*) INTO workers FROM members
-    WHERE kind = wanted AND offer = ANY (offers) AND status = 0 AND stale_at + 0 > moment;
+    SELECT count(*) FILTER (WHERE status = 0), count(*) INTO available, workers FROM members
+    WHERE kind = wanted AND offer = ANY (offers) AND stale_at + 0 > moment;
     IF ahead = 0 OR among <> '{}' THEN
-        given := choose_member(wanted, offers, lease_member.refused, among, workers, moment);
+        given := choose_member(wanted, offers, lease_member.refused, among, available, moment);
         SELECT endpoint, offer INTO at_endpoint, by_offer FROM members WHERE id = given;
     END IF;
     IF given IS NOT NULL THEN

@@ -3,8 +3,8 @@
 -- ARGV  the ARGV of the fleet, then: session, kind, holder, for how many ms it lasts, for how many it outlives its connection,
 --       detail, how many may wait in the line (0: this one does not), for how many ms its place lasts, number of offers, offers,
 --       then members that are refused
--- Returns 'given', member, endpoint, offer, until (ms); or 'waiting', how many are before it, how many members live; or
--- 'refused', how many wait, how many members live.
+-- Returns 'given', member, endpoint, offer, until (ms); or 'waiting', how many are before it, how many members have beaten recently;
+-- or 'refused', how many wait, how many members have beaten recently.
 local sid, kind, holder, keep, detail = ARGV[6], ARGV[7], ARGV[8], ARGV[10], ARGV[11]
 local ends = TIME + math.max(tonumber(ARGV[9]), tonumber(keep))
 local most, line_ttl, offers, refused = tonumber(ARGV[12]), tonumber(ARGV[13]), {}, {}
@@ -65,10 +65,10 @@ local function first_in(pool, highest, lowest)
   until #page < 2 * PAGE
 end
 
--- How many members of the kind and the offers live.
-local function count_workers()
+-- How many members of the kind and the offers an index has that have beaten recently: `live` has the available ones.
+local function count_workers(index)
   local workers = 0
-  for _, offer in ipairs(offers) do workers = workers + redis.call('ZCOUNT', live(kind, offer), after_now, '+inf') end
+  for _, offer in ipairs(offers) do workers = workers + redis.call('ZCOUNT', index(kind, offer), after_now, '+inf') end
   return workers
 end
 
@@ -105,7 +105,7 @@ local function choose()
     local tidied = end_expired(BATCH) + end_graces()
     for _ = 1, 4 do
       moved = 0
-      local all = pools(count_workers())
+      local all = pools(count_workers(live))
       local m = best(all, true) or best(all, false)
       if m then return m end
       if moved == 0 then break end
@@ -174,7 +174,8 @@ if m then
   return answer
 end
 
-local workers = count_workers()
+-- A member that drains is replaced by its owner, so a client can wait for it.
+local workers = count_workers(live) + count_workers(leaving)
 if absent > 0 and ahead > 0 then tell('places ' .. kind) end
 local waiting = redis.call('ZCARD', line.turns)
 if most == 0 or not is_in_line and not had_turn and waiting >= most then

@@ -84,11 +84,21 @@ fn active(tx: &Tx<'_>, member: &MemberId) -> Result<u32, Failure> {
     Ok(first(tx, count, params![member.to_string(), tx.now.0], |row| small(row, 0))?.unwrap_or(0))
 }
 
-/// How many members of the kind and offers live.
-pub(super) fn workers(tx: &Tx<'_>, lease: &Lease) -> Result<u32, Failure> {
+/// How many members of the kind and offers have beaten recently.
+#[derive(Default)]
+pub(super) struct Workers {
+    /// Those that are available: the margin of a choice depends on their number.
+    pub(super) available: u32,
+    /// All of them: a client can wait for one that drains, because its owner replaces it.
+    pub(super) all: u32,
+}
+
+pub(super) fn workers(tx: &Tx<'_>, lease: &Lease) -> Result<Workers, Failure> {
     let count = include_str!("../../sql/members/count.sql");
     let key = params![lease.kind.as_str(), spaced(&lease.offers), tx.now.0];
-    Ok(first(tx, count, key, |row| small(row, 0))?.unwrap_or(0))
+    let counted =
+        first(tx, count, key, |row| Ok(Workers { available: small(row, 0)?, all: small(row, 1)? }))?;
+    Ok(counted.unwrap_or_default())
 }
 
 /// A list of names as the statements take it: none of them holds a space.

@@ -30,15 +30,15 @@ fn answer(tx: &mut Tx<'_>, lease: &Lease) -> Result<Leased, Failure> {
     }
     let workers = workers(tx, lease)?;
     let among = turn.among(tx, lease)?;
-    if let Some(grant) = give(tx, lease, &among, workers)? {
+    if let Some(grant) = give(tx, lease, &among, workers.available)? {
         line::leave(tx, &lease.session)?;
         line::call_next(tx, &lease.kind)?;
         return Ok(Leased::Given(grant));
     }
     if turn.wait(tx, lease)? {
-        return Ok(Leased::Waiting { ahead: turn.ahead, workers });
+        return Ok(Leased::Waiting { ahead: turn.ahead, workers: workers.all });
     }
-    Ok(Leased::Refused { waiting: turn.others, workers })
+    Ok(Leased::Refused { waiting: turn.others, workers: workers.all })
 }
 
 /// What a session had when it asked.

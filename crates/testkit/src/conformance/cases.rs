@@ -383,6 +383,7 @@ macro_rules! conformance {
                 a_newcomer_does_not_pass_by_those_who_wait,
                 who_gives_back_a_member_that_did_not_answer_stands_behind_nobody,
                 a_full_line_takes_nobody,
+                a_member_of_one_session_counts_as_a_worker_until_it_leaves,
                 lines_for_different_things_do_not_meet,
                 who_gives_up_makes_way,
                 who_does_not_ask_again_loses_its_place,

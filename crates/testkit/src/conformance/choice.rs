@@ -100,7 +100,7 @@ pub async fn a_draining_member_is_given_to_nobody_and_comes_back_when_it_says_so
     yard.enter(&member).await;
     member.status = Status::Draining;
     yard.beat(&member).await;
-    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. }));
     member.status = Status::Available;
     yard.beat(&member).await;
     assert_eq!(yard.open().await.1.member, member.id);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidemill_core::store::fleet::{Lease, Leased, Line, LineInfo};
+use tidemill_core::store::fleet::{Lease, Leased, Line, LineInfo, Member, Status};
 use tidemill_core::store::Wake;
 
 use super::scene::{LONG, SHORT, Yard, chromium, kind, offer, until};
@@ -65,6 +65,24 @@ pub async fn a_full_line_takes_nobody(subject: Subject) {
     assert!(matches!(yard.ask(&second).await, Leased::Waiting { ahead: 1, .. }));
     assert_eq!(yard.ask(&short()).await, Leased::Refused { waiting: 2, workers: 0 });
     assert!(matches!(yard.ask(&second).await, Leased::Waiting { .. }), "it has its place");
+}
+
+pub async fn a_member_of_one_session_counts_as_a_worker_until_it_leaves(subject: Subject) {
+    let yard = subject.yard();
+    let member = chromium("a", 1, 1);
+    yard.enter(&member).await;
+    let (session, _) = yard.open().await;
+    yard.beat(&Member { status: Status::Draining, ..member.clone() }).await;
+    let first = Lease { line: Some(Line { most: 1, ttl: LONG }), ..yard.wish() };
+    assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 1 });
+    let second = Lease { line: first.line, ..yard.wish() };
+    assert_eq!(yard.ask(&second).await, Leased::Refused { waiting: 1, workers: 1 });
+    assert!(yard.release(&session).await);
+    assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 1 }, "it is being replaced");
+    yard.fleet().part(&[member.id]).await.unwrap();
+    assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 0 });
+    yard.join("b", 1, 1).await;
+    yard.get(&first).await;
 }
 
 pub async fn lines_for_different_things_do_not_meet(subject: Subject) {
