@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use crate::client::{Handle, Job};
 use crate::clock::Timestamp;
 use crate::job::State;
-use crate::limits::{MAX_BLOCKERS, MAX_DELAY};
+use crate::limits::{MAX_BLOCKERS, MAX_DELAY, check_duration};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
 use crate::store::{Due, Error, Record};
 
@@ -217,6 +217,7 @@ impl Continuation {
         if matches!(self.due, Due::In(delay) if delay > MAX_DELAY) {
             return Err(Error::Invalid("a job cannot be scheduled more than 100 years ahead".into()));
         }
+        check_duration("the timeout", self.timeout.unwrap_or_default())?;
         check_blockers(&self.after)
     }
 }
@@ -276,7 +277,7 @@ impl Dedup {
     /// Keys are stored as they are, so they are held to a size.
     pub fn check(&self) -> Result<(), Error> {
         if (1..=256).contains(&self.key.len()) && !self.key.contains('\0') {
-            return Ok(());
+            return check_duration("the window of a deduplication key", self.within.unwrap_or_default());
         }
         Err(Error::Invalid("a deduplication key has 1 to 256 bytes and no zero byte".into()))
     }

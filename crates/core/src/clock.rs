@@ -6,17 +6,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use crate::limits::MAX_DURATION;
+
 /// A moment, in milliseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
+    /// The end of the year 9999: the latest moment that has a text form. Every store can compute with it.
+    pub const MAX: Self = Self(253_402_300_799_999);
+
     /// This process's idea of now. Stores use it as a base for their own; nothing is leased by it.
     pub fn of_this_process() -> Self {
         Self(jiff::Timestamp::now().as_millisecond())
     }
 
-    /// This moment plus `duration`, at the end of time at the latest.
+    /// This moment plus `duration`, which counts up to [`MAX_DURATION`].
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
@@ -27,9 +32,10 @@ impl Timestamp {
     }
 }
 
-/// A duration as whole milliseconds, rounded up so that nothing is early.
+/// A duration as whole milliseconds, rounded up so that nothing is early, and at most [`MAX_DURATION`]: a sum of a
+/// moment and such a duration overflows in no store.
 pub fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
+    i64::try_from(duration.min(MAX_DURATION).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
 
 impl fmt::Display for Timestamp {
@@ -77,9 +83,16 @@ mod tests {
     }
 
     #[test]
+    fn a_duration_is_never_longer_than_stores_can_compute_with() {
+        let longest = i64::try_from(MAX_DURATION.as_millis()).unwrap();
+        assert_eq!(millis(Duration::MAX), longest);
+        assert_eq!(Timestamp(7).after(Duration::MAX), Timestamp(7 + longest));
+        assert_eq!(Timestamp::MAX.to_string(), "9999-12-31T23:59:59.999Z");
+    }
+
+    #[test]
     fn nothing_is_rounded_to_an_earlier_time() {
         assert_eq!(millis(Duration::from_micros(1)), 1);
-        assert_eq!(Timestamp(0).after(Duration::MAX), Timestamp(i64::MAX));
         assert_eq!(Timestamp(5).until(Timestamp(3)), Duration::ZERO);
     }
 }

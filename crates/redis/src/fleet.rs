@@ -8,7 +8,6 @@ mod reap;
 mod sessions;
 
 use std::sync::Mutex;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tidemill_core::Error;
@@ -24,9 +23,6 @@ use crate::keys::FLEET_SHARD;
 use crate::link::Call;
 use crate::script::{FleetScripts, Script};
 use crate::store::RedisStore;
-
-/// Three hundred years: longer is not told apart from for ever, and would have more digits than scripts count with.
-const LONGEST_MS: i64 = 9_999_999_999_999;
 
 /// What this process has for the fleet.
 #[derive(Debug)]
@@ -50,18 +46,13 @@ impl RedisStore {
             .arg(self.keys.channel())
             .arg(standard.room.concurrent)
             .arg(standard.room.lifetime)
-            .arg(short(standard.fresh))
+            .arg(millis(standard.fresh))
             .arg(ORDER.as_secs())
     }
 
     async fn ask_fleet(&self, call: Call<'_>) -> Result<redis::Value, Error> {
         self.link.call(FLEET_SHARD, call).await
     }
-}
-
-/// A duration in ms, no longer than scripts can count.
-fn short(duration: Duration) -> i64 {
-    millis(duration).min(LONGEST_MS)
 }
 
 #[async_trait]

@@ -43,7 +43,8 @@ fn by_place<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<
     groups
 }
 
-/// A duration in milliseconds for a script, at least 1.
+/// A duration in milliseconds for a script: at least 1, and at most what `millis` gives, so that no command that a script
+/// sends with it (SET PX, PEXPIRE, ZADD) can fail behind the script's first write.
 pub(crate) fn ms(duration: Duration) -> i64 {
     tidemill_core::clock::millis(duration).max(1)
 }

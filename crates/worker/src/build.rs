@@ -45,6 +45,9 @@ pub enum BuildError {
     /// The lease is too short to be kept.
     #[error("a lease of {0:?} is too short: a heartbeat needs at least 100ms")]
     LeaseTooShort(Duration),
+    /// The lease is longer than stores can compute with.
+    #[error("a lease of {0:?} is too long: at most 100 years are allowed")]
+    LeaseTooLong(Duration),
     /// What an extension was told makes no sense.
     #[error("{0}")]
     Extension(String),

@@ -6,6 +6,7 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tidemill_core::limits::MAX_DURATION;
 use tidemill_core::{Backoff, Delivery, Envelope, Job, Kind, Mill, Outcome, Queue, QueueName};
 use tokio::sync::broadcast;
 
@@ -230,6 +231,9 @@ impl Worker {
         }
         if self.manner.lease < Duration::from_millis(100) {
             return Err(BuildError::LeaseTooShort(self.manner.lease));
+        }
+        if self.manner.lease > MAX_DURATION {
+            return Err(BuildError::LeaseTooLong(self.manner.lease));
         }
         let lanes = lanes(self.queues, self.prefetch, self.batch_size)?;
         let registry = registry(self.handlers, &self.states)?;

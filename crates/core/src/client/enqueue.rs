@@ -14,7 +14,7 @@ use super::{Handle, Job, Mill};
 use crate::chain::{Dedup, Links, Output, check_blockers};
 use crate::clock::Timestamp;
 use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
-use crate::limits::{MAX_BATCH, MAX_DELAY};
+use crate::limits::{MAX_BATCH, MAX_DELAY, check_duration};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
 use crate::settle::distinct;
 use crate::store::guard::check_given;
@@ -84,6 +84,8 @@ impl Plan {
         if self.max_attempts == 0 {
             return Err(Error::Invalid("max_attempts must be at least 1".into()));
         }
+        check_duration("the timeout", self.timeout.unwrap_or_default())?;
+        check_duration("the time for which a result is kept", self.keep_result.unwrap_or_default())?;
         let queue = Queue { name: QueueName::new(&self.queue)?, delivery: self.delivery };
         Ok((queue, Kind::new(&self.kind)?))
     }

@@ -23,6 +23,7 @@ pub(crate) use edit::edit;
 use crate::backoff::Backoff;
 use crate::chain::{Blocker, Continuation};
 use crate::clock::Timestamp;
+use crate::limits::MAX_DURATION;
 use crate::name::{JobId, Kind};
 use crate::workflow::{Asker, RunId, WorkflowName};
 
@@ -125,6 +126,11 @@ impl Wire<'_> {
     }
 }
 
+/// A duration from an envelope. Another program may have written any number.
+fn bounded(ms: u64) -> Duration {
+    Duration::from_millis(ms).min(MAX_DURATION)
+}
+
 /// A text that has to be there.
 fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, Malformed> {
     let raw = raw.ok_or_else(|| Malformed(format!("missing field `{field}`")))?;
@@ -144,15 +150,15 @@ impl Envelope {
             postponed: wire.postponed,
             max_attempts: wire.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS).max(1),
             crashes: wire.crashes,
-            timeout: wire.timeout_ms.map(Duration::from_millis),
-            keep_result: wire.keep_result_ms.map(Duration::from_millis),
+            timeout: wire.timeout_ms.map(bounded),
+            keep_result: wire.keep_result_ms.map(bounded),
             tracked: wire.tracked.unwrap_or(true),
             asker: wire.run.zip(wire.seq).map(|(run, seq)| Asker { run, seq }),
             backoff: wire.backoff_ms.map(|ms| {
-                let [base, max, jitter] = ms.map(Duration::from_millis);
+                let [base, max, jitter] = ms.map(bounded);
                 Backoff { base, max, jitter }
             }),
-            heartbeat: wire.heartbeat_ms.map(Duration::from_millis),
+            heartbeat: wire.heartbeat_ms.map(bounded),
             payload,
             bytes,
         })
@@ -321,6 +327,22 @@ mod tests {
         }
         assert!(read(r#"{"job_id":"a","task_type":"t","id":7,"workflowName":[]}"#).is_ok());
         assert!(read(r#"{"id":7,"workflowName":"order"}"#).is_err());
+    }
+
+    #[test]
+    fn a_time_without_end_is_read_as_the_longest_there_is() {
+        let json = format!(
+            r#"{{"job_id":"a","task_type":"t","keep_result_ms":{0},"timeout_ms":{0},"heartbeat_ms":{0},"backoff_ms":[{0},{0},{0}]}}"#,
+            u64::MAX
+        );
+        let envelope = read(&json).unwrap();
+        assert_eq!(envelope.bytes(), json.as_bytes());
+        let Backoff { base, max, jitter } = envelope.backoff().unwrap();
+        let times = [envelope.keep_result(), envelope.timeout(), envelope.heartbeat()].map(Option::unwrap);
+        assert!(
+            times.into_iter().chain([base, max, jitter]).all(|time| time == MAX_DURATION),
+            "{envelope:?}"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ DECLARE
         WHEN dedup IS NOT NULL AND id IS NOT NULL THEN 'a job with a dedup key cannot have an id of its own'
         WHEN octet_length(dedup) NOT BETWEEN 1 AND 256 THEN 'the dedup key must have 1 to 256 bytes'
         WHEN max_attempts IS NULL OR max_attempts < 1 THEN 'max_attempts must be at least 1'
-        WHEN keep < 0 THEN 'keep_result must not be negative'
+        WHEN keep NOT BETWEEN 0 AND 3153600000000 THEN 'keep_result must be from 0 to 100 years'
         WHEN delay IS NULL OR ms(delay) > 3153600000000 THEN 'the delay must be at most 100 years'
         WHEN octet_length(payload::text) > 1048576 THEN 'the payload must have at most 1048576 bytes'
         WHEN after_chains IS NULL OR array_position(after_chains, NULL) IS NOT NULL

@@ -8,8 +8,10 @@ BEGIN
     IF position('"keep_result_ms"'::bytea IN envelope) = 0 THEN
         RETURN NULL;
     END IF;
-    RETURN (regexp_replace(convert_from(envelope, 'LATIN1'), '\\u[0-9a-fA-F]{4}', '\\u0001', 'g')::json
-        ->> 'keep_result_ms')::bigint;
+    -- At most 100 years, as clients read it: another program may have written any number.
+    RETURN (SELECT least(kept, 3153600000000)::bigint
+        FROM (SELECT (regexp_replace(convert_from(envelope, 'LATIN1'), '\\u[0-9a-fA-F]{4}', '\\u0001', 'g')::json
+            ->> 'keep_result_ms')::numeric) AS read (kept) WHERE kept IS NOT NULL);
 EXCEPTION WHEN OTHERS THEN
     RETURN NULL;
 END $$;

@@ -232,6 +232,7 @@ impl RedisStore {
 
     /// Ends the life of a key with that of its chain.
     pub(super) async fn unkey(&self, at: u64, chain: &JobId, key: &str) -> Result<(), Error> {
+        let at = at.min(Timestamp::MAX.0.unsigned_abs());
         self.call_on_key(&self.scripts.unkey, key, &[chain.as_str(), &at.to_string()]).await.map(drop)
     }
 

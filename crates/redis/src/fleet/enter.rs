@@ -1,10 +1,10 @@
 //! Members enter, live, are ordered to drain, and leave.
 
 use tidemill_core::Error;
+use tidemill_core::clock::millis;
 use tidemill_core::fleet::{MemberId, Standard};
 use tidemill_core::store::fleet::{Beat, Member, Orders, Status};
 
-use super::short;
 use crate::error::odd_answer;
 use crate::link::Call;
 use crate::runs::portions;
@@ -25,7 +25,7 @@ impl RedisStore {
         let mut orders = Vec::with_capacity(beat.members.len());
         for portion in parts_of(beat.members)? {
             let mut call =
-                self.call_on_fleet(&self.registry.scripts.beat, Standard::default()).arg(short(beat.grace));
+                self.call_on_fleet(&self.registry.scripts.beat, Standard::default()).arg(millis(beat.grace));
             portion.iter().for_each(|&position| push_member(&mut call, &beat.members[position]));
             let numbers = ints(self.ask_fleet(call).await?, "beat")?;
             if numbers.len() != 3 * portion.len() {
@@ -75,7 +75,7 @@ fn push_member(call: &mut Call<'_>, member: &Member) {
     });
     call.push(member.room.concurrent);
     call.push(member.room.lifetime);
-    call.push(short(member.fresh));
+    call.push(millis(member.fresh));
     call.push(&member.detail[..]);
 }
 

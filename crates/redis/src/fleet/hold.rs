@@ -2,10 +2,10 @@
 
 use redis::Value;
 use tidemill_core::Error;
+use tidemill_core::clock::millis;
 use tidemill_core::fleet::{SessionId, Standard};
 use tidemill_core::store::fleet::{Attach, Attached, Release};
 
-use super::short;
 use crate::error::odd_answer;
 use crate::link::Call;
 use crate::runs::portions;
@@ -56,8 +56,8 @@ fn push_attach(call: &mut Call<'_>, attach: &Attach) {
     call.push(attach.session.as_str());
     call.push(attach.member.to_string());
     call.push(attach.holder.as_str());
-    call.push(short(attach.ttl));
-    call.push(short(attach.keep));
+    call.push(millis(attach.ttl));
+    call.push(millis(attach.keep));
     call.push(u8::from(attach.connected));
     call.push(u8::from(attach.take));
     call.push(attach.started_at.0);

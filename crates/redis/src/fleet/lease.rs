@@ -1,10 +1,10 @@
 //! A client gets a member, or a place in the line.
 
 use redis::Value;
+use tidemill_core::clock::millis;
 use tidemill_core::store::fleet::{Grant, Lease, Leased};
 use tidemill_core::{Error, Timestamp};
 
-use super::short;
 use crate::error::odd_answer;
 use crate::store::RedisStore;
 use crate::value::{array, int, text};
@@ -18,11 +18,11 @@ impl RedisStore {
             .arg(lease.session.as_str())
             .arg(lease.kind.as_str())
             .arg(lease.holder.as_str())
-            .arg(short(lease.ttl))
-            .arg(short(lease.keep))
+            .arg(millis(lease.ttl))
+            .arg(millis(lease.keep))
             .arg(&lease.detail[..])
             .arg(line.map_or(0, |line| line.most))
-            .arg(line.map_or(0, |line| short(line.ttl).max(1)))
+            .arg(line.map_or(0, |line| millis(line.ttl).max(1)))
             .arg(lease.offers.len());
         lease.offers.iter().for_each(|offer| call.push(offer.as_str()));
         lease.refused.iter().for_each(|member| call.push(member.to_string()));

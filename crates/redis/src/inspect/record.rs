@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use tidemill_core::clock::millis;
 use tidemill_core::store::Record;
 use tidemill_core::{Error, JobId, Timestamp};
 
@@ -26,7 +27,7 @@ pub(crate) fn write(record: &Record) -> Bytes {
         output,
         error: record.error.clone(),
         finished_ms: record.finished_at.0,
-        keep_ms: u64::try_from(record.keep.as_millis()).unwrap_or(u64::MAX),
+        keep_ms: millis(record.keep).unsigned_abs(),
     };
     serde_json::to_vec(&wire).unwrap_or_default().into()
 }

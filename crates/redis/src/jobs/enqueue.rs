@@ -3,7 +3,7 @@
 
 use redis::Pipeline;
 use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, guard};
-use tidemill_core::{Delivery, Error, JobId, Queue};
+use tidemill_core::{Delivery, Error, JobId, Queue, Timestamp};
 
 use super::add::is_plain;
 use super::group::Clerk;
@@ -154,6 +154,6 @@ pub(crate) fn due(due: Due) -> String {
         Due::Now => String::new(),
         Due::In(delay) if delay.is_zero() => String::new(),
         Due::In(delay) => format!("+{}", ms(delay)),
-        Due::At(time) => time.0.to_string(),
+        Due::At(time) => time.min(Timestamp::MAX).0.to_string(),
     }
 }

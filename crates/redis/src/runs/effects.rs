@@ -66,10 +66,10 @@ fn push_effect(call: &mut Call<'_>, effect: &Effect) {
             call.push("cancel");
             call.push(job.as_str());
         }
-        Effect::Alarm { seq, due: Timestamp(due), alarm } => {
+        Effect::Alarm { seq, due, alarm } => {
             call.push("alarm");
             call.push(seq);
-            call.push(due);
+            call.push((*due).min(Timestamp::MAX).0);
             call.push(alarm.letter());
         }
         Effect::DropAlarm { seq } => {

@@ -9,9 +9,6 @@ use tidemill_core::store::runs::{NewRun, Parent, RunInfo};
 use tidemill_core::workflow::{Json, RunId, Status, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Queue, QueueName, Timestamp};
 
-/// Three hundred years: longer is not told apart from for ever, and would have too many digits.
-const LONGEST_MS: i64 = 9_999_999_999_999;
-
 #[derive(Serialize, Deserialize)]
 pub(super) struct Instance {
     run: RunId,
@@ -61,7 +58,7 @@ impl Instance {
             length: 0,
             key: run.key.as_ref().map(|key| key.key.clone()),
             parent,
-            keep_ms: millis(run.keep).min(LONGEST_MS),
+            keep_ms: millis(run.keep),
             head: String::from_utf8_lossy(&run.head).into_owned(),
             attributes: run.attributes.iter().map(text).collect(),
             output: None,

@@ -68,6 +68,8 @@ macro_rules! conformance {
                 the_output_is_kept_in_the_record,
                 a_discarded_job_says_why,
                 a_held_job_is_handed_back_untouched,
+                a_time_without_end_does_no_harm_to_the_rest_of_its_batch,
+                a_foreign_envelope_with_a_time_without_end_does_no_harm_to_the_rest_of_its_batch,
             }
             retry {
                 a_job_that_is_retried_at_once_is_ready,
@@ -141,6 +143,7 @@ macro_rules! conformance {
                 delayed_jobs_come_in_the_order_of_their_times,
                 a_waiting_claim_is_given_a_job_whose_time_has_come,
                 a_job_in_thirty_years_disturbs_no_other,
+                a_job_at_the_end_of_time_disturbs_no_other,
                 nothing_to_promote_is_no_error,
             }
             inspect {

@@ -179,6 +179,17 @@ async fn assert_only_this_is_far_away(scene: &Scene, far: &JobId) {
     assert_eq!(scene.counts().await.scheduled, 1);
 }
 
+pub async fn a_job_at_the_end_of_time_disturbs_no_other(subject: Subject) {
+    for scene in subject.scenes() {
+        let endless = scene.enqueue(due(Due::At(Timestamp(i64::MAX))).job()).await;
+        assert_eq!(scene.promote().await.moved, 0);
+        let soon = scene.enqueue(due(Due::In(Duration::from_millis(100))).job()).await;
+        assert_eq!(scene.claim_when_due(1).await.remove(0).lease.job, soon);
+        assert_eq!(scene.state(&endless).await, Some(State::Scheduled));
+        scene.store.purge(&scene.queue).await.unwrap();
+    }
+}
+
 pub async fn nothing_to_promote_is_no_error(subject: Subject) {
     let scene = subject.scene();
     let none = scene.store.promote(Promote { queues: &[], limit: 10 }).await.unwrap();

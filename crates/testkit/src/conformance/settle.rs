@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidemill_core::job::State;
 use tidemill_core::lease::{Lease, Token};
-use tidemill_core::settle::{Outcome, Settlement};
+use tidemill_core::settle::{Change, Outcome, Settlement};
 use tidemill_core::store::{Claimed, Verdict};
 
-use super::Subject;
 use super::scene::{LONG, SHORT, Traits, dead, done, envelope, job, retry};
+use super::{Scene, Subject};
 
 fn ways_to_end() -> [Outcome; 6] {
     let discard = Outcome::Discard("not wanted".to_owned());
@@ -156,5 +156,64 @@ pub async fn a_held_job_is_handed_back_untouched(subject: Subject) {
         let held = scene.claim_with(1, 0, Duration::from_secs(5)).await.remove(0);
         scene.settle(&held, Outcome::HandedBack).await;
         assert_eq!(envelope(&scene.claim_one().await).bytes(), &job.envelope);
+    }
+}
+
+/// Enqueues jobs whose results are kept, and claims them in one batch.
+async fn kept(scene: &Scene, count: usize) -> Vec<Claimed> {
+    for _ in 0..count {
+        scene.enqueue(Traits { keep: Some(LONG), ..Traits::default() }.job()).await;
+    }
+    scene.claim(count).await
+}
+
+/// Asserts that jobs have ended and left their results.
+async fn assert_done(scene: &Scene, jobs: &[Claimed]) {
+    for job in jobs {
+        let info = scene.get(&job.lease.job).await.expect("the result is kept");
+        assert_eq!(info.state, State::Done);
+        assert_eq!(info.record.expect("a record").output, "42");
+    }
+}
+
+pub async fn a_time_without_end_does_no_harm_to_the_rest_of_its_batch(subject: Subject) {
+    for scene in subject.scenes() {
+        let claimed = kept(&scene, 4).await;
+        let mut batch: Vec<_> = claimed.iter().map(|job| scene.settlement(job, done())).collect();
+        let Change::Finish(Some(record)) = &mut batch[1].change else { panic!("{:?}", batch[1]) };
+        record.keep = Duration::MAX;
+        assert_eq!(scene.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 4]);
+        assert_done(&scene, &claimed).await;
+
+        let claimed = kept(&scene, 3).await;
+        let batch = [
+            scene.settlement(&claimed[0], done()),
+            scene.settlement(&claimed[1], Outcome::Snooze(Duration::MAX)),
+            scene.settlement(&claimed[2], done()),
+        ];
+        assert_eq!(scene.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_done(&scene, &[claimed[0].clone(), claimed[2].clone()]).await;
+        assert_eq!(scene.state(&claimed[1].lease.job).await, Some(State::Scheduled));
+        scene.store.purge(&scene.queue).await.unwrap();
+    }
+}
+
+pub async fn a_foreign_envelope_with_a_time_without_end_does_no_harm_to_the_rest_of_its_batch(
+    subject: Subject,
+) {
+    for scene in subject.scenes() {
+        let mut foreign = job();
+        let (id, most) = (&foreign.id, u64::MAX);
+        foreign.envelope = format!(
+            r#"{{"job_id":"{id}","task_type":"t","keep_result_ms":{most},"timeout_ms":{most},
+                "heartbeat_ms":{most},"backoff_ms":[{most},{most},{most}]}}"#
+        )
+        .into();
+        scene.enqueue(foreign).await;
+        let mut claimed = kept(&scene, 2).await;
+        claimed.extend(scene.claim(1).await);
+        let batch: Vec<_> = claimed.iter().map(|job| scene.settlement(job, done())).collect();
+        assert_eq!(scene.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_done(&scene, &claimed).await;
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
+use tidemill_core::limits::check_duration;
 use tidemill_core::store::runs::{Conflict, NewRun, RunKey, Started as Begun};
 use tidemill_core::workflow::{Json, Route, RunId, Started, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Mill};
@@ -146,6 +147,7 @@ impl<O> Start<O> {
         }
         let version = Version::new(&self.version)?;
         let (key, limit) = (self.key.clone(), self.limit);
+        check_duration("the time for which a run is kept", self.keep.unwrap_or_default())?;
         let keep_ms = self.keep.map(|keep| millis(keep).unsigned_abs());
         let conflict = match self.conflict {
             OnConflict::UseExisting => Conflict::UseExisting,
