@@ -12,17 +12,22 @@ local TIME, CHANNEL, LIFETIME = now(), ARGV[1], KEYS[1]
 local PREFIX = string.sub(LIFETIME, 1, -1 - #'cluster:lifetime_connections')
 local ACTIVE, WORKER, FLEET = PREFIX .. 'cluster:active_connections', PREFIX .. 'worker:', PREFIX .. 'fleet:'
 local MEMBERS, PLACES, STALE, GRACE = FLEET .. 'members', FLEET .. 'places', FLEET .. 'stale', FLEET .. 'grace'
-local SESSIONS, ENDS, LINES = FLEET .. 'sessions', FLEET .. 'ends', FLEET .. 'lines'
+local SESSIONS, ENDS, LINES, COUNTS = FLEET .. 'sessions', FLEET .. 'ends', FLEET .. 'lines', FLEET .. 'counts'
 local STANDARD = { concurrent = tonumber(ARGV[2]), limit = tonumber(ARGV[3]), fresh = tonumber(ARGV[4]) }
 local ORDER = ARGV[5]
 
 -- What has run out is kept for so many ms more: whoever removes it can then still see what it was.
 local KEPT = 60000
 local WIDTH = 1048576
+-- A time of another program above this is in milliseconds: in seconds it would be in the year 5138.
+local MILLISECONDS = 100000000000
+-- For how many ms the sessions that another program counts are taken for real without a change: its counts outlive it.
+local COUNTED = 1800000
 
 expect(LIFETIME, 'hash')
 expect(ACTIVE, 'hash')
 expect(PLACES, 'hash')
+expect(COUNTS, 'hash')
 for _, index in ipairs({ MEMBERS, STALE, GRACE, SESSIONS, ENDS, LINES }) do expect(index, 'zset') end
 
 local after_now = '(' .. whole(TIME)
@@ -60,11 +65,24 @@ local function place_of(id)
   return { offer = offer, concurrent = tonumber(concurrent), limit = tonumber(limit), fresh = tonumber(fresh) }
 end
 
--- What a hash says of a member that is no member's hash.
-local function is_odd(m, f)
-  if f[1] ~= m.kind or not f[2] or not m.seconds or f[3] ~= 'available' and f[3] ~= 'draining' then return true end
-  if not m.says_itself then return f[2] == '' end
-  return not (string.match(f[5], '^[%w._-]+$') and #f[5] <= 64 and count_in(f[6]) and count_in(f[7]) and count_in(f[8]))
+-- Why a hash is no member's hash; nil if it is one.
+local STATUSES = { available = true, draining = true, ['shutting-down'] = true }
+local function fault(m, f)
+  if f[1] ~= m.kind then return 'browserType is not ' .. m.kind end
+  if not m.endpoint then return 'wsEndpoint and endpoint are missing' end
+  if not m.beat then return 'lastHeartbeat is not a time' end
+  if not STATUSES[f[3]] then return 'status is not available, draining or shutting-down' end
+  if not m.says_itself then return not string.match(m.endpoint, '^ws://.') and 'its endpoint is not a ws:// address' or nil end
+  local says = string.match(f[5], '^[%w._-]+$') and #f[5] <= 64 and count_in(f[6]) and count_in(f[7]) and count_in(f[8])
+  return not says and 'offer, concurrent, lifetime or fresh is not one' or nil
+end
+
+-- When a member says it beat, in ms, and for how many ms that may be later than it says. `lastHeartbeat` is in seconds in
+-- earlier releases of playwright-distributed, and in milliseconds in later ones.
+local function beat_of(said, exact)
+  if not said or said >= MILLISECONDS then return said, 0 end
+  if exact and math.floor(exact / 1000) == said then return exact, 0 end
+  return said * 1000, 999
 end
 
 -- Which run of a server this is. One that was restarted, or took another's place, may have forgotten the last leases: persistence
@@ -77,31 +95,31 @@ local function server()
   return run
 end
 
--- A member as its hash has it now; nil if there is none, false if that is none. `standard` counts for what the hash does not
--- say, else what was taken for granted when it was entered.
+-- A member as its hash has it now; nil if there is none, false and the reason if that is none. `standard` counts for what the
+-- hash does not say, else what was taken for granted when it was entered.
 local function load(id, standard)
   local kind = kind_of(id)
-  local f = kind and redis.pcall('HMGET', WORKER .. id, 'browserType', 'wsEndpoint', 'status', 'lastHeartbeat', 'offer',
-    'concurrent', 'lifetime', 'fresh', 'beat', 'server')
-  if not kind or f.err then return false end
-  if not (f[1] or f[2] or f[3] or f[4]) then
-    if redis.call('EXISTS', WORKER .. id) == 1 then return false end
+  if not kind then return false, 'it is not called KIND:NAME' end
+  local f = redis.pcall('HMGET', WORKER .. id, 'browserType', 'wsEndpoint', 'status', 'lastHeartbeat', 'offer',
+    'concurrent', 'lifetime', 'fresh', 'beat', 'server', 'endpoint')
+  if f.err then return false, 'worker:' .. id .. ' is not a hash' end
+  if not (f[1] or f[2] or f[3] or f[4] or f[11]) then
+    if redis.call('EXISTS', WORKER .. id) == 1 then return false, 'browserType is missing' end
     return nil
   end
-  local m = { id = id, kind = kind, endpoint = f[2], is_available = f[3] == 'available', seconds = count_in(f[4]),
+  local m = { id = id, kind = kind, endpoint = f[2] or f[11] or nil, is_available = f[3] == 'available',
     says_itself = f[5] ~= false }
-  if is_odd(m, f) then return false end
+  local late
+  m.beat, late = beat_of(count_in(f[4]), count_in(f[9]))
+  local why = fault(m, f)
+  if why then return false, why end
   if m.says_itself then
     m.offer, m.concurrent, m.limit, m.fresh = f[5], tonumber(f[6]), tonumber(f[7]), tonumber(f[8])
   else
     local taken = standard or place_of(id) or STANDARD
     m.offer, m.concurrent, m.limit, m.fresh = 'playwright', taken.concurrent, taken.limit, taken.fresh
   end
-  -- Other programs beat by the second: theirs may be up to a second later than it says.
-  local beat = count_in(f[9])
-  local is_exact = beat and math.floor(beat / 1000) == m.seconds
-  m.beat = is_exact and beat or m.seconds * 1000
-  m.stale_at = m.beat + m.fresh + (is_exact and 0 or 999)
+  m.stale_at = m.beat + m.fresh + late
   m.is_fresh = TIME < m.stale_at
   -- Whether what is known of its sessions is all there is.
   m.is_sure = not m.says_itself or f[10] == server()
@@ -110,8 +128,23 @@ end
 
 local function held(id) return FLEET .. 'held:' .. id end
 
--- How many sessions a member has.
-local function active(id) return redis.call('ZCOUNT', held(id), after_now, '+inf') end
+-- How many leased sessions a member has.
+local function leased(id) return redis.call('ZCOUNT', held(id), after_now, '+inf') end
+
+-- How many sessions other programs count for a member, and since when it is that many: what they have added to the number that was
+-- published last. `fleet:counts` has that as 'LEASED FOREIGN SINCE'. Programs that die leave theirs, so no number counts for ever.
+local function foreign(id)
+  local ours, before, since = string.match(redis.call('HGET', COUNTS, id) or '', '^(%d+) (%d+) (%d+)$')
+  local shown = redis.call('HGET', ACTIVE, id)
+  local is_number = shown and #shown <= 7 and string.match(shown, '^%-?%d+$')
+  local count = is_number and math.max(0, tonumber(shown) - (tonumber(ours) or 0)) or 0
+  if count ~= tonumber(before) then return count, TIME end
+  if TIME - tonumber(since) >= COUNTED then return 0, TIME end
+  return count, tonumber(since)
+end
+
+-- How many sessions a member has, through whomever.
+local function active(id) return leased(id) + (foreign(id)) end
 
 -- How many it has had.
 local function lifetime(id) return math.min(count_in(redis.call('HGET', LIFETIME, id)) or 0, 4294967295) end
@@ -178,10 +211,20 @@ end
 local function write(m)
   local key = WORKER .. m.id
   if redis.call('TYPE', key).ok ~= 'hash' then redis.call('DEL', key) end
+  -- Earlier releases of playwright-distributed read `wsEndpoint`, later ones `id`, `endpoint` and `startedAt`.
   redis.call('HSET', key, 'browserType', m.kind, 'wsEndpoint', m.endpoint, 'status', m.status, 'lastHeartbeat',
-    whole(math.floor(TIME / 1000)), 'offer', m.offer, 'concurrent', m.concurrent, 'lifetime', m.limit, 'fresh', m.fresh,
+    whole(math.floor(TIME / 1000)), 'id', string.sub(m.id, #m.kind + 2), 'endpoint', m.endpoint, 'offer', m.offer, 'concurrent', m.concurrent, 'lifetime', m.limit, 'fresh', m.fresh,
     'beat', whole(TIME), 'server', server(), 'detail', m.detail)
+  redis.call('HSETNX', key, 'startedAt', whole(TIME))
   redis.call('PEXPIRE', key, whole(m.fresh + KEPT))
+end
+
+-- Orders a member to drain. Workers of other programs also listen on a channel of the key's name; whoever may not publish there has
+-- written the order all the same.
+local function order(m)
+  local key = WORKER .. 'cmd:' .. m.id
+  redis.call('SET', key, 'shutdown', 'EX', ORDER)
+  if not m.says_itself then redis.pcall('PUBLISH', key, 'shutdown') end
 end
 
 -- ARGV from i on: member, offer, endpoint, status, how many sessions at once, in its life, for how many ms a beat is fresh, detail
@@ -195,4 +238,8 @@ local function read_member(i)
 end
 
 -- Publishes how many sessions a member has.
-local function publish(id) redis.call('HSET', ACTIVE, id, active(id)) end
+local function publish(id)
+  local ours, count, since = leased(id), foreign(id)
+  redis.call('HSET', COUNTS, id, ours .. ' ' .. whole(count) .. ' ' .. whole(since))
+  redis.call('HSET', ACTIVE, id, whole(ours + count))
+end

@@ -42,6 +42,7 @@ local function leave(id)
   for _, index in ipairs({ MEMBERS, STALE, GRACE }) do redis.call('ZREM', index, id) end
   redis.call('DEL', WORKER .. id, WORKER .. 'cmd:' .. id)
   redis.call('HDEL', ACTIVE, id)
+  redis.call('HDEL', COUNTS, id)
   redis.call('HDEL', LIFETIME, id)
   return #sessions
 end
@@ -60,7 +61,7 @@ local function end_session(sid, id)
   local m = load(id)
   if m then
     publish(id)
-    if is_spent(m) then redis.call('SET', WORKER .. 'cmd:' .. id, 'shutdown', 'EX', ORDER) end
+    if is_spent(m) then order(m) end
     if place_of(id) then place(m) end
   end
   tell('member ' .. id)

@@ -1,4 +1,4 @@
-//! A gateway and an agent with their defaults, on every store.
+//! A gateway and an agent with their defaults, on every store, and beside playwright-distributed.
 
 #![cfg(all(feature = "fleet", feature = "sqlite", feature = "redis", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -6,10 +6,10 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidemill::Mill;
 use tidemill::fleet::agent::{Agent, Engine};
 use tidemill::fleet::gateway::Gateway;
-use tidemill_testkit::servers::{shared_cluster, shared_postgres, shared_redis};
+use tidemill::{Mill, Namespace};
+use tidemill_testkit::servers::{Redis, shared_cluster, shared_postgres, shared_redis};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -19,12 +19,13 @@ const BROWSERS: usize = 8;
 /// How long anything may take before a test gives up on it.
 const LONGEST: Duration = Duration::from_secs(60);
 
-async fn read_head(stream: &mut TcpStream) -> String {
+/// Reads up to the empty line; nothing if the other side closes before.
+async fn read_head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        head.push(stream.read_u8().await.unwrap());
+        head.push(stream.read_u8().await.ok()?);
     }
-    String::from_utf8(head).unwrap()
+    String::from_utf8(head).ok()
 }
 
 /// A server that agrees to every handshake: what the browsers of the agent print as their address.
@@ -35,10 +36,11 @@ async fn serve_handshakes() -> SocketAddr {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
             tokio::spawn(async move {
-                read_head(&mut stream).await;
                 let agreed = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n";
-                stream.write_all(agreed.as_bytes()).await.unwrap();
-                let _ = stream.read_u8().await;
+                if read_head(&mut stream).await.is_some() && stream.write_all(agreed.as_bytes()).await.is_ok()
+                {
+                    let _ = stream.read_u8().await;
+                }
             });
         }
     });
@@ -47,11 +49,15 @@ async fn serve_handshakes() -> SocketAddr {
 
 /// Connects to a gateway, and answers the status with the connection.
 async fn connect(gateway: SocketAddr) -> (String, TcpStream) {
+    connect_with(gateway, "").await
+}
+
+async fn connect_with(gateway: SocketAddr, headers: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(gateway).await.unwrap();
     let head = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
     let key = "Sec-WebSocket-Key: a2V5\r\nSec-WebSocket-Version: 13\r\n\r\n";
-    stream.write_all(format!("{head}{key}").as_bytes()).await.unwrap();
-    let head = tokio::time::timeout(LONGEST, read_head(&mut stream)).await.unwrap();
+    stream.write_all(format!("{head}{headers}{key}").as_bytes()).await.unwrap();
+    let head = tokio::time::timeout(LONGEST, read_head(&mut stream)).await.unwrap().unwrap();
     (head.split(' ').nth(1).unwrap().to_owned(), stream)
 }
 
@@ -62,6 +68,10 @@ async fn start(mill: &Mill, directory: &std::path::Path) -> SocketAddr {
         Engine::Command { command, kind: "chromium".parse().unwrap(), offer: "cdp".parse().unwrap() };
     let agent = Agent::new(mill).engine(engine).directory(directory);
     tokio::spawn(agent.run_until(std::future::pending::<()>()));
+    serve(mill).await
+}
+
+async fn serve(mill: &Mill) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(Gateway::new(mill).serve(listener, std::future::pending::<()>()));
@@ -99,4 +109,74 @@ async fn a_client_waits_while_all_browsers_are_in_use() {
         the_ninth_client_waits(shared_cluster().url()),
         the_ninth_client_waits(postgres),
     );
+}
+
+/// A Redis whose keys are literally those of playwright-distributed, and a store on it.
+async fn shared_registry() -> (Redis, Mill) {
+    let redis = Redis::start().unwrap();
+    let connector = tidemill::connector(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
+    (redis, connector.connect().await.unwrap())
+}
+
+fn ask(redis: &Redis, command: &str) -> String {
+    redis.command(&command.split_whitespace().collect::<Vec<_>>()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
+    let (redis, mill) = shared_registry().await;
+    let gateway = serve(&mill).await;
+    let (endpoint, now) = (serve_handshakes().await, mill.store().clock().now().0);
+    ask(&redis, "HSETNX cluster:active_connections chromium:abc 0");
+    ask(&redis, "HSETNX cluster:lifetime_connections chromium:abc 0");
+    let fields = format!("id abc browserType chromium endpoint ws://{endpoint}/abc status available");
+    ask(&redis, &format!("HSET worker:chromium:abc {fields} startedAt {now} lastHeartbeat {now}"));
+    ask(&redis, "EXPIRE worker:chromium:abc 60");
+    let headers = "x-playwright-browser: chromium\r\nUser-Agent: Playwright/1.64.0\r\n";
+    let found = async {
+        loop {
+            match connect_with(gateway, headers).await {
+                (status, stream) if status == "101" => return stream,
+                // It is found within seconds, not at once.
+                (status, _) => assert_eq!(status, "503"),
+            }
+        }
+    };
+    let stream = tokio::time::timeout(LONGEST, found).await.unwrap();
+    assert_eq!(ask(&redis, "HGET cluster:active_connections chromium:abc"), "1");
+    drop(stream);
+    until("the end of its session", || ask(&redis, "HGET cluster:active_connections chromium:abc") == "0")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_of_its_proxy_keeps_our_browser_until_it_disconnects() {
+    let (redis, mill) = shared_registry().await;
+    let directory = tempfile::tempdir().unwrap();
+    start(&mill, directory.path()).await;
+    until("a browser", || ask(&redis, "HLEN cluster:active_connections") == "1").await;
+    let first = "return redis.call('HKEYS', 'cluster:active_connections')[1]";
+    let id = redis.command(&["EVAL", first, "0"]).unwrap();
+    let get = |field: &str| ask(&redis, &format!("HGET worker:{id} {field}"));
+    // As its proxy does after it has chosen.
+    ask(&redis, &format!("HINCRBY cluster:active_connections {id} 1"));
+    ask(&redis, &format!("HINCRBY cluster:lifetime_connections {id} 1"));
+    assert_eq!(format!("chromium:{}", get("id")), id);
+    let endpoint = get("endpoint").trim_start_matches("ws://").trim_end_matches('/').parse().unwrap();
+    assert_eq!(connect(endpoint).await.0, "101");
+    until("the agent to know of it", || get("status") == "draining").await;
+    until("a successor", || ask(&redis, "HLEN cluster:active_connections") == "2").await;
+    let beat = get("beat");
+    until("another beat", || get("beat") > beat).await;
+    assert_eq!(get("status"), "draining", "it lives");
+    ask(&redis, &format!("HINCRBY cluster:active_connections {id} -1"));
+    until("its end", || ask(&redis, &format!("EXISTS worker:{id}")) == "0").await;
+}
+
+async fn until(what: &str, is: impl Fn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is() {
+        assert!(begun.elapsed() < LONGEST, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }

@@ -326,6 +326,17 @@ pub struct Reaped {
     pub waiting: u64,
     /// Members that another program had entered.
     pub found: Vec<MemberId>,
+    /// What another program had entered, and what is none. Reported by each reap that finds it.
+    pub unusable: Vec<Unusable>,
+}
+
+/// An entry of another program that is no member.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unusable {
+    /// What it is called.
+    pub name: String,
+    /// Why it cannot be used.
+    pub why: String,
 }
 
 /// Which members to list.

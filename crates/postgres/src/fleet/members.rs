@@ -89,6 +89,6 @@ pub(super) async fn reap(inner: &Inner) -> Result<Reaped, Error> {
         members: dead.into_iter().map(member_id).collect::<Result<_, _>>()?,
         sessions: big(row.get("sessions_over")),
         waiting: big(row.get("waiting_over")),
-        found: Vec::new(),
+        ..Reaped::default()
     })
 }

@@ -5,7 +5,7 @@
 local id = ARGV[6]
 local m = load(id)
 if not m then return 0 end
-redis.call('SET', WORKER .. 'cmd:' .. id, 'shutdown', 'EX', ORDER)
+order(m)
 if place_of(id) then place(m) end
 tell('member ' .. id)
 return finish(1)

@@ -11,7 +11,7 @@ for _, m in ipairs(all) do
   m.status, m.is_available = 'available', true
   write(m)
   redis.call('HSET', LIFETIME, m.id, 0)
-  redis.call('HSET', ACTIVE, m.id, 0)
+  publish(m.id)
   place(m)
   if m.concurrent > 0 then tell('places ' .. m.kind) end
 end

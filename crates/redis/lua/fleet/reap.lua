@@ -4,8 +4,9 @@
 -- KEYS  cluster:lifetime_connections
 -- ARGV  the ARGV of the fleet, then: limit, where the walk over what other programs write goes on, where the walk over the
 --       members that are known does, whether members are entered ('1' or '0')
--- Returns how many sessions, how many places, where the two walks are now, members that were dead, members that were found.
-local limit, dead, found, sessions, places = tonumber(ARGV[6]), {}, {}, 0, 0
+-- Returns how many sessions, how many places, where the two walks are now, members that were dead, members that were found, and
+-- what was written as a member and is none: its name and why.
+local limit, dead, found, unusable, sessions, places = tonumber(ARGV[6]), {}, {}, {}, 0, 0
 local enters = ARGV[9] == '1'
 
 -- A walk may come by twice.
@@ -19,10 +20,14 @@ end
 
 -- Takes up a member that another program has written, or looks again at one that does not say what has changed.
 local function take_up(id)
-  if not kind_of(id) then return end
-  local m, is_known = load(id), place_of(id)
+  local m, why = load(id)
+  local is_known = m ~= false and place_of(id)
   if m == nil then return bury(id) end
-  if not m or is_known and m.says_itself or not is_known and not enters then return end
+  if not m then
+    unusable[#unusable + 1] = { id, why }
+    return
+  end
+  if is_known and m.says_itself or not is_known and not enters then return end
   if not m.is_fresh then return bury(id) end
   if not is_known then found[#found + 1] = id end
   if place(m) then tell('places ' .. m.kind) end
@@ -47,4 +52,4 @@ for i = 1, #round[2], 2 do
   local id = round[2][i]
   if redis.call('EXISTS', WORKER .. id) == 0 then bury(id) end
 end
-return finish({ sessions, places, walk[1], round[1], dead, found })
+return finish({ sessions, places, walk[1], round[1], dead, found, unusable })

@@ -5,11 +5,11 @@ use std::sync::PoisonError;
 use redis::Value;
 use tidemill_core::Error;
 use tidemill_core::fleet::{MemberId, Standard};
-use tidemill_core::store::fleet::Reaped;
+use tidemill_core::store::fleet::{Reaped, Unusable};
 
 use crate::error::odd_answer;
 use crate::store::RedisStore;
-use crate::value::{array, int, text};
+use crate::value::{array, bytes, int, text};
 
 /// How many of each one call removes, or looks at: they keep the server from everything else.
 const LIMIT: usize = 100;
@@ -32,7 +32,16 @@ fn read(answer: Value) -> Option<(Reaped, [String; 2])> {
     let waiting = u64::try_from(int(&parts.next()?)?).ok()?;
     let walks = [text(parts.next()?)?, text(parts.next()?)?];
     let (members, found) = (ids(parts.next()?)?, ids(parts.next()?)?);
-    Some((Reaped { members, sessions, waiting, found }, walks))
+    let unusable = array(parts.next()?)?.into_iter().map(entry).collect::<Option<_>>()?;
+    Some((Reaped { members, sessions, waiting, found, unusable }, walks))
+}
+
+/// Other programs may have written anything, so a name need not be text.
+fn entry(pair: Value) -> Option<Unusable> {
+    let mut pair = array(pair)?.into_iter();
+    let name = String::from_utf8_lossy(&bytes(pair.next()?)?).into_owned();
+    let why = String::from_utf8_lossy(&bytes(pair.next()?)?).into_owned();
+    Some(Unusable { name, why })
 }
 
 fn ids(list: Value) -> Option<Vec<MemberId>> {
