@@ -20,7 +20,6 @@ use tracing::{debug, error};
 use crate::batch::Batch;
 use crate::deadline::{ANSWER, within};
 use crate::event::Event;
-use crate::outage::Outage;
 use crate::outbox::{Ended, Fate, Note};
 use crate::repeater::Repeater;
 use crate::station::Station;
@@ -55,7 +54,7 @@ type Trip<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Settles the jobs of all queues.
 pub(crate) struct Completer {
-    station: Arc<Station>,
+    pub(crate) station: Arc<Station>,
 }
 
 impl Completer {
@@ -137,7 +136,7 @@ impl Completer {
 
     /// Finds out which settlement the store chokes on, so that the others are not held up by it.
     async fn settle_one_by_one(&self, settlements: &[Settlement]) -> Vec<Verdict> {
-        let mut outage = Outage::of("settling a job");
+        let mut outage = self.station.outage("settling a job");
         let mut verdicts = Vec::with_capacity(settlements.len());
         while let Some(settlement) = settlements.get(verdicts.len()) {
             match self.try_settle(std::slice::from_ref(settlement)).await {

@@ -7,7 +7,6 @@ use tidemill_core::Error;
 use tidemill_core::store::{Promote, QueueInfo};
 
 use crate::deadline::{ANSWER, within};
-use crate::outage::Outage;
 use crate::station::Station;
 
 /// How soon to look again while this worker is busy: that costs the store nothing.
@@ -39,7 +38,7 @@ impl Drainer {
     /// Completes when the queues are empty. Looked at twice, with nothing in this worker's hands in between:
     /// a store with shards does not count them all in one moment.
     pub(crate) async fn drained(self) {
-        let mut outage = Outage::of("looking whether the queues are empty");
+        let mut outage = self.station.outage("looking whether the queues are empty");
         let (mut pause, mut empty_looks) = (BUSY_ELSEWHERE[0], 0);
         // A queue that only other programs fill must be known before it can be seen to be full.
         let queues = self.station.queues();

@@ -8,15 +8,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidemill_core::settle::{Circumstances, Settlement, decide};
+use tidemill_core::settle::{Change, Circumstances, Settlement, decide};
 use tidemill_core::{Backoff, Envelope, Kind, Outcome};
 use tokio_util::task::TaskTracker;
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::assignment::Assignment;
 use crate::attempt::{Allowance, attend, first_poll, stopped};
 use crate::context::JobContext;
 use crate::event::Ending;
+use crate::failure_log::Failure;
 use crate::handler::Attempt;
 use crate::lane::Lane;
 use crate::outbox::{Ended, Fate, Note};
@@ -186,7 +187,7 @@ impl Executor {
                 return Ended { fate: Fate::Settled(verdict), note };
             }
         };
-        report(&job, &outcome);
+        let error = error_of(&outcome);
         let ending = Ending::of(&outcome);
         let circumstances = Circumstances {
             now: self.station.store.clock().now(),
@@ -195,8 +196,22 @@ impl Executor {
         };
         let change = decide(&job.envelope, outcome, circumstances);
         let ending = ending.after(&change);
+        self.log_failure(&job, error.as_deref(), &change);
         let settlement = Settlement { lease: job.lease.clone(), change };
         Ended { fate: Fate::Settle(settlement), note: Note { assignment: Some(job), lane, ending, took } }
+    }
+
+    /// Says why an attempt failed and what follows.
+    fn log_failure(&self, job: &Assignment, error: Option<&str>, change: &Change) {
+        let (log, envelope, queue) = (&self.station.failure_log, &job.envelope, &job.lease.queue);
+        match (change, error) {
+            (Change::Bury(letter), _) => log.died(envelope, queue, letter),
+            (Change::Requeue { delay, .. }, Some(error)) => {
+                log.retried(&Failure { envelope, queue, error }, *delay);
+            }
+            (Change::Deliver(_), Some(error)) => log.delivered(&Failure { envelope, queue, error }),
+            _ => {}
+        }
     }
 
     /// Passes ended jobs on and frees their slots. In this order: when the completer cannot keep up, slots
@@ -218,17 +233,12 @@ impl Executor {
     }
 }
 
-/// What an operator wants to read of a job that did not end well.
-fn report(job: &Assignment, outcome: &Outcome) {
-    let (id, kind) = (job.envelope.id(), job.envelope.kind());
-    let (attempt, max) = (u64::from(job.envelope.attempts()) + 1, job.envelope.max_attempts());
+/// The error of an attempt that failed.
+fn error_of(outcome: &Outcome) -> Option<String> {
     match outcome {
-        Outcome::Retry { error, .. } => info!(job = %id, %kind, "attempt {attempt} of {max} failed: {error}"),
-        Outcome::Dead(cause) => {
-            let error = cause.error.as_deref().unwrap_or("(no error)");
-            warn!(job = %id, %kind, "dead in attempt {attempt}, {}: {error}", cause.reason);
-        }
-        _ => {}
+        Outcome::Retry { error, .. } | Outcome::TimedOut { error, .. } => Some(error.clone()),
+        Outcome::Dead(cause) => Some(cause.error.clone().unwrap_or_else(|| cause.reason.to_string())),
+        _ => None,
     }
 }
 

@@ -11,7 +11,6 @@ use tracing::warn;
 
 use crate::assignment::{Assignment, Why};
 use crate::deadline::{ANSWER, within};
-use crate::outage::Outage;
 use crate::station::Station;
 
 /// The shortest pause between two beats.
@@ -37,9 +36,10 @@ impl Heartbeat {
     }
 
     async fn beat_for_ever(&self) {
-        let mut outage = Outage::of("extending leases");
+        let mut outage = self.station.outage("extending leases");
         loop {
             self.pause().await;
+            self.station.failure_log.report_omitted();
             // After a failure everything is extended again, not only the rest: meanwhile jobs have ended.
             while let Err(error) = self.extend_all().await {
                 tokio::time::sleep(outage.failed(&error)).await;

@@ -55,6 +55,7 @@ mod executor;
 mod extension;
 mod extract;
 mod fail;
+mod failure_log;
 mod handler;
 mod heartbeat;
 mod lane;

@@ -96,7 +96,7 @@ impl Producer {
         shutdown: CancellationToken,
     ) -> Self {
         let lane = station.lanes[index].clone();
-        let outage = Outage::of(format!("claiming from queue `{}`", lane.queue));
+        let outage = station.outage(format!("claiming from queue `{}`", lane.queue));
         let caller = Caller::new(station.clone(), lane.clone(), shutdown.clone());
         Self {
             index,

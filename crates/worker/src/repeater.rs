@@ -22,7 +22,8 @@ pub(crate) struct Repeater<'a> {
 
 impl<'a> Repeater<'a> {
     pub(crate) fn new(completer: &'a Completer, failed: mpsc::Receiver<(Batch, Error)>) -> Self {
-        Self { completer, failed, waiting: VecDeque::new(), outage: Outage::of("settling jobs") }
+        let outage = completer.station.outage("settling jobs");
+        Self { completer, failed, waiting: VecDeque::new(), outage }
     }
 
     /// Repeats until nothing is left and nothing more can come. The leases are kept alive meanwhile.

@@ -15,7 +15,6 @@ use tracing::{debug, info};
 
 use crate::card::Card;
 use crate::deadline::within;
-use crate::outage::Outage;
 use crate::station::Station;
 
 /// How often a worker says that it lives.
@@ -81,7 +80,7 @@ impl Roster {
 
     /// Runs until `end`, and leaves. A call under way is never dropped: it might take effect after the leaving.
     pub(crate) async fn run(self, end: CancellationToken) {
-        let mut outage = Outage::of("keeping this worker on the fleet's roster");
+        let mut outage = self.station.outage("keeping this worker on the fleet's roster");
         let mut joined = false;
         loop {
             let said = self.draining.is_cancelled();

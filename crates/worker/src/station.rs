@@ -1,7 +1,7 @@
 //! What all parts of one worker share.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidemill_core::store::runs::PruneRuns;
@@ -9,8 +9,10 @@ use tidemill_core::{Mill, Queue, Store, WorkerId};
 use tokio::sync::broadcast;
 
 use crate::event::Event;
+use crate::failure_log::FailureLog;
 use crate::lane::Lane;
 use crate::leases::Leases;
+use crate::outage::Outage;
 use crate::outbox::Outbox;
 
 /// How a worker behaves, as far as a user may say.
@@ -57,6 +59,10 @@ pub(crate) struct Station {
     pub(crate) leases: Leases,
     /// Jobs that have ended and wait to be settled.
     pub(crate) outbox: Outbox,
+    /// Says why attempts failed.
+    pub(crate) failure_log: FailureLog,
+    /// How many parts of this worker cannot reach the store.
+    outages: Arc<AtomicUsize>,
     /// Only there if somebody listens.
     pub(crate) events: Option<broadcast::Sender<Event>>,
 }
@@ -77,6 +83,8 @@ impl Station {
             lanes,
             leases,
             outbox,
+            failure_log: FailureLog::default(),
+            outages: Arc::default(),
             events,
         }
     }
@@ -88,6 +96,11 @@ impl Station {
 
     pub(crate) fn queues(&self) -> Vec<Queue> {
         self.lanes.iter().map(|lane| lane.queue.clone()).collect()
+    }
+
+    /// Failures of one part of this worker, which tries `what`. An outage of the store is logged once for all parts.
+    pub(crate) fn outage(&self, what: impl Into<String>) -> Outage {
+        Outage::sharing(what, self.outages.clone())
     }
 
     /// How often leases are extended: a third of one, so that two heartbeats may fail.

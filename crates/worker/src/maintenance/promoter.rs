@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::deadline::{ANSWER, within};
-use crate::outage::Outage;
 use crate::station::Station;
 
 /// How many jobs one trip moves, per queue.
@@ -43,7 +42,7 @@ impl Promoter {
     }
 
     async fn promote_for_ever(&mut self) {
-        let mut outage = Outage::of("promoting scheduled jobs");
+        let mut outage = self.station.outage("promoting scheduled jobs");
         loop {
             match self.promote().await {
                 Ok(promoted) => {

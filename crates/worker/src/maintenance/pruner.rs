@@ -10,7 +10,6 @@ use tracing::debug;
 
 use super::jittered;
 use crate::deadline::{ANSWER, within};
-use crate::outage::Outage;
 use crate::station::Station;
 
 const PERIOD: Duration = Duration::from_secs(60);
@@ -44,7 +43,7 @@ impl Pruner {
     }
 
     async fn prune_for_ever(&self) {
-        let mut outage = Outage::of("pruning");
+        let mut outage = self.station.outage("pruning");
         let queues = self.station.queues();
         loop {
             self.station.store.clock().sleep(jittered(PERIOD)).await;

@@ -8,7 +8,6 @@ use tracing::info;
 
 use super::jittered;
 use crate::deadline::{ANSWER, within};
-use crate::outage::Outage;
 use crate::station::Station;
 
 const PERIOD: Duration = Duration::from_secs(60);
@@ -28,7 +27,7 @@ impl Reaper {
     }
 
     async fn reap_for_ever(&self) {
-        let mut outage = Outage::of("taking the dead off the fleet's roster");
+        let mut outage = self.station.outage("taking the dead off the fleet's roster");
         loop {
             self.station.store.clock().sleep(jittered(PERIOD)).await;
             match within(ANSWER, "reap", self.station.store.fleet().reap(None)).await {

@@ -11,7 +11,6 @@ use tracing::info;
 use super::jittered;
 use crate::deadline::{ANSWER, within};
 use crate::lane::Lane;
-use crate::outage::Outage;
 use crate::station::Station;
 
 /// How often to look at most: a dead worker's jobs run again within a second of their lease's end, and the
@@ -35,7 +34,7 @@ impl Rescuer {
     }
 
     async fn rescue_for_ever(&mut self) {
-        let mut outage = Outage::of("rescuing jobs of dead workers");
+        let mut outage = self.station.outage("rescuing jobs of dead workers");
         loop {
             match self.look().await {
                 Ok(()) => {

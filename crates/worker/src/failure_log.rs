@@ -1,0 +1,150 @@
+//! The log of failed attempts: one warning each with the reason and the next try, at a bounded rate per kind.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidemill_core::{DeadLetter, Envelope, Kind, Queue};
+use tracing::warn;
+
+/// The period that the limits below are for.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// How many failed attempts of a kind are logged in one window: enough to see why, too few to fill a disk.
+const MAX_FAILURES: u32 = 5;
+
+/// How many deaths of a kind are logged in one window. A death is the end of a job, so nearly all are.
+const MAX_DEATHS: u32 = 100;
+
+/// How many kinds have a window of their own. Kinds beyond these share one: the names come from outside.
+const MAX_KINDS: usize = 256;
+
+/// How much of an error is logged.
+const MAX_ERROR_CHARS: usize = 500;
+
+/// Logs failures, and counts those that it leaves out.
+#[derive(Debug, Default)]
+pub(crate) struct FailureLog {
+    windows: Mutex<HashMap<Option<Kind>, Window>>,
+}
+
+/// What was logged of a kind since the window began.
+#[derive(Debug)]
+struct Window {
+    begun: Instant,
+    failures: Limit,
+    deaths: Limit,
+}
+
+#[derive(Debug, Default)]
+struct Limit {
+    logged: u32,
+    omitted: u64,
+}
+
+/// An attempt that failed.
+#[derive(Debug)]
+pub(crate) struct Failure<'a> {
+    pub(crate) envelope: &'a Envelope,
+    pub(crate) queue: &'a Queue,
+    pub(crate) error: &'a str,
+}
+
+impl FailureLog {
+    /// A failed attempt that is followed by another one after `delay`.
+    pub(crate) fn retried(&self, failure: &Failure<'_>, delay: Duration) {
+        self.failed(failure, format_args!("next try in {delay:.1?}"));
+    }
+
+    /// A failed attempt of an activity that was its last one.
+    pub(crate) fn delivered(&self, failure: &Failure<'_>) {
+        self.failed(failure, format_args!("no further try, its workflow run receives the failure"));
+    }
+
+    fn failed(&self, failure: &Failure<'_>, next: std::fmt::Arguments<'_>) {
+        let Failure { envelope, queue, error } = failure;
+        let (job, kind) = (envelope.id(), envelope.kind());
+        if !self.admits(kind, |window| (&mut window.failures, MAX_FAILURES)) {
+            return;
+        }
+        let (attempt, max_attempts) = (envelope.attempts().saturating_add(1), envelope.max_attempts());
+        let error = shorten(error);
+        warn!(%job, %kind, %queue, attempt, "attempt {attempt} of {max_attempts} failed: {error}; {next}");
+    }
+
+    /// A job that was moved to the dead letters.
+    pub(crate) fn died(&self, envelope: &Envelope, queue: &Queue, letter: &DeadLetter) {
+        let (job, kind) = (envelope.id(), envelope.kind());
+        if !self.admits(kind, |window| (&mut window.deaths, MAX_DEATHS)) {
+            return;
+        }
+        let attempt = envelope.attempts().saturating_add(1);
+        let error = shorten(letter.last_error.as_deref().unwrap_or("no error was reported"));
+        warn!(%job, %kind, %queue, attempt, "job is dead after attempt {attempt} ({}): {error}", letter.reason);
+    }
+
+    /// Logs how many failures were left out of the windows that are over. Call it from time to time.
+    pub(crate) fn report_omitted(&self) {
+        let mut windows = self.lock();
+        windows.retain(|kind, window| {
+            let is_over = window.begun.elapsed() >= WINDOW;
+            if is_over {
+                window.report(kind.as_ref());
+            }
+            !is_over
+        });
+    }
+
+    /// Whether one more may be logged; if not, it is counted.
+    fn admits(&self, kind: &Kind, limit: impl FnOnce(&mut Window) -> (&mut Limit, u32)) -> bool {
+        let mut windows = self.lock();
+        let own = Some(kind.clone());
+        let key = if windows.contains_key(&own) || windows.len() < MAX_KINDS { own } else { None };
+        let window = windows.entry(key).or_insert_with(Window::new);
+        if window.begun.elapsed() >= WINDOW {
+            window.report(Some(kind));
+            *window = Window::new();
+        }
+        let (limit, max) = limit(window);
+        if limit.logged < max {
+            limit.logged += 1;
+            return true;
+        }
+        limit.omitted += 1;
+        false
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Kind>, Window>> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for FailureLog {
+    fn drop(&mut self) {
+        let windows = self.windows.get_mut().unwrap_or_else(PoisonError::into_inner);
+        windows.iter().for_each(|(kind, window)| window.report(kind.as_ref()));
+    }
+}
+
+impl Window {
+    fn new() -> Self {
+        Self { begun: Instant::now(), failures: Limit::default(), deaths: Limit::default() }
+    }
+
+    fn report(&self, kind: Option<&Kind>) {
+        let kind = kind.map_or("(other kinds)", Kind::as_str);
+        let (failures, deaths) = (self.failures.omitted, self.deaths.omitted);
+        if failures + deaths > 0 {
+            warn!(%kind, failures, deaths, "{failures} more failed attempts and {deaths} more deaths were not logged");
+        }
+    }
+}
+
+/// The first line's worth of an error: a stack trace or a page of HTML belongs to `job show`.
+fn shorten(error: &str) -> String {
+    let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MAX_ERROR_CHARS) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line,
+    }
+}
