@@ -9,7 +9,7 @@ use crate::command::{
 };
 use crate::context::Context;
 use crate::group::GroupRule;
-use crate::output::log::Level;
+use crate::output::log::{Format, Level};
 
 /// Background jobs and durable workflows on the store you already have: SQLite, Redis or PostgreSQL.
 #[derive(Debug, Parser)]
@@ -29,8 +29,8 @@ Examples:
   tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada\"}' --wait
 
 Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_WAKE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
-TIDEMILL_MAX_PAYLOAD), or else lines of tidemill.toml in the current directory (store, wake, namespace, group, \
-json, max_payload).
+TIDEMILL_MAX_PAYLOAD, TIDEMILL_LOG_FORMAT), or else lines of tidemill.toml in the current directory (store, wake, namespace, group, \
+json, max_payload, log_format).
 
 Exit code: 0 done, 1 failed, 2 wrong use.";
 
@@ -56,9 +56,18 @@ pub(crate) struct Global {
     #[arg(long = "group", global = true, value_name = "[QUEUE=]GROUP", help_heading = "Store")]
     pub(crate) groups: Vec<GroupRule>,
 
+    /// The largest payload, in bytes [env: TIDEMILL_MAX_PAYLOAD] [default: 1048576]
+    #[arg(long, global = true, value_name = "BYTES", help_heading = "Store")]
+    pub(crate) max_payload: Option<usize>,
+
     /// Print JSON, one object a line, and nothing else on stdout [env: TIDEMILL_JSON]
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
+
+    /// How the log on stderr looks [env: TIDEMILL_LOG_FORMAT] [default: text]
+    #[arg(long, global = true, value_name = "text|json", value_enum, hide_possible_values = true)]
+    #[arg(help_heading = "Output")]
+    pub(crate) log_format: Option<Format>,
 
     /// Say more on stderr: every job that ends; twice: what the parts do
     #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "Output")]

@@ -4,12 +4,14 @@ use std::fs;
 use std::io::ErrorKind;
 
 use anyhow::Context as _;
+use clap::ValueEnum;
 use serde::Deserialize;
 use tidemill::{Limits, Namespace};
 
 use crate::args::Global;
 use crate::failure::Complaint;
 use crate::group::{GroupRule, InvalidGroup};
+use crate::output::log::Format;
 
 /// The file that holds settings, in the current directory.
 const FILE: &str = "tidemill.toml";
@@ -26,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) groups: Vec<GroupRule>,
     pub(crate) limits: Limits,
     pub(crate) json: bool,
+    pub(crate) log_format: Format,
     pub(crate) verbose: u8,
 }
 
@@ -61,6 +64,7 @@ struct File {
     group: Vec<String>,
     json: Option<bool>,
     max_payload: Option<usize>,
+    log_format: Option<String>,
 }
 
 impl Settings {
@@ -78,9 +82,15 @@ impl Settings {
         let url = flags.store.or_else(|| variable("TIDEMILL_STORE")).or(file.store);
         let wake = flags.wake.or_else(|| variable("TIDEMILL_WAKE")).or(file.wake);
         let namespace = flags.namespace.or_else(|| variable("TIDEMILL_NAMESPACE")).or(file.namespace);
-        let max_payload = match variable("TIDEMILL_MAX_PAYLOAD") {
-            Some(bytes) => Some(bytes.parse().map_err(|_| not_bytes(&bytes))?),
-            None => file.max_payload,
+        let max_payload = match (flags.max_payload, variable("TIDEMILL_MAX_PAYLOAD")) {
+            (Some(bytes), _) => Some(bytes),
+            (None, Some(bytes)) => Some(bytes.parse().map_err(|_| not_bytes(&bytes))?),
+            (None, None) => file.max_payload,
+        };
+        let log_format = match (flags.log_format, variable("TIDEMILL_LOG_FORMAT").or(file.log_format)) {
+            (Some(format), _) => format,
+            (None, Some(format)) => Format::from_str(&format, true).map_err(|_| no_format(&format))?,
+            (None, None) => Format::default(),
         };
         let json = flags.json
             || variable("TIDEMILL_JSON")
@@ -92,6 +102,7 @@ impl Settings {
             groups: groups(flags.groups, variable("TIDEMILL_GROUP"), file.group)?,
             limits: Limits { payload: max_payload.unwrap_or(Limits::default().payload) },
             json,
+            log_format,
             verbose: flags.verbose,
         })
     }
@@ -115,6 +126,10 @@ fn groups(
 
 fn not_bytes(value: &str) -> Complaint {
     Complaint::wrong_use(format!("TIDEMILL_MAX_PAYLOAD is {value:?}, which is no number of bytes"))
+}
+
+fn no_format(value: &str) -> Complaint {
+    Complaint::wrong_use(format!("the log format is {value:?}: it can be text or json"))
 }
 
 impl File {
@@ -141,7 +156,16 @@ mod tests {
     use super::*;
 
     fn flags() -> Global {
-        Global { store: None, wake: None, namespace: None, groups: Vec::new(), json: false, verbose: 0 }
+        Global {
+            store: None,
+            wake: None,
+            namespace: None,
+            groups: Vec::new(),
+            max_payload: None,
+            json: false,
+            log_format: None,
+            verbose: 0,
+        }
     }
 
     fn store(flag: Option<&str>, variable: Option<&str>, file: &str) -> String {

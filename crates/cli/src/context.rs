@@ -25,7 +25,7 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(settings: Settings, level: log::Level) -> Self {
         let screen = Screen::new();
-        log::start(level, &screen);
+        log::start(level, settings.log_format, &screen);
         Self { out: Out::new(settings.json), screen, settings, opened: OnceLock::new() }
     }
 

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use tidemill::name::InvalidName;
 use tidemill::{BuildError, Error, RunError, WaitError};
 
+use crate::output::printable;
+
 /// The exit code of a command that was used wrongly.
 const WRONG_USE: u8 = 2;
 
@@ -44,10 +46,6 @@ impl std::error::Error for Complaint {}
 
 /// Tells the user, and returns what to tell the shell.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    if is_broken_pipe(error) {
-        // Whoever read our output has seen enough.
-        return ExitCode::SUCCESS;
-    }
     let mut stderr = io::stderr().lock();
     // There is nobody left to tell if this fails.
     let _ = writeln!(stderr, "error: {}", line(error));
@@ -57,13 +55,8 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io =
-        |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>().map(io::Error::kind);
-    error.chain().filter_map(io).any(|kind| kind == io::ErrorKind::BrokenPipe)
-}
-
-/// The error and its causes. A cause that its error has already quoted is not said twice.
+/// The error and its causes, without control characters: errors quote stored data, which must not drive the terminal.
+/// A cause that its error has already quoted is not said twice.
 fn line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error.chain().map(|cause| cause.to_string().replace(['\n', '\r'], " ")) {
@@ -74,7 +67,7 @@ fn line(error: &anyhow::Error) -> String {
             line.push_str(&cause);
         }
     }
-    line
+    printable(&line)
 }
 
 fn code(error: &anyhow::Error) -> u8 {

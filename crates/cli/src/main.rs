@@ -5,6 +5,7 @@ mod bench;
 mod browse;
 mod command;
 mod config;
+mod confirm;
 mod connect;
 mod context;
 mod demo;

@@ -38,6 +38,6 @@ pub(crate) fn read(name: &str, source: &str, limit: usize) -> anyhow::Result<Box
 fn bounded(from: impl Read, limit: usize) -> io::Result<String> {
     let mut text = String::new();
     // Room for white space around it, which does not count.
-    from.take(limit as u64 + 4096).read_to_string(&mut text)?;
+    from.take((limit as u64).saturating_add(4096)).read_to_string(&mut text)?;
     Ok(text)
 }

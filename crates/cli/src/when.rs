@@ -57,13 +57,18 @@ pub(crate) enum When {
 pub(crate) fn when(text: &str) -> Result<When, String> {
     match text.trim().strip_prefix('+') {
         Some(after) => duration(after).map(When::In),
-        None => text.trim().parse().map(When::At).map_err(|_| {
-            let shown = shorten(text);
-            format!(
-                "{shown:?} is no time: write it like 2025-01-31T09:00:00Z, 2025-01-31T09:00:00+02:00 or +5m"
-            )
-        }),
+        None => text.trim().parse().map(When::At).map_err(|_| no_time(text)),
     }
+}
+
+fn no_time(text: &str) -> String {
+    let shown = shorten(text);
+    // The last hours of the year 9999, and everything after it, are beyond what a timestamp can hold.
+    let year = text.trim().split('-').next().filter(|year| year.len() >= 4);
+    if year.and_then(|year| year.parse::<u64>().ok()).is_some_and(|year| year >= 9_999) {
+        return format!("{shown:?} is too late: at most 100 years ahead are allowed");
+    }
+    format!("{shown:?} is no time: write it like 2025-01-31T09:00:00Z, 2025-01-31T09:00:00+02:00 or +5m")
 }
 
 /// A hostile text may be a megabyte long; an error message must not be.
@@ -99,7 +104,10 @@ mod tests {
         }
         assert!(duration(&format!("{}w", "9".repeat(40))).unwrap_err().contains("longer than time"));
         for text in ["", "tomorrow", "2025-01-01", "+", "5m"] {
-            assert!(when(text).is_err(), "{text:?}");
+            assert!(when(text).unwrap_err().contains("is no") || text == "+", "{text:?}");
+        }
+        for text in ["9999-12-31T23:59:59Z", "12025-01-01T00:00:00Z"] {
+            assert!(when(text).unwrap_err().contains("too late"), "{text:?}");
         }
     }
 }

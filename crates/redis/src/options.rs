@@ -39,7 +39,11 @@ impl Options {
         let cluster = base.starts_with("redis+cluster://") || base.starts_with("rediss+cluster://");
         let plain = base.replacen("+cluster://", "://", 1);
         let info = plain.as_str().into_connection_info().map_err(|error| {
-            Error::Invalid(format!("not a Redis URL: {}", error.detail().unwrap_or(error.category())))
+            let reason = error.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
+            Error::Invalid(format!(
+                "the Redis URL is not valid{reason}: write redis://[user:password@]host[:port][/database], \
+                 with special characters of the password percent-encoded"
+            ))
         })?;
         let mut options = Self {
             info,

@@ -53,26 +53,35 @@ pub(crate) struct Row {
 /// Measures every kind of work that a store has.
 pub(crate) async fn run(
     mill: &Mill,
-    floors: Vec<Box<dyn Floor>>,
+    floors: &[Box<dyn Floor>],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for floor in floors {
-        rows.push(measure(mill, &*floor, plan, say).await?);
+        rows.push(measure(mill, &**floor, plan, say).await?);
         floor.clear().await?;
     }
     Ok(rows)
 }
 
+/// Removes what waits in the queues of a measurement, and what the raw loops made.
+pub(crate) async fn clear(mill: &Mill, floors: &[Box<dyn Floor>]) -> Result<(), BenchError> {
+    for floor in floors {
+        work::Queue::new(&**floor).purge(mill).await?;
+        floor.clear().await?;
+    }
+    Ok(())
+}
+
 /// Measures what a store can do with chains.
 pub(crate) async fn run_chains(
     mill: &Mill,
-    floors: Vec<Box<dyn Floor>>,
+    floors: &[Box<dyn Floor>],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<ChainRow>, BenchError> {
-    match loses_nothing(&floors) {
+    match loses_nothing(floors) {
         Some(floor) => chains::run(mill, floor, plan, say).await,
         None => Ok(Vec::new()),
     }
@@ -81,11 +90,11 @@ pub(crate) async fn run_chains(
 /// Measures runs of workflows.
 pub(crate) async fn run_workflows(
     mill: &Mill,
-    floors: Vec<Box<dyn Floor>>,
+    floors: &[Box<dyn Floor>],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
-    match loses_nothing(&floors) {
+    match loses_nothing(floors) {
         Some(floor) => workflows::run(mill, floor, plan, say).await,
         None => Ok(Vec::new()),
     }
@@ -94,12 +103,12 @@ pub(crate) async fn run_workflows(
 /// Measures how long claims take in queues of these depths.
 pub(crate) async fn run_depths(
     mill: &Mill,
-    floors: Vec<Box<dyn Floor>>,
+    floors: &[Box<dyn Floor>],
     depths: &[usize],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<DepthRow>, BenchError> {
-    match loses_nothing(&floors) {
+    match loses_nothing(floors) {
         Some(floor) => depth::run(mill, floor, (depths, plan.latency_samples), say).await,
         None => Ok(Vec::new()),
     }
@@ -176,19 +185,19 @@ mod tests {
         let plan = Plan { jobs: 500, rounds: 1, latency_samples: 5 };
         let mill = tidemill::connect(&url).await.unwrap();
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run(&mill, floors, &plan, &|_| {}).await.unwrap();
+        let rows = run(&mill, &floors, &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].per_s > 0.0 && rows[0].raw_per_s > 0.0 && rows[0].latency_p50_us > 0.0);
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run_chains(&mill, floors, &Plan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
+        let rows = run_chains(&mill, &floors, &Plan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 7);
         assert!(rows.iter().all(|row| row.per_s > 0.0 && row.raw_per_s > 0.0));
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run_depths(&mill, floors, &[150, 1_000], &plan, &|_| {}).await.unwrap();
+        let rows = run_depths(&mill, &floors, &[150, 1_000], &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.depth).collect::<Vec<_>>(), [150, 1_000]);
         assert!(rows.iter().all(|row| row.claim_p50_us > 0.0 && row.raw_take_p50_us > 0.0));
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run_workflows(&mill, floors, &Plan { jobs: 50, ..plan }, &|_| {}).await.unwrap();
+        let rows = run_workflows(&mill, &floors, &Plan { jobs: 50, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 2);
         assert!(rows.iter().all(|row| row.per_s > 0.0 && row.trips_per_run > 0.0));
         let runs = mill.store().runs(tidemill::workflow::ListRuns { limit: 9, ..Default::default() });

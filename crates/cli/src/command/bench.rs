@@ -1,11 +1,24 @@
 //! `tidemill bench`: measures this store with this build, next to the raw store loop.
 
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
-use crate::bench::{self, ChainRow, DepthRow, Plan, Row, RunRow};
+use tidemill::Mill;
+use tidemill::floor::Floor;
+
+use crate::bench::{self, BenchError, ChainRow, DepthRow, Plan, Row, RunRow};
 use crate::connect;
 use crate::context::Context;
+use crate::failure::Complaint;
 use crate::output::{Cell, Table, thousands};
+use crate::signals::Signals;
+
+/// How often the queues of an interrupted measurement are emptied.
+const CLEAR_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long an interrupted measurement may take to end by itself.
+const CUT_SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Measure this store with this build, next to the raw store loop
 ///
@@ -56,29 +69,76 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     let say = |text: &str| {
         if context.screen.is_live() { line.set_message(text.to_owned()) } else { context.screen.say(text) }
     };
-    if args.chains {
-        let rows = bench::run_chains(&mill, floors, &plan, &say).await;
-        line.finish_and_clear();
-        return show_chains(&rows?, context);
-    }
-    if args.workflows.is_some() {
-        let rows = bench::run_workflows(&mill, floors, &plan, &say).await;
-        line.finish_and_clear();
-        return show_workflows(&rows?, context);
-    }
-    if !args.depth.is_empty() {
-        let depths: Vec<usize> = args.depth.iter().copied().map(number).collect();
-        let rows = bench::run_depths(&mill, floors, &depths, &plan, &say).await;
-        line.finish_and_clear();
-        return show_depths(&rows?, context);
-    }
-    let rows = bench::run(&mill, floors, &plan, &say).await;
+    let depths: Vec<usize> = args.depth.iter().copied().map(number).collect();
+    let measured = async {
+        Ok(if args.chains {
+            Rows::Chains(bench::run_chains(&mill, &floors, &plan, &say).await?)
+        } else if args.workflows.is_some() {
+            Rows::Workflows(bench::run_workflows(&mill, &floors, &plan, &say).await?)
+        } else if depths.is_empty() {
+            Rows::Jobs(bench::run(&mill, &floors, &plan, &say).await?)
+        } else {
+            Rows::Depths(bench::run_depths(&mill, &floors, &depths, &plan, &say).await?)
+        })
+    };
+    let measured = unless_interrupted(Box::pin(measured), &mill, &floors).await;
     line.finish_and_clear();
-    let rows = rows?;
+    match measured? {
+        Rows::Chains(rows) => show_chains(&rows, context),
+        Rows::Workflows(rows) => show_workflows(&rows, context),
+        Rows::Depths(rows) => show_depths(&rows, context),
+        Rows::Jobs(rows) => show_jobs(&rows, context),
+    }
+}
+
+/// What was measured.
+enum Rows {
+    Jobs(Vec<Row>),
+    Chains(Vec<ChainRow>),
+    Workflows(Vec<RunRow>),
+    Depths(Vec<DepthRow>),
+}
+
+/// Runs a measurement. A signal cuts it short: its queues are emptied until it ends, so that its worker settles what
+/// it holds, and nothing is left in the store. A second signal ends it at once.
+async fn unless_interrupted(
+    mut measured: Pin<Box<impl Future<Output = Result<Rows, BenchError>>>>,
+    mill: &Mill,
+    floors: &[Box<dyn Floor>],
+) -> anyhow::Result<Rows> {
+    let mut signals = Signals::listen()?;
+    tokio::select! {
+        rows = &mut measured => return Ok(rows?),
+        () = signals.next() => {}
+    }
+    let cut_short = async {
+        let empty = async {
+            loop {
+                bench::clear(mill, floors).await?;
+                tokio::time::sleep(CLEAR_INTERVAL).await;
+            }
+        };
+        let ended: Result<(), BenchError> = tokio::select! {
+            // It fails for want of its jobs.
+            _ = &mut measured => Ok(()),
+            failed = empty => failed,
+            () = tokio::time::sleep(CUT_SHORT_TIMEOUT) => Ok(()),
+        };
+        ended?;
+        bench::clear(mill, floors).await
+    };
+    tokio::select! {
+        cleared = cut_short => cleared?,
+        () = signals.next() => {}
+    }
+    Err(Complaint::failed("interrupted").into())
+}
+
+fn show_jobs(rows: &[Row], context: &Context) -> anyhow::Result<ExitCode> {
     if context.out.is_json() {
         rows.iter().try_for_each(|row| context.out.json(row))?;
     } else {
-        context.out.table(&table(&rows))?;
+        context.out.table(&table(rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }

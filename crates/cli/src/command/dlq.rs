@@ -9,6 +9,7 @@ use tidemill::store::JobInfo;
 use tidemill::{DeadLetter, Error, JobId, Kind, Mill, Queue, QueueName, Timestamp};
 
 use crate::browse::{self, Found};
+use crate::confirm::confirm;
 use crate::context::Context;
 use crate::failure::Complaint;
 use crate::output::job::{JobView, facts};
@@ -39,8 +40,14 @@ pub(crate) enum Action {
     )]
     Redrive(Choice),
     /// Delete dead jobs for good
-    #[command(after_help = "Example:\n  tidemill dlq drop --queue mail --reason invalid_envelope")]
-    Drop(Choice),
+    #[command(after_help = "Example:\n  tidemill dlq drop --queue mail --reason invalid_envelope --yes")]
+    Drop {
+        #[command(flatten)]
+        choice: Choice,
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 const EXAMPLES: &str = "\
@@ -77,6 +84,16 @@ pub(crate) struct Choice {
     all: bool,
 }
 
+impl Choice {
+    fn describe(&self) -> String {
+        match self.jobs.len() {
+            0 if self.all => "all dead letters".to_owned(),
+            0 => "every dead letter that matches".to_owned(),
+            count => format!("up to {} dead letters", thousands(count as u64)),
+        }
+    }
+}
+
 impl Filter {
     fn is_empty(&self) -> bool {
         self.queue.is_none() && self.kind.is_none() && self.reason.is_none() && self.error.is_none()
@@ -93,7 +110,7 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
         Action::List { filter, limit } => list(&filter, limit, context).await?,
         Action::Show { job } => show(&job, context).await?,
         Action::Redrive(choice) => return act(choice, Act::Redrive, context).await,
-        Action::Drop(choice) => return act(choice, Act::Drop, context).await,
+        Action::Drop { choice, yes } => return act(choice, Act::Drop { yes }, context).await,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -149,7 +166,10 @@ async fn find(mill: &Mill, job: &JobId) -> anyhow::Result<JobInfo> {
 #[derive(Debug, Clone, Copy)]
 enum Act {
     Redrive,
-    Drop,
+    /// `yes`: without asking.
+    Drop {
+        yes: bool,
+    },
 }
 
 /// What was done, for programs.
@@ -165,16 +185,20 @@ async fn act(choice: Choice, act: Act, context: &Context) -> anyhow::Result<Exit
         return Err(complaint.hint("`tidemill dlq list` takes the same filters and changes nothing").into());
     }
     let mill = context.mill().await?;
+    if let Act::Drop { yes: false } = act {
+        let refusal = "dropping deletes dead letters for good: say --yes if that is meant";
+        confirm(&format!("delete {} for good?", choice.describe()), refusal)?;
+    }
     let (mut jobs, asked) = (0, choice.jobs.len() as u64);
     for (queue, letters) in chosen(&mill, &choice).await? {
         jobs += match act {
             Act::Redrive => redrive::redrive(&**mill.store(), &queue, &letters).await?,
-            Act::Drop => redrive::drop(&**mill.store(), &queue, &letters).await?,
+            Act::Drop { .. } => redrive::drop(&**mill.store(), &queue, &letters).await?,
         };
     }
     let result = match act {
         Act::Redrive => "redriven",
-        Act::Drop => "dropped",
+        Act::Drop { .. } => "dropped",
     };
     context.out.result(format!("{} {result}", thousands(jobs)), &Done { result, jobs })?;
     if jobs < asked {

@@ -92,10 +92,6 @@ pub(crate) struct Args {
     /// Wait for its end and print its output
     #[arg(long, value_name = "TIMEOUT", value_parser = when::duration, num_args = 0..=1)]
     wait: Option<Option<Duration>>,
-
-    /// The largest payload, in bytes [env: TIDEMILL_MAX_PAYLOAD] [default: 1048576]
-    #[arg(long, value_name = "BYTES")]
-    max_payload: Option<usize>,
 }
 
 const EXAMPLES: &str = "\
@@ -125,11 +121,9 @@ struct Ended<'a> {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let limit = args.max_payload.unwrap_or(context.settings.limits.payload);
-    let payload = payload::read("payload", &args.payload, limit)?;
+    let payload = payload::read("payload", &args.payload, context.settings.limits.payload)?;
     check_due(&args)?;
-    let mut mill = context.mill_or_new().await?;
-    mill = mill.limits(tidemill::Limits { payload: limit });
+    let mill = context.mill_or_new().await?;
     let ids = if args.count as usize <= ONE_BY_ONE {
         one_by_one(&args, &mill, &payload, context).await?
     } else {
@@ -272,6 +266,6 @@ pub(crate) async fn wait(
         None => handle.wait().await,
     };
     let output = ended?;
-    context.out.result(output.get(), &Ended { job, state: "done", output: &output })?;
+    context.out.stored(output.get(), &Ended { job, state: "done", output: &output })?;
     Ok(())
 }

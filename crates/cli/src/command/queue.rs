@@ -1,6 +1,6 @@
 //! `tidemill queue`: looks at queues and acts on them.
 
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -8,8 +8,8 @@ use tidemill::store::QueueInfo;
 use tidemill::{Mill, Queue};
 
 use crate::browse::QueueArg;
+use crate::confirm::confirm;
 use crate::context::Context;
-use crate::failure::Complaint;
 use crate::output::{Cell, Colour, Table, thousands};
 
 /// Look at queues: list, show, pause, resume, purge
@@ -138,22 +138,11 @@ fn told(queue: &Queue, result: &str, jobs: Option<u64>, context: &Context) -> io
 }
 
 async fn purge(info: &QueueInfo, yes: bool, mill: &Mill, context: &Context) -> anyhow::Result<()> {
-    if !yes && !agrees(info)? {
-        return Err(Complaint::failed("nothing was deleted").into());
+    if !yes {
+        let jobs = thousands(info.ready + info.scheduled);
+        let question = format!("delete {jobs} waiting jobs of queue {} for good?", info.queue);
+        confirm(&question, "purging deletes jobs for good: say --yes if that is meant")?;
     }
     let jobs = mill.store().purge(&info.queue).await?;
     Ok(told(&info.queue, "purged", Some(jobs), context)?)
-}
-
-/// Asks a human; a program has to say `--yes`.
-fn agrees(info: &QueueInfo) -> anyhow::Result<bool> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Complaint::wrong_use("purging deletes jobs for good: say --yes if that is meant").into());
-    }
-    let jobs = thousands(info.ready + info.scheduled);
-    write!(io::stderr(), "delete {jobs} waiting jobs of queue {} for good? [y/N] ", info.queue)?;
-    io::stderr().flush()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -38,6 +38,7 @@ It is ended, with everything it started, when its job is cancelled or takes long
 
 Its exit code:
   0    done
+  10   continues with the job on stdout: {\"kind\": \"ship\", \"payload\": {}}
   65   dead; the last line of stderr is the reason
   else tried again later; the end of stderr is the error
 

@@ -2,9 +2,22 @@
 
 use std::fmt::Write as _;
 
+use tidemill_testkit::servers::Redis;
+
 use crate::place::Place;
 
 const HUGE: &str = "huge.json";
+
+#[test]
+fn a_wrong_password_for_wake_ups_is_named_as_such() {
+    let (place, redis) = (Place::new(), Redis::start().unwrap());
+    redis.command(&["CONFIG", "SET", "requirepass", "right"]).unwrap();
+    let wake = redis.url().replacen("redis://", "redis://:hunter2@", 1);
+    let run = place.run(&["enqueue", "ok", "--wake", &wake]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let said = "error: access denied: the Redis server of wake-ups (--wake): ";
+    assert!(run.stderr.starts_with(said) && !run.stderr.contains("hunter2"), "{run:?}");
+}
 
 #[test]
 fn wrong_input_is_refused_and_writes_nothing() {
@@ -18,9 +31,14 @@ fn wrong_input_is_refused_and_writes_nothing() {
         &["enqueue", "ok", "--payload", "@missing.json"],
         &["enqueue", "ok", "--payload", "@huge.json"],
         &["enqueue", "ok", "--payload", "[1,2,3]", "--max-payload", "4"],
+        &["workflow", "start", "ok", "--input", "[1,2,3]", "--max-payload", "4"],
+        &["workflow", "signal", "run", "ok", "--payload", "[1,2,3]", "--max-payload", "4"],
+        &["chain", "complete", "ok", "--output", "[1,2,3]", "--max-payload", "4"],
         &["enqueue", "ok", "--delay", "36501d"],
         &["enqueue", "ok", "--at", "2200-01-01T00:00:00Z"],
         &["enqueue", "ok", "--at", "tomorrow"],
+        &["enqueue", "ok", "--at", "9999-12-31T23:59:59Z"],
+        &["enqueue", "ok", "--log-format", "xml"],
         &["enqueue", "ok", "--delay", "5"],
         &["enqueue", "ok", "--delay", "5m", "--at", "+5m"],
         &["enqueue", "ok", "--max-attempts", "0"],
@@ -57,6 +75,7 @@ fn wrong_input_is_refused_and_writes_nothing() {
         &["enqueue", "ok", "--namespace", "a:"],
         &["enqueue", "ok", "--wake", "nats://root:hunter2@db"],
         &["enqueue", "ok", "--wake", "listen"],
+        &["enqueue", "ok", "--store", "redis://:hunter2@:x"],
         &["enqueue", "ok", "--store", "redis://127.0.0.1:1", "--wake", "redis://127.0.0.1:1"],
         &["enqueue", "ok", "--group", "a b"],
         &["enqueue", "ok", "--store", "redis://:hunter2@127.0.0.1:1?shards=0"],

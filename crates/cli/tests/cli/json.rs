@@ -19,7 +19,7 @@ fn every_command_prints_json_if_asked_to() {
     assert_eq!(place.json(&["dlq", "list"])[0]["reason"], "rejected");
     assert_eq!(place.json(&["dlq", "show", "d"])[0]["envelope"]["dlq_reason"], "rejected");
     assert_eq!(place.json(&["dlq", "redrive", "d"])[0]["jobs"], 1);
-    assert_eq!(place.json(&["dlq", "drop", "--all"])[0]["jobs"], 0);
+    assert_eq!(place.json(&["dlq", "drop", "--all", "--yes"])[0]["jobs"], 0);
 
     assert_eq!(place.json(&["queue", "list"])[0]["name"], "default");
     assert_eq!(place.json(&["queue", "pause", "default"])[0]["result"], "paused");

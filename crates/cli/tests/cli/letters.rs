@@ -53,9 +53,11 @@ fn letters_are_redriven_by_id_by_filter_and_all_but_never_by_accident() {
 #[test]
 fn letters_are_dropped_for_good() {
     let place = cemetery();
-    assert_eq!(place.ok(&["dlq", "drop", "--error", "address"]), "1 dropped");
-    assert_eq!(place.run(&["dlq", "drop", "m1"]).code, Some(1));
-    assert_eq!(place.ok(&["dlq", "drop", "m2", "r1"]), "2 dropped");
+    assert_eq!(place.ok(&["dlq", "drop", "--error", "address", "--yes"]), "1 dropped");
+    assert_eq!(place.run(&["dlq", "drop", "m1", "--yes"]).code, Some(1));
+    let run = place.run(&["dlq", "drop", "m2", "r1"]);
+    assert_eq!((run.code, dead(&place, &[]).len()), (Some(2), 2), "nobody can be asked: {run:?}");
+    assert_eq!(place.ok(&["dlq", "drop", "m2", "r1", "--yes"]), "2 dropped");
     assert_eq!(place.ok(&["dlq", "list"]), "there are no such dead letters");
     assert_eq!(place.ok(&["job", "list"]), "there are no such jobs");
 }

@@ -13,6 +13,8 @@ mod help;
 mod json;
 mod letters;
 mod life;
+mod log;
+mod output;
 mod place;
 mod stop;
 mod workflow;

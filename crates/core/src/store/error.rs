@@ -23,7 +23,7 @@ pub enum Error {
     #[error("the store takes no writes: {0}")]
     Full(String),
     /// It does not allow this. Tell the operator.
-    #[error("the store refuses: {0}")]
+    #[error("access denied: {0}")]
     Denied(String),
     /// It is not what it should be: the wrong version, schema, settings or kind of server. Tell the operator.
     #[error("the store cannot be used: {0}")]

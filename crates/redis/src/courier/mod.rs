@@ -97,7 +97,12 @@ impl RedisCourier {
 impl Office {
     async fn ping(&self) -> Result<(), Error> {
         let answer = self.commands.send(&redis::cmd("PING")).await;
-        answer.map(drop).map_err(|error| classify("reaching the server of wake-ups", error))
+        answer.map(drop).map_err(|error| match classify("reaching the server of wake-ups", error) {
+            Error::Denied(reason) => {
+                Error::Denied(format!("the Redis server of wake-ups (--wake): {reason}"))
+            }
+            other => other,
+        })
     }
 }
 

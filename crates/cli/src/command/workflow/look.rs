@@ -1,6 +1,5 @@
 //! Looking at runs.
 
-use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -185,7 +184,7 @@ pub(super) async fn export(run: RunId, file: &str, context: &Context) -> anyhow:
     let mut json = serde_json::to_vec_pretty(&journal)?;
     json.push(b'\n');
     if file == "-" {
-        std::io::stdout().lock().write_all(&json)?;
+        context.out.bytes(&json)?;
     } else {
         std::fs::write(file, json).with_context(|| format!("cannot write {file}"))?;
     }

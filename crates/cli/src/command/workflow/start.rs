@@ -10,7 +10,6 @@ use tidemill::workflow::{
 };
 
 use crate::context::Context;
-use crate::output::printable;
 use crate::payload;
 use crate::when;
 
@@ -115,7 +114,7 @@ pub(super) async fn wait(
 #[derive(Debug, Serialize)]
 struct Output<'a> {
     run: &'a RunId,
-    output: Box<RawValue>,
+    output: &'a RawValue,
 }
 
 async fn print_result(
@@ -127,8 +126,7 @@ async fn print_result(
         Some(limit) => handle.result_within(limit).await?,
         None => handle.result().await?,
     };
-    let text = printable(output.get());
-    Ok(context.out.result(text, &Output { run: handle.id(), output })?)
+    Ok(context.out.stored(output.get(), &Output { run: handle.id(), output: &output })?)
 }
 
 impl From<Conflict> for OnConflict {

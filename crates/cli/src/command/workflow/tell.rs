@@ -52,7 +52,7 @@ pub(super) async fn update(message: Message, limit: Duration, context: &Context)
 fn print(message: &Message, json: &Json, context: &Context) -> anyhow::Result<()> {
     let answer =
         Answer { run: &message.run, name: Some(&message.name), result: "answered", output: Some(json) };
-    Ok(context.out.result(printable(json.text()), &answer)?)
+    Ok(context.out.stored(json.text(), &answer)?)
 }
 
 /// In which way a run is ended.
