@@ -51,6 +51,7 @@ fn missing() -> Vec<&'static str> {
     let wanted = [
         ("redis-server", is_there("redis-server")),
         ("postgresql", has_postgres()),
+        ("pgbouncer", is_there("pgbouncer")),
         ("python3-redis", has_python_client()),
         ("chromium", is_there("chromium")),
         ("chromium-headless-shell", is_there("chromium-headless-shell")),

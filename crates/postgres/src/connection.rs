@@ -1,20 +1,24 @@
-//! One connection: how it is opened and set up, and the statements prepared on it.
+//! One connection: how it is opened, and how statements are sent on it.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use futures_util::future::join3;
 use tidemill_core::{Error, Timestamp};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, Row, Statement};
+use tokio_postgres::{AsyncMessage, Client, NoTls, Notification, Row, SimpleQueryMessage, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::clock::ServerClock;
 use crate::error::classify;
 use crate::options::{Options, Target};
-use crate::sql::Sql;
+use crate::pooler::announced_process;
+use crate::statements::Call;
 use crate::tls;
 
 /// Statement parameters.
@@ -26,11 +30,23 @@ pub(crate) type TypedParams<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 /// What to do with notifications; most connections get none.
 pub(crate) type OnNotification = Box<dyn Fn(Notification) + Send>;
 
+/// What a connection is asked first: the time, and what decides how statements are sent.
+const GREETING: &str = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now,
+    pg_backend_pid() AS process, current_setting('default_transaction_isolation') AS isolation";
+
+/// How a transaction begins where it would not be READ COMMITTED by itself.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// How long a query that nobody waits for any more is tried to be cancelled.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Everything it takes to open a connection.
 pub(crate) struct Opener {
     pub(crate) target: Target,
     pub(crate) schema: String,
     tls: Option<MakeRustlsConnect>,
+    /// Whether the connection opened last leads through a pooler.
+    pooled: AtomicBool,
 }
 
 impl Opener {
@@ -39,26 +55,54 @@ impl Opener {
         let target = Target::read(options)?;
         let roots = target.root_certificates.as_deref();
         let tls = if target.encrypted() { Some(tls::connector(roots)?) } else { None };
-        Ok(Self { target, schema: options.schema.clone(), tls })
+        Ok(Self { target, schema: options.schema.clone(), tls, pooled: AtomicBool::new(false) })
     }
 
-    /// Opens a connection, sets it up, and takes the chance to set the clock.
+    /// Opens a connection, and takes the chance to set the clock. Nothing is set on it: through a pooler it is
+    /// everybody's.
     pub(crate) async fn open(&self, clock: &ServerClock, heard: OnNotification) -> Result<Connection, Error> {
         let (client, driver) = self.dial(heard).await.map_err(|error| self.explain(error))?;
         let asked = Instant::now();
-        let rows = client.simple_query(&self.setup()).await.map_err(|error| self.explain(error))?;
-        let now = rows.iter().find_map(|row| match row {
-            tokio_postgres::SimpleQueryMessage::Row(row) => row.get("now")?.parse().ok(),
+        let rows = client.simple_query(GREETING).await.map_err(|error| self.explain(error))?;
+        let greeting = rows.iter().find_map(|row| match row {
+            SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
+        let word = |column: &str| greeting.and_then(|row| row.get(column));
+        let now = word("now").and_then(|now| now.parse().ok());
         clock.set(asked, Timestamp(now.unwrap_or_default()));
-        Ok(Connection { client, driver, prepared: HashMap::new() })
+        let process = word("process").and_then(|process| process.parse().ok());
+        let is_pooled = process.is_none() || announced_process(&client).await != process;
+        self.pooled.store(is_pooled, Ordering::Relaxed);
+        let begins = word("isolation") != Some("read committed");
+        let process = process.unwrap_or_default();
+        Ok(Connection { client, driver, process, is_pooled, begins, prepared: HashMap::new() })
     }
 
-    /// Opens a connection as a user would, with none of our settings.
+    /// Opens a connection as a user would.
     pub(crate) async fn open_plain(&self) -> Result<Client, Error> {
         let (client, _) = self.dial(Box::new(|_| {})).await.map_err(|error| self.explain(error))?;
         Ok(client)
+    }
+
+    /// Whether connections lead through a pooler, as far as is known.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.pooled.load(Ordering::Relaxed)
+    }
+
+    /// Cancels what runs on a connection that is given up, so that the server does not go on with it. The connection
+    /// stays open meanwhile: a pooler knows by it what to cancel.
+    pub(crate) async fn cancel(&self, connection: Connection) {
+        let token = connection.client.cancel_token();
+        let cancelling = async {
+            match &self.tls {
+                Some(tls) => token.cancel_query(tls.clone()).await,
+                None => token.cancel_query(NoTls).await,
+            }
+        };
+        if let Ok(Err(error)) = timeout(CANCEL_TIMEOUT, cancelling).await {
+            tracing::debug!(%error, "a query that was given up could not be cancelled");
+        }
     }
 
     async fn dial(&self, heard: OnNotification) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
@@ -72,23 +116,6 @@ impl Opener {
                 Ok((client, tokio::spawn(drive(socket, heard))))
             }
         }
-    }
-
-    /// What every connection starts with.
-    ///
-    /// The planner is told to walk indexes, whatever it believes about the sizes of tables: a queue is empty
-    /// when statistics are gathered and full a second later, and a plan made for the one is ruinous for the
-    /// other. The time limits end on the server what has been given up here.
-    fn setup(&self) -> String {
-        format!(
-            "SET search_path = \"{}\"; SET default_transaction_isolation = 'read committed';
-             SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
-             SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off;
-             SET statement_timeout = '10s'; SET lock_timeout = '5s';
-             SET idle_in_transaction_session_timeout = '10s';
-             SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now",
-            self.schema
-        )
     }
 
     fn explain(&self, error: tokio_postgres::Error) -> Error {
@@ -120,36 +147,63 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     /// Ends by itself when the client is dropped, and with the connection.
     pub(crate) driver: JoinHandle<()>,
+    /// The server's process, or the one that has answered first if there are many.
+    pub(crate) process: i32,
+    /// Whether it leads through a pooler. Then nothing may be left on it, prepared statements neither: another client's
+    /// may have the same name.
+    pub(crate) is_pooled: bool,
+    /// Whether a transaction is not READ COMMITTED unless it says so.
+    begins: bool,
     prepared: HashMap<&'static str, Statement>,
 }
 
 impl Connection {
-    /// Runs a statement, preparing it the first time.
+    /// Runs a statement. Where connections are not shared it is prepared the first time.
     pub(crate) async fn query(
         &mut self,
-        sql: &'static Sql,
+        call: &Call,
         params: Params<'_>,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let statement = self.prepare(sql).await?;
-        self.client.query(&statement, params).await
+        let statement = if self.is_pooled { None } else { Some(self.prepare(call).await?) };
+        let query = run(&self.client, call, statement.as_ref(), params);
+        if !self.begins {
+            return query.await;
+        }
+        // One trip: what is sent at the same time is answered in order, and a COMMIT of what has failed rolls back.
+        let (begun, rows, committed) =
+            join3(self.client.batch_execute(BEGIN), query, self.client.batch_execute("COMMIT")).await;
+        begun?;
+        let rows = rows?;
+        committed?;
+        Ok(rows)
     }
 
-    /// Runs a statement whose answer is how many rows it touched.
-    pub(crate) async fn execute(
-        &mut self,
-        sql: &'static Sql,
-        params: Params<'_>,
-    ) -> Result<u64, tokio_postgres::Error> {
-        let statement = self.prepare(sql).await?;
-        self.client.execute(&statement, params).await
-    }
-
-    async fn prepare(&mut self, sql: &'static Sql) -> Result<Statement, tokio_postgres::Error> {
-        if let Some(statement) = self.prepared.get(sql.name) {
+    async fn prepare(&mut self, call: &Call) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.prepared.get(call.name) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(sql.text).await?;
-        self.prepared.insert(sql.name, statement.clone());
+        let statement = self.client.prepare_typed(&call.text, &call.types).await?;
+        self.prepared.insert(call.name, statement.clone());
         Ok(statement)
     }
+}
+
+async fn run(
+    client: &Client,
+    call: &Call,
+    statement: Option<&Statement>,
+    params: Params<'_>,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    match statement {
+        Some(statement) => client.query(statement, params).await,
+        None => {
+            let typed: Vec<_> = params.iter().copied().zip(call.types.iter().cloned()).collect();
+            client.query_typed(&call.text, &typed).await
+        }
+    }
+}
+
+/// How many rows a statement has touched that returns none: what its function counts.
+pub(crate) fn touched(rows: &[Row]) -> u64 {
+    rows.first().map_or(0, |row| u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tidemill_core::floor::{Batch, Errand, Floor};
 use tidemill_core::{Delivery, Error};
 use tokio::sync::{Mutex, Notify};
+use tokio_postgres::types::Type;
 
 use crate::connection::Connection;
 use crate::error::classify;
@@ -15,12 +16,18 @@ use crate::migrate::migrate;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::sql::{FLOOR_ACKNOWLEDGE, FLOOR_CLAIM, FLOOR_ENQUEUE, FLOOR_READ};
+use crate::statements::Call;
 
 /// The raw loops of this store.
 pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
     let pool = Pool::new(&options)?;
     migrate(&pool).await?;
+    if pool.opener.is_pooled() {
+        // It listens and prepares statements, which must not be left to others.
+        return Ok(Vec::new());
+    }
     let floor = Table {
+        calls: TableCalls::of(&pool.opener.schema),
         pool,
         made: Mutex::new(false),
         called: Arc::default(),
@@ -30,9 +37,29 @@ pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
     Ok(vec![Box::new(floor)])
 }
 
+/// The statements of the raw loop.
+struct TableCalls {
+    enqueue: Call,
+    claim: Call,
+    acknowledge: Call,
+    read: Call,
+}
+
+impl TableCalls {
+    fn of(schema: &str) -> Self {
+        Self {
+            enqueue: Call::plain(&FLOOR_ENQUEUE, schema, &[Type::BYTEA_ARRAY]),
+            claim: Call::plain(&FLOOR_CLAIM, schema, &[Type::INT8]),
+            acknowledge: Call::plain(&FLOOR_ACKNOWLEDGE, schema, &[Type::INT8_ARRAY]),
+            read: Call::plain(&FLOOR_READ, schema, &[]),
+        }
+    }
+}
+
 /// A table with a state and a payload, nothing more.
 struct Table {
     pool: Pool,
+    calls: TableCalls,
     /// Whether the table is there.
     made: Mutex<bool>,
     /// Rows were added.
@@ -47,11 +74,12 @@ impl Table {
     async fn make(&self) -> Result<(), Error> {
         let mut made = self.made.lock().await;
         if !*made {
-            self.run(
-                "CREATE TABLE IF NOT EXISTS floor (
+            self.run(&format!(
+                "CREATE TABLE IF NOT EXISTS \"{}\".floor (
                      id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
                      state smallint NOT NULL DEFAULT 0, data bytea NOT NULL)",
-            )
+                self.pool.opener.schema
+            ))
             .await?;
             *made = true;
         }
@@ -80,12 +108,12 @@ impl Table {
 
     async fn claim(&self, max: usize) -> Result<Vec<Bytes>, Error> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
-        let rows = self.pool.query(&FLOOR_CLAIM, &[&max]).await?;
+        let rows = self.pool.send(&self.calls.claim, &[&max]).await?;
         if rows.is_empty() {
             return Ok(Vec::new());
         }
         let ids: Vec<i64> = rows.iter().map(|row| row.get("id")).collect();
-        self.pool.execute(&FLOOR_ACKNOWLEDGE, &[&ids]).await?;
+        self.pool.send(&self.calls.acknowledge, &[&ids]).await?;
         Ok(rows.iter().map(|row| Bytes::copy_from_slice(row.get("data"))).collect())
     }
 }
@@ -107,7 +135,7 @@ impl Floor for Table {
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
         self.make().await?;
         let data: Vec<&[u8]> = envelopes.iter().map(|envelope| &**envelope).collect();
-        self.pool.execute(&FLOOR_ENQUEUE, &[&data]).await?;
+        self.pool.send(&self.calls.enqueue, &[&data]).await?;
         if self.waited_for.load(Ordering::Relaxed) {
             self.run("NOTIFY tidemill_floor").await?;
         }
@@ -137,8 +165,10 @@ impl Floor for Table {
         let work = async {
             connection.client.batch_execute("BEGIN").await?;
             match errand {
-                Errand::Read => drop(connection.query(&FLOOR_READ, &[]).await?),
-                Errand::Write => drop(connection.execute(&FLOOR_ENQUEUE, &[&[&b"{}"[..]].as_slice()]).await?),
+                Errand::Read => drop(connection.query(&self.calls.read, &[]).await?),
+                Errand::Write => {
+                    drop(connection.query(&self.calls.enqueue, &[&[&b"{}"[..]].as_slice()]).await?);
+                }
             }
             connection.client.batch_execute("COMMIT").await
         };
@@ -151,7 +181,7 @@ impl Floor for Table {
         let mut made = self.made.lock().await;
         *self.line.lock().await = None;
         self.waited_for.store(false, Ordering::Relaxed);
-        self.run("DROP TABLE IF EXISTS floor").await?;
+        self.run(&format!("DROP TABLE IF EXISTS \"{}\".floor", self.pool.opener.schema)).await?;
         *made = false;
         Ok(())
     }

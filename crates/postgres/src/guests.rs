@@ -10,7 +10,9 @@ use futures_util::{FutureExt, StreamExt};
 use tidemill_core::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-use tokio_postgres::{Client, SimpleQueryStream, Statement};
+use tokio_postgres::{Client, Row, SimpleQueryStream, Statement};
+
+use crate::connection::TypedParams;
 
 /// How many statements are kept prepared on one connection. Whoever makes up a new text for each call gets no more.
 const PREPARED: usize = 256;
@@ -21,16 +23,54 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A connection for one transaction at a time.
 pub(crate) struct Guest {
     pub(crate) client: Client,
+    /// Whether it leads through a pooler. Then a prepared statement would be left to whoever comes next.
+    is_pooled: bool,
     prepared: Mutex<HashMap<String, Statement>>,
 }
 
 impl Guest {
-    pub(crate) fn new(client: Client) -> Self {
-        Self { client, prepared: Mutex::default() }
+    pub(crate) fn new(client: Client, is_pooled: bool) -> Self {
+        Self { client, is_pooled, prepared: Mutex::default() }
     }
 
-    /// A statement, prepared once.
+    /// Runs a statement of the store's own.
+    pub(crate) async fn query(
+        &self,
+        text: &str,
+        params: TypedParams<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let text = self.known(text).await?;
+        self.send(&text, params).await
+    }
+
+    /// A statement of the store's own as it is to be sent: prepared, unless the connection is shared.
+    pub(crate) async fn known<'a>(&self, text: &'a str) -> Result<Known<'a>, tokio_postgres::Error> {
+        match self.is_pooled {
+            true => Ok(Known::Text(text)),
+            false => self.prepare(text).await.map(Known::Prepared),
+        }
+    }
+
+    /// Sends a statement when it is first polled, so that more can be sent behind it.
+    pub(crate) async fn send(
+        &self,
+        known: &Known<'_>,
+        params: TypedParams<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match known {
+            Known::Text(text) => self.client.query_typed(text, params).await,
+            Known::Prepared(statement) => {
+                let values: Vec<_> = params.iter().map(|(value, _)| *value).collect();
+                self.client.query(statement, &values).await
+            }
+        }
+    }
+
+    /// A statement, prepared once if the connection is not shared.
     pub(crate) async fn prepare(&self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
+        if self.is_pooled {
+            return self.client.prepare(sql).await;
+        }
         if let Some(statement) = lock(&self.prepared).get(sql) {
             return Ok(statement.clone());
         }
@@ -41,6 +81,12 @@ impl Guest {
         }
         Ok(statement)
     }
+}
+
+/// A statement of the store's own.
+pub(crate) enum Known<'a> {
+    Text(&'a str),
+    Prepared(Statement),
 }
 
 /// The answer to a ROLLBACK that nobody has read yet.

@@ -10,15 +10,17 @@ use async_trait::async_trait;
 use tidemill_core::Error;
 use tidemill_core::courier::{Courier, Errand, Hint, Leaves, Satchel, Tiding, Tidings, Topic};
 use tidemill_core::hub::Listeners;
-use tidemill_core::store::Wake;
+use tidemill_core::store::{Finding, Severity, Wake};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
+use tokio_postgres::Row;
 
-use crate::connection::Connection;
+use crate::clock::ServerClock;
+use crate::connection::{Connection, Opener};
 use crate::error::classify;
 use crate::pool::{Pool, in_time};
-use crate::sql::NOTIFY;
+use crate::sql::{IDENTITY, NOTIFY};
 
 /// The rest after each errand: what is told meanwhile goes out together, so there is at most one notification
 /// per queue and millisecond, however many jobs are made.
@@ -42,6 +44,10 @@ pub(crate) struct Herald {
 /// What the herald has to do, and for whom.
 struct Desk {
     pool: Arc<Pool>,
+    /// How connections for LISTEN are opened, if not like the others.
+    listen: Option<Opener>,
+    /// Whether it was said in the log how wake-ups travel.
+    said: AtomicBool,
     satchel: Satchel,
     listeners: Listeners<Tiding>,
     /// Whether anybody here wants to hear from other processes.
@@ -49,10 +55,63 @@ struct Desk {
     begin: Notify,
 }
 
+impl Desk {
+    fn opener(&self) -> &Opener {
+        self.listen.as_ref().unwrap_or(&self.pool.opener)
+    }
+
+    /// How wake-ups from other processes come here.
+    fn way(&self) -> Way {
+        match &self.listen {
+            Some(_) => Way::OwnUrl,
+            None if self.pool.opener.is_pooled() => Way::Polling,
+            None => Way::SameUrl,
+        }
+    }
+
+    /// Says in the log, once, how wake-ups travel.
+    fn say_way(&self) {
+        if self.said.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        match self.way() {
+            Way::Polling => tracing::warn!("wake-ups: {POLLING}"),
+            way => tracing::info!("wake-ups: {}", way.words()),
+        }
+    }
+}
+
+/// How wake-ups from other processes come here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// LISTEN, on a connection like all the others.
+    SameUrl,
+    /// LISTEN, on a connection by a URL of its own.
+    OwnUrl,
+    /// Not at all.
+    Polling,
+}
+
+/// What polling means, and what to do about it.
+const POLLING: &str = "the connection leads through a pooler, so LISTEN is not used and work from other processes is \
+    found by polling, up to 4 s late; add ?listen=postgres://… with a direct URL, or send wake-ups through Redis";
+
+impl Way {
+    fn words(self) -> &'static str {
+        match self {
+            Self::SameUrl => "LISTEN/NOTIFY, on one connection per process",
+            Self::OwnUrl => "LISTEN/NOTIFY, on one connection per process by the URL in `listen`",
+            Self::Polling => POLLING,
+        }
+    }
+}
+
 impl Herald {
-    pub(crate) fn start(pool: Arc<Pool>) -> Self {
+    pub(crate) fn start(pool: Arc<Pool>, listen: Option<Opener>) -> Self {
         let desk = Desk {
             pool,
+            listen,
+            said: AtomicBool::new(false),
             satchel: Satchel::default(),
             listeners: Listeners::default(),
             wanted: AtomicBool::new(false),
@@ -61,6 +120,27 @@ impl Herald {
         let desk = Arc::new(desk);
         let work = tokio::spawn(Rider { desk: desk.clone(), line: None }.run());
         Self { desk, work }
+    }
+
+    /// Whether the URL for LISTEN leads to the database of the store.
+    async fn check_url(&self, opener: &Opener) -> Result<Finding, Error> {
+        let pool = &self.desk.pool;
+        let mut there = opener.open(&ServerClock::new(), Box::new(|_| {})).await?;
+        let asked = there.query(pool.call(&IDENTITY)?, &[]);
+        let there_is = asked.await.map_err(|error| classify("the URL in `listen`", error))?;
+        let here_is = pool.query(&IDENTITY, &[]).await?;
+        let identity = |rows: &[Row]| rows.first().map(|row| row.get::<_, String>("identity"));
+        let finding = |severity, found: &str| Ok(Finding::new(severity, "wake-ups", found));
+        if identity(&there_is) != identity(&here_is) {
+            return finding(Severity::Bad, "the URL in `listen` leads to another database");
+        }
+        match there.is_pooled {
+            true => finding(
+                Severity::Warning,
+                "the URL in `listen` leads through a pooler: it works in session mode only",
+            ),
+            false => finding(Severity::Good, Way::OwnUrl.words()),
+        }
     }
 }
 
@@ -98,6 +178,16 @@ impl Courier for Herald {
     async fn take(&self, _: &Hint) -> bool {
         true
     }
+
+    async fn checkup(&self) -> Vec<Finding> {
+        if let Some(opener) = &self.desk.listen {
+            let bad = |error: Error| Finding::new(Severity::Bad, "wake-ups", error.chain());
+            return vec![self.check_url(opener).await.unwrap_or_else(bad)];
+        }
+        let way = self.desk.way();
+        let severity = if way == Way::Polling { Severity::Warning } else { Severity::Good };
+        vec![Finding::new(severity, "wake-ups", way.words())]
+    }
 }
 
 /// Does the herald's errands.
@@ -108,7 +198,16 @@ struct Rider {
 
 struct Line {
     connection: Connection,
-    listening: bool,
+    hearing: Hearing,
+}
+
+/// Whether a line brings wake-ups.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hearing {
+    NotYet,
+    Yes,
+    /// It leads through a pooler. LISTEN would be left to whoever comes next.
+    Never,
 }
 
 impl Rider {
@@ -152,8 +251,8 @@ impl Rider {
     }
 
     fn is_deaf(&self) -> bool {
-        let listening = self.line.as_ref().is_some_and(|line| line.listening);
-        self.desk.wanted.load(Ordering::SeqCst) && !listening
+        let is_settled = self.line.as_ref().is_some_and(|line| line.hearing != Hearing::NotYet);
+        self.desk.wanted.load(Ordering::SeqCst) && !is_settled
     }
 
     async fn ride(&mut self, errand: Option<&Errand>) -> Result<(), Error> {
@@ -182,26 +281,24 @@ async fn open(desk: &Arc<Desk>) -> Result<Line, Error> {
             hearing.listeners.tell(&wake.into());
         }
     };
-    let connection = desk.pool.opener.open(&desk.pool.clock, Box::new(heard)).await?;
+    let connection = desk.opener().open(&desk.pool.clock, Box::new(heard)).await?;
     desk.pool.count_one();
-    // A hint need not survive a crash, so its commit need not wait for the disk.
-    let setup = "SET synchronous_commit = off; SELECT pg_backend_pid()::text AS id";
-    let rows = connection.client.simple_query(setup).await.map_err(|error| classify("a wake-up", error))?;
-    let id = rows.iter().find_map(|row| match row {
-        tokio_postgres::SimpleQueryMessage::Row(row) => row.get("id")?.parse().ok(),
-        _ => None,
-    });
-    own.store(id.unwrap_or_default(), Ordering::Relaxed);
-    Ok(Line { connection, listening: false })
+    own.store(connection.process, Ordering::Relaxed);
+    Ok(Line { connection, hearing: Hearing::NotYet })
 }
 
 impl Line {
     /// Begins to listen. Whatever was said before was missed.
     async fn listen(&mut self, desk: &Desk) -> Result<(), Error> {
+        desk.say_way();
+        if desk.way() == Way::Polling {
+            self.hearing = Hearing::Never;
+            return Ok(());
+        }
         desk.pool.count_one();
         let listen = format!("LISTEN \"{}\"", channel(&desk.pool));
         self.connection.client.batch_execute(&listen).await.map_err(|error| classify("LISTEN", error))?;
-        self.listening = true;
+        self.hearing = Hearing::Yes;
         desk.listeners.tell(&Wake::Everything.into());
         Ok(())
     }
@@ -209,7 +306,7 @@ impl Line {
     async fn notify(&mut self, pool: &Pool, errand: &Errand) -> Result<(), Error> {
         pool.count_one();
         let payloads: Vec<String> = errand.wakes.iter().map(Wake::to_string).collect();
-        let answer = self.connection.query(&NOTIFY, &[&channel(pool), &payloads]).await;
+        let answer = self.connection.query(pool.call(&NOTIFY)?, &[&channel(pool), &payloads]).await;
         answer.map(drop).map_err(|error| classify("NOTIFY", error))
     }
 }

@@ -20,8 +20,10 @@ mod jobs;
 mod migrate;
 mod options;
 mod pool;
+mod pooler;
 mod runs;
 mod sql;
+mod statements;
 mod tls;
 mod transaction;
 mod voice;
@@ -52,6 +54,7 @@ pub use sqlx;
 pub use tokio_postgres;
 pub use transaction::{Pending, Tx};
 
+use crate::connection::Opener;
 use crate::herald::Herald;
 use crate::jobs::{Clerk, Ending, Halves, Marks, Numbers};
 use crate::pool::Pool;
@@ -85,8 +88,9 @@ impl PostgresStore {
     pub async fn connect(options: Options) -> Result<Self, Error> {
         let pool = Arc::new(Pool::new(&options)?);
         let voice = options.courier.is_none().then(|| Voice::new(herald::channel(&pool)));
+        let listen = options.for_listening().map(|options| Opener::new(&options)).transpose()?;
         let courier: Arc<dyn Courier> =
-            options.courier.unwrap_or_else(|| Arc::new(Herald::start(pool.clone())));
+            options.courier.unwrap_or_else(|| Arc::new(Herald::start(pool.clone(), listen)));
         let inner = Arc::new(Inner {
             pool,
             hub: Hub::new(options.pace, Some(courier)),

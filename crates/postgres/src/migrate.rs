@@ -5,12 +5,14 @@ use std::time::Duration;
 use tidemill_core::Error;
 use tokio::time::timeout;
 use tokio_postgres::Row;
+use tokio_postgres::types::Type;
 
-use crate::connection::Connection;
+use crate::connection::{Connection, TypedParams};
 use crate::error::classify;
 use crate::functions::FUNCTIONS;
 use crate::pool::{Held, Pool};
-use crate::sql::{RIGHTS, SCHEMA_STATE, VERSION};
+use crate::sql::{RIGHTS, SCHEMA_STATE, Sql, VERSION};
+use crate::statements::{Calls, install};
 
 /// The migrations, oldest first; the first is version 1.
 const MIGRATIONS: [&str; 4] = [
@@ -29,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Makes sure that the schema is there, has the right version, and may be used.
 pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
     let mut held = pool.hold().await?;
-    let work = Migration { schema: &pool.opener.schema, held: &mut held };
+    let work = Migration { pool, schema: &pool.opener.schema, held: &mut held };
     match timeout(PATIENCE, work.run()).await {
         Ok(done) => done,
         Err(elapsed) => Err(Error::unavailable("migrating the schema took too long", elapsed)),
@@ -37,6 +39,7 @@ pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
 }
 
 struct Migration<'a, 'p> {
+    pool: &'a Pool,
     schema: &'a str,
     held: &'a mut Held<'p>,
 }
@@ -51,13 +54,21 @@ impl Migration<'_, '_> {
         if self.version(&state).await? < latest() {
             self.upgrade(&state).await?;
         }
+        let answer = Calls::load(&self.held.connection()?.client, self.schema).await;
+        self.pool.learn(self.held.judge("looking at the functions", answer)?);
         self.check_rights().await
     }
 
+    /// Runs a statement that is no function yet, inside or outside of a transaction.
+    async fn ask(&mut self, sql: &Sql, params: TypedParams<'_>) -> Result<Vec<Row>, Error> {
+        let text = sql.render(self.schema);
+        let answer = self.held.connection()?.client.query_typed(&text, params).await;
+        self.held.judge("looking at the schema", answer)
+    }
+
     async fn state(&mut self) -> Result<State, Error> {
-        let schema = self.schema.to_owned();
-        let answer = self.held.connection()?.query(&SCHEMA_STATE, &[&schema]).await;
-        let rows = self.held.judge("looking at the schema", answer)?;
+        let schema = self.schema;
+        let rows = self.ask(&SCHEMA_STATE, &[(&schema, Type::TEXT)]).await?;
         rows.first().map(State::read).ok_or_else(|| Error::Corrupt("the server answered nothing".into()))
     }
 
@@ -69,8 +80,7 @@ impl Migration<'_, '_> {
         if !state.may_use {
             return Err(self.lacks(state, format!("USAGE on schema {}", self.schema)));
         }
-        let answer = self.held.connection()?.query(&VERSION, &[]).await;
-        let rows = self.held.judge("reading the schema's version", answer)?;
+        let rows = self.ask(&VERSION, &[]).await?;
         let version: i32 = rows.first().map_or(0, |row| row.get("version"));
         let version = usize::try_from(version).unwrap_or(0);
         if version > latest() {
@@ -87,10 +97,13 @@ impl Migration<'_, '_> {
     /// all but the first find nothing left to do.
     async fn upgrade(&mut self, state: &State) -> Result<(), Error> {
         self.check_may_create(state)?;
-        self.batch(
-            "BEGIN; SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '60s';
-             SELECT pg_advisory_xact_lock(hashtextextended('tidemill ' || current_setting('search_path'), 0))",
-        )
+        self.batch(&format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = \"{}\", pg_temp;
+             SET LOCAL statement_timeout = '60s'; SET LOCAL lock_timeout = '60s';
+             SET LOCAL idle_in_transaction_session_timeout = '10s';
+             SELECT pg_advisory_xact_lock(hashtextextended('tidemill {}', 0))",
+            self.schema, self.schema
+        ))
         .await?;
         let state = self.state().await?;
         if !state.exists {
@@ -109,6 +122,7 @@ impl Migration<'_, '_> {
         for function in FUNCTIONS {
             self.batch(function).await?;
         }
+        install(&self.held.connection()?.client, self.schema).await?;
         self.batch("COMMIT").await
     }
 
@@ -123,7 +137,8 @@ impl Migration<'_, '_> {
     }
 
     async fn check_rights(&mut self) -> Result<(), Error> {
-        let answer = self.held.connection()?.query(&RIGHTS, &[]).await;
+        let call = self.pool.call(&RIGHTS)?;
+        let answer = self.held.connection()?.query(call, &[]).await;
         let missing: Vec<String> =
             self.held.judge("looking at rights", answer)?.iter().map(|row| row.get("lacks")).collect();
         if missing.is_empty() {

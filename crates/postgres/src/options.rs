@@ -27,7 +27,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Options {
     /// `postgres://user:password@host:port/database?sslmode=require`. A secret. Beside the parameters that
-    /// every PostgreSQL client knows it may have `schema`, `connections` and `sslrootcert`.
+    /// every PostgreSQL client knows it may have `schema`, `connections`, `listen` and `sslrootcert`.
     pub url: String,
     /// The schema that holds everything: lower-case letters, digits and underscores.
     pub schema: String,
@@ -35,6 +35,9 @@ pub struct Options {
     pub connections: usize,
     /// How often an idle queue is looked at although nothing has rung: a lost wake-up costs this much.
     pub pace: Pace,
+    /// A second URL of the same database that does not lead through a pooler, for LISTEN. A secret as well. Without it
+    /// LISTEN uses `url`, unless that leads through a pooler: then work from other processes is found by polling.
+    pub listen: Option<String>,
     /// Who carries wake-ups between processes; LISTEN and NOTIFY, if nobody else.
     pub courier: Option<Arc<dyn Courier>>,
 }
@@ -47,6 +50,7 @@ impl Options {
             schema: SCHEMA.to_owned(),
             connections: CONNECTIONS,
             pace: PACE,
+            listen: None,
             courier: None,
         };
         let target = Target::read(&options)?;
@@ -56,6 +60,7 @@ impl Options {
         if let Some(connections) = target.connections {
             options.connections = connections;
         }
+        options.listen = target.listen;
         options.check()?;
         Ok(options)
     }
@@ -78,7 +83,16 @@ impl Options {
         if self.connections == 0 {
             return Err(Error::Invalid("connections must be at least 1".into()));
         }
-        Ok(())
+        match self.for_listening() {
+            Some(options) => Target::read(&options).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// The same store by the URL that is for LISTEN, if there is one.
+    pub(crate) fn for_listening(&self) -> Option<Self> {
+        let url = self.listen.clone()?;
+        Some(Self { url, listen: None, ..self.clone() })
     }
 }
 
@@ -99,6 +113,7 @@ pub(crate) struct Target {
     pub(crate) root_certificates: Option<PathBuf>,
     schema: Option<String>,
     connections: Option<usize>,
+    listen: Option<String>,
 }
 
 impl Target {
@@ -113,12 +128,14 @@ impl Target {
             root_certificates: None,
             schema: None,
             connections: None,
+            listen: None,
         };
         let mut rest = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=').unwrap_or((pair, "")) {
                 ("schema", value) => target.schema = Some(value.to_owned()),
                 ("connections", value) => target.connections = Some(value.parse().map_err(|_| not_a_url())?),
+                ("listen", value) => target.listen = Some(listen_url(value)?),
                 ("sslrootcert", value) => target.root_certificates = Some(value.into()),
                 // Certificates are always verified here, so these ask for nothing more.
                 ("sslmode", "verify-full" | "verify-ca") => rest.push("sslmode=require"),
@@ -169,6 +186,28 @@ impl Target {
     }
 }
 
+/// The URL in the parameter `listen`, as it is or with its special characters escaped. It may contain a `?`, but a `&`
+/// would end it.
+fn listen_url(value: &str) -> Result<String, Error> {
+    if value.contains("://") {
+        return Ok(value.to_owned());
+    }
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digit = |digit: Option<u8>| char::from(digit?).to_digit(16);
+            let (Some(high), Some(low)) = (digit(rest.next()), digit(rest.next())) else {
+                return Err(not_a_url());
+            };
+            bytes.extend(u8::try_from(high * 16 + low));
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).map_err(|_| not_a_url())
+}
+
 /// Says what a URL should look like, and nothing of what it was: any part of it may be the password.
 fn not_a_url() -> Error {
     Error::Invalid(
@@ -195,9 +234,35 @@ mod tests {
     }
 
     #[test]
+    fn the_url_for_listening_is_read_as_it_is_or_escaped() {
+        let direct = "postgres://me:p%40ss@db:5432/work?sslmode=require";
+        let escaped = "postgres%3A%2F%2Fme%3Ap%2540ss%40db%3A5432%2Fwork%3Fsslmode%3Drequire";
+        for listen in [direct, escaped] {
+            let options =
+                Options::parse(&format!("postgres://pool/work?listen={listen}&schema=mill")).unwrap();
+            assert_eq!(options.listen.as_deref(), Some(direct));
+            let direct = options.for_listening().unwrap();
+            assert_eq!(Target::read(&direct).unwrap().place(), "db:5432/work");
+            assert_eq!(direct.schema, "mill");
+        }
+        for bad in ["redis://h", "%zz", "postgres://h/d?s3cret=1"] {
+            let url = format!("postgres://pool/work?listen={bad}");
+            assert!(matches!(Options::parse(&url), Err(Error::Invalid(_))), "{bad}");
+        }
+    }
+
+    #[test]
     fn the_password_is_never_shown() {
         assert!(!format!("{:?}", Options::parse(URL).unwrap()).contains("s3cret"));
-        for bad in ["postgres://me:s3cret@h:port/x", "http://me:s3cret@h", "postgres://h/d?s3cret=1"] {
+        let listen = Options::parse("postgres://h/d?listen=postgres://me:s3cret@h/d").unwrap();
+        assert!(!format!("{listen:?}").contains("s3cret"));
+        let bad = [
+            "postgres://me:s3cret@h:port/x",
+            "http://me:s3cret@h",
+            "postgres://h/d?s3cret=1",
+            "postgres://h/d?listen=http://me:s3cret@h",
+        ];
+        for bad in bad {
             let error = Options::parse(bad).unwrap_err();
             assert!(!error.chain().contains("s3cret") && !format!("{error:?}").contains("s3cret"), "{error}");
         }

@@ -1,23 +1,25 @@
 //! A few connections shared by everyone in the process, reopened when they are cut.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tidemill_core::Error;
+use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_postgres::Row;
 
 use crate::clock::ServerClock;
-use crate::connection::{Connection, Opener, Params};
+use crate::connection::{Connection, Opener, Params, touched};
 use crate::error::{classify, spoils};
 use crate::guests::{Guest, Guests};
 use crate::options::Options;
 use crate::sql::Sql;
+use crate::statements::{Call, Calls};
 
-/// No call takes longer: a server that does not answer is not there. Above the server's own time limit, so
-/// that usually it is the server that gives up, and says so.
+/// No call takes longer: a server that does not answer is not there. What it may still be doing is cancelled. Above
+/// the time that a statement waits for a lock, so that usually it is the server that gives up, and says so.
 const CALL: Duration = Duration::from_secs(12);
 
 /// While the server is away, attempts to reach it are this far apart, however many callers there are.
@@ -25,7 +27,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The connections of a process.
 pub(crate) struct Pool {
-    pub(crate) opener: Opener,
+    pub(crate) opener: Arc<Opener>,
+    /// Known once the schema has been looked at.
+    calls: OnceLock<Calls>,
     pub(crate) clock: ServerClock,
     /// As many as there may be connections.
     permits: Semaphore,
@@ -42,7 +46,8 @@ pub(crate) struct Pool {
 impl Pool {
     pub(crate) fn new(options: &Options) -> Result<Self, Error> {
         Ok(Self {
-            opener: Opener::new(options)?,
+            opener: Arc::new(Opener::new(options)?),
+            calls: OnceLock::new(),
             clock: ServerClock::new(),
             permits: Semaphore::new(options.connections),
             guests: Guests::new(options.connections),
@@ -54,22 +59,22 @@ impl Pool {
 
     /// Runs a statement and returns its rows.
     pub(crate) async fn query(&self, sql: &'static Sql, params: Params<'_>) -> Result<Vec<Row>, Error> {
-        let work = async {
-            let mut held = self.hold().await?;
-            let answer = held.connection()?.query(sql, params).await;
-            held.judge(sql.name, answer)
-        };
-        in_time(sql.name, work).await
+        self.send(self.call(sql)?, params).await
     }
 
     /// Runs a statement and returns how many rows it touched.
     pub(crate) async fn execute(&self, sql: &'static Sql, params: Params<'_>) -> Result<u64, Error> {
+        Ok(touched(&self.query(sql, params).await?))
+    }
+
+    /// Sends a statement and returns its rows.
+    pub(crate) async fn send(&self, call: &Call, params: Params<'_>) -> Result<Vec<Row>, Error> {
         let work = async {
             let mut held = self.hold().await?;
-            let answer = held.connection()?.execute(sql, params).await;
-            held.judge(sql.name, answer)
+            let answer = held.connection()?.query(call, params).await;
+            held.judge(call.name, answer)
         };
-        in_time(sql.name, work).await
+        in_time(call.name, work).await
     }
 
     /// Runs a statement for an answer that the caller wants to judge itself.
@@ -78,13 +83,26 @@ impl Pool {
         sql: &'static Sql,
         params: Params<'_>,
     ) -> Result<Result<u64, tokio_postgres::Error>, Error> {
+        let call = self.call(sql)?;
         let work = async {
             let mut held = self.hold().await?;
-            let answer = held.connection()?.execute(sql, params).await;
-            held.sound = answer.as_ref().err().is_none_or(|error| !spoils(error));
-            Ok(answer)
+            let answer = held.connection()?.query(call, params).await;
+            held.answered(&answer);
+            Ok(answer.map(|rows| touched(&rows)))
         };
         in_time(sql.name, work).await
+    }
+
+    /// How a statement is called in this schema.
+    pub(crate) fn call(&self, sql: &'static Sql) -> Result<&Call, Error> {
+        let unknown = || Error::Unsuitable("the schema has not been looked at".into());
+        self.calls.get().ok_or_else(unknown)?.get(sql)
+    }
+
+    /// Remembers how statements are called in this schema.
+    pub(crate) fn learn(&self, calls: Calls) {
+        // Whoever was first has read the same.
+        let _ = self.calls.set(calls);
     }
 
     /// A connection for a caller that needs several statements on the same one.
@@ -96,7 +114,7 @@ impl Pool {
             Some(connection) => connection,
             None => Box::pin(self.open()).await?,
         };
-        Ok(Held { pool: self, connection: Some(connection), sound: false, _permit: permit })
+        Ok(Held { pool: self, connection: Some(connection), sound: false, busy: false, _permit: permit })
     }
 
     /// How many statements have been sent.
@@ -123,7 +141,10 @@ impl Pool {
     pub(crate) async fn guest(&self) -> Result<Arc<Guest>, Error> {
         match self.guests.take().await {
             Some(guest) => Ok(guest),
-            None => Ok(Arc::new(Guest::new(self.in_turn(Box::pin(self.opener.open_plain())).await?))),
+            None => {
+                let client = self.in_turn(Box::pin(self.opener.open_plain())).await?;
+                Ok(Arc::new(Guest::new(client, self.opener.is_pooled())))
+            }
         }
     }
 
@@ -175,6 +196,8 @@ pub(crate) struct Held<'a> {
     pool: &'a Pool,
     connection: Option<Connection>,
     sound: bool,
+    /// Whether it was asked something and nobody has seen the answer.
+    busy: bool,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -182,6 +205,7 @@ impl Held<'_> {
     /// The connection. From here on until the answer has been judged it is not sound.
     pub(crate) fn connection(&mut self) -> Result<&mut Connection, Error> {
         self.sound = false;
+        self.busy = true;
         self.connection
             .as_mut()
             .ok_or_else(|| Error::Unavailable { message: "no connection".into(), source: None })
@@ -193,15 +217,28 @@ impl Held<'_> {
         doing: &str,
         answer: Result<T, tokio_postgres::Error>,
     ) -> Result<T, Error> {
-        self.sound = answer.as_ref().err().is_none_or(|error| !spoils(error));
+        self.answered(&answer);
         answer.map_err(|error| classify(doing, error))
+    }
+
+    /// Keeps the connection if it is still good after this answer.
+    fn answered<T>(&mut self, answer: &Result<T, tokio_postgres::Error>) {
+        self.busy = false;
+        self.sound = answer.as_ref().err().is_none_or(|error| !spoils(error));
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        if let Some(connection) = self.connection.take().filter(|_| self.sound) {
+        let Some(connection) = self.connection.take() else { return };
+        if self.sound {
             lock(&self.pool.idle).push(connection);
+        } else if self.busy
+            && let Ok(runtime) = Handle::try_current()
+        {
+            // The server would go on with it, however long it takes.
+            let opener = self.pool.opener.clone();
+            runtime.spawn(async move { opener.cancel(connection).await });
         }
     }
 }

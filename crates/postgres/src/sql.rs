@@ -7,12 +7,52 @@ pub(crate) struct Sql {
     pub(crate) text: &'static str,
 }
 
+/// What stands for the schema in the text of a statement.
+const SCHEMA: &str = "tidemill.";
+
+impl Sql {
+    /// The text for a schema.
+    pub(crate) fn render(&self, schema: &str) -> String {
+        self.text.replace(SCHEMA, &format!("\"{schema}\"."))
+    }
+
+    /// The function that is called, if the statement does nothing but call one with its parameters. Any other
+    /// statement is the body of a function of its own.
+    pub(crate) fn called(&self) -> Option<&'static str> {
+        let (_, call) = self.text.split_once(SCHEMA)?;
+        call.split_once('(').map(|(name, _)| name)
+    }
+
+    /// The name of the function that does this statement's work.
+    pub(crate) fn function(&self) -> String {
+        self.called().map_or_else(|| self.name.replace('/', "_"), str::to_owned)
+    }
+}
+
 macro_rules! sql {
     ($name:literal) => {
         Sql { name: $name, text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql")) }
     };
 }
 
+/// Defines statements, and lists all of them in `STATEMENTS`.
+macro_rules! statements {
+    ($(pub(crate) static $constant:ident: Sql = sql!($name:literal);)*) => {
+        $(pub(crate) static $constant: Sql = sql!($name);)*
+        /// Every statement whose work is done by a function in the schema.
+        pub(crate) static STATEMENTS: &[&Sql] = &[$(&$constant),*];
+    };
+}
+
+// What is sent as it is written: before there are any functions, and by the raw loop.
+pub(crate) static SCHEMA_STATE: Sql = sql!("schema/state");
+pub(crate) static VERSION: Sql = sql!("schema/version");
+pub(crate) static FLOOR_ENQUEUE: Sql = sql!("floor/enqueue");
+pub(crate) static FLOOR_READ: Sql = sql!("floor/read");
+pub(crate) static FLOOR_CLAIM: Sql = sql!("floor/claim");
+pub(crate) static FLOOR_ACKNOWLEDGE: Sql = sql!("floor/acknowledge");
+
+statements! {
 pub(crate) static INSERT: Sql = sql!("jobs/insert");
 pub(crate) static ENQUEUE: Sql = sql!("jobs/enqueue");
 pub(crate) static LINK: Sql = sql!("jobs/link");
@@ -74,13 +114,9 @@ pub(crate) static FIND_QUEUE: Sql = sql!("queues/find");
 pub(crate) static MAKE_QUEUE: Sql = sql!("queues/make");
 pub(crate) static PAUSE: Sql = sql!("queues/pause");
 pub(crate) static LIST_QUEUES: Sql = sql!("queues/list");
-pub(crate) static SCHEMA_STATE: Sql = sql!("schema/state");
-pub(crate) static VERSION: Sql = sql!("schema/version");
 pub(crate) static RIGHTS: Sql = sql!("schema/rights");
 pub(crate) static NOTIFY: Sql = sql!("wake/notify");
 pub(crate) static SERVER: Sql = sql!("checkup/server");
 pub(crate) static HEALTH: Sql = sql!("checkup/health");
-pub(crate) static FLOOR_ENQUEUE: Sql = sql!("floor/enqueue");
-pub(crate) static FLOOR_READ: Sql = sql!("floor/read");
-pub(crate) static FLOOR_CLAIM: Sql = sql!("floor/claim");
-pub(crate) static FLOOR_ACKNOWLEDGE: Sql = sql!("floor/acknowledge");
+pub(crate) static IDENTITY: Sql = sql!("checkup/identity");
+}

@@ -1,4 +1,4 @@
 -- Deletes a chain unless it is awaited; functions/delete_chain.sql says what it locks.
 --
 -- $1 chain
-SELECT outcome, waiter, lost FROM delete_chain($1)
+SELECT outcome, waiter, lost FROM tidemill.delete_chain($1)

@@ -2,4 +2,4 @@
 -- it locks.
 --
 -- $1 at most
-SELECT release_owed($1) AS woken
+SELECT tidemill.release_owed($1) AS woken

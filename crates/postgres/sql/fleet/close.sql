@@ -1,4 +1,4 @@
 -- Asks for the end of a session; functions/close_session.sql says what it locks.
 --
 -- $1 session   $2 how long an order stands
-SELECT was_there, woken FROM close_session($1, $2)
+SELECT was_there, woken FROM tidemill.close_session($1, $2)

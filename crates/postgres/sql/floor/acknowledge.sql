@@ -1,4 +1,4 @@
 -- Forgets raw rows.
 --
 -- $1 ids
-DELETE FROM floor WHERE id = ANY($1::bigint[])
+DELETE FROM tidemill.floor WHERE id = ANY($1::bigint[])

@@ -2,4 +2,4 @@
 -- come by. functions/enqueue_jobs.sql says what it locks.
 --
 -- $1 ids
-SELECT forget($1)
+SELECT true AS done FROM forget($1)

@@ -2,4 +2,4 @@
 -- Leases come sorted, as in finish.sql.
 --
 -- $1 tokens   $2 ids   $3 whether only those that have run out
-SELECT ended, woken FROM drop_cancelled($1, $2, $3)
+SELECT ended, woken FROM tidemill.drop_cancelled($1, $2, $3)

@@ -8,4 +8,4 @@ SELECT current_database() AS database, current_user::text AS role,
     coalesce(has_schema_privilege(schema.oid, 'USAGE'), false) AS may_use,
     coalesce(has_schema_privilege(schema.oid, 'CREATE'), false) AS may_create,
     EXISTS (SELECT FROM pg_class WHERE relnamespace = schema.oid AND relname = 'migrations') AS migrated
-FROM (SELECT 1) AS always LEFT JOIN pg_namespace AS schema ON nspname = $1
+FROM (SELECT 1) AS always LEFT JOIN pg_namespace AS schema ON nspname = $1::text

@@ -1,2 +1,2 @@
 -- The newest migration that has been run.
-SELECT coalesce(max(version), 0) AS version FROM migrations
+SELECT coalesce(max(version), 0) AS version FROM tidemill.migrations

@@ -1,7 +1,6 @@
 //! How the functions in the schema are called from a connection that knows nothing of the schema.
 
 use crate::jobs::Closing;
-use crate::sql::GET;
 
 /// The calls, for one schema.
 pub(crate) struct Calls {
@@ -19,7 +18,7 @@ impl Calls {
     pub(crate) fn of(schema: &str) -> Self {
         let call = |what: &str| format!("SELECT {}", what.replace("{}", &format!("\"{schema}\".")));
         Self {
-            get: qualified(GET.text, schema),
+            get: call("* FROM {}jobs_get($1, $2)"),
             enqueue: call("made, others FROM {}enqueue_jobs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"),
             settle: call("{}settle_job($1, $2, $3, $4, $5, $6, $7) AS woken"),
             go_on: call("{}continue_job($1, $2, $3, $4, $5, $6, $7) AS woken"),
@@ -51,15 +50,4 @@ impl Calls {
             Closing::Tell(_) => &self.complete_by_delivering,
         }
     }
-}
-
-/// The text of a statement with the store's tables and clock named in full.
-fn qualified(text: &str, schema: &str) -> String {
-    let tables = ["jobs", "queues", "leases", "blocks"];
-    let named = tables.iter().fold(text.to_owned(), |text, table| {
-        ["FROM", "JOIN"].iter().fold(text, |text, word| {
-            text.replace(&format!("{word} {table} "), &format!("{word} \"{schema}\".{table} "))
-        })
-    });
-    named.replace("now_ms()", &format!("\"{schema}\".now_ms()"))
 }

@@ -15,6 +15,7 @@ use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake,
 use tidemill_core::transaction::Done;
 use tidemill_core::{Clock, Error, JobId, Queue};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Statement};
 
 pub(crate) use calls::Calls;
@@ -67,8 +68,7 @@ impl Tx {
         guard::check_new(jobs)?;
         let linked = Linked::of(jobs)?;
         let number = self.inner.number(queue).await?;
-        let params = linked.params(&number).map(|(value, _)| value);
-        let rows = self.call(&self.inner.calls.enqueue, &params).await?;
+        let rows = self.call(&self.inner.calls.enqueue, &linked.params(&number)).await?;
         let made = read_made(rows.first().ok_or_else(nothing)?)?;
         let wakes = wakes(queue, jobs, &made, self.inner.pool.clock.now());
         self.remember(wakes.iter().map(Wake::to_string));
@@ -81,8 +81,9 @@ impl Tx {
         guard::check_removal(complete.job)?;
         let closing = self.inner.closing(complete.change).await?;
         let job = complete.job.as_str();
-        let [a, b, c, d, e] = closing.params().map(|(value, _)| value);
-        let rows = self.call(self.inner.calls.complete(&closing), &[&job, a, b, c, d, e]).await?;
+        let [a, b, c, d, e] = closing.params();
+        let params: [(&(dyn ToSql + Sync), Type); 6] = [(&job, Type::TEXT), a, b, c, d, e];
+        let rows = self.call(self.inner.calls.complete(&closing), &params).await?;
         let row = rows.first().ok_or_else(nothing)?;
         self.remember(woken(row));
         completed(row.get("outcome"))
@@ -90,11 +91,14 @@ impl Tx {
 
     /// Looks up a job as this transaction sees it, like [`Store::get`](tidemill_core::Store::get).
     pub async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        let rows = self.call(&self.inner.calls.get, &[&job.chain().as_str(), &NAMED]).await?;
+        let chain = job.chain();
+        let params: [(&(dyn ToSql + Sync), Type); 2] = [(&chain.as_str(), Type::TEXT), (&NAMED, Type::INT8)];
+        let rows = self.call(&self.inner.calls.get, &params).await?;
         rows.first().map(|row| Found::read(row).into_info()).transpose()
     }
 
-    /// Prepares a statement, once per connection.
+    /// Prepares a statement, once per connection. Through a pooler it is prepared each time and has to be dropped before
+    /// the transaction ends: the connection to the server is another's then.
     pub async fn prepare_cached(&self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
         self.guest.prepare(sql).await
     }
@@ -134,11 +138,10 @@ impl Tx {
     async fn call(
         &self,
         text: &str,
-        params: crate::connection::Params<'_>,
+        params: crate::connection::TypedParams<'_>,
     ) -> Result<Vec<tokio_postgres::Row>, Error> {
         self.inner.pool.count_one();
-        let statement = self.guest.prepare(text).await.map_err(|error| classify("a transaction", error))?;
-        self.guest.client.query(&statement, params).await.map_err(|error| classify("a transaction", error))
+        self.guest.query(text, params).await.map_err(|error| classify("a transaction", error))
     }
 
     fn remember(&self, words: impl IntoIterator<Item = String>) {

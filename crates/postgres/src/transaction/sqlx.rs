@@ -1,7 +1,8 @@
 //! The same for transactions of sqlx.
 
-use sqlx::postgres::{PgConnection, PgRow};
-use sqlx::{AssertSqlSafe, Row};
+use sqlx::postgres::{PgArguments, PgConnection, PgRow};
+use sqlx::query::Query;
+use sqlx::{AssertSqlSafe, Postgres, Row};
 use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob};
 use tidemill_core::{Error, JobId, Queue};
 
@@ -28,7 +29,7 @@ impl PostgresStore {
         let Columns { ids, delays, earliest, envelopes } = columns;
         let number = self.inner.number(queue).await?;
         self.inner.pool.count_one();
-        let call = sqlx::query(AssertSqlSafe(self.inner.calls.enqueue.as_str()))
+        let call = query(&self.inner.calls.enqueue)
             .bind(number)
             .bind(ids)
             .bind(delays)
@@ -54,7 +55,7 @@ impl PostgresStore {
     ) -> Result<Option<JobInfo>, Error> {
         self.inner.pool.count_one();
         let chain = job.chain();
-        let call = sqlx::query(AssertSqlSafe(self.inner.calls.get.as_str())).bind(chain.as_str()).bind(NAMED);
+        let call = query(&self.inner.calls.get).bind(chain.as_str()).bind(NAMED);
         let row = call.fetch_optional(connection).await.map_err(classify_sqlx)?;
         row.map(|row| Found::read_sqlx(&row).map_err(classify_sqlx)?.into_info()).transpose()
     }
@@ -67,8 +68,7 @@ impl PostgresStore {
     ) -> Result<(Completed, Pending), Error> {
         let closing = self.inner.closing(complete.change).await?;
         self.inner.pool.count_one();
-        let call =
-            sqlx::query(AssertSqlSafe(self.inner.calls.complete(&closing))).bind(complete.job.as_str());
+        let call = query(self.inner.calls.complete(&closing)).bind(complete.job.as_str());
         let call = match closing {
             Closing::Close(Close { state, output, error, finished, keep }) => {
                 call.bind(state).bind(output).bind(error).bind(finished).bind(keep)
@@ -82,6 +82,11 @@ impl PostgresStore {
         };
         read(&call.fetch_one(connection).await.map_err(classify_sqlx)?)
     }
+}
+
+/// A statement that is not kept on the connection, which is not ours.
+fn query(text: &str) -> Query<'_, Postgres, PgArguments> {
+    sqlx::query(AssertSqlSafe(text)).persistent(false)
 }
 
 fn read(row: &PgRow) -> Result<(Completed, Pending), Error> {

@@ -7,7 +7,7 @@ use futures_util::future::join;
 use tidemill_core::chain::{End, Output};
 use tidemill_core::transaction::{Claim, Committed, Uncommitted};
 use tidemill_core::{Clock, Error, Outcome};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 
 use super::Tx;
 use crate::error::{LEASE_LOST, classify, has_failed_before, spoils};
@@ -37,14 +37,15 @@ impl Uncommitted for Work {
         let closing = tx.inner.closing(&settlement.change).await?;
         let (token, job) = (number(&claim.lease), claim.lease.job.as_str());
         tx.inner.pool.count_one();
-        let statement = match tx.guest.prepare(tx.inner.calls.settle(&closing)).await {
+        let statement = match tx.guest.known(tx.inner.calls.settle(&closing)).await {
             Ok(statement) => statement,
             Err(error) => return refused(error),
         };
-        let [a, b, c, d, e] = closing.params().map(|(value, _)| value);
-        let params: [&(dyn ToSql + Sync); 7] = [&token, &job, a, b, c, d, e];
+        let [a, b, c, d, e] = closing.params();
+        let params: [(&(dyn ToSql + Sync), Type); 7] =
+            [(&token, Type::INT8), (&job, Type::TEXT), a, b, c, d, e];
         // One trip: a COMMIT behind a statement that has failed rolls back.
-        let settled = tx.guest.client.query(&statement, &params);
+        let settled = tx.guest.send(&statement, &params);
         let (settled, committed) = join(settled, tx.guest.client.batch_execute("COMMIT")).await;
         tx.ended = committed.is_ok();
         match (settled, committed) {

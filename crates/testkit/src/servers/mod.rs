@@ -4,6 +4,7 @@
 //! restarts a server while its own tasks go on wants a multi-threaded runtime.
 
 mod cluster;
+mod pgbouncer;
 mod port;
 mod postgres;
 mod redis;
@@ -12,6 +13,7 @@ mod shared;
 mod warden;
 
 pub use cluster::RedisCluster;
+pub use pgbouncer::{Pgbouncer, PgbouncerOptions, PoolMode};
 pub use postgres::{Postgres, PostgresOptions};
 pub use redis::{Redis, RedisOptions};
 pub use shared::{shared_cluster, shared_postgres, shared_redis};

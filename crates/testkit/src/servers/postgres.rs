@@ -45,7 +45,7 @@ impl Postgres {
         if rustix::process::geteuid().is_root() {
             run(Command::new("chown").arg("postgres").arg(directory.path()))?;
         }
-        let initdb = as_unprivileged(programs, "initdb");
+        let initdb = as_unprivileged(&programs.join("initdb"));
         run(Command::new(&initdb[0]).args(&initdb[1..]).args([
             "--no-sync",
             "-A",
@@ -58,7 +58,7 @@ impl Postgres {
             "-D",
             &data,
         ]))?;
-        let mut command = as_unprivileged(programs, "postgres");
+        let mut command = as_unprivileged(&programs.join("postgres"));
         command.extend(["-D".to_owned(), data]);
         command.extend(settings(port, options).flat_map(|setting| ["-c".to_owned(), setting]));
         // An immediate shutdown: like a crash, but it takes its children and its shared memory along.
@@ -169,8 +169,8 @@ fn settings(port: u16, options: &PostgresOptions) -> impl Iterator<Item = String
 }
 
 /// The server refuses to run as root, so root becomes the user its package made.
-fn as_unprivileged(programs: &Path, program: &str) -> Vec<String> {
-    let program = programs.join(program).display().to_string();
+pub(super) fn as_unprivileged(program: &Path) -> Vec<String> {
+    let program = program.display().to_string();
     if !rustix::process::geteuid().is_root() {
         return vec![program];
     }

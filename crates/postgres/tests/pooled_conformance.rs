@@ -1,0 +1,38 @@
+//! The definition of a store, held against PostgreSQL behind PgBouncer in transaction mode.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::{Arc, OnceLock};
+
+use tidemill_core::Store;
+use tidemill_testkit::conformance::Subject;
+use tidemill_testkit::servers::{Pgbouncer, PgbouncerOptions, PoolMode, shared_postgres};
+use world::connect;
+
+/// One pooler for all cases.
+fn pooler() -> &'static Pgbouncer {
+    static POOLER: OnceLock<Pgbouncer> = OnceLock::new();
+    POOLER.get_or_init(|| {
+        let options = PgbouncerOptions {
+            mode: PoolMode::Transaction,
+            size: 4,
+            settings: vec!["server_idle_timeout = 5".into()],
+        };
+        Pgbouncer::start(shared_postgres(), &options).unwrap()
+    })
+}
+
+async fn open() -> Subject {
+    let direct = shared_postgres().database().unwrap();
+    let url = format!("{}?listen={direct}", pooler().url(&direct));
+    let again = url.clone();
+    Subject::new(Arc::new(connect(&url).await), ()).reopen(move || {
+        let url = again.clone();
+        async move { Arc::new(connect(&url).await) as Arc<dyn Store> }
+    })
+}
+
+tidemill_testkit::conformance!(open);
