@@ -30,6 +30,7 @@ mod voice;
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use async_trait::async_trait;
 use tidemill_core::courier::Courier;
@@ -78,6 +79,8 @@ pub(crate) struct Inner {
     voice: Option<Voice>,
     numbers: Numbers,
     marks: Marks,
+    /// Up to when records have been pruned, while there are more.
+    pruned_to: AtomicI64,
     calls: Calls,
     halves: Halves,
 }
@@ -97,6 +100,7 @@ impl PostgresStore {
             voice,
             numbers: Numbers::default(),
             marks: Marks::default(),
+            pruned_to: AtomicI64::new(0),
             calls: Calls::of(&options.schema),
             halves: Halves::default(),
         });

@@ -43,7 +43,7 @@ const TABLES: [&str; 15] = [
 const STATEMENTS: [(&str, &str); 25] = [
     ("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0"),
     ("jobs/get", "'a', 100"),
-    ("jobs/prune", "500"),
+    ("jobs/prune", "500, 0"),
     ("jobs/list_waiting", "1, 0, 0, 100, false"),
     ("jobs/list_running", "1, 0, 0, 100"),
     ("jobs/list_blocked", "1, 0, 0, 100, 100"),

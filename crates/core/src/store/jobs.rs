@@ -264,4 +264,6 @@ pub struct Pruned {
     pub records: u64,
     /// Locks and traces of workers that are gone.
     pub traces: u64,
+    /// Whether the call has removed as many as one call does, so that there may be more.
+    pub more: bool,
 }

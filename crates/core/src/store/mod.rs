@@ -138,7 +138,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn purge(&self, queue: &Queue) -> Result<u64, Error>;
 
     /// Removes what has outlived its purpose: expired records and locks, traces of dead workers.
-    /// Bounded; safe everywhere at once.
+    /// Bounded, so that nobody waits long for it: whoever prunes calls again while there is [more](Pruned::more). Safe
+    /// everywhere at once.
     async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error>;
 
     /// Makes queues known before their first job, for a store that learns of a queue by its jobs alone: other

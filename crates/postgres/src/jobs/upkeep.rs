@@ -1,5 +1,6 @@
 //! What is done to whole queues: promote, pause, purge, prune.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidemill_core::store::{Promote, Promoted, Pruned, Wake};
@@ -95,8 +96,15 @@ impl Inner {
 
     /// Leases hold everything a worker leaves behind, and rescue ends those; so only records are left.
     pub(crate) async fn prune(&self) -> Result<Pruned, Error> {
-        let rows = self.pool.query(&PRUNE, &[&BATCH]).await?;
-        let records = rows.first().map_or(0, |row| row.get::<_, i64>("records"));
-        Ok(Pruned { records: u64::try_from(records).unwrap_or(0), traces: 0 })
+        // While there is more, the next batch begins where this one ended instead of passing what is already deleted.
+        let mark = self.pruned_to.swap(0, Ordering::Relaxed);
+        let rows = self.pool.query(&PRUNE, &[&BATCH, &mark]).await?;
+        let row = rows.first().ok_or_else(nothing)?;
+        let (records, last): (i64, Option<i64>) = (row.get("records"), row.get("last"));
+        let more = records >= BATCH;
+        if more {
+            self.pruned_to.store(last.unwrap_or(0), Ordering::Relaxed);
+        }
+        Ok(Pruned { records: u64::try_from(records).unwrap_or(0), traces: 0, more })
     }
 }

@@ -21,9 +21,12 @@ pub(crate) async fn prune(store: &SqliteStore, queues: &[Queue]) -> Result<Prune
 
 fn prune_all(tx: &mut Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {
     let mut records = tx.connection.prepare_cached(include_str!("../../sql/records/prune.sql"))?;
-    let mut pruned = Pruned { records: records.execute([tx.now.0, LIMIT])? as u64, traces: 0 };
+    let removed = records.execute([tx.now.0, LIMIT])? as u64;
+    let mut pruned = Pruned { records: removed, traces: 0, more: removed >= LIMIT as u64 };
     for queue in queues {
-        pruned.traces += forget_expired(tx, queue)?;
+        let forgotten = forget_expired(tx, queue)?;
+        pruned.traces += forgotten;
+        pruned.more |= forgotten >= LIMIT as u64;
     }
     Ok(pruned)
 }

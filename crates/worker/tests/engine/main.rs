@@ -16,6 +16,7 @@ mod outage;
 mod plan;
 mod planned;
 mod prefetch;
+mod prune;
 mod roster;
 mod shutdown;
 mod starvation;

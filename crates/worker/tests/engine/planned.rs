@@ -1,7 +1,7 @@
 //! A store that goes wrong as planned.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -26,6 +26,8 @@ use crate::plan::{Plan, Verb};
 pub(crate) struct Planned {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) plan: Plan,
+    /// How many records have been pruned.
+    pub(crate) pruned: AtomicU64,
     /// Whether every wake-up is lost.
     pub(crate) muted: AtomicBool,
     /// What others tell.
@@ -109,7 +111,9 @@ impl Store for Planned {
     }
 
     async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
-        self.inner.prune(queues).await
+        let pruned = self.inner.prune(queues).await?;
+        self.pruned.fetch_add(pruned.records, Ordering::SeqCst);
+        Ok(pruned)
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {

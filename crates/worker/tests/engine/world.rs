@@ -59,6 +59,7 @@ impl World {
         let store = Arc::new(Planned {
             inner,
             plan: Plan::default(),
+            pruned: 0.into(),
             muted: false.into(),
             others: Listeners::default(),
         });
