@@ -4,12 +4,13 @@ mod place;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use place::{Place, scene, scene_on};
-use tidemill_core::store::{Claim, Due, NewJob};
-use tidemill_core::{JobId, Store};
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_core::store::{Claim, Due, Held, NewJob};
+use tidemill_core::{JobId, Store, Timestamp};
+use tidemill_sqlite::{Options, PausedClock, SqliteStore};
 use tidemill_testkit::conformance::scene::{done, job};
 use tidemill_testkit::conformance::{LONG, until};
 
@@ -129,4 +130,32 @@ async fn what_a_killed_process_acknowledged_is_there() {
         assert!(scene.get(&id).await.is_some(), "{id} is lost");
     }
     until("the jobs to be given out again", || async { scene.try_claim(1).await.pop() }).await;
+}
+
+/// Changes whenever another connection has committed.
+fn version(connection: &rusqlite::Connection) -> i64 {
+    connection.query_row("PRAGMA data_version", [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn extending_leases_that_were_extended_just_now_writes_nothing() {
+    let place = Place::new();
+    let clock = PausedClock::new(Timestamp(1_735_689_600_000));
+    let options = Options::file(place.path()).clock(Arc::new(clock.clone()));
+    let store = SqliteStore::open(options).await.unwrap();
+    let scene = scene(&store);
+    let held = [scene.enqueue(job()).await, scene.enqueue(job()).await];
+    let leases: Vec<_> = scene.claim(2).await.into_iter().map(|claimed| claimed.lease).collect();
+    let other = place.raw();
+    let before = version(&other);
+    for _ in 0..3 {
+        assert_eq!(scene.extend(&leases).await, [Held::Yes, Held::Yes]);
+    }
+    assert_eq!(version(&other), before, "each write would make other processes extend theirs");
+    clock.advance(scene.lease / 3);
+    assert_eq!(scene.extend(&leases).await, [Held::Yes, Held::Yes]);
+    assert!(version(&other) > before);
+    // What was cancelled is heard of all the same.
+    store.cancel(&held[0]).await.unwrap();
+    assert_eq!(scene.extend(&leases).await, [Held::Cancelling, Held::Yes]);
 }

@@ -11,6 +11,9 @@ use crate::error::Failure;
 use crate::row::{self, Leased};
 use crate::store::SqliteStore;
 
+/// A lease that would be moved by less than this part of its length is not moved.
+const EXTENDED_PART: u32 = 10;
+
 pub(crate) async fn start(store: &SqliteStore, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
     let tokens: Vec<_> = start.leases.iter().map(|lease| lease.token).collect();
     store
@@ -27,14 +30,38 @@ fn start_one(tx: &Tx<'_>, token: Token) -> Result<Verdict, Failure> {
     Ok(if started { Verdict::Accepted } else { Verdict::LeaseLost })
 }
 
+/// Leases that were extended only just now are looked at and not written: a worker hurries to extend when another process
+/// has written, and each extension would make all the others hurry. What is written does not wait for the disk, because no
+/// worker outlives the power of the machine that holds the file.
 pub(crate) async fn extend(store: &SqliteStore, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
     let tokens: Vec<_> = extend.leases.iter().map(|lease| lease.token).collect();
-    let lease = extend.lease;
+    let (lease, looked_at) = (extend.lease, tokens.clone());
+    let look = move |tx: &mut Tx<'_>| {
+        let enough = tx.now.after(lease - lease / EXTENDED_PART).0;
+        looked_at.iter().map(|token| is_held(tx, *token, enough)).collect()
+    };
+    let seen: Option<Vec<Held>> = store.read(look).await?;
+    if let Some(held) = seen {
+        return Ok(held);
+    }
     let work = move |tx: &mut Tx<'_>| {
         let until = tx.now.after(lease).0;
         tokens.iter().map(|token| extend_one(tx, *token, until)).collect()
     };
-    store.write(Cost::change(extend.leases.len()), work).await
+    store.write(Cost::change(extend.leases.len()).fleeting(), work).await
+}
+
+/// Whether a lease is held, if it does not have to be moved: it ends no earlier than this.
+fn is_held(tx: &Tx<'_>, token: Token, enough: i64) -> Result<Option<Held>, Failure> {
+    let (claim, seq) = row::parts(token);
+    let mut look = tx.connection.prepare_cached(include_str!("../../sql/jobs/lease_end.sql"))?;
+    let found = look.query_row([seq, claim], |row| Ok((row.get::<_, bool>(0)?, row.get::<_, i64>(1)?)));
+    Ok(match found.optional()? {
+        None => Some(Held::Lost),
+        Some((_, until)) if until < enough => None,
+        Some((false, _)) => Some(Held::Yes),
+        Some((true, _)) => Some(Held::Cancelling),
+    })
 }
 
 fn extend_one(tx: &Tx<'_>, token: Token, until: i64) -> Result<Held, Failure> {
