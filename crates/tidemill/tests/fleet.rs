@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use tidemill::fleet::agent::{Agent, Engine};
 use tidemill::fleet::gateway::Gateway;
+use tidemill::fleet::{Member, Room, Status};
 use tidemill::{Mill, Namespace};
+use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, shared_cluster, shared_postgres, shared_redis};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -49,12 +51,13 @@ async fn serve_handshakes() -> SocketAddr {
 
 /// Connects to a gateway, and answers the status with the connection.
 async fn connect(gateway: SocketAddr) -> (String, TcpStream) {
-    connect_with(gateway, "").await
+    connect_to(gateway, "/", "").await
 }
 
-async fn connect_with(gateway: SocketAddr, headers: &str) -> (String, TcpStream) {
+async fn connect_to(gateway: SocketAddr, target: &str, headers: &str) -> (String, TcpStream) {
     let mut stream = TcpStream::connect(gateway).await.unwrap();
-    let head = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+    let head =
+        format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n");
     let key = "Sec-WebSocket-Key: a2V5\r\nSec-WebSocket-Version: 13\r\n\r\n";
     stream.write_all(format!("{head}{headers}{key}").as_bytes()).await.unwrap();
     let head = tokio::time::timeout(LONGEST, read_head(&mut stream)).await.unwrap().unwrap();
@@ -111,6 +114,36 @@ async fn a_client_waits_while_all_browsers_are_in_use() {
     );
 }
 
+/// A gateway whose store's answer to a lease is lost.
+async fn a_lost_lease_is_repeated(url: &str, port: u16) {
+    let proxy = Proxy::to(port).await.unwrap();
+    let mill = tidemill::connect(&proxy.url(url)).await.unwrap();
+    let gateway = serve(&mill).await;
+    let member = Member {
+        id: "chromium:only".parse().unwrap(),
+        offer: "cdp".parse().unwrap(),
+        endpoint: format!("ws://{}/", serve_handshakes().await),
+        status: Status::Available,
+        room: Room { concurrent: 1, lifetime: 1 },
+        fresh: Duration::from_secs(3600),
+        detail: "{}".into(),
+    };
+    mill.store().fleet().join(std::slice::from_ref(&member)).await.unwrap();
+    proxy.drop_answer_to("lost-reply");
+    let (status, _stream) = connect_to(gateway, "/?name=lost-reply", "").await;
+    assert_eq!((status.as_str(), proxy.answers_dropped()), ("101", 1), "{url}");
+    let info = mill.store().fleet().member(&member.id).await.unwrap().unwrap();
+    assert_eq!((info.active, info.lifetime), (1, 1), "{url}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_whose_answer_is_lost_is_repeated() {
+    let redis = Redis::start().unwrap();
+    a_lost_lease_is_repeated(&redis.url(), redis.port()).await;
+    let postgres = shared_postgres();
+    a_lost_lease_is_repeated(&postgres.database().unwrap(), postgres.port()).await;
+}
+
 /// A Redis whose keys are literally those of playwright-distributed, and a store on it.
 async fn shared_registry() -> (Redis, Mill) {
     let redis = Redis::start().unwrap();
@@ -135,7 +168,7 @@ async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
     let headers = "x-playwright-browser: chromium\r\nUser-Agent: Playwright/1.64.0\r\n";
     let found = async {
         loop {
-            match connect_with(gateway, headers).await {
+            match connect_to(gateway, "/", headers).await {
                 (status, stream) if status == "101" => return stream,
                 // It is found within seconds, not at once.
                 (status, _) => assert_eq!(status, "503"),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::StatusCode;
+use tidemill_core::Error;
 use tidemill_core::fleet::{Offer, SessionId};
 use tidemill_core::store::fleet::{Grant, Lease, Leased, Line, ListMembers};
 
@@ -16,6 +17,15 @@ const PLACE: Duration = Duration::from_secs(3);
 
 /// How often one that waits asks by itself. Often enough for a place to last though an answer is late.
 const ASK: Duration = Duration::from_secs(1);
+
+/// How often a lease is asked for whose answer is lost. The session is the same, so a lease that was given is given again.
+const LEASE_TRIES: u32 = 3;
+
+/// How long after the first try another one is made. A store that hangs has no answer for the next try either.
+const LEASE_RETRY_WITHIN: Duration = Duration::from_secs(3);
+
+/// Between two tries: the connection is opened anew.
+const LEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long there may be no worker at all before a client is sent away. Longer than the five seconds between two beats:
 /// a store that has lost its data hears of everybody by then. A browser in use, or being replaced, is a worker.
@@ -134,7 +144,7 @@ impl Search {
         let (desk, lease) = (self.desk.clone(), self.lease.clone());
         let asked = tokio::spawn(async move {
             let began = Instant::now();
-            let leased = desk.fleet().lease(&lease).await;
+            let leased = repeat_lease(&desk, &lease).await;
             desk.metrics.lease.observe(began.elapsed());
             desk.heard(&leased);
             (ticket, leased)
@@ -233,6 +243,19 @@ impl Search {
             }
         }
     }
+}
+
+/// Leases, and repeats that when the answer is lost: the first try may have leased a browser, which nobody would use.
+async fn repeat_lease(desk: &Desk, lease: &Lease) -> Result<Leased, Error> {
+    let began = Instant::now();
+    for _ in 1..LEASE_TRIES {
+        match desk.fleet().lease(lease).await {
+            Err(Error::Unavailable { .. }) if began.elapsed() < LEASE_RETRY_WITHIN => {}
+            answer => return answer,
+        }
+        tokio::time::sleep(LEASE_RETRY_PAUSE).await;
+    }
+    desk.fleet().lease(lease).await
 }
 
 fn wrong_version(wanted: &str, there: &[String]) -> Refusal {

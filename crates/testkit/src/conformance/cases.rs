@@ -363,6 +363,7 @@ macro_rules! conformance {
             sessions {
                 a_session_is_there_for_everyone_as_it_was_described,
                 asking_again_gives_the_same_member_and_takes_no_second_place,
+                a_lease_that_is_repeated_is_answered_as_before,
                 a_session_that_nobody_extends_gives_its_place_back,
                 a_session_that_has_run_out_is_reaped_once,
                 a_session_that_is_extended_does_not_run_out,

@@ -36,6 +36,25 @@ pub async fn asking_again_gives_the_same_member_and_takes_no_second_place(subjec
     assert_eq!(taken, 1);
 }
 
+pub async fn a_lease_that_is_repeated_is_answered_as_before(subject: Subject) {
+    let yard = subject.yard();
+    let (a, b) = (yard.join("a", 1, 1).await, yard.join("b", 1, 1).await);
+    let mut wish = yard.patient_wish();
+    let first = yard.get(&wish).await.member;
+    assert_eq!(yard.get(&wish).await.member, first, "although it is spent");
+    // The answer to an exchange is lost as easily.
+    wish.refused.push(first.clone());
+    let second = yard.get(&wish).await.member;
+    assert_eq!(yard.get(&wish).await.member, second);
+    assert_eq!([yard.counts(&a).await.1, yard.counts(&b).await.1], [1, 1]);
+    let (waits, refused) = (yard.patient_wish(), yard.wish());
+    for _ in 0..2 {
+        assert_eq!(yard.ask(&waits).await, Leased::Waiting { ahead: 0, workers: 2 });
+        assert_eq!(yard.ask(&refused).await, Leased::Refused { waiting: 1, workers: 2 });
+    }
+    assert_eq!(yard.sessions(None).await.len(), 1);
+}
+
 pub async fn a_session_that_nobody_extends_gives_its_place_back(subject: Subject) {
     let yard = subject.yard().leasing(SHORT);
     let a = yard.join("a", 1, 0).await;
