@@ -65,12 +65,6 @@ use recipe::{Recipe, What};
 use sidecar::Sidecar;
 use station::Station;
 
-/// One serves, one succeeds it, and a few more may be ordered away meanwhile.
-const MOST_SERVERS: usize = 8;
-
-/// So many servers may still have sessions that do not end. Beyond that the machine is in danger, not only the next client.
-const MOST_LEAVING_SERVERS: usize = 56;
-
 /// An agent: which browsers it keeps, how many, and how.
 #[derive(Debug)]
 #[must_use = "an agent does nothing before `.run_until(…).await`"]
@@ -132,7 +126,8 @@ impl Agent {
         self
     }
 
-    /// Runs at most this many browsers for one session each at once, in use and spare ones together (8 unless set).
+    /// Runs at most this many browsers for one session each at once, in use and spare ones together (8 unless set). So many
+    /// Playwright servers of a version, too, if each of them is for one session or for few ([`room`](Self::room)).
     pub fn most(mut self, browsers: usize) -> Self {
         self.most = browsers;
         self
@@ -233,8 +228,7 @@ impl Agent {
             let offer = Offer::new(&format!("playwright-{}.{}", version.major, version.minor))?;
             let sidecar = Sidecar { node: node.clone(), package, version };
             let recipe = self.recipe(What::Playwright(sidecar), binary, offer)?;
-            let (most, beyond) = (MOST_SERVERS, MOST_LEAVING_SERVERS);
-            Ok(Line::new(recipe, Wanted { spare: 1, most, beyond, room: self.room }))
+            Ok(Line::new(recipe, Wanted::server(self.room, self.most)))
         };
         found.into_iter().map(line).collect()
     }

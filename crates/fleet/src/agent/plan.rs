@@ -54,7 +54,21 @@ pub(super) struct Plan {
     pub(super) close: Vec<u64>,
 }
 
+/// One serves, one succeeds it, and a few more may be ordered away meanwhile.
+const MAX_SERVERS: usize = 8;
+
+/// So many servers may still have sessions that do not end. Beyond that the machine is in danger, not only the next client.
+const MAX_LEAVING_SERVERS: usize = 56;
+
 impl Wanted {
+    /// What is to be kept of a server that clients share. One that its first session replaces is hardly shared: there are as
+    /// many of those as sessions, so they are bounded as browsers for one session are, by `most`.
+    pub(super) fn server(room: Room, most: usize) -> Self {
+        let is_shared = room.lifetime == 0 || u64::from(room.lifetime) > u64::from(room.concurrent) + 1;
+        let (most, beyond) = if is_shared { (MAX_SERVERS, MAX_LEAVING_SERVERS) } else { (most.max(1), 0) };
+        Self { spare: 1, most, beyond, room }
+    }
+
     /// What to do if `starting` more are on their way.
     pub(super) fn plan(&self, seen: &[Seen], starting: usize) -> Plan {
         let fresh = seen.iter().filter(|one| self.is_fresh(one));
@@ -162,6 +176,23 @@ mod tests {
         assert_eq!(SHARED.plan(&seen, 0), Plan { start: 1, ..Plan::default() });
         let too_many: Vec<_> = (1..=10).map(long).collect();
         assert_eq!(SHARED.plan(&too_many, 0).start, 0);
+    }
+
+    #[test]
+    fn servers_for_one_session_each_are_never_more_than_the_most() {
+        for lifetime in [1, 2] {
+            let room = Room { concurrent: 1, lifetime };
+            let leaving = |number| {
+                let lifetime = u64::from(lifetime);
+                Seen { active: 1, lifetime, leaving: Leaving::Known, ..one(number) }
+            };
+            let wanted = Wanted::server(room, 2);
+            assert_eq!(wanted.plan(&[leaving(1)], 0).start, 1);
+            assert_eq!(wanted.plan(&[leaving(1), leaving(2)], 0).start, 0);
+            assert_eq!(Wanted::server(room, 0).plan(&[], 0).start, 1);
+        }
+        let shared = Wanted::server(Room { concurrent: 5, lifetime: 50 }, 2);
+        assert_eq!((shared.most, shared.beyond), (MAX_SERVERS, MAX_LEAVING_SERVERS));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rustix::process::Signal;
 use tidemill_core::fleet::Room;
-use tidemill_core::store::fleet::MemberInfo;
+use tidemill_core::store::fleet::{MemberInfo, Status};
 use tidemill_fleet::agent::Agent;
 use tokio_tungstenite::connect_async;
 
@@ -60,6 +60,31 @@ async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
     assert!(scene.fleet().member(&grant.member).await.unwrap().is_some(), "it has a session");
     scene.release(first).await;
     scene.see("it go", |members| members.iter().all(|one| one.member.id != grant.member)).await;
+    scene.end().await;
+}
+
+#[tokio::test]
+async fn servers_for_one_session_each_are_never_more_than_wanted() {
+    let room = Room { concurrent: 1, lifetime: 1 };
+    let scene = Scene::with(|agent| servers(agent).room(room).most(2)).await;
+    let offer = "playwright-1.65";
+    let of_offer = |members: &[MemberInfo]| {
+        members.iter().filter(|one| one.member.offer.as_str() == offer).cloned().collect::<Vec<_>>()
+    };
+    let mut sessions = Vec::new();
+    for _ in 0..2 {
+        scene.see("a server", |members| of_offer(members).iter().any(is_free)).await;
+        sessions.push(scene.lease("chromium", offer).await.unwrap().0);
+    }
+    let are_draining =
+        |members: &[MemberInfo]| of_offer(members).iter().all(|one| one.member.status == Status::Draining);
+    let members = of_offer(&scene.see("both drain", are_draining).await);
+    let beat = members.iter().map(|one| one.last_beat).max();
+    let beaten = |members: &[MemberInfo]| of_offer(members).iter().all(|one| Some(one.last_beat) > beat);
+    assert_eq!(of_offer(&scene.see("another beat", beaten).await).len(), 2);
+    scene.release(sessions.remove(0)).await;
+    let members = scene.see("a third one", |members| of_offer(members).iter().any(is_free)).await;
+    assert!(of_offer(&members).len() <= 2);
     scene.end().await;
 }
 
