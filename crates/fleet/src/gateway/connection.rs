@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
 use super::desk::Desk;
+use super::door::Door;
 use super::open::{Opened, open};
 use super::query::Query;
 use super::reconnect::reconnect;
@@ -117,6 +118,7 @@ async fn answer(
 ) -> Result<Reply, Refusal> {
     let (parts, body) = request.into_parts();
     let (headers, path) = (&parts.headers, parts.uri.path());
+    Door::check_form(&parts.uri, headers)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let upgrade = wants_websocket(&parts.method, headers)?;
     let route = Route::of(&parts.method, path, upgrade)?;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use hyper::header::{HeaderMap, HeaderName};
-use hyper::{StatusCode, header};
+use hyper::{StatusCode, Uri, header};
 
 use super::query::Query;
 use super::refusal::Refusal;
@@ -36,6 +36,18 @@ impl Door {
         self.check_token(route, headers, query)
     }
 
+    /// A request has one name for us. With two of them, or with another one in its first line, what is before us may go by
+    /// one, and we by the other.
+    pub(crate) fn check_form(uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        if uri.scheme().is_some() || uri.authority().is_some() {
+            return Err(Refusal::invalid("a request names a path, not a whole URL"));
+        }
+        if headers.get_all(header::HOST).iter().count() > 1 {
+            return Err(Refusal::invalid("a request has one Host"));
+        }
+        Ok(())
+    }
+
     /// A page whose name was made to point here would otherwise be taken for one of our own. Such a page comes with a
     /// name of its own, never with an address.
     fn check_host(&self, headers: &HeaderMap) -> Result<(), Refusal> {
@@ -64,7 +76,14 @@ impl Door {
         };
         let bearer = text(headers, header::AUTHORIZATION).and_then(bearer);
         let Some(secret) = bearer.or_else(|| query.get("token")) else {
-            let message = "a token is needed: Authorization: Bearer SECRET, or ?token=SECRET";
+            let message = match route {
+                // Puppeteer asks for this path whatever else is in its `browserURL`.
+                Route::DevTools => {
+                    "a token is needed: Authorization: Bearer SECRET, or ?token=SECRET; the browserURL of Puppeteer carries \
+                     none, so use browserWSEndpoint: 'ws://HOST/?token=SECRET'"
+                }
+                _ => "a token is needed: Authorization: Bearer SECRET, or ?token=SECRET",
+            };
             return Err(Refusal::new(StatusCode::UNAUTHORIZED, "token", message));
         };
         let Some(token) = self.tokens.find(secret) else {

@@ -42,9 +42,20 @@ pub(crate) async fn reconnect(
     let (opened, verdict) = enter(desk, (session.clone(), terms), answer.side, true)?;
     match tokio::time::timeout(AGREED, verdict).await {
         Ok(Ok(Attached::Held)) => Ok((answered(&answer.headers, session), opened)),
-        Ok(_) => Err(Refusal::ended()),
+        Ok(Ok(Attached::Closing)) => Err(Refusal::ended()),
+        // Another connection has its place here, or another gateway has the session; or it is over.
+        Ok(Ok(Attached::Lost) | Err(_)) => Err(why_lost(desk, session).await?),
         Err(_) => Err(Refusal::busy("store", "the store is not available", Duration::from_secs(1))),
     }
+}
+
+/// What a client is told that did not get a session it wanted to take over.
+async fn why_lost(desk: &Desk, session: &SessionId) -> Result<Refusal, Refusal> {
+    let info = desk.fleet().session(session).await?;
+    Ok(match info {
+        Some(info) if !info.closing => Refusal::taken_over(),
+        _ => Refusal::ended(),
+    })
 }
 
 /// What a session's opener wrote down.

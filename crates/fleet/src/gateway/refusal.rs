@@ -46,6 +46,12 @@ impl Refusal {
         Self::new(StatusCode::GONE, "gone", message)
     }
 
+    /// A session that goes on with another client.
+    pub(crate) fn taken_over() -> Self {
+        let message = "another client has connected to the session at the same time and has it now";
+        Self::new(StatusCode::CONFLICT, "taken_over", message)
+    }
+
     /// A session that somebody has ended.
     pub(crate) fn ended() -> Self {
         Self::gone("the session has been ended")

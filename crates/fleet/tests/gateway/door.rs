@@ -119,6 +119,32 @@ async fn pages_and_foreign_names_are_refused_on_every_route() {
 }
 
 #[tokio::test]
+async fn a_request_with_two_names_for_us_is_refused() {
+    let world = World::new().await;
+    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let twice = ["Host: localhost", "Host: rebound.example"];
+    for target in ["/healthz", "/v1/sessions", "/json/version"] {
+        assert_eq!(request(world.address, "GET", target, &twice).await.status, 400, "{target}");
+        let whole = format!("http://rebound.example{target}");
+        assert_eq!(request(world.address, "GET", &whole, &[]).await.status, 400, "{whole}");
+    }
+    let refused = Client::connect(world.address, "/", &twice).await.unwrap_err();
+    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid"));
+    let refused = Client::connect(world.address, "ws://localhost/", &[]).await.unwrap_err();
+    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid"));
+    world.connect("/").await.talk().await;
+}
+
+#[tokio::test]
+async fn a_client_of_puppeteer_is_told_where_its_token_goes() {
+    let world = World::with(|gateway| gateway.token(token("s=one:session"))).await;
+    let refused = world.get("/json/version").await;
+    assert_eq!(refused.status, 401);
+    assert!(refused.body.contains("browserWSEndpoint"), "{refused:?}");
+    assert_eq!(world.get("/json/version?token=one").await.status, 200);
+}
+
+#[tokio::test]
 async fn it_listens_elsewhere_with_a_token_only() {
     let world = World::new().await;
     let check = |gateway: Gateway, address: &str| gateway.check(address.parse::<SocketAddr>().unwrap());

@@ -60,6 +60,29 @@ async fn whoever_comes_back_takes_over_from_who_is_there() {
 }
 
 #[tokio::test]
+async fn of_those_who_come_back_at_once_one_has_the_session_and_the_others_hear_why_not() {
+    let world = World::new().await;
+    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let session = world.connect("/?keep=60s").await.session;
+    world.connected(0).await;
+    let (address, target) = (world.address, format!("/session/{session}"));
+    let clients = (0..20).map(|_| {
+        let target = target.clone();
+        tokio::spawn(async move { Client::connect(address, &target, &[]).await })
+    });
+    let mut connected = Vec::new();
+    for client in clients.collect::<Vec<_>>() {
+        match client.await.unwrap() {
+            Ok(client) => connected.push(client),
+            Err(refused) => assert_eq!((refused.status, refused.code().as_str()), (409, "taken_over")),
+        }
+    }
+    world.connected(1).await;
+    assert!(!connected.is_empty());
+    assert_eq!(world.sessions().await.len(), 1);
+}
+
+#[tokio::test]
 async fn a_kept_session_can_be_closed() {
     let world = World::new().await;
     let _browser = Browser::one(&world.mill, "chromium:a").await;
