@@ -10,6 +10,9 @@ use crate::sql::{HEALTH, RIGHTS, SERVER};
 /// A snapshot this old keeps enough dead rows alive to slow every claim.
 const OLD_SNAPSHOT_S: i64 = 300;
 
+/// A replication slot so many transactions behind keeps enough dead rows alive to slow every claim.
+const FAR_BEHIND: i64 = 100_000;
+
 /// More dead rows than this mean that vacuum does not keep up.
 const MANY_DEAD_ROWS: i64 = 1_000_000;
 
@@ -30,8 +33,9 @@ impl Inner {
             commits(&server),
             standby(&server),
             rights_of(&missing),
-            vacuum(&server, health.get("dead_rows")),
-            snapshots(health.get("oldest_s")),
+            vacuum(&server, &health),
+            snapshots(&health),
+            slots(&health),
             leases(health.get("late")),
         ];
         findings.extend(self.hub.checkup().await);
@@ -97,17 +101,40 @@ fn rights_of(missing: &[String]) -> Finding {
     Finding::new(Severity::Bad, "rights", format!("grant what is missing: {}", missing.join(", ")))
 }
 
-fn vacuum(server: &Row, dead: i64) -> Finding {
+fn vacuum(server: &Row, health: &Row) -> Finding {
     let autovacuum: &str = server.get("autovacuum");
-    let found = format!("autovacuum is {autovacuum}, {dead} dead rows in the queues");
+    let dead: i64 = health.get::<_, Option<i64>>("dead_rows").unwrap_or(0);
+    let worst: Option<&str> = health.get("worst");
+    let since = health.get::<_, Option<i64>>("vacuumed_s").map(|s| format!("{s} s ago"));
+    let since = since.unwrap_or_else(|| "never".to_owned());
+    let worst = worst.unwrap_or("any table");
+    let found = format!("autovacuum is {autovacuum}, {dead} dead rows in {worst}, last vacuumed {since}");
     let fine = autovacuum == "on" && dead < MANY_DEAD_ROWS;
     judge(fine, Severity::Warning, "vacuum", (found, "claims slow down until they are vacuumed"))
 }
 
-fn snapshots(oldest_s: i64) -> Finding {
-    let found = format!("the oldest open transaction is {oldest_s} s old");
-    let advice = "dead rows cannot be removed while it is open, and every claim has to pass them";
-    judge(oldest_s < OLD_SNAPSHOT_S, Severity::Warning, "snapshots", (found, advice))
+fn snapshots(health: &Row) -> Finding {
+    let (open, prepared): (i64, i64) = (health.get("oldest_s"), health.get("prepared_s"));
+    let mut found = format!("the oldest open transaction is {open} s old");
+    if prepared > 0 {
+        found = format!("{found}, the oldest prepared one {prepared} s");
+    }
+    if !health.get::<_, bool>("sees_all") {
+        found.push_str(" (other roles' cannot be seen without pg_read_all_stats)");
+    }
+    let advice = "dead rows cannot be removed while it is open, and looks for work have to pass them";
+    judge(open.max(prepared) < OLD_SNAPSHOT_S, Severity::Warning, "snapshots", (found, advice))
+}
+
+/// A slot whose reader is away keeps rows as an open transaction does, and the log as well.
+fn slots(health: &Row) -> Finding {
+    let (slot, behind): (Option<&str>, i64) = (health.get("slot"), health.get("slot_behind"));
+    let Some(slot) = slot else {
+        return Finding::new(Severity::Good, "replication slots", "none keeps dead rows");
+    };
+    let found = format!("slot {slot} is {behind} transactions behind");
+    let advice = "dead rows cannot be removed until its reader has caught up or the slot is dropped";
+    judge(behind < FAR_BEHIND, Severity::Warning, "replication slots", (found, advice))
 }
 
 fn leases(late: i64) -> Finding {

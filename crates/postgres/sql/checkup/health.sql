@@ -1,10 +1,22 @@
--- Signs of trouble to come: snapshots that keep dead rows alive, dead rows, leases nobody rescues.
+-- Signs of trouble to come: whatever keeps dead rows alive, dead rows, leases nobody rescues. Another role's transactions are
+-- seen without their times by a role that may not read all statistics.
 --
 -- $1 how late a lease is when its rescuers must be dead, in ms   $2 count at most
 SELECT
     (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::bigint FROM pg_stat_activity
         WHERE xact_start IS NOT NULL AND datname = current_database() AND backend_xmin IS NOT NULL) AS oldest_s,
-    (SELECT coalesce(sum(n_dead_tup), 0)::bigint FROM pg_stat_user_tables
-        WHERE schemaname = current_schema() AND relname IN ('ready', 'leases')) AS dead_rows,
+    pg_has_role('pg_read_all_stats', 'USAGE') AS sees_all,
+    (SELECT coalesce(max(extract(epoch FROM clock_timestamp() - prepared)), 0)::bigint FROM pg_prepared_xacts
+        WHERE database = current_database()) AS prepared_s,
+    slot.name AS slot, coalesce(slot.behind, 0)::bigint AS slot_behind,
+    worst.dead_rows, worst.name AS worst, worst.vacuumed_s,
     (SELECT count(*) FROM queues, LATERAL (
         SELECT FROM leases WHERE queue = number AND until < now_ms() - $1 LIMIT $2) AS late) AS late
+FROM (SELECT 1) AS always LEFT JOIN LATERAL (
+    SELECT slot_name::text AS name, greatest(age(xmin), age(catalog_xmin)) AS behind FROM pg_replication_slots
+    WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL ORDER BY 2 DESC NULLS LAST LIMIT 1
+) AS slot ON true LEFT JOIN LATERAL (
+    SELECT relname::text AS name, n_dead_tup AS dead_rows,
+        extract(epoch FROM clock_timestamp() - greatest(last_autovacuum, last_vacuum))::bigint AS vacuumed_s
+    FROM pg_stat_user_tables WHERE schemaname = current_schema() ORDER BY n_dead_tup DESC, relname LIMIT 1
+) AS worst ON true

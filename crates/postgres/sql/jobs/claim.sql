@@ -1,4 +1,5 @@
--- Takes the oldest jobs that are due; if they are fewer than wanted, says when the next one will be.
+-- Takes the oldest jobs that are due; if they are fewer than wanted, says when the next one will be, and whether the queue
+-- is open: what waits in a paused one was not looked at. Each row says how long it took to find them, in microseconds.
 --
 -- Locks the rows of `ready` it is about to delete and skips those another claim has locked, so claims never
 -- wait for one another. Rows are found again by ctid: they are locked, so they cannot have moved. Envelopes are found in
@@ -22,6 +23,10 @@ picked AS MATERIALIZED (
     LIMIT $4
     FOR UPDATE SKIP LOCKED
 ),
+search AS MATERIALIZED (
+    SELECT (extract(epoch FROM clock_timestamp() - statement_timestamp()) * 1000000)::bigint AS took
+    FROM (SELECT count(*) FROM picked) AS found
+),
 taken AS (
     DELETE FROM ready WHERE ctid = ANY (ARRAY(SELECT ctid FROM picked)) RETURNING due, seq, id
 ),
@@ -33,11 +38,12 @@ leased AS (
         id, $2
     FROM taken, (SELECT now_ms() AS now OFFSET 0) AS clock
 )
-SELECT jobs.due, jobs.seq, jobs.id, jobs.step, jobs.envelope, NULL::bigint AS next_in
+SELECT jobs.due, jobs.seq, jobs.id, jobs.step, jobs.envelope, NULL::bigint AS next_in, true AS is_open,
+    (SELECT took FROM search) AS took
 FROM jobs WHERE id = ANY (ARRAY(SELECT id FROM taken))
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready
     WHERE queue = $1 AND due > now_ms()
     ORDER BY due, seq LIMIT 1
-) WHERE (SELECT count(*) FROM picked) < $4
+), EXISTS (SELECT FROM line), (SELECT took FROM search) WHERE (SELECT count(*) FROM picked) < $4

@@ -10,7 +10,7 @@ use tidemill_core::{Clock, Error, Queue, WorkerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::mark::Place;
+use super::mark::{self, Place};
 use super::{job_at, lease, ms};
 use crate::Inner;
 use crate::sql::CLAIM;
@@ -48,17 +48,23 @@ impl Inner {
         }
     }
 
-    /// Looks from the queue's mark and, if there is nothing, from the beginning.
+    /// Looks from the queue's mark and, if there is nothing, from the beginning, unless that was slow the last time.
     async fn take(&self, look: Look<'_>) -> Result<Found, Error> {
         let Some(queue) = self.find_number(look.queue).await? else {
             return Ok(Found::default());
         };
         let start = self.marks.start(queue);
         let found = self.take_from(look, queue, start).await?;
-        if found.jobs.is_empty() && start > Place::BEGINNING {
-            return self.take_from(look, queue, Place::BEGINNING).await;
+        if !found.jobs.is_empty() || start == Place::BEGINNING {
+            return Ok(found);
         }
-        Ok(found)
+        match self.marks.rests_for(queue) {
+            Some(rest) => {
+                let swept = self.pool.clock.now().after(rest);
+                Ok(Found { next: Some(found.next.map_or(swept, |next| next.min(swept))), ..found })
+            }
+            None => self.take_from(look, queue, Place::BEGINNING).await,
+        }
     }
 
     async fn take_from(&self, look: Look<'_>, queue: i32, start: Place) -> Result<Found, Error> {
@@ -66,18 +72,23 @@ impl Inner {
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
         let params: [&(dyn ToSql + Sync); 7] =
             [&queue, &worker, &lease, &max, &starting, &start.due, &start.seq];
+        let began = self.pool.clock.now();
         let mut rows = self.pool.query(&CLAIM, &params).await?;
+        // By the server's clock: how far away the server is says nothing of dead rows.
+        let took = rows.first().map_or(0, |row| u64::try_from(row.get::<_, i64>("took")).unwrap_or(0));
+        let sight = mark::Look { start, took: Duration::from_micros(took), began };
         // The one row without a number says when the next job is due.
         let next_in = rows.iter().find_map(|row| row.get::<_, Option<i64>>("next_in"));
         let next_in = next_in.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0)));
+        let is_open = rows.iter().all(|row| row.get("is_open"));
         rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
         // A statement's answer has no order of its own.
         rows.sort_by_cached_key(place);
         let full = rows.len() >= look.max.max(1);
         if full {
-            self.marks.full(queue, start, &rows.iter().map(place).collect::<Vec<_>>());
-        } else {
-            self.marks.short(queue);
+            self.marks.full(queue, sight, &rows.iter().map(place).collect::<Vec<_>>());
+        } else if is_open {
+            self.marks.short(queue, sight);
         }
         let jobs = rows.iter().enumerate().map(|(at, row)| read_job(look, row, at < look.starting));
         Ok(Found {
