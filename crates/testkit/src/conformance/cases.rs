@@ -69,7 +69,7 @@ macro_rules! conformance {
                 a_discarded_job_says_why,
                 a_held_job_is_handed_back_untouched,
                 a_time_without_end_does_no_harm_to_the_rest_of_its_batch,
-                a_foreign_envelope_with_a_time_without_end_does_no_harm_to_the_rest_of_its_batch,
+                a_foreign_envelope_with_an_endless_time_harms_no_other_job,
             }
             retry {
                 a_job_that_is_retried_at_once_is_ready,

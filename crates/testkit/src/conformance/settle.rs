@@ -198,9 +198,7 @@ pub async fn a_time_without_end_does_no_harm_to_the_rest_of_its_batch(subject: S
     }
 }
 
-pub async fn a_foreign_envelope_with_a_time_without_end_does_no_harm_to_the_rest_of_its_batch(
-    subject: Subject,
-) {
+pub async fn a_foreign_envelope_with_an_endless_time_harms_no_other_job(subject: Subject) {
     for scene in subject.scenes() {
         let mut foreign = job();
         let (id, most) = (&foreign.id, u64::MAX);
