@@ -91,7 +91,9 @@ end
 -- 'running' or 'waiting', and what a blocked job was registered with: a list of 'POSITION CHAIN'.
 local function take(q, h, letter, reference)
   if letter == 'S' or letter == 'L' then
-    return redis.call('ZREM', q.scheduled, reference) == 1 and 'waiting' or nil, {}
+    local removed = redis.call('ZREM', q.scheduled, reference) == 1
+      or redis.call('ZREM', q.target .. ':purged', reference) == 1
+    return removed and 'waiting' or nil, {}
   elseif letter == 'd' or letter == 'D' then
     return redis.call('XDEL', q.dlq, reference) == 1 and 'waiting' or nil, {}
   elseif letter == 's' then

@@ -68,3 +68,22 @@ local function expect_queue(q)
   if q.dlq then expect(q.dlq, 'stream') end
   if q.blocked then expect(q.blocked, 'zset') end
 end
+
+-- Reads items a few at a time, until there are no more of them or they come to a number or to so many bytes: what one script
+-- reads keeps the server from everything else. `fetch` is given how many were read and how many to read next; `take` is
+-- given each item and returns its size. The first step is one item, and later ones are as many as fit if all are as large as
+-- the largest so far. Returns how many bytes are left.
+local function collect(limit, bytes, fetch, take)
+  local seen, largest, step = 0, 64, 1
+  while seen < limit and bytes > 0 do
+    local found = fetch(seen, step)
+    for _, item in ipairs(found) do
+      local size = take(item)
+      bytes, largest = bytes - size, math.max(largest, size)
+    end
+    seen = seen + #found
+    if #found < step then break end
+    step = math.max(1, math.min(limit - seen, 64, math.floor(bytes / largest)))
+  end
+  return bytes
+end

@@ -94,6 +94,16 @@ impl Keys {
         self.part(shard, queue, "dlq")
     }
 
+    /// Scheduled jobs that a purge has set apart and is about to delete. The same is in `lua/jobs/purge.lua`.
+    pub(crate) fn purged(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "purged")
+    }
+
+    /// Jobs of a list that a purge has set apart and is about to delete. The same is in `lua/jobs/purge.lua`.
+    pub(crate) fn purged_list(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "purged:ready")
+    }
+
     /// Present while the queue is paused; for a stream it holds the group's position.
     pub(crate) fn paused(&self, shard: u16, queue: &Queue) -> String {
         self.part(shard, queue, "paused")
@@ -291,8 +301,8 @@ fn of_workflow(queue: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// How the keys that belong to a queue end.
-const PARTS: [&str; 9] =
-    ["scheduled", "dlq", "paused", "blocked", "cancelled", "dropped", "leases", "running", "lock"];
+const PARTS: [&str; 10] =
+    ["scheduled", "dlq", "paused", "blocked", "cancelled", "dropped", "leases", "running", "lock", "purged"];
 
 /// Whether the jobs of a queue are tasks of runs.
 pub(crate) fn is_of_workflow(queue: &Queue) -> bool {

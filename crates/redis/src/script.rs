@@ -103,6 +103,7 @@ scripts! {
         drop: Close, Runs;
         pause: Queue, Runs;
         resume: Queue, Runs;
+        begin_purge: Close, Runs;
         purge: Run, Runs;
         leave: Queue, Runs;
         suspects: Queue, Runs;

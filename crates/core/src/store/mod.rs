@@ -133,8 +133,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Gives the queue's jobs out again. Twice is once.
     async fn resume(&self, queue: &Queue) -> Result<(), Error>;
 
-    /// Deletes the waiting jobs of a queue, scheduled and ready; running and dead ones stay, and so does what runs go on by
-    /// ([`JobId::carries_a_run`]). A run that waits for a job that is deleted is told, as by [`cancel`](Self::cancel).
+    /// Deletes the jobs of a queue that wait at the call, scheduled, blocked and ready; running and dead ones stay, and so
+    /// does what runs go on by ([`JobId::carries_a_run`]). A job that is enqueued meanwhile stays. A run that waits for a job that is deleted is told, as by [`cancel`](Self::cancel).
     async fn purge(&self, queue: &Queue) -> Result<u64, Error>;
 
     /// Removes what has outlived its purpose: expired records and locks, traces of dead workers.

@@ -1,23 +1,32 @@
--- Deletes waiting jobs, a bounded number: scheduled ones, then ready ones. Entries up to the group's position are pending and
--- stay, and so does what runs go on by. Runs that wait for what is deleted are told.
+-- Deletes jobs of a purge that has begun, a bounded number and so many bytes, or one however large: those set apart, then
+-- the ready ones of a stream up to an entry. Entries up to the group's position are pending and stay, and so does what runs
+-- go on by. Runs that wait for what is deleted are told.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a world, then: kind ('s' or 'l'), queue, limit, how many scheduled jobs to pass over, the entry to
---       begin behind ('0-0': at the group's position), and what a run is told of an activity that was taken away: what stands
---       before and after the number
--- Returns how many were deleted, how many were looked at, how many scheduled ones stay, and the entry to go on behind; then the
--- errands that are owed.
+-- ARGV  channel, the ARGV of a world, then: kind ('s' or 'l'), queue, limit, bytes, the entry to begin behind ('0-0': at the
+--       group's position), the last entry to delete, the errand, and what a run is told of an activity that was taken away:
+--       what stands before and after the number
+-- Returns how many were deleted, how many were looked at, and the entry to go on behind; then the errands that are owed.
 local w = world(home(), 2)
-local q, limit, skip, from = queue(w, w.read(), w.read()), tonumber(w.read()), tonumber(w.read()), w.read()
-local says, scheduled, ready, count, kept = { w.read(), w.read() }, {}, {}, 0, 0
+local q, limit, bytes = queue(w, w.read(), w.read()), tonumber(w.read()), tonumber(w.read())
+local from, last, errand, says = w.read(), w.read(), w.read(), { w.read(), w.read() }
+local purged, list = q.target .. ':purged', q.target .. ':purged:ready'
+local set_apart, popped, ready, count = {}, {}, {}, 0
 expect_home(w.h)
 expect(q.scheduled, 'zset')
 expect(q.dropped, 'hash')
+expect(purged, 'zset')
+expect(list, 'list')
+expect(q.target .. ':paused', 'string')
 
--- A job with what a run is told of it, which is found out before anything is written.
-local function seen(reference, envelope)
-  local id = id_in(envelope)
-  return { reference = reference, chain = id and chain_of(id), stays = id and carries_a_run(id),
-    told = id and removal(w, id, says) }
+-- Gives what collects jobs in a list, each with what a run is told of it: that is found out before anything is written.
+local function into(jobs, read)
+  return function(item)
+    local reference, envelope = read(item)
+    local id = id_in(envelope)
+    jobs[#jobs + 1] = { reference = reference, chain = id and chain_of(id), stays = id and carries_a_run(id),
+      told = id and removal(w, id, says) }
+    return #envelope
+  end
 end
 
 -- Whether one entry's id is behind another's.
@@ -53,33 +62,42 @@ local function remove(job)
   count = count + 1
 end
 
-for i, envelope in ipairs(redis.call('ZRANGE', q.scheduled, skip, skip + limit - 1)) do
-  scheduled[i] = seen(envelope, envelope)
-end
+bytes = collect(limit, bytes, function(seen, step)
+  return redis.call('ZRANGE', purged, seen, seen + step - 1)
+end, into(set_apart, function(envelope) return envelope, envelope end))
+bytes = collect(limit - #set_apart, bytes, function(seen, step)
+  local found = redis.call('LRANGE', list, -seen - step, -seen - 1)
+  for i = 1, math.floor(#found / 2) do found[i], found[#found + 1 - i] = found[#found + 1 - i], found[i] end
+  return found
+end, into(popped, function(envelope) return nil, envelope end))
 if q.kind == 's' then
-  local read = position()
+  local read, next = position(), nil
   if is_later(read, from) then from = read end
-  for i, entry in ipairs(redis.call('XRANGE', q.target, '(' .. from, '+', 'COUNT', limit)) do
-    ready[i] = seen(entry[1], field(entry, 'data') or entry[2][2] or '')
-  end
-else
-  for i, envelope in ipairs(redis.call('LRANGE', q.target, -limit, -1)) do ready[i] = seen(nil, envelope) end
+  next = from
+  collect(limit - #set_apart, bytes, function(_, step)
+    local found = redis.call('XRANGE', q.target, '(' .. next, last, 'COUNT', step)
+    if #found > 0 then next = found[#found][1] end
+    return found
+  end, into(ready, function(entry) return entry[1], field(entry, 'data') or entry[2][2] or '' end))
 end
-for _, job in ipairs(scheduled) do
-  if job.stays then kept = kept + 1 else
-    redis.call('ZREM', q.scheduled, job.reference)
-    remove(job)
-  end
+
+-- Others take an errand over that nobody has carried on for a while.
+redis.call('ZADD', w.h.errands, 'XX', whole(w.time + GRACE), errand)
+for _, job in ipairs(set_apart) do
+  if job.stays then redis.call('ZADD', q.scheduled, redis.call('ZSCORE', purged, job.reference), job.reference) end
+  redis.call('ZREM', purged, job.reference)
+  if not job.stays then remove(job) end
+end
+for _, job in ipairs(popped) do
+  redis.call('RPOP', list)
+  remove(job)
 end
 for _, job in ipairs(ready) do
-  from = job.reference or from
-  if q.kind == 'l' then
-    redis.call('RPOP', q.target)
-    remove(job)
-  elseif not job.stays then
+  from = job.reference
+  if not job.stays then
     redis.call('XDEL', q.target, job.reference)
     remove(job)
   end
 end
 finish(w)
-return with_owed({ count, #scheduled + #ready, kept, from }, w.h)
+return with_owed({ count, #set_apart + #popped + #ready, from }, w.h)

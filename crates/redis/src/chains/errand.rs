@@ -5,8 +5,9 @@ use std::fmt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use redis::Value;
-use tidemill_core::{Error, JobId};
+use tidemill_core::{Delivery, Error, JobId, Queue, QueueName};
 
+use crate::keys::letter;
 use crate::store::RedisStore;
 use crate::value::text;
 
@@ -40,6 +41,13 @@ pub(crate) enum Errand {
         /// Which key.
         key: String,
     },
+    /// A purge has begun: what it is to delete is still there.
+    Purge {
+        /// Of which queue.
+        queue: Queue,
+        /// The last entry of the stream that it deletes.
+        last: String,
+    },
 }
 
 /// What came of an errand.
@@ -58,6 +66,13 @@ impl Errand {
             "w" => Some(Self::Register { mark: rest.to_owned() }),
             "c" => Some(Self::Tell(JobId::new(rest).ok()?)),
             "k" => Some(Self::Make { key: rest.to_owned() }),
+            "p" => {
+                let mut parts = rest.splitn(3, ' ');
+                let (letter, last, name) = (parts.next()?, parts.next()?, parts.next()?);
+                let delivery = if letter == "s" { Delivery::AtLeastOnce } else { Delivery::AtMostOnce };
+                let queue = Queue { name: QueueName::new(name).ok()?, delivery };
+                Some(Self::Purge { queue, last: last.to_owned() })
+            }
             "u" => {
                 let mut parts = rest.splitn(3, ' ');
                 let at = parts.next()?.parse().ok()?;
@@ -81,6 +96,7 @@ impl fmt::Display for Errand {
             Self::Tell(chain) => write!(f, "c {chain}"),
             Self::Unkey { at, chain, key } => write!(f, "u {at} {chain} {key}"),
             Self::Make { key } => write!(f, "k {key}"),
+            Self::Purge { queue, last } => write!(f, "p {} {last} {}", letter(queue), queue.name),
         }
     }
 }
@@ -116,6 +132,9 @@ impl RedisStore {
                 Errand::Register { mark } => self.register_wait(shard, mark).await,
                 Errand::Tell(chain) => self.tell_waiters(shard, chain).await.map(|()| Carried::Yes),
                 Errand::Make { key } => self.make_reserved(shard, key).await,
+                Errand::Purge { queue, last } => {
+                    self.complete_purge(shard, queue, last).await.map(|_| Carried::Yes)
+                }
                 Errand::Unkey { at, chain, key } => {
                     self.unkey(*at, chain, key).await?;
                     self.forget_errand(shard, errand).await.map(|()| Carried::Yes)
@@ -126,7 +145,7 @@ impl RedisStore {
     }
 
     /// Strikes off an errand that is done.
-    pub(super) async fn forget_errand(&self, shard: u16, errand: &Errand) -> Result<(), Error> {
+    pub(crate) async fn forget_errand(&self, shard: u16, errand: &Errand) -> Result<(), Error> {
         let remove = redis::cmd("ZREM").arg(self.keys.errands(shard)).arg(errand.to_string()).take();
         self.link.query::<i64>(shard, &remove).await.map(drop)
     }
@@ -144,6 +163,7 @@ mod tests {
             Errand::Tell(chain.clone()),
             Errand::Unkey { at: 17, chain, key: key.clone() },
             Errand::Make { key },
+            Errand::Purge { queue: Queue::at_least_once(QueueName::new("q").unwrap()), last: "1-2".into() },
         ];
         for errand in errands {
             assert_eq!(Errand::read(&errand.to_string()), Some(errand));

@@ -6,8 +6,8 @@ use tidemill_core::fleet::{MemberId, Standard};
 use tidemill_core::store::fleet::{Beat, Member, Orders, Status};
 
 use crate::error::odd_answer;
+use crate::jobs::portions;
 use crate::link::Call;
-use crate::runs::portions;
 use crate::store::RedisStore;
 use crate::value::{int, ints};
 

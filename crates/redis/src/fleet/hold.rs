@@ -7,8 +7,8 @@ use tidemill_core::fleet::{SessionId, Standard};
 use tidemill_core::store::fleet::{Attach, Attached, Release};
 
 use crate::error::odd_answer;
+use crate::jobs::portions;
 use crate::link::Call;
-use crate::runs::portions;
 use crate::store::RedisStore;
 use crate::value::{array, int, ints, text};
 

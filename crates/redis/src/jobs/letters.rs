@@ -7,6 +7,7 @@ use redis::Value;
 use tidemill_core::store::Redrive;
 use tidemill_core::{DeadLetter, Envelope, Error, JobId, Queue};
 
+use super::portions;
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
 use crate::keys::{is_of_workflow, letter};
@@ -18,7 +19,7 @@ use crate::value::{array, bytes, entries, entry_id, int};
 /// Letters walked per trip when some are looked for that have no index entry.
 const PAGE: usize = 500;
 
-/// Letters moved by one script.
+/// Letters dropped by one script.
 const BATCH: usize = 250;
 
 /// The letters of one shard: which of those asked for, and the entry of each.
@@ -29,8 +30,10 @@ impl RedisStore {
         let jobs: Vec<&JobId> = redrive.letters.iter().map(|(job, _)| job).collect();
         let mut moved = 0;
         for (shard, found) in self.find_letters(redrive.queue, &jobs).await? {
-            for part in found.chunks(BATCH) {
-                moved += self.redrive_some(shard, &redrive, part).await?;
+            let weigh = |position: usize| redrive.letters[found[position].0].1.len();
+            for portion in portions((0..found.len()).collect(), weigh) {
+                let part: Vec<_> = portion.into_iter().map(|position| &found[position]).collect();
+                moved += self.redrive_some(shard, &redrive, &part).await?;
             }
         }
         Ok(moved)
@@ -40,7 +43,7 @@ impl RedisStore {
         &self,
         shard: u16,
         redrive: &Redrive<'_>,
-        part: &[(usize, String)],
+        part: &[&(usize, String)],
     ) -> Result<u64, Error> {
         let queue = redrive.queue;
         let keys = [self.keys.target(shard, queue), self.keys.dlq(shard, queue), self.keys.jobs(shard)];

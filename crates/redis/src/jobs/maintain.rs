@@ -9,8 +9,8 @@ use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted, Prun
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
 use tokio::time::Instant;
 
-use super::ms;
 use super::stream::{HELD, claimed};
+use super::{SCRIPT_BYTES, ms};
 use crate::chains::errand::{self, Errand};
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::letter;
@@ -47,13 +47,20 @@ impl RedisStore {
 
     async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
         let mut keys = vec![self.keys.jobs(shard), self.keys.errands(shard), self.keys.timers(shard)];
-        for queue in promote.queues {
+        // All queues share the script's bytes, so none may always be the first.
+        let mut queues: Vec<&Queue> = promote.queues.iter().collect();
+        let first = fastrand::usize(..queues.len().max(1));
+        queues.rotate_left(first);
+        for queue in &queues {
             keys.push(self.keys.target(shard, queue));
             keys.push(self.keys.scheduled(shard, queue));
         }
-        let mut call =
-            Call::new(&self.scripts.promote, &keys).arg(promote.limit).arg(ERRANDS).arg(errand::GRACE_MS);
-        for queue in promote.queues {
+        let mut call = Call::new(&self.scripts.promote, &keys)
+            .arg(promote.limit)
+            .arg(SCRIPT_BYTES)
+            .arg(ERRANDS)
+            .arg(errand::GRACE_MS);
+        for queue in queues {
             call.push(letter(queue));
             call.push(queue.name.as_str());
         }

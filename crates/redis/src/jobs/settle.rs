@@ -8,7 +8,7 @@ use tidemill_core::store::{Record, Verdict};
 use tidemill_core::{Delivery, Error, JobId, Queue};
 
 use super::list::UNLOCKED;
-use super::{by_place, ms};
+use super::{by_place, ms, portions};
 use crate::chains::errand::Errand;
 use crate::chains::{Changes, next_queue};
 use crate::error::odd_answer;
@@ -41,7 +41,7 @@ impl Mode {
 }
 
 /// What one script does: it ends jobs for good, or it makes changes, of which those that go on do so on one queue.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Way<'a> {
     Short,
     Long(Option<&'a Queue>),
@@ -85,7 +85,11 @@ impl RedisStore {
         let mut verdicts = vec![Verdict::Accepted; settlements.len()];
         for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
             let place = (first.shard, &first.queue);
-            for (way, members) in by_way(settlements, members, mode) {
+            let weigh = |member: usize| weight(&settlements[member].change);
+            let groups = by_way(settlements, members, mode).into_iter();
+            let groups = groups
+                .flat_map(|(way, members)| portions(members, weigh).into_iter().map(move |part| (way, part)));
+            for (way, members) in groups {
                 let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
                 let answer = match (first.queue.delivery, way) {
                     (Delivery::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
@@ -246,6 +250,17 @@ fn way_of(settlement: &Settlement, mode: Mode) -> Way<'_> {
         Change::Finish(_) if mode == Mode::Settle && !is_of_workflow(&settlement.lease.queue) => Way::Short,
         Change::Continue(step) => Way::Long(Some(&step.queue)),
         _ => Way::Long(None),
+    }
+}
+
+/// About how many bytes a change comes to.
+fn weight(change: &Change) -> usize {
+    match change {
+        Change::Finish(record) => record.as_ref().map_or(0, |record| record.output.len()),
+        Change::Requeue { envelope, .. } => envelope.len(),
+        Change::Bury(letter) => letter.bytes.len(),
+        Change::Continue(step) => step.job.envelope.len(),
+        _ => 0,
     }
 }
 

@@ -8,10 +8,10 @@ use tidemill_core::store::runs::Delivery;
 use tidemill_core::{Delivery as Promise, Error, JobId};
 
 use super::effects::{push_commit, push_delivery, weight};
-use super::{portions, push_removal};
+use super::push_removal;
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
-use crate::jobs::{Mode, UNKNOWN_LEASE_MS, ms};
+use crate::jobs::{Mode, UNKNOWN_LEASE_MS, ms, portions};
 use crate::keys::letter;
 use crate::link::Call;
 use crate::search::Place;

@@ -6,8 +6,8 @@ use tidemill_core::Error;
 use tidemill_core::store::runs::{Delivered, Delivery};
 
 use super::effects::push_delivery;
-use super::portions;
 use crate::error::odd_answer;
+use crate::jobs::portions;
 use crate::store::RedisStore;
 use crate::value::{array, text};
 

@@ -4,9 +4,8 @@ use tidemill_core::Timestamp;
 use tidemill_core::store::runs::{Close, Commit, Delivery, Effect, EntryKind, MAX_SEEN, Then};
 use tidemill_core::workflow::Topic;
 
-use super::OVERHEAD;
 use crate::inspect::record;
-use crate::jobs::{due, ms};
+use crate::jobs::{OVERHEAD, due, ms};
 use crate::keys::letter;
 use crate::link::Call;
 

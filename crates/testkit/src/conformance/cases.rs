@@ -131,6 +131,7 @@ macro_rules! conformance {
                 delayed_jobs_of_a_paused_queue_wait_for_the_resume,
                 a_purge_takes_what_waits_and_leaves_the_rest,
                 a_purge_reaches_only_its_queue,
+                a_purge_leaves_what_is_enqueued_while_it_deletes,
             }
             promote {
                 a_delayed_job_is_never_early,

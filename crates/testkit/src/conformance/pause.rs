@@ -139,3 +139,29 @@ pub async fn a_purge_reaches_only_its_queue(subject: Subject) {
     assert_eq!(scene.store.purge(&scene.queue).await.unwrap(), 1);
     other.assert_counts([1, 0, 0, 0]).await;
 }
+
+/// The jobs that are enqueued meanwhile are due before those that the purge has yet to delete.
+pub async fn a_purge_leaves_what_is_enqueued_while_it_deletes(subject: Subject) {
+    for scene in subject.scenes() {
+        let later = Traits { due: Due::In(2 * LONG), ..Traits::default() };
+        for _ in 0..4 {
+            let jobs = (0..500).flat_map(|_| [job(), later.job()]).collect();
+            scene.enqueue_batch(jobs).await.unwrap();
+        }
+        let purge = tokio::spawn({
+            let (store, queue) = (scene.store.clone(), scene.queue.clone());
+            async move { store.purge(&queue).await.unwrap() }
+        });
+        until("the purge to begin", || async {
+            let counts = scene.counts().await;
+            (counts.ready < 2_000 || counts.scheduled < 2_000 || purge.is_finished()).then_some(())
+        })
+        .await;
+        let ready = scene.enqueue(job()).await;
+        let scheduled = scene.enqueue(Traits { due: Due::In(LONG), ..Traits::default() }.job()).await;
+        assert_eq!(purge.await.unwrap(), 4_000);
+        scene.assert_counts([1, 1, 0, 0]).await;
+        assert_eq!(scene.state(&ready).await, Some(State::Ready));
+        assert_eq!(scene.state(&scheduled).await, Some(State::Scheduled));
+    }
+}

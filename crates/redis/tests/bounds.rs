@@ -1,0 +1,175 @@
+//! What one script does is bounded, in jobs and in bytes: a script keeps the server from everything else.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's name is its documentation; it fails by panicking"
+)]
+
+mod support;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use support::mortal::Mortal;
+use tidemill_core::redrive::{Letters, redrive};
+use tidemill_core::settle::Settlement;
+use tidemill_core::store::{Cancelled, Due, Promote, Verdict};
+use tidemill_core::{Delivery, Queue, QueueName, Store, job::State};
+use tidemill_redis::{Options, RedisStore};
+use tidemill_testkit::conformance::scene::{Traits, dead, job, retry, until};
+use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::servers::Redis;
+
+/// The size of a large job.
+const LARGE: usize = 100 << 10;
+
+/// What one script may move, in large jobs: more than it does, less than would hold up a server.
+const FEW: u64 = 8;
+
+struct Stage {
+    redis: Redis,
+    store: Arc<RedisStore>,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let redis = Redis::start().unwrap();
+        Self { store: connect(&redis.url()).await, redis }
+    }
+
+    fn scenes(&self) -> [Scene; 2] {
+        scenes(&self.store)
+    }
+
+    /// How many scripts were called meanwhile.
+    async fn scripts<T>(&self, of: impl Future<Output = T>) -> (u64, T) {
+        let before = self.store.commands();
+        let answer = of.await;
+        (self.store.commands() - before, answer)
+    }
+}
+
+async fn connect(url: &str) -> Arc<RedisStore> {
+    Arc::new(RedisStore::connect(Options::parse(url).unwrap()).await.unwrap())
+}
+
+/// A stream and a list.
+fn scenes(store: &Arc<RedisStore>) -> [Scene; 2] {
+    [Delivery::AtLeastOnce, Delivery::AtMostOnce]
+        .map(|delivery| Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), delivery }))
+}
+
+fn large(due: Due) -> Traits {
+    Traits { payload: format!("\"{}\"", "x".repeat(LARGE)), due, ..Traits::default() }
+}
+
+async fn enqueue_large(scene: &Scene, count: usize, due: Due) {
+    for _ in 0..count {
+        scene.enqueue(large(due).job()).await;
+    }
+}
+
+#[tokio::test]
+async fn promoting_large_jobs_moves_a_few_at_a_time_and_all_in_the_end() {
+    let stage = Stage::new().await;
+    for scene in stage.scenes() {
+        enqueue_large(&scene, 40, Due::In(Duration::from_millis(1))).await;
+        let mut moved = 0;
+        while moved < 40 {
+            let promoted = scene.promote().await;
+            assert!(promoted.moved <= FEW, "one script moved {} large jobs", promoted.moved);
+            assert!(moved + promoted.moved == 40 || promoted.next == Some(Duration::ZERO), "{promoted:?}");
+            moved += promoted.moved;
+        }
+        scene.assert_counts([40, 0, 0, 0]).await;
+    }
+}
+
+#[tokio::test]
+async fn promoting_reaches_a_queue_beside_one_with_large_jobs() {
+    let stage = Stage::new().await;
+    let [heavy, light] = stage.scenes();
+    enqueue_large(&heavy, 200, Due::In(Duration::from_millis(1))).await;
+    let soon = Traits { due: Due::In(Duration::from_millis(1)), ..Traits::default() };
+    light.enqueue(soon.job()).await;
+    let queues = [heavy.queue.clone(), light.queue.clone()];
+    until("the light job to be ready", || async {
+        stage.store.promote(Promote { queues: &queues, limit: 512 }).await.unwrap();
+        (light.counts().await.ready == 1).then_some(())
+    })
+    .await;
+    assert!(heavy.counts().await.scheduled > 0, "the light job came last");
+}
+
+#[tokio::test]
+async fn purging_large_jobs_deletes_a_few_at_a_time() {
+    let stage = Stage::new().await;
+    for scene in stage.scenes() {
+        enqueue_large(&scene, 20, Due::Now).await;
+        enqueue_large(&scene, 20, Due::In(LONG)).await;
+        let (scripts, purged) = stage.scripts(stage.store.purge(&scene.queue)).await;
+        assert_eq!(purged.unwrap(), 40);
+        assert!(scripts >= 40 / FEW, "{scripts} calls deleted 40 large jobs");
+        scene.assert_counts([0, 0, 0, 0]).await;
+    }
+}
+
+#[tokio::test]
+async fn settling_and_redriving_large_jobs_moves_a_few_at_a_time() {
+    let stage = Stage::new().await;
+    for scene in stage.scenes() {
+        enqueue_large(&scene, 20, Due::Now).await;
+        for outcome in [retry(Duration::ZERO), dead("bad")] {
+            let claimed = scene.claim(20).await;
+            let settlements: Vec<Settlement> =
+                claimed.iter().map(|job| scene.settlement(job, outcome.clone())).collect();
+            let (scripts, verdicts) = stage.scripts(stage.store.settle(&settlements)).await;
+            assert_eq!(verdicts.unwrap(), vec![Verdict::Accepted; 20]);
+            assert!(scripts >= 20 / FEW, "{scripts} calls settled 20 large jobs");
+        }
+        let (scripts, moved) = stage.scripts(redrive(&*stage.store, &scene.queue, &Letters::default())).await;
+        assert_eq!(moved.unwrap(), 20);
+        assert!(scripts >= 20 / FEW, "{scripts} calls redrove 20 large jobs");
+        scene.assert_counts([20, 0, 0, 0]).await;
+        stage.store.purge(&scene.queue).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_purge_whose_caller_dies_is_completed_by_others() {
+    let redis = Redis::start().unwrap();
+    let store = connect(&redis.url()).await;
+    for (after, which) in (1..6).flat_map(|after| [(after, 0), (after, 1)]) {
+        let mortal = Mortal::to(redis.port()).await;
+        let dying = connect(&mortal.url()).await;
+        let scene = &scenes(&store)[which];
+        // Scripts are loaded, so that each request is a step.
+        store.purge(&scene.queue).await.unwrap();
+        enqueue_large(scene, 6, Due::Now).await;
+        enqueue_large(scene, 6, Due::In(LONG)).await;
+        mortal.dies_after(after);
+        dying.purge(&scene.queue).await.unwrap_err();
+        assert!(mortal.is_dead());
+        let ready = scene.enqueue(job()).await;
+        let scheduled = scene.enqueue(large(Due::In(LONG)).job()).await;
+        until("the purge to be complete", || async {
+            scene.promote().await;
+            (redis.command(&["ZCARD", "tidemill:errands"]).unwrap() == "0").then_some(())
+        })
+        .await;
+        scene.assert_counts([1, 1, 0, 0]).await;
+        assert_eq!(scene.state(&ready).await, Some(State::Ready));
+        assert_eq!(scene.state(&scheduled).await, Some(State::Scheduled));
+        assert_eq!(store.purge(&scene.queue).await.unwrap(), 2);
+    }
+}
+
+#[tokio::test]
+async fn jobs_that_a_purge_has_set_apart_can_be_cancelled() {
+    let stage = Stage::new().await;
+    let [scene, _] = stage.scenes();
+    let id = scene.enqueue(Traits { due: Due::In(LONG), ..Traits::default() }.job()).await;
+    stage.redis.command(&["RENAME", "tidemill:stream:q:scheduled", "tidemill:stream:q:purged"]).unwrap();
+    assert_eq!(stage.store.cancel(&id).await.unwrap(), Cancelled::Removed);
+}
