@@ -17,3 +17,9 @@ local function expect(key, kind)
     error('WRONGTYPE ' .. key .. ' holds a ' .. found .. ' instead of a ' .. kind)
   end
 end
+
+-- Publishes a wake-up. A user without the right to the channel still completes the script: a script does not roll back, so a
+-- refused PUBLISH must not end it between two writes. Listeners then find the change by polling.
+local function notify(channel, message)
+  redis.pcall('PUBLISH', channel, message)
+end

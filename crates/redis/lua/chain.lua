@@ -65,7 +65,7 @@ local function apply(q, h, s)
     if not stranger then redis.call('HDEL', h.jobs, s.chain) end
     if kept then
       redis.call('SET', s.record, s.data, 'PX', s.due)
-      redis.call('PUBLISH', h.channel, 'finished ' .. s.chain)
+      notify(h.channel, 'finished ' .. s.chain)
     end
     if not stranger then close(h, s.chain, kept and s.data or '', kept and tonumber(s.due) or 0) end
   end

@@ -42,7 +42,7 @@ local function tell(wake)
 end
 
 local function finish(answer)
-  if #news > 0 then redis.call('PUBLISH', CHANNEL, table.concat(news, '\n')) end
+  if #news > 0 then notify(CHANNEL, table.concat(news, '\n')) end
   return answer
 end
 
@@ -86,11 +86,12 @@ local function beat_of(said, exact)
 end
 
 -- Which run of a server this is. One that was restarted, or took another's place, may have forgotten the last leases: persistence
--- and replication lag behind. (Every store asks for INFO when it connects, so it may.)
+-- and replication lag behind. Empty for a user without the right to INFO.
 local run
 local function server()
   if not run then
-    run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)') or ''
+    local info = redis.pcall('INFO', 'server')
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or ''
   end
   return run
 end
@@ -122,7 +123,7 @@ local function load(id, standard)
   m.stale_at = m.beat + m.fresh + late
   m.is_fresh = TIME < m.stale_at
   -- Whether what is known of its sessions is all there is.
-  m.is_sure = not m.says_itself or f[10] == server()
+  m.is_sure = not m.says_itself or f[10] == server() or f[10] == '' or server() == ''
   return m
 end
 
@@ -224,7 +225,7 @@ end
 local function order(m)
   local key = WORKER .. 'cmd:' .. m.id
   redis.call('SET', key, 'shutdown', 'EX', ORDER)
-  if not m.says_itself then redis.pcall('PUBLISH', key, 'shutdown') end
+  if not m.says_itself then notify(key, 'shutdown') end
 end
 
 -- ARGV from i on: member, offer, endpoint, status, how many sessions at once, in its life, for how many ms a beat is fresh, detail

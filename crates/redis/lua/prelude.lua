@@ -58,7 +58,7 @@ end
 local function announce(q, channel)
   if not q.sooner then return end
   local delivery = q.kind == 's' and 'at_least_once' or 'at_most_once'
-  redis.call('PUBLISH', channel, 'sooner ' .. delivery .. ' ' .. q.name)
+  notify(channel, 'sooner ' .. delivery .. ' ' .. q.name)
 end
 
 local function expect_queue(q)

@@ -308,7 +308,7 @@ local function cancel_job(w, id)
   if letter == 's' and lease(q.target, q.group, reference) or letter == 'l' and redis.call('EXISTS', q.lock) == 1 then
     redis.call('HSET', q.cancelled, q.chain, 1)
     queue(w, q.kind, q.name).has_cancelled = true
-    redis.call('PUBLISH', w.h.channel, 'cancel ' .. current(q, letter, reference))
+    notify(w.h.channel, 'cancel ' .. current(q, letter, reference))
   elseif take(q, w.h, letter, reference) then
     forget(w, q, q.chain)
   end
@@ -348,7 +348,7 @@ local READ = {
     local chain, record, keep = w.read(), w.read(), w.read()
     return { act = function()
       redis.call('SET', PREFIX .. 'job:' .. chain, record, 'PX', keep)
-      redis.call('PUBLISH', w.h.channel, 'finished ' .. chain)
+      notify(w.h.channel, 'finished ' .. chain)
     end }
   end,
   attributes = function(w)
@@ -393,7 +393,7 @@ local function end_run(w, r, c)
   redis.call('ZADD', ENDED, whole(w.time + s.keep_ms), r.id)
   redis.call('ZADD', ENDED .. ':' .. s.workflow, whole(w.time), r.id)
   redis.call('SADD', WORKFLOWS, s.workflow)
-  redis.call('PUBLISH', w.h.channel, 'finished ' .. r.task)
+  notify(w.h.channel, 'finished ' .. r.task)
   change(w, r)
   if c.told then deliver(w, c.told) end
 end

@@ -11,7 +11,7 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
         "OOM" => Error::Full("Redis is out of memory".into()),
         "READONLY" => Error::Full("this Redis server is a read-only replica".into()),
         "MISCONF" => Error::Full(format!("Redis cannot persist: {text}")),
-        "NOPERM" | "NOAUTH" | "WRONGPASS" => Error::Denied(text),
+        "NOAUTH" | "WRONGPASS" => Error::Denied(text),
         "WRONGTYPE" => Error::Unsuitable(format!("a key holds something else than it should: {text}")),
         "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED" | "ASK" | "NOREPLICAS" => {
             Error::unavailable(what, error)
@@ -19,6 +19,9 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
         // In a transaction the first refusal hides behind the abort.
         "EXECABORT" if text.contains("OOM") => Error::Full("Redis is out of memory".into()),
         _ if is_authentication(&error) => Error::Denied(text),
+        _ if is_denied(&error) => Error::Denied(format!(
+            "{what}: {text}: `tidemill doctor` shows the ACL SETUSER line that grants it"
+        )),
         _ if is_connection(&error) => Error::unavailable(what, error),
         _ if text.contains("OOM command not allowed") => Error::Full("Redis is out of memory".into()),
         _ => Error::Unsuitable(format!("{what}: {text}")),
@@ -27,6 +30,16 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
 
 fn is_authentication(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
+}
+
+/// Whether the user lacks a right: to a command, a key or a channel, alone or in a script.
+pub(crate) fn is_denied(error: &RedisError) -> bool {
+    // In a script, of Redis 7.0 and of later ones; and of EXEC.
+    let elsewhere = ["The user executing the script can't", "ACL failure in script", "because of: NOPERM"];
+    error.code() == Some("NOPERM") || {
+        let text = error.to_string();
+        elsewhere.iter().any(|words| text.contains(words))
+    }
 }
 
 /// Whether the connection is to blame, so that the next call should open another.

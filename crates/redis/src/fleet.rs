@@ -37,6 +37,10 @@ impl Registry {
     pub(crate) fn new(flags: bool) -> Self {
         Self { scripts: FleetScripts::new(flags), walks: Mutex::new([(); 2].map(|()| "0".to_owned())) }
     }
+
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = &Script> {
+        self.scripts.iter()
+    }
 }
 
 impl RedisStore {

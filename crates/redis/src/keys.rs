@@ -5,6 +5,7 @@ use tidemill_core::workflow::{RunId, WORKFLOW_QUEUE, WorkflowName};
 use tidemill_core::{Delivery, JobId, Namespace, Queue};
 
 use crate::options::Options;
+use crate::rights::Sample;
 
 /// Where the fleet is: choosing one of its members must be one step.
 pub(crate) const FLEET_SHARD: u16 = 0;
@@ -13,6 +14,7 @@ pub(crate) const FLEET_SHARD: u16 = 0;
 /// with more, each begins with its shard's hash tag, so that what belongs together is on one server.
 #[derive(Debug)]
 pub(crate) struct Keys {
+    namespace: Namespace,
     prefixes: Vec<String>,
     channel: String,
 }
@@ -22,7 +24,11 @@ impl Keys {
         let namespace = &options.namespace;
         let tagged = options.cluster || options.shards > 1;
         let prefix = |shard| if tagged { format!("{{{shard}}}{namespace}") } else { namespace.to_string() };
-        Self { prefixes: (0..options.shards).map(prefix).collect(), channel: format!("{namespace}wake") }
+        Self {
+            prefixes: (0..options.shards).map(prefix).collect(),
+            channel: format!("{namespace}wake"),
+            namespace: namespace.clone(),
+        }
     }
 
     pub(crate) fn shards(&self) -> u16 {
@@ -61,6 +67,17 @@ impl Keys {
     /// A key that any slot computation about this shard can use.
     pub(crate) fn anchor(&self, shard: u16) -> String {
         self.jobs(shard)
+    }
+
+    /// What rights to this store's keys and channels are asked by, on the server of a shard.
+    pub(crate) fn sample(&self, shard: u16) -> Sample {
+        let is_tagged = self.prefix(shard) != self.namespace.as_str();
+        Sample {
+            key: self.anchor(shard),
+            key_rule: format!("~{}{}*", if is_tagged { "{*}" } else { "" }, literal(&self.namespace)),
+            channel: self.channel.clone(),
+            channel_rule: format!("&{}*", literal(&self.namespace)),
+        }
     }
 
     /// `stream:{queue}`, `queue:{queue}` or, for tasks of runs, `workflow:{name}` with or without a route: where workers
@@ -264,6 +281,17 @@ impl WakeKeys {
         Self { namespace }
     }
 
+    /// What rights to hints and channels are asked by.
+    pub(crate) fn sample(&self) -> Sample {
+        let all = literal(&self.namespace);
+        Sample {
+            key: format!("{}hint:", self.namespace),
+            key_rule: format!("~{all}*"),
+            channel: self.sched(),
+            channel_rule: format!("&{all}*"),
+        }
+    }
+
     /// The channel on which jobs are announced.
     pub(crate) fn sched(&self) -> String {
         format!("{}sched", self.namespace)
@@ -288,6 +316,12 @@ impl WakeKeys {
     pub(crate) fn hint(&self, hint: &Hint) -> String {
         format!("{}hint:{hint}", self.namespace)
     }
+}
+
+/// A namespace as a pattern that matches it alone.
+pub(crate) fn literal(namespace: &Namespace) -> String {
+    let escape = |c: char| if "*?[]^\\".contains(c) { format!("\\{c}") } else { c.to_string() };
+    namespace.as_str().chars().map(escape).collect()
 }
 
 /// What the name of a queue of workflow tasks says: the workflow, and the route if there is one. A route that is called like a

@@ -15,6 +15,7 @@ mod jobs;
 mod keys;
 mod link;
 mod options;
+mod rights;
 mod runs;
 mod script;
 mod search;
@@ -25,4 +26,6 @@ mod wake;
 pub use courier::RedisCourier;
 pub use floor::floors;
 pub use options::Options;
+#[doc(hidden)]
+pub use rights::worker_rules;
 pub use store::RedisStore;

@@ -7,8 +7,9 @@ mod blocking;
 mod node;
 mod topology;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
 use tidemill_core::{Error, Timestamp};
@@ -20,6 +21,7 @@ pub(crate) use topology::servers;
 use crate::error::{classify, is_connection, is_moved, is_no_script};
 use crate::keys::Keys;
 use crate::options::Options;
+use crate::rights::Rights;
 use crate::script::Script;
 
 /// How long to wait for replicas that are to confirm an enqueue.
@@ -34,6 +36,8 @@ pub(crate) struct Link {
     shards: RwLock<Vec<Arc<Node>>>,
     /// Commands sent, for whoever counts.
     sent: AtomicU64,
+    /// The scripts that the user has no right to run as a whole, by hash, and why.
+    refused: OnceLock<HashMap<String, String>>,
 }
 
 impl Link {
@@ -45,7 +49,24 @@ impl Link {
             first.connection().await.map_err(|error| classify(&format!("connecting to {first}"), error))?;
             vec![first; usize::from(options.shards)]
         };
-        Ok(Self { options, keys, shards: RwLock::new(nodes), sent: AtomicU64::new(0) })
+        let (shards, sent, refused) = (RwLock::new(nodes), AtomicU64::new(0), OnceLock::new());
+        Ok(Self { options, keys, shards, sent, refused })
+    }
+
+    /// Never sends these scripts: the server would end them between two writes.
+    pub(crate) fn refuse(&self, scripts: HashMap<String, String>) {
+        let _ = self.refused.set(scripts);
+    }
+
+    /// What the user lacks on any of the servers.
+    pub(crate) async fn rights(&self) -> Result<Rights, Error> {
+        let mut rights = Rights::default();
+        for node in self.nodes() {
+            let shard = (0..self.keys.shards()).find(|shard| Arc::ptr_eq(&self.node(*shard), &node));
+            let sample = self.keys.sample(shard.unwrap_or_default());
+            rights.merge(Rights::of_store(&node, &self.options, sample).await?);
+        }
+        Ok(rights)
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -126,6 +147,9 @@ impl Link {
 
     /// Calls a script by its hash; loads it where it is not known.
     pub(crate) async fn call(&self, shard: u16, call: Call<'_>) -> Result<Value, Error> {
+        if let Some(why) = self.refused.get().and_then(|refused| refused.get(&call.script.sha)) {
+            return Err(Error::Denied(why.clone()));
+        }
         let what = || format!("script {}", call.script.name);
         match self.send(shard, &call.command).await {
             Err(error) if is_no_script(&error) => {

@@ -77,6 +77,11 @@ macro_rules! scripts {
                     flags && AtOom::$oom == AtOom::Runs,
                 )),*),* }
             }
+
+            /// All of them.
+            pub(crate) fn iter(&self) -> impl Iterator<Item = &Script> {
+                [$($(&self.$name),*),*].into_iter()
+            }
         }
     };
 }
@@ -164,5 +169,10 @@ impl Script {
         code.push_str(body);
         let sha = Source::new(&code).get_hash().to_owned();
         Self { name, code, sha }
+    }
+
+    /// Whether it may send a command, as `XADD` or `XGROUP CREATE`.
+    pub(crate) fn sends(&self, command: &str) -> bool {
+        self.code.contains(&format!("call('{}'", command.replacen(' ', "', '", 1)))
     }
 }

@@ -1,7 +1,7 @@
 //! The store: what it is made of, how it is opened, and which part does what.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 
 use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
@@ -25,6 +25,7 @@ use crate::jobs::{Adder, Clerk, Orphans};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
+use crate::rights::Rights;
 use crate::script::Scripts;
 use crate::wake::Waker;
 
@@ -43,6 +44,10 @@ pub struct RedisStore {
     pub(crate) clerk: Clerk,
     pub(crate) registry: Registry,
     durability: Durability,
+    /// What the user of the URL may not do.
+    pub(crate) rights: Rights,
+    /// A worker says once what it does without.
+    pub(crate) restrictions_logged: Once,
     /// Queues that this process has paused or seen paused, with when to look again.
     pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
     /// The leases of each queue's workers, and when they were asked for.
@@ -60,17 +65,23 @@ impl RedisStore {
         let link = Arc::new(Link::connect(options, keys.clone()).await?);
         let server = Server::ask(&link).await?;
         server.check(link.options())?;
-        let clock = ServerClock::default();
-        clock.set(link.time().await?);
         let flags = server.version >= (7, 0);
         let scripts = Arc::new(Scripts::new(flags));
+        let registry = Registry::new(flags);
+        let rights = link.rights().await?;
+        rights.check()?;
+        let clock = ServerClock::default();
+        clock.set(link.time().await?);
+        link.refuse(rights.refused(scripts.iter().chain(registry.scripts())));
         let adder = Arc::new(Adder { link: link.clone(), keys: keys.clone(), scripts: scripts.clone() });
         Ok(Self {
             clerk: Clerk::new(adder.clone()),
             adder,
             waker: Waker::new(link.clone(), keys.channel().to_owned()),
             scripts,
-            registry: Registry::new(flags),
+            registry,
+            rights,
+            restrictions_logged: Once::new(),
             durability: server.durability(link.options()),
             link,
             keys,

@@ -1,5 +1,5 @@
-//! The Redis store does what every store must do: on one server with the documented keys, and on a Cluster of
-//! three masters with eight shards.
+//! The Redis store does what every store must do: on one server with the documented keys, as a user with the
+//! least rights, and on a Cluster of three masters with eight shards.
 
 #![allow(
     missing_docs,
@@ -11,6 +11,12 @@ mod support;
 
 mod one_server {
     use super::support::one_server as open;
+    tidemill_testkit::conformance!(open);
+}
+
+/// As a user who may do what a worker needs and nothing else: no INFO, no CLIENT, no other keys or channels.
+mod least_privileged {
+    use super::support::least_privileged as open;
     tidemill_testkit::conformance!(open);
 }
 

@@ -16,7 +16,7 @@ local job = p.current()
 local taken, registered = take(q, h, p.letter, p.reference)
 if not taken then return { 'moved' } end
 apply(q, h, (read_change(8, 20)))
-if taken == 'running' then redis.call('PUBLISH', h.channel, 'lost ' .. job) end
+if taken == 'running' then notify(h.channel, 'lost ' .. job) end
 if q.next.name ~= '' then redis.call('SADD', KEYS[16], 's ' .. q.next.name) end
 announce(q.next, h.channel)
 return p.answer('completed', registered)

@@ -17,7 +17,7 @@ if p.letter ~= '' then
   local taken
   taken, registered = take(q, h, p.letter, p.reference)
   if not taken then return { 'moved' } end
-  if taken == 'running' then redis.call('PUBLISH', h.channel, 'lost ' .. job) end
+  if taken == 'running' then notify(h.channel, 'lost ' .. job) end
 elseif redis.call('HEXISTS', h.jobs, q.chain) == 1 then
   return { 'moved' }
 end

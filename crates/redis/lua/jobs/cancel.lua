@@ -12,7 +12,7 @@ local told = removal(w, q.chain, { w.read(), w.read() })
 if not p.is_there() then return { 'moved' } end
 if p.letter == 's' and lease(q.target, q.group, p.reference) or p.letter == 'l' and redis.call('EXISTS', q.lock) == 1 then
   if p.indexed ~= '' then redis.call('HSET', q.cancelled, q.chain, 1) end
-  redis.call('PUBLISH', h.channel, 'cancel ' .. p.current())
+  notify(h.channel, 'cancel ' .. p.current())
   return { 'requested' }
 end
 local taken, registered = take(q, h, p.letter, p.reference)

@@ -36,7 +36,7 @@ for i = 1, r do
     told[#told + 1] = 'finished ' .. ARGV[chains + i]
   end
 end
-if #told > 0 then redis.call('PUBLISH', h.channel, table.concat(told, '\n')) end
+if #told > 0 then notify(h.channel, table.concat(told, '\n')) end
 if tied then
   for i = 1, m do
     if out[i] == 1 and i <= r then

@@ -25,5 +25,5 @@ if not taken then return { 'moved' } end
 forget(w, q, q.chain)
 deliver(w, delivery)
 finish(w)
-if taken == 'running' then redis.call('PUBLISH', h.channel, 'lost ' .. job) end
+if taken == 'running' then notify(h.channel, 'lost ' .. job) end
 return p.answer('completed', registered)

@@ -9,7 +9,7 @@ if not r or not is_running(r) or r.state.cursor ~= cursor then return { 0 } end
 local q, letter, reference = where(w, r.task)
 if q then
   local taken = take(q, w.h, letter, reference)
-  if taken == 'running' then redis.call('PUBLISH', w.h.channel, 'lost ' .. r.task) end
+  if taken == 'running' then notify(w.h.channel, 'lost ' .. r.task) end
   forget(w, q, r.task)
 end
 take_effect(r, effects)

@@ -31,7 +31,9 @@ use self::outage::Outage;
 use self::own::OwnHints;
 use crate::error::classify;
 use crate::keys::WakeKeys;
+use crate::link::Node;
 use crate::options::Options;
+use crate::rights::Rights;
 
 /// How long whoever makes work waits for the others to be told of it. A hint is not worth more.
 const PATIENCE: Duration = Duration::from_millis(250);
@@ -73,7 +75,7 @@ impl RedisCourier {
             ignored: AtomicU64::new(0),
             options,
         });
-        match office.ping().await {
+        match office.check().await {
             Err(error) if error.is_transient() => office.outage.begins(&error),
             answer => answer?,
         }
@@ -97,12 +99,29 @@ impl RedisCourier {
 impl Office {
     async fn ping(&self) -> Result<(), Error> {
         let answer = self.commands.send(&redis::cmd("PING")).await;
-        answer.map(drop).map_err(|error| match classify("reaching the server of wake-ups", error) {
+        answer.map(drop).map_err(|error| classify("reaching the server of wake-ups", error))
+    }
+
+    /// Asks whether the server answers, and whether its user may do what is needed.
+    async fn check(&self) -> Result<(), Error> {
+        let answer = match self.ping().await {
+            Ok(()) => self.rights().await.and_then(|rights| rights.check_all()),
+            answer => answer,
+        };
+        answer.map_err(|error| match error {
             Error::Denied(reason) => {
                 Error::Denied(format!("the Redis server of wake-ups (--wake): {reason}"))
             }
             other => other,
         })
+    }
+
+    async fn rights(&self) -> Result<Rights, Error> {
+        let node = match &self.commands {
+            Commands::Server(node) => node.clone(),
+            Commands::Cluster(_) => Node::new(self.options.info.clone())?,
+        };
+        Rights::of_wake_ups(&node, &self.options, self.keys.sample()).await
     }
 }
 
@@ -133,10 +152,11 @@ impl Courier for RedisCourier {
 
     async fn checkup(&self) -> Vec<Finding> {
         let (place, ignored) = (self.office.options.info.addr(), self.ignored());
-        let found = match self.office.ping().await {
+        let found = match self.office.check().await {
             Ok(()) => {
                 Finding::new(Severity::Good, "wake-ups", format!("through redis {place}, which answers"))
             }
+            Err(Error::Denied(reason)) => Finding::new(Severity::Bad, "wake-ups", reason),
             Err(error) => {
                 let advice = "work is found by looking alone until it is back";
                 let found = format!("redis {place} does not answer: {advice}: {}", error.chain());

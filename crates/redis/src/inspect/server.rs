@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidemill_core::store::{Checkup, Durability, Finding, Severity};
 use tidemill_core::{Error, Store};
 
-use crate::error::classify;
+use crate::error::{classify, is_denied, odd_answer};
 use crate::link::Link;
 use crate::options::Options;
 use crate::store::RedisStore;
@@ -16,22 +16,29 @@ use crate::value::text;
 pub(crate) struct Server {
     info: HashMap<String, String>,
     pub(crate) version: (u32, u32),
+    /// Whether INFO was allowed. Without it only version, role and mode are known.
+    is_open: bool,
 }
 
 impl Server {
     pub(crate) async fn ask(link: &Link) -> Result<Self, Error> {
-        let mut info = HashMap::new();
+        let (mut info, mut is_open) = (HashMap::new(), true);
         for section in ["server", "memory", "persistence", "replication", "cluster"] {
             let ask = redis::cmd("INFO").arg(section).take();
-            let answer = link.send(0, &ask).await.map_err(|error| classify("INFO", error))?;
-            let answer = text(answer).unwrap_or_default();
+            let answer = match link.send(0, &ask).await {
+                Err(error) if is_denied(&error) => {
+                    (info, is_open) = (greeting(link).await?, false);
+                    break;
+                }
+                answer => text(answer.map_err(|error| classify("INFO", error))?).unwrap_or_default(),
+            };
             let pairs = answer.lines().filter_map(|line| line.trim().split_once(':'));
             info.extend(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
         }
         let version = info.get("redis_version").map(String::as_str).unwrap_or_default();
         let mut parts = version.split('.').map(|part| part.parse().unwrap_or(0));
         let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-        Ok(Self { info, version })
+        Ok(Self { info, version, is_open })
     }
 
     fn is(&self, field: &str, value: &str) -> bool {
@@ -75,7 +82,7 @@ impl Server {
     }
 
     fn evicts(&self) -> bool {
-        self.policy() != "noeviction"
+        self.is_open && self.policy() != "noeviction"
     }
 
     pub(crate) fn durability(&self, options: &Options) -> Durability {
@@ -90,6 +97,19 @@ impl Server {
     }
 }
 
+/// What a server says of itself in its greeting, by the names that INFO uses.
+async fn greeting(link: &Link) -> Result<HashMap<String, String>, Error> {
+    let answer = link.send(0, &redis::cmd("HELLO")).await.map_err(|error| classify("HELLO", error))?;
+    let fields: HashMap<String, redis::Value> =
+        redis::from_redis_value(answer).map_err(|_| odd_answer("HELLO"))?;
+    let said = |name: &str| fields.get(name).cloned().and_then(text).unwrap_or_default();
+    let role = if said("role") == "replica" { "slave" } else { "master" };
+    let in_cluster = if said("mode") == "cluster" { "1" } else { "0" };
+    let info =
+        [("redis_version", said("version")), ("role", role.into()), ("cluster_enabled", in_cluster.into())];
+    Ok(info.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
 impl RedisStore {
     pub(crate) async fn examine(&self) -> Result<Checkup, Error> {
         let server = Server::ask(&self.link).await?;
@@ -98,12 +118,11 @@ impl RedisStore {
             Durability::Process if fsync.as_deref() == Some("always") => Durability::Fsync,
             known => known,
         };
-        let mut findings = vec![
-            Finding::new(Severity::Good, "version", server.name()),
-            eviction(&server),
-            persistence(&server, fsync.as_deref()),
-            memory(&server),
-        ];
+        let mut findings = vec![Finding::new(Severity::Good, "version", server.name())];
+        if server.is_open {
+            findings.extend([eviction(&server), persistence(&server, fsync.as_deref()), memory(&server)]);
+        }
+        findings.extend(self.link.rights().await?.findings());
         findings.extend(self.leftovers().await?);
         findings.extend(self.damaged_alarms().await?);
         Ok(Checkup { server: server.name(), durability, findings })

@@ -1,6 +1,7 @@
 //! Claiming: over all shards at once, in shuffled order, with the batch size spread over them.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, Shared, join_all};
@@ -13,6 +14,9 @@ use crate::store::RedisStore;
 
 /// How long a queue that was seen paused is believed to be so.
 const PAUSED_FOR: Duration = Duration::from_secs(1);
+
+/// How long a read blocks that cannot be ended before.
+const LONGEST_BLOCK: Duration = Duration::from_secs(1);
 
 /// What one claim asks of one shard.
 #[derive(Clone, Copy)]
@@ -65,6 +69,9 @@ impl Taken {
 impl RedisStore {
     pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
+        if !wait.is_zero() {
+            self.restrictions_logged.call_once(|| self.log_restrictions());
+        }
         // A read that is blocked does not notice that its queue was resumed; who resumed it says so.
         let interrupt = async move {
             tokio::select! {
@@ -92,6 +99,12 @@ impl RedisStore {
             return self.sit_out(deadline, interrupt).await;
         }
         self.await_any(share, wait, interrupt).await
+    }
+
+    fn log_restrictions(&self) {
+        if let Some(restrictions) = self.rights.restrictions() {
+            tracing::warn!("{restrictions}");
+        }
     }
 
     /// Takes what is there, everywhere at once.
@@ -137,10 +150,41 @@ impl RedisStore {
     where
         I: Future<Output = ()>,
     {
+        if self.rights.may_unblock() {
+            return self.read_blocking(share, wait, interrupt).await;
+        }
+        // A read that cannot be ended blocks for a short time only, again and again.
+        let (mut interrupt, deadline) = (pin!(interrupt), Instant::now() + wait);
+        loop {
+            // Never zero, which would block for ever.
+            let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            let block = self.longest_block().min(left);
+            let taken = self.read_blocking(share, block, std::future::pending()).await?;
+            let is_over = Instant::now() >= deadline || interrupt.as_mut().now_or_never().is_some();
+            if !taken.is_empty() || is_over || self.seems_paused(share.queue) {
+                return Ok(taken);
+            }
+        }
+    }
+
+    async fn read_blocking<I>(
+        &self,
+        share: Share<'_>,
+        wait: Duration,
+        interrupt: I,
+    ) -> Result<Vec<Claimed>, Error>
+    where
+        I: Future<Output = ()>,
+    {
         match share.queue.delivery {
             Delivery::AtLeastOnce => self.await_stream(share, wait, interrupt).await,
             Delivery::AtMostOnce => self.await_list(share, wait, interrupt).await,
         }
+    }
+
+    /// A job that one shard gave waits until the reads on the others have ended.
+    fn longest_block(&self) -> Duration {
+        if self.keys.shards() == 1 { LONGEST_BLOCK } else { LONGEST_BLOCK / 5 }
     }
 
     /// Waits for work on every shard. As soon as one has some, the reads on the others are ended; each may

@@ -14,6 +14,7 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::{Cmd, ErrorKind, RedisError, Value};
 
 use super::Node;
+use crate::error::is_denied;
 
 /// How long beyond its block time a read may take before the server counts as gone.
 const GRACE: Duration = Duration::from_secs(3);
@@ -25,10 +26,10 @@ const AGAIN: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct Pool(Mutex<Vec<Blocking>>);
 
-/// A connection of its own, and the number under which the server knows it.
+/// A connection of its own, and the number under which the server knows it; none if it may not be asked for.
 pub(crate) struct Blocking {
     connection: MultiplexedConnection,
-    client: i64,
+    client: Option<i64>,
 }
 
 impl Blocking {
@@ -41,7 +42,11 @@ impl Blocking {
         let mut connection = node.connect(None).await?;
         let ask = redis::cmd("CLIENT").arg("ID").take();
         let client = tokio::time::timeout(GRACE, ask.query_async(&mut connection)).await;
-        Ok(Self { connection, client: client.map_err(|_| silent())?? })
+        let client = match client.map_err(|_| silent())? {
+            Err(error) if is_denied(&error) => None,
+            client => Some(client?),
+        };
+        Ok(Self { connection, client })
     }
 
     /// Sends a command that blocks for up to `block`; asks the server to give up when `interrupt` completes.
@@ -72,11 +77,15 @@ impl Blocking {
     }
 }
 
-/// Asks to end a read until it has ended: the first request may overtake the read itself.
-async fn unblock_until<T>(node: &Node, client: i64, read: impl Future<Output = T> + Unpin) -> T {
+/// Asks to end a read until it has ended: the first request may overtake the read itself. Without the right to ask
+/// it ends after its block time.
+async fn unblock_until<T>(node: &Node, client: Option<i64>, read: impl Future<Output = T> + Unpin) -> T {
     let mut read = read;
     loop {
-        unblock(node, client).await;
+        match client {
+            Some(client) if unblock(node, client).await => {}
+            _ => return read.await,
+        }
         match select(&mut read, pin!(tokio::time::sleep(AGAIN))).await {
             Either::Left((answer, _)) => return answer,
             Either::Right(_) => {}
@@ -84,11 +93,15 @@ async fn unblock_until<T>(node: &Node, client: i64, read: impl Future<Output = T
     }
 }
 
-/// Ends a blocked read. If this fails, the read ends by itself after its block time.
-async fn unblock(node: &Node, client: i64) {
+/// Asks to end a blocked read. Says whether it makes sense to ask again.
+async fn unblock(node: &Node, client: i64) -> bool {
     let command = redis::cmd("CLIENT").arg("UNBLOCK").arg(client).take();
-    if let Err(error) = node.command(&command).await {
-        tracing::debug!(%error, "cannot unblock a read");
+    match node.command(&command).await {
+        Ok(_) => true,
+        Err(error) => {
+            tracing::debug!(%error, "cannot unblock a read");
+            !is_denied(&error)
+        }
     }
 }
 

@@ -106,6 +106,13 @@ impl Node {
         self.note(open.number, answer)
     }
 
+    /// The answers to several commands, errors among them.
+    pub(crate) async fn answers(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let mut open = self.open().await?;
+        let answer = open.connection.req_packed_commands(pipeline, 0, pipeline.len()).await;
+        self.note(open.number, answer)
+    }
+
     fn note<T>(&self, number: u64, answer: Result<T, RedisError>) -> Result<T, RedisError> {
         if let Err(error) = &answer
             && is_connection(error)

@@ -9,14 +9,40 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::aio::MultiplexedConnection;
 use tidemill_core::{Namespace, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{Options, RedisStore, worker_rules};
 use tidemill_testkit::conformance::Subject;
-use tidemill_testkit::servers::{shared_cluster, shared_redis};
+use tidemill_testkit::servers::{Redis, shared_cluster, shared_redis};
 
 pub(crate) async fn one_server() -> Subject {
     let url = shared_redis().url();
     let (options, namespace) = fresh(&url);
     subject(options, namespace, vec![url]).await
+}
+
+/// One server, as a user who may do what a worker needs and nothing else.
+pub(crate) async fn least_privileged() -> Subject {
+    let redis = shared_redis();
+    let (_, namespace) = fresh(&redis.url());
+    let user = format!("worker-{}", namespace.as_str().trim_end_matches(':'));
+    set_user(redis, &user, &worker_rules(&namespace));
+    let options = Options::parse(&url_of(redis, &user)).unwrap().namespace(namespace.clone());
+    subject(options, namespace, vec![redis.url()]).await
+}
+
+/// The password of every user that a test makes.
+pub(crate) const PASSWORD: &str = "hunter2";
+
+/// Makes a user with these rules and no others.
+pub(crate) fn set_user(redis: &Redis, user: &str, rules: &str) {
+    let password = format!(">{PASSWORD}");
+    let mut command = vec!["ACL", "SETUSER", user, "reset", "on", &password];
+    command.extend(rules.split_whitespace());
+    redis.command(&command).unwrap();
+}
+
+/// Where a server is for a user.
+pub(crate) fn url_of(redis: &Redis, user: &str) -> String {
+    format!("redis://{user}:{PASSWORD}@127.0.0.1:{}", redis.port())
 }
 
 pub(crate) async fn cluster() -> Subject {
