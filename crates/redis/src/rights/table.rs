@@ -27,6 +27,7 @@ pub(super) const NEEDED: &[&str] = &[
     "PEXPIREAT KEY 1",
     "PING",
     "PUBLISH CHANNEL x",
+    "RENAME KEY KEY",
     "RPOP KEY",
     "RPUSH KEY x",
     "SADD KEY x",
