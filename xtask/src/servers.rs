@@ -50,6 +50,8 @@ fn install_packages() -> Result<()> {
 fn missing() -> Vec<&'static str> {
     let wanted = [
         ("redis-server", is_there("redis-server")),
+        ("redis-sentinel", is_there("redis-sentinel")),
+        ("openssl", is_there("openssl")),
         ("postgresql", has_postgres()),
         ("pgbouncer", is_there("pgbouncer")),
         ("python3-redis", has_python_client()),

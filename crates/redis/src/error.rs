@@ -9,10 +9,11 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
     let text = error.to_string();
     match code.as_str() {
         "OOM" => Error::Full("Redis is out of memory".into()),
-        "READONLY" => Error::Full("this Redis server is a read-only replica".into()),
+        "READONLY" => Error::unavailable("this Redis server is a read-only replica", error),
         "MISCONF" => Error::Full(format!("Redis cannot persist: {text}")),
         "NOAUTH" | "WRONGPASS" => Error::Denied(text),
         "WRONGTYPE" => Error::Unsuitable(format!("a key holds something else than it should: {text}")),
+        _ if is_without_master(&error) => Error::unavailable(what, error),
         "LOADING" | "CLUSTERDOWN" | "MASTERDOWN" | "TRYAGAIN" | "BUSY" | "MOVED" | "ASK" | "NOREPLICAS" => {
             Error::unavailable(what, error)
         }
@@ -22,6 +23,16 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
         _ if is_denied(&error) => Error::Denied(format!(
             "{what}: {text}: `tidemill doctor` shows the ACL SETUSER line that grants it"
         )),
+        _ if is_certificate(&text) => {
+            let advice = "name the authority of its certificate with ssl_ca_certs=FILE";
+            Error::Unsuitable(format!("{what}: the server's certificate is not trusted: {advice} ({text})"))
+        }
+        _ if is_certificate_wanted(&text) => {
+            let advice = "name them with ssl_certfile=FILE and ssl_keyfile=FILE";
+            Error::Unsuitable(format!(
+                "{what}: the server wants a certificate and key of the client: {advice} ({text})"
+            ))
+        }
         _ if is_connection(&error) => Error::unavailable(what, error),
         _ if text.contains("OOM command not allowed") => Error::Full("Redis is out of memory".into()),
         _ => Error::Unsuitable(format!("{what}: {text}")),
@@ -30,6 +41,21 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
 
 fn is_authentication(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
+}
+
+/// Whether TLS does not trust the server.
+fn is_certificate(text: &str) -> bool {
+    text.contains("invalid peer certificate")
+}
+
+/// Whether the server does not trust a client without a certificate, or with this one.
+fn is_certificate_wanted(text: &str) -> bool {
+    text.contains("CertificateRequired") || text.contains("BadCertificate") || text.contains("UnknownCA")
+}
+
+/// Whether no Sentinel knows a working master: the name is wrong, or a failover is under way.
+fn is_without_master(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::MasterNameNotFoundBySentinel
 }
 
 /// Whether the user lacks a right: to a command, a key or a channel, alone or in a script.
@@ -42,9 +68,11 @@ pub(crate) fn is_denied(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the connection is to blame, so that the next call should open another.
+/// Whether the connection is to blame, so that the next call should open another. A master that has become a replica
+/// is another's to be found.
 pub(crate) fn is_connection(error: &RedisError) -> bool {
     error.is_io_error()
+        || error.code() == Some("READONLY")
         || error.is_timeout()
         || error.is_connection_dropped()
         || error.is_connection_refusal()

@@ -1,4 +1,4 @@
-//! Tidemill on Redis and Valkey: one server, or a Cluster.
+//! Tidemill on Redis and Valkey: one server, a master behind Sentinels, or a Cluster.
 //!
 //! At-least-once queues are streams with one consumer group, at-most-once queues are lists, both under the
 //! keys that `docs/redis-schema.md` documents. The hot path is plain commands in batches; whatever has to
@@ -19,7 +19,10 @@ mod rights;
 mod runs;
 mod script;
 mod search;
+mod sentinels;
 mod store;
+mod tls;
+mod url;
 mod value;
 mod wake;
 
@@ -29,3 +32,4 @@ pub use options::Options;
 #[doc(hidden)]
 pub use rights::worker_rules;
 pub use store::RedisStore;
+pub use url::is_redis_url;

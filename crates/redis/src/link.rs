@@ -5,20 +5,22 @@
 
 mod blocking;
 mod node;
+mod pubsub;
 mod topology;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
-use redis::{Cmd, FromRedisValue, Pipeline, RedisError, Value};
+use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 use tidemill_core::{Error, Timestamp};
 
 pub(crate) use blocking::Blocking;
 pub(crate) use node::Node;
+pub(crate) use pubsub::Subscriptions;
 pub(crate) use topology::servers;
 
-use crate::error::{classify, is_connection, is_moved, is_no_script};
+use crate::error::{classify, is_connection, is_denied, is_moved, is_no_script};
 use crate::keys::Keys;
 use crate::options::Options;
 use crate::rights::Rights;
@@ -42,11 +44,11 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) async fn connect(options: Options, keys: Arc<Keys>) -> Result<Self, Error> {
-        let first = Node::new(options.info.clone())?;
+        let first = Node::of(&options)?;
         let nodes = if options.cluster {
             topology::discover(&options, &keys, &[first]).await?
         } else {
-            first.connection().await.map_err(|error| classify(&format!("connecting to {first}"), error))?;
+            first.reach().await.map_err(|error| unreachable(&options, &first, error))?;
             vec![first; usize::from(options.shards)]
         };
         let (shards, sent, refused) = (RwLock::new(nodes), AtomicU64::new(0), OnceLock::new());
@@ -188,6 +190,26 @@ impl Link {
         let (seconds, micros): (i64, i64) = self.query(0, &redis::cmd("TIME")).await?;
         Ok(Timestamp(seconds * 1000 + micros / 1000))
     }
+}
+
+/// Why the first connection failed.
+fn unreachable(options: &Options, node: &Node, error: RedisError) -> Error {
+    if options.sentinels.is_some() && is_denied(&error) {
+        let user = options.info.redis_settings().username().unwrap_or("default");
+        let grant = format!("ACL SETUSER {user} +role");
+        return Error::Denied(format!("behind Sentinel a user must be allowed ROLE: {grant} ({error})"));
+    }
+    match classify(&format!("connecting to {node}"), error) {
+        Error::Denied(reason) if options.sentinels.is_some() => Error::Denied(format!(
+            "{node}: the Sentinels or the server refused a password or a user: {reason}"
+        )),
+        other => other,
+    }
+}
+
+/// What to say of a server that does not answer.
+pub(crate) fn silent() -> RedisError {
+    RedisError::from((ErrorKind::Io, "the server did not answer"))
 }
 
 /// A call of a script: keys first, then arguments.

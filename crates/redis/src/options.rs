@@ -4,8 +4,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionInfo, TlsCertificates};
 use tidemill_core::{Error, Namespace, QueueName};
+
+use crate::sentinels::Sentinels;
+use crate::tls::{self, Files};
+use crate::url::{Kind, Parts, invalid};
 
 /// How many slices a Cluster's keyspace is cut into when nobody says otherwise.
 const CLUSTER_SHARDS: u16 = 8;
@@ -19,8 +23,12 @@ const GROUP: &str = "tidemill-workers";
 /// How to reach and use a Redis store. Holds credentials: it shows addresses only.
 #[derive(Clone)]
 pub struct Options {
+    /// The server, or the first Sentinel, with the credentials and the database of the store.
     pub(crate) info: ConnectionInfo,
     pub(crate) cluster: bool,
+    pub(crate) sentinels: Option<Sentinels>,
+    /// Certificates of the URL's own, which the driver for a Cluster wants apart.
+    pub(crate) certificates: Option<TlsCertificates>,
     pub(crate) shards: u16,
     pub(crate) replicas: u32,
     pub(crate) namespace: Namespace,
@@ -31,23 +39,35 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads `redis://[user:password@]host[:port][/db]`, `rediss://…` (TLS) or `redis+cluster://…`
-    /// (`rediss+cluster://…`), with the parameters `shards=N` (slices of the keyspace; 8 on a Cluster, else
-    /// 1), `replicas=N` (an enqueue waits for that many replicas) and `allow_eviction=true`.
+    /// Reads a URL:
+    ///
+    /// - `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS;
+    /// - `redis+cluster://…`, `rediss+cluster://…`: any server of a Cluster;
+    /// - `redis+sentinel://[user:password@]host[:port],host[:port]/master[/db]`, `rediss+sentinel://…`: the Sentinels, and
+    ///   what they call the master;
+    /// - `redis+unix:///path/to/socket`, `unix:///path/to/socket`.
+    ///
+    /// Parameters: `shards=N` (slices of the keyspace; 8 on a Cluster, else 1), `replicas=N` (an enqueue waits for that
+    /// many replicas), `allow_eviction=true`; `db`, `username`, `password`; `sentinel_username`, `sentinel_password`;
+    /// with TLS `ssl_ca_certs` (a private authority), `ssl_certfile` and `ssl_keyfile` (a client's certificate), all files
+    /// in PEM form.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let (base, query) = url.split_once('?').unwrap_or((url, ""));
-        let cluster = base.starts_with("redis+cluster://") || base.starts_with("rediss+cluster://");
-        let plain = base.replacen("+cluster://", "://", 1);
-        let info = plain.as_str().into_connection_info().map_err(|error| {
-            let reason = error.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
-            Error::Invalid(format!(
-                "the Redis URL is not valid{reason}: write redis://[user:password@]host[:port][/database], \
-                 with special characters of the password percent-encoded"
-            ))
-        })?;
+        let Parts { kind, is_tls, info, sentinels, master, parameters } = Parts::read(url)?;
+        let (username, password, certificates) = (None, None, None);
+        let sentinels = (kind == Kind::Sentinel).then_some(Sentinels {
+            addresses: sentinels,
+            master,
+            username,
+            password,
+            certificates,
+            is_tls,
+        });
+        let cluster = kind == Kind::Cluster;
         let mut options = Self {
             info,
             cluster,
+            sentinels,
+            certificates: None,
             shards: if cluster { CLUSTER_SHARDS } else { 1 },
             replicas: 0,
             namespace: Namespace::default(),
@@ -56,24 +76,66 @@ impl Options {
             allow_eviction: false,
             hint_ttl: HINT_TTL,
         };
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            options.set(pair)?;
+        let mut files = Files::default();
+        for (name, value) in parameters {
+            options.set(&name, value, &mut files)?;
+        }
+        if !files.is_empty() {
+            options.secure(&files, is_tls)?;
         }
         Ok(options)
     }
 
-    fn set(&mut self, pair: &str) -> Result<(), Error> {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let bad = || Error::Invalid(format!("the Redis URL has {name}={value}, which is not valid"));
-        match name {
-            "shards" => {
-                self.shards = value.parse().ok().filter(|n| (1..=1024).contains(n)).ok_or_else(bad)?
+    fn set(&mut self, name: &str, value: String, files: &mut Files) -> Result<(), Error> {
+        let bad = |value: &str| invalid(&format!("has {name}={value}, which is not valid"));
+        let settings = self.info.redis_settings().clone();
+        match (name, &mut self.sentinels) {
+            ("shards", _) => {
+                let shards = value.parse().ok().filter(|n| (1..=1024).contains(n));
+                self.shards = shards.ok_or_else(|| bad(&value))?;
             }
-            "replicas" => self.replicas = value.parse().map_err(|_| bad())?,
-            "allow_eviction" => self.allow_eviction = value.parse().map_err(|_| bad())?,
-            _ => return Err(Error::Invalid(format!("the Redis URL has the unknown parameter {name:?}"))),
+            ("replicas", _) => self.replicas = value.parse().map_err(|_| bad(&value))?,
+            ("allow_eviction", _) => self.allow_eviction = value.parse().map_err(|_| bad(&value))?,
+            ("db", _) => {
+                let database = value.parse().map_err(|_| bad(&value))?;
+                self.info = self.info.clone().set_redis_settings(settings.set_db(database));
+            }
+            ("username", _) => self.info = self.info.clone().set_redis_settings(settings.set_username(value)),
+            ("password", _) => self.info = self.info.clone().set_redis_settings(settings.set_password(value)),
+            (tls::AUTHORITY, _) => files.authority = Some(value),
+            (tls::CERTIFICATE, _) => files.certificate = Some(value),
+            (tls::KEY, _) => files.key = Some(value),
+            ("sentinel_username", Some(sentinels)) => sentinels.username = Some(value),
+            ("sentinel_password", Some(sentinels)) => sentinels.password = Some(value),
+            ("sentinel_username" | "sentinel_password", None) => {
+                return Err(invalid(&format!("has {name}, which is for redis+sentinel:// only")));
+            }
+            _ => return Err(invalid(&format!("has the unknown parameter {name:?}"))),
         }
         Ok(())
+    }
+
+    /// Uses the certificates that the URL names.
+    fn secure(&mut self, files: &Files, is_tls: bool) -> Result<(), Error> {
+        if !is_tls {
+            let names = [tls::AUTHORITY, tls::CERTIFICATE, tls::KEY].join(", ");
+            return Err(invalid(&format!("has certificates ({names}) but no TLS: use rediss://")));
+        }
+        let certificates = files.read()?;
+        self.info = tls::with_certificates(self.info.clone(), certificates.clone())?;
+        if let Some(sentinels) = &mut self.sentinels {
+            sentinels.certificates = Some(certificates.clone());
+        }
+        self.certificates = Some(certificates);
+        Ok(())
+    }
+
+    /// Where the store is, without credentials.
+    pub(crate) fn place(&self) -> String {
+        match &self.sentinels {
+            Some(sentinels) => sentinels.place(),
+            None => self.info.addr().to_string(),
+        }
     }
 
     /// Puts this prefix before every key and channel.
@@ -120,7 +182,7 @@ impl Options {
 
 impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "redis {} {:?}", self.info.addr(), self.namespace)
+        write!(f, "redis {} {:?}", self.place(), self.namespace)
     }
 }
 
@@ -134,6 +196,36 @@ mod tests {
         assert_eq!((options.shards, options.replicas, options.cluster), (4, 1, false));
         assert!(!format!("{options:?}").contains("hunter2"));
         assert_eq!(Options::parse("redis+cluster://localhost:7000").unwrap().shards, 8);
+    }
+
+    #[test]
+    fn reads_sentinels_and_sockets_and_never_shows_a_password() {
+        let url = "redis+sentinel://me:hunter2@a,b/main?sentinel_password=hunter2&db=2";
+        let options = Options::parse(url).unwrap();
+        assert_eq!(format!("{options:?}"), "redis main (by Sentinel a:26379,b:26379) \"tidemill:\"");
+        assert_eq!(options.info.redis_settings().db(), 2);
+        for url in
+            ["unix:///run/redis.sock", "redis+unix:///run/redis.sock?username=me&password=hunter%322&db=1"]
+        {
+            let shown = format!("{:?}", Options::parse(url).unwrap());
+            assert_eq!(shown, "redis /run/redis.sock \"tidemill:\"");
+        }
+    }
+
+    #[test]
+    fn names_the_parameter_that_is_wrong_and_no_secret() {
+        for (url, named) in [
+            ("redis://h?sentinel_password=hunter2", "sentinel_password, which is for redis+sentinel://"),
+            ("redis://h?ssl_ca_certs=/x", "use rediss://"),
+            ("rediss://h?ssl_ca_certs=/nowhere/ca.pem", "ssl_ca_certs=/nowhere/ca.pem, which cannot be read"),
+            ("rediss://h?ssl_ca_certs=/dev/null", "no CERTIFICATE in PEM form"),
+            ("rediss://h?ssl_certfile=/x", "ssl_certfile without ssl_keyfile"),
+            ("redis://h?db=one", "db=one"),
+            ("redis://h?passwort=hunter2", "unknown parameter \"passwort\""),
+        ] {
+            let error = Options::parse(url).unwrap_err().to_string();
+            assert!(error.contains(named) && !error.contains("hunter2"), "{url}: {error}");
+        }
     }
 
     #[test]

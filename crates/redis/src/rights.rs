@@ -49,6 +49,7 @@ impl Rights {
     pub(crate) async fn of_store(node: &Node, options: &Options, sample: Sample) -> Result<Self, Error> {
         let mut needed = table::NEEDED.to_vec();
         needed.extend((options.replicas > 0).then_some(table::REPLICAS));
+        needed.extend(options.sentinels.is_some().then_some(table::SENTINEL));
         needed.extend(table::CLUSTER.iter().filter(|_| options.cluster));
         Self::ask(node, options, (needed, table::OPTIONAL), sample).await
     }

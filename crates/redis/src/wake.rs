@@ -1,7 +1,8 @@
 //! Wake-ups over one subscription per process, started when someone first listens.
 
+use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use tidemill_core::Queue;
@@ -9,7 +10,7 @@ use tidemill_core::store::{Wake, Wakes};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
-use crate::link::Link;
+use crate::link::{Link, Subscriptions};
 
 /// A listener this far behind is told to look at everything instead.
 const BACKLOG: usize = 1_024;
@@ -77,9 +78,12 @@ impl Waker {
 async fn subscribe(link: Arc<Link>, channel: String, sender: broadcast::Sender<Wake>) {
     let mut failures = 0;
     loop {
-        match messages(&link, &channel, &sender).await {
-            Ok(()) => failures = 0,
-            Err(error) => tracing::debug!(%error, "cannot subscribe to wake-ups"),
+        let begun = Instant::now();
+        let Err(error) = messages(&link, &channel, &sender).await;
+        tracing::debug!(%error, "no subscription to wake-ups");
+        // A subscription that has worked for a while ends a series of failures.
+        if begun.elapsed() > PAUSES[PAUSES.len() - 1] {
+            failures = 0;
         }
         let pause = PAUSES[usize::min(failures, PAUSES.len() - 1)];
         failures += 1;
@@ -92,15 +96,15 @@ async fn messages(
     link: &Link,
     channel: &str,
     sender: &broadcast::Sender<Wake>,
-) -> Result<(), redis::RedisError> {
+) -> Result<Infallible, redis::RedisError> {
     let nodes = link.nodes();
     let node = &nodes[fastrand::usize(..nodes.len())];
-    let mut subscription = node.client().get_async_pubsub().await?;
-    subscription.subscribe(channel).await?;
+    let mut subscription = Subscriptions::open(node).await?;
+    subscription.subscribe(channel.to_owned()).await?;
     link.count(1);
     let _ = sender.send(Wake::Everything);
-    let mut stream = subscription.on_message();
-    while let Some(message) = stream.next().await {
+    loop {
+        let message = subscription.next().await?;
         let Ok(text) = message.get_payload::<String>() else { continue };
         // A script that has much to say says it in one message. What is no wake-up of ours is ignored: anyone may
         // publish.
@@ -108,5 +112,4 @@ async fn messages(
             let _ = sender.send(wake);
         }
     }
-    Ok(())
 }

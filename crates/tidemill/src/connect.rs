@@ -11,7 +11,7 @@ use tidemill_core::{Error, Limits, Mill, Namespace, QueueName, Store};
 use crate::wake::{IntoWakeUps, WakeUps};
 
 /// Connects to the store at `url`: `sqlite:app.db`, `sqlite::memory:`, `redis://…`, `rediss://…`,
-/// `redis+cluster://…` or `postgres://…`.
+/// `redis+cluster://…`, `redis+sentinel://…`, `redis+unix://…` or `postgres://…`.
 pub async fn connect(url: &str) -> Result<Mill, Error> {
     connector(url)?.connect().await
 }
@@ -46,19 +46,19 @@ enum Place {
 impl Place {
     fn parse(url: &str) -> Result<Self, Error> {
         let scheme = url.split(':').next().unwrap_or_default();
+        #[cfg(feature = "redis")]
+        if tidemill_redis::is_redis_url(url) {
+            return tidemill_redis::Options::parse(url).map(|options| Self::Redis(Box::new(options)));
+        }
         match scheme {
             #[cfg(feature = "sqlite")]
             "sqlite" => tidemill_sqlite::Options::parse(url).map(Self::Sqlite),
-            #[cfg(feature = "redis")]
-            "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "valkey" | "valkeys" => {
-                tidemill_redis::Options::parse(url).map(|options| Self::Redis(Box::new(options)))
-            }
             #[cfg(feature = "postgres")]
             "postgres" | "postgresql" => tidemill_postgres::Options::parse(url).map(Self::Postgres),
             // The URL may hold a password, so only its scheme is shown.
             _ => Err(Error::Invalid(format!(
                 "{scheme:?} is no store: use sqlite:FILE, sqlite::memory:, redis://…, rediss://…, \
-                 redis+cluster://… or postgres://…"
+                 redis+cluster://…, redis+sentinel://…, redis+unix://… or postgres://…"
             ))),
         }
     }
@@ -266,7 +266,13 @@ mod tests {
         assert!(refused("sqlite:app.db", "listen").contains("no LISTEN"));
         let unknown = refused("postgres://localhost", "nats://me:hunter2@localhost");
         assert!(unknown.starts_with("\"nats\" wakes nobody") && !unknown.contains("hunter2"), "{unknown}");
-        for by in ["none", "redis://localhost", "redis+cluster://localhost"] {
+        for by in [
+            "none",
+            "redis://localhost",
+            "redis+cluster://localhost",
+            "redis+sentinel://a,b/main",
+            "unix:///s",
+        ] {
             assert!(connector("sqlite:app.db").unwrap().wake(by).is_ok(), "{by}");
             assert!(connector("postgres://localhost").unwrap().wake(by).is_ok(), "{by}");
         }

@@ -60,15 +60,15 @@ impl FromStr for WakeUps {
     fn from_str(text: &str) -> Result<Self, Error> {
         // The URL may hold a password, so only its scheme is shown.
         let scheme = text.split(':').next().unwrap_or_default();
+        #[cfg(feature = "redis")]
+        if tidemill_redis::is_redis_url(text) {
+            return tidemill_redis::Options::parse(text).map(|options| Self(Way::Redis(Box::new(options))));
+        }
         match scheme {
             "listen" => Ok(Self(Way::Listen)),
             "none" => Ok(Self(Way::InProcess)),
-            #[cfg(feature = "redis")]
-            "redis" | "rediss" | "redis+cluster" | "rediss+cluster" | "valkey" | "valkeys" => {
-                tidemill_redis::Options::parse(text).map(|options| Self(Way::Redis(Box::new(options))))
-            }
             _ => Err(Error::Invalid(format!(
-                "{scheme:?} wakes nobody: use redis://…, rediss://…, redis+cluster://…, listen or none"
+                "{scheme:?} wakes nobody: use redis://…, rediss://…, redis+cluster://…, redis+sentinel://…, redis+unix://…, listen or none"
             ))),
         }
     }

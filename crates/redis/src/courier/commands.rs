@@ -11,7 +11,7 @@ use tidemill_core::Error;
 use tokio::sync::Mutex;
 
 use crate::error::{classify, is_connection};
-use crate::link::{Node, servers};
+use crate::link::{Node, Subscriptions, servers, silent};
 use crate::options::Options;
 
 /// A hint that takes longer is not worth waiting for.
@@ -31,13 +31,15 @@ pub(super) struct Cluster {
 impl Commands {
     pub(super) fn new(options: &Options) -> Result<Self, Error> {
         if !options.cluster {
-            return Ok(Self::Server(Node::new(options.info.clone())?));
+            return Ok(Self::Server(Node::of(options)?));
         }
-        let client = ClusterClientBuilder::new([options.info.clone()])
+        let mut builder = ClusterClientBuilder::new([options.info.clone()])
             .connection_timeout(ANSWER)
-            .response_timeout(ANSWER)
-            .build()
-            .map_err(|error| classify("preparing for a Cluster", error))?;
+            .response_timeout(ANSWER);
+        if let Some(certificates) = &options.certificates {
+            builder = builder.certs(certificates.clone());
+        }
+        let client = builder.build().map_err(|error| classify("preparing for a Cluster", error))?;
         Ok(Self::Cluster(Box::new(Cluster { client, open: Mutex::default() })))
     }
 
@@ -70,12 +72,31 @@ impl Commands {
 }
 
 impl Commands {
+    /// Opens a connection for subscriptions: of a Cluster, to any server, because each hears every message.
+    pub(super) async fn subscriptions(&self, options: &Options) -> Result<Subscriptions, RedisError> {
+        if let Self::Server(node) = self {
+            return Subscriptions::open(node).await;
+        }
+        match subscribe_to(options.info.clone()).await {
+            Err(error) => match self.any_server(options).await {
+                Some(info) => subscribe_to(info).await,
+                None => Err(error),
+            },
+            opened => opened,
+        }
+    }
+
     /// Any server of the Cluster, as far as one of them can be asked.
-    pub(super) async fn any_server(&self, options: &Options) -> Option<ConnectionInfo> {
+    async fn any_server(&self, options: &Options) -> Option<ConnectionInfo> {
         let answer = self.send(redis::cmd("CLUSTER").arg("SLOTS")).await.ok()?;
         let mut servers = servers(options, answer);
         (!servers.is_empty()).then(|| servers.swap_remove(fastrand::usize(..servers.len())))
     }
+}
+
+async fn subscribe_to(info: ConnectionInfo) -> Result<Subscriptions, RedisError> {
+    let node = Node::new(info).map_err(|_| silent())?;
+    Subscriptions::open(&node).await
 }
 
 impl Cluster {

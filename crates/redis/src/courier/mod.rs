@@ -7,7 +7,6 @@ mod board;
 mod carrier;
 mod channel;
 mod commands;
-mod link;
 mod outage;
 mod own;
 mod subscriber;
@@ -119,7 +118,7 @@ impl Office {
     async fn rights(&self) -> Result<Rights, Error> {
         let node = match &self.commands {
             Commands::Server(node) => node.clone(),
-            Commands::Cluster(_) => Node::new(self.options.info.clone())?,
+            Commands::Cluster(_) => Node::of(&self.options)?,
         };
         Rights::of_wake_ups(&node, &self.options, self.keys.sample()).await
     }
@@ -151,7 +150,7 @@ impl Courier for RedisCourier {
     }
 
     async fn checkup(&self) -> Vec<Finding> {
-        let (place, ignored) = (self.office.options.info.addr(), self.ignored());
+        let (place, ignored) = (self.office.options.place(), self.ignored());
         let found = match self.office.check().await {
             Ok(()) => {
                 Finding::new(Severity::Good, "wake-ups", format!("through redis {place}, which answers"))

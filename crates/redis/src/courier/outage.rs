@@ -15,7 +15,7 @@ pub(super) struct Outage {
 
 impl Outage {
     pub(super) fn of(options: &Options) -> Self {
-        Self { place: options.info.addr().to_string(), lasts: AtomicBool::new(false) }
+        Self { place: options.place(), lasts: AtomicBool::new(false) }
     }
 
     pub(super) fn begins(&self, error: &Error) {

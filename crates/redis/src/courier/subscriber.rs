@@ -13,9 +13,9 @@ use tokio::time::sleep;
 
 use super::Office;
 use super::channel::Channel;
-use super::link::{Line, silent};
 use super::subscription::{Action, Event};
 use crate::error::classify;
+use crate::link::{Subscriptions, silent};
 
 /// How long nobody has to listen before a subscription is stopped.
 const LINGER: Duration = Duration::from_secs(5);
@@ -40,14 +40,14 @@ pub(super) async fn run(office: Arc<Office>) {
 
 struct Subscriber {
     office: Arc<Office>,
-    line: Option<Line>,
+    line: Option<Subscriptions>,
     /// Requests without an answer yet, and timers.
     pending: FuturesUnordered<Pending>,
 }
 
 type Pending = Pin<Box<dyn Future<Output = (Channel, Event)> + Send>>;
 
-async fn next_message(line: &mut Option<Line>) -> Result<Msg, RedisError> {
+async fn next_message(line: &mut Option<Subscriptions>) -> Result<Msg, RedisError> {
     match line {
         Some(line) => line.next().await,
         None => std::future::pending().await,
@@ -90,10 +90,10 @@ impl Subscriber {
         }
     }
 
-    async fn open(&mut self) -> Result<&Line, RedisError> {
+    async fn open(&mut self) -> Result<&Subscriptions, RedisError> {
         match &mut self.line {
             Some(line) => Ok(line),
-            line => Ok(line.insert(Line::open(&self.office).await?)),
+            line => Ok(line.insert(self.office.commands.subscriptions(&self.office.options).await?)),
         }
     }
 

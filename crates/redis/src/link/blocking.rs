@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{Cmd, ErrorKind, RedisError, Value};
+use redis::{Cmd, RedisError, Value};
 
-use super::Node;
-use crate::error::is_denied;
+use super::{Node, silent};
+use crate::error::{is_connection, is_denied};
 
 /// How long beyond its block time a read may take before the server counts as gone.
 const GRACE: Duration = Duration::from_secs(3);
@@ -26,27 +26,40 @@ const AGAIN: Duration = Duration::from_millis(20);
 #[derive(Default)]
 pub(super) struct Pool(Mutex<Vec<Blocking>>);
 
+impl Pool {
+    fn pop(&self) -> Option<Blocking> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn push(&self, idle: Blocking) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(idle);
+    }
+}
+
 /// A connection of its own, and the number under which the server knows it; none if it may not be asked for.
 pub(crate) struct Blocking {
     connection: MultiplexedConnection,
     client: Option<i64>,
+    /// When the server has another shared connection, this one may lead to a server that is not the master any more.
+    number: u64,
 }
 
 impl Blocking {
     /// Takes an idle connection to `node`, or opens one.
     pub(crate) async fn take(node: &Node) -> Result<Self, RedisError> {
-        let idle = node.blocking.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        if let Some(idle) = idle {
-            return Ok(idle);
+        while let Some(idle) = node.blocking.pop() {
+            if node.is_current(idle.number) {
+                return Ok(idle);
+            }
         }
-        let mut connection = node.connect(None).await?;
+        let (mut connection, number) = node.connect_blocking().await?;
         let ask = redis::cmd("CLIENT").arg("ID").take();
         let client = tokio::time::timeout(GRACE, ask.query_async(&mut connection)).await;
         let client = match client.map_err(|_| silent())? {
             Err(error) if is_denied(&error) => None,
             client => Some(client?),
         };
-        Ok(Self { connection, client })
+        Ok(Self { connection, client, number })
     }
 
     /// Sends a command that blocks for up to `block`; asks the server to give up when `interrupt` completes.
@@ -67,11 +80,11 @@ impl Blocking {
             }
         };
         let answer = answer.map_err(|_| silent()).flatten().and_then(Value::extract_error);
-        // An error of the server itself leaves the connection as good as before.
-        if answer.as_ref().is_ok_and(|_| true)
-            || answer.as_ref().is_err_and(|e| !crate::error::is_connection(e))
-        {
-            node.blocking.0.lock().unwrap_or_else(PoisonError::into_inner).push(self);
+        match &answer {
+            // The shared connection of an idle worker would not be noticed to be broken.
+            Err(error) if is_connection(error) => node.forget(self.number),
+            // An error of the server itself leaves the connection as good as before.
+            _ => node.blocking.push(self),
         }
         answer
     }
@@ -103,8 +116,4 @@ async fn unblock(node: &Node, client: i64) -> bool {
             !is_denied(&error)
         }
     }
-}
-
-fn silent() -> RedisError {
-    RedisError::from((ErrorKind::Io, "the server did not answer a blocking read"))
 }

@@ -1,16 +1,22 @@
-//! One server: a shared connection that is opened when first needed and again after it broke.
+//! One server: a shared connection that is opened when first needed and again after it broke. Behind Sentinels it is
+//! whichever server is the master when the connection is opened.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use futures_util::future::BoxFuture;
+use redis::aio::{ConnectionLike, MultiplexedConnection, PubSub};
+use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ConnectionInfo, Pipeline, RedisError, Value};
 use tidemill_core::Error;
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::blocking::Pool;
+use super::silent;
 use crate::error::{first_of, is_connection};
+use crate::options::Options;
 
 /// Opening a connection must not take longer than a user waits for a clear error.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -21,7 +27,7 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// One server.
 pub(crate) struct Node {
-    client: Client,
+    origin: Origin,
     address: String,
     shared: RwLock<Option<Open>>,
     /// Whoever finds the connection broken opens the next one; the others wait for it here.
@@ -30,64 +36,101 @@ pub(crate) struct Node {
     pub(super) blocking: Pool,
 }
 
+/// Who knows where the server is.
+enum Origin {
+    Address(Arc<Client>),
+    Sentinels(Box<Mutex<SentinelClient>>),
+}
+
 #[derive(Clone)]
 struct Open {
     connection: MultiplexedConnection,
+    /// Where it leads. Every other connection is opened to the same server.
+    client: Arc<Client>,
     /// Tells a broken connection from the one that has replaced it.
     number: u64,
 }
 
 impl Node {
+    /// The server that options lead to, or the first they name of a Cluster.
+    pub(crate) fn of(options: &Options) -> Result<Arc<Self>, Error> {
+        let Some(sentinels) = &options.sentinels else { return Self::new(options.info.clone()) };
+        let place = options.place();
+        let client = sentinels
+            .client(&options.info)
+            .map_err(|error| Error::Invalid(format!("redis {place}: {error}")))?;
+        Ok(Self::from(Origin::Sentinels(Box::new(Mutex::new(client))), place))
+    }
+
     pub(crate) fn new(info: ConnectionInfo) -> Result<Arc<Self>, Error> {
         let address = info.addr().to_string();
         let client =
             Client::open(info).map_err(|error| Error::Invalid(format!("redis {address}: {error}")))?;
+        Ok(Self::from(Origin::Address(Arc::new(client)), address))
+    }
+
+    fn from(origin: Origin, address: String) -> Arc<Self> {
         let (shared, opening, blocking) = (RwLock::default(), Mutex::default(), Pool::default());
-        Ok(Arc::new(Self { client, address, shared, opening, blocking }))
+        Arc::new(Self { origin, address, shared, opening, blocking })
     }
 
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    pub(crate) fn client(&self) -> &Client {
-        &self.client
-    }
-
     fn current(&self) -> Option<Open> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) async fn connection(&self) -> Result<MultiplexedConnection, RedisError> {
-        Ok(self.open().await?.connection)
+    /// Makes sure that the server answers.
+    pub(super) async fn reach(&self) -> Result<(), RedisError> {
+        self.open().await.map(drop)
     }
 
     async fn open(&self) -> Result<Open, RedisError> {
-        if let Some(open) = self.current() {
-            return Ok(open);
+        match self.current() {
+            Some(open) => Ok(open),
+            None => self.open_anew().await,
         }
-        let _turn = self.opening.lock().await;
-        if let Some(open) = self.current() {
-            return Ok(open);
-        }
-        let connection = self.connect(Some(RESPONSE_TIMEOUT)).await?;
-        let open = Open { connection, number: fastrand::u64(..) };
-        *self.shared.write().unwrap_or_else(PoisonError::into_inner) = Some(open.clone());
-        Ok(open)
     }
 
-    /// Opens a connection of its own.
-    pub(super) async fn connect(
-        &self,
-        response: Option<Duration>,
-    ) -> Result<MultiplexedConnection, RedisError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(response);
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+    /// In a box, because it is rare, and large with all that the driver does to find a master.
+    fn open_anew(&self) -> BoxFuture<'_, Result<Open, RedisError>> {
+        Box::pin(async {
+            let _turn = self.opening.lock().await;
+            if let Some(open) = self.current() {
+                return Ok(open);
+            }
+            let client = self.origin.client().await?;
+            let connection = connect(&client, Some(RESPONSE_TIMEOUT)).await?;
+            let open = Open { connection, client, number: fastrand::u64(..) };
+            *self.shared.write().unwrap_or_else(PoisonError::into_inner) = Some(open.clone());
+            Ok(open)
+        })
     }
 
-    fn forget(&self, number: u64) {
+    /// Opens a connection for blocking reads, and says by which number it is outdated when the shared one is replaced.
+    pub(super) async fn connect_blocking(&self) -> Result<(MultiplexedConnection, u64), RedisError> {
+        let open = self.open().await?;
+        let connection = self.note(open.number, connect(&open.client, None).await)?;
+        Ok((connection, open.number))
+    }
+
+    /// Whether connections of this number lead to where the shared one does.
+    pub(super) fn is_current(&self, number: u64) -> bool {
+        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        shared.as_ref().is_some_and(|open| open.number == number)
+    }
+
+    /// Opens a connection for subscriptions.
+    pub(super) async fn connect_pubsub(&self) -> Result<PubSub, RedisError> {
+        let open = self.open().await?;
+        let opened = timeout(CONNECT_TIMEOUT, open.client.get_async_pubsub()).await;
+        self.note(open.number, opened.unwrap_or_else(|_| Err(silent())))
+    }
+
+    /// Gives up the shared connection of this number: the next command opens another.
+    pub(super) fn forget(&self, number: u64) {
         let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
         if shared.as_ref().is_some_and(|open| open.number == number) {
             *shared = None;
@@ -121,6 +164,22 @@ impl Node {
         }
         answer
     }
+}
+
+impl Origin {
+    async fn client(&self) -> Result<Arc<Client>, RedisError> {
+        match self {
+            Self::Address(client) => Ok(client.clone()),
+            Self::Sentinels(sentinels) => sentinels.lock().await.async_get_client().await.map(Arc::new),
+        }
+    }
+}
+
+async fn connect(client: &Client, response: Option<Duration>) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
+        .set_response_timeout(response);
+    client.get_multiplexed_async_connection_with_config(&config).await
 }
 
 impl fmt::Display for Node {

@@ -76,6 +76,9 @@ pub(super) const WORK: &[&str] = &["XREADGROUP", "BRPOP"];
 /// Needed in addition for enqueues that wait for replicas.
 pub(super) const REPLICAS: &str = "WAIT 1 1";
 
+/// Needed in addition behind Sentinels: the driver asks whether a server is the master.
+pub(super) const SENTINEL: &str = "ROLE";
+
 /// Needed in addition on a Cluster.
 pub(super) const CLUSTER: &[&str] = &["CLUSTER SLOTS", "CLUSTER KEYSLOT KEY"];
 

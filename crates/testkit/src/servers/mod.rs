@@ -3,19 +3,24 @@
 //! Every call here blocks: it is the arrangement of a test, and most of it is waiting for a process. A test that
 //! restarts a server while its own tasks go on wants a multi-threaded runtime.
 
+mod certificates;
 mod cluster;
 mod pgbouncer;
 mod port;
 mod postgres;
 mod redis;
 mod resp;
+mod sentinel;
 mod shared;
 mod warden;
 
+pub use certificates::Certificates;
 pub use cluster::RedisCluster;
 pub use pgbouncer::{Pgbouncer, PgbouncerOptions, PoolMode};
+pub use port::free as free_port;
 pub use postgres::{Postgres, PostgresOptions};
 pub use redis::{Redis, RedisOptions};
+pub use sentinel::RedisSentinel;
 pub use shared::{shared_cluster, shared_postgres, shared_redis};
 
 use std::fmt;

@@ -10,10 +10,20 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends one command over a connection of its own and returns the text of a simple or bulk answer.
 pub(super) fn ask(port: u16, command: &[&str]) -> Result<String, Error> {
+    ask_as(port, None, command)
+}
+
+/// The same after giving a password.
+pub(super) fn ask_as(port: u16, password: Option<&str>, command: &[&str]) -> Result<String, Error> {
     let mut socket = TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), TIMEOUT)?;
     socket.set_read_timeout(Some(TIMEOUT))?;
+    let mut answers = BufReader::new(socket.try_clone()?);
+    if let Some(password) = password {
+        socket.write_all(&encode(&["AUTH", password]))?;
+        read(&mut answers)?;
+    }
     socket.write_all(&encode(command))?;
-    read(&mut BufReader::new(socket))
+    read(&mut answers)
 }
 
 /// One field of an `INFO`-like answer: lines of `name:value`.

@@ -1,0 +1,82 @@
+//! Behind Sentinels: credentials of all kinds, and wake-ups that follow the master.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's name is its documentation; it fails by panicking"
+)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tidemill_core::courier::{Courier, Tiding, Topic};
+use tidemill_core::store::Wake;
+use tidemill_core::{Error, JobId, Queue, QueueName};
+use tidemill_redis::{Options, RedisCourier, RedisStore};
+use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::scene::{done, job};
+use tidemill_testkit::servers::{RedisOptions, RedisSentinel};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+
+async fn connect(url: &str) -> Result<Arc<RedisStore>, Error> {
+    RedisStore::connect(Options::parse(url).unwrap()).await.map(Arc::new)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_databases_and_passwords_of_sentinels_are_used_and_never_shown() {
+    let users = [
+        ["--user", "worker", "on", ">hunter2", "~*", "&*", "+@all", "-@dangerous", "+role"],
+        ["--user", "roleless", "on", ">hunter2", "~*", "&*", "+@all", "-@dangerous", "-role"],
+    ];
+    let args = users.iter().flatten().map(|word| (*word).to_owned()).collect();
+    let options = RedisOptions { args, ..RedisOptions::default() };
+    let sentinel = RedisSentinel::with(options, Some("hunter3")).unwrap();
+    let hosts = sentinel.hosts();
+    let url = |user: &str, password: &str, master: &str| {
+        format!("redis+sentinel://{user}:hunter2@{hosts}/{master}/2?sentinel_password={password}")
+    };
+    let store = connect(&url("worker", "hunter3", "mymaster")).await.unwrap();
+    let scene = Scene::new(store, Queue::at_least_once(QueueName::new("mail").unwrap()));
+    scene.enqueue(job()).await;
+    let claimed = scene.claim_one().await;
+    scene.settle(&claimed, done()).await;
+    assert!(sentinel.servers()[0].command(&["INFO", "keyspace"]).unwrap().contains("db2:keys="));
+    for (url, named) in [
+        (url("roleless", "hunter3", "mymaster"), "ACL SETUSER roleless +role"),
+        (
+            url("worker", "hunter4", "mymaster"),
+            "refused a password or a user: Password authentication failed",
+        ),
+        (url("worker", "hunter3", "yourmaster"), "yourmaster (by Sentinel 127.0.0.1:"),
+    ] {
+        let error = connect(&url).await.map(drop).unwrap_err().chain();
+        assert!(error.contains(named) && !error.contains("hunter"), "{named}: {error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wake_ups_follow_a_failover() {
+    let sentinel = RedisSentinel::start().unwrap();
+    let options = Options::parse(&sentinel.url()).unwrap();
+    let here = RedisCourier::connect(options.clone()).await.unwrap();
+    let there = RedisCourier::connect(options).await.unwrap();
+    let mut tidings = there.listen(Topic::News);
+    sentinel.servers()[0].kill().unwrap();
+    let mut number = 0;
+    let heard = async {
+        loop {
+            // What is told while nobody listens yet is lost, so it is told again.
+            number += 1;
+            let _ = here.tell(Wake::Lost(JobId::new(&format!("job-{number}")).unwrap()));
+            here.flush().await;
+            let soon = tokio::time::timeout(Duration::from_millis(300), tidings.next()).await;
+            if let Ok(Some(Tiding::Wake(Wake::Lost(_)))) = soon {
+                let is_master = sentinel.servers()[1].command(&["INFO", "replication"]).unwrap();
+                break assert!(is_master.contains("role:master"), "{is_master}");
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, heard).await.unwrap();
+}

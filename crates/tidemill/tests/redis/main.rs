@@ -1,0 +1,12 @@
+//! Redis as deployments have it: behind Sentinels, over TLS, by a socket.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's name is its documentation; it fails by panicking"
+)]
+
+mod failover;
+mod tls;
+mod unix;
+mod work;
