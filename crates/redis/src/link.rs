@@ -48,7 +48,7 @@ impl Link {
         let nodes = if options.cluster {
             topology::discover(&options, &keys, &[first]).await?
         } else {
-            first.reach().await.map_err(|error| unreachable(&options, &first, error))?;
+            first.reach().await.map_err(|error| unreachable(&options, error))?;
             vec![first; usize::from(options.shards)]
         };
         let (shards, sent, refused) = (RwLock::new(nodes), AtomicU64::new(0), OnceLock::new());
@@ -193,15 +193,17 @@ impl Link {
 }
 
 /// Why the first connection failed.
-fn unreachable(options: &Options, node: &Node, error: RedisError) -> Error {
-    if options.sentinels.is_some() && is_denied(&error) {
+pub(crate) fn unreachable(options: &Options, error: RedisError) -> Error {
+    let is_about_role = is_denied(&error) && error.to_string().contains("'role'");
+    if options.sentinels.is_some() && is_about_role {
         let user = options.info.redis_settings().username().unwrap_or("default");
         let grant = format!("ACL SETUSER {user} +role");
         return Error::Denied(format!("behind Sentinel a user must be allowed ROLE: {grant} ({error})"));
     }
-    match classify(&format!("connecting to {node}"), error) {
+    let place = options.place();
+    match classify(&format!("connecting to {place}"), error) {
         Error::Denied(reason) if options.sentinels.is_some() => Error::Denied(format!(
-            "{node}: the Sentinels or the server refused a password or a user: {reason}"
+            "{place}: the Sentinels or the server refused a password or a user: {reason}"
         )),
         other => other,
     }

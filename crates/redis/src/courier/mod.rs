@@ -28,9 +28,8 @@ use self::board::Board;
 use self::commands::Commands;
 use self::outage::Outage;
 use self::own::OwnHints;
-use crate::error::classify;
 use crate::keys::WakeKeys;
-use crate::link::Node;
+use crate::link::{Node, unreachable};
 use crate::options::Options;
 use crate::rights::Rights;
 
@@ -98,7 +97,7 @@ impl RedisCourier {
 impl Office {
     async fn ping(&self) -> Result<(), Error> {
         let answer = self.commands.send(&redis::cmd("PING")).await;
-        answer.map(drop).map_err(|error| classify("reaching the server of wake-ups", error))
+        answer.map(drop).map_err(|error| unreachable(&self.options, error))
     }
 
     /// Asks whether the server answers, and whether its user may do what is needed.

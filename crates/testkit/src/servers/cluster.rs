@@ -43,7 +43,9 @@ impl RedisCluster {
 
     fn introduce(&self) -> Result<(), Error> {
         for node in &self.nodes[1..] {
-            node.command(&["CLUSTER", "MEET", "127.0.0.1", &self.nodes[0].port().to_string()])?;
+            // Servers that speak TLS among themselves know each other by those ports.
+            let port = self.nodes[0].tls_port().unwrap_or(self.nodes[0].port());
+            node.command(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string()])?;
         }
         Ok(())
     }
@@ -58,7 +60,10 @@ impl RedisCluster {
 
     /// Where it is: any node tells a client of the others.
     pub fn url(&self) -> String {
-        format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port())
+        match self.nodes[0].tls_port() {
+            Some(port) => format!("rediss+cluster://127.0.0.1:{port}"),
+            None => format!("redis+cluster://127.0.0.1:{}", self.nodes[0].port()),
+        }
     }
 
     /// The masters, each to be paused, killed or restarted on its own.

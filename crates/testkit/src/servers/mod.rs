@@ -17,9 +17,8 @@ mod warden;
 pub use certificates::Certificates;
 pub use cluster::RedisCluster;
 pub use pgbouncer::{Pgbouncer, PgbouncerOptions, PoolMode};
-pub use port::free as free_port;
 pub use postgres::{Postgres, PostgresOptions};
-pub use redis::{Redis, RedisOptions};
+pub use redis::{Redis, RedisOptions, RedisTls};
 pub use sentinel::RedisSentinel;
 pub use shared::{shared_cluster, shared_postgres, shared_redis};
 

@@ -12,7 +12,7 @@ const RANGE: std::ops::Range<u16> = 12_000..22_000;
 const BUS: u16 = 10_000;
 
 /// A port that is free now, together with the bus port above it.
-pub fn free() -> Result<u16, Error> {
+pub(super) fn free() -> Result<u16, Error> {
     (0..1000)
         .map(|_| fastrand::u16(RANGE))
         .find(|&port| is_free(port) && is_free(port + BUS))

@@ -1,12 +1,12 @@
 //! A Redis (or Valkey) server of a test's own.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
 use super::warden::{Charge, Warden};
-use super::{Error, on_some_port, resp, wait_for};
+use super::{Error, on_some_port, port, resp, wait_for};
 
 /// How a server is to be started.
 #[derive(Debug, Clone)]
@@ -19,6 +19,8 @@ pub struct RedisOptions {
     pub maxmemory: Option<String>,
     /// Whether it is a node of a cluster.
     pub cluster: bool,
+    /// How it speaks TLS, on a port beside the plain one. A Cluster's own traffic is TLS as well then.
+    pub tls: Option<RedisTls>,
     /// Further arguments, such as `["--databases", "2"]`.
     pub args: Vec<String>,
 }
@@ -30,15 +32,28 @@ impl Default for RedisOptions {
             appendonly: false,
             maxmemory: None,
             cluster: false,
+            tls: None,
             args: Vec::new(),
         }
     }
+}
+
+/// The certificates of a server that speaks TLS.
+#[derive(Debug, Clone)]
+pub struct RedisTls {
+    /// The certificate of the authority that signed those of clients.
+    pub authority: PathBuf,
+    /// Its own certificate and the key.
+    pub pair: (PathBuf, PathBuf),
+    /// Whether clients must have a certificate.
+    pub asks_clients: bool,
 }
 
 /// A running server. Dropping it ends it and removes its directory.
 pub struct Redis {
     warden: Warden,
     port: u16,
+    tls_port: Option<u16>,
 }
 
 impl Redis {
@@ -57,9 +72,14 @@ impl Redis {
         let directory = tempfile::Builder::new().prefix("tidemill-redis-").tempdir()?.keep();
         let mut command = vec![options.binary.clone()];
         command.extend(settings(port, &directory.display().to_string(), options));
+        let tls_port = options.tls.as_ref().map(|_| port::free()).transpose()?;
+        if let (Some(tls), Some(port)) = (&options.tls, tls_port) {
+            command.extend(tls_settings(port, tls, options.cluster));
+        }
         command.extend(options.args.iter().cloned());
         // Nothing it could still write is worth more than a quick end.
-        let redis = Self { warden: Warden::new(Charge { directory, command, farewell: "KILL" })?, port };
+        let warden = Warden::new(Charge { directory, command, farewell: "KILL" })?;
+        let redis = Self { warden, port, tls_port };
         redis.run()?;
         Ok(redis)
     }
@@ -85,6 +105,11 @@ impl Redis {
     /// Its port on the loopback address.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Its port for TLS, if it has one.
+    pub fn tls_port(&self) -> Option<u16> {
+        self.tls_port
     }
 
     /// Sends it one command on a connection of its own and returns the answer's text.
@@ -125,6 +150,20 @@ fn check(binary: &str) -> Result<(), Error> {
         Ok(status) if status.success() => Ok(()),
         _ => Err(Error::missing(binary, binary)),
     }
+}
+
+fn tls_settings(port: u16, tls: &RedisTls, cluster: bool) -> Vec<String> {
+    let shown = |path: &Path| path.display().to_string();
+    let yes = |on: bool| if on { "yes" } else { "no" }.to_owned();
+    let settings = [
+        ("--tls-port", port.to_string()),
+        ("--tls-cert-file", shown(&tls.pair.0)),
+        ("--tls-key-file", shown(&tls.pair.1)),
+        ("--tls-ca-cert-file", shown(&tls.authority)),
+        ("--tls-auth-clients", yes(tls.asks_clients)),
+        ("--tls-cluster", yes(cluster)),
+    ];
+    settings.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }
 
 fn settings(port: u16, directory: &str, options: &RedisOptions) -> Vec<String> {
