@@ -8,7 +8,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 
 use crate::clock::Timestamp;
-use crate::envelope::{Edit, Envelope, Malformed, edit};
+use crate::envelope::{Edit, Envelope, Malformed};
 use crate::name::JobId;
 
 /// The longest `last_error` that is kept, in bytes: enough for a stack trace, not for a page of HTML.
@@ -67,7 +67,10 @@ pub struct DeadLetter {
 
 impl DeadLetter {
     /// Buries a job whose envelope is sound.
-    pub fn of(envelope: &Envelope, attempts: u32, at: Timestamp, cause: Cause) -> Self {
+    ///
+    /// # Errors
+    /// [`Malformed`] if the envelope cannot be edited.
+    pub fn of(envelope: &Envelope, attempts: u32, at: Timestamp, cause: Cause) -> Result<Self, Malformed> {
         let (when, why) = (at.to_string(), cause.reason.to_string());
         let error = cause.error.map(shorten);
         let bytes = envelope.edit(&[
@@ -75,8 +78,8 @@ impl DeadLetter {
             Edit::Text("dlq_ts", &when),
             Edit::Text("dlq_reason", &why),
             error.as_deref().map_or(Edit::Remove("last_error"), |text| Edit::Text("last_error", text)),
-        ]);
-        Self { job: envelope.id().clone(), at, reason: cause.reason, last_error: error, bytes }
+        ])?;
+        Ok(Self { job: envelope.id().clone(), at, reason: cause.reason, last_error: error, bytes })
     }
 
     /// Buries bytes that are no envelope. They are kept: as text if they are text, else in base64.
@@ -87,16 +90,12 @@ impl DeadLetter {
             Err(_) => ("raw_base64", base64::engine::general_purpose::STANDARD.encode(raw)),
         };
         let (when, why) = (at.to_string(), Reason::InvalidEnvelope.to_string());
-        let bytes = edit(
-            &Bytes::from_static(b"{}"),
-            &[
-                Edit::Text("job_id", job.as_str()),
-                Edit::Text(field, &text),
-                Edit::Text("dlq_ts", &when),
-                Edit::Text("dlq_reason", &why),
-                Edit::Text("last_error", &last_error),
-            ],
+        let [job_id, text, when, why, error] =
+            [job.as_str(), &text, &when, &why, &last_error].map(serde_json::Value::from);
+        let bytes = format!(
+            r#"{{"job_id":{job_id},"{field}":{text},"dlq_ts":{when},"dlq_reason":{why},"last_error":{error}}}"#
         );
+        let bytes = bytes.into();
         Self { job: job.clone(), at, reason: Reason::InvalidEnvelope, last_error: Some(last_error), bytes }
     }
 

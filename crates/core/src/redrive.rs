@@ -44,13 +44,14 @@ impl Letters {
 /// bytes that never were an envelope: they would only die again.
 pub fn revived(letter: &DeadLetter) -> Option<Bytes> {
     let envelope = letter.envelope().ok()?;
-    Some(envelope.edit(&[
+    let edits = [
         Edit::Number("attempts", 0),
         Edit::Remove("crashes"),
         Edit::Remove("dlq_ts"),
         Edit::Remove("dlq_reason"),
         Edit::Remove("last_error"),
-    ]))
+    ];
+    envelope.edit(&edits).ok()
 }
 
 /// Redrives the letters of `queue` that `letters` takes. Returns how many moved. A letter that is no envelope

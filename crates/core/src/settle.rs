@@ -143,8 +143,17 @@ const MAX_CRASHES: u64 = 5;
 
 /// Decides what becomes of a job whose attempt ended with `outcome`.
 pub fn decide(envelope: &Envelope, outcome: Outcome, circumstances: Circumstances) -> Change {
+    let change = change_for(envelope, outcome, circumstances);
+    change.unwrap_or_else(|error| bury_unchangeable(envelope, circumstances.now, &error))
+}
+
+fn change_for(
+    envelope: &Envelope,
+    outcome: Outcome,
+    circumstances: Circumstances,
+) -> Result<Change, Malformed> {
     let Circumstances { now, .. } = circumstances;
-    match outcome {
+    Ok(match outcome {
         Outcome::Done(output) => finish(envelope, now, End::Done(output)),
         Outcome::Cancelled => finish(envelope, now, End::Cancelled(None)),
         Outcome::Discard(why) => finish(envelope, now, End::Cancelled(Some(shorten(why)))),
@@ -155,23 +164,35 @@ pub fn decide(envelope: &Envelope, outcome: Outcome, circumstances: Circumstance
             _ => Change::Finish(None),
         },
         Outcome::Dead(cause) => {
-            bury(envelope, Death { attempts: envelope.attempts().saturating_add(1), now, cause }, None)
+            bury(envelope, Death { attempts: envelope.attempts().saturating_add(1), now, cause }, None)?
         }
         Outcome::Snooze(delay) => Change::Requeue { envelope: envelope.bytes().clone(), delay },
         Outcome::Postpone { error, after } => {
             let (error, times) = (shorten(error), u64::from(envelope.postponed()) + 1);
             let edits = [Edit::Text("last_error", &error), Edit::Number("postponed", times)];
-            Change::Requeue { envelope: envelope.edit(&edits), delay: after }
+            Change::Requeue { envelope: envelope.edit(&edits)?, delay: after }
         }
         Outcome::HandedBack => Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO },
         Outcome::Retry { error, after } => {
             let delay = after.unwrap_or_else(|| rest(envelope, circumstances));
-            again_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: None })
+            again_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: None })?
         }
         Outcome::TimedOut { what, error } => {
             let delay = rest(envelope, circumstances);
-            again_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: Some(what) })
+            again_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: Some(what) })?
         }
+    })
+}
+
+/// An attempt that cannot be counted is the last: the job would come back for ever.
+fn bury_unchangeable(envelope: &Envelope, now: Timestamp, error: &Malformed) -> Change {
+    let attempts = envelope.attempts().saturating_add(1);
+    match envelope.asker() {
+        Some(asker) => {
+            let failure = ActivityFailure { message: error.to_string(), kind: FailureKind::Failed, attempts };
+            workflow::failed(asker, now, failure)
+        }
+        None => Change::Bury(DeadLetter::of_malformed(envelope.id(), envelope.bytes(), now, error)),
     }
 }
 
@@ -208,14 +229,14 @@ struct Death {
 }
 
 /// A dead job goes to the dead letters, but for one that a run waits for: the run is told, and knows what to do.
-fn bury(envelope: &Envelope, death: Death, timeout: Option<Timeout>) -> Change {
+fn bury(envelope: &Envelope, death: Death, timeout: Option<Timeout>) -> Result<Change, Malformed> {
     let Death { attempts, now, cause } = death;
     let Some(asker) = envelope.asker() else {
-        return Change::Bury(DeadLetter::of(envelope, attempts, now, cause));
+        return Ok(Change::Bury(DeadLetter::of(envelope, attempts, now, cause)?));
     };
     let message = cause.error.map_or_else(|| cause.reason.to_string(), shorten);
     let kind = timeout.map_or(FailureKind::Failed, FailureKind::TimedOut);
-    workflow::failed(asker, now, ActivityFailure { message, kind, attempts })
+    Ok(workflow::failed(asker, now, ActivityFailure { message, kind, attempts }))
 }
 
 /// Decides what becomes of a job whose lease ran out. Only an attempt that had started counts: a job that
@@ -224,11 +245,15 @@ pub fn decide_expired(envelope: &Envelope, started: bool, now: Timestamp) -> Cha
     if !started {
         return Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO };
     }
+    crashed(envelope, now).unwrap_or_else(|error| bury_unchangeable(envelope, now, &error))
+}
+
+fn crashed(envelope: &Envelope, now: Timestamp) -> Result<Change, Malformed> {
     let error = DIED.to_owned();
     let crashes = u64::from(envelope.crashes()) + 1;
     if envelope.asker().is_some() && crashes < MAX_CRASHES {
         let edits = [Edit::Number("crashes", crashes), Edit::Text("last_error", &error)];
-        return Change::Requeue { envelope: envelope.edit(&edits), delay: Duration::ZERO };
+        return Ok(Change::Requeue { envelope: envelope.edit(&edits)?, delay: Duration::ZERO });
     }
     let failure = Failure { error, delay: Duration::ZERO, crashed: true, timeout: None };
     again_or_bury(envelope, now, failure)
@@ -254,7 +279,7 @@ struct Failure {
     timeout: Option<Timeout>,
 }
 
-fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Change {
+fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Result<Change, Malformed> {
     let attempts = envelope.attempts().saturating_add(1);
     let error = shorten(failure.error);
     let crashes = u64::from(envelope.crashes()) + u64::from(failure.crashed);
@@ -262,13 +287,12 @@ fn again_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Chang
     if crashes > 0 {
         edits.push(Edit::Number("crashes", crashes));
     }
-    let next = envelope.edit(&edits);
+    let next = envelope.edit(&edits)?;
     let is_poison = envelope.asker().is_some() && failure.crashed;
     if attempts < envelope.max_attempts() && !is_poison {
-        return Change::Requeue { envelope: next, delay: failure.delay };
+        return Ok(Change::Requeue { envelope: next, delay: failure.delay });
     }
-    // The edit of a sound envelope is sound.
-    let last = Envelope::read(next).unwrap_or_else(|_| envelope.clone());
+    let last = Envelope::read(next)?;
     let cause = Cause { reason: Reason::MaxAttemptsExceeded, error: Some(error) };
     bury(&last, Death { attempts, now, cause }, failure.timeout)
 }
@@ -367,7 +391,7 @@ mod tests {
             assert!(told.contains(part), "{told}");
             assert!(workflow::Entry::read(told.as_bytes()).is_ok());
         }
-        let patient = activity(0, 0).edit(&[Edit::Number("max_attempts", 2)]);
+        let patient = activity(0, 0).edit(&[Edit::Number("max_attempts", 2)]).unwrap();
         let Change::Requeue { delay, .. } = decide(&Envelope::read(patient).unwrap(), retry(), NOW) else {
             panic!()
         };

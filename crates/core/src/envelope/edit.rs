@@ -28,13 +28,13 @@ impl Edit<'_> {
     }
 }
 
-/// Applies `edits` to the JSON object in `object`. What is no object stays as it is: its caller has read it
-/// before, or keeps the bytes for a human to look at.
-pub(crate) fn edit(object: &Bytes, edits: &[Edit<'_>]) -> Bytes {
-    let Ok(fields) = serde_json::from_slice::<Fields<'_>>(object) else { return object.clone() };
+/// Applies `edits` to the JSON object in `object`. Fails if it is none: an edit that is not made must not pass for one
+/// that is.
+pub(super) fn edit(object: &str, edits: &[Edit<'_>]) -> serde_json::Result<Bytes> {
+    let fields: Fields<'_> = serde_json::from_str(object)?;
     let mut out = Vec::with_capacity(object.len() + 64);
-    let written = write_fields(&mut serde_json::Serializer::new(&mut out), &fields, edits);
-    if written.is_ok() { out.into() } else { object.clone() }
+    write_fields(&mut serde_json::Serializer::new(&mut out), &fields, edits)?;
+    Ok(out.into())
 }
 
 fn write_fields<S: Serializer>(to: S, fields: &Fields<'_>, edits: &[Edit<'_>]) -> Result<S::Ok, S::Error> {

@@ -18,7 +18,6 @@ use serde_json::value::RawValue;
 pub use draft::{Draft, Frame, Meta, Terms};
 pub use edit::Edit;
 use edit::Name;
-pub(crate) use edit::edit;
 
 use crate::backoff::Backoff;
 use crate::chain::{Blocker, Continuation};
@@ -41,6 +40,11 @@ pub struct Malformed(String);
 impl Malformed {
     pub(crate) fn new(why: String) -> Self {
         Self(why)
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "it is given to map_err")]
+    fn json(error: serde_json::Error) -> Self {
+        Self(error.to_string())
     }
 }
 
@@ -134,14 +138,18 @@ fn bounded(ms: u64) -> Duration {
 /// A text that has to be there.
 fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, Malformed> {
     let raw = raw.ok_or_else(|| Malformed(format!("missing field `{field}`")))?;
-    let Name(text) = serde_json::from_str(raw.get()).map_err(|error| Malformed(error.to_string()))?;
+    let Name(text) = serde_json::from_str(raw.get()).map_err(Malformed::json)?;
     Ok(text)
 }
 
 impl Envelope {
     /// Reads an envelope. The bytes are kept as they are.
+    ///
+    /// # Errors
+    /// [`Malformed`] for everything that [`Envelope::edit`] could not change: its attempts could not be counted, so it
+    /// would never die.
     pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
-        let wire: Wire<'_> = serde_json::from_slice(&bytes).map_err(|error| Malformed(error.to_string()))?;
+        let wire: Wire<'_> = serde_json::from_str(object(&bytes)?).map_err(Malformed::json)?;
         let payload = wire.payload.map_or(0..0, |raw| position(&bytes, raw.get()));
         Ok(Self {
             id: wire.id()?,
@@ -237,7 +245,7 @@ impl Envelope {
             blockers: Vec<Blocker>,
         }
         let told = serde_json::from_slice::<Told>(&self.bytes);
-        told.map(|told| told.blockers).map_err(|error| Malformed(error.to_string()))
+        told.map(|told| told.blockers).map_err(Malformed::json)
     }
 
     /// The envelope of the job this one continues with: what belongs to the whole chain goes on, what belongs
@@ -283,8 +291,21 @@ impl Envelope {
     }
 
     /// A copy with `edits` applied, in order; everything else stays to the letter.
-    pub fn edit(&self, edits: &[Edit<'_>]) -> Bytes {
-        edit(&self.bytes, edits)
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes cannot be changed. [`Envelope::read`] rejects those.
+    pub fn edit(&self, edits: &[Edit<'_>]) -> Result<Bytes, Malformed> {
+        edit::edit(object(&self.bytes)?, edits).map_err(Malformed::json)
+    }
+}
+
+/// The text of a JSON object, as far as its first byte says. The parser alone would skip strings that are not UTF-8 in
+/// fields that it does not look at, and take an array for an object.
+fn object(bytes: &[u8]) -> Result<&str, Malformed> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Malformed(error.to_string()))?;
+    match text.trim_ascii_start().starts_with('{') {
+        true => Ok(text),
+        false => Err(Malformed("no JSON object".to_owned())),
     }
 }
 
@@ -358,7 +379,8 @@ mod tests {
     #[test]
     fn an_edit_leaves_foreign_fields_to_the_letter() {
         let envelope = read(SEED).unwrap();
-        let edited = envelope.edit(&[Edit::Number("attempts", 1), Edit::Text("last_error", "a \"b\"\n")]);
+        let edits = [Edit::Number("attempts", 1), Edit::Text("last_error", "a \"b\"\n")];
+        let edited = envelope.edit(&edits).unwrap();
         let text = std::str::from_utf8(&edited).unwrap();
         assert!(text.contains(r#""x-trace":[1e400,{}]"#), "{text}");
         assert!(text.contains(r#""n":12345678901234567890.10"#), "{text}");
@@ -368,7 +390,19 @@ mod tests {
         );
         let again = Envelope::read(edited).unwrap();
         assert_eq!(again.attempts(), 1);
-        assert!(!again.edit(&[Edit::Remove("last_error")]).ends_with(b"last_error"));
+        let removed = again.edit(&[Edit::Remove("last_error")]).unwrap();
+        assert!(!String::from_utf8_lossy(&removed).contains("last_error"));
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_no_envelope() {
+        let latin1 = b"{\"job_id\":\"a\",\"task_type\":\"t\",\"meta\":{\"name\":\"Jos\xe9\"}}";
+        let error = Envelope::read(Bytes::from_static(latin1)).unwrap_err().to_string();
+        assert!(error.contains("utf-8") && error.contains("index 49"), "{error}");
+        // A struct can be read from an array, too, if it is long enough.
+        let array = r#"["a","t",null,null,0,0,null,null,0,null,null,null,null,null,null,null]"#;
+        assert_eq!(read(array).unwrap_err().to_string(), "not an envelope: no JSON object");
+        assert!(read(" \n{\"job_id\":\"a\",\"task_type\":\"t\"}").is_ok());
     }
 
     #[test]

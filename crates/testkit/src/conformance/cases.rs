@@ -119,6 +119,7 @@ macro_rules! conformance {
                 a_letter_of_another_queue_is_left_alone,
                 a_letter_that_is_brought_back_wakes_a_waiting_claim,
                 bytes_that_are_no_envelope_are_kept_and_disturb_nothing,
+                an_envelope_that_cannot_be_edited_is_no_envelope,
             }
             pause {
                 a_paused_queue_gives_nothing_to_anyone,

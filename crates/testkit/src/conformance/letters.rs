@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use tidemill_core::chain::Links;
 use tidemill_core::dead::{DeadLetter, Reason};
@@ -190,5 +192,27 @@ pub async fn bytes_that_are_no_envelope_are_kept_and_disturb_nothing(subject: Su
         assert_eq!((letter.job, letter.reason), (bad.lease.job.clone(), Reason::InvalidEnvelope));
         assert_eq!(bring_back(&scene, Letters::default()).await, 0);
         scene.assert_counts([0, 0, 1, 1]).await;
+    }
+}
+
+/// The one byte that is not UTF-8 stands in a field that no store and no worker looks at.
+pub async fn an_envelope_that_cannot_be_edited_is_no_envelope(subject: Subject) {
+    for scene in subject.scenes() {
+        let (sound, tail) = (job(), b",\"meta\":{\"name\":\"Jos\xe9\"}}");
+        let text = String::from_utf8(sound.envelope.to_vec()).unwrap();
+        let end = text.find(",\"meta\"").unwrap();
+        let bytes = Bytes::from([&sound.envelope[..end], &tail[..]].concat());
+        scene.enqueue(NewJob { envelope: bytes.clone(), ..sound }).await;
+        let claimed = scene.claim_one().await;
+        let (raw, error) = claimed.body.as_ref().unwrap_err();
+        assert_eq!(raw, &bytes);
+        let change = decide_malformed(&claimed.lease, raw, error, scene.store.clock().now());
+        let settlement = Settlement { lease: claimed.lease.clone(), change };
+        assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        let listed = until("the letter", || async { scene.list(State::Dead, 10).await.pop() }).await;
+        let letter: serde_json::Value = serde_json::from_slice(&listed.data).unwrap();
+        let kept = STANDARD.decode(letter["raw_base64"].as_str().unwrap()).unwrap();
+        assert_eq!(kept, bytes, "the letter has the bytes");
+        scene.assert_counts([0, 0, 0, 1]).await;
     }
 }

@@ -119,7 +119,7 @@ fn envelope(task: &LocalTask, run: &RunId, attempts: u32, clock: &dyn Clock) -> 
     };
     let filled = draft.frame().fill(&run.part(task.seq), &task.input);
     let (bytes, _) = filled.map_err(|error| Error::Invalid(error.to_string()))?;
-    let edited = Envelope::read(bytes)?.edit(&[Edit::Number("attempts", attempts.into())]);
+    let edited = Envelope::read(bytes)?.edit(&[Edit::Number("attempts", attempts.into())])?;
     Ok(Envelope::read(edited)?)
 }
 
