@@ -110,7 +110,16 @@ mod tests {
 
     fn info(delivery: Delivery) -> QueueInfo {
         let queue = Queue { name: QueueName::new("mail").unwrap(), delivery };
-        QueueInfo { queue, ready: 0, scheduled: 0, blocked: 0, running: 0, dead: 0, paused: false }
+        QueueInfo {
+            queue,
+            ready: 0,
+            scheduled: 0,
+            blocked: 0,
+            running: 0,
+            dead: 0,
+            paused: false,
+            problems: vec![],
+        }
     }
 
     #[test]

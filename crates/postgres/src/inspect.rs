@@ -80,5 +80,6 @@ fn read_queue(row: &Row) -> Result<QueueInfo, Error> {
         running: count("running"),
         dead: count("dead"),
         paused: row.get("paused"),
+        problems: Vec::new(),
     })
 }

@@ -1,4 +1,4 @@
--- Behind `place.lua`, for scripts about runs. They are given as their first
+-- Behind `position.lua`, for scripts about runs. They are given as their first
 -- KEYS  jobs, waiters, notices, errands, keyed: what a shard has for all its queues
 -- ARGV  channel; later, behind what each says itself, the ARGV of a world: how many news a task has at most, and to how many
 --       bytes, letters of alarms, the usual group, number of queues with another, then per such queue: name, group

@@ -3,10 +3,15 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tidemill_core::Error;
 
+use crate::damage::DAMAGED;
+
 /// Classifies an error of the driver. `what` says what was tried.
 pub(crate) fn classify(what: &str, error: RedisError) -> Error {
     let code = error.code().unwrap_or_default().to_owned();
     let text = error.to_string();
+    if let (true, Some(keys)) = (text.starts_with(DAMAGED), error.detail()) {
+        return Error::Unsuitable(format!("{what}: {keys}"));
+    }
     match code.as_str() {
         "OOM" => Error::Full("Redis is out of memory".into()),
         "READONLY" => Error::unavailable("this Redis server is a read-only replica", error),

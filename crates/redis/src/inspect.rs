@@ -14,7 +14,7 @@ use tidemill_core::{Error, JobId, Timestamp};
 use crate::error::classify;
 use crate::search::{Place, id_in};
 use crate::store::RedisStore;
-use crate::value::{Trace, array, bytes, entries, int, text};
+use crate::value::{Trace, array, bytes, entries, int};
 
 /// A job that moves while it is looked at is looked for again, this often.
 const TRIES: usize = 5;
@@ -25,8 +25,13 @@ impl RedisStore {
             match self.locate(job).await? {
                 None => return Ok(self.find_record(job).await?.map(|record| recorded(job, record))),
                 Some(place) => {
-                    if let Some(info) = self.look_at(job, place).await? {
+                    if let Some(info) = self.look_at(job, &place).await? {
                         return Ok(Some(info));
+                    }
+                    match self.missed(job, &place).await {
+                        // A user who may only read repairs nothing.
+                        Err(Error::Denied(_)) => {}
+                        repaired => repaired?,
                     }
                 }
             }
@@ -41,14 +46,14 @@ impl RedisStore {
         bytes(value).map(|value| record::read(&job.chain(), &value)).transpose()
     }
 
-    async fn look_at(&self, job: &JobId, place: Place) -> Result<Option<JobInfo>, Error> {
+    async fn look_at(&self, job: &JobId, place: &Place) -> Result<Option<JobInfo>, Error> {
         let base = page::blank(job.clone(), &place.queue, State::Ready);
         let info = match place.letter {
-            Some('s') => self.look_at_entry(base, &place).await?,
-            Some('d' | 'D') => self.look_at_letter(base, &place).await?,
-            Some('S' | 'L') => self.look_at_scheduled(base, &place).await?,
-            Some('b') => self.look_at_blocked(base, &place).await?,
-            _ => Some(self.taken(job, &place).await?),
+            Some('s') => self.look_at_entry(base, place).await?,
+            Some('d' | 'D') => self.look_at_letter(base, place).await?,
+            Some('S' | 'L') => self.look_at_scheduled(base, place).await?,
+            Some('b') => self.look_at_blocked(base, place).await?,
+            _ => Some(self.taken(job, place).await?),
         };
         // The chain may have gone on since the step that was asked for.
         Ok(info.map(|info| JobInfo { job: id_in(&info.data).unwrap_or_else(|| info.job.clone()), ..info }))
@@ -71,13 +76,13 @@ impl RedisStore {
         let mut answer = answer.into_iter();
         let Some(found) = entries(answer.next().unwrap_or(Value::Nil))?.pop() else { return Ok(None) };
         let cancelling = answer.next().as_ref().and_then(int) == Some(1);
-        // A stream without a group has no pending entries: XPENDING fails, and the job is ready.
-        let ask =
-            redis::cmd("XPENDING").arg(&target).arg(self.group(queue)).arg(entry).arg(entry).arg(1).take();
-        let pending = self.link.send(shard, &ask).await.ok().and_then(array).unwrap_or_default();
-        let holder =
-            pending.into_iter().next().and_then(array).and_then(|parts| text(parts.into_iter().nth(1)?));
-        let state = if holder.is_some() { State::Running } else { State::Ready };
+        let position = self.position(shard, queue, Some(entry)).await?;
+        if position.holder.is_none() && position.covers(found.token) {
+            // Another program has acknowledged it: it is done.
+            return Ok(None);
+        }
+        let state = if position.holder.is_some() { State::Running } else { State::Ready };
+        let holder = position.holder;
         Ok(Some(JobInfo { state, data: found.data, held_by: holder, cancelling, ..base }))
     }
 

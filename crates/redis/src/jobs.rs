@@ -11,7 +11,9 @@ mod list;
 pub(crate) mod maintain;
 mod orphans;
 mod pause;
+mod position;
 mod purge;
+mod repair;
 mod settle;
 mod stream;
 
@@ -23,6 +25,7 @@ pub(crate) use add::Adder;
 pub(crate) use enqueue::due;
 pub(crate) use group::Clerk;
 pub(crate) use orphans::Orphans;
+pub(crate) use repair::Cursors;
 pub(crate) use settle::{Mode, UNKNOWN_LEASE_MS};
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.

@@ -60,7 +60,8 @@ impl Keys {
         u16::try_from(hash % self.prefixes.len() as u64).unwrap_or(0)
     }
 
-    fn prefix(&self, shard: u16) -> &str {
+    /// What every key of a shard begins with.
+    pub(crate) fn prefix(&self, shard: u16) -> &str {
         &self.prefixes[usize::from(shard)]
     }
 
@@ -99,6 +100,12 @@ impl Keys {
         key.push(':');
         key.push_str(part);
         key
+    }
+
+    /// Every key that a queue may have, but for its locks.
+    pub(crate) fn of_queue(&self, shard: u16, queue: &Queue) -> Vec<String> {
+        let parts = PARTS.iter().filter(|part| **part != "lock").map(|part| self.part(shard, queue, part));
+        [self.target(shard, queue), self.purged_list(shard, queue)].into_iter().chain(parts).collect()
     }
 
     /// Delayed jobs by due time.

@@ -7,6 +7,7 @@
 mod chains;
 mod clock;
 mod courier;
+mod damage;
 mod error;
 mod fleet;
 mod floor;

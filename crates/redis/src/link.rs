@@ -75,6 +75,10 @@ impl Link {
         &self.options
     }
 
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
     pub(crate) fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
@@ -132,7 +136,10 @@ impl Link {
                 self.refresh().await;
                 self.node(shard).command(command).await
             }
-            Err(error) => Err(self.failed(error).await),
+            Err(error) => {
+                let error = self.explained(shard, std::iter::once(command), error).await;
+                Err(self.failed(error).await)
+            }
             answer => answer,
         }
     }
@@ -142,7 +149,10 @@ impl Link {
         self.count(pipeline.len() as u64);
         let node = self.node(shard);
         match node.pipeline(pipeline).await {
-            Err(error) => Err(self.failed(error).await),
+            Err(error) => {
+                let error = self.explained(shard, pipeline.cmd_iter(), error).await;
+                Err(self.failed(error).await)
+            }
             answer => answer,
         }
     }

@@ -34,6 +34,8 @@ enum Basis {
     Chain,
     /// Also one job wherever it is.
     Place,
+    /// Also how far a stream has been read.
+    Position,
     /// Also runs.
     Run,
     /// The fleet, which knows nothing of jobs.
@@ -51,12 +53,13 @@ impl Basis {
 }
 
 /// What each basis adds.
-const PARTS: [(Basis, &str); 8] = [
+const PARTS: [(Basis, &str); 9] = [
     (Basis::Basics, include_str!("../lua/basics.lua")),
     (Basis::Queue, include_str!("../lua/prelude.lua")),
     (Basis::Close, include_str!("../lua/close.lua")),
     (Basis::Chain, include_str!("../lua/chain.lua")),
     (Basis::Place, include_str!("../lua/place.lua")),
+    (Basis::Position, include_str!("../lua/position.lua")),
     (Basis::Run, include_str!("../lua/run.lua")),
     (Basis::Fleet, include_str!("../lua/member.lua")),
     (Basis::Fleet, include_str!("../lua/session.lua")),
@@ -106,8 +109,11 @@ scripts! {
         cancel: Run, Runs;
         redrive: Queue, Refused;
         drop: Close, Runs;
-        pause: Queue, Runs;
-        resume: Queue, Runs;
+        pause: Position, Runs;
+        resume: Position, Runs;
+        position: Position, Runs;
+        count: Position, Runs;
+        repair: Run, Runs;
         begin_purge: Close, Runs;
         purge: Run, Runs;
         leave: Queue, Runs;

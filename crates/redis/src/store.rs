@@ -11,17 +11,18 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start, Verdict,
-    Wakes,
+    Extend, Finding, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
+    Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::time::Instant;
 
 use crate::clock::ServerClock;
+use crate::damage::Complaints;
 use crate::fleet::Registry;
 use crate::inspect::server::Server;
-use crate::jobs::{Adder, Clerk, Orphans};
+use crate::jobs::{Adder, Clerk, Cursors, Orphans};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -56,6 +57,10 @@ pub struct RedisStore {
     pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
     /// Jobs of lists that nobody seems to have.
     pub(crate) orphans: Orphans,
+    /// How far the index has been looked at for jobs that are gone.
+    pub(crate) cursors: Cursors,
+    /// What is damaged and has been logged.
+    pub(crate) complaints: Complaints,
 }
 
 impl RedisStore {
@@ -90,6 +95,8 @@ impl RedisStore {
             leases: Mutex::default(),
             prepared: Mutex::default(),
             orphans: Orphans::default(),
+            cursors: Cursors::default(),
+            complaints: Complaints::default(),
         })
     }
 
@@ -190,6 +197,10 @@ impl Store for RedisStore {
 
     async fn checkup(&self) -> Result<Checkup, Error> {
         self.examine().await
+    }
+
+    async fn fix(&self) -> Result<Vec<Finding>, Error> {
+        self.fix_damage().await
     }
 
     fn listen(&self) -> Wakes {

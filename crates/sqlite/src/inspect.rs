@@ -166,6 +166,7 @@ fn counted(row: &Row<'_>) -> Result<QueueInfo, Failure> {
     Ok(QueueInfo {
         queue: row::queue(row, 0)?,
         paused: row.get(2)?,
+        problems: Vec::new(),
         ready: count(3)?,
         scheduled: count(4)?,
         blocked: count(5)?,

@@ -87,6 +87,8 @@ impl Drainer {
     /// How many jobs of a queue are to be waited for. Those of a paused queue might wait for ever.
     fn left(&self, info: &QueueInfo) -> u64 {
         let scheduled = if self.emptiness == Emptiness::ForGood { info.scheduled } else { 0 };
-        info.running + if info.paused { 0 } else { info.ready + scheduled }
+        // What cannot be counted may be there.
+        let uncounted = u64::from(!info.problems.is_empty());
+        info.running + if info.paused { 0 } else { info.ready + scheduled + uncounted }
     }
 }

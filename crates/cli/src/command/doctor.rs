@@ -13,10 +13,17 @@ use crate::output::{Colour, Style, Table, printable};
 #[command(
     after_help = "Example:\n  tidemill doctor --store redis://localhost\n\nExit code 1 if anything is bad."
 )]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Repair what can be repaired without losing anything: damaged keys on Redis are renamed
+    #[arg(long)]
+    fix: bool,
+}
 
-pub(crate) async fn run(_: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let checkup = context.mill().await?.store().checkup().await?;
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+    let mill = context.mill().await?;
+    let fixed = if args.fix { mill.store().fix().await? } else { Vec::new() };
+    let mut checkup = mill.store().checkup().await?;
+    checkup.findings.extend(fixed);
     if context.out.is_json() {
         context.out.json(&checkup)?;
     } else {

@@ -10,7 +10,7 @@ use tidemill::{Mill, Queue};
 use crate::browse::QueueArg;
 use crate::confirm::confirm;
 use crate::context::Context;
-use crate::output::{Cell, Colour, Table, thousands};
+use crate::output::{Cell, Colour, Table, printable, thousands};
 
 /// Look at queues: list, show, pause, resume, purge
 #[derive(Debug, clap::Subcommand)]
@@ -87,7 +87,14 @@ fn list(queues: &[QueueInfo], context: &Context) -> io::Result<()> {
             openness(info),
         ]);
     }
-    context.out.table(&table)
+    context.out.table(&table)?;
+    queues.iter().try_for_each(|info| problems(info, context))
+}
+
+/// What is wrong with a queue, below its counts.
+fn problems(info: &QueueInfo, context: &Context) -> io::Result<()> {
+    let tell = |problem: &String| context.out.text(format!("queue {}: {}", info.queue, printable(problem)));
+    info.problems.iter().try_for_each(tell)
 }
 
 fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
@@ -108,7 +115,8 @@ fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
         facts.fact(name, thousands(count));
     }
     facts.fact("dead", Cell::text(thousands(info.dead)).colour_unless_zero(Colour::Red));
-    context.out.table(&facts)
+    context.out.table(&facts)?;
+    problems(info, context)
 }
 
 fn dead(info: &QueueInfo) -> Cell {

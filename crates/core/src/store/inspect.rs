@@ -98,6 +98,9 @@ pub struct QueueInfo {
     pub dead: u64,
     /// Whether it gives out jobs.
     pub paused: bool,
+    /// What is wrong with it, in words. What cannot be counted for that reason is not.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
 }
 
 /// How safe an acknowledged enqueue is.

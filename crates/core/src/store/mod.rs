@@ -223,6 +223,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Examines the store as an operator would: versions, durability, permissions, leftovers.
     async fn checkup(&self) -> Result<Checkup, Error>;
 
+    /// Repairs what `checkup` finds and can be repaired without losing anything, and says what it did. A second call
+    /// finds nothing left to do. Most stores have nothing of the kind: their servers keep other programs from damaging them.
+    async fn fix(&self) -> Result<Vec<Finding>, Error> {
+        Ok(Vec::new())
+    }
+
     // ---- wake and time ----------------------------------------------------------------------------------
 
     /// Listens for what other tasks and processes announce. Hints only: anything may be lost or doubled.

@@ -16,7 +16,6 @@ expect(q.scheduled, 'zset')
 expect(q.dropped, 'hash')
 expect(purged, 'zset')
 expect(list, 'list')
-expect(q.target .. ':paused', 'string')
 
 -- Gives what collects jobs in a list, each with what a run is told of it: that is found out before anything is written.
 local function into(jobs, read)
@@ -27,29 +26,6 @@ local function into(jobs, read)
       told = id and removal(w, id, says) }
     return #envelope
   end
-end
-
--- Whether one entry's id is behind another's.
-local function is_later(one, other)
-  local function parts(id)
-    local ms, n = string.match(id, '^(%d+)%-?(%d*)$')
-    return tonumber(ms) or 0, tonumber(n) or 0
-  end
-  local ms, n = parts(one)
-  local other_ms, other_n = parts(other)
-  return ms > other_ms or ms == other_ms and n > other_n
-end
-
--- Up to where the group has read; a paused one has read everything, and remembers.
-local function position()
-  local paused = redis.call('GET', q.target .. ':paused')
-  if paused or redis.call('EXISTS', q.target) == 0 then return paused or '0-0' end
-  for _, info in ipairs(redis.call('XINFO', 'GROUPS', q.target)) do
-    local found = {}
-    for i = 1, #info, 2 do found[info[i]] = info[i + 1] end
-    if found['name'] == q.group then return found['last-delivered-id'] end
-  end
-  return '0-0'
 end
 
 local function remove(job)
@@ -71,7 +47,7 @@ bytes = collect(limit - #set_apart, bytes, function(seen, step)
   return found
 end, into(popped, function(envelope) return nil, envelope end))
 if q.kind == 's' then
-  local read, next = position(), nil
+  local read, next = reading(q.target, q.target .. ':paused', q.group).at, nil
   if is_later(read, from) then from = read end
   next = from
   collect(limit - #set_apart, bytes, function(_, step)

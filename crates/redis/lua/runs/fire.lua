@@ -29,4 +29,6 @@ for _, alarm in ipairs(redis.call('ZRANGEBYSCORE', TIMERS, '-inf', whole(w.time)
 end
 finish(w)
 local first = redis.call('ZRANGE', TIMERS, 0, 0, 'WITHSCORES')[2]
+-- What another program has put at the end of time (`+inf`) is due never.
+if first and tonumber(first) >= 9007199254740991 then first = nil end
 return { told, first and whole(math.max(0, tonumber(first) - w.time)) or '-1' }

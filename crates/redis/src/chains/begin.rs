@@ -108,7 +108,9 @@ impl RedisStore {
         let ids: Vec<&JobId> = asked.iter().map(|&index| &jobs[index].id).collect();
         let mut answers = vec![None; jobs.len()];
         for (index, life) in asked.into_iter().zip(self.lives(&ids).await?) {
-            answers[index] = (life != Life::Gone).then_some(Enqueued::Exists);
+            // A repeated call may have made it itself, and it is done since.
+            let is_lost = life == Life::Open && !again && self.is_lost(&jobs[index].id).await?;
+            answers[index] = (life != Life::Gone && !is_lost).then_some(Enqueued::Exists);
         }
         Ok(answers)
     }

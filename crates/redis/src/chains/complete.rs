@@ -25,7 +25,10 @@ impl RedisStore {
                 let record = self.find_record(job).await?;
                 return Ok(record.map_or(Completed::NotFound, |record| Completed::Ended(record.state)));
             };
-            let Some(current) = self.current_job(job, &place).await? else { continue };
+            let Some(current) = self.current_job(job, &place).await? else {
+                self.missed(job, &place).await?;
+                continue;
+            };
             match job.step().cmp(&current.step()) {
                 Ordering::Less => return Ok(Completed::Ended(State::Done)),
                 Ordering::Greater => return Ok(Completed::NotFound),
@@ -35,6 +38,7 @@ impl RedisStore {
             if self.complete_at((&current, change), &place, next).await? == "completed" {
                 return Ok(Completed::Yes);
             }
+            self.missed(job, &place).await?;
         }
         Err(keeps_moving(job))
     }

@@ -103,6 +103,9 @@ impl RedisStore {
             if holder.chain == job.id.chain() && life != Life::Gone {
                 return Ok(Reserving::Exists);
             }
+            if life == Life::Open && self.is_lost(&holder.chain).await? {
+                continue;
+            }
             if counts(dedup, &holder, now, life) {
                 return Ok(Reserving::Other(holder.chain));
             }

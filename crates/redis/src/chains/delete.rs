@@ -23,7 +23,10 @@ impl RedisStore {
                     // A registration of nobody is gone now: that is progress, and no try.
                     None => continue,
                 },
-                _ => tries += 1,
+                _ => {
+                    self.missed(chain, &place).await?;
+                    tries += 1;
+                }
             }
         }
         Err(keeps_moving(chain))

@@ -85,6 +85,7 @@ impl RedisStore {
             if let Some(data) = self.data_at(chain, &place).await? {
                 return if keeps_result(&data) { Ok(Standing::Open) } else { Err(unkept(chain)) };
             }
+            self.missed(chain, &place).await?;
         }
         Err(keeps_moving(chain))
     }

@@ -63,7 +63,10 @@ impl RedisStore {
     /// Ready entries come after the group's position; those before it are pending.
     async fn page_of_ready(&self, shard: u16, from: &str, list: &List<'_>) -> Result<Part, Error> {
         let key = self.keys.target(shard, list.queue);
-        let from = if from.is_empty() { self.position(shard, list.queue).await? } else { from.to_owned() };
+        let from = match from {
+            "" => self.position(shard, list.queue, None).await?.at,
+            from => from.to_owned(),
+        };
         let page = entries(self.link.query(shard, &range(&key, &from, list.limit)).await?)?;
         let next = next_of(&page, list.limit);
         let info = |entry: Entry| info_of(entry.data, list.queue, State::Ready);
@@ -155,27 +158,6 @@ impl RedisStore {
         // A hash has no order; within a page the ids give one.
         items.sort_by(|one, other| one.job.cmp(&other.job));
         Ok((items, (next != "0").then_some(next)))
-    }
-
-    /// Up to where the group has read; for a paused queue, up to where it had.
-    async fn position(&self, shard: u16, queue: &Queue) -> Result<String, Error> {
-        let paused = redis::cmd("GET").arg(self.keys.paused(shard, queue)).take();
-        if let Some(position) = self.link.query::<Option<String>>(shard, &paused).await? {
-            return Ok(position);
-        }
-        let ask = redis::cmd("XINFO").arg("GROUPS").arg(self.keys.target(shard, queue)).take();
-        // No such stream: nothing has been read.
-        let groups = self.link.send(shard, &ask).await.ok().and_then(array).unwrap_or_default();
-        for group in groups {
-            let parts: Vec<String> =
-                array(group).unwrap_or_default().into_iter().map(|v| text(v).unwrap_or_default()).collect();
-            let field =
-                |name: &str| parts.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| pair[1].clone());
-            if field("name").as_deref() == Some(self.group(queue)) {
-                return Ok(field("last-delivered-id").unwrap_or_else(|| "0-0".into()));
-            }
-        }
-        Ok("0-0".into())
     }
 }
 

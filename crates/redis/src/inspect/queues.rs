@@ -1,13 +1,12 @@
 //! The queues there are, and what is in them.
 
-use redis::{Pipeline, Value};
 use tidemill_core::store::{COUNT_CAP, QueueInfo};
 use tidemill_core::{Delivery, Error, Queue, QueueName};
 
-use crate::error::classify;
-use crate::keys::member;
+use crate::keys::{letter, member};
+use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, int};
+use crate::value::{array, int, text};
 
 impl RedisStore {
     /// The queues known to one shard, read in pages.
@@ -54,39 +53,36 @@ impl RedisStore {
     }
 
     async fn count(&self, shard: u16, queue: Queue) -> Result<QueueInfo, Error> {
-        let target = self.keys.target(shard, &queue);
-        let length = if queue.delivery == Delivery::AtLeastOnce { "XLEN" } else { "LLEN" };
-        let mut batch = Pipeline::new();
-        batch.cmd(length).arg(&target);
-        batch.cmd("ZCARD").arg(self.keys.scheduled(shard, &queue));
-        batch.cmd("XLEN").arg(self.keys.dlq(shard, &queue));
-        batch.cmd("EXISTS").arg(self.keys.paused(shard, &queue));
-        batch.cmd("HLEN").arg(self.keys.running(shard, &queue));
-        batch.cmd("HLEN").arg(self.keys.dropped(shard, &queue));
-        batch.cmd("ZCARD").arg(self.keys.blocked(shard, &queue));
-        let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("counting", error))?;
+        let keys = [
+            self.keys.target(shard, &queue),
+            self.keys.scheduled(shard, &queue),
+            self.keys.dlq(shard, &queue),
+            self.keys.paused(shard, &queue),
+            self.keys.running(shard, &queue),
+            self.keys.dropped(shard, &queue),
+            self.keys.blocked(shard, &queue),
+        ];
+        let call = Call::new(&self.scripts.count, &keys).arg(letter(&queue)).arg(self.group(&queue));
+        let answer = array(self.link.call(shard, call).await?).unwrap_or_default();
         let number = |position: usize| {
             answer.get(position).and_then(int).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
         };
-        let (length, scheduled, dead, paused) = (number(0), number(1), number(2), number(3) == 1);
-        let (ready, running) = match queue.delivery {
-            Delivery::AtMostOnce => (length.saturating_sub(number(5)), number(4)),
-            Delivery::AtLeastOnce => {
-                let pending = self.pending(shard, &queue).await;
-                (length.saturating_sub(pending), pending)
-            }
-        };
-        let cap = |count: u64| count.min(COUNT_CAP);
-        let (ready, scheduled, running, dead) = (cap(ready), cap(scheduled), cap(running), cap(dead));
-        Ok(QueueInfo { queue, ready, scheduled, blocked: cap(number(6)), running, dead, paused })
-    }
-
-    /// Entries that are leased; none if the group does not exist yet.
-    async fn pending(&self, shard: u16, queue: &Queue) -> u64 {
-        let ask = redis::cmd("XPENDING").arg(self.keys.target(shard, queue)).arg(self.group(queue)).take();
-        let answer = self.link.send(shard, &ask).await.unwrap_or(Value::Nil);
-        let count = array(answer).and_then(|parts| parts.first().and_then(int));
-        count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+        let count = |position: usize| number(position).min(COUNT_CAP);
+        let mut problems: Vec<String> =
+            answer.iter().skip(7).filter_map(|key| text(key.clone())).map(|key| damaged(&key)).collect();
+        if number(6) == 1 {
+            problems.push(lost_position(&keys[3], &queue));
+        }
+        Ok(QueueInfo {
+            queue,
+            ready: count(0),
+            scheduled: count(1),
+            blocked: count(2),
+            running: count(3),
+            dead: count(4),
+            paused: number(5) == 1,
+            problems,
+        })
     }
 }
 
@@ -97,6 +93,19 @@ fn add(info: &mut QueueInfo, part: &QueueInfo) {
     info.running += part.running;
     info.dead += part.dead;
     info.paused |= part.paused;
+    info.problems.extend(part.problems.iter().cloned());
+}
+
+fn damaged(key: &str) -> String {
+    format!("`{key}` holds something else than it should and is not counted")
+}
+
+fn lost_position(key: &str, queue: &Queue) -> String {
+    let name = &queue.name;
+    format!(
+        "the queue is paused and `{key}`, which remembers its position, was deleted or overwritten: \
+         `tidemill queue resume {name}` goes on behind the last entry that is held"
+    )
 }
 
 fn parse(member: &str) -> Option<Queue> {

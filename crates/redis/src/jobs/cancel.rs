@@ -23,7 +23,7 @@ impl RedisStore {
             match self.cancel_at(job, &place).await?.as_str() {
                 "removed" => return Ok(Cancelled::Removed),
                 "requested" => return Ok(Cancelled::Requested),
-                _ => {}
+                _ => self.missed(job, &place).await?,
             }
         }
         Err(keeps_moving(job))

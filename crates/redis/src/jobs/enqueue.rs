@@ -81,6 +81,7 @@ impl RedisStore {
         ];
         keys.extend(jobs.iter().map(|job| self.keys.record(shard, &job.id)));
         let fresh = !again && jobs.iter().all(|job| job.fresh);
+        let mut created = vec![false; jobs.len()];
         loop {
             let mut call = Call::new(&self.scripts.enqueue, &keys)
                 .arg(letter(queue))
@@ -94,9 +95,17 @@ impl RedisStore {
             }
             let answer = self.link.call(shard, call).await?;
             // An id whose last chain is gone is free when those that waited for it know.
-            match text(answer.clone()) {
-                Some(chain) => self.tell_waiters(shard, &JobId::new(&chain)?).await?,
-                None => return Ok(ints(answer, "enqueue")?.into_iter().map(made).collect()),
+            if let Some(chain) = text(answer.clone()) {
+                self.tell_waiters(shard, &JobId::new(&chain)?).await?;
+                continue;
+            }
+            let new = ints(answer, "enqueue")?;
+            created.iter_mut().zip(new).for_each(|(created, new)| *created |= new == 1);
+            let is_there = |(job, created): (&&NewJob, &bool)| (!created).then(|| job.id.chain());
+            let there: Vec<JobId> = jobs.iter().zip(&created).filter_map(is_there).collect();
+            // Another program may have taken away what is there; a repeated call, though, may have made it itself.
+            if again || there.is_empty() || self.forget_lost(shard, &there).await? == 0 {
+                return Ok(created.into_iter().map(made).collect());
             }
         }
     }
@@ -144,8 +153,8 @@ impl RedisStore {
     }
 }
 
-fn made(new: i64) -> Enqueued {
-    if new == 1 { Enqueued::Created } else { Enqueued::Exists }
+fn made(new: bool) -> Enqueued {
+    if new { Enqueued::Created } else { Enqueued::Exists }
 }
 
 /// When a job is due, as scripts read it.

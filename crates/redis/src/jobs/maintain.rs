@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::stream::{HELD, claimed};
 use super::{SCRIPT_BYTES, ms};
 use crate::chains::errand::{self, Errand};
+use crate::damage::is_damage;
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::letter;
 use crate::link::Call;
@@ -66,14 +67,19 @@ impl RedisStore {
         }
         let odd = || odd_answer("promote");
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-        let errands = Errand::all(parts.split_off(parts.len().min(3)));
-        self.carry_on(shard, errands).await;
-        let [moved, next, alarm] = &parts[..] else { return Err(odd()) };
+        let mut rest = parts.split_off(parts.len().min(4));
+        let [moved, next, alarm, damaged] = &parts[..] else { return Err(odd()) };
+        let damaged = int(damaged).and_then(|count| usize::try_from(count).ok()).ok_or_else(odd)?;
+        let errands = rest.split_off(damaged.min(rest.len()));
+        rest.into_iter().filter_map(text).for_each(|what| self.complaints.once("promoting", &what));
+        self.carry_on(shard, Errand::all(errands)).await;
         let count = |value| int(value).ok_or_else(odd);
         let promoted =
             Promoted { moved: u64::try_from(count(moved)?).unwrap_or(0), next: until(count(next)?) };
         let fired = match until(count(alarm)?) {
-            Some(Duration::ZERO) => self.fire_alarms(shard, promote.limit).await?,
+            Some(Duration::ZERO) => {
+                self.unless_damaged("firing alarms", self.fire_alarms(shard, promote.limit).await)?
+            }
             next => Promoted { moved: 0, next },
         };
         let next = promoted.next.into_iter().chain(fired.next).min();
@@ -88,9 +94,14 @@ impl RedisStore {
                 parse_cursor(cursor).ok_or_else(|| Error::Invalid("not a cursor of ours".into()))?
             }
         };
-        let mut page = match expired.queue.delivery {
-            Delivery::AtLeastOnce => self.expired_entries(shard, position, &expired).await?,
-            Delivery::AtMostOnce => self.expired_locks(shard, position, &expired).await?,
+        let page = match expired.queue.delivery {
+            Delivery::AtLeastOnce => self.expired_entries(shard, position, &expired).await,
+            Delivery::AtMostOnce => self.expired_locks(shard, position, &expired).await,
+        };
+        let mut page = match page {
+            // Whoever claims from this queue says so.
+            Err(error) if is_damage(&error) => Page::default(),
+            page => page?,
         };
         page.next = match page.next {
             Some(position) => Some(format!("{shard}:{position}")),
@@ -232,13 +243,24 @@ impl RedisStore {
         self.clock.set(self.link.time().await?);
         for queue in queues {
             for shard in 0..self.keys.shards() {
-                pruned.traces += match queue.delivery {
-                    Delivery::AtLeastOnce => self.remove_consumers((shard, queue), "").await?,
-                    Delivery::AtMostOnce => self.remove_orphans(shard, queue).await?,
-                };
+                let (removed, more) = self.unless_damaged("pruning", self.prune_queue(shard, queue).await)?;
+                pruned.traces += removed;
+                pruned.more |= more;
             }
         }
+        for shard in 0..self.keys.shards() {
+            pruned.traces += self.unless_damaged("repairing the index", self.repair_index(shard).await)?;
+        }
         Ok(pruned)
+    }
+
+    /// Removes what is left over of a queue. Returns how much, and whether there may be more.
+    async fn prune_queue(&self, shard: u16, queue: &Queue) -> Result<(u64, bool), Error> {
+        if queue.delivery == Delivery::AtMostOnce {
+            return Ok((self.remove_orphans(shard, queue).await?, false));
+        }
+        let (deleted, more) = self.delete_acknowledged(shard, queue).await?;
+        Ok((deleted + self.remove_consumers((shard, queue), "").await?, more))
     }
 
     pub(crate) async fn remove_worker(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {

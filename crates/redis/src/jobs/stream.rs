@@ -82,7 +82,10 @@ impl RedisStore {
     ) -> Result<Value, RedisError> {
         self.link.count(1);
         let node = self.link.node(shard);
-        Blocking::take(&node).await?.read(&node, read, interrupt).await
+        match Blocking::take(&node).await?.read(&node, read, interrupt).await {
+            Err(error) => Err(self.link.explained(shard, std::iter::once(read.0), error).await),
+            answer => answer,
+        }
     }
 
     fn read(&self, share: Share<'_>, suffix: &str, (count, block): (usize, Option<Duration>)) -> Cmd {

@@ -49,6 +49,7 @@ impl Scene {
             running: 0,
             dead: 0,
             paused: false,
+            problems: Vec::new(),
         };
         queues.into_iter().find(|info| info.queue == self.queue).unwrap_or(empty)
     }

@@ -1,0 +1,47 @@
+-- Counts what is in a queue. What cannot be counted, because a key holds something else than it should, is left out.
+-- KEYS  target, scheduled, dlq, paused, running, dropped, blocked
+-- ARGV  kind ('s' or 'l'), group
+-- Returns ready, scheduled, blocked, running, dead, 1 if it is paused, 1 if its position is not remembered; then the keys
+-- that hold something else.
+local target, paused, kind, group = KEYS[1], KEYS[4], ARGV[1], ARGV[2]
+local damaged = {}
+
+local function size(command, key)
+  local count = redis.pcall(command, key)
+  if type(count) == 'number' then return count end
+  damaged[#damaged + 1] = key
+  return 0
+end
+
+-- How many entries have been read, of the first 1,000 and 1 MiB. Asked only if the oldest is one that nobody holds: as long
+-- as all readers delete what they acknowledge, it is not.
+local function read_entries(r)
+  local count, bytes, from = 0, 0, '-'
+  local first = redis.call('XRANGE', target, '-', '+', 'COUNT', 1)[1]
+  if not first or is_later(first[1], r.at) or lease(target, group, first[1]) then return 0 end
+  repeat
+    local page = redis.call('XRANGE', target, from, r.at, 'COUNT', 50)
+    for _, entry in ipairs(page) do
+      count, from = count + 1, '(' .. entry[1]
+      for _, part in ipairs(entry[2]) do bytes = bytes + #part end
+    end
+  until #page < 50 or count >= 1000 or bytes > 1048576
+  return count
+end
+
+local length = size(kind == 's' and 'XLEN' or 'LLEN', target)
+local is_sound = #damaged == 0
+local scheduled, dead, blocked = size('ZCARD', KEYS[2]), size('XLEN', KEYS[3]), size('ZCARD', KEYS[7])
+local ready, running, is_paused, is_lost = length, 0, false, false
+if kind == 'l' then
+  running, is_paused = size('HLEN', KEYS[5]), redis.call('EXISTS', paused) == 1
+  ready = length - size('HLEN', KEYS[6])
+elseif is_sound then
+  local r = reading(target, paused, group)
+  running, is_paused, is_lost = r.pending, r.paused, not r.known
+  if length > running then ready = length - math.max(running, read_entries(r)) else ready = 0 end
+  if r.lag and r.lag < ready then ready = r.lag end
+end
+local out = { math.max(ready, 0), scheduled, blocked, running, dead, is_paused and 1 or 0, is_lost and 1 or 0 }
+for _, key in ipairs(damaged) do out[#out + 1] = key end
+return out

@@ -1,0 +1,346 @@
+//! Other programs on the same keys: consumers with a life cycle of their own, and keys that were damaged.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's name is its documentation; it fails by panicking"
+)]
+
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, Value};
+use tidemill_core::chain::Links;
+use tidemill_core::job::State;
+use tidemill_core::settle::Outcome;
+use tidemill_core::store::{
+    Cancelled, Claim, Due, Enqueue, Enqueued, Expired, List, NewJob, Promote, Promoted, Severity,
+};
+use tidemill_core::{Delivery, Error, JobId, Namespace, Queue, QueueName, Store};
+use tidemill_redis::{Options, RedisStore};
+use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::servers::Redis;
+
+const STREAM: &str = "ns:stream:q";
+const PAUSED: &str = "ns:stream:q:paused";
+const GROUP: &str = "tidemill-workers";
+
+/// An entry's id and fields.
+type Entry = (String, Value);
+
+struct Stage {
+    store: Arc<RedisStore>,
+    connection: MultiplexedConnection,
+    // Last, so that it outlives the connections to it.
+    _redis: Redis,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let redis = Redis::start().unwrap();
+        let options = Options::parse(&redis.url()).unwrap().namespace(Namespace::new("ns:").unwrap());
+        let client = redis::Client::open(redis.url()).unwrap();
+        let connection = client.get_multiplexed_async_connection().await.unwrap();
+        Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), connection, _redis: redis }
+    }
+
+    fn scene(&self) -> Scene {
+        self.scene_on("q", Delivery::AtLeastOnce)
+    }
+
+    fn scene_on(&self, name: &str, delivery: Delivery) -> Scene {
+        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), delivery })
+    }
+
+    async fn try_ask(&self, command: &[&str]) -> Result<Value, RedisError> {
+        let mut words = command.iter();
+        let mut command = redis::cmd(words.next().unwrap());
+        words.for_each(|word| {
+            command.arg(word);
+        });
+        command.query_async(&mut self.connection.clone()).await
+    }
+
+    /// What the server answers, as text.
+    async fn ask(&self, command: &[&str]) -> String {
+        format!("{:?}", self.try_ask(command).await.unwrap())
+    }
+
+    /// The number that the server answers.
+    async fn count(&self, command: &[&str]) -> i64 {
+        let Value::Int(count) = self.try_ask(command).await.unwrap() else { panic!("{command:?}") };
+        count
+    }
+
+    /// Reads one entry as another program in the same group, and returns its id.
+    async fn read(&self) -> String {
+        let _ = self.try_ask(&["XGROUP", "CREATE", STREAM, GROUP, "0", "MKSTREAM"]).await;
+        let read = ["XREADGROUP", "GROUP", GROUP, "foreign:1:0", "COUNT", "1", "STREAMS", STREAM, ">"];
+        let streams = self.try_ask(&read).await.unwrap();
+        let [(_, entries)] = redis::from_redis_value::<[(String, Vec<Entry>); 1]>(streams).unwrap();
+        entries[0].0.clone()
+    }
+
+    async fn acknowledge(&self, entry: &str) {
+        assert_eq!(self.count(&["XACK", STREAM, GROUP, entry]).await, 1);
+    }
+
+    /// The documented life cycle of another consumer.
+    async fn consume(&self) {
+        let entry = self.read().await;
+        self.acknowledge(&entry).await;
+        assert_eq!(self.count(&["XDEL", STREAM, &entry]).await, 1);
+    }
+
+    async fn prune(&self, scene: &Scene) {
+        while self.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap().more {}
+    }
+
+    async fn enqueue(&self, id: &str, again: bool) -> Enqueued {
+        let queue = Queue::at_least_once(QueueName::new("q").unwrap());
+        let jobs = [job(id, &[])];
+        self.store.enqueue(Enqueue { queue: &queue, jobs: &jobs, again }).await.unwrap()[0].clone()
+    }
+}
+
+fn job(id: &str, after: &[&str]) -> NewJob {
+    let envelope = format!(r#"{{"job_id":"{id}","task_type":"t","payload":1,"keep_result_ms":60000}}"#);
+    let after = after.iter().map(|id| JobId::new(id).unwrap()).collect();
+    NewJob {
+        id: JobId::new(id).unwrap(),
+        envelope: envelope.into(),
+        due: Due::Now,
+        tracked: true,
+        fresh: false,
+        links: Links { after, dedup: None },
+    }
+}
+
+fn id(id: &str) -> JobId {
+    JobId::new(id).unwrap()
+}
+
+#[tokio::test]
+async fn what_another_consumer_has_acknowledged_and_not_deleted_is_done() {
+    let (stage, queue) = (Stage::new().await, Queue::at_least_once(QueueName::new("q").unwrap()));
+    let scene = stage.scene();
+    for name in ["j1", "j2", "j3"] {
+        stage.enqueue(name, false).await;
+    }
+    for _ in 0..2 {
+        let entry = stage.read().await;
+        stage.acknowledge(&entry).await;
+    }
+    scene.assert_counts([1, 0, 0, 0]).await;
+    assert_eq!(scene.list(State::Ready, 10).await.len(), 1);
+    assert_eq!((scene.state(&id("j1")).await, scene.state(&id("j3")).await), (None, Some(State::Ready)));
+    assert_eq!(stage.enqueue("j2", false).await, Enqueued::Created, "its id is free");
+    scene.assert_counts([2, 0, 0, 0]).await;
+    assert_eq!(stage.store.purge(&queue).await.unwrap(), 2);
+    scene.assert_counts([0, 0, 0, 0]).await;
+}
+
+#[tokio::test]
+async fn what_was_acknowledged_and_not_deleted_is_pruned() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    for number in 0..300 {
+        stage.ask(&["XADD", STREAM, "*", "data", &format!("foreign {number}")]).await;
+    }
+    stage.enqueue("j1", false).await;
+    stage.enqueue("j2", false).await;
+    for _ in 0..300 {
+        let entry = stage.read().await;
+        stage.acknowledge(&entry).await;
+    }
+    let (held, done) = (stage.read().await, stage.read().await);
+    stage.acknowledge(&done).await;
+    stage.enqueue("j3", false).await;
+    stage.prune(&scene).await;
+    scene.assert_counts([1, 0, 1, 0]).await;
+    assert_eq!(stage.count(&["XLEN", STREAM]).await, 2, "what is held and what is ready");
+    assert_eq!(stage.count(&["HLEN", "ns:jobs"]).await, 2);
+    assert!(stage.ask(&["XRANGE", STREAM, &held, &held]).await.contains("j1"));
+    // Another group has not read them yet.
+    stage.ask(&["XGROUP", "CREATE", STREAM, "audit", "0"]).await;
+    stage.acknowledge(&held).await;
+    stage.prune(&scene).await;
+    assert_eq!(stage.count(&["XLEN", STREAM]).await, 2);
+}
+
+#[tokio::test]
+async fn the_id_of_a_job_that_another_consumer_has_done_is_free() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    assert_eq!(stage.enqueue("j1", false).await, Enqueued::Created);
+    assert_eq!(stage.enqueue("j1", false).await, Enqueued::Exists);
+    stage.consume().await;
+    assert_eq!(stage.enqueue("j1", true).await, Enqueued::Exists, "a repeated call made it, and it is done");
+    assert_eq!(stage.enqueue("j1", false).await, Enqueued::Created);
+    stage.consume().await;
+    assert_eq!(stage.store.cancel(&id("j1")).await.unwrap(), Cancelled::NotFound);
+    assert_eq!(stage.count(&["HLEN", "ns:jobs"]).await, 0);
+    stage.enqueue("j1", false).await;
+    stage.consume().await;
+    assert_eq!(scene.state(&id("j1")).await, None);
+    assert_eq!(stage.count(&["HLEN", "ns:jobs"]).await, 0);
+}
+
+#[tokio::test]
+async fn maintenance_forgets_jobs_that_other_programs_have_taken_away() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    for number in 0..250 {
+        stage.enqueue(&format!("j{number}"), false).await;
+    }
+    stage.enqueue("kept", false).await;
+    for _ in 0..250 {
+        stage.consume().await;
+    }
+    stage.ask(&["HSET", "ns:jobs", "damaged", "no place"]).await;
+    // One damaged key is no reason to leave the rest.
+    stage.ask(&["SET", "ns:stream:other", "x"]).await;
+    stage.ask(&["HSET", "ns:jobs", "elsewhere", "s other 1-1"]).await;
+    stage.prune(&scene).await;
+    let left = stage.ask(&["HKEYS", "ns:jobs"]).await;
+    assert!(left.contains("kept") && left.contains("elsewhere"), "{left}");
+    assert_eq!(stage.count(&["HLEN", "ns:jobs"]).await, 2);
+}
+
+#[tokio::test]
+async fn who_waits_for_a_job_that_another_consumer_has_taken_is_told_so() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    stage.enqueue("first", false).await;
+    let queue = scene.queue.clone();
+    let jobs = [job("second", &["first"])];
+    stage.store.enqueue(Enqueue { queue: &queue, jobs: &jobs, again: false }).await.unwrap();
+    stage.consume().await;
+    stage.prune(&scene).await;
+    let claimed = scene.claim_one().await;
+    assert_eq!(claimed.lease.job, id("second"));
+    assert_eq!(claimed.body.unwrap().blockers().unwrap()[0].state, State::Cancelled);
+}
+
+#[tokio::test]
+async fn a_paused_queue_whose_position_was_lost_shows_it_and_is_resumed() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    let damages: [&[&str]; 3] = [&["DEL", PAUSED], &["SET", PAUSED, "x"], &["SET", PAUSED, ""]];
+    for damage in damages {
+        stage.enqueue("running", false).await;
+        let running = scene.claim_one().await;
+        stage.enqueue("waiting", false).await;
+        stage.store.pause(&scene.queue).await.unwrap();
+        stage.ask(damage).await;
+        assert!(scene.counts().await.paused, "{damage:?}");
+        scene.assert_counts([1, 0, 1, 0]).await;
+        stage.prune(&scene).await;
+        stage.store.resume(&scene.queue).await.unwrap();
+        assert!(!scene.counts().await.paused);
+        let waiting = scene.claim_one().await;
+        assert_eq!(waiting.lease.job, id("waiting"), "what is running is not given out again");
+        for claimed in [running, waiting] {
+            scene.settle(&claimed, Outcome::Done("1".into())).await;
+        }
+        scene.assert_counts([0; 4]).await;
+        stage.ask(&["DEL", "ns:job:running", "ns:job:waiting"]).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_left_from_a_pause_keeps_no_queue_from_being_paused() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    stage.ask(&["SET", PAUSED, "0-0"]).await;
+    stage.enqueue("waiting", false).await;
+    assert!(!scene.counts().await.paused);
+    stage.store.pause(&scene.queue).await.unwrap();
+    assert!(scene.counts().await.paused);
+    scene.claim_nothing().await;
+    stage.store.resume(&scene.queue).await.unwrap();
+    scene.claim_one().await;
+}
+
+#[tokio::test]
+async fn a_due_time_without_end_and_damaged_keys_stop_no_other_promotion() {
+    let stage = Stage::new().await;
+    let sound = stage.scene();
+    let queues = ["list", "ended", "typed", "q"].map(|name| Queue {
+        name: QueueName::new(name).unwrap(),
+        delivery: if name == "list" { Delivery::AtMostOnce } else { Delivery::AtLeastOnce },
+    });
+    let envelope = |id: &str| format!(r#"{{"job_id":"{id}","task_type":"t"}}"#);
+    stage.ask(&["SET", "ns:queue:list", "x"]).await;
+    stage.ask(&["ZADD", "ns:queue:list:scheduled", "1", &envelope("a")]).await;
+    stage.ask(&["ZADD", "ns:stream:ended:scheduled", "+inf", &envelope("b")]).await;
+    stage.ask(&["SET", "ns:stream:typed:scheduled", "x"]).await;
+    stage.ask(&["ZADD", "ns:timers", "+inf", "no alarm"]).await;
+    stage.ask(&["ZADD", "ns:stream:q:scheduled", "1", &envelope("c")]).await;
+    let promoted = stage.store.promote(Promote { queues: &queues, limit: 100 }).await.unwrap();
+    assert_eq!(promoted, Promoted { moved: 1, next: None });
+    assert_eq!(sound.claim_one().await.lease.job, id("c"));
+    assert_eq!(stage.count(&["ZCARD", "ns:queue:list:scheduled"]).await, 1, "nothing is lost");
+}
+
+#[tokio::test]
+async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
+    let stage = Stage::new().await;
+    let (sound, damaged) = (stage.scene(), stage.scene_on("bad", Delivery::AtLeastOnce));
+    stage.enqueue("j1", false).await;
+    stage.store.make_known(std::slice::from_ref(&damaged.queue)).await.unwrap();
+    stage.ask(&["SET", "ns:stream:bad", "x"]).await;
+    stage.ask(&["SET", "ns:stream:bad:scheduled", "x"]).await;
+    let named = |error: Error, key: &str| {
+        let text = error.to_string();
+        assert!(text.contains(&format!("`{key}` holds a string instead of a")), "{text}");
+    };
+    let claim = Claim::now(&damaged.queue, &damaged.worker, damaged.lease, 1);
+    named(stage.store.claim(claim).await.unwrap_err(), "ns:stream:bad");
+    let wait = std::time::Duration::from_millis(10);
+    let claim = Claim { wait, ..Claim::now(&damaged.queue, &damaged.worker, damaged.lease, 1) };
+    named(stage.store.claim(claim).await.unwrap_err(), "ns:stream:bad");
+    let jobs = [job("j2", &[])];
+    let enqueue = Enqueue { queue: &damaged.queue, jobs: &jobs, again: false };
+    named(stage.store.enqueue(enqueue).await.unwrap_err(), "ns:stream:bad");
+    let list = List { queue: &damaged.queue, state: State::Scheduled, cursor: None, limit: 10 };
+    named(stage.store.list(list).await.unwrap_err(), "ns:stream:bad:scheduled");
+    // What is done for all queues is done for the others.
+    assert!(stage.store.expired(expired(&damaged)).await.unwrap().items.is_empty());
+    stage.store.prune(&[damaged.queue.clone(), sound.queue.clone()]).await.unwrap();
+    sound.assert_counts([1, 0, 0, 0]).await;
+    assert_eq!(damaged.counts().await.problems.len(), 2);
+}
+
+fn expired(scene: &Scene) -> Expired<'_> {
+    Expired { queue: &scene.queue, lease: scene.lease, cursor: None, limit: 10 }
+}
+
+#[tokio::test]
+async fn damaged_keys_are_listed_and_renamed() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    stage.enqueue("j1", false).await;
+    stage.store.pause(&scene.queue).await.unwrap();
+    stage.ask(&["DEL", PAUSED]).await;
+    let damaged = ["ns:stream:q:scheduled", "ns:stream:q:leases", "ns:errands", "ns:timers"];
+    for key in damaged {
+        stage.ask(&["DEL", key]).await;
+        stage.ask(&["SET", key, "precious"]).await;
+    }
+    let bad = async || {
+        let findings = stage.store.checkup().await.unwrap().findings;
+        findings.into_iter().filter(|finding| finding.severity == Severity::Bad).collect::<Vec<_>>()
+    };
+    let findings = format!("{:?}", bad().await);
+    for key in damaged.into_iter().chain([PAUSED]) {
+        assert!(findings.contains(&format!("`{key}`")), "{key} in {findings}");
+    }
+    assert_eq!(stage.store.fix().await.unwrap().len(), 5);
+    assert!(bad().await.is_empty(), "{:?}", bad().await);
+    let aside = stage.ask(&["KEYS", "ns:stream:q:leases:damaged-*"]).await;
+    assert!(aside.contains("damaged-"), "{aside}");
+    assert!(stage.store.fix().await.unwrap().is_empty());
+    stage.store.resume(&scene.queue).await.unwrap();
+    assert_eq!(scene.claim_one().await.lease.job, id("j1"));
+}
