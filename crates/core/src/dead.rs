@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::clock::Timestamp;
 use crate::envelope::{Edit, Envelope, Malformed};
 use crate::name::JobId;
+use crate::store::JobInfo;
 
 /// The longest `last_error` that is kept, in bytes: enough for a stack trace, not for a page of HTML.
 const MAX_ERROR: usize = 8 << 10;
@@ -23,6 +24,8 @@ pub enum Reason {
     InvalidEnvelope,
     /// Its payload does not fit the type its handler wants.
     InvalidPayload,
+    /// Nobody knows: the letter itself cannot be read. Another program wrote it.
+    Unreadable,
     /// Its handler gave it up, for this reason.
     Other(String),
 }
@@ -33,6 +36,7 @@ impl fmt::Display for Reason {
             Self::MaxAttemptsExceeded => "max_attempts_exceeded",
             Self::InvalidEnvelope => "invalid_envelope",
             Self::InvalidPayload => "invalid_payload",
+            Self::Unreadable => "unreadable",
             Self::Other(reason) => reason,
         })
     }
@@ -45,6 +49,7 @@ impl FromStr for Reason {
             "max_attempts_exceeded" => Self::MaxAttemptsExceeded,
             "invalid_envelope" => Self::InvalidEnvelope,
             "invalid_payload" => Self::InvalidPayload,
+            "unreadable" => Self::Unreadable,
             other => Self::Other(other.to_owned()),
         })
     }
@@ -99,6 +104,18 @@ impl DeadLetter {
         Self { job: job.clone(), at, reason: Reason::InvalidEnvelope, last_error: Some(last_error), bytes }
     }
 
+    /// The letter of a job that a store has found dead. One that cannot be read is a letter, too: it is counted, so it can
+    /// be listed and dropped.
+    pub fn found(info: &JobInfo) -> Self {
+        Self::read(info.data.clone()).unwrap_or_else(|error| Self {
+            job: info.job.clone(),
+            at: Timestamp::default(),
+            reason: Reason::Unreadable,
+            last_error: Some(error.to_string()),
+            bytes: info.data.clone(),
+        })
+    }
+
     /// Reads a letter back from the wire, including one that another program wrote.
     pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
         #[derive(Deserialize)]
@@ -110,6 +127,9 @@ impl DeadLetter {
             dlq_ts: Option<String>,
             dlq_reason: Option<String>,
             last_error: Option<String>,
+        }
+        if !bytes.trim_ascii_start().starts_with(b"{") {
+            return Err(Malformed::new("no JSON object".to_owned()));
         }
         let wire: Wire<'_> =
             serde_json::from_slice(&bytes).map_err(|error| Malformed::new(error.to_string()))?;

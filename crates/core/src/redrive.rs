@@ -106,7 +106,7 @@ impl<'a> Pages<'a> {
             return Ok(None);
         }
         let infos = if self.letters.jobs.is_empty() { self.page().await? } else { self.by_id().await? };
-        let letters = infos.into_iter().filter_map(|info| DeadLetter::read(info.data).ok());
+        let letters = infos.iter().map(DeadLetter::found);
         Ok(Some(letters.filter(|letter| self.letters.take(letter)).collect()))
     }
 

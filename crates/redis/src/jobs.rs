@@ -24,9 +24,11 @@ use tidemill_core::Lease;
 pub(crate) use add::Adder;
 pub(crate) use enqueue::due;
 pub(crate) use group::Clerk;
+pub(crate) use letters::letter_name;
 pub(crate) use orphans::Orphans;
 pub(crate) use repair::Cursors;
 pub(crate) use settle::{Mode, UNKNOWN_LEASE_MS};
+pub(crate) use stream::NAMELESS;
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.
 pub(crate) const CHUNK: usize = 1_000;

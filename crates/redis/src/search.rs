@@ -4,8 +4,9 @@ use bytes::Bytes;
 use redis::Value;
 use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, QueueName};
 
+use crate::jobs::{NAMELESS, letter_name};
 use crate::store::RedisStore;
-use crate::value::{bytes, entries, entry_id};
+use crate::value::{bytes, entries, entry_id, parse_token};
 
 /// A job's id says when it was made, and a stream's ids say when they were added: an untracked job is looked
 /// for in this window around its time.
@@ -119,6 +120,10 @@ impl RedisStore {
     }
 
     async fn search(&self, job: &JobId) -> Result<Option<Place>, Error> {
+        if let Some(entry) = job.as_str().strip_prefix(NAMELESS).filter(|entry| parse_token(entry).is_some())
+        {
+            return self.search_letters(job, entry).await;
+        }
         let Some(made) = made_at(job) else { return Ok(None) };
         let shard = self.keys.shard_of(job);
         for queue in self.names_of_queues(shard).await? {
@@ -129,6 +134,23 @@ impl RedisStore {
             if let Some(entry) = found {
                 let (letter, indexed) = (Some('s'), Bytes::new());
                 return Ok(Some(Place { shard, queue, letter, reference: entry.into(), indexed }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A letter that is called by its entry, because nobody can read it or it was no envelope.
+    async fn search_letters(&self, job: &JobId, entry: &str) -> Result<Option<Place>, Error> {
+        for shard in 0..self.keys.shards() {
+            for queue in self.names_of_queues(shard).await? {
+                let range =
+                    redis::cmd("XRANGE").arg(self.keys.dlq(shard, &queue)).arg(entry).arg(entry).take();
+                let found = entries(self.link.query(shard, &range).await?)?.pop();
+                if found.is_some_and(|found| letter_name(&found) == *job) {
+                    let letter = Some(if queue.delivery == Delivery::AtLeastOnce { 'd' } else { 'D' });
+                    let (reference, indexed) = (Bytes::copy_from_slice(entry.as_bytes()), Bytes::new());
+                    return Ok(Some(Place { shard, queue, letter, reference, indexed }));
+                }
             }
         }
         Ok(None)

@@ -1,5 +1,7 @@
 //! Taking apart what Redis answers, without copying more than needed.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use redis::Value;
 use tidemill_core::{Error, Token};
@@ -57,8 +59,8 @@ pub(crate) fn read_group(value: Value) -> Result<Vec<Entry>, Error> {
     entries(parts.into_iter().nth(1).ok_or_else(odd)?)
 }
 
-/// A list of entries. One whose fields are not ours still counts: its data is empty, and whoever claims it
-/// buries it. One that was deleted while pending has no fields and is left out.
+/// A list of entries. One whose fields are not ours still counts: whoever claims it buries it with all of them. One that
+/// was deleted while pending has no fields and is left out.
 pub(crate) fn entries(value: Value) -> Result<Vec<Entry>, Error> {
     let odd = || odd_answer("a stream");
     let items = array(value).ok_or_else(odd)?;
@@ -74,13 +76,30 @@ pub(crate) fn entries(value: Value) -> Result<Vec<Entry>, Error> {
     Ok(entries)
 }
 
-/// The value of the field `data`; of any other entry, its first value.
+/// The value of the field `data`; of an entry without one, all its fields.
 fn data(fields: Value) -> Option<Bytes> {
     let fields = array(fields)?;
     let named = fields
         .chunks_exact(2)
         .position(|pair| matches!(&pair[0], Value::BulkString(name) if name == b"data"));
-    bytes(fields.into_iter().nth(named.unwrap_or(0) * 2 + 1)?)
+    match named {
+        Some(pair) => bytes(fields.into_iter().nth(pair * 2 + 1)?),
+        None => Some(all_fields(fields)),
+    }
+}
+
+/// The names and values of fields, as a JSON array of pairs: no envelope, whatever they are called.
+fn all_fields(fields: Vec<Value>) -> Bytes {
+    let part = |value: &Value| {
+        let bytes = bytes(value.clone()).unwrap_or_default();
+        match std::str::from_utf8(&bytes) {
+            Ok(text) => serde_json::json!(text),
+            Err(_) => serde_json::json!({ "base64": STANDARD.encode(&bytes) }),
+        }
+    };
+    let pairs: Vec<serde_json::Value> =
+        fields.chunks(2).map(|pair| pair.iter().map(part).collect()).collect();
+    serde_json::Value::from(pairs).to_string().into()
 }
 
 /// `milliseconds-sequence` as a token: it grows with every entry of a stream.
@@ -132,5 +151,14 @@ mod tests {
         assert_eq!(entry_id(early), "1700000000000-7");
         assert_eq!(entry_id(Token(early.0 | UNTRACKED)), "1700000000000-7");
         assert!(parse_token("17").is_none() && parse_token("-").is_none());
+    }
+
+    #[test]
+    fn an_entry_without_data_is_all_its_fields() {
+        let field = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
+        let fields = [&b"job_id"[..], b"a", b"task_type", b"t\xff", b"odd"].map(field);
+        let read = data(Value::Array(fields.to_vec())).unwrap();
+        assert_eq!(&read[..], br#"[["job_id","a"],["task_type",{"base64":"dP8="}],["odd"]]"#);
+        assert!(tidemill_core::Envelope::read(read).is_err());
     }
 }

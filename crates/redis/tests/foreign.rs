@@ -12,11 +12,12 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use tidemill_core::chain::Links;
 use tidemill_core::job::State;
-use tidemill_core::settle::Outcome;
+use tidemill_core::redrive::{Letters, drop};
+use tidemill_core::settle::{Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{
-    Cancelled, Claim, Due, Enqueue, Enqueued, Expired, List, NewJob, Promote, Promoted, Severity,
+    Cancelled, Claim, Due, Enqueue, Enqueued, Expired, List, NewJob, Promote, Promoted, Severity, Verdict,
 };
-use tidemill_core::{Delivery, Error, JobId, Namespace, Queue, QueueName, Store};
+use tidemill_core::{DeadLetter, Delivery, Error, JobId, Namespace, Queue, QueueName, Reason, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::Redis;
@@ -343,4 +344,44 @@ async fn damaged_keys_are_listed_and_renamed() {
     assert!(stage.store.fix().await.unwrap().is_empty());
     stage.store.resume(&scene.queue).await.unwrap();
     assert_eq!(scene.claim_one().await.lease.job, id("j1"));
+}
+
+#[tokio::test]
+async fn an_entry_without_data_is_buried_with_all_its_fields() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    stage.ask(&["XADD", STREAM, "*", "first", "1", "second", "2"]).await;
+    let claimed = scene.claim_one().await;
+    let (raw, error) = claimed.body.as_ref().unwrap_err();
+    let change = decide_malformed(&claimed.lease, raw, error, stage.store.clock().now());
+    let settlement = Settlement { lease: claimed.lease.clone(), change };
+    assert_eq!(stage.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+    let letter = scene.letter(&claimed.lease.job).await;
+    let letter: serde_json::Value = serde_json::from_slice(&letter.bytes).unwrap();
+    assert_eq!(letter["raw"], r#"[["first","1"],["second","2"]]"#);
+}
+
+#[tokio::test]
+async fn letters_that_cannot_be_read_are_listed_shown_and_dropped() {
+    let stage = Stage::new().await;
+    for (delivery, dlq) in
+        [(Delivery::AtLeastOnce, "ns:stream:q:dlq"), (Delivery::AtMostOnce, "ns:queue:q:dlq")]
+    {
+        let scene = stage.scene_on("q", delivery);
+        stage.store.make_known(std::slice::from_ref(&scene.queue)).await.unwrap();
+        stage.ask(&["XADD", dlq, "*", "data", "no letter"]).await;
+        stage.ask(&["XADD", dlq, "*", "other", "field"]).await;
+        stage.ask(&["XADD", dlq, "*", "data", r#"{"job_id":"a","task_type":"t"}"#]).await;
+        let listed = scene.list(State::Dead, 10).await;
+        assert_eq!(listed.len(), 3);
+        let shown = scene.get(&listed[0].job).await.unwrap();
+        assert_eq!((shown.state, &shown.data[..]), (State::Dead, &b"no letter"[..]));
+        assert_eq!(DeadLetter::found(&shown).reason, Reason::Unreadable);
+        let one = Letters { jobs: vec![listed[0].job.clone()], ..Letters::default() };
+        assert_eq!(drop(&*stage.store, &scene.queue, &one).await.unwrap(), 1);
+        let others = Letters { reason: Some("unreadable".into()), ..Letters::default() };
+        assert_eq!(drop(&*stage.store, &scene.queue, &others).await.unwrap(), 1);
+        assert_eq!(scene.list(State::Dead, 10).await.len(), 1, "the one that can be read");
+        assert_eq!(drop(&*stage.store, &scene.queue, &Letters::default()).await.unwrap(), 1);
+    }
 }

@@ -118,8 +118,7 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
 async fn list(filter: &Filter, limit: usize, context: &Context) -> anyhow::Result<()> {
     let mill = context.mill().await?;
     let (letters, mut found) = (filter.letters(Vec::new()), Found::default());
-    let wanted =
-        |info: &JobInfo| DeadLetter::read(info.data.clone()).is_ok_and(|letter| letters.take(&letter));
+    let wanted = |info: &JobInfo| letters.take(&DeadLetter::found(info));
     for info in browse::queues(&**mill.store(), filter.queue.as_ref()).await? {
         found.add(&**mill.store(), (&info.queue, State::Dead), limit, wanted).await?;
     }

@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use tidemill::job::State;
 use tidemill::store::JobInfo;
 use tidemill::workflow::RunId;
-use tidemill::{DeadLetter, Delivery, Envelope, JobId, QueueName, Timestamp};
+use tidemill::{DeadLetter, Delivery, Envelope, JobId, QueueName, Reason, Timestamp};
 
 use super::{Cell, Colour, Table, printable, time::relative};
 
@@ -68,7 +68,8 @@ struct Meta {
 impl JobView {
     pub(crate) fn of(info: &JobInfo) -> Self {
         let envelope = Envelope::read(info.data.clone()).ok();
-        let letter = (info.state == State::Dead).then(|| DeadLetter::read(info.data.clone()).ok()).flatten();
+        let letter = (info.state == State::Dead).then(|| DeadLetter::found(info));
+        let unreadable = letter.as_ref().filter(|letter| letter.reason == Reason::Unreadable);
         let remarks: Remarks = serde_json::from_slice(&info.data).unwrap_or_default();
         let record = info.record.as_ref();
         let discarded = record.and_then(|record| record.error.clone());
@@ -86,12 +87,14 @@ impl JobView {
             waits_for: info.waits_for.clone(),
             held_by: info.held_by.clone(),
             cancelling: info.cancelling,
-            last_error: discarded.or(remarks.last_error),
-            died_at: letter.as_ref().map(|letter| letter.at),
+            last_error: discarded
+                .or(remarks.last_error)
+                .or_else(|| unreadable.and_then(|letter| letter.last_error.clone())),
+            died_at: letter.as_ref().filter(|_| unreadable.is_none()).map(|letter| letter.at),
             reason: letter.as_ref().map(|letter| letter.reason.to_string()),
             finished_at: record.map(|record| record.finished_at),
             output: record.and_then(|record| raw(&record.output)),
-            envelope: raw(&info.data),
+            envelope: raw(&info.data).or_else(|| unreadable.and_then(|letter| quoted(&letter.bytes))),
         }
     }
 
@@ -117,6 +120,11 @@ impl JobView {
 fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     RawValue::from_string(text.replace(['\n', '\r'], " ")).ok()
+}
+
+/// Bytes that are no JSON, as a JSON text.
+fn quoted(bytes: &[u8]) -> Option<Box<RawValue>> {
+    serde_json::value::to_raw_value(&String::from_utf8_lossy(bytes)).ok()
 }
 
 /// Everything about one job.

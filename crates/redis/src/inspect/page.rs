@@ -4,10 +4,11 @@ use bytes::Bytes;
 use redis::{Cmd, Value};
 use tidemill_core::job::State;
 use tidemill_core::store::{JobInfo, List, Page};
-use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, Timestamp};
+use tidemill_core::{Delivery, Envelope, Error, JobId, Queue, Timestamp};
 
 use crate::chains::wait::Wait;
 use crate::error::{classify, is_no_group, odd_answer};
+use crate::jobs::letter_name;
 use crate::store::RedisStore;
 use crate::value::{Entry, Trace, array, bytes, entries, entry_id, int, text};
 
@@ -53,11 +54,10 @@ impl RedisStore {
         let page = entries(self.link.query(shard, &range(&key, from, list.limit)).await?)?;
         let next = next_of(&page, list.limit);
         let info = |entry: Entry| {
-            let job = DeadLetter::read(entry.data.clone()).map(|letter| letter.job);
-            let job = job.ok().or_else(|| JobId::new(&format!("invalid-{}", entry_id(entry.token))).ok())?;
-            Some(JobInfo { data: entry.data, ..blank(job, list.queue, State::Dead) })
+            let base = blank(letter_name(&entry), list.queue, State::Dead);
+            JobInfo { data: entry.data, ..base }
         };
-        Ok((page.into_iter().filter_map(info).collect(), next))
+        Ok((page.into_iter().map(info).collect(), next))
     }
 
     /// Ready entries come after the group's position; those before it are pending.

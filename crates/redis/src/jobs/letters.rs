@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use bytes::Bytes;
 use redis::Value;
 use tidemill_core::store::Redrive;
 use tidemill_core::{DeadLetter, Envelope, Error, JobId, Queue};
 
 use super::portions;
+use super::stream::nameless;
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
 use crate::keys::{is_of_workflow, letter};
 use crate::link::Call;
 use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::{array, bytes, entries, entry_id, int};
+use crate::value::{Entry, array, bytes, entries, entry_id, int};
 
 /// Letters walked per trip when some are looked for that have no index entry.
 const PAGE: usize = 500;
@@ -134,7 +134,7 @@ impl RedisStore {
                 let page = entries(self.link.query(shard, &range).await?)?;
                 let Some(last) = page.last().map(|entry| entry_id(entry.token)) else { break };
                 for entry in page {
-                    let index = job_of(entry.data).and_then(|job| wanted.remove(&job));
+                    let index = wanted.remove(&letter_name(&entry));
                     letters.extend(index.map(|index| (index, entry_id(entry.token))));
                 }
                 from = format!("({last}");
@@ -145,8 +145,10 @@ impl RedisStore {
     }
 }
 
-fn job_of(letter: Bytes) -> Option<JobId> {
-    DeadLetter::read(letter).ok().map(|letter| letter.job)
+/// What a letter is called: by its job or, if it cannot be read, by its entry.
+pub(crate) fn letter_name(letter: &Entry) -> JobId {
+    let read = DeadLetter::read(letter.data.clone());
+    read.map_or_else(|_| nameless(&entry_id(letter.token)), |letter| letter.job)
 }
 
 fn count(answer: &Value) -> Result<u64, Error> {

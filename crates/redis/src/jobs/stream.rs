@@ -149,7 +149,10 @@ pub(super) fn claimed((queue, shard): (&Queue, u16), entry: Entry, started: bool
     claimed
 }
 
+/// How the names of bytes begin that have none.
+pub(crate) const NAMELESS: &str = "invalid-";
+
 /// A name for bytes that have none.
 pub(super) fn nameless(mark: &str) -> JobId {
-    JobId::new(&format!("invalid-{mark}")).unwrap_or_else(|_| JobId::generate())
+    JobId::new(&format!("{NAMELESS}{mark}")).unwrap_or_else(|_| JobId::generate())
 }
