@@ -1,6 +1,6 @@
 //! A server with a certificate of a private authority, which asks clients for theirs.
 
-use tidemill_testkit::servers::{Certificates, Redis, RedisCluster, RedisOptions, RedisTls};
+use tidemill_testkit::servers::{Certificates, Redis, RedisCluster, RedisOptions, RedisSentinel, RedisTls};
 
 use crate::work::works;
 
@@ -67,4 +67,16 @@ async fn every_server_of_a_cluster_is_reached_with_the_same_certificates() {
     let url = with_certificate(&cluster.url(), &certificates);
     works(&url).await;
     wakes(&url).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sentinels_and_both_masters_are_reached_with_the_same_certificates() {
+    let certificates = Certificates::new().unwrap();
+    let sentinel = RedisSentinel::with(options(&certificates, true), None).unwrap();
+    let url = with_certificate(&sentinel.url(), &certificates);
+    works(&url).await;
+    wakes(&url).await;
+    sentinel.servers()[0].kill().unwrap();
+    sentinel.wait_for_failover().unwrap();
+    works(&url).await;
 }
