@@ -88,6 +88,21 @@ async fn what_is_not_valid_is_refused_by_name() {
     assert_eq!((error.code().code(), error.message()), ("TM002", "chain no not found"));
 }
 
+#[tokio::test]
+async fn the_largest_payload_is_what_the_setting_says() {
+    let (url, scene) = scene().await;
+    let user = session(&url).await;
+    let large = "SELECT tidemill.enqueue('mail', 'send', to_json(repeat('x', 1500000)))";
+    let error = user.batch_execute(large).await.unwrap_err();
+    let said = error.as_db_error().unwrap().message();
+    assert_eq!(said, "the payload must have at most 1048576 bytes");
+    user.batch_execute(&format!("SET tidemill.max_payload = '2MB'; {large}")).await.unwrap();
+    assert_eq!(scene.claim_one().await.body.unwrap().payload().len(), 1_500_002);
+    let small = "SET tidemill.max_payload = '10'; SELECT tidemill.enqueue('mail', 'send', '\"123456789\"')";
+    let error = user.batch_execute(small).await.unwrap_err();
+    assert_eq!(error.as_db_error().unwrap().message(), "the payload must have at most 10 bytes");
+}
+
 /// A worker that reads no closes the chain without a word to those that wait for it.
 #[tokio::test]
 async fn only_a_job_that_keeps_its_result_for_a_worker_can_be_waited_for() {

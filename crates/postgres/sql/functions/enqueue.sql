@@ -19,7 +19,8 @@ DECLARE
         WHEN max_attempts IS NULL OR max_attempts < 1 THEN 'max_attempts must be at least 1'
         WHEN keep NOT BETWEEN 0 AND 3153600000000 THEN 'keep_result must be from 0 to 100 years'
         WHEN delay IS NULL OR ms(delay) > 3153600000000 THEN 'the delay must be at most 100 years'
-        WHEN octet_length(payload::text) > 1048576 THEN 'the payload must have at most 1048576 bytes'
+        WHEN octet_length(payload::text) > payload_limit()
+            THEN 'the payload must have at most ' || payload_limit() || ' bytes'
         WHEN after_chains IS NULL OR array_position(after_chains, NULL) IS NOT NULL
             THEN 'after_chains must name chains, or be empty'
         WHEN cardinality(after_chains) > 1000 THEN 'after_chains must name at most 1000 chains' END;
@@ -42,6 +43,12 @@ BEGIN
     END IF;
     RETURN coalesce(done.others[1], job);
 END $$;
+
+-- How many bytes a payload may have: as many as `Limits` say in a program that says nothing, or the setting
+-- `tidemill.max_payload` of the session, its role or the database, such as '4MB'.
+CREATE OR REPLACE FUNCTION payload_limit() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT coalesce(pg_size_bytes(nullif(current_setting('tidemill.max_payload', true), '')), 1048576)
+$$;
 
 -- A duration in milliseconds, rounded up so that nothing is early.
 CREATE OR REPLACE FUNCTION ms(duration interval) RETURNS bigint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
