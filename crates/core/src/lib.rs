@@ -20,6 +20,7 @@ pub mod limits;
 pub mod name;
 pub mod redrive;
 pub mod rescue;
+pub mod retry;
 pub mod settle;
 pub mod store;
 pub mod transaction;

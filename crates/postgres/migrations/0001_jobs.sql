@@ -51,6 +51,19 @@ CREATE TABLE leases (
 
 CREATE INDEX leases_until ON leases (queue, until, seq);
 
+-- Proof that an enqueue took place, for its repeat. One row per statement, written with the jobs: their own rows may be
+-- gone before the client has noticed that the answer was lost. Rows are only added and pruned, never changed: under a
+-- snapshot that is held for long, a row that changes gets slower each time.
+CREATE TABLE receipts (
+    at bigint NOT NULL,                 -- when the call was first made, by the store's clock as the client knows it
+    call bigint NOT NULL,               -- chosen at random
+    created text[],                     -- the ids that were new; NULL if all were, or if `made` says it
+    made smallint[],                    -- what enqueue_jobs has answered
+    others text[],
+    PRIMARY KEY (at, call)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
+        autovacuum_vacuum_cost_delay = 0);
+
 -- Queues are known by number elsewhere: a number is half the size of a name in an index and a fraction of the
 -- work to compare. A queue that has its number keeps it for good, so processes may remember it.
 CREATE TABLE queues (

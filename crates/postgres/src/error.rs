@@ -13,7 +13,7 @@ const INVALID: &str = "TM003";
 /// What an error during `doing` means.
 pub(crate) fn classify(doing: &str, error: tokio_postgres::Error) -> Error {
     let Some(db) = error.as_db_error() else {
-        return Error::unavailable(doing, error);
+        return Error::unanswered(doing, error);
     };
     let (code, message) = (db.code().code().to_owned(), db.message().to_owned());
     judge(doing, &code, message, error)
@@ -28,6 +28,7 @@ fn judge(doing: &str, code: &str, message: String, error: impl Into<BoxError>) -
         _ if code == NOT_FOUND => Error::NotFound(message.trim_end_matches(" not found").to_owned()),
         _ if code == INVALID => Error::Invalid(message),
         Meaning::Unavailable => Error::unavailable(doing, error),
+        Meaning::Unanswered => Error::unanswered(doing, error),
         Meaning::Full => Error::Full(said),
         Meaning::Denied => Error::Denied(said),
         Meaning::Unsuitable => Error::Unsuitable(said),
@@ -49,6 +50,7 @@ pub(crate) fn classify_sqlx(error: sqlx::Error) -> Error {
 
 enum Meaning {
     Unavailable,
+    Unanswered,
     Full,
     Denied,
     Unsuitable,
@@ -68,8 +70,9 @@ fn meaning(code: &str) -> Meaning {
         }
         ("22" | "23", _) => Meaning::Invalid,
         (_, "XX001" | "XX002") => Meaning::Corrupt,
-        // Connection failures (08), shutdowns (57), deadlocks and conflicts (40), and what nobody foresaw:
-        // every verb is safe to repeat.
+        // A connection that is cut (08) or terminated may have committed before.
+        ("08", _) | (_, "57P01" | "57P02" | "57P05") => Meaning::Unanswered,
+        // Timeouts, deadlocks and conflicts (40), and what nobody foresaw: the statement was rolled back.
         _ => Meaning::Unavailable,
     }
 }
@@ -97,20 +100,4 @@ pub(crate) fn spoils(error: &tokio_postgres::Error) -> bool {
         let code = db.code().code();
         ["08", "57", "26", "0A", "25"].iter().any(|class| code.starts_with(class))
     })
-}
-
-/// The same error once more, for another caller that waited for the same statement.
-pub(crate) fn again(error: &Error) -> Error {
-    match error {
-        Error::Unavailable { message, source } => {
-            let cause = source.as_ref().map(|source| source.to_string().into());
-            Error::Unavailable { message: message.clone(), source: cause }
-        }
-        Error::Full(message) => Error::Full(message.clone()),
-        Error::Denied(message) => Error::Denied(message.clone()),
-        Error::Unsuitable(message) => Error::Unsuitable(message.clone()),
-        Error::Invalid(message) => Error::Invalid(message.clone()),
-        Error::NotFound(message) => Error::NotFound(message.clone()),
-        Error::Corrupt(message) => Error::Corrupt(message.clone()),
-    }
 }

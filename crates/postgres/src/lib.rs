@@ -81,6 +81,8 @@ pub(crate) struct Inner {
     marks: Marks,
     /// Up to when records have been pruned, while there are more.
     pruned_to: AtomicI64,
+    /// The same for receipts.
+    receipts_pruned_to: AtomicI64,
     calls: Calls,
     halves: Halves,
 }
@@ -101,6 +103,7 @@ impl PostgresStore {
             numbers: Numbers::default(),
             marks: Marks::default(),
             pruned_to: AtomicI64::new(0),
+            receipts_pruned_to: AtomicI64::new(0),
             calls: Calls::of(&options.schema),
             halves: Halves::default(),
         });
@@ -128,7 +131,7 @@ impl fmt::Debug for PostgresStore {
 #[async_trait]
 impl Store for PostgresStore {
     async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        let Enqueue { queue, jobs, .. } = enqueue;
+        let Enqueue { queue, jobs } = enqueue;
         if Clerk::takes(jobs) {
             return self.clerk.enqueue(queue, jobs.to_vec()).await;
         }

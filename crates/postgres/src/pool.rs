@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill_core::Error;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_postgres::Row;
 
 use crate::clock::ServerClock;
@@ -69,12 +69,8 @@ impl Pool {
 
     /// Sends a statement and returns its rows.
     pub(crate) async fn send(&self, call: &Call, params: Params<'_>) -> Result<Vec<Row>, Error> {
-        let work = async {
-            let mut held = self.hold().await?;
-            let answer = held.connection()?.query(call, params).await;
-            held.judge(call.name, answer)
-        };
-        in_time(call.name, work).await
+        let answer = self.ask(call, params).await?;
+        answer.map_err(|error| classify(call.name, error))
     }
 
     /// Runs a statement for an answer that the caller wants to judge itself.
@@ -82,15 +78,24 @@ impl Pool {
         &self,
         sql: &'static Sql,
         params: Params<'_>,
-    ) -> Result<Result<u64, tokio_postgres::Error>, Error> {
-        let call = self.call(sql)?;
-        let work = async {
-            let mut held = self.hold().await?;
-            let answer = held.connection()?.query(call, params).await;
-            held.answered(&answer);
-            Ok(answer.map(|rows| touched(&rows)))
-        };
-        in_time(sql.name, work).await
+    ) -> Result<Result<Vec<Row>, tokio_postgres::Error>, Error> {
+        self.ask(self.call(sql)?, params).await
+    }
+
+    /// Sends a statement. What takes too long before it is sent has no effect; beyond that nothing is known.
+    async fn ask(
+        &self,
+        call: &Call,
+        params: Params<'_>,
+    ) -> Result<Result<Vec<Row>, tokio_postgres::Error>, Error> {
+        let deadline = Instant::now() + CALL;
+        let late = || format!("{} got no answer in {CALL:?}", call.name);
+        let held = timeout_at(deadline, self.hold()).await;
+        let mut held = held.map_err(|elapsed| Error::unavailable(late(), elapsed))??;
+        let answer = timeout_at(deadline, held.connection()?.query(call, params)).await;
+        let answer = answer.map_err(|elapsed| Error::unanswered(late(), elapsed))?;
+        held.answered(&answer);
+        Ok(answer)
     }
 
     /// How a statement is called in this schema.

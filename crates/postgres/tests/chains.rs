@@ -56,7 +56,7 @@ fn closed(claimed: Claimed, output: &'static str) -> Settlement {
 }
 
 async fn enqueue(store: &PostgresStore, name: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-    store.enqueue(Enqueue { queue: &queue(name), jobs, again: false }).await
+    store.enqueue(Enqueue { queue: &queue(name), jobs }).await
 }
 
 /// Four stores on one database, with four connections each.

@@ -21,8 +21,9 @@ const SETTINGS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; S
 const EXPLAIN_NESTED: &str = "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
     SET auto_explain.log_nested_statements = on; SET client_min_messages = log";
 
-const TABLES: [&str; 15] = [
+const TABLES: [&str; 16] = [
     "jobs",
+    "receipts",
     "ready",
     "leases",
     "blocks",
@@ -40,7 +41,15 @@ const TABLES: [&str; 15] = [
 ];
 
 /// Every statement a worker or a client sends while jobs flow, with parameters to explain it with.
-const STATEMENTS: [(&str, &str); 25] = [
+const STATEMENTS: [(&str, &str); 30] = [
+    ("jobs/insert", "1, '{new-1}', '{0}', '{0}', '{x}', 1, 1"),
+    ("jobs/enqueue", "1, '{job-1,new-1}', '{0,0}', '{0,0}', '{x,x}', 1, 1"),
+    (
+        "jobs/link",
+        "1, '{new-1,new-2}', '{0,0}', '{0,0}', '{x,x}', '{key-1,key-x}', '{f,t}', '{1,1}', '{1,2}', '{job-4,job-8}', 1, 1",
+    ),
+    ("receipts/find", "1, 1"),
+    ("receipts/prune", "500, 0, 1"),
     ("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0"),
     ("jobs/get", "'a', 100"),
     ("jobs/prune", "500, 0"),
@@ -209,6 +218,7 @@ impl Database {
                  SELECT 'job-' || n, 1, 'job-' || n - 1, 0 FROM generate_series({from}, {to} - 1) n WHERE n % 4 = 1;
              INSERT INTO keys (key, id, started) SELECT 'key-' || n, 'job-' || n, 0 FROM generate_series({from}, {to} - 1) n;
              INSERT INTO owed (chain, seq, told) SELECT 'job-' || n, n, 'x' FROM generate_series({from}, {to} - 1) n;
+             INSERT INTO receipts (at, call) SELECT n + 9, n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO ready (queue, due, seq, id)
                  SELECT 1, n, n, 'job-' || n FROM generate_series({from}, {to} - 1) n;
              INSERT INTO leases (seq, until, queue, started, cancelling, id, worker)

@@ -244,7 +244,7 @@ async fn a_connection_that_is_cut_before_the_commit_leaves_the_job_as_it_was() {
     let pid: i32 = tx.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     query(&url, &format!("SELECT pg_terminate_backend({pid}, 10000)")).await;
     let committed = commit(tx.done(7), &claim).await;
-    assert!(matches!(committed, Err(Error::Unavailable { .. })), "{committed:?}");
+    assert!(committed.as_ref().is_err_and(Error::is_unavailable), "{committed:?}");
     assert_eq!(orders(&url).await, 0);
     assert!(is_held(&store, &claim).await);
     // The connection is not used again.
@@ -275,7 +275,7 @@ async fn a_connection_that_is_cut_within_the_commit_leaves_the_job_as_it_was() {
     while query(&url, &lingers).await != [["advisory"]] {}
     query(&url, &format!("SELECT pg_terminate_backend({pid}, 10000)")).await;
     let committed = committing.await.unwrap();
-    assert!(matches!(committed, Err(Error::Unavailable { .. })), "{committed:?}");
+    assert!(committed.as_ref().is_err_and(Error::is_unavailable), "{committed:?}");
     assert_eq!(orders(&url).await, 0);
     assert!(is_held(&store, &claim).await);
 }
@@ -292,7 +292,7 @@ async fn a_commit_whose_answer_is_lost_is_not_repeated() {
         tx.execute("INSERT INTO orders VALUES ($1)", &[&claim.lease.job.as_str()]).await.unwrap();
         proxy.drop_answer_to("COMMIT");
         let committed = commit(tx.done(round), &claim).await;
-        assert!(matches!(committed, Err(Error::Unavailable { .. })), "{committed:?}");
+        assert!(committed.as_ref().is_err_and(Error::is_unavailable), "{committed:?}");
         // The backend ends with its connection; until then it may still commit.
         let busy = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND xact_start IS NOT NULL
             AND pid <> pg_backend_pid() AND state <> 'idle'";

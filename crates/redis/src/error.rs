@@ -1,5 +1,9 @@
 //! From what the server or the driver says to what the caller can do about it. The only such place.
 
+use std::error::Error as StdError;
+use std::io;
+use std::sync::Arc;
+
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tidemill_core::Error;
 
@@ -38,6 +42,7 @@ pub(crate) fn classify(what: &str, error: RedisError) -> Error {
                 "{what}: the server wants a certificate and key of the client: {advice} ({text})"
             ))
         }
+        _ if is_connection(&error) && was_sent(&error) => Error::unanswered(what, error),
         _ if is_connection(&error) => Error::unavailable(what, error),
         _ if text.contains("OOM command not allowed") => Error::Full("Redis is out of memory".into()),
         _ => Error::Unsuitable(format!("{what}: {text}")),
@@ -83,6 +88,27 @@ pub(crate) fn is_connection(error: &RedisError) -> bool {
         || error.is_connection_refusal()
 }
 
+/// No connection could be opened, so nothing was sent.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NotConnected(RedisError);
+
+/// Marks an error of opening a connection, so that it is not taken for that of a command whose answer was lost. What the
+/// server has said is left as it is.
+pub(crate) fn not_connected(error: RedisError) -> RedisError {
+    if !is_connection(&error) {
+        return error;
+    }
+    RedisError::from(io::Error::new(io::ErrorKind::NotConnected, NotConnected(error)))
+}
+
+/// Whether a command may have reached the server before the connection broke.
+fn was_sent(error: &RedisError) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<Arc<dyn StdError + Send + Sync>>());
+    let io = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    !io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<NotConnected>())
+}
+
 /// The first refusal of a pipeline or transaction, as if its command had been sent alone. The driver's summary
 /// of them has no code, and so nothing to classify.
 pub(crate) fn first_of(error: RedisError) -> RedisError {
@@ -108,23 +134,21 @@ pub(crate) fn is_no_group(error: &RedisError) -> bool {
     error.code() == Some("NOGROUP")
 }
 
-/// The same error once more, for others who waited for the same answer.
-pub(crate) fn again(error: &Error) -> Error {
-    match error {
-        Error::Unavailable { message, source } => {
-            let source = source.as_ref().map(|source| source.to_string().into());
-            Error::Unavailable { message: message.clone(), source }
-        }
-        Error::Full(message) => Error::Full(message.clone()),
-        Error::Denied(message) => Error::Denied(message.clone()),
-        Error::Unsuitable(message) => Error::Unsuitable(message.clone()),
-        Error::Invalid(message) => Error::Invalid(message.clone()),
-        Error::NotFound(message) => Error::NotFound(message.clone()),
-        Error::Corrupt(message) => Error::Corrupt(message.clone()),
-    }
-}
-
 /// An answer that is not of the shape the protocol promises.
 pub(crate) fn odd_answer(what: &str) -> Error {
     Error::Corrupt(format!("Redis gave an unexpected answer to {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_sent_may_have_taken_effect() {
+        let refused = || RedisError::from(io::Error::from(io::ErrorKind::ConnectionRefused));
+        assert!(matches!(classify("a", not_connected(refused())), Error::Unavailable { .. }));
+        assert!(matches!(classify("a", refused()), Error::Unanswered { .. }));
+        let denied = RedisError::from((ErrorKind::AuthenticationFailed, "no"));
+        assert!(matches!(classify("a", not_connected(denied)), Error::Denied(_)));
+    }
 }

@@ -266,7 +266,7 @@ impl Keys {
         format!("{}cluster:lifetime_connections", self.prefix(FLEET_SHARD))
     }
 
-    /// Proof that a batch of untracked jobs, or a chain with a key, was added.
+    /// Proof that a call of a slot, or a chain that is tied to others, was added.
     pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
         format!("{}receipt:{of}", self.prefix(shard))
     }

@@ -4,6 +4,7 @@
 //! server says that a slot has moved or does not answer.
 
 mod blocking;
+mod confirm;
 mod node;
 mod pubsub;
 mod topology;
@@ -11,11 +12,13 @@ mod topology;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
+use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
 use tidemill_core::{Error, Timestamp};
 
 pub(crate) use blocking::Blocking;
+use confirm::REPLICAS_MS;
 pub(crate) use node::Node;
 pub(crate) use pubsub::Subscriptions;
 pub(crate) use topology::servers;
@@ -25,9 +28,6 @@ use crate::keys::Keys;
 use crate::options::Options;
 use crate::rights::Rights;
 use crate::script::Script;
-
-/// How long to wait for replicas that are to confirm an enqueue.
-const REPLICAS_MS: u64 = 2_000;
 
 /// The way to the servers.
 #[derive(Debug)]
@@ -157,11 +157,16 @@ impl Link {
         }
     }
 
+    fn check_right(&self, script: &Script) -> Result<(), Error> {
+        match self.refused.get().and_then(|refused| refused.get(&script.sha)) {
+            Some(why) => Err(Error::Denied(why.clone())),
+            None => Ok(()),
+        }
+    }
+
     /// Calls a script by its hash; loads it where it is not known.
     pub(crate) async fn call(&self, shard: u16, call: Call<'_>) -> Result<Value, Error> {
-        if let Some(why) = self.refused.get().and_then(|refused| refused.get(&call.script.sha)) {
-            return Err(Error::Denied(why.clone()));
-        }
+        self.check_right(call.script)?;
         let what = || format!("script {}", call.script.name);
         match self.send(shard, &call.command).await {
             Err(error) if is_no_script(&error) => {
@@ -180,19 +185,38 @@ impl Link {
         error
     }
 
-    /// With the durability class `replicated`, an enqueue is acknowledged only when replicas have it.
-    pub(crate) async fn await_replicas(&self, shard: u16) -> Result<(), Error> {
+    /// Calls a script that must not get lost. With the durability class `replicated` it is acknowledged only when
+    /// replicas have confirmed it.
+    pub(crate) async fn write(&self, shard: u16, call: Call<'_>) -> Result<Written, Error> {
         let wanted = self.options.replicas;
         if wanted == 0 {
-            return Ok(());
+            return Ok(Written { answer: self.call(shard, call).await?, shortfall: None });
         }
-        let wait = redis::cmd("WAIT").arg(wanted).arg(REPLICAS_MS).take();
-        let reached: u32 = self.query(shard, &wait).await?;
-        if reached < wanted {
-            let message = format!("{reached} of {wanted} replicas confirmed the enqueue");
-            return Err(Error::Unavailable { message, source: None });
+        self.check_right(call.script)?;
+        let what = || format!("script {}", call.script.name);
+        let (answer, reached) = match Box::pin(self.send_confirmed(shard, &call.command)).await {
+            Err(error) if is_no_script(&error) => {
+                let load = redis::cmd("SCRIPT").arg("LOAD").arg(&call.script.code).take();
+                self.send(shard, &load).await.map_err(|error| classify(&what(), error))?;
+                Box::pin(self.send_confirmed(shard, &call.command)).await
+            }
+            answer => answer,
         }
-        Ok(())
+        .map_err(|error| classify(&what(), error))?;
+        Ok(Written { answer, shortfall: (reached < wanted).then_some((reached, wanted)) })
+    }
+
+    async fn send_confirmed(&self, shard: u16, command: &Cmd) -> Result<(Value, u32), RedisError> {
+        self.count(2);
+        match self.node(shard).confirmed(command, self.options.replicas).await {
+            // It was not executed, so trying again is safe.
+            Err(error) if is_moved(&error) => {
+                self.refresh().await;
+                self.node(shard).confirmed(command, self.options.replicas).await
+            }
+            Err(error) => Err(self.failed(error).await),
+            answer => answer,
+        }
     }
 
     /// The server's time.
@@ -222,6 +246,25 @@ pub(crate) fn unreachable(options: &Options, error: RedisError) -> Error {
 /// What to say of a server that does not answer.
 pub(crate) fn silent() -> RedisError {
     RedisError::from((ErrorKind::Io, "the server did not answer"))
+}
+
+/// What a script has answered that has taken effect.
+#[derive(Debug, Default)]
+#[must_use = "its shortfall has to be reported when all is done"]
+pub(crate) struct Written {
+    pub(crate) answer: Value,
+    /// How many replicas have confirmed it, and how many were to.
+    shortfall: Option<(u32, u32)>,
+}
+
+impl Written {
+    /// Whether enough replicas have it. `what` says what took place, such as "the job was made".
+    pub(crate) fn confirmed(&self, what: &str) -> Result<(), Error> {
+        let Some((reached, wanted)) = self.shortfall else { return Ok(()) };
+        let within = Duration::from_millis(REPLICAS_MS);
+        let confirmed = format!("{reached} of {wanted} replicas confirmed it within {within:?}");
+        Err(Error::Unconfirmed(format!("{what}, but {confirmed}")))
+    }
 }
 
 /// A call of a script: keys first, then arguments.

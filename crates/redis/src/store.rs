@@ -22,7 +22,7 @@ use crate::clock::ServerClock;
 use crate::damage::Complaints;
 use crate::fleet::Registry;
 use crate::inspect::server::Server;
-use crate::jobs::{Adder, Clerk, Cursors, Orphans};
+use crate::jobs::{Adder, Clerk, Cursors, Orphans, Receipts};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -39,7 +39,7 @@ pub struct RedisStore {
     pub(crate) link: Arc<Link>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) scripts: Arc<Scripts>,
-    pub(crate) clock: ServerClock,
+    pub(crate) clock: Arc<ServerClock>,
     pub(crate) waker: Waker,
     pub(crate) adder: Arc<Adder>,
     pub(crate) clerk: Clerk,
@@ -75,10 +75,16 @@ impl RedisStore {
         let registry = Registry::new(flags);
         let rights = link.rights().await?;
         rights.check()?;
-        let clock = ServerClock::default();
+        let clock = Arc::new(ServerClock::default());
         clock.set(link.time().await?);
         link.refuse(rights.refused(scripts.iter().chain(registry.scripts())));
-        let adder = Arc::new(Adder { link: link.clone(), keys: keys.clone(), scripts: scripts.clone() });
+        let adder = Arc::new(Adder {
+            link: link.clone(),
+            keys: keys.clone(),
+            scripts: scripts.clone(),
+            clock: clock.clone(),
+            receipts: Receipts::new(),
+        });
         Ok(Self {
             clerk: Clerk::new(adder.clone()),
             adder,
@@ -208,7 +214,7 @@ impl Store for RedisStore {
     }
 
     fn clock(&self) -> &dyn Clock {
-        &self.clock
+        &*self.clock
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {

@@ -441,7 +441,7 @@ mod races {
             let job = NewJob { links, fresh: true, ..job() };
             tokio::spawn(async move {
                 let jobs = [job];
-                let enqueue = Enqueue { queue: &scene.queue, jobs: &jobs, again: false };
+                let enqueue = Enqueue { queue: &scene.queue, jobs: &jobs };
                 scene.store.enqueue(enqueue).await.unwrap().remove(0)
             })
         });

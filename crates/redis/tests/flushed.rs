@@ -24,7 +24,7 @@ fn job() -> NewJob {
 /// Claims one started and one held job, then has the server forget everything.
 async fn flushed(server: &Redis, queue: &Queue, worker: &WorkerId) -> (RedisStore, Vec<Lease>) {
     let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
-    store.enqueue(Enqueue { queue, jobs: &[job(), job()], again: false }).await.unwrap();
+    store.enqueue(Enqueue { queue, jobs: &[job(), job()] }).await.unwrap();
     let claim = Claim { starting: 1, ..Claim::now(queue, worker, LEASE, 2) };
     let leases: Vec<_> = store.claim(claim).await.unwrap().into_iter().map(|claimed| claimed.lease).collect();
     assert_eq!(leases.len(), 2);
@@ -51,6 +51,6 @@ async fn every_lease_is_lost_and_the_next_job_is_given_out() {
         assert_eq!(store.rescue(&settlements).await.unwrap(), [Verdict::LeaseLost; 2]);
     }
 
-    store.enqueue(Enqueue { queue: &queue, jobs: &[job()], again: false }).await.unwrap();
+    store.enqueue(Enqueue { queue: &queue, jobs: &[job()] }).await.unwrap();
     assert_eq!(store.claim(Claim::now(&queue, &worker, LEASE, 2)).await.unwrap().len(), 1);
 }

@@ -97,10 +97,10 @@ impl Stage {
         while self.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap().more {}
     }
 
-    async fn enqueue(&self, id: &str, again: bool) -> Enqueued {
+    async fn enqueue(&self, id: &str) -> Enqueued {
         let queue = Queue::at_least_once(QueueName::new("q").unwrap());
         let jobs = [job(id, &[])];
-        self.store.enqueue(Enqueue { queue: &queue, jobs: &jobs, again }).await.unwrap()[0].clone()
+        self.store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await.unwrap()[0].clone()
     }
 }
 
@@ -126,7 +126,7 @@ async fn what_another_consumer_has_acknowledged_and_not_deleted_is_done() {
     let (stage, queue) = (Stage::new().await, Queue::at_least_once(QueueName::new("q").unwrap()));
     let scene = stage.scene();
     for name in ["j1", "j2", "j3"] {
-        stage.enqueue(name, false).await;
+        stage.enqueue(name).await;
     }
     for _ in 0..2 {
         let entry = stage.read().await;
@@ -135,7 +135,7 @@ async fn what_another_consumer_has_acknowledged_and_not_deleted_is_done() {
     scene.assert_counts([1, 0, 0, 0]).await;
     assert_eq!(scene.list(State::Ready, 10).await.len(), 1);
     assert_eq!((scene.state(&id("j1")).await, scene.state(&id("j3")).await), (None, Some(State::Ready)));
-    assert_eq!(stage.enqueue("j2", false).await, Enqueued::Created, "its id is free");
+    assert_eq!(stage.enqueue("j2").await, Enqueued::Created, "its id is free");
     scene.assert_counts([2, 0, 0, 0]).await;
     assert_eq!(stage.store.purge(&queue).await.unwrap(), 2);
     scene.assert_counts([0, 0, 0, 0]).await;
@@ -148,15 +148,15 @@ async fn what_was_acknowledged_and_not_deleted_is_pruned() {
     for number in 0..300 {
         stage.ask(&["XADD", STREAM, "*", "data", &format!("foreign {number}")]).await;
     }
-    stage.enqueue("j1", false).await;
-    stage.enqueue("j2", false).await;
+    stage.enqueue("j1").await;
+    stage.enqueue("j2").await;
     for _ in 0..300 {
         let entry = stage.read().await;
         stage.acknowledge(&entry).await;
     }
     let (held, done) = (stage.read().await, stage.read().await);
     stage.acknowledge(&done).await;
-    stage.enqueue("j3", false).await;
+    stage.enqueue("j3").await;
     stage.prune(&scene).await;
     scene.assert_counts([1, 0, 1, 0]).await;
     assert_eq!(stage.count(&["XLEN", STREAM]).await, 2, "what is held and what is ready");
@@ -173,15 +173,14 @@ async fn what_was_acknowledged_and_not_deleted_is_pruned() {
 async fn the_id_of_a_job_that_another_consumer_has_done_is_free() {
     let stage = Stage::new().await;
     let scene = stage.scene();
-    assert_eq!(stage.enqueue("j1", false).await, Enqueued::Created);
-    assert_eq!(stage.enqueue("j1", false).await, Enqueued::Exists);
+    assert_eq!(stage.enqueue("j1").await, Enqueued::Created);
+    assert_eq!(stage.enqueue("j1").await, Enqueued::Exists);
     stage.consume().await;
-    assert_eq!(stage.enqueue("j1", true).await, Enqueued::Exists, "a repeated call made it, and it is done");
-    assert_eq!(stage.enqueue("j1", false).await, Enqueued::Created);
+    assert_eq!(stage.enqueue("j1").await, Enqueued::Created);
     stage.consume().await;
     assert_eq!(stage.store.cancel(&id("j1")).await.unwrap(), Cancelled::NotFound);
     assert_eq!(stage.count(&["HLEN", "ns:jobs"]).await, 0);
-    stage.enqueue("j1", false).await;
+    stage.enqueue("j1").await;
     stage.consume().await;
     assert_eq!(scene.state(&id("j1")).await, None);
     assert_eq!(stage.count(&["HLEN", "ns:jobs"]).await, 0);
@@ -192,9 +191,9 @@ async fn maintenance_forgets_jobs_that_other_programs_have_taken_away() {
     let stage = Stage::new().await;
     let scene = stage.scene();
     for number in 0..250 {
-        stage.enqueue(&format!("j{number}"), false).await;
+        stage.enqueue(&format!("j{number}")).await;
     }
-    stage.enqueue("kept", false).await;
+    stage.enqueue("kept").await;
     for _ in 0..250 {
         stage.consume().await;
     }
@@ -212,10 +211,10 @@ async fn maintenance_forgets_jobs_that_other_programs_have_taken_away() {
 async fn who_waits_for_a_job_that_another_consumer_has_taken_is_told_so() {
     let stage = Stage::new().await;
     let scene = stage.scene();
-    stage.enqueue("first", false).await;
+    stage.enqueue("first").await;
     let queue = scene.queue.clone();
     let jobs = [job("second", &["first"])];
-    stage.store.enqueue(Enqueue { queue: &queue, jobs: &jobs, again: false }).await.unwrap();
+    stage.store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await.unwrap();
     stage.consume().await;
     stage.prune(&scene).await;
     let claimed = scene.claim_one().await;
@@ -229,9 +228,9 @@ async fn a_paused_queue_whose_position_was_lost_shows_it_and_is_resumed() {
     let scene = stage.scene();
     let damages: [&[&str]; 3] = [&["DEL", PAUSED], &["SET", PAUSED, "x"], &["SET", PAUSED, ""]];
     for damage in damages {
-        stage.enqueue("running", false).await;
+        stage.enqueue("running").await;
         let running = scene.claim_one().await;
-        stage.enqueue("waiting", false).await;
+        stage.enqueue("waiting").await;
         stage.store.pause(&scene.queue).await.unwrap();
         stage.ask(damage).await;
         assert!(scene.counts().await.paused, "{damage:?}");
@@ -254,7 +253,7 @@ async fn a_key_left_from_a_pause_keeps_no_queue_from_being_paused() {
     let stage = Stage::new().await;
     let scene = stage.scene();
     stage.ask(&["SET", PAUSED, "0-0"]).await;
-    stage.enqueue("waiting", false).await;
+    stage.enqueue("waiting").await;
     assert!(!scene.counts().await.paused);
     stage.store.pause(&scene.queue).await.unwrap();
     assert!(scene.counts().await.paused);
@@ -288,7 +287,7 @@ async fn a_due_time_without_end_and_damaged_keys_stop_no_other_promotion() {
 async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
     let stage = Stage::new().await;
     let (sound, damaged) = (stage.scene(), stage.scene_on("bad", Delivery::AtLeastOnce));
-    stage.enqueue("j1", false).await;
+    stage.enqueue("j1").await;
     stage.store.make_known(std::slice::from_ref(&damaged.queue)).await.unwrap();
     stage.ask(&["SET", "ns:stream:bad", "x"]).await;
     stage.ask(&["SET", "ns:stream:bad:scheduled", "x"]).await;
@@ -302,7 +301,7 @@ async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
     let claim = Claim { wait, ..Claim::now(&damaged.queue, &damaged.worker, damaged.lease, 1) };
     named(stage.store.claim(claim).await.unwrap_err(), "ns:stream:bad");
     let jobs = [job("j2", &[])];
-    let enqueue = Enqueue { queue: &damaged.queue, jobs: &jobs, again: false };
+    let enqueue = Enqueue { queue: &damaged.queue, jobs: &jobs };
     named(stage.store.enqueue(enqueue).await.unwrap_err(), "ns:stream:bad");
     let list = List { queue: &damaged.queue, state: State::Scheduled, cursor: None, limit: 10 };
     named(stage.store.list(list).await.unwrap_err(), "ns:stream:bad:scheduled");
@@ -321,7 +320,7 @@ fn expired(scene: &Scene) -> Expired<'_> {
 async fn damaged_keys_are_listed_and_renamed() {
     let stage = Stage::new().await;
     let scene = stage.scene();
-    stage.enqueue("j1", false).await;
+    stage.enqueue("j1").await;
     stage.store.pause(&scene.queue).await.unwrap();
     stage.ask(&["DEL", PAUSED]).await;
     let damaged = ["ns:stream:q:scheduled", "ns:stream:q:leases", "ns:errands", "ns:timers"];

@@ -190,7 +190,7 @@ async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
     let refused = scene.enqueue_batch(vec![tidemill_testkit::conformance::scene::job()]).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let batch = untracked(3);
-    let refused = scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &batch, again: false }).await;
+    let refused = scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &batch }).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let leases: Vec<_> = jobs.iter().map(|job| job.lease.clone()).collect();
     assert_eq!(scene.extend(&leases).await, vec![Held::Yes; 3]);
@@ -237,14 +237,13 @@ async fn servers_that_would_lose_jobs_are_refused_with_a_reason() {
 }
 
 #[tokio::test]
-async fn untracked_jobs_run_leave_nothing_and_are_added_once_by_a_repeated_call() {
+async fn untracked_jobs_run_and_leave_nothing() {
     let stage = Stage::new().await;
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
         let scene = stage.scene("q", delivery);
         let jobs = untracked(50);
-        let add = |again| scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again });
-        assert_eq!(add(false).await.unwrap(), vec![Enqueued::Created; 50]);
-        assert_eq!(add(true).await.unwrap(), vec![Enqueued::Exists; 50]);
+        let add = scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs });
+        assert_eq!(add.await.unwrap(), vec![Enqueued::Created; 50]);
         for claimed in scene.claim(50).await {
             scene.settle(&claimed, Outcome::Done(Bytes::new())).await;
         }
@@ -264,7 +263,7 @@ async fn an_untracked_job_is_found_and_cancelled_by_its_id() {
     let stage = Stage::new().await;
     let scene = stage.scene("q", Delivery::AtLeastOnce);
     let jobs = untracked(3);
-    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again: false }).await.unwrap();
+    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs }).await.unwrap();
     assert_eq!(scene.state(&jobs[1].id).await, Some(State::Ready));
     let cancelled = scene.store.cancel(&jobs[1].id).await.unwrap();
     assert_eq!(cancelled, tidemill_core::store::Cancelled::Removed);
@@ -277,7 +276,7 @@ async fn a_retried_untracked_job_leaves_no_index_entry() {
     let stage = Stage::new().await;
     let scene = stage.scene("q", Delivery::AtLeastOnce);
     let jobs = untracked(1);
-    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again: false }).await.unwrap();
+    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs }).await.unwrap();
     let first = scene.claim_one().await;
     scene.settle(&first, Outcome::Retry { error: "no".into(), after: Some(Duration::ZERO) }).await;
     let second = scene.claim_one().await;
@@ -363,7 +362,7 @@ async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
     let scene = stage.scene("q", Delivery::AtMostOnce);
     scene.store.pause(&scene.queue).await.unwrap();
     let jobs = untracked(3);
-    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs, again: false }).await.unwrap();
+    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs }).await.unwrap();
     for _ in 0..3 {
         assert!(scene.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());
     }

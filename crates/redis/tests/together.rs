@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Claim, Claimed, Enqueue, Enqueued, Record, Verdict, Wake};
+use tidemill_core::store::{Claim, Claimed, Record, Verdict, Wake};
 use tidemill_core::{Error, Job, Mill, Namespace, Queue, QueueName, Store, Timestamp, WorkerId, job::State};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::servers::Redis;
@@ -95,17 +95,6 @@ async fn a_start_whose_caller_has_left_takes_nobody_with_it() {
     let made = join_all(starts).await.into_iter().filter_map(Result::ok).map(Result::unwrap).count();
     assert!(made >= 25);
     assert!(stage.claim(100).await.len() >= made);
-}
-
-#[tokio::test]
-async fn a_repeated_start_finds_the_job_of_the_first() {
-    let stage = Stage::new().await;
-    let job = stage.mill.job(Kept).prepare().unwrap().job;
-    for (again, answer) in [(false, Enqueued::Created), (true, Enqueued::Exists)] {
-        let enqueue = Enqueue { queue: queue(), jobs: std::slice::from_ref(&job), again };
-        assert_eq!(stage.store.enqueue(enqueue).await.unwrap(), [answer]);
-    }
-    assert_eq!(stage.claim(5).await.len(), 1);
 }
 
 #[tokio::test]

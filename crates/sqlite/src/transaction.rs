@@ -53,7 +53,7 @@ impl SqliteStore {
         jobs: &[NewJob],
     ) -> Result<(Vec<Enqueued>, Pending), Error> {
         guard::check_new(jobs)?;
-        self.take_part(tx, |tx| add_all(tx, Enqueue { queue, jobs, again: false }))
+        self.take_part(tx, |tx| add_all(tx, Enqueue { queue, jobs }))
     }
 
     /// Looks up a job as a transaction of the user's own sees it.

@@ -30,8 +30,9 @@ async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
     scene.settle(&scene.claim_one().await, done()).await;
     scene.delete(&blocker).await;
     for _ in 0..2 {
-        let again = Enqueue { queue: &scene.queue, jobs: std::slice::from_ref(&job), again: true };
-        assert_eq!(store.enqueue(again).await.unwrap(), [Enqueued::Exists]);
+        let again = [NewJob { fresh: false, ..job.clone() }];
+        let enqueue = Enqueue { queue: &scene.queue, jobs: &again };
+        assert_eq!(store.enqueue(enqueue).await.unwrap(), [Enqueued::Exists]);
     }
     scene.assert_counts([1, 0, 0, 0]).await;
 }

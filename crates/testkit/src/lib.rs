@@ -6,4 +6,5 @@ pub mod browser;
 pub mod conformance;
 pub mod crowd;
 pub mod faults;
+pub mod lost_answers;
 pub mod servers;

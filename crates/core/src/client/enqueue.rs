@@ -18,16 +18,13 @@ use crate::limits::{MAX_BATCH, MAX_DELAY, check_duration};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
 use crate::settle::distinct;
 use crate::store::guard::check_given;
-use crate::store::{self, Due, Enqueued, Error, NewJob, Store};
+use crate::store::{self, Due, Enqueued, Error, NewJob};
 
 /// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
 const BULK_BATCH: usize = 250;
 
 /// How many batches of a bulk are under way at once: while the store writes one, the next is on its way.
 const BULK_IN_FLIGHT: usize = 3;
-
-/// How an enqueue that got no answer is repeated: with the same ids, so that it makes each job once.
-const REPEAT_AFTER: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
 /// How a job is to be treated; the same for one job and for many.
 #[derive(Debug, Clone)]
@@ -272,8 +269,8 @@ impl<O: DeserializeOwned> Enqueue<O> {
     /// Makes the job. When this returns, it will run.
     pub async fn enqueue(self) -> Result<Handle<O>, Error> {
         let prepared = self.prepare()?;
-        let store = &*prepared.mill.store;
-        let made = enqueue_surely(store, &prepared.queue, std::slice::from_ref(&prepared.job)).await?;
+        let (queue, jobs) = (&prepared.queue, std::slice::from_ref(&prepared.job));
+        let made = prepared.mill.store.enqueue(store::Enqueue { queue, jobs }).await?;
         Ok(prepared.handle(made.first().unwrap_or(&Enqueued::Created)))
     }
 
@@ -357,7 +354,7 @@ impl<P: Serialize> Bulk<P> {
         let (mill, batch) = (self.mill.clone(), self.batch);
         let (queue, jobs) = self.prepare()?;
         let store = &*mill.store;
-        let write = |batch| enqueue_surely(store, &queue, batch).boxed();
+        let write = |jobs| store.enqueue(store::Enqueue { queue: &queue, jobs }).boxed();
         let batches: Vec<_> = jobs.chunks(batch).map(write).collect();
         stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
         Ok(jobs.into_iter().map(|job| job.id).collect())
@@ -394,17 +391,4 @@ fn own_id(text: &str) -> Result<JobId, Error> {
         )));
     }
     Ok(id)
-}
-
-/// Enqueues, and repeats when the answer was lost.
-async fn enqueue_surely(store: &dyn Store, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-    let mut result = store.enqueue(store::Enqueue { queue, jobs, again: false }).await;
-    for pause in REPEAT_AFTER {
-        if !matches!(result, Err(Error::Unavailable { .. })) {
-            break;
-        }
-        store.clock().sleep(pause).await;
-        result = store.enqueue(store::Enqueue { queue, jobs, again: true }).await;
-    }
-    result
 }

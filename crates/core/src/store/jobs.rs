@@ -41,8 +41,6 @@ pub struct Enqueue<'a> {
     pub queue: &'a Queue,
     /// What; at most [`MAX_BATCH`](crate::limits::MAX_BATCH).
     pub jobs: &'a [NewJob],
-    /// Whether the very same call was made before and its answer was lost.
-    pub again: bool,
 }
 
 /// When a job may run.

@@ -45,9 +45,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Adds jobs to a queue: all of them or, on an error, none (per shard, where a store has shards).
     ///
     /// A job whose id is already in the store, waiting, running, dead or with its record still kept, is not
-    /// added again and answered with [`Enqueued::Exists`]; so an enqueue whose answer was lost can be
-    /// repeated. (An untracked job's id is new by construction; a repeated call says so in `again`.) An id that belongs
-    /// to a run ([`JobId::run`]) is [`Error::Invalid`]: see [`guard`].
+    /// added again and answered with [`Enqueued::Exists`]. An id that belongs to a run ([`JobId::run`]) is
+    /// [`Error::Invalid`]: see [`guard`].
+    ///
+    /// One call makes each job once, however fast it runs and whatever happens on the way. A store whose answers can be
+    /// lost repeats the call by itself; the first to take effect leaves a receipt that outlives the repeats, and they
+    /// are answered from it with what the first one did. [`Error::Unanswered`] means that no repeat was answered: the
+    /// jobs may be there. [`Error::Unconfirmed`] means that they are there, but on fewer servers than was asked for.
     /// Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
     ///
     /// A job with [`Links::after`](crate::chain::Links) is *blocked* until each of these chains is closed, done or

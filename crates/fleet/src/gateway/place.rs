@@ -250,7 +250,7 @@ async fn repeat_lease(desk: &Desk, lease: &Lease) -> Result<Leased, Error> {
     let began = Instant::now();
     for _ in 1..LEASE_TRIES {
         match desk.fleet().lease(lease).await {
-            Err(Error::Unavailable { .. }) if began.elapsed() < LEASE_RETRY_WITHIN => {}
+            Err(error) if error.is_unavailable() && began.elapsed() < LEASE_RETRY_WITHIN => {}
             answer => return answer,
         }
         tokio::time::sleep(LEASE_RETRY_PAUSE).await;

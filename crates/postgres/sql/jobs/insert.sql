@@ -1,8 +1,9 @@
 -- Adds jobs whose ids are promised to be new; a promise that does not hold is a unique violation, and the
--- caller falls back to enqueue.sql. Takes no lock that another enqueue could wait for.
+-- caller falls back to enqueue.sql. Takes no lock that another enqueue could wait for, but for its own repeat.
 --
--- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes
+-- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes   $6, $7 the receipt
 WITH clock AS MATERIALIZED (SELECT now_ms() AS now),
+receipt AS (INSERT INTO receipts (at, call) VALUES ($6::bigint, $7::bigint)),
 made AS (
     INSERT INTO jobs (id, queue, due, envelope)
     SELECT new.id, $1, greatest(clock.now + new.delay, new.at), new.envelope

@@ -1,6 +1,6 @@
 -- The rights this role does not have and needs.
 SELECT what || ' on ' || name AS lacks
-FROM unnest(ARRAY['jobs', 'ready', 'leases', 'queues', 'blocks', 'keys', 'owed', 'runs', 'journal',
+FROM unnest(ARRAY['jobs', 'ready', 'leases', 'receipts', 'queues', 'blocks', 'keys', 'owed', 'runs', 'journal',
     'alarms', 'deliveries', 'run_keys', 'attributes', 'members', 'sessions', 'tickets']) AS name,
     unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS what
 WHERE NOT has_table_privilege(name, what)

@@ -3,60 +3,110 @@
 use std::collections::HashSet;
 
 use tidemill_core::store::{Due, Enqueued, NewJob, Wake, guard};
-use tidemill_core::{Clock, Error, Queue, Timestamp};
+use tidemill_core::{Clock, Error, Queue, Timestamp, retry};
 
 use super::link::Made;
 use super::ms;
+use super::receipt::{Receipt, answers};
 use crate::Inner;
-use crate::error::{classify, is_taken};
+use crate::connection::Params;
+use crate::error::{classify, is_locked, is_taken};
 use crate::sql::{ENQUEUE, FORGET, INSERT};
 
 impl Inner {
-    /// Adds jobs and announces them.
+    /// Adds jobs, once, and announces them.
     pub(crate) async fn enqueue(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
         guard::check_new(jobs)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        let made = if jobs.iter().any(|job| !job.links.is_empty()) {
-            self.link(queue, jobs).await?
-        } else if jobs.iter().all(|job| job.fresh || !job.tracked) {
-            self.insert(queue, jobs).await?.into_iter().map(Made::from).collect()
-        } else {
-            self.insert_missing(queue, jobs).await?.into_iter().map(Made::from).collect()
-        };
+        let receipt = Receipt::new(self.pool.clock.now());
+        let mut again = false;
+        let enqueue = || self.try_enqueue(queue, jobs, (&receipt, std::mem::replace(&mut again, true)));
+        let made = retry::until_answered(&self.pool.clock, enqueue).await??;
         for wake in wakes(queue, jobs, &made, self.pool.clock.now()) {
             self.hub.announce_surely(wake).await;
         }
         Ok(made.into_iter().map(|made| made.answer).collect())
     }
 
+    /// Adds jobs, unless a call with this receipt has. What others have locked is an answer: a repeat would have to wait
+    /// as long again.
+    async fn try_enqueue(
+        &self,
+        queue: &Queue,
+        jobs: &[NewJob],
+        (receipt, again): (&Receipt, bool),
+    ) -> Result<Result<Vec<Made>, Error>, Error> {
+        if again && let Some(made) = self.find_receipt(receipt, jobs).await? {
+            return Ok(Ok(made));
+        }
+        let made = if jobs.iter().any(|job| !job.links.is_empty()) {
+            self.link(queue, jobs, receipt).await
+        } else if jobs.iter().all(is_new) {
+            self.insert(queue, jobs, receipt).await
+        } else {
+            self.insert_missing(queue, jobs, receipt).await
+        };
+        match made {
+            Err(error) if is_locked(&error) => Ok(Err(error)),
+            made => made.map(Ok),
+        }
+    }
+
     /// Ids that were made for the call are new, unless the call is repeated.
-    async fn insert(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    async fn insert(&self, queue: &Queue, jobs: &[NewJob], receipt: &Receipt) -> Result<Vec<Made>, Error> {
         let Columns { ids, delays, earliest, envelopes } = Columns::of(jobs.iter());
         let number = self.number(queue).await?;
-        let answer = self.pool.attempt(&INSERT, &[&number, &ids, &delays, &earliest, &envelopes]).await?;
-        match answer {
-            Ok(_) => Ok(vec![Enqueued::Created; jobs.len()]),
-            Err(error) if is_taken(&error) => self.insert_missing(queue, jobs).await,
+        let Receipt { at, call } = receipt;
+        let params: Params<'_> = &[&number, &ids, &delays, &earliest, &envelopes, at, call];
+        match self.pool.attempt(&INSERT, params).await? {
+            Ok(_) => Ok(vec![Enqueued::Created.into(); jobs.len()]),
+            Err(error) if is_taken(&error) => match self.find_receipt(receipt, jobs).await? {
+                Some(made) => Ok(made),
+                None => self.insert_missing(queue, jobs, receipt).await,
+            },
             Err(error) => Err(classify(INSERT.name, error)),
         }
     }
 
-    async fn insert_missing(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
+    async fn insert_missing(
+        &self,
+        queue: &Queue,
+        jobs: &[NewJob],
+        receipt: &Receipt,
+    ) -> Result<Vec<Made>, Error> {
         let mut seen = HashSet::new();
-        let first: Vec<bool> = jobs.iter().map(|job| seen.insert(job.id.as_str())).collect();
-        let distinct = jobs.iter().zip(&first).filter(|(_, first)| **first).map(|(job, _)| job);
-        let Columns { ids, delays, earliest, envelopes } = Columns::of(distinct);
+        let distinct: Vec<&NewJob> = jobs.iter().filter(|job| seen.insert(job.id.as_str())).collect();
+        let Columns { ids, delays, earliest, envelopes } = Columns::of(distinct.into_iter());
         let number = self.number(queue).await?;
+        let Receipt { at, call } = receipt;
         self.pool.query(&FORGET, &[&ids]).await?;
-        let rows = self.pool.query(&ENQUEUE, &[&number, &ids, &delays, &earliest, &envelopes]).await?;
-        let created: HashSet<&str> = rows.iter().map(|row| row.get("id")).collect();
-        let answer = |(job, first): (&NewJob, &bool)| {
-            if *first && created.contains(job.id.as_str()) { Enqueued::Created } else { Enqueued::Exists }
-        };
-        Ok(jobs.iter().zip(&first).map(answer).collect())
+        let params: Params<'_> = &[&number, &ids, &delays, &earliest, &envelopes, at, call];
+        match self.pool.attempt(&ENQUEUE, params).await? {
+            Ok(rows) => {
+                let answers = answers(jobs, rows.iter().map(|row| row.get("id")));
+                Ok(answers.into_iter().map(Made::from).collect())
+            }
+            Err(error) => self.refused_receipt(ENQUEUE.name, error, (receipt, jobs)).await,
+        }
     }
+
+    /// The answer of a call that was under way when it was repeated: then the repeat is refused its receipt.
+    pub(super) async fn refused_receipt(
+        &self,
+        doing: &str,
+        error: tokio_postgres::Error,
+        (receipt, jobs): (&Receipt, &[NewJob]),
+    ) -> Result<Vec<Made>, Error> {
+        let found = if is_taken(&error) { self.find_receipt(receipt, jobs).await? } else { None };
+        found.ok_or_else(|| classify(doing, error))
+    }
+}
+
+/// Whether nothing else can have the job's id.
+pub(super) fn is_new(job: &NewJob) -> bool {
+    job.fresh || !job.tracked
 }
 
 /// What is to be announced of jobs that were added.

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use futures_util::stream::FuturesUnordered;
+use futures_util::stream::{self, FuturesUnordered};
 use tidemill_core::store::{Enqueued, NewJob};
 use tidemill_core::{Error, Queue};
 use tokio::sync::{mpsc, oneshot};
 
+use super::enqueue::is_new;
 use crate::Inner;
-use crate::error::again;
+use crate::error::is_locked;
 
 /// What is larger has no need of company.
 const SMALL: usize = 16;
@@ -24,6 +25,10 @@ const TOGETHER: usize = 256;
 
 /// How many piles are written at once: while one waits for the disk, the next is on its way.
 const AT_ONCE: usize = 2;
+
+/// How many requests are written at once that are written apart: fewer than there are connections, as those that wait for
+/// a lock hold theirs.
+const APART_AT_ONCE: usize = 2;
 
 /// Takes requests to its desk and writes them down together.
 #[derive(Debug)]
@@ -63,20 +68,36 @@ impl Clerk {
 }
 
 async fn work(inner: Arc<Inner>, mut requests: mpsc::Receiver<Request>) {
-    let mut under_way = FuturesUnordered::new();
-    let mut open = true;
-    while open || !under_way.is_empty() {
-        let mut pile = Vec::new();
+    // An id that somebody chose may be locked by somebody's open transaction: what has such ids holds up nothing else.
+    let (mut fresh, mut chosen, mut apart) =
+        (FuturesUnordered::new(), FuturesUnordered::new(), FuturesUnordered::new());
+    let put_apart = |locked: Option<Vec<Request>>| locked.map(|group| write_apart(&inner, group));
+    let (mut arrived, mut waiting, mut open) = (Vec::new(), Vec::new(), true);
+    loop {
         tokio::select! {
-            Some(()) = under_way.next(), if !under_way.is_empty() => {
+            Some(locked) = fresh.next(), if !fresh.is_empty() => {
+                apart.extend(put_apart(locked));
                 // Lets those who have just been answered come again first.
                 tokio::task::yield_now().await;
             }
-            taken = requests.recv_many(&mut pile, TOGETHER), if open && under_way.len() < AT_ONCE => {
+            Some(locked) = chosen.next(), if !chosen.is_empty() => {
+                apart.extend(put_apart(locked));
+                tokio::task::yield_now().await;
+            }
+            Some(()) = apart.next(), if !apart.is_empty() => {}
+            taken = requests.recv_many(&mut arrived, TOGETHER), if open && fresh.len() < AT_ONCE => {
                 open = taken > 0;
             }
+            else => return,
         }
-        under_way.extend(by_queue(pile).into_iter().map(|group| write(&inner, group)));
+        let (new, named): (Vec<_>, Vec<_>) =
+            arrived.drain(..).partition(|request: &Request| request.jobs.iter().all(is_new));
+        fresh.extend(by_queue(new).into_iter().map(|group| write(&inner, group)));
+        waiting.extend(named);
+        while chosen.len() < AT_ONCE && !waiting.is_empty() {
+            let some = waiting.drain(..waiting.len().min(TOGETHER)).collect();
+            chosen.extend(by_queue(some).into_iter().map(|group| write(&inner, group)));
+        }
     }
 }
 
@@ -93,15 +114,29 @@ fn by_queue(mut pile: Vec<Request>) -> Vec<Vec<Request>> {
     groups
 }
 
-async fn write(inner: &Inner, group: Vec<Request>) {
-    let Some(queue) = group.first().map(|request| request.queue.clone()) else { return };
+/// Writes requests of one queue. Returns them if somebody's open transaction has locked an id of one of them.
+async fn write(inner: &Inner, group: Vec<Request>) -> Option<Vec<Request>> {
+    let queue = group.first()?.queue.clone();
     let jobs: Vec<NewJob> = group.iter().flat_map(|request| request.jobs.iter().cloned()).collect();
     let result = inner.enqueue(&queue, &jobs).await;
+    if group.len() > 1 && result.as_ref().is_err_and(is_locked) {
+        return Some(group);
+    }
     let mut from = 0;
     for Request { jobs, answer, .. } in group {
         let own = from..from + jobs.len();
         from = own.end;
         // Whoever has stopped waiting does not want the answer.
-        let _ = answer.send(result.as_ref().map(|made| made[own].to_vec()).map_err(again));
+        let _ = answer.send(result.as_ref().map(|made| made[own].to_vec()).map_err(Error::duplicate));
     }
+    None
+}
+
+/// Writes each request by itself, so that those that are not locked do not fail for the one that is.
+async fn write_apart(inner: &Inner, group: Vec<Request>) {
+    let alone = |Request { queue, jobs, answer }: Request| async move {
+        // Whoever has stopped waiting does not want the answer.
+        let _ = answer.send(inner.enqueue(&queue, &jobs).await);
+    };
+    stream::iter(group).for_each_concurrent(APART_AT_ONCE, alone).await;
 }

@@ -9,8 +9,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::enqueue::Columns;
+use super::receipt::Receipt;
 use super::{job_id, ms};
 use crate::Inner;
+use crate::connection::Params;
 use crate::sql::LINK;
 
 /// What became of a job.
@@ -75,12 +77,20 @@ impl<'a> Linked<'a> {
 
 impl Inner {
     /// Adds jobs that are tied to others, all or none.
-    pub(crate) async fn link(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Made>, Error> {
+    pub(super) async fn link(
+        &self,
+        queue: &Queue,
+        jobs: &[NewJob],
+        receipt: &Receipt,
+    ) -> Result<Vec<Made>, Error> {
         let linked = Linked::of(jobs)?;
         let number = self.number(queue).await?;
-        let params = linked.params(&number).map(|(value, _)| value);
-        let rows = self.pool.query(&LINK, &params).await?;
-        rows.first().map_or_else(|| Err(nothing()), read_made)
+        let [a, b, c, d, e, f, g, h, i, j] = linked.params(&number).map(|(value, _)| value);
+        let params: Params<'_> = &[a, b, c, d, e, f, g, h, i, j, &receipt.at, &receipt.call];
+        match self.pool.attempt(&LINK, params).await? {
+            Ok(rows) => rows.first().map_or_else(|| Err(nothing()), read_made),
+            Err(error) => self.refused_receipt(LINK.name, error, (receipt, jobs)).await,
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod link;
 mod mark;
 mod numbers;
 mod proceed;
+mod receipt;
 mod settle;
 mod upkeep;
 

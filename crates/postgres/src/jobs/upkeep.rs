@@ -8,8 +8,9 @@ use tidemill_core::{Error, Queue};
 
 use super::complete::woken;
 use super::link::nothing;
+use super::receipt::RECEIPT_MS;
 use crate::Inner;
-use crate::sql::{BORDER, PAUSE, PROMOTE, PRUNE, PURGE, PURGE_BLOCKED, RELEASE_OWED};
+use crate::sql::{BORDER, PAUSE, PROMOTE, PRUNE, PRUNE_RECEIPTS, PURGE, PURGE_BLOCKED, RELEASE_OWED};
 
 /// How many rows one statement deletes: it holds their locks until it is done.
 const BATCH: i64 = 2_000;
@@ -105,6 +106,19 @@ impl Inner {
         if more {
             self.pruned_to.store(last.unwrap_or(0), Ordering::Relaxed);
         }
+        let more = self.prune_receipts().await? || more;
         Ok(Pruned { records: u64::try_from(records).unwrap_or(0), traces: 0, more })
+    }
+
+    /// Removes receipts that no repeat asks for any more. Says whether there may be more of them.
+    async fn prune_receipts(&self) -> Result<bool, Error> {
+        let mark = self.receipts_pruned_to.swap(0, Ordering::Relaxed);
+        let rows = self.pool.query(&PRUNE_RECEIPTS, &[&BATCH, &mark, &RECEIPT_MS]).await?;
+        let row = rows.first().ok_or_else(nothing)?;
+        let more = row.get::<_, i64>("receipts") >= BATCH;
+        if more {
+            self.receipts_pruned_to.store(row.get::<_, Option<i64>>("last").unwrap_or(0), Ordering::Relaxed);
+        }
+        Ok(more)
     }
 }

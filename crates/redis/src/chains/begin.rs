@@ -1,19 +1,18 @@
 //! Adding jobs that are tied to others: everything is looked at before anything is written.
 
 use tidemill_core::store::{Enqueue, Enqueued, NewJob};
-use tidemill_core::{Delivery, Error, JobId, Queue};
+use tidemill_core::{Delivery, Error, JobId, Queue, retry};
 
 use super::dedup::Reserved;
 use super::draft::Draft;
 use super::errand::{Carried, Errand};
 use super::look::{Life, missing};
+use super::register::new_mark;
 use crate::error::odd_answer;
+use crate::jobs::RECEIPT_MS;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, int, text};
-
-/// How long a receipt keeps a chain from being made a second time by someone who was slow.
-const RECEIPT_MS: u64 = 60_000;
 
 /// How often to look again at chains that close while a job is made that is to wait for them.
 const LOOKS: usize = 50;
@@ -22,6 +21,8 @@ const LOOKS: usize = 50;
 pub(super) struct Batch<'a> {
     pub(super) queue: &'a Queue,
     pub(super) jobs: &'a [NewJob],
+    /// The receipt of each, so that neither a repeat nor someone who was slow makes it a second time.
+    pub(super) receipts: &'a [String],
     /// What is known already of each: that it is there, or that another takes its place.
     pub(super) answers: Vec<Option<Enqueued>>,
     /// The keys that are reserved for them.
@@ -32,20 +33,34 @@ pub(super) struct Batch<'a> {
 pub(super) struct Begun {
     new: Vec<bool>,
     pub(super) errands: Vec<Errand>,
+    confirmed: Result<(), Error>,
 }
 
 impl RedisStore {
     pub(crate) async fn begin_chains(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        let Enqueue { queue, jobs, again } = enqueue;
+        let Enqueue { queue, jobs } = enqueue;
         if queue.delivery == Delivery::AtMostOnce {
             return Err(Error::Invalid(
                 "an at-most-once job can neither wait for chains nor be deduplicated".into(),
             ));
         }
+        let receipts: Vec<String> = jobs.iter().map(|_| new_mark()).collect();
+        let mut again = false;
+        let begin = || self.try_begin(queue, jobs, (&receipts, std::mem::replace(&mut again, true)));
+        retry::until_answered(&*self.clock, begin).await
+    }
+
+    async fn try_begin(
+        &self,
+        queue: &Queue,
+        jobs: &[NewJob],
+        (receipts, again): (&[String], bool),
+    ) -> Result<Vec<Enqueued>, Error> {
         let mut batch = Batch {
             queue,
             jobs,
-            answers: self.already_there(jobs, again).await?,
+            receipts,
+            answers: self.already_there(jobs, receipts, again).await?,
             reserved: jobs.iter().map(|_| None).collect(),
         };
         if jobs.iter().any(|job| job.links.dedup.is_some()) {
@@ -54,11 +69,17 @@ impl RedisStore {
         }
         match self.make_all(&mut batch).await {
             Ok(()) => {
-                Ok(batch.answers.into_iter().map(|answer| answer.unwrap_or(Enqueued::Created)).collect())
+                let answer = |(job, answer): (&NewJob, Option<Enqueued>)| match answer {
+                    // An id that was made for this call can only have been taken by this call.
+                    None => Enqueued::Created,
+                    Some(Enqueued::Exists) if again && job.fresh => Enqueued::Created,
+                    Some(answer) => answer,
+                };
+                Ok(jobs.iter().zip(batch.answers).map(answer).collect())
             }
             Err(error) => {
                 // Where the answer is lost the chains may be made; whoever finds their keys will see to it.
-                if !matches!(error, Error::Unavailable { .. }) {
+                if !error.is_unavailable() && !matches!(error, Error::Unconfirmed(_)) {
                     self.give_keys_back(&batch).await;
                 }
                 Err(error)
@@ -81,7 +102,6 @@ impl RedisStore {
                 continue;
             }
             let begun = self.begin_in(shard, batch, &positions).await?;
-            self.link.await_replicas(shard).await?;
             owed.push((shard, positions, begun));
         }
         for (_, positions, begun) in &owed {
@@ -92,21 +112,38 @@ impl RedisStore {
             }
         }
         self.assign_keys(batch).await?;
+        let mut confirmed = Ok(());
         for (shard, _, begun) in owed {
+            confirmed = confirmed.and(begun.confirmed);
             for (_, carried) in self.carry_all(shard, begun.errands).await {
                 if let Carried::Vanished(chain) = carried? {
                     return Err(missing(&chain));
                 }
             }
         }
-        Ok(())
+        confirmed
     }
 
-    /// Answers for jobs that are there already: what they were to wait for may be gone by now.
-    async fn already_there(&self, jobs: &[NewJob], again: bool) -> Result<Vec<Option<Enqueued>>, Error> {
-        let asked: Vec<usize> = (0..jobs.len()).filter(|&index| again || !jobs[index].fresh).collect();
-        let ids: Vec<&JobId> = asked.iter().map(|&index| &jobs[index].id).collect();
+    /// Answers for jobs that are there already, or that a call before this one has made: what they were to wait for may
+    /// be gone by now.
+    async fn already_there(
+        &self,
+        jobs: &[NewJob],
+        receipts: &[String],
+        again: bool,
+    ) -> Result<Vec<Option<Enqueued>>, Error> {
         let mut answers = vec![None; jobs.len()];
+        if again {
+            for (index, job) in jobs.iter().enumerate() {
+                let shard = self.keys.shard_of(&job.id);
+                let ask = redis::cmd("EXISTS").arg(self.keys.receipt(shard, &receipts[index])).take();
+                let is_made: bool = self.link.query(shard, &ask).await?;
+                answers[index] = is_made.then_some(Enqueued::Created);
+            }
+        }
+        let is_asked = |index: &usize| answers[*index].is_none() && (again || !jobs[*index].fresh);
+        let asked: Vec<usize> = (0..jobs.len()).filter(is_asked).collect();
+        let ids: Vec<&JobId> = asked.iter().map(|&index| &jobs[index].id).collect();
         for (index, life) in asked.into_iter().zip(self.lives(&ids).await?) {
             // A repeated call may have made it itself, and it is done since.
             let is_lost = life == Life::Open && !again && self.is_lost(&jobs[index].id).await?;
@@ -136,8 +173,9 @@ impl RedisStore {
         job: NewJob,
         reserved: Reserved,
     ) -> Result<Begun, Error> {
-        let (shard, jobs) = (self.keys.shard_of(&job.id), [job]);
-        let batch = Batch { queue, jobs: &jobs, answers: vec![None], reserved: vec![Some(reserved)] };
+        let (shard, jobs, receipts) = (self.keys.shard_of(&job.id), [job], [reserved.receipt.clone()]);
+        let (answers, reserved) = (vec![None], vec![Some(reserved)]);
+        let batch = Batch { queue, jobs: &jobs, receipts: &receipts, answers, reserved };
         self.begin_in(shard, &batch, &[0]).await
     }
 
@@ -156,7 +194,7 @@ impl RedisStore {
         ]);
         for Draft { job, mark, receipt, .. } in drafts {
             keys.push(self.keys.record(shard, &job.id));
-            keys.extend(receipt.map(|receipt| self.keys.receipt(shard, receipt)));
+            keys.push(self.keys.receipt(shard, receipt));
             keys.extend((!mark.is_empty()).then(|| self.keys.waits(shard, mark)));
         }
         let mut call = Call::new(&self.scripts.begin, &keys)
@@ -164,7 +202,9 @@ impl RedisStore {
             .arg(queue.name.as_str())
             .arg(RECEIPT_MS);
         drafts.iter().for_each(|draft| draft.push(&mut call));
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("begin"))?;
+        let written = self.link.write(shard, call).await?;
+        let confirmed = written.confirmed("the jobs were made");
+        let mut parts = array(written.answer).ok_or_else(|| odd_answer("begin"))?;
         if let Some(word) = parts.first().cloned().and_then(text) {
             let chain = parts.pop().and_then(text).and_then(|chain| JobId::new(&chain).ok());
             if let (Some(chain), "busy") = (chain, word.as_str()) {
@@ -174,6 +214,6 @@ impl RedisStore {
         }
         let errands = Errand::all(parts.split_off(drafts.len().min(parts.len())));
         let new = parts.iter().map(|part| int(part) == Some(1)).collect();
-        Ok(Some(Begun { new, errands }))
+        Ok(Some(Begun { new, errands, confirmed }))
     }
 }

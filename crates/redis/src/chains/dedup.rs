@@ -16,7 +16,6 @@ use super::begin::Batch;
 use super::errand::{Carried, Errand, GRACE_MS};
 use super::look::Life;
 use super::recipe;
-use super::register::new_mark;
 use crate::error::{classify, odd_answer};
 use crate::link::Call;
 use crate::script::Script;
@@ -73,7 +72,7 @@ impl RedisStore {
                 batch.answers[index] = Some(Enqueued::Duplicate(batch.jobs[twin].id.chain()));
                 continue;
             }
-            match self.reserve_key(batch.queue, job, dedup).await? {
+            match self.reserve_key(batch.queue, job, (dedup, &batch.receipts[index])).await? {
                 Reserving::Done(reserved) => batch.reserved[index] = Some(reserved),
                 Reserving::Exists => batch.answers[index] = Some(Enqueued::Exists),
                 Reserving::Other(chain) => batch.answers[index] = Some(Enqueued::Duplicate(chain)),
@@ -83,10 +82,15 @@ impl RedisStore {
     }
 
     /// Reserves a key, unless a chain has it that takes this one's place.
-    async fn reserve_key(&self, queue: &Queue, job: &NewJob, dedup: &Dedup) -> Result<Reserving, Error> {
+    async fn reserve_key(
+        &self,
+        queue: &Queue,
+        job: &NewJob,
+        (dedup, receipt): (&Dedup, &str),
+    ) -> Result<Reserving, Error> {
         let mut replaced = String::new();
         for _ in 0..LOOKS {
-            let (now, found) = match self.try_reserve(queue, job, (&dedup.key, &replaced)).await? {
+            let (now, found) = match self.try_reserve(queue, job, (&dedup.key, receipt, &replaced)).await? {
                 Ok(reserved) => return Ok(Reserving::Done(reserved)),
                 Err(found) => found,
             };
@@ -120,14 +124,14 @@ impl RedisStore {
         &self,
         queue: &Queue,
         job: &NewJob,
-        (key, replaced): (&str, &str),
+        (key, receipt, replaced): (&str, &str, &str),
     ) -> Result<Result<Reserved, (Timestamp, String)>, Error> {
         let (shard, odd) = (self.keys.shard_of_key(key), || odd_answer("reserve"));
-        let (keys, receipt) = (self.keys_of_key(shard, key), new_mark());
+        let keys = self.keys_of_key(shard, key);
         let call = Call::new(&self.scripts.reserve, &keys)
             .arg(key)
             .arg(job.id.chain().as_str())
-            .arg(recipe::write(queue, job, &receipt))
+            .arg(recipe::write(queue, job, receipt))
             .arg(replaced)
             .arg(GRACE_MS);
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter().map(text);
@@ -136,8 +140,8 @@ impl RedisStore {
         if parts.next().is_none() {
             return Ok(Err((Timestamp(now), value)));
         }
-        self.link.await_replicas(shard).await?;
-        Ok(Ok(Reserved { value, receipt }))
+        // Replicas are waited for when the chain is made: without it the key alone is of no use.
+        Ok(Ok(Reserved { value, receipt: receipt.to_owned() }))
     }
 
     /// Makes the chain for which a key is reserved, on behalf of whoever reserved it. If it cannot be made yet, what it

@@ -23,8 +23,10 @@ pub(super) struct Draft<'a> {
     pub(super) mark: String,
     /// The chains it waits for: how, and which or what it told.
     after: Vec<(&'static str, Bytes)>,
-    /// Names the receipt for a job whose key is reserved.
-    pub(super) receipt: Option<&'a str>,
+    /// Names its receipt.
+    pub(super) receipt: &'a str,
+    /// Whether a key is reserved for it.
+    is_keyed: bool,
 }
 
 impl Draft<'_> {
@@ -34,7 +36,7 @@ impl Draft<'_> {
         call.push(due(self.job.due));
         call.push(&self.envelope[..]);
         // Without a reservation there is no key to write down.
-        let key = self.job.links.dedup.as_ref().filter(|_| self.receipt.is_some());
+        let key = self.job.links.dedup.as_ref().filter(|_| self.is_keyed);
         call.push(key.map_or("", |dedup| dedup.key.as_str()));
         call.push(&self.mark);
         if !self.mark.is_empty() {
@@ -71,8 +73,8 @@ impl RedisStore {
         }
         let standings = self.standings(wanted.into_iter().collect()).await?;
         let draft = |index: usize| {
-            let receipt = batch.reserved[index].as_ref().map(|reserved| reserved.receipt.as_str());
-            is_new(&index).then(|| Draft { receipt, ..self.draft(&batch.jobs[index], &standings) })
+            let (receipt, is_keyed) = (&*batch.receipts[index], batch.reserved[index].is_some());
+            is_new(&index).then(|| Draft { receipt, is_keyed, ..self.draft(&batch.jobs[index], &standings) })
         };
         Ok((0..batch.jobs.len()).map(draft).collect())
     }
@@ -88,7 +90,7 @@ impl RedisStore {
         });
         let after: Vec<_> = after.collect();
         let (envelope, mark) = (job.envelope.clone(), String::new());
-        let mut draft = Draft { job, envelope, mark, after, receipt: None };
+        let mut draft = Draft { job, envelope, mark, after, receipt: "", is_keyed: false };
         if draft.after.iter().any(|(how, _)| *how != "told") {
             draft.mark = new_mark();
         } else if !draft.after.is_empty() {

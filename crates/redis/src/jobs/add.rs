@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use tidemill_core::store::{Due, NewJob};
-use tidemill_core::{Delivery, Error, Queue};
+use tidemill_core::{Delivery, Error, Queue, retry};
 
+use super::receipt::{RECEIPT_MS, Receipt, Receipts};
+use crate::clock::ServerClock;
 use crate::keys::Keys;
-use crate::link::{Call, Link};
+use crate::link::{Call, Link, Written};
 use crate::script::Scripts;
 
 /// Adds jobs that are plain.
@@ -15,23 +17,40 @@ pub(crate) struct Adder {
     pub(crate) link: Arc<Link>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) scripts: Arc<Scripts>,
+    pub(crate) clock: Arc<ServerClock>,
+    pub(crate) receipts: Receipts,
 }
 
 impl Adder {
-    /// Adds plain jobs of one shard: all or none.
+    /// Adds plain jobs of one shard: all or none, and once.
     pub(super) async fn add<'a>(
+        &self,
+        place: (u16, &Queue),
+        jobs: impl Iterator<Item = &'a NewJob> + Clone,
+    ) -> Result<Written, Error> {
+        let receipt = self.receipts.take();
+        retry::until_answered(&*self.clock, || self.try_add(place, jobs.clone(), &receipt)).await
+    }
+
+    async fn try_add<'a>(
         &self,
         (shard, queue): (u16, &Queue),
         jobs: impl Iterator<Item = &'a NewJob>,
-    ) -> Result<(), Error> {
-        let keys = [self.keys.target(shard, queue), self.keys.jobs(shard), self.keys.queues(shard)];
-        let mut call = Call::new(&self.scripts.add, &keys).arg(queue.name.as_str());
+        receipt: &Receipt<'_>,
+    ) -> Result<Written, Error> {
+        let keys = [
+            self.keys.target(shard, queue),
+            self.keys.jobs(shard),
+            self.keys.queues(shard),
+            self.keys.receipt(shard, &receipt.name()),
+        ];
+        let mut call =
+            Call::new(&self.scripts.add, &keys).arg(queue.name.as_str()).arg(receipt.number).arg(RECEIPT_MS);
         for job in jobs {
             call.push(job.id.chain().as_str());
             call.push(&job.envelope[..]);
         }
-        self.link.call(shard, call).await?;
-        Ok(())
+        self.link.write(shard, call).await
     }
 }
 

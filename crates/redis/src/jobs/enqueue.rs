@@ -3,56 +3,67 @@
 
 use redis::Pipeline;
 use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, guard};
-use tidemill_core::{Delivery, Error, JobId, Queue, Timestamp};
+use tidemill_core::{Delivery, Error, JobId, Queue, Timestamp, retry};
 
 use super::add::is_plain;
 use super::group::Clerk;
 use super::ms;
+use super::receipt::{RECEIPT_MS, Receipt};
 use crate::error::classify;
 use crate::keys::{letter, member};
-use crate::link::Call;
+use crate::link::{Call, Written};
 use crate::store::RedisStore;
-use crate::value::{int, ints, text};
-
-/// How long a receipt proves that a batch was added: longer than any repeated call comes after its first.
-const RECEIPT_MS: u64 = 60_000;
+use crate::value::{ints, text};
 
 impl RedisStore {
     pub(crate) async fn enqueue_jobs(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        let Enqueue { queue, jobs, again } = enqueue;
+        let Enqueue { queue, jobs } = enqueue;
         guard::check_new(jobs)?;
         if jobs.iter().any(|job| !job.links.is_empty()) {
-            return self.begin_chains(enqueue).await;
+            // Boxed, because it is rare and large.
+            return Box::pin(self.begin_chains(enqueue)).await;
         }
-        if !again && Clerk::takes(queue, jobs) {
+        if Clerk::takes(queue, jobs) {
             let place = (self.keys.shard_of(&jobs[0].id), queue.clone());
             self.clerk.add(place, jobs[0].clone()).await?;
             return Ok(vec![Enqueued::Created]);
         }
-        let mut answers = vec![Enqueued::Created; jobs.len()];
+        let (mut answers, mut confirmed) = (vec![Enqueued::Created; jobs.len()], Ok(()));
         for (shard, positions) in self.by_shard(jobs) {
             let part: Vec<&NewJob> = positions.iter().map(|&position| &jobs[position]).collect();
-            let made = self.enqueue_in((shard, queue), &part, again).await?;
-            self.link.await_replicas(shard).await?;
+            let (made, written) = self.enqueue_in((shard, queue), &part).await?;
+            confirmed = confirmed.and(written.confirmed(&were_made(&part)));
             positions.into_iter().zip(made).for_each(|(position, made)| answers[position] = made);
         }
-        Ok(answers)
+        confirmed.map(|()| answers)
     }
 
+    /// Adds jobs of one shard: all or none, and once.
     async fn enqueue_in(
         &self,
         place: (u16, &Queue),
         part: &[&NewJob],
-        again: bool,
-    ) -> Result<Vec<Enqueued>, Error> {
-        if !again && part.iter().all(|job| is_plain(place.1, job)) {
-            self.adder.add(place, part.iter().copied()).await?;
-            return Ok(vec![Enqueued::Created; part.len()]);
+    ) -> Result<(Vec<Enqueued>, Written), Error> {
+        let all_new = || vec![Enqueued::Created; part.len()];
+        if part.iter().all(|job| is_plain(place.1, job)) {
+            return Ok((all_new(), self.adder.add(place, part.iter().copied()).await?));
         }
         if part.iter().any(|job| job.tracked) {
-            return self.enqueue_tracked(place, part, again).await;
+            return self.enqueue_tracked(place, part).await;
         }
-        if again { self.enqueue_again(place, part).await } else { self.enqueue_untracked(place, part).await }
+        let receipt = self.adder.receipts.take();
+        // The first call is a transaction of plain commands, which cannot look at a receipt; its repeats can.
+        let (receipt, mut is_first) = (&receipt, self.link.options().replicas == 0);
+        let untracked = || {
+            let is_plain = std::mem::take(&mut is_first);
+            async move {
+                match is_plain {
+                    true => self.enqueue_untracked(place, part, receipt).await,
+                    false => self.enqueue_again(place, part, receipt).await,
+                }
+            }
+        };
+        Ok((all_new(), retry::until_answered(&*self.clock, untracked).await?))
     }
 
     pub(crate) fn by_shard(&self, jobs: &[NewJob]) -> Vec<(u16, Vec<usize>)> {
@@ -66,46 +77,68 @@ impl RedisStore {
         (0..).zip(shards).filter(|(_, positions)| !positions.is_empty()).collect()
     }
 
+    /// Adds tracked jobs. Another program may have taken away what seems to be there: then its id is free, and the job
+    /// is added after all.
     async fn enqueue_tracked(
+        &self,
+        place: (u16, &Queue),
+        jobs: &[&NewJob],
+    ) -> Result<(Vec<Enqueued>, Written), Error> {
+        let mut created = vec![false; jobs.len()];
+        loop {
+            // Only what is not made yet: what is made may have run by now, and would be made again.
+            let missing: Vec<usize> = (0..jobs.len()).filter(|&index| !created[index]).collect();
+            let part: Vec<&NewJob> = missing.iter().map(|&index| jobs[index]).collect();
+            let receipt = self.adder.receipts.take();
+            let try_it = || self.try_enqueue_tracked(place, &part, &receipt);
+            let (new, written) = retry::until_answered(&*self.clock, try_it).await?;
+            missing.into_iter().zip(new).for_each(|(index, new)| created[index] = new == 1);
+            let is_there = |(job, created): (&&NewJob, &bool)| (!created).then(|| job.id.chain());
+            let there: Vec<JobId> = jobs.iter().zip(&created).filter_map(is_there).collect();
+            let forget = || self.forget_lost(place.0, &there);
+            if there.is_empty() || retry::until_answered(&*self.clock, forget).await? == 0 {
+                return Ok((created.into_iter().map(made).collect(), written));
+            }
+        }
+    }
+
+    /// Says for each job whether it is new.
+    async fn try_enqueue_tracked(
         &self,
         (shard, queue): (u16, &Queue),
         jobs: &[&NewJob],
-        again: bool,
-    ) -> Result<Vec<Enqueued>, Error> {
+        receipt: &Receipt<'_>,
+    ) -> Result<(Vec<i64>, Written), Error> {
         let mut keys = vec![
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
             self.keys.jobs(shard),
             self.keys.queues(shard),
             self.keys.notices(shard),
+            self.keys.receipt(shard, &receipt.name()),
         ];
         keys.extend(jobs.iter().map(|job| self.keys.record(shard, &job.id)));
-        let fresh = !again && jobs.iter().all(|job| job.fresh);
-        let mut created = vec![false; jobs.len()];
+        let fresh = jobs.iter().all(|job| job.fresh);
         loop {
             let mut call = Call::new(&self.scripts.enqueue, &keys)
                 .arg(letter(queue))
                 .arg(queue.name.as_str())
                 .arg(self.keys.channel())
-                .arg(if fresh { "1" } else { "0" });
+                .arg(if fresh { "1" } else { "0" })
+                .arg(receipt.number)
+                .arg(RECEIPT_MS);
             for job in jobs {
                 call.push(job.id.as_str());
                 call.push(due(job.due));
                 call.push(&job.envelope[..]);
             }
-            let answer = self.link.call(shard, call).await?;
+            let written = self.link.write(shard, call).await?;
             // An id whose last chain is gone is free when those that waited for it know.
-            if let Some(chain) = text(answer.clone()) {
-                self.tell_waiters(shard, &JobId::new(&chain)?).await?;
-                continue;
-            }
-            let new = ints(answer, "enqueue")?;
-            created.iter_mut().zip(new).for_each(|(created, new)| *created |= new == 1);
-            let is_there = |(job, created): (&&NewJob, &bool)| (!created).then(|| job.id.chain());
-            let there: Vec<JobId> = jobs.iter().zip(&created).filter_map(is_there).collect();
-            // Another program may have taken away what is there; a repeated call, though, may have made it itself.
-            if again || there.is_empty() || self.forget_lost(shard, &there).await? == 0 {
-                return Ok(created.into_iter().map(made).collect());
+            match text(written.answer.clone()) {
+                Some(chain) => Box::pin(self.tell_waiters(shard, &JobId::new(&chain)?)).await?,
+                None => {
+                    return Ok((ints(written.answer.clone(), "enqueue")?, written));
+                }
             }
         }
     }
@@ -114,7 +147,8 @@ impl RedisStore {
         &self,
         place: (u16, &Queue),
         jobs: &[&NewJob],
-    ) -> Result<Vec<Enqueued>, Error> {
+        receipt: &Receipt<'_>,
+    ) -> Result<Written, Error> {
         let (shard, queue) = place;
         let target = self.keys.target(shard, queue);
         let mut batch = Pipeline::with_capacity(jobs.len() + 2);
@@ -135,21 +169,36 @@ impl RedisStore {
         }
         let member = member(queue);
         batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
-        let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
-        batch.cmd("SET").arg(receipt).arg(1).arg("PX").arg(RECEIPT_MS).ignore();
+        let key = self.keys.receipt(shard, &receipt.name());
+        batch.cmd("SET").arg(key).arg(receipt.number).arg("PX").arg(RECEIPT_MS).ignore();
         self.link.pipeline(shard, &batch).await.map_err(|error| classify("enqueue", error))?;
-        Ok(vec![Enqueued::Created; jobs.len()])
+        Ok(Written::default())
     }
 
-    async fn enqueue_again(&self, place: (u16, &Queue), jobs: &[&NewJob]) -> Result<Vec<Enqueued>, Error> {
+    async fn enqueue_again(
+        &self,
+        place: (u16, &Queue),
+        jobs: &[&NewJob],
+        receipt: &Receipt<'_>,
+    ) -> Result<Written, Error> {
         let (shard, queue) = place;
-        let receipt = self.keys.receipt(shard, jobs[0].id.as_str());
-        let keys = [self.keys.target(shard, queue), self.keys.queues(shard), receipt];
-        let mut call =
-            Call::new(&self.scripts.again, &keys).arg(letter(queue)).arg(queue.name.as_str()).arg(RECEIPT_MS);
+        let key = self.keys.receipt(shard, &receipt.name());
+        let keys = [self.keys.target(shard, queue), self.keys.queues(shard), key];
+        let mut call = Call::new(&self.scripts.again, &keys)
+            .arg(letter(queue))
+            .arg(queue.name.as_str())
+            .arg(receipt.number)
+            .arg(RECEIPT_MS);
         jobs.iter().for_each(|job| call.push(&job.envelope[..]));
-        let new = int(&self.link.call(shard, call).await?) == Some(1);
-        Ok(vec![if new { Enqueued::Created } else { Enqueued::Exists }; jobs.len()])
+        self.link.write(shard, call).await
+    }
+}
+
+/// What took place, for whoever is told that replicas did not confirm it.
+fn were_made(jobs: &[&NewJob]) -> String {
+    match jobs {
+        [job] => format!("job {} was made", job.id),
+        _ => "the jobs were made".to_owned(),
     }
 }
 

@@ -12,7 +12,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::add::{Adder, is_plain};
-use crate::error::again;
 
 /// The most jobs in one script, so that nobody waits long for it; as many may be on the desk.
 const TOGETHER: usize = 256;
@@ -109,13 +108,14 @@ fn came_back(piles: &mut HashMap<Place, Pile>, place: &Place) {
 async fn write(adder: &Adder, place: Place, group: Vec<Request>) -> Place {
     let (shard, queue) = &place;
     let jobs = group.iter().map(|request| &request.job);
-    let result = match adder.add((*shard, queue), jobs).await {
-        Ok(()) => adder.link.await_replicas(*shard).await,
-        refused => refused,
-    };
-    for request in group {
+    let result = adder.add((*shard, queue), jobs).await;
+    for Request { job, answer, .. } in group {
+        let own = match &result {
+            Ok(written) => written.confirmed(&format!("job {} was made", job.id)),
+            Err(error) => Err(error.duplicate()),
+        };
         // Whoever has stopped waiting does not want the answer.
-        let _ = request.answer.send(result.as_ref().copied().map_err(again));
+        let _ = answer.send(own);
     }
     place
 }

@@ -52,7 +52,7 @@ impl Blocking {
                 return Ok(idle);
             }
         }
-        let (mut connection, number) = node.connect_blocking().await?;
+        let (mut connection, number) = node.connect_own(None).await?;
         let ask = redis::cmd("CLIENT").arg("ID").take();
         let client = tokio::time::timeout(GRACE, ask.query_async(&mut connection)).await;
         let client = match client.map_err(|_| silent())? {

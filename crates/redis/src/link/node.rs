@@ -14,8 +14,9 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use super::blocking::Pool;
+use super::confirm::Confirming;
 use super::silent;
-use crate::error::{first_of, is_connection};
+use crate::error::{first_of, is_connection, not_connected};
 use crate::options::Options;
 
 /// Opening a connection must not take longer than a user waits for a clear error.
@@ -23,7 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// No command of the shared connection takes this long on a healthy server; the driver's 500 ms is too short
 /// for a server that is saving, and none at all would hang for ever on a black-holed one.
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
+pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// One server.
 pub(crate) struct Node {
@@ -34,6 +35,8 @@ pub(crate) struct Node {
     opening: Mutex<()>,
     /// Connections for blocking reads, which would stall everyone on the shared one.
     pub(super) blocking: Pool,
+    /// Connections for writes that wait for replicas, which would stall everyone as well.
+    pub(super) confirming: Confirming,
 }
 
 /// Who knows where the server is.
@@ -71,7 +74,8 @@ impl Node {
 
     fn from(origin: Origin, address: String) -> Arc<Self> {
         let (shared, opening, blocking) = (RwLock::default(), Mutex::default(), Pool::default());
-        Arc::new(Self { origin, address, shared, opening, blocking })
+        let confirming = Confirming::default();
+        Arc::new(Self { origin, address, shared, opening, blocking, confirming })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -101,7 +105,7 @@ impl Node {
             if let Some(open) = self.current() {
                 return Ok(open);
             }
-            let client = self.origin.client().await?;
+            let client = self.origin.client().await.map_err(not_connected)?;
             let connection = connect(&client, Some(RESPONSE_TIMEOUT)).await?;
             let open = Open { connection, client, number: fastrand::u64(..) };
             *self.shared.write().unwrap_or_else(PoisonError::into_inner) = Some(open.clone());
@@ -109,10 +113,14 @@ impl Node {
         })
     }
 
-    /// Opens a connection for blocking reads, and says by which number it is outdated when the shared one is replaced.
-    pub(super) async fn connect_blocking(&self) -> Result<(MultiplexedConnection, u64), RedisError> {
+    /// Opens a connection for one caller at a time, and says by which number it is outdated when the shared one is
+    /// replaced.
+    pub(super) async fn connect_own(
+        &self,
+        response: Option<Duration>,
+    ) -> Result<(MultiplexedConnection, u64), RedisError> {
         let open = self.open().await?;
-        let connection = self.note(open.number, connect(&open.client, None).await)?;
+        let connection = self.note(open.number, connect(&open.client, response).await)?;
         Ok((connection, open.number))
     }
 
@@ -179,7 +187,7 @@ async fn connect(client: &Client, response: Option<Duration>) -> Result<Multiple
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(response);
-    client.get_multiplexed_async_connection_with_config(&config).await
+    client.get_multiplexed_async_connection_with_config(&config).await.map_err(not_connected)
 }
 
 impl fmt::Display for Node {

@@ -32,15 +32,16 @@ impl RedisStore {
         deliveries: &[Delivery],
         members: Vec<usize>,
     ) -> Result<Vec<(usize, Value)>, Error> {
-        let mut answers = Vec::with_capacity(members.len());
+        let (mut answers, mut confirmed) = (Vec::with_capacity(members.len()), Ok(()));
         for portion in portions(members, |member| deliveries[member].written.entry.len()) {
             let mut call = self.call_on_runs(&self.scripts.deliver, shard);
             portion.iter().for_each(|&member| push_delivery(&mut call, &deliveries[member]));
-            let part = array(self.link.call(shard, call).await?).filter(|part| part.len() == portion.len());
+            let written = self.link.write(shard, call).await?;
+            confirmed = confirmed.and(written.confirmed("the events were delivered"));
+            let part = array(written.answer).filter(|part| part.len() == portion.len());
             answers.extend(portion.into_iter().zip(part.ok_or_else(|| odd_answer("deliver"))?));
         }
-        self.link.await_replicas(shard).await?;
-        Ok(answers)
+        confirmed.map(|()| answers)
     }
 }
 

@@ -31,13 +31,14 @@ impl RedisStore {
         call.push(run.key.as_ref().map_or("", |key| key.key.as_str()));
         call.push(run.key.as_ref().map_or("", |key| word(key.conflict)));
         push_effects(&mut call, &run.effects);
-        let answer = array(self.link.call(shard, call).await?).unwrap_or_default();
-        self.link.await_replicas(shard).await?;
+        let written = self.link.write(shard, call).await?;
+        let confirmed = written.confirmed(&format!("run {} was started", run.run));
+        let answer = array(written.answer).unwrap_or_default();
         let mut answer = answer.into_iter().filter_map(text);
         let (word, other) = (answer.next().unwrap_or_default(), answer.next());
         let other = || RunId::new(other.as_deref().unwrap_or_default());
         match word.as_str() {
-            "created" => Ok(Started::Created),
+            "created" => confirmed.map(|()| Started::Created),
             "existing" => Ok(Started::Existing(other()?)),
             "rejected" => Ok(Started::Rejected(other()?)),
             _ => Err(odd_answer("start_run")),

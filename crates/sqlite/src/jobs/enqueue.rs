@@ -2,7 +2,7 @@
 
 use rusqlite::{CachedStatement, Connection, params};
 use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake, guard};
-use tidemill_core::{Error, Timestamp};
+use tidemill_core::{Error, Store, Timestamp, retry};
 
 use super::find::find;
 use super::prune;
@@ -17,18 +17,19 @@ pub(crate) async fn enqueue(store: &SqliteStore, enqueue: Enqueue<'_>) -> Result
     if enqueue.jobs.is_empty() {
         return Ok(Vec::new());
     }
-    let (queue, jobs, again) = (enqueue.queue.clone(), enqueue.jobs.to_vec(), enqueue.again);
+    let (queue, jobs) = (enqueue.queue.clone(), enqueue.jobs.to_vec());
     let rows = jobs.iter().map(|job| 1 + job.links.after.len()).sum();
-    let add = move |tx: &mut Tx<'_>| add_all(tx, Enqueue { queue: &queue, jobs: &jobs, again });
-    store.write(Cost::growth(rows), add).await
+    let add = move |tx: &mut Tx<'_>| add_all(tx, Enqueue { queue: &queue, jobs: &jobs });
+    // No answer is lost between threads, and what fails is rolled back: a repeat needs no receipt.
+    retry::until_answered(store.clock(), || store.write(Cost::growth(rows), add.clone())).await
 }
 
 /// Adds jobs, all of them or, on an error, only some: then the caller rolls back.
 pub(crate) fn add_all(tx: &mut Tx<'_>, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Failure> {
-    let Enqueue { queue, jobs, again } = enqueue;
+    let Enqueue { queue, jobs } = enqueue;
     let line = Line { queue, number: queue::find_or_add(tx.connection, queue)?.number };
     let mut adder = Adder::new(tx.connection, line.number)?;
-    let answers = jobs.iter().map(|job| adder.add_or_find(tx, job, again)).collect::<Result<_, _>>()?;
+    let answers = jobs.iter().map(|job| adder.add_or_find(tx, job)).collect::<Result<_, _>>()?;
     adder.line_up()?;
     if adder.ready > 0 {
         tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: adder.ready });
@@ -74,8 +75,8 @@ impl<'c> Adder<'c> {
         })
     }
 
-    fn add_or_find(&mut self, tx: &mut Tx<'_>, job: &NewJob, again: bool) -> Result<Enqueued, Failure> {
-        if (again || !job.fresh) && self.is_known(tx, job)? {
+    fn add_or_find(&mut self, tx: &mut Tx<'_>, job: &NewJob) -> Result<Enqueued, Failure> {
+        if !job.fresh && self.is_known(tx, job)? {
             return Ok(Enqueued::Exists);
         }
         if let Some(dedup) = &job.links.dedup

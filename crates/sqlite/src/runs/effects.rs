@@ -44,15 +44,15 @@ fn queue(effect: &Effect) -> Option<&Queue> {
 
 fn job(effect: &Effect) -> Option<NewJob> {
     match effect {
-        Effect::Job { job, .. } => Some(job.clone()),
+        // What is there already stays as it is, so it is looked for.
+        Effect::Job { job, .. } => Some(NewJob { fresh: false, ..job.clone() }),
         _ => None,
     }
 }
 
 fn add(tx: &mut Tx<'_>, queue: &Queue, effects: &[Effect]) -> Result<(), Failure> {
     let jobs: Vec<_> = effects.iter().filter_map(job).collect();
-    // What is there already stays as it is.
-    add_all(tx, Enqueue { queue, jobs: &jobs, again: true })?;
+    add_all(tx, Enqueue { queue, jobs: &jobs })?;
     Ok(())
 }
 

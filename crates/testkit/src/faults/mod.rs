@@ -60,7 +60,17 @@ impl Proxy {
 
     /// The same for the next request that contains `text` in one piece.
     pub fn drop_answer_to(&self, text: &str) {
-        self.plan.drop_answer_to(text);
+        self.plan.drop_answer_to(text, 0);
+    }
+
+    /// The same for the request that comes after so many others.
+    pub fn drop_answer_after(&self, requests: usize) {
+        self.plan.drop_answer_to("", requests);
+    }
+
+    /// Drops no answer after all.
+    pub fn drop_nothing(&self) {
+        self.plan.drop_nothing();
     }
 
     /// How many answers were dropped so far.

@@ -5,6 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::watch;
 
+/// A request whose answer is to be dropped.
+struct Doomed {
+    /// What it contains.
+    text: String,
+    /// How many such requests pass before it.
+    after: usize,
+}
+
 /// The orders in force.
 #[derive(Default)]
 pub(super) struct Plan {
@@ -13,7 +21,7 @@ pub(super) struct Plan {
     /// Whether nothing passes.
     held: watch::Sender<bool>,
     /// The request whose answer is to be dropped, by a part of it.
-    doomed: Mutex<Option<String>>,
+    doomed: Mutex<Option<Doomed>>,
     dropped: AtomicUsize,
 }
 
@@ -26,8 +34,13 @@ impl Plan {
         self.held.send_replace(held);
     }
 
-    pub(super) fn drop_answer_to(&self, text: &str) {
-        *self.doomed.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
+    pub(super) fn drop_answer_to(&self, text: &str, after: usize) {
+        let doomed = Doomed { text: text.to_owned(), after };
+        *self.doomed.lock().unwrap_or_else(PoisonError::into_inner) = Some(doomed);
+    }
+
+    pub(super) fn drop_nothing(&self) {
+        *self.doomed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     pub(super) fn answers_dropped(&self) -> usize {
@@ -37,7 +50,13 @@ impl Plan {
     /// Whether the answer to this request is the one to be dropped. Only the first to ask is told so.
     pub(super) fn dooms(&self, request: &[u8]) -> bool {
         let mut doomed = self.doomed.lock().unwrap_or_else(PoisonError::into_inner);
-        doomed.take_if(|text| contains(request, text.as_bytes())).is_some()
+        let is_it = |doomed: &mut Doomed| {
+            let found = contains(request, doomed.text.as_bytes());
+            let is_it = found && doomed.after == 0;
+            doomed.after = doomed.after.saturating_sub(usize::from(found));
+            is_it
+        };
+        doomed.take_if(is_it).is_some()
     }
 
     pub(super) fn note_dropped(&self) {

@@ -107,7 +107,7 @@ async fn a_message_that_is_no_envelope_is_buried_and_disturbs_nobody() {
         fresh: false,
         links: Links::default(),
     };
-    let batch = Enqueue { queue: &queue(), jobs: &[raw], again: false };
+    let batch = Enqueue { queue: &queue(), jobs: &[raw] };
     world.store.enqueue(batch).await.unwrap();
     let sound = world.mill.job(Ping { n: 3 }).enqueue().await.unwrap().id().clone();
     let report = world.worker().handle(fail).queue("default", 1).drain().await.unwrap();

@@ -22,7 +22,7 @@ async fn publish(world: &World, id: &str, key: &str) {
         links: Default::default(),
     };
     let queue = WorkflowName::new("main").unwrap().queue(None);
-    world.store().enqueue(Enqueue { queue: &queue, jobs: &[job], again: false }).await.unwrap();
+    world.store().enqueue(Enqueue { queue: &queue, jobs: &[job] }).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -25,7 +25,7 @@ impl Scene {
 
     /// Adds jobs in one batch.
     pub async fn enqueue_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
-        self.store.enqueue(Enqueue { queue: &self.queue, jobs: &jobs, again: false }).await
+        self.store.enqueue(Enqueue { queue: &self.queue, jobs: &jobs }).await
     }
 
     /// Adds `count` jobs in one batch.

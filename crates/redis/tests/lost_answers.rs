@@ -1,0 +1,113 @@
+//! Answers that are lost between Redis and its clients, and replicas that are missing.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    reason = "a test's name is its documentation; it fails by panicking"
+)]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+use tidemill_core::{Error, Job, JobId, Mill, Store};
+use tidemill_redis::{Options, RedisStore};
+use tidemill_testkit::faults::Proxy;
+use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
+use tidemill_testkit::servers::{Redis, RedisOptions};
+
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Plain;
+
+impl Job for Plain {
+    const KIND: &'static str = "plain";
+    type Output = ();
+}
+
+async fn connect(url: &str) -> Arc<RedisStore> {
+    Arc::new(RedisStore::connect(Options::parse(url).unwrap()).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_enqueue_stays_one_job_when_its_answer_is_lost() {
+    let redis = Redis::start().unwrap();
+    let proxy = Proxy::to(redis.port()).await.unwrap();
+    let through = connect(&proxy.url(&redis.url())).await;
+    one_enqueue_stays_one_job(through, &proxy, connect(&redis.url()).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_job_is_accepted_twice_while_clients_are_killed() {
+    let redis = Redis::start().unwrap();
+    let (through, beside) = (connect(&redis.url()).await, connect(&redis.url()).await);
+    let kill = async || drop(redis.command(&["CLIENT", "KILL", "TYPE", "normal"]));
+    let acknowledged = no_job_is_accepted_twice(through, beside, Duration::from_secs(6), kill).await;
+    assert!(acknowledged > 100, "{acknowledged} enqueues were acknowledged");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn receipts_cost_as_many_keys_as_there_were_calls_at_once() {
+    let redis = Redis::start().unwrap();
+    let mill = Mill::new(connect(&redis.url()).await);
+    for number in 0..200 {
+        mill.job(Plain).enqueue().await.unwrap();
+        mill.job(Plain).id(&format!("j{number}")).enqueue().await.unwrap();
+        mill.jobs([Plain, Plain]).enqueue().await.unwrap();
+    }
+    let script = "return #redis.call('KEYS', '*receipt:*')";
+    assert_eq!(redis.command(&["EVAL", script, "0"]).unwrap(), "1");
+}
+
+/// Every way in which a missing replica was paid for by all: a queue of WAITs on one connection, and repeats.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_replica_multiplies_nothing_and_holds_up_nobody_else() {
+    let redis = Redis::start().unwrap();
+    let store = connect(&format!("{}?replicas=1", redis.url())).await;
+    let mill = Mill::new(store.clone());
+    let began = Instant::now();
+    let calls = (0..20).map(|number| {
+        let job = mill.job(Plain);
+        if number % 2 == 0 { job.id(&format!("j{number}")).enqueue() } else { job.enqueue() }
+    });
+    let (answers, looked) = tokio::join!(join_all(calls), async {
+        while store.get(&JobId::new("j0").unwrap()).await.unwrap().is_none() {}
+        began.elapsed()
+    });
+    let took = began.elapsed();
+    for answer in answers {
+        let Err(Error::Unconfirmed(message)) = answer else { panic!("{answer:?}") };
+        let made = message.contains("was made, but 0 of 1 replicas confirmed it within 2s");
+        assert!(made && message.starts_with("job "), "{message}");
+    }
+    assert!(looked < took, "a look took {looked:?}, as long as the enqueues ({took:?})");
+    assert!(took < Duration::from_secs(15), "20 callers took {took:?}");
+    assert_eq!(redis.command(&["XLEN", "tidemill:stream:default"]).unwrap(), "20");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_confirms_what_was_written_and_not_less() {
+    let redis = Redis::start().unwrap();
+    let replica = Redis::with(RedisOptions {
+        args: vec!["--replicaof".into(), "127.0.0.1".into(), redis.port().to_string()],
+        ..RedisOptions::default()
+    });
+    let replica = replica.unwrap();
+    let store = connect(&format!("{}?replicas=1", redis.url())).await;
+    let mill = Mill::new(store);
+    let enqueue = |number: usize| {
+        let job = mill.job(Plain);
+        if number.is_multiple_of(2) { job.id(&format!("j{number}")).enqueue() } else { job.enqueue() }
+    };
+    // The replica is on its way.
+    while enqueue(1).await.is_err() {}
+    for number in 2..6 {
+        enqueue(number).await.unwrap();
+    }
+    replica.pause().unwrap();
+    // WAIT on a connection that has written nothing would count the replica, which is still connected.
+    for number in 6..8 {
+        let answer = enqueue(number).await;
+        assert!(matches!(answer, Err(Error::Unconfirmed(_))), "{answer:?}");
+    }
+    replica.resume().unwrap();
+}

@@ -1,0 +1,233 @@
+//! Enqueues whose answers are lost, beside a worker that runs each job at once: each job runs once, and the caller is
+//! told what became of it.
+
+// A test fails by panicking; that is what its `expect`s are for.
+#![allow(clippy::expect_used)]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tidemill_core::client::{Enqueue, Mill};
+use tidemill_core::settle::{Circumstances, Outcome, Settlement, decide};
+use tidemill_core::store::{Claim, Claimed, Promote};
+use tidemill_core::{Backoff, Dedup, Delivery, Error, JobId, Queue, QueueName, Store, WorkerId};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::conformance::scene::envelope;
+use crate::faults::Proxy;
+
+/// How often each way of enqueueing loses an answer.
+const TRIES: usize = 20;
+
+/// No job takes this long on any machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The queues that the worker serves.
+fn queues() -> [Queue; 2] {
+    let queue = |name, delivery| Queue { name: QueueName::new(name).expect("a name"), delivery };
+    [queue("lost", Delivery::AtLeastOnce), queue("lost-once", Delivery::AtMostOnce)]
+}
+
+/// Runs jobs as fast as it can, and counts how often each was given to it. Leases are long and nothing is rescued, so a
+/// job that comes twice was made twice.
+pub struct CountingWorker {
+    runs: Arc<Mutex<HashMap<JobId, usize>>>,
+    work: JoinHandle<()>,
+}
+
+impl CountingWorker {
+    /// A worker of a store.
+    pub fn start(store: Arc<dyn Store>) -> Self {
+        let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
+        let counted = runs.clone();
+        let work = tokio::spawn(async move {
+            let worker = WorkerId::of_process("counting", 1, 0);
+            loop {
+                // A claim whose answer was lost has counted nothing, which makes no job run twice.
+                let _ = run_all(&*store, &worker, &counted).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        });
+        Self { runs, work }
+    }
+
+    /// How often a job was run.
+    pub fn runs(&self, job: &JobId) -> usize {
+        self.runs.lock().expect("a lock").get(job).copied().unwrap_or(0)
+    }
+
+    /// How many jobs were run, and which of them more than once.
+    pub fn repeated(&self) -> (usize, Vec<(JobId, usize)>) {
+        let runs = self.runs.lock().expect("a lock");
+        let more = runs.iter().filter(|(_, runs)| **runs > 1).map(|(job, runs)| (job.clone(), *runs));
+        (runs.len(), more.collect())
+    }
+
+    /// Completes when each of these jobs has run.
+    async fn has_run(&self, jobs: &[JobId]) {
+        let all = async {
+            while jobs.iter().any(|job| self.runs(job) == 0) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(PATIENCE, all).await.expect("every job to run");
+    }
+}
+
+impl Drop for CountingWorker {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
+
+async fn run_all(
+    store: &dyn Store,
+    worker: &WorkerId,
+    runs: &Mutex<HashMap<JobId, usize>>,
+) -> Result<(), Error> {
+    store.promote(Promote { queues: &queues(), limit: 100 }).await?;
+    for queue in queues() {
+        let claimed = store.claim(Claim::now(&queue, worker, Duration::from_secs(3600), 500)).await?;
+        let now = store.clock().now();
+        let circumstances = || Circumstances { now, backoff: Backoff::constant(Duration::ZERO), random: 0.0 };
+        let finish = |claimed: Claimed| {
+            let change = decide(envelope(&claimed), Outcome::Done("null".into()), circumstances());
+            Settlement { lease: claimed.lease, change }
+        };
+        let settlements: Vec<Settlement> = claimed.into_iter().map(finish).collect();
+        for settlement in &settlements {
+            *runs.lock().expect("a lock").entry(settlement.lease.job.clone()).or_default() += 1;
+        }
+        store.settle(&settlements).await?;
+    }
+    Ok(())
+}
+
+/// Every way to make one job.
+const WAYS: [&str; 8] =
+    ["plain", "explicit id", "delayed", "at most once", "untracked", "kept", "deduplicated", "after another"];
+
+/// A job whose envelope says `mark`, to be made in some way.
+async fn prepare(mill: &Mill, way: &str, mark: &str) -> Enqueue<Box<RawValue>> {
+    let payload = RawValue::from_string(format!("{mark:?}")).expect("a payload");
+    let job = mill.untyped("test", payload).queue("lost");
+    match way {
+        "plain" => job,
+        "explicit id" => job.id(&own_id(mark)),
+        "delayed" => job.delay(Duration::from_millis(1)),
+        "at most once" => job.queue("lost-once").delivery(Delivery::AtMostOnce).id(&own_id(mark)),
+        "untracked" => job.tracked(false),
+        "kept" => job.keep_result(Duration::from_millis(1)),
+        "deduplicated" => job.dedup(Dedup::open(own_id(mark))).keep_result(Duration::from_millis(1)),
+        _ => {
+            let payload = RawValue::from_string("null".to_owned()).expect("a payload");
+            let first = mill.untyped("test", payload).queue("lost").keep_result(Duration::from_secs(60));
+            job.after(&first.enqueue().await.expect("a job to wait for"))
+        }
+    }
+}
+
+/// An id that does not contain `mark`: only what carries the job itself does.
+fn own_id(mark: &str) -> String {
+    mark.chars().rev().collect()
+}
+
+/// Loses one answer for each way of enqueueing, many times. `through` is a client whose way leads through `proxy`; `beside` is
+/// another of the same store.
+pub async fn one_enqueue_stays_one_job(through: Arc<dyn Store>, proxy: &Proxy, beside: Arc<dyn Store>) {
+    let (mill, worker) = (Mill::new(through), CountingWorker::start(beside));
+    let mut wrong = Vec::new();
+    for way in WAYS {
+        for number in 0..TRIES {
+            let mark = format!("{}-{number}", way.replace(' ', "-"));
+            let job = prepare(&mill, way, &mark).await;
+            let dropped = proxy.answers_dropped();
+            proxy.drop_answer_to(&mark);
+            let handle = job.enqueue().await.expect("a repeat is answered");
+            worker.has_run(std::slice::from_ref(handle.id())).await;
+            assert_eq!(proxy.answers_dropped(), dropped + 1, "{way}: the answer was not lost");
+            if !handle.created() {
+                wrong.push(format!("{mark} was made by this call, which was told that it was there"));
+            }
+        }
+    }
+    bulks(&mill, proxy, &worker).await;
+    callers_at_once(&mill, proxy, &worker).await;
+    // What was made twice runs right after the first.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (jobs, repeated) = worker.repeated();
+    wrong.extend(repeated.iter().map(|(job, runs)| format!("{job} ran {runs} times")));
+    assert!(wrong.is_empty(), "of {jobs} jobs {} went wrong: {wrong:#?}", wrong.len());
+}
+
+/// Jobs in bulk; tracked ones take another way.
+async fn bulks(mill: &Mill, proxy: &Proxy, worker: &CountingWorker) {
+    for number in 0..TRIES {
+        let mark = format!("bulk-{number}");
+        let payload = |n| RawValue::from_string(format!("\"{mark}-{n}\"")).expect("a payload");
+        let bulk = mill.untyped_jobs("test", (0..50).map(payload).collect()).queue("lost");
+        proxy.drop_answer_to(&format!("{mark}-7"));
+        let ids = bulk.tracked(number % 2 == 0).enqueue().await.expect("a repeat is answered");
+        worker.has_run(&ids).await;
+    }
+}
+
+/// Single jobs of many callers, which share what is sent.
+async fn callers_at_once(mill: &Mill, proxy: &Proxy, worker: &CountingWorker) {
+    for number in 0..TRIES {
+        let mark = format!("crowd-{number}");
+        proxy.drop_answer_to(&mark);
+        let calls = (0..20).map(|n| {
+            let payload = RawValue::from_string(format!("\"{mark}-{n}\"")).expect("a payload");
+            mill.untyped("test", payload).queue("lost").enqueue()
+        });
+        let handles = futures_util::future::try_join_all(calls).await.expect("a repeat is answered");
+        let ids: Vec<JobId> = handles.iter().map(|handle| handle.id().clone()).collect();
+        worker.has_run(&ids).await;
+        assert!(handles.iter().all(tidemill_core::Handle::created));
+    }
+}
+
+/// Enqueues for `span` from many callers while `cut` is called every 80 ms, and asserts that no job was made twice. Returns how
+/// many were acknowledged.
+pub async fn no_job_is_accepted_twice(
+    through: Arc<dyn Store>,
+    beside: Arc<dyn Store>,
+    span: Duration,
+    cut: impl AsyncFn(),
+) -> usize {
+    let (mill, worker) = (Mill::new(through), CountingWorker::start(beside));
+    let began = tokio::time::Instant::now();
+    let calls = (0..16).map(|caller| {
+        let mill = mill.clone();
+        tokio::spawn(async move {
+            let mut acknowledged = 0;
+            for number in 0.. {
+                if began.elapsed() > span {
+                    break;
+                }
+                let payload = RawValue::from_string(number.to_string()).expect("a payload");
+                let job = mill.untyped("test", payload).queue("lost");
+                let job = if number % 4 == 3 { job.id(&format!("j-{caller}-{number}")) } else { job };
+                acknowledged += usize::from(job.enqueue().await.is_ok());
+            }
+            acknowledged
+        })
+    });
+    let calls: Vec<_> = calls.collect();
+    while began.elapsed() < span {
+        cut().await;
+        tokio::time::sleep(Duration::from_millis(80)).await;
+    }
+    let mut acknowledged = 0;
+    for call in calls {
+        acknowledged += call.await.expect("a caller");
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (jobs, repeated) = worker.repeated();
+    assert!(repeated.is_empty(), "of {jobs} jobs {} ran more than once: {repeated:?}", repeated.len());
+    acknowledged
+}
