@@ -105,6 +105,7 @@ fn store_hint(error: &Error) -> Option<&'static str> {
         Error::Unavailable { .. } => Some(
             "is the server running, and is the store's URL right? (--store, TIDEMILL_STORE or tidemill.toml)",
         ),
+        Error::Unanswered { .. } => Some("it may have taken effect: look before you do it again"),
         Error::Denied(_) => Some("check the rights of the user in the store's URL, or of the file"),
         _ => None,
     }

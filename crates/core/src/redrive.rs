@@ -7,6 +7,7 @@ use crate::dead::DeadLetter;
 use crate::envelope::Edit;
 use crate::job::State;
 use crate::name::{JobId, Kind, Queue};
+use crate::retry::{Answer, ask, until_answered};
 use crate::store::guard::check_removal;
 use crate::store::{Error, JobInfo, List, Redrive, Store};
 
@@ -65,7 +66,8 @@ pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &Letters) -> Res
             .filter_map(|letter| revived(&letter).map(|envelope| (letter.job, envelope)))
             .collect();
         if !chosen.is_empty() {
-            moved += store.redrive(Redrive { queue, letters: &chosen }).await?;
+            let redrive = || store.redrive(Redrive { queue, letters: &chosen });
+            moved += all_if_unknown(ask(store.clock(), redrive).await?, chosen.len());
         }
     }
     Ok(moved)
@@ -80,10 +82,17 @@ pub async fn drop(store: &dyn Store, queue: &Queue, letters: &Letters) -> Result
     while let Some(page) = pages.next().await? {
         let chosen: Vec<_> = page.into_iter().map(|letter| letter.job).collect();
         if !chosen.is_empty() {
-            dropped += store.drop_letters(queue, &chosen).await?;
+            let drop = || store.drop_letters(queue, &chosen);
+            dropped += all_if_unknown(ask(store.clock(), drop).await?, chosen.len());
         }
     }
     Ok(dropped)
+}
+
+/// How many letters of a page are gone. If the first call got no answer, what the repeat does not find is what that has
+/// taken.
+fn all_if_unknown(answer: Answer<u64>, page: usize) -> u64 {
+    if answer.after_unknown { page as u64 } else { answer.value }
 }
 
 /// Walks the dead letters of a queue that a filter takes. Letters asked for by id are looked up; only a
@@ -111,8 +120,9 @@ impl<'a> Pages<'a> {
     }
 
     async fn page(&mut self) -> Result<Vec<JobInfo>, Error> {
-        let list = List { queue: self.queue, state: State::Dead, cursor: self.cursor.take(), limit: PAGE };
-        let page = self.store.list(list).await?;
+        let (queue, state, limit) = (self.queue, State::Dead, PAGE);
+        let list = || self.store.list(List { queue, state, cursor: self.cursor.clone(), limit });
+        let page = until_answered(self.store.clock(), list).await?;
         self.ended = page.next.is_none();
         self.cursor = page.next;
         Ok(page.items)
@@ -122,7 +132,7 @@ impl<'a> Pages<'a> {
         self.ended = true;
         let mut found = Vec::with_capacity(self.letters.jobs.len());
         for job in &self.letters.jobs {
-            let info = self.store.get(job).await?;
+            let info = until_answered(self.store.clock(), || self.store.get(job)).await?;
             found.extend(
                 info.filter(|info| info.state == State::Dead && info.queue.as_ref() == Some(self.queue)),
             );

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tidemill_core::bell::Pace;
 use tidemill_core::courier::Courier;
@@ -33,7 +34,14 @@ pub struct Connector {
     wake: Option<WakeUps>,
 }
 
+/// How a store that was cut off while it was opened is tried again.
+const OPEN_AGAIN: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+
+/// A store that took longer than this to fail is not tried again: nobody waits that long for a clear error.
+const OPEN_WITHIN: Duration = Duration::from_secs(1);
+
 /// Where the state lives.
+#[derive(Clone)]
 enum Place {
     #[cfg(feature = "sqlite")]
     Sqlite(tidemill_sqlite::Options),
@@ -83,7 +91,21 @@ impl Place {
         }
     }
 
+    /// Opens the store. One that is cut off while it is opened is tried again; one that does not answer for long is not.
     async fn open(self, courier: Option<Arc<dyn Courier>>) -> Result<Arc<dyn Store>, Error> {
+        let began = Instant::now();
+        for pause in OPEN_AGAIN {
+            match self.clone().try_open(courier.clone()).await {
+                Err(error) if error.is_unavailable() && began.elapsed() < OPEN_WITHIN => {
+                    tokio::time::sleep(pause).await;
+                }
+                opened => return opened,
+            }
+        }
+        self.try_open(courier).await
+    }
+
+    async fn try_open(self, courier: Option<Arc<dyn Courier>>) -> Result<Arc<dyn Store>, Error> {
         // A build with Redis alone has no use for it.
         let _ = &courier;
         Ok(match self {

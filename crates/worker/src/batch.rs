@@ -9,6 +9,8 @@ use crate::outbox::Note;
 pub(crate) struct Batch {
     settlements: Vec<Settlement>,
     notes: Vec<Note>,
+    /// Whether an earlier trip got no answer, and may have settled what is not found any more.
+    pub(crate) after_unknown: bool,
 }
 
 impl Batch {
@@ -36,7 +38,8 @@ impl Batch {
     /// Two halves; one that cannot be halved stays whole.
     pub(crate) fn split(mut self) -> impl Iterator<Item = Self> {
         let half = self.len().div_ceil(2);
-        let rest = Self { settlements: self.settlements.split_off(half), notes: self.notes.split_off(half) };
+        let (settlements, notes) = (self.settlements.split_off(half), self.notes.split_off(half));
+        let rest = Self { settlements, notes, after_unknown: self.after_unknown };
         [self, rest].into_iter().filter(|batch| !batch.is_empty())
     }
 }

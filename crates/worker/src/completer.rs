@@ -111,8 +111,10 @@ impl Completer {
         let (mut known, mut batch) = (Vec::new(), Batch::default());
         for Ended { fate, note } in ended {
             match fate {
-                Fate::Settled(verdict) => known.push((note, verdict)),
-                Fate::Settle(_) if is_lost(&note) => known.push((note, Verdict::LeaseLost)),
+                Fate::Settled(verdict) => known.push((note, Verdicts::new(verdict, false))),
+                Fate::Settle(_) if is_lost(&note) => {
+                    known.push((note, Verdicts::new(Verdict::LeaseLost, false)));
+                }
                 Fate::Settle(settlement) => batch.push(settlement, note),
             }
         }
@@ -121,16 +123,21 @@ impl Completer {
     }
 
     /// Settles a batch as a whole; gives it back if the store cannot do so now.
-    pub(crate) async fn settle(&self, batch: Batch) -> Result<(), (Batch, Error)> {
+    pub(crate) async fn settle(&self, mut batch: Batch) -> Result<(), (Batch, Error)> {
         if batch.is_empty() {
             return Ok(());
         }
         let verdicts = match self.try_settle(batch.settlements()).await {
             Ok(verdicts) => verdicts,
             Err(error) if is_about_a_job(&error) => self.settle_one_by_one(batch.settlements()).await,
-            Err(error) => return Err((batch, error)),
+            Err(error) => {
+                batch.after_unknown |= matches!(error, Error::Unanswered { .. });
+                return Err((batch, error));
+            }
         };
-        self.close(batch.into_notes().into_iter().zip(verdicts).collect());
+        let after_unknown = batch.after_unknown;
+        let end = |(note, verdict)| (note, Verdicts::new(verdict, after_unknown));
+        self.close(batch.into_notes().into_iter().zip(verdicts).map(end).collect());
         Ok(())
     }
 
@@ -162,17 +169,19 @@ impl Completer {
     }
 
     /// Counts, tells and lets go.
-    fn close(&self, ended: Vec<(Note, Verdict)>) {
+    fn close(&self, ended: Vec<(Note, Verdicts)>) {
         let jobs = ended.len();
-        let count = |(note, verdict): (Note, Verdict)| {
+        let count = |(note, verdicts): (Note, Verdicts)| {
             let counters = &self.station.lanes[note.lane].counters;
+            let verdict = verdicts.likely(&note);
             match verdict {
                 Verdict::Accepted => counters.ended(note.ending),
                 Verdict::LeaseLost => counters.lost(),
             }
             self.tell(&note, verdict);
             if let Some(assignment) = &note.assignment {
-                assignment.settled(verdict);
+                // Whoever builds on what was settled has to know for certain.
+                assignment.settled(verdicts.said);
             }
             note.assignment
         };
@@ -192,6 +201,27 @@ impl Completer {
             // An error means that nobody listens any more.
             let _ = events.send(Event { job: id, kind, queue, outcome: note.ending, took: note.took });
         }
+    }
+}
+
+/// What became of a settlement.
+#[derive(Debug, Clone, Copy)]
+struct Verdicts {
+    /// What the store said.
+    said: Verdict,
+    /// Whether an earlier trip got no answer.
+    after_unknown: bool,
+}
+
+impl Verdicts {
+    fn new(said: Verdict, after_unknown: bool) -> Self {
+        Self { said, after_unknown }
+    }
+
+    /// What most likely took place. A lease that is gone at the second trip, and of which the heartbeat has not heard
+    /// that it was lost, was ended by the first.
+    fn likely(self, note: &Note) -> Verdict {
+        if self.after_unknown && !is_lost(note) { Verdict::Accepted } else { self.said }
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) async fn within<T>(
         Ok(answer) => answer,
         Err(_) => {
             let message = format!("{what} was not answered within {limit:?}");
-            Err(Error::Unavailable { message, source: None })
+            Err(Error::Unanswered { message, source: None })
         }
     }
 }

@@ -67,7 +67,7 @@ impl Outage {
     }
 
     fn begins(&mut self, error: &Error) {
-        self.counted = matches!(error, Error::Unavailable { .. });
+        self.counted = error.is_unavailable();
         let is_first = !self.counted || self.unavailable.fetch_add(1, Ordering::Relaxed) == 0;
         let (what, error) = (&self.what, error.chain());
         if is_first {

@@ -91,7 +91,7 @@ impl Roster {
                     self.obey(orders);
                     BEAT
                 }
-                Err(error @ Error::Unavailable { .. }) => outage.failed(&error),
+                Err(error) if error.is_unavailable() => outage.failed(&error),
                 Err(error) => outage.failed(&error).max(BEAT),
             };
             if let Next::End = self.pause(pause, said, &end).await {

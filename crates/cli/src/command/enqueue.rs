@@ -4,12 +4,11 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::limits::{MAX_BATCH, MAX_DELAY};
-use tidemill::{Dedup, Delivery, JobId, Kind, Mill, QueueName, WaitError};
+use tidemill::{Dedup, Delivery, Error, JobId, Kind, Mill, QueueName, WaitError};
 
 use crate::context::Context;
 use crate::failure::Complaint;
@@ -221,7 +220,7 @@ async fn one_by_one(
     };
     let mut made = stream::iter(0..args.count).map(make).buffered(AT_ONCE);
     let mut ids = Vec::new();
-    while let Some(handle) = made.try_next().await.with_context(|| so_far(ids.len(), args))? {
+    while let Some(handle) = made.try_next().await.map_err(|error| so_far(error, ids.len(), args))? {
         args.tell(handle.id(), handle.created(), context)?;
         ids.push(handle.id().clone());
     }
@@ -238,7 +237,7 @@ async fn in_bulk(
     while ids.len() < count {
         let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - ids.len())];
         let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args);
-        for id in bulk.enqueue().await.with_context(|| so_far(ids.len(), args))? {
+        for id in bulk.enqueue().await.map_err(|error| so_far(error, ids.len(), args))? {
             args.tell(&id, true, context)?;
             ids.push(id);
         }
@@ -246,11 +245,21 @@ async fn in_bulk(
     Ok(ids)
 }
 
-fn so_far(made: usize, args: &Args) -> String {
-    match args.count {
-        1 => format!("cannot enqueue `{}`", args.kind),
-        count => format!("cannot enqueue `{}`: {made} of {count} jobs were made", args.kind),
-    }
+/// The error, and what is known of the jobs that were to be made.
+fn so_far(error: Error, made: usize, args: &Args) -> anyhow::Error {
+    let kind = &args.kind;
+    let said = match (&error, args.count) {
+        // It says itself that the job was made.
+        (Error::Unconfirmed(_), 1) => return error.into(),
+        (Error::Unconfirmed(_), count) => format!("{made} of {count} jobs were made and confirmed"),
+        (Error::Unanswered { .. }, 1) => format!("cannot tell whether `{kind}` was enqueued"),
+        (Error::Unanswered { .. }, count) => {
+            format!("cannot enqueue all `{kind}`: {made} of {count} jobs were made, and more may have been")
+        }
+        (_, 1) => format!("cannot enqueue `{kind}`"),
+        (_, count) => format!("cannot enqueue `{kind}`: {made} of {count} jobs were made"),
+    };
+    anyhow::Error::new(error).context(said)
 }
 
 /// Waits for a job's end and prints its output.

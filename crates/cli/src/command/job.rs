@@ -131,7 +131,7 @@ struct Answer<'a> {
 async fn cancel(jobs: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
     let mut failed = false;
     for job in jobs {
-        let (text, result, state) = match mill.store().cancel(job).await? {
+        let (text, result, state) = match mill.cancel(job).await? {
             Cancelled::Removed => ("cancelled".to_owned(), "cancelled", None),
             Cancelled::Requested => ("is running and was told to stop".to_owned(), "requested", None),
             Cancelled::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),

@@ -51,12 +51,12 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
         Action::Show(queue) => show(&queue.find(&**mill.store()).await?, context)?,
         Action::Pause(queue) => {
             let queue = queue.find_or_new(&**mill.store()).await?;
-            mill.store().pause(&queue).await?;
+            mill.pause(&queue).await?;
             told(&queue, "paused", None, context)?;
         }
         Action::Resume(queue) => {
             let queue = queue.find(&**mill.store()).await?.queue;
-            mill.store().resume(&queue).await?;
+            mill.resume(&queue).await?;
             told(&queue, "resumed", None, context)?;
         }
         Action::Purge { queue, yes } => {
@@ -151,6 +151,9 @@ async fn purge(info: &QueueInfo, yes: bool, mill: &Mill, context: &Context) -> a
         let question = format!("delete {jobs} waiting jobs of queue {} for good?", info.queue);
         confirm(&question, "purging deletes jobs for good: say --yes if that is meant")?;
     }
-    let jobs = mill.store().purge(&info.queue).await?;
-    Ok(told(&info.queue, "purged", Some(jobs), context)?)
+    let purged = mill.purge(&info.queue).await?;
+    if purged.after_unknown {
+        context.screen.say("the answer to a first try was lost: it may have deleted more jobs");
+    }
+    Ok(told(&info.queue, "purged", Some(purged.value), context)?)
 }

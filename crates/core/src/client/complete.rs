@@ -6,9 +6,10 @@ use crate::chain::{End, Output};
 use crate::envelope::Envelope;
 use crate::job::State;
 use crate::name::JobId;
+use crate::retry::{Answer, ask, until_answered};
 use crate::settle::{Change, Circumstances, Outcome, decide};
 use crate::store::guard::check_removal;
-use crate::store::{Complete, Completed, Deleted, Error, JobInfo};
+use crate::store::{Complete, Completed, Error, JobInfo};
 
 /// How often to look again at a job that moves on while it is being completed.
 const LOOKS: usize = 8;
@@ -23,17 +24,29 @@ impl Mill {
     }
 
     /// Ends a job whose kind is known only at run time; with `kind`, only if it is of that kind.
+    ///
+    /// A call that gets no answer is repeated for the very step that it was meant for: a chain that has continued by then
+    /// is not continued once more.
     pub async fn complete_untyped(
         &self,
         job: &JobId,
         kind: Option<&str>,
         end: End,
     ) -> Result<Completed, Error> {
+        let clock = self.store.clock();
         for _ in 0..LOOKS {
-            let Some(info) = self.store.get(job).await? else { return Ok(Completed::NotFound) };
+            let found = until_answered(clock, || self.store.get(job)).await?;
+            let Some(info) = found else { return Ok(Completed::NotFound) };
             let done = match self.decide_completion(job, &info, kind, end.clone())? {
                 Err(completed) => completed,
-                Ok(change) => self.store.complete(Complete { job: &info.job, change: &change }).await?,
+                Ok(change) => {
+                    let complete = || self.store.complete(Complete { job: &info.job, change: &change });
+                    let Answer { value, after_unknown } = ask(clock, complete).await?;
+                    if after_unknown {
+                        return Ok(completed_before(value, &change));
+                    }
+                    value
+                }
             };
             // The chain has moved on since it was looked at, and the caller meant whatever it is at.
             let moved = job.step() == 0 && done == Completed::Ended(State::Done) && info.record.is_none();
@@ -92,10 +105,14 @@ impl Mill {
             _ => Ok(Ok(envelope)),
         }
     }
+}
 
-    /// Deletes a chain with everything in it: its job in whatever state, its record, its dead letter, its key.
-    /// Refused while another chain waits for it.
-    pub async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        self.store.delete(&chain.chain()).await
+/// What became of a job whose first completion got no answer. One that has ended as it was to, or is gone, has ended by that.
+fn completed_before(found: Completed, change: &Change) -> Completed {
+    let keeps_record = matches!(change, Change::Finish(Some(_)));
+    match found {
+        Completed::Ended(State::Done) => Completed::Yes,
+        Completed::NotFound if !keeps_record => Completed::Yes,
+        found => found,
     }
 }

@@ -1,6 +1,7 @@
 //! The typed client: makes jobs and waits for their results.
 
 mod complete;
+mod control;
 mod enqueue;
 mod handle;
 mod lookout;

@@ -21,12 +21,14 @@ async fn a_settlement_is_repeated_until_it_sticks() {
 }
 
 #[tokio::test]
-async fn a_settlement_whose_answer_was_lost_has_taken_place_once() {
+async fn a_settlement_whose_answer_was_lost_has_taken_place_once_and_is_counted_and_told() {
     let world = World::new().await;
     let job = world.ping().await;
     world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
-    let report = patiently(world.worker().handle(plain).queue("default", 1).drain()).await.unwrap();
-    assert_eq!((report.total.claimed, report.total.lost), (1, 1));
+    let mut running = Background::run(world.worker().handle(plain).queue("default", 1));
+    assert_eq!(running.next().await.outcome, Ending::Done);
+    let report = running.stop().await;
+    assert_eq!((report.total.claimed, report.total.done, report.total.lost), (1, 1, 0));
     assert_eq!(world.state(&job).await, Some(State::Done));
 }
 

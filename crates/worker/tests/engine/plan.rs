@@ -134,7 +134,7 @@ impl Plan {
             Some(Fault::Away) => Err(away()),
             Some(Fault::Refused) => Err(Error::Invalid("planned".into())),
             Some(Fault::Silent) => pending().await,
-            Some(Fault::AnswerLost) => call.await.and(Err(away())),
+            Some(Fault::AnswerLost) => call.await.and(Err(lost())),
         }
     }
 
@@ -144,6 +144,10 @@ impl Plan {
         let mut faults = self.faults.lock().unwrap();
         standing.or_else(|| faults.iter_mut().filter(|(v, _)| *v == verb).find_map(|(_, f)| f.pop_front()))
     }
+}
+
+fn lost() -> Error {
+    Error::Unanswered { message: "planned".into(), source: None }
 }
 
 fn away() -> Error {

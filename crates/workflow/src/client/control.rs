@@ -1,13 +1,13 @@
 //! Saying something to a run that it does not answer.
 
 use serde::Serialize;
+use tidemill_core::retry::until_answered;
 use tidemill_core::store::runs::Delivered;
 use tidemill_core::workflow::{Event, Json, RunId, StoredSignal, Topic};
 use tidemill_core::{Error, JobId};
 
 use super::error::RunError;
 use super::handle::RunHandle;
-use super::patience::surely;
 use super::terminate::{Terminated, terminate};
 use crate::definition::Signal;
 use crate::wire::deliver;
@@ -45,7 +45,8 @@ impl<O> RunHandle<O> {
     /// Delivers an event, once however often it has to be tried.
     pub(super) async fn tell(&self, event: Event, id: String) -> Result<(), RunError> {
         let store = self.store();
-        let delivered = surely(store, || deliver(store, &self.run, event.clone(), Some(id.clone()))).await?;
+        let tell = || deliver(store, &self.run, event.clone(), Some(id.clone()));
+        let delivered = until_answered(store.clock(), tell).await?;
         arrived(&self.run, delivered)
     }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use tidemill_core::client::Watch;
+use tidemill_core::retry::until_answered;
 use tidemill_core::store::runs::RunInfo;
 use tidemill_core::workflow::{Journal, RunId, Status};
 use tidemill_core::{Error, Mill, Store};
@@ -70,7 +71,7 @@ impl<O> RunHandle<O> {
 
     /// The run as it is now.
     pub async fn info(&self) -> Result<RunInfo, RunError> {
-        let info = self.store().run(&self.run).await?;
+        let info = until_answered(self.store().clock(), || self.store().run(&self.run)).await?;
         info.ok_or_else(|| RunError::NotFound(self.run.clone()))
     }
 

@@ -6,7 +6,7 @@ use tidemill_core::workflow::{Children, Command, Entry, Event, RunId, Started, W
 
 use super::error::RunError;
 use super::handle::RunHandle;
-use super::patience::surely;
+use super::start::{begin, leaves_terminated};
 use super::terminate::terminate;
 use crate::wire::{Birth, Effects, entries, kind_of, read_all, route_of};
 
@@ -16,16 +16,17 @@ impl<O> RunHandle<O> {
     /// new run has the key of the old one, and no parent.
     pub async fn reset(&self, position: u64) -> Result<Self, RunError> {
         let (info, store) = (self.info().await?, self.store());
-        let mut past = self.past(position).await?;
+        let (mut past, mut terminated) = (self.past(position).await?, None);
         if !info.status.is_closed() {
             terminate(store, &self.run, &format!("reset to entry {position}")).await?;
+            terminated = Some(&self.run);
             // What was said to it until then is in its journal only now.
             past = self.past(position).await?;
         }
         let new = past.begin_again(&info, store.clock().now())?;
-        match surely(store, || store.start_run(&new)).await? {
+        let begun = begin(&self.mill, &new).await;
+        match begun.map_err(|error| leaves_terminated(error, terminated))? {
             Begun::Created => Ok(Self::new(&self.mill, new.run, true)),
-            Begun::Existing(run) if run == new.run => Ok(Self::new(&self.mill, run, true)),
             Begun::Existing(run) | Begun::Rejected(run) => Err(RunError::Exists(run)),
         }
     }

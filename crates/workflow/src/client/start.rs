@@ -8,13 +8,13 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
 use tidemill_core::limits::check_duration;
-use tidemill_core::store::runs::{Conflict, NewRun, RunKey, Started as Begun};
+use tidemill_core::retry::{Answer, ask};
+use tidemill_core::store::runs::{Conflict, NewRun, ReadJournal, RunKey, Started as Begun};
 use tidemill_core::workflow::{Json, Route, RunId, Started, Topic, Version, WorkflowName};
-use tidemill_core::{Error, Mill};
+use tidemill_core::{Error, Mill, Store};
 
 use super::error::RunError;
 use super::handle::RunHandle;
-use super::patience::surely;
 use super::terminate::terminate;
 use crate::wire::{Birth, check_key};
 
@@ -170,18 +170,18 @@ impl<O: DeserializeOwned> Start<O> {
         let (mill, policy, named) = (self.mill.clone(), self.conflict, self.id.is_some());
         let new = self.birth()?.new_run(mill.store().clock().now());
         let watch = mill.watch_in_passing(&new.run.task());
+        let mut terminated = None;
         for _ in 0..ROUNDS {
-            match begin(&mill, &new).await? {
+            let begun =
+                begin(&mill, &new).await.map_err(|error| leaves_terminated(error, terminated.as_ref()));
+            match begun? {
                 Begun::Created => return Ok(RunHandle::watched(&mill, new.run, watch)),
-                // The answer to the first try was lost.
-                Begun::Existing(run) if run == new.run && !named => {
-                    return Ok(RunHandle::watched(&mill, run, watch));
-                }
                 Begun::Existing(run) | Begun::Rejected(run) if policy == OnConflict::Reject => {
                     return Err(RunError::Exists(run));
                 }
                 Begun::Existing(run) if policy == OnConflict::TerminateExisting => {
                     terminate(&**mill.store(), &run, "another run takes its place").await?;
+                    terminated = Some(run);
                 }
                 Begun::Existing(run) | Begun::Rejected(run) => {
                     if named {
@@ -198,7 +198,8 @@ impl<O: DeserializeOwned> Start<O> {
 
 /// Ids are for runs of all workflows: the one that has it may be of another.
 async fn is_one_of(mill: &Mill, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
-    match mill.store().run(run).await? {
+    let store = &**mill.store();
+    match ask(store.clock(), || store.run(run)).await?.value {
         Some(info) if info.workflow != *workflow => {
             Err(RunError::OtherWorkflow { run: run.clone(), workflow: info.workflow })
         }
@@ -206,9 +207,40 @@ async fn is_one_of(mill: &Mill, run: &RunId, workflow: &WorkflowName) -> Result<
     }
 }
 
-async fn begin(mill: &Mill, new: &NewRun) -> Result<Begun, Error> {
+/// Starts a run. If an earlier call got no answer, the run that is there may be the very one that it has started.
+pub(super) async fn begin(mill: &Mill, new: &NewRun) -> Result<Begun, Error> {
     let store = &**mill.store();
-    surely(store, || store.start_run(new)).await
+    let Answer { value, after_unknown } = ask(store.clock(), || store.start_run(new)).await?;
+    match value {
+        Begun::Existing(run) | Begun::Rejected(run)
+            if after_unknown && run == new.run && is_same(store, new).await? =>
+        {
+            Ok(Begun::Created)
+        }
+        begun => Ok(begun),
+    }
+}
+
+/// Whether the run that is there began with the very entry that this one was to begin with, time included.
+async fn is_same(store: &dyn Store, new: &NewRun) -> Result<bool, Error> {
+    let read = || store.journal(ReadJournal { run: &new.run, from: 1, limit: 1, bytes: 1 });
+    let first = ask(store.clock(), read).await?.value;
+    Ok(first.first().map(|(_, written)| &written.entry) == new.journal.first().map(|written| &written.entry))
+}
+
+/// Says that a run which was to be replaced has ended, if nothing else does.
+pub(super) fn leaves_terminated(error: Error, run: Option<&RunId>) -> Error {
+    let said = |run: &RunId| format!("run `{run}` was terminated, and the run that takes its place");
+    match (error, run) {
+        (Error::Unavailable { message, source }, Some(run)) => {
+            Error::Unavailable { message: format!("{} was not started: {message}", said(run)), source }
+        }
+        (Error::Unanswered { message, source }, Some(run)) => Error::Unanswered {
+            message: format!("{} may not have been started: {message}", said(run)),
+            source,
+        },
+        (error, _) => error,
+    }
 }
 
 /// The id of a new run. One with a key lies where its key does.

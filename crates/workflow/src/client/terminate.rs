@@ -1,6 +1,7 @@
 //! Ending a run without asking its code.
 
 use bytes::Bytes;
+use tidemill_core::retry::{Answer, ask};
 use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::{Close, Parent as Kin, RunInfo, Terminate};
 use tidemill_core::workflow::{
@@ -31,8 +32,20 @@ impl Terminated {
     }
 }
 
-/// Ends a run. What it has asked for and got no answer to is called off; its parent is told.
+/// Ends a run. What it has asked for and got no answer to is called off; its parent is told. If an earlier try got no
+/// answer, a run that was terminated for this reason was terminated by it.
 pub(crate) async fn terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
+    let Answer { value, after_unknown } = ask(store.clock(), || try_terminate(store, run, reason)).await?;
+    if after_unknown && value == Terminated::Before(Status::Terminated) {
+        let info = ask(store.clock(), || store.run(run)).await?.value;
+        if info.is_some_and(|info| info.error.as_deref() == Some(reason)) {
+            return Ok(Terminated::Now);
+        }
+    }
+    Ok(value)
+}
+
+async fn try_terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
     let mut asked = Asked::new(store, run);
     for _ in 0..LOOKS {
         let Some(info) = store.run(run).await? else { return Ok(Terminated::NotFound) };

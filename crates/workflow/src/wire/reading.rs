@@ -1,5 +1,6 @@
 //! Reading journals from a store.
 
+use tidemill_core::retry::until_answered;
 use tidemill_core::store::runs::{ReadJournal, Written};
 use tidemill_core::workflow::{Entry, RunId};
 use tidemill_core::{Error, Store};
@@ -36,7 +37,8 @@ impl<'a> Pages<'a> {
             return Ok(Vec::new());
         }
         let (run, from) = (self.run, self.from);
-        let page = self.store.journal(ReadJournal { run, from, limit: PAGE, bytes: PAGE_BYTES }).await?;
+        let read = || self.store.journal(ReadJournal { run, from, limit: PAGE, bytes: PAGE_BYTES });
+        let page = until_answered(self.store.clock(), read).await?;
         let bytes: usize = page.iter().map(|(_, written)| written.entry.len()).sum();
         self.done = page.len() < PAGE && bytes < PAGE_BYTES;
         self.from = page.last().map_or(self.from, |(position, _)| position + 1);
