@@ -9,13 +9,14 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
--- Fails if a key holds something else than it should. Scripts do not roll back, so this comes before the first
--- write.
+-- Fails if a key holds something else than it should, and says whether there is one. Scripts do not roll back, so this
+-- comes before the first write.
 local function expect(key, kind)
   local found = redis.call('TYPE', key).ok
   if found ~= 'none' and found ~= kind then
     error('WRONGTYPE ' .. key .. ' holds a ' .. found .. ' instead of a ' .. kind)
   end
+  return found ~= 'none'
 end
 
 -- Publishes a wake-up. A user without the right to the channel still completes the script: a script does not roll back, so a

@@ -87,6 +87,26 @@ local function read_change(i, k)
   return s, i, k
 end
 
+-- Fails if a key that `take` touches holds something else than it should.
+local function expect_place(q, h, letter)
+  expect(q.cancelled, 'hash')
+  if letter == 'S' or letter == 'L' then
+    expect(q.scheduled, 'zset')
+    expect(q.target .. ':purged', 'zset')
+  elseif letter == 'd' or letter == 'D' then
+    expect(q.dlq, 'stream')
+  elseif letter == 's' then
+    expect(q.target, 'stream')
+  elseif letter == 'b' then
+    expect(q.blocked, 'zset')
+    expect(q.waits, 'hash')
+    expect(h.errands, 'zset')
+  else
+    expect(q.running, 'hash')
+    expect(q.dropped, 'hash')
+  end
+end
+
 -- Takes a job away from where it is; `q` has the keys of its queue and its group. Returns nil if it is not there, else
 -- 'running' or 'waiting', and what a blocked job was registered with: a list of 'POSITION CHAIN'.
 local function take(q, h, letter, reference)

@@ -7,6 +7,7 @@
 --   'c CHAIN'             a chain has closed; those that wait for it are to be told
 --   'u EXPIRY CHAIN KEY'  a chain has closed; its deduplication key is to expire at that time (0: go at once)
 --   'k KEY'               a deduplication key is reserved for a chain that is still to be made
+--   'e RUN'               a run has effects that are pending; they are to be carried out
 --   'p KIND ENTRY QUEUE'  a purge has begun; what was set apart, and entries up to this one, are to be deleted
 
 -- How long whoever makes an errand has for it, in ms, before others carry it on.

@@ -11,6 +11,8 @@ local function place()
     blocked = KEYS[8], dlq = KEYS[9], cancelled = KEYS[10], lock = KEYS[11], running = KEYS[12], dropped = KEYS[13],
     waits = KEYS[15] }
   local p = { indexed = ARGV[3], letter = ARGV[4], reference = ARGV[5] }
+  expect_home(h)
+  if p.letter ~= '' then expect_place(q, h, p.letter) end
   -- An untracked job is there if its entry is.
   function p.is_there()
     return p.indexed == '' or redis.call('HGET', h.jobs, q.chain) == p.indexed

@@ -4,11 +4,16 @@
 --       bytes, letters of alarms, the usual group, number of queues with another, then per such queue: name, group
 -- Which keys else they touch follows from what the runs hold and what the index says, so scripts make those themselves, as
 -- `src/keys.rs` does. All of them are in the shard.
+-- What a commit does beyond a bounded number of effects is *pending*: staged before it, its own by the commit, and carried out
+-- after it, in order, by the errand 'e RUN'. Until then the run gets no task, so nothing that it does can overtake it.
 -- A run is loaded once per script. At the end each that changed is saved, and gets its task with all the news there are.
 
 local PREFIX = string.sub(KEYS[1], 1, -5)
 local RUNS, ENDED, WORKFLOWS = PREFIX .. 'runs', PREFIX .. 'runs-ended', PREFIX .. 'workflows'
 local TIMERS = PREFIX .. 'timers'
+
+-- How many alarms of a run one script drops; the rest is pending.
+local MOST_ALARMS = 256
 
 -- What a script works on, with ARGV read one after the other from behind the world's own on.
 local function world(h, i)
@@ -22,6 +27,7 @@ local function world(h, i)
   end
   function w.has_more() return at < #ARGV end
   expect(h.jobs, 'hash')
+  expect(TIMERS, 'zset')
   -- Nobody waits for any chain, and none has a key: ends of jobs concern nobody else.
   w.tied = redis.call('EXISTS', h.waiters, h.keyed) > 0
   if w.tied then expect_home(h) end
@@ -57,6 +63,11 @@ local function queue(w, kind, name)
     q[part] = q.target .. ':' .. part
   end
   expect(q.target, kind == 's' and 'stream' or 'list')
+  q.has_cancelled = expect(q.cancelled, 'hash')
+  if kind == 'l' then
+    expect(q.running, 'hash')
+    expect(q.dropped, 'hash')
+  end
   w.queues[kind .. name] = q
   return q
 end
@@ -65,8 +76,7 @@ end
 local function forget(w, q, chain, where)
   if where and redis.call('HGET', w.h.jobs, chain) ~= where then return end
   redis.call('HDEL', w.h.jobs, chain)
-  if q.has_cancelled == nil then q.has_cancelled = redis.call('EXISTS', q.cancelled) == 1 end
-  if q.has_cancelled then redis.call('HDEL', q.cancelled, chain) end
+  if q.has_cancelled ~= false then redis.call('HDEL', q.cancelled, chain) end
   if w.tied then close(w.h, chain, '', 0) end
 end
 
@@ -74,7 +84,7 @@ end
 
 local function run_of(id, state)
   return { id = id, task = id .. '!task', state = state, key = PREFIX .. 'instances-' .. id, events = PREFIX .. 'events-' .. id,
-    seen = PREFIX .. 'seen-' .. id, alarms = PREFIX .. 'timers-' .. id }
+    seen = PREFIX .. 'seen-' .. id, alarms = PREFIX .. 'timers-' .. id, pending = PREFIX .. 'effects:' .. id }
 end
 
 -- A run; nil if it is not there, false if what is there is none.
@@ -99,7 +109,7 @@ local function is_running(r) return r.state.status == 'running' end
 
 -- Whether it has ended and is kept no longer: from then on it is as if it had never been.
 local function is_over(w, r)
-  return not is_running(r) and (tonumber(r.state.closed_at) or 0) + r.state.keep_ms <= w.time
+  return not is_running(r) and not r.state.pending and (tonumber(r.state.closed_at) or 0) + r.state.keep_ms <= w.time
 end
 
 -- The run is saved at the end.
@@ -177,17 +187,23 @@ end
 
 -- Makes the run's task, if there are news or this is the first.
 local function make_task(w, r)
+  if r.state.pending then
+    r.state.opening = r.opening or r.state.opening
+    return
+  end
+  local opening = r.opening or r.state.opening
   -- Nothing came between what the last commit consumed and its own entry.
-  if not r.opening and r.committed == r.state.length and r.committed == r.state.cursor + 1 then return end
+  if not opening and r.committed == r.state.length and r.committed == r.state.cursor + 1 then return end
   if has_task(w, r) then return end
   local news = {}
   for i, event in ipairs(news_of(w, r)) do
     news[i] = '{"position":' .. whole(event[1]) .. ',"entry":' .. spliced(event[2]) .. '}'
   end
-  if #news == 0 and not r.opening then return end
+  if #news == 0 and not opening then return end
   local q = queue(w, 's', r.state.queue)
   q.filled = true
-  put(q, r.task, true, r.state.head .. (r.opening or '') .. ',"cursor":' .. whole(r.state.cursor) .. ',"news":['
+  r.state.opening = nil
+  put(q, r.task, true, r.state.head .. (opening or '') .. ',"cursor":' .. whole(r.state.cursor) .. ',"news":['
     .. table.concat(news, ',') .. ']}', 0, w.time)
 end
 
@@ -198,7 +214,8 @@ local function finish(w)
     redis.call('SET', r.key, cjson.encode(r.state))
   end
   for _, q in pairs(w.queues) do
-    if q.filled then redis.call('SADD', PREFIX .. 'queues', q.kind .. ' ' .. q.name) end
+    -- Where queues are found by name, and no reason to fail here.
+    if q.filled then redis.pcall('SADD', PREFIX .. 'queues', q.kind .. ' ' .. q.name) end
     if w.sooner[q.name] and q.kind == 's' then q.sooner = true end
     announce(q, w.h.channel)
   end
@@ -223,9 +240,30 @@ local function drop_alarm(w, r, seq)
   if redis.pcall('ZREM', r.alarms, unpack(own)) ~= 0 then redis.call('ZREM', TIMERS, unpack(all)) end
 end
 
-local function drop_alarms(r)
+local function drop_few_alarms(r)
   for _, alarm in ipairs(redis.pcall('ZRANGE', r.alarms, 0, -1)) do redis.call('ZREM', TIMERS, r.id .. ' ' .. alarm) end
   redis.call('DEL', r.alarms)
+end
+
+-- Leaves an effect to be carried out behind all that is pending. Its keys have been looked at: see `expect_pending`.
+local function postpone(w, r, effect)
+  redis.call('RPUSH', r.pending, cmsgpack.pack(effect))
+  if not r.state.pending then owe(w.h, 'e ' .. r.id) end
+  r.state.pending = true
+  change(w, r)
+end
+
+local function expect_pending(w, id)
+  expect_once(w, w.h.errands, 'zset')
+  expect_once(w, PREFIX .. 'effects:' .. id, 'list')
+end
+
+-- Drops all alarms of a run. Very many are dropped later; those that come due meanwhile are passed over.
+local function drop_alarms(w, r)
+  local count = redis.pcall('ZCARD', r.alarms)
+  if not r.state.pending and (type(count) ~= 'number' or count <= MOST_ALARMS) then return drop_few_alarms(r) end
+  r.state.dropping = true
+  postpone(w, r, { 'alarms' })
 end
 
 -- ---- deliveries
@@ -292,6 +330,7 @@ local function where(w, id)
   local q = setmetatable({ id = id, chain = chain }, { __index = queue(w, kind, name) })
   q.lock = q.target .. ':lock:' .. id
   if letter == 'b' then q.waits = PREFIX .. 'waits:' .. string.match(reference, '[^ ]*$') end
+  expect_place(q, w.h, letter)
   return q, letter, reference
 end
 
@@ -319,6 +358,8 @@ end
 -- ARGV: number of effects, then per effect a word and
 --   job: kind ('s' or 'l'), queue, id, due, envelope        cancel: id         alarm: seq, due in ms, letter
 --   record: chain, record, how long it is kept in ms        drop: seq          attributes: number, then per one: name, value
+--   alarms: drop all
+-- or 'staged' and the mark under which they were staged.
 local READ = {
   job = function(w)
     local e = { q = queue(w, w.read(), w.read()), id = w.read(), due = w.read(), envelope = w.read() }
@@ -333,6 +374,8 @@ local READ = {
   end,
   cancel = function(w)
     local id = w.read()
+    -- Looks at the keys that it is going to change.
+    where(w, id)
     return { act = function() cancel_job(w, id) end }
   end,
   alarm = function(w)
@@ -361,22 +404,50 @@ local READ = {
       for name, value in pairs(new) do r.state.attributes[name] = value end
     end }
   end,
+  -- Returns 'more' if there are more.
+  alarms = function()
+    return { act = function(r)
+      local some = redis.pcall('ZRANGE', r.alarms, 0, MOST_ALARMS - 1)
+      for _, alarm in ipairs(some) do
+        redis.call('ZREM', TIMERS, r.id .. ' ' .. alarm)
+        redis.call('ZREM', r.alarms, alarm)
+      end
+      if #some == MOST_ALARMS then return 'more' end
+      redis.call('DEL', r.alarms)
+    end }
+  end,
 }
 
-local function read_effects(w)
-  local effects = {}
-  for i = 1, tonumber(w.read()) do effects[i] = READ[w.read()](w) end
+local function read_effects(w, id)
+  local effects, count = {}, w.read()
+  if count == 'staged' then
+    expect_pending(w, id)
+    effects.staged = PREFIX .. 'staged:' .. w.read()
+    effects.lost = redis.call('EXISTS', effects.staged) == 0
+    return effects
+  end
+  for i = 1, tonumber(count) do effects[i] = READ[w.read()](w) end
   return effects
 end
 
-local function take_effect(r, effects)
+local function take_effect(w, r, effects)
+  if effects.staged then
+    redis.call('RENAME', effects.staged, r.pending)
+    redis.call('PERSIST', r.pending)
+    r.state.pending = true
+    owe(w.h, 'e ' .. r.id)
+    change(w, r)
+  end
   for _, effect in ipairs(effects) do effect.act(r) end
 end
 
 -- ---- ends
 
 -- ARGV: status, output ('' if none), error ('' if none, else '=' before it), '1' and a delivery if another run is told, or '0'
-local function read_close(w)
+local function read_close(w, id)
+  expect_pending(w, id)
+  local r = load(w, id)
+  if r then expect_once(w, ENDED .. ':' .. r.state.workflow, 'zset') end
   local c = { status = w.read(), output = w.read(), error = w.read() }
   if w.read() == '1' then c.told = read_delivery(w) end
   expect_once(w, ENDED, 'zset')
@@ -389,7 +460,7 @@ local function end_run(w, r, c)
   s.status, s.closed_at = c.status, w.time
   if c.output ~= '' then s.output = c.output end
   if c.error ~= '' then s.error = string.sub(c.error, 2) end
-  drop_alarms(r)
+  drop_alarms(w, r)
   redis.call('ZADD', ENDED, whole(w.time + s.keep_ms), r.id)
   redis.call('ZADD', ENDED .. ':' .. s.workflow, whole(w.time), r.id)
   redis.call('SADD', WORKFLOWS, s.workflow)
@@ -402,19 +473,19 @@ end
 -- Returns how many that were.
 local function remove(w, id)
   local r = load(w, id)
-  if r and is_running(r) then return 0 end
+  if r and (is_running(r) or r.state.pending) then return 0 end
   w.runs[id] = nil
   local about, types = run_of(id), r and { r.state.workflow } or redis.call('SMEMBERS', WORKFLOWS)
   local was_there = redis.call('ZREM', ENDED, id)
   redis.call('ZREM', RUNS, id)
   for _, workflow in ipairs(types) do
-    redis.call('ZREM', RUNS .. ':' .. workflow, id)
-    redis.call('ZREM', ENDED .. ':' .. workflow, id)
+    redis.pcall('ZREM', RUNS .. ':' .. workflow, id)
+    redis.pcall('ZREM', ENDED .. ':' .. workflow, id)
     if redis.call('EXISTS', ENDED .. ':' .. workflow) == 0 then redis.call('SREM', WORKFLOWS, workflow) end
   end
   local key = r and r.state.key and PREFIX .. 'run-key:' .. r.state.workflow .. ':' .. r.state.key
   if key and redis.call('GET', key) == id then redis.call('DEL', key) end
-  drop_alarms(about)
-  redis.call('UNLINK', about.key, about.events, about.seen)
+  drop_few_alarms(about)
+  redis.call('UNLINK', about.key, about.events, about.seen, about.pending)
   return was_there
 end

@@ -246,7 +246,12 @@ impl Keys {
 
     /// What was no alarm, or one of a run that could not be read.
     pub(crate) fn damaged_timers(&self, shard: u16) -> String {
-        format!("{}timers-damaged", self.prefix(shard))
+        format!("{}damaged-timers", self.prefix(shard))
+    }
+
+    /// What is staged for a commit or a start that is still to come.
+    pub(crate) fn staged(&self, shard: u16, mark: &str) -> String {
+        format!("{}staged:{mark}", self.prefix(shard))
     }
 
     /// Runs by when they were started; all, or those of one type.

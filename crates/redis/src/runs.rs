@@ -8,6 +8,7 @@ mod instance;
 mod list;
 mod look;
 mod prune;
+mod stage;
 mod start;
 mod terminate;
 

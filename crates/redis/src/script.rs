@@ -138,6 +138,9 @@ scripts! {
         deliver: Run, Refused;
         commit: Run, Runs;
         terminate: Run, Runs;
+        stage: Bare, Runs;
+        stage_journal: Bare, Refused;
+        apply_effects: Run, Runs;
         answer: Run, Runs;
         fire: Run, Runs;
         prune_runs: Run, Runs;

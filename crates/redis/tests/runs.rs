@@ -395,7 +395,7 @@ async fn what_is_no_alarm_is_set_aside_and_the_others_fire() {
     let task = stage.scene.task_when_due().await;
     assert_eq!(task.run, run);
     assert_eq!(stage.ask(&["ZCARD", "timers"]), "0");
-    assert_eq!(stage.ask(&["ZCARD", "timers-damaged"]), "3");
+    assert_eq!(stage.ask(&["ZCARD", "damaged-timers"]), "3");
     let findings = stage.store.checkup().await.unwrap().findings;
     assert!(findings.iter().any(|finding| finding.subject == "timers"), "{findings:?}");
 }

@@ -2,6 +2,8 @@
 -- KEYS  key, reserved, errands
 -- ARGV  the key itself, its value as it was read ('? STARTED CHAIN')
 -- Returns the key's value afterwards; '' if there is none.
+expect(KEYS[2], 'hash')
+expect(KEYS[3], 'zset')
 local found = redis.call('GET', KEYS[1]) or ''
 if found ~= ARGV[2] or string.sub(found, 1, 1) ~= '?' then return found end
 local value = '=' .. string.sub(found, 2)

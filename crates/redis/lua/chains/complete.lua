@@ -9,8 +9,11 @@
 -- with.
 local q, h, p = place()
 q.next = { kind = 's', name = ARGV[7], target = KEYS[17], scheduled = KEYS[18], blocked = KEYS[19], jobs = h.jobs }
-expect_home(h)
+expect(KEYS[16], 'set')
 if q.next.name ~= '' then expect_queue(q.next) end
+-- Where the job itself may go: back, or to the dead letters.
+expect(q.scheduled, 'zset')
+expect(q.dlq, 'stream')
 if not p.is_there() then return { 'moved' } end
 local job = p.current()
 local taken, registered = take(q, h, p.letter, p.reference)

@@ -4,6 +4,8 @@
 -- Returns for each: 'open'; 'kept' and its record in one; 'removed'; or 'missing'.
 local h = { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3] }
 expect(h.waiters, 'zset')
+expect(h.jobs, 'hash')
+expect(h.notices, 'hash')
 local out = {}
 for i = 1, #ARGV, 2 do
   local n, chain = (i + 1) / 2, ARGV[i]

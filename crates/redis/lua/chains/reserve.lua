@@ -4,6 +4,8 @@
 -- ARGV  the key itself, chain, what it is made of, the value that is to be replaced ('' if there is none), grace in ms
 -- Returns the time in ms and the key's value: the caller's own, '? STARTED CHAIN', and 'new'; or what is there
 -- instead, which may be '= STARTED CHAIN', or '' if what was to be replaced is gone.
+expect(KEYS[2], 'hash')
+expect(KEYS[3], 'zset')
 local time, found = now(), redis.call('GET', KEYS[1]) or ''
 if found ~= ARGV[4] then return { whole(time), found } end
 local value = '? ' .. whole(time) .. ' ' .. ARGV[2]

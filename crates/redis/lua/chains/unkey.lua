@@ -2,6 +2,8 @@
 -- another chain has by now is left alone. Twice is once.
 -- KEYS  key, reserved, errands
 -- ARGV  the key itself, chain, time in ms (0: at once)
+expect(KEYS[2], 'hash')
+expect(KEYS[3], 'zset')
 local found = redis.call('GET', KEYS[1])
 local started, chain = string.match(found or '', '^[?=] (%d+) (.+)$')
 if chain ~= ARGV[2] then return 0 end

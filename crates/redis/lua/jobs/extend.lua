@@ -4,6 +4,8 @@
 -- ARGV  group, worker, lease in ms, then per lease: entry, job id
 -- Returns 1 held, 2 held but to be cancelled, 0 lost.
 local group, worker, out = ARGV[1], ARGV[2], {}
+expect(KEYS[1], 'stream')
+expect(KEYS[3], 'hash')
 redis.call('HSET', KEYS[2], worker, ARGV[3])
 for i = 4, #ARGV, 2 do
   local n, entry = (i - 2) / 2, ARGV[i]

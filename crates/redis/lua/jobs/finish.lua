@@ -11,12 +11,13 @@ local group, n, m, r = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(A
 local chains, records = n + 5, n + m + 4
 local tied = m > 0 and redis.call('EXISTS', h.waiters, h.keyed) > 0
 if tied then expect_home(h) elseif m > 0 then expect(h.jobs, 'hash') end
+local has_cancelled = expect(cancelled, 'hash')
 local out, all = {}, redis.call('XACK', stream, group, unpack(ARGV, 6, n + 5)) == n
 if all then
   redis.call('XDEL', stream, unpack(ARGV, 6, n + 5))
   if m > 0 then
     redis.call('HDEL', h.jobs, unpack(ARGV, chains + 1, chains + m))
-    if redis.call('EXISTS', cancelled) == 1 then redis.call('HDEL', cancelled, unpack(ARGV, chains + 1, chains + m)) end
+    if has_cancelled then redis.call('HDEL', cancelled, unpack(ARGV, chains + 1, chains + m)) end
   end
   if r == 0 and not tied then return 1 end
   for i = 1, n do out[i] = 1 end

@@ -4,6 +4,7 @@
 -- Returns how many there were, then the errands that are owed.
 local h, forgotten = home(), 0
 expect_home(h)
+expect(KEYS[7], 'hash')
 if redis.call('LLEN', KEYS[6]) > 0 then return { 0 } end
 for i = 3, #ARGV do
   local chain = ARGV[i]

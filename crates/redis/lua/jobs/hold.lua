@@ -3,10 +3,11 @@
 -- ARGV  life of a lock in ms, then per job: token, job id
 -- Returns 1 held, 2 held but to be cancelled, 0 lost.
 local out = {}
+expect(KEYS[1], 'hash')
 for i = 2, #ARGV, 2 do
   local n = i / 2
   local lock = KEYS[n + 1]
-  if redis.call('GET', lock) == ARGV[i] then
+  if redis.pcall('GET', lock) == ARGV[i] then
     if ARGV[1] ~= '0' then redis.call('PEXPIRE', lock, ARGV[1]) end
     out[n] = 1 + redis.call('HEXISTS', KEYS[1], ARGV[i + 1])
   else

@@ -4,6 +4,7 @@
 -- ARGV  group, worker, idle in ms
 -- Returns how many were removed.
 local group, worker, idle, removed = ARGV[1], ARGV[2], tonumber(ARGV[3]), 0
+expect(KEYS[2], 'hash')
 local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], group)
 if consumers.err then consumers = {} end
 local here = {}

@@ -6,6 +6,7 @@ local q = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], jobs = KEYS[3], dl
 local moved = 0
 expect(q.target, q.kind == 's' and 'stream' or 'list')
 expect(q.dlq, 'stream')
+expect(q.jobs, 'hash')
 for i = 3, #ARGV, 4 do
   if redis.call('XDEL', KEYS[2], ARGV[i]) == 1 then
     local chain = chain_of(ARGV[i + 1])

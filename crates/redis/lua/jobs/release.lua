@@ -12,11 +12,14 @@ q.next = { kind = 's', name = ARGV[3], target = KEYS[12], scheduled = KEYS[13], 
 local out, i, k = {}, 5, 15
 expect_home(h)
 expect_queue(q)
+expect(q.cancelled, 'hash')
+expect(KEYS[10], 'hash')
+expect(KEYS[11], 'set')
 if q.next.name ~= '' then expect_queue(q.next) end
 while i <= #ARGV do
   local token, lock, s = ARGV[i], KEYS[k], nil
   s, i, k = read_change(i + 1, k + 1)
-  local held, accepted = redis.call('GET', lock), false
+  local held, accepted = redis.pcall('GET', lock), false
   if mode == 'rescue' then
     local trace = redis.call('HGET', KEYS[10], s.id)
     accepted = not held and trace and string.match(trace, '^%d+') == token

@@ -12,6 +12,9 @@ q.next = { kind = 's', name = ARGV[4], target = KEYS[12], scheduled = KEYS[13], 
 local out, i, k = {}, 7, 15
 expect_home(h)
 expect_queue(q)
+expect(q.cancelled, 'hash')
+expect(KEYS[10], 'hash')
+expect(KEYS[11], 'set')
 if q.next.name ~= '' then expect_queue(q.next) end
 while i <= #ARGV do
   local entry, s = ARGV[i], nil

@@ -13,20 +13,23 @@ local w = world(home(), 2)
 local mode, unknown = w.read(), tonumber(w.read())
 
 local function read_commit()
-  local c = { run = w.read(), cursor = tonumber(w.read()), upto = tonumber(w.read()), entry = w.read(),
-    effects = read_effects(w), how = w.read() }
+  local c = { run = w.read(), cursor = tonumber(w.read()), upto = tonumber(w.read()), entry = w.read() }
+  c.effects, c.how = read_effects(w, c.run), w.read()
   load(w, c.run)
   if c.how == 'restarts' then
+    expect_pending(w, c.run)
     c.first, c.seen_for, c.most_seen = w.read(), tonumber(w.read()), tonumber(w.read())
   elseif c.how == 'ends' then
-    c.close = read_close(w)
+    c.close = read_close(w, c.run)
   end
   return c
 end
 
+-- All that is looked at between writes is checked here, before the first.
 local function read_settlement()
   local s = { q = queue(w, w.read(), w.read()), token = w.read(), id = w.read(), op = w.read() }
   s.chain = chain_of(s.id)
+  if mode == 'rescue' then expect_once(w, s.q.leases, 'hash') end
   if s.op == 'commit' then
     s.commit = read_commit()
   elseif s.op == 'requeue' then
@@ -49,7 +52,7 @@ end
 
 -- The same of a job taken from a list.
 local function holds_lock(q, id, token)
-  local held = redis.call('GET', q.target .. ':lock:' .. id)
+  local held = redis.pcall('GET', q.target .. ':lock:' .. id)
   if mode ~= 'rescue' then return token == '0' or held == token end
   local trace = redis.call('HGET', q.running, id)
   return not held and trace and string.match(trace, '^%d+') == token
@@ -78,7 +81,7 @@ end
 -- Begins a new journal behind the old one, with the messages that were not consumed: copied a few at a time, and the old
 -- one is cut off then. Its first entry, at this position, is there already.
 local function restart(r, c, first)
-  drop_alarms(r)
+  drop_alarms(w, r)
   forget_seen(w, r, c.seen_for, c.most_seen)
   each_entry(r, c.upto + 1, whole(first - 1), function(_, kind, data)
     if kind == 'message' then append(w, r, 'message', data) end
@@ -91,7 +94,7 @@ end
 local function commit(s)
   local c = s.commit
   local r = load(w, c.run)
-  if r == false then return 0 end
+  if r == false or r and r.state.pending or c.effects.lost then return 0 end
   if not r or not is_running(r) or r.state.cursor ~= c.cursor then
     give_up(s)
     if r and is_running(r) then
@@ -105,7 +108,7 @@ local function commit(s)
   local position = r.state.length
   give_up(s)
   r.wants_task = true
-  take_effect(r, c.effects)
+  take_effect(w, r, c.effects)
   if again then
     restart(r, c, position)
   else

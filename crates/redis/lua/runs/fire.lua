@@ -6,7 +6,8 @@
 -- Returns how many were told, and how many ms until the next is due (-1: there is none).
 local w = world(home(), 2)
 local limit, says, told = tonumber(w.read()), {}, 0
-expect(TIMERS, 'zset')
+local DAMAGED = PREFIX .. 'damaged-timers'
+expect(DAMAGED, 'zset')
 while w.has_more() do says[w.read()] = { w.read(), w.read() } end
 
 -- Whether the alarm is done with: the run is told, or nobody wants to be.
@@ -15,8 +16,9 @@ local function tell(alarm)
   if not id or not says[letter] then return false end
   local r = load(w, id)
   if r == false then return false end
-  redis.call('ZREM', PREFIX .. 'timers-' .. id, seq .. ' ' .. letter)
-  if not r or not is_running(r) then return true end
+  -- The run's own are a copy, so what is wrong with them is no reason to fail.
+  redis.pcall('ZREM', PREFIX .. 'timers-' .. id, seq .. ' ' .. letter)
+  if not r or not is_running(r) or r.state.dropping then return true end
   local event = says[letter][1] .. seq .. says[letter][2]
   if not append(w, r, 'answer', '{"at":' .. whole(w.time) .. ',"event":' .. event .. '}') then return false end
   r.wants_task, told = true, told + 1
@@ -25,7 +27,7 @@ end
 
 for _, alarm in ipairs(redis.call('ZRANGEBYSCORE', TIMERS, '-inf', whole(w.time), 'LIMIT', 0, limit)) do
   redis.call('ZREM', TIMERS, alarm)
-  if not tell(alarm) then redis.call('ZADD', TIMERS .. '-damaged', whole(w.time), alarm) end
+  if not tell(alarm) then redis.call('ZADD', DAMAGED, whole(w.time), alarm) end
 end
 finish(w)
 local first = redis.call('ZRANGE', TIMERS, 0, 0, 'WITHSCORES')[2]

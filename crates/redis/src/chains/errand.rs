@@ -5,6 +5,7 @@ use std::fmt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use redis::Value;
+use tidemill_core::workflow::RunId;
 use tidemill_core::{Delivery, Error, JobId, Queue, QueueName};
 
 use crate::keys::letter;
@@ -41,6 +42,8 @@ pub(crate) enum Errand {
         /// Which key.
         key: String,
     },
+    /// A run has effects that are pending.
+    Apply(RunId),
     /// A purge has begun: what it is to delete is still there.
     Purge {
         /// Of which queue.
@@ -66,6 +69,7 @@ impl Errand {
             "w" => Some(Self::Register { mark: rest.to_owned() }),
             "c" => Some(Self::Tell(JobId::new(rest).ok()?)),
             "k" => Some(Self::Make { key: rest.to_owned() }),
+            "e" => Some(Self::Apply(RunId::new(rest).ok()?)),
             "p" => {
                 let mut parts = rest.splitn(3, ' ');
                 let (letter, last, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -96,6 +100,7 @@ impl fmt::Display for Errand {
             Self::Tell(chain) => write!(f, "c {chain}"),
             Self::Unkey { at, chain, key } => write!(f, "u {at} {chain} {key}"),
             Self::Make { key } => write!(f, "k {key}"),
+            Self::Apply(run) => write!(f, "e {run}"),
             Self::Purge { queue, last } => write!(f, "p {} {last} {}", letter(queue), queue.name),
         }
     }
@@ -132,6 +137,7 @@ impl RedisStore {
                 Errand::Register { mark } => self.register_wait(shard, mark).await,
                 Errand::Tell(chain) => self.tell_waiters(shard, chain).await.map(|()| Carried::Yes),
                 Errand::Make { key } => self.make_reserved(shard, key).await,
+                Errand::Apply(run) => self.apply_effects(shard, run).await.map(|()| Carried::Yes),
                 Errand::Purge { queue, last } => {
                     self.complete_purge(shard, queue, last).await.map(|_| Carried::Yes)
                 }
@@ -163,6 +169,7 @@ mod tests {
             Errand::Tell(chain.clone()),
             Errand::Unkey { at: 17, chain, key: key.clone() },
             Errand::Make { key },
+            Errand::Apply(RunId::new("r").unwrap()),
             Errand::Purge { queue: Queue::at_least_once(QueueName::new("q").unwrap()), last: "1-2".into() },
         ];
         for errand in errands {

@@ -144,7 +144,7 @@ impl RedisStore {
             count += self.link.query::<u64>(shard, &ask).await?;
         }
         let message = format!(
-            "{count} damaged alarms were set aside in `timers-damaged`: look at them, then delete it"
+            "{count} damaged alarms were set aside in `damaged-timers`: look at them, then delete it"
         );
         Ok((count > 0).then(|| Finding::new(Severity::Bad, "timers", message)))
     }

@@ -1,14 +1,17 @@
 //! Ending claims by which runs go on: all of a shard in one trip, whatever their queues.
 
+use std::collections::HashMap;
+
 use futures_util::future::try_join_all;
 use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::Delivery;
+use tidemill_core::store::runs::{Delivery, Effect};
 use tidemill_core::{Delivery as Promise, Error, JobId};
 
 use super::effects::{push_commit, push_delivery, weight};
 use super::push_removal;
+use super::stage::Given;
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
 use crate::jobs::{Mode, UNKNOWN_LEASE_MS, ms, portions};
@@ -53,10 +56,19 @@ impl RedisStore {
         mode: Mode,
     ) -> Result<Vec<(usize, Verdict)>, Error> {
         let mut verdicts = Vec::with_capacity(members.len());
-        for portion in portions(members, |member| weigh(&settlements[member].change)) {
+        let mut effects = HashMap::with_capacity(members.len());
+        for &member in &members {
+            if let Change::Commit(commit) = &settlements[member].change {
+                effects.insert(member, self.stage_effects(shard, &commit.effects).await?);
+            }
+        }
+        let weigh = |member: usize| weigh(&settlements[member].change, effects.get(&member));
+        for portion in portions(members, weigh) {
             let mut call =
                 self.call_on_runs(&self.scripts.commit, shard).arg(mode.word()).arg(UNKNOWN_LEASE_MS);
-            portion.iter().for_each(|&member| push_settlement(&mut call, settlements[member]));
+            for &member in &portion {
+                push_settlement(&mut call, settlements[member], effects.get(&member));
+            }
             let answer = array(self.link.call(shard, call).await?);
             let mut parts =
                 answer.filter(|parts| parts.len() >= portion.len()).ok_or_else(|| odd_answer("commit"))?;
@@ -90,16 +102,16 @@ fn verdict(answer: &Value) -> Verdict {
     if int(answer) == Some(1) { Verdict::Accepted } else { Verdict::LeaseLost }
 }
 
-fn weigh(change: &Change) -> usize {
+fn weigh(change: &Change, effects: Option<&Given<'_, Effect>>) -> usize {
     match change {
-        Change::Commit(commit) => weight(commit),
+        Change::Commit(commit) => weight(commit, effects.unwrap_or(&Given::Items(&[]))),
         Change::Deliver(delivery) => delivery.written.entry.len(),
         Change::Requeue { envelope, .. } => envelope.len(),
         _ => 0,
     }
 }
 
-fn push_settlement(call: &mut Call<'_>, settlement: &Settlement) {
+fn push_settlement(call: &mut Call<'_>, settlement: &Settlement, effects: Option<&Given<'_, Effect>>) {
     let lease = &settlement.lease;
     call.push(letter(&lease.queue));
     call.push(lease.queue.name.as_str());
@@ -111,7 +123,7 @@ fn push_settlement(call: &mut Call<'_>, settlement: &Settlement) {
     match &settlement.change {
         Change::Commit(commit) => {
             call.push("commit");
-            push_commit(call, commit);
+            push_commit(call, commit, effects.unwrap_or(&Given::Items(&[])));
         }
         Change::Deliver(delivery) => {
             call.push("deliver");

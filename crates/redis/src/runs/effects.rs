@@ -4,17 +4,18 @@ use tidemill_core::Timestamp;
 use tidemill_core::store::runs::{Close, Commit, Delivery, Effect, EntryKind, MAX_SEEN, Then};
 use tidemill_core::workflow::Topic;
 
+use super::stage::Given;
 use crate::inspect::record;
 use crate::jobs::{OVERHEAD, due, ms};
 use crate::keys::letter;
 use crate::link::Call;
 
-pub(super) fn push_commit(call: &mut Call<'_>, commit: &Commit) {
+pub(super) fn push_commit(call: &mut Call<'_>, commit: &Commit, effects: &Given<'_, Effect>) {
     call.push(commit.run.as_str());
     call.push(commit.cursor);
     call.push(commit.upto);
     call.push(&commit.entry[..]);
-    push_effects(call, &commit.effects);
+    push_effects(call, effects);
     match &commit.then {
         Then::GoesOn => call.push("goes_on"),
         Then::Restarts(restart) => {
@@ -46,48 +47,58 @@ pub(super) fn push_delivery(call: &mut Call<'_>, delivery: &Delivery) {
     call.push(delivery.seq.map_or_else(String::new, |seq| seq.to_string()));
 }
 
-pub(super) fn push_effects(call: &mut Call<'_>, effects: &[Effect]) {
-    call.push(effects.len());
-    effects.iter().for_each(|effect| push_effect(call, effect));
+pub(super) fn push_effects(call: &mut Call<'_>, effects: &Given<'_, Effect>) {
+    match effects {
+        Given::Items(effects) => {
+            call.push(effects.len());
+            effects.iter().for_each(|effect| write_effect(effect, &mut |text| call.push(text)));
+        }
+        Given::Staged { mark, .. } => {
+            call.push("staged");
+            call.push(mark);
+        }
+    }
 }
 
-fn push_effect(call: &mut Call<'_>, effect: &Effect) {
+/// Gives the arguments of an effect to `put`, one after the other.
+pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
+    let mut text = |text: &str| put(text.as_bytes());
     match effect {
         Effect::Job { queue, job } => {
-            call.push("job");
-            call.push(letter(queue));
-            call.push(queue.name.as_str());
-            call.push(job.id.as_str());
-            call.push(due(job.due));
-            call.push(&job.envelope[..]);
+            text("job");
+            text(letter(queue));
+            text(queue.name.as_str());
+            text(job.id.as_str());
+            text(&due(job.due));
+            put(&job.envelope);
         }
         Effect::CancelJob(job) => {
-            call.push("cancel");
-            call.push(job.as_str());
+            text("cancel");
+            text(job.as_str());
         }
         Effect::Alarm { seq, due, alarm } => {
-            call.push("alarm");
-            call.push(seq);
-            call.push((*due).min(Timestamp::MAX).0);
-            call.push(alarm.letter());
+            text("alarm");
+            text(&seq.to_string());
+            text(&(*due).min(Timestamp::MAX).0.to_string());
+            text(alarm.letter());
         }
         Effect::DropAlarm { seq } => {
-            call.push("drop");
-            call.push(seq);
+            text("drop");
+            text(&seq.to_string());
         }
         Effect::Attributes(attributes) => {
-            call.push("attributes");
-            call.push(attributes.len());
+            text("attributes");
+            text(&attributes.len().to_string());
             for (name, value) in attributes {
-                call.push(Topic::as_str(name));
-                call.push(value.text());
+                text(Topic::as_str(name));
+                text(value.text());
             }
         }
         Effect::Record(end) => {
-            call.push("record");
-            call.push(end.job.chain().as_str());
-            call.push(&record::write(end)[..]);
-            call.push(ms(end.keep));
+            text("record");
+            text(end.job.chain().as_str());
+            put(&record::write(end));
+            put(ms(end.keep).to_string().as_bytes());
         }
     }
 }
@@ -101,12 +112,20 @@ pub(super) fn kind(kind: EntryKind) -> &'static str {
     }
 }
 
-/// About how many bytes a commit comes to.
-pub(super) fn weight(commit: &Commit) -> usize {
-    let heavy = |effect: &Effect| match effect {
+/// About how many bytes an effect comes to.
+pub(super) fn weight_of(effect: &Effect) -> usize {
+    match effect {
         Effect::Job { job, .. } => job.envelope.len() + OVERHEAD,
         Effect::Record(end) => end.output.len() + OVERHEAD,
         _ => OVERHEAD,
+    }
+}
+
+/// About how many bytes a commit comes to.
+pub(super) fn weight(commit: &Commit, effects: &Given<'_, Effect>) -> usize {
+    let effects = match effects {
+        Given::Items(effects) => effects.iter().map(weight_of).sum(),
+        Given::Staged { .. } => 0,
     };
-    commit.entry.len() + commit.effects.iter().map(heavy).sum::<usize>()
+    commit.entry.len() + effects
 }

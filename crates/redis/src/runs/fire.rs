@@ -1,5 +1,7 @@
 //! Telling runs of their alarms.
 
+use std::time::Duration;
+
 use tidemill_core::Error;
 use tidemill_core::store::Promoted;
 use tidemill_core::store::runs::Alarm;
@@ -9,9 +11,25 @@ use crate::jobs::maintain::until;
 use crate::store::RedisStore;
 use crate::value::{array, int};
 
+/// How many alarms one script fires: each may concern another run, which is read, changed and given a task.
+const BATCH: usize = 128;
+
 impl RedisStore {
     /// Fires alarms of a shard that are due, a bounded number, and says how long until the next.
     pub(crate) async fn fire_alarms(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
+        let mut all = Promoted::default();
+        for first in (0..limit).step_by(BATCH) {
+            let fired = self.fire_some(shard, BATCH.min(limit - first)).await?;
+            all.moved += fired.moved;
+            all.next = fired.next;
+            if fired.next != Some(Duration::ZERO) {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    async fn fire_some(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
         let mut call = self.call_on_runs(&self.scripts.fire, shard).arg(limit);
         for alarm in Alarm::ALL {
             let (before, after) = alarm.around();

@@ -6,6 +6,8 @@ use tidemill_core::{Delivery, Error};
 
 use super::effects::{kind, push_effects};
 use super::instance::Instance;
+use super::stage::Given;
+use crate::chains::errand::Errand;
 use crate::error::odd_answer;
 use crate::store::RedisStore;
 use crate::value::{array, text};
@@ -23,17 +25,29 @@ impl RedisStore {
         call.push(run.run.as_str());
         call.push(Instance::of(run).write());
         call.push(&run.opening[..]);
-        call.push(run.journal.len());
-        for written in &run.journal {
-            call.push(kind(written.kind));
-            call.push(&written.entry[..]);
+        match self.stage_journal(shard, &run.journal).await? {
+            Given::Items(journal) => {
+                call.push(journal.len());
+                for written in journal {
+                    call.push(kind(written.kind));
+                    call.push(&written.entry[..]);
+                }
+            }
+            Given::Staged { mark, count } => {
+                call.push("staged");
+                call.push(mark);
+                call.push(count);
+            }
         }
         call.push(run.key.as_ref().map_or("", |key| key.key.as_str()));
         call.push(run.key.as_ref().map_or("", |key| word(key.conflict)));
-        push_effects(&mut call, &run.effects);
+        push_effects(&mut call, &self.stage_effects(shard, &run.effects).await?);
         let written = self.link.write(shard, call).await?;
         let confirmed = written.confirmed(&format!("run {} was started", run.run));
-        let answer = array(written.answer).unwrap_or_default();
+        let mut answer = array(written.answer).unwrap_or_default();
+        if answer.first().cloned().and_then(text).as_deref() == Some("created") {
+            self.carry_on(shard, Errand::all(answer.split_off(1))).await;
+        }
         let mut answer = answer.into_iter().filter_map(text);
         let (word, other) = (answer.next().unwrap_or_default(), answer.next());
         let other = || RunId::new(other.as_deref().unwrap_or_default());
@@ -41,6 +55,10 @@ impl RedisStore {
             "created" => confirmed.map(|()| Started::Created),
             "existing" => Ok(Started::Existing(other()?)),
             "rejected" => Ok(Started::Rejected(other()?)),
+            "lost" => Err(Error::Unavailable {
+                message: format!("what was staged for run `{}` is gone", run.run),
+                source: None,
+            }),
             _ => Err(odd_answer("start_run")),
         }
     }

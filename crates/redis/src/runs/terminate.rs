@@ -14,16 +14,22 @@ impl RedisStore {
     pub(crate) async fn terminate_run(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
         let Terminate { run, cursor, effects, close } = terminate;
         let shard = self.keys.shard_of_run(run);
-        let mut call = self.call_on_runs(&self.scripts.terminate, shard).arg(run.as_str()).arg(cursor);
-        push_effects(&mut call, effects);
-        push_close(&mut call, close);
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("terminate"))?;
-        let errands = Errand::all(parts.split_off(parts.len().min(1)));
-        self.carry_on(shard, errands).await;
-        match parts.first().and_then(int) {
-            Some(1) => Ok(Verdict::Accepted),
-            Some(0) => Ok(Verdict::LeaseLost),
-            _ => Err(odd_answer("terminate")),
+        loop {
+            let effects = self.stage_effects(shard, effects).await?;
+            let mut call = self.call_on_runs(&self.scripts.terminate, shard).arg(run.as_str()).arg(cursor);
+            push_effects(&mut call, &effects);
+            push_close(&mut call, close);
+            let odd = || odd_answer("terminate");
+            let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
+            let errands = Errand::all(parts.split_off(parts.len().min(1)));
+            self.carry_on(shard, errands).await;
+            match parts.first().and_then(int) {
+                Some(1) => return Ok(Verdict::Accepted),
+                Some(0) => return Ok(Verdict::LeaseLost),
+                // What the run has done comes before its end.
+                Some(2) => self.apply_effects(shard, run).await?,
+                _ => return Err(odd()),
+            }
         }
     }
 }

@@ -4,10 +4,14 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+
+/// How long the server has for the answer to the last request.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// Everything passes until it is told how many requests are left.
 pub(crate) struct Mortal {
@@ -66,7 +70,8 @@ async fn carry(mut client: TcpStream, mut server: TcpStream, life: Arc<Life>) {
                     return;
                 }
                 if left == 1 {
-                    let _ = server.read(&mut answered).await;
+                    // A large request comes in parts, and the server answers none of them but the last.
+                    let _ = tokio::time::timeout(ANSWER, server.read(&mut answered)).await;
                     life.over.send_replace(true);
                 }
             }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use tidemill_core::store::runs::{
-    Conflict, Delivered, Delivery, EntryKind, MAX_NEWS_BYTES, MAX_SEEN, NewRun, PruneRuns, ReadJournal,
+    Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS_BYTES, MAX_SEEN, NewRun, PruneRuns, ReadJournal,
     Restart, RunKey, SEEN_FOR, Started, Then,
 };
+use tidemill_core::Timestamp;
+use tidemill_core::store::Verdict;
 use tidemill_core::workflow::{RunId, Status};
 
-use super::scene::{completed, event, order, order_of, signal, until};
+use super::scene::{LONG, activity, completed, event, order, order_of, signal, timer, until};
 use super::{Scene, Subject};
 
 /// A signal with a number in it that has about this many bytes.
@@ -201,4 +203,32 @@ async fn start_when_it_is_over(scene: &Scene, new: impl Fn() -> NewRun) -> RunId
         (scene.store.start_run(&new).await.unwrap() == Started::Created).then_some(new.run)
     })
     .await
+}
+
+/// More than a store does in one step, if it does things in steps.
+pub async fn very_many_effects_of_one_commit_all_take_place(subject: Subject) {
+    const MANY: u64 = 600;
+    let scene = subject.scene();
+    let far = scene.after(100 * LONG);
+    let both = |run: &RunId, due| (1..=MANY).flat_map(|seq| [activity(run, seq), timer(MANY + seq, due)]).collect();
+    let run = scene.parked(|run| both(run, far)).await;
+    scene.on_activities().assert_counts([MANY, 0, 0, 0]).await;
+    assert_eq!(scene.run(&run).await.next_alarm, Some(far));
+    scene.no_task().await;
+    // All of it is undone by one commit, by which the run begins again: no alarm of the old journal reaches the new one.
+    scene.signal(&run, [1]).await;
+    let task = scene.task_of(&run).await;
+    let cancels: Vec<Effect> = (1..=MANY).map(|seq| Effect::CancelJob(run.part(seq))).collect();
+    scene.commit(&task, cancels.clone(), restarts(SEEN_FOR)).await;
+    scene.on_activities().assert_counts([0, 0, 0, 0]).await;
+    assert_eq!(scene.run(&run).await.next_alarm, None);
+    // Many alarms come due while the run ends.
+    let task = scene.task_of(&run).await;
+    scene.commit(&task, both(&run, Timestamp(1)), Then::GoesOn).await;
+    scene.promote().await;
+    assert_eq!(scene.terminate(&run, &cancels).await, Verdict::Accepted);
+    scene.on_activities().assert_counts([0, 0, 0, 0]).await;
+    scene.promote().await;
+    scene.no_task().await;
+    assert_eq!(scene.run(&run).await.status, Status::Terminated);
 }
