@@ -1,5 +1,6 @@
 //! Starting held jobs and extending leases.
 
+use futures_util::future::join_all;
 use tidemill_core::store::{Claimed, Extend, Held, Start, Verdict};
 use tidemill_core::{Delivery, Error, Lease, WorkerId};
 
@@ -53,17 +54,22 @@ impl RedisStore {
 
     pub(crate) async fn extend_leases(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
         let mut held = vec![Held::Yes; extend.leases.len()];
-        for (first, members) in by_place(extend.leases.iter()) {
-            let leases: Vec<&Lease> = members.iter().map(|&member| &extend.leases[member]).collect();
-            let answer = match first.queue.delivery {
-                Delivery::AtLeastOnce => {
-                    self.extend_entries(&leases, (extend.worker, ms(extend.lease))).await?
-                }
-                Delivery::AtMostOnce => self.extend_locks(&leases, ms(extend.lease)).await?,
-            };
-            members.into_iter().zip(answer).for_each(|(member, answer)| held[member] = answer);
+        let places = by_place(extend.leases.iter());
+        let parts = places.iter().map(|(_, members)| self.extend_part(&extend, members));
+        // All at once: a shard that does not answer must not keep the leases of others from being extended.
+        for ((_, members), answer) in places.iter().zip(join_all(parts).await) {
+            members.iter().zip(answer?).for_each(|(&member, answer)| held[member] = answer);
         }
         Ok(held)
+    }
+
+    /// Extends leases of one place.
+    async fn extend_part(&self, extend: &Extend<'_>, members: &[usize]) -> Result<Vec<Held>, Error> {
+        let leases: Vec<&Lease> = members.iter().map(|&member| &extend.leases[member]).collect();
+        match leases[0].queue.delivery {
+            Delivery::AtLeastOnce => self.extend_entries(&leases, (extend.worker, ms(extend.lease))).await,
+            Delivery::AtMostOnce => self.extend_locks(&leases, ms(extend.lease)).await,
+        }
     }
 
     async fn extend_entries(

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted, Pruned};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
@@ -28,6 +29,12 @@ const LEASES_FOR: Duration = Duration::from_secs(10);
 /// How many errands of a dead process one look at a shard carries on.
 const ERRANDS: usize = 64;
 
+/// How long one shard of several has for its part: the others are not to wait for it.
+const SHARD_ANSWER: Duration = Duration::from_secs(3);
+
+/// How soon a shard that did not answer is asked again.
+const SHARD_AGAIN: Duration = Duration::from_secs(1);
+
 /// One entry of XPENDING.
 struct Pending {
     entry: String,
@@ -37,13 +44,35 @@ struct Pending {
 
 impl RedisStore {
     pub(crate) async fn promote_due(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
-        let mut all = Promoted::default();
-        for shard in self.shuffled_shards() {
-            let part = self.promote_shard(shard, &promote).await?;
-            all.moved += part.moved;
-            all.next = all.next.into_iter().chain(part.next).min();
+        if self.keys.shards() == 1 {
+            return self.promote_shard(0, &promote).await;
         }
-        Ok(all)
+        let one = async |shard| {
+            let answer = tokio::time::timeout(SHARD_ANSWER, self.promote_shard(shard, &promote)).await;
+            let message = || format!("shard {shard} did not promote within {SHARD_ANSWER:?}");
+            answer.unwrap_or_else(|_| Err(Error::Unavailable { message: message(), source: None }))
+        };
+        let (mut all, mut failures, mut answers) = (Promoted::default(), Vec::new(), 0);
+        for part in join_all((0..self.keys.shards()).map(one)).await {
+            match part {
+                Ok(part) => {
+                    answers += 1;
+                    all.moved += part.moved;
+                    all.next = all.next.into_iter().chain(part.next).min();
+                }
+                Err(error) => failures.push(error),
+            }
+        }
+        // What the other shards did has taken place. One that did not answer is asked again soon.
+        match failures.pop() {
+            Some(error) if answers == 0 => Err(error),
+            Some(error) => {
+                tracing::warn!(error = error.chain(), "one shard was not promoted");
+                all.next = all.next.into_iter().chain([SHARD_AGAIN]).min();
+                Ok(all)
+            }
+            None => Ok(all),
+        }
     }
 
     async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
