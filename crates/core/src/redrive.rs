@@ -1,5 +1,7 @@
 //! Bringing jobs back from the dead letters, or dropping them: by id or by filter, page by page.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use crate::clock::Timestamp;
@@ -55,12 +57,14 @@ pub fn revived(letter: &DeadLetter) -> Option<Bytes> {
     envelope.edit(&edits).ok()
 }
 
-/// Redrives the letters of `queue` that `letters` takes. Returns how many moved. A letter that is no envelope
-/// stays where it is.
+/// Redrives the letters of `queue` that `letters` takes, each job once: one that dies again meanwhile stays dead. Returns how
+/// many moved. A letter that is no envelope stays where it is.
 pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &Letters) -> Result<u64, Error> {
-    let mut moved = 0;
+    let (mut moved, mut tried) = (0, HashSet::new());
     let mut pages = Pages::new(store, queue, letters);
-    while let Some(page) = pages.next().await? {
+    while let Some(mut page) = pages.next().await? {
+        // Otherwise the walk would not end: new letters come behind those that it has yet to reach.
+        page.retain(|letter| tried.insert(letter.job.clone()));
         let chosen: Vec<_> = page
             .into_iter()
             .filter_map(|letter| revived(&letter).map(|envelope| (letter.job, envelope)))

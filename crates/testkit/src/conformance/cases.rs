@@ -110,6 +110,7 @@ macro_rules! conformance {
                 a_dead_job_is_kept_with_its_reason_time_and_error,
                 foreign_fields_survive_death_and_return,
                 a_letter_is_brought_back_as_if_new,
+                letters_are_brought_back_once_though_jobs_die_again_at_once,
                 a_letter_that_is_gone_is_skipped,
                 letters_are_brought_back_by_kind_reason_and_error,
                 hundreds_of_letters_are_brought_back_page_by_page,
@@ -318,6 +319,7 @@ macro_rules! conformance {
             run_bounds {
                 a_task_ends_with_the_event_that_fills_it_and_the_rest_come_with_the_next,
                 a_journal_is_read_up_to_so_many_bytes,
+                very_many_effects_of_one_commit_all_take_place,
                 a_run_begins_again_however_much_it_has_not_seen,
                 ids_of_deliveries_outlive_a_new_beginning_but_not_for_ever,
                 what_was_delivered_before_the_end_has_been_delivered_after_it_too,

@@ -216,3 +216,27 @@ pub async fn an_envelope_that_cannot_be_edited_is_no_envelope(subject: Subject) 
         scene.assert_counts([0, 0, 0, 1]).await;
     }
 }
+
+pub async fn letters_are_brought_back_once_though_jobs_die_again_at_once(subject: Subject) {
+    const LETTERS: usize = 600;
+    for scene in subject.scenes() {
+        scene.enqueue_many(LETTERS).await;
+        let bury_all = async |count: usize| {
+            let mut buried = 0;
+            while buried < count {
+                let claimed = scene.claim_with(200, 200, Duration::from_millis(20)).await;
+                let ends: Vec<_> = claimed.iter().map(|job| scene.settlement(job, dead("bad"))).collect();
+                scene.store.settle(&ends).await.unwrap();
+                buried += claimed.len();
+            }
+        };
+        bury_all(LETTERS).await;
+        let letters = Letters::default();
+        tokio::select! {
+            moved = redrive(&*scene.store, &scene.queue, &letters) => {
+                assert_eq!(moved.unwrap(), LETTERS as u64);
+            }
+            () = bury_all(usize::MAX) => {}
+        }
+    }
+}
