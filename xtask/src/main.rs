@@ -12,14 +12,17 @@ mod summary;
 mod test;
 mod tidy;
 mod torture;
+mod versions;
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
 const HELP: &str = "\
-cargo xtask test [--fast]    runs every test; installs servers, browsers and Node if they are missing.
+cargo xtask test [--fast | --versions]
+                             runs every test; installs servers, browsers and Node if they are missing.
                              --fast: only the tests that need no server
+                             --versions: only the conformance suite, on Redis 6.2, the newest PostgreSQL and the system's servers
 cargo xtask ci               format, lints, layering, documentation, then `test`
 cargo xtask tidy             checks the layering and the project's own rules
 cargo xtask torture [--seconds N] [--seed S] [--store sqlite|redis|cluster|postgres|all]
@@ -41,6 +44,7 @@ fn run(args: &[&str]) -> Result<()> {
     match args {
         ["test"] => test::run(test::Scope::Everything),
         ["test", "--fast"] => test::run(test::Scope::WithoutServers),
+        ["test", "--versions"] => versions::run(),
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
         ["torture", rest @ ..] => torture::run(rest),

@@ -1,6 +1,6 @@
 //! The servers that the tests start themselves: finds out which are missing, and installs them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -12,8 +12,19 @@ const CLIENTS: &str = "crates/fleet/tests/node";
 
 /// Installs what is missing: servers and browsers, and the clients that connect to them.
 pub(crate) fn install() -> Result<()> {
-    install_packages()?;
+    install_packages(&missing())?;
     install_clients()
+}
+
+/// Installs what [`versions`](crate::versions) needs before it can install other versions by itself.
+pub(crate) fn install_for_versions() -> Result<()> {
+    let pip = shell::output_of(Command::new("python3").args(["-m", "pip", "--version"]));
+    install_packages(&missing_of(&[
+        ("redis-server", is_there("redis-server")),
+        ("postgresql", postgres().is_some()),
+        ("python3-pip", pip.is_ok()),
+        ("npm", is_there("npm")),
+    ]))
 }
 
 /// What is locked is installed, unless it is there already. Playwright and Puppeteer come without browsers: the system's
@@ -31,8 +42,7 @@ fn install_clients() -> Result<()> {
 }
 
 /// Only on Debian and its kin; elsewhere it says what is wanted.
-fn install_packages() -> Result<()> {
-    let missing = missing();
+fn install_packages(missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -43,16 +53,16 @@ fn install_packages() -> Result<()> {
     println!("The tests start servers of their own. Installing {packages}.");
     shell::run(&mut apt_get(&["update", "-qq"]))?;
     let mut install = vec!["install", "-qq", "-y", "--no-install-recommends"];
-    install.extend(&missing);
+    install.extend(missing);
     shell::run(&mut apt_get(&install)).with_context(|| format!("cannot install {packages}"))
 }
 
 fn missing() -> Vec<&'static str> {
-    let wanted = [
+    missing_of(&[
         ("redis-server", is_there("redis-server")),
         ("redis-sentinel", is_there("redis-sentinel")),
         ("openssl", is_there("openssl")),
-        ("postgresql", has_postgres()),
+        ("postgresql", postgres().is_some()),
         ("pgbouncer", is_there("pgbouncer")),
         ("python3-redis", has_python_client()),
         ("chromium", is_there("chromium")),
@@ -61,8 +71,12 @@ fn missing() -> Vec<&'static str> {
         ("nodejs", is_there("node")),
         // Who has a Node of another make has its npm as well.
         ("npm", is_there("npm")),
-    ];
-    wanted.into_iter().filter(|(_, is_there)| !is_there).map(|(package, _)| package).collect()
+    ])
+}
+
+/// The packages that are not there.
+fn missing_of(wanted: &[(&'static str, bool)]) -> Vec<&'static str> {
+    wanted.iter().filter(|(_, is_there)| !is_there).map(|(package, _)| *package).collect()
 }
 
 /// The tests play the part of programs in other languages, too. The package is for the system's Python, which
@@ -90,14 +104,20 @@ fn is_root() -> bool {
     id.is_ok_and(|id| id.trim() == "0")
 }
 
-fn is_there(program: &str) -> bool {
+pub(crate) fn is_there(program: &str) -> bool {
     let mut look = Command::new("sh");
     look.args(["-c", "command -v \"$0\"", program]).stdout(Stdio::null());
     look.status().is_ok_and(|status| status.success())
 }
 
-/// Debian keeps the server's programs out of PATH.
-fn has_postgres() -> bool {
-    let versions = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
-    is_there("postgres") || versions.into_iter().any(|version| version.path().join("bin/postgres").is_file())
+/// Where the programs of the system's newest PostgreSQL are. Debian keeps them out of PATH, one directory per version.
+pub(crate) fn postgres() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let packaged = Path::new("/usr/lib/postgresql").read_dir().into_iter().flatten().flatten();
+    let mut versions: Vec<_> = packaged.map(|version| version.path()).collect();
+    versions.sort_by_key(|path| {
+        std::cmp::Reverse(path.file_name().and_then(|name| name.to_str()?.parse::<u32>().ok()))
+    });
+    let mut places = std::env::split_paths(&path).chain(versions.iter().map(|version| version.join("bin")));
+    places.find(|bin| bin.join("postgres").is_file())
 }

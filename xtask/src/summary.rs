@@ -20,13 +20,13 @@ impl Summary {
     /// Prints everything; an error if anything failed.
     pub(crate) fn close(&self, took: Duration) -> Result<()> {
         println!(
-            "\n{:<12} {:<16} {:>7} {:>7} {:>8} {:>9}",
+            "\n{:<14} {:<16} {:>7} {:>7} {:>8} {:>9}",
             "crate", "tests", "passed", "failed", "ignored", "time"
         );
         for (package, target, tally) in &self.rows {
             let Tally { passed, failed, ignored, took, .. } = tally;
             let took = took.as_secs_f64();
-            println!("{package:<12} {target:<16} {passed:>7} {failed:>7} {ignored:>8} {took:>7.1} s");
+            println!("{package:<14} {target:<16} {passed:>7} {failed:>7} {ignored:>8} {took:>7.1} s");
         }
         for line in self.conformance() {
             println!("{line}");

@@ -23,7 +23,7 @@ pub struct PostgresOptions {
 pub struct Postgres {
     warden: Warden,
     port: u16,
-    programs: PathBuf,
+    programs: Programs,
     databases: AtomicU32,
 }
 
@@ -35,17 +35,17 @@ impl Postgres {
 
     /// Starts a server as `options` say.
     pub fn with(options: PostgresOptions) -> Result<Self, Error> {
-        let programs = find_programs()?;
+        let programs = Programs::find()?;
         on_some_port(|port| Self::on(port, &programs, &options))
     }
 
-    fn on(port: u16, programs: &Path, options: &PostgresOptions) -> Result<Self, Error> {
+    fn on(port: u16, programs: &Programs, options: &PostgresOptions) -> Result<Self, Error> {
         let directory = tempfile::Builder::new().prefix("tidemill-postgres-").tempdir()?;
         let data = directory.path().join("data").display().to_string();
         if rustix::process::geteuid().is_root() {
             run(Command::new("chown").arg("postgres").arg(directory.path()))?;
         }
-        let initdb = as_unprivileged(&programs.join("initdb"));
+        let initdb = as_unprivileged(&programs.server.join("initdb"));
         run(Command::new(&initdb[0]).args(&initdb[1..]).args([
             "--no-sync",
             "-A",
@@ -58,12 +58,12 @@ impl Postgres {
             "-D",
             &data,
         ]))?;
-        let mut command = as_unprivileged(&programs.join("postgres"));
+        let mut command = as_unprivileged(&programs.server.join("postgres"));
         command.extend(["-D".to_owned(), data]);
         command.extend(settings(port, options).flat_map(|setting| ["-c".to_owned(), setting]));
         // An immediate shutdown: like a crash, but it takes its children and its shared memory along.
         let warden = Warden::new(Charge { directory: directory.keep(), command, farewell: "QUIT" })?;
-        let server = Self { warden, port, programs: programs.to_owned(), databases: AtomicU32::new(0) };
+        let server = Self { warden, port, programs: programs.clone(), databases: AtomicU32::new(0) };
         server.run()?;
         Ok(server)
     }
@@ -93,7 +93,7 @@ impl Postgres {
         let name = format!("test_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let port = self.port.to_string();
         // From template0, to which nobody can be connected: any other template makes concurrent calls fail.
-        run(Command::new(self.programs.join("createdb")).args([
+        run(Command::new(&self.programs.createdb).args([
             "-h",
             "127.0.0.1",
             "-p",
@@ -189,16 +189,31 @@ fn run(command: &mut Command) -> Result<(), Error> {
     Err(Error::new(format!("{command:?} failed: {}", complaint.trim())))
 }
 
-/// Debian keeps the server's programs out of PATH, one directory per version.
-fn find_programs() -> Result<PathBuf, Error> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut versions: Vec<_> = packaged.map(|version| version.path().join("bin")).collect();
-    versions.sort_by_key(|bin| std::cmp::Reverse(version_of(bin)));
-    let mut places = std::env::split_paths(&path).chain(versions);
-    let all = ["postgres", "initdb", "createdb"];
-    let here = places.find(|bin| all.iter().all(|program| bin.join(program).is_file()));
-    here.ok_or_else(|| Error::missing("postgres", "postgresql"))
+/// Where the programs are.
+#[derive(Clone)]
+struct Programs {
+    /// The directory of `postgres` and `initdb`.
+    server: PathBuf,
+    createdb: PathBuf,
+}
+
+impl Programs {
+    /// The server is in the directory that `TIDEMILL_TEST_POSTGRES` names, or the system's newest. Debian keeps its
+    /// programs out of PATH, one directory per version. `createdb` may be of another version.
+    fn find() -> Result<Self, Error> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let packaged = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let mut versions: Vec<_> = packaged.map(|version| version.path().join("bin")).collect();
+        versions.sort_by_key(|bin| std::cmp::Reverse(version_of(bin)));
+        let wanted = std::env::var_os("TIDEMILL_TEST_POSTGRES").map(PathBuf::from);
+        let places: Vec<_> = std::env::split_paths(&path).chain(versions).collect();
+        let with = |program: &str| places.iter().find(|bin| bin.join(program).is_file()).cloned();
+        let server =
+            wanted.or_else(|| with("postgres")).ok_or_else(|| Error::missing("postgres", "postgresql"))?;
+        let createdb =
+            with("createdb").ok_or_else(|| Error::missing("createdb", "postgresql"))?.join("createdb");
+        Ok(Self { server, createdb })
+    }
 }
 
 /// 15 of `…/15/bin`.

@@ -11,7 +11,7 @@ use super::{Error, on_some_port, port, resp, wait_for};
 /// How a server is to be started.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
-    /// The program: `redis-server`, or `valkey-server`.
+    /// The program: what `TIDEMILL_TEST_REDIS` names, or `redis-server`.
     pub binary: String,
     /// Whether it keeps an append-only file, and so its data over a restart.
     pub appendonly: bool,
@@ -28,7 +28,7 @@ pub struct RedisOptions {
 impl Default for RedisOptions {
     fn default() -> Self {
         Self {
-            binary: "redis-server".to_owned(),
+            binary: std::env::var("TIDEMILL_TEST_REDIS").unwrap_or_else(|_| "redis-server".to_owned()),
             appendonly: false,
             maxmemory: None,
             cluster: false,
