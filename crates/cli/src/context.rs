@@ -1,7 +1,9 @@
 //! What a command has at hand: the settings, and where to write.
 
 use std::io;
+use std::pin::pin;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde::Serialize;
 use tidemill::Mill;
@@ -9,6 +11,9 @@ use tidemill::Mill;
 use crate::config::Settings;
 use crate::connect::{self, Purpose};
 use crate::output::{Out, Screen, Table, log};
+
+/// A store that has not answered after this long is worth a line.
+const LATE: Duration = Duration::from_secs(1);
 
 /// What a command has at hand.
 #[derive(Debug)]
@@ -45,8 +50,18 @@ impl Context {
     }
 
     async fn open(&self, purpose: Purpose) -> anyhow::Result<Mill> {
-        let mill = connect::open(&self.settings, purpose).await?;
+        let mill = self.answer(connect::open(&self.settings, purpose)).await?;
         Ok(self.opened.get_or_init(|| mill).clone())
+    }
+
+    /// Awaits an answer of the store. If it is late, a line on stderr says what the command waits for.
+    pub(crate) async fn answer<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = pin!(answer);
+        if let Ok(answer) = tokio::time::timeout(LATE, &mut answer).await {
+            return answer;
+        }
+        self.screen.say(&format!("waiting for an answer of {}", connect::describe(&self.settings.store.url)));
+        answer.await
     }
 
     /// Prints a list: an object a line to programs, a table to people, or `nothing` in words.

@@ -93,7 +93,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 }
 
 /// What a store said. An error that shows it as its own hides it from the chain of causes.
-fn of_store<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+pub(crate) fn of_store<'a>(cause: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
     match (cause.downcast_ref(), cause.downcast_ref()) {
         (Some(RunError::Store(error)), _) | (_, Some(WaitError::Store(error))) => Some(error),
         _ => cause.downcast_ref(),

@@ -16,6 +16,7 @@ mod lending;
 mod output;
 mod payload;
 mod serve;
+mod several;
 mod signals;
 mod view;
 mod when;

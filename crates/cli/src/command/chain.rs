@@ -14,6 +14,7 @@ use crate::command::{enqueue, job};
 use crate::context::Context;
 use crate::output::printable;
 use crate::payload;
+use crate::several::each;
 use crate::when;
 
 /// Chains, jobs that continue one another: start, show, wait, complete, delete
@@ -139,16 +140,15 @@ async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode>
 }
 
 async fn delete(chains: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let mut failed = false;
-    for chain in chains {
+    each(chains, async |chain| {
         let (text, result, awaited_by) = match mill.delete(chain).await? {
             Deleted::Yes => ("deleted".to_owned(), "deleted", None),
             Deleted::Awaited(by) => (format!("is not deleted: {by} waits for it"), "awaited", Some(by)),
             Deleted::NotFound => ("not found".to_owned(), "not_found", None),
         };
-        failed |= result != "deleted";
         let answer = Answer { chain, result, state: None, awaited_by };
         context.out.result(printable(&format!("{chain} {text}")), &answer)?;
-    }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(result == "deleted")
+    })
+    .await
 }

@@ -220,7 +220,9 @@ async fn one_by_one(
     };
     let mut made = stream::iter(0..args.count).map(make).buffered(AT_ONCE);
     let mut ids = Vec::new();
-    while let Some(handle) = made.try_next().await.map_err(|error| so_far(error, ids.len(), args))? {
+    while let Some(handle) =
+        context.answer(made.try_next()).await.map_err(|error| so_far(error, ids.len(), args))?
+    {
         args.tell(handle.id(), handle.created(), context)?;
         ids.push(handle.id().clone());
     }
@@ -237,7 +239,7 @@ async fn in_bulk(
     while ids.len() < count {
         let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - ids.len())];
         let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args);
-        for id in bulk.enqueue().await.map_err(|error| so_far(error, ids.len(), args))? {
+        for id in context.answer(bulk.enqueue()).await.map_err(|error| so_far(error, ids.len(), args))? {
             args.tell(&id, true, context)?;
             ids.push(id);
         }

@@ -9,6 +9,7 @@ use tidemill::{Error, Mill};
 use crate::browse;
 use crate::context::Context;
 use crate::output::member::{MemberView, facts, table};
+use crate::several::each;
 
 /// Look at the workers, browsers and processes that run jobs: list, show, drain
 #[derive(Debug, clap::Subcommand)]
@@ -88,13 +89,12 @@ struct Answer<'a> {
 }
 
 async fn drain(workers: &[MemberId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let mut failed = false;
-    for worker in workers {
+    each(workers, async |worker| {
         let there = mill.store().fleet().drain(worker).await?;
-        failed |= !there;
         let (text, result) =
             if there { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
         context.out.result(format!("{worker} {text}"), &Answer { worker, result })?;
-    }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(there)
+    })
+    .await
 }

@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::failure::Complaint;
 use crate::output::job::{JobView, facts, table};
 use crate::output::printable;
+use crate::several::each;
 use crate::when;
 
 /// Look at jobs: show, list, cancel, wait
@@ -129,16 +130,15 @@ struct Answer<'a> {
 }
 
 async fn cancel(jobs: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let mut failed = false;
-    for job in jobs {
+    each(jobs, async |job| {
         let (text, result, state) = match mill.cancel(job).await? {
             Cancelled::Removed => ("cancelled".to_owned(), "cancelled", None),
             Cancelled::Requested => ("is running and was told to stop".to_owned(), "requested", None),
             Cancelled::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),
             Cancelled::NotFound => ("not found".to_owned(), "not_found", None),
         };
-        failed |= result == "not_found" || state.is_some_and(|state| state != State::Cancelled);
         context.out.result(printable(&format!("{job} {text}")), &Answer { job, result, state })?;
-    }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(result != "not_found" && state.is_none_or(|state| state == State::Cancelled))
+    })
+    .await
 }

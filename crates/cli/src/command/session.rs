@@ -9,6 +9,7 @@ use tidemill::{Error, Mill};
 use crate::browse;
 use crate::context::Context;
 use crate::output::session::{SessionView, facts, table};
+use crate::several::each;
 
 /// Look at sessions on browsers: list, show, close
 #[derive(Debug, clap::Subcommand)]
@@ -87,12 +88,11 @@ struct Answer<'a> {
 }
 
 async fn close(sessions: &[SessionId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let mut failed = false;
-    for session in sessions {
+    each(sessions, async |session| {
         let there = mill.store().fleet().close(session).await?;
-        failed |= !there;
         let (text, result) = if there { ("is closed", "closed") } else { ("not found", "not_found") };
         context.out.result(format!("{session} {text}"), &Answer { session, result })?;
-    }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(there)
+    })
+    .await
 }

@@ -28,6 +28,38 @@ fn a_reader_that_closes_the_pipe_does_not_stop_a_cancel() {
     assert_eq!(place.json(&["queue", "show", "default"])[0]["ready"], 0);
 }
 
+/// An id that cannot be acted on, here of a run's task, comes first: the others are acted on all the same.
+#[test]
+fn an_id_that_cannot_be_cancelled_does_not_keep_the_others() {
+    let place = Place::new();
+    place.ok(&["workflow", "start", "order", "--id", "order-7"]);
+    let id = place.ok(&["enqueue", "tick"]);
+    let run = place.run(&["job", "cancel", "order-7!task", "none", &id]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    assert!(run.stderr.contains("order-7"), "{run:?}");
+    assert_eq!(run.stdout, format!("none not found\n{id} cancelled\n"));
+    place.ok(&["workflow", "start", "order", "--id", "order-8"]);
+    let mut cancel = place.start(&["workflow", "terminate", "none", "order-7", "order-8"]);
+    drop(cancel.0.stdout.take());
+    assert_eq!(cancel.code(), Some(1));
+    for order in ["order-7", "order-8"] {
+        assert_eq!(place.json(&["workflow", "show", order])[0]["status"], "terminated");
+    }
+}
+
+/// A server that takes connections and never answers, as one that hangs.
+#[test]
+fn a_command_says_which_store_it_waits_for() {
+    let place = Place::new();
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://:hunter2@{}", silent.local_addr().unwrap());
+    let run = place.run(&["enqueue", "tick", "--store", &url]);
+    assert_eq!(run.code, Some(1), "{run:?}");
+    let said = format!("waiting for an answer of redis://{}", silent.local_addr().unwrap());
+    assert!(run.stderr.starts_with(&said), "{run:?}");
+    assert!(!run.stderr.contains("hunter2"), "{run:?}");
+}
+
 #[test]
 fn a_reader_that_closes_the_pipe_does_not_stop_a_worker() {
     let place = Place::new();

@@ -11,6 +11,7 @@ use super::{End, Message};
 use crate::context::Context;
 use crate::output::printable;
 use crate::payload;
+use crate::several::each;
 
 /// What became of what was said, for programs.
 #[derive(Debug, Serialize)]
@@ -63,8 +64,8 @@ pub(super) enum Way {
 }
 
 pub(super) async fn end(end: End, way: Way, context: &Context) -> anyhow::Result<ExitCode> {
-    let (mill, mut failed) = (context.mill().await?, false);
-    for run in &end.runs {
+    let mill = context.mill().await?;
+    each(&end.runs, async |run| {
         let handle = mill.untyped_run(run.clone());
         let ended = match way {
             Way::Cancel => handle.cancel(&end.reason).await,
@@ -77,11 +78,11 @@ pub(super) async fn end(end: End, way: Way, context: &Context) -> anyhow::Result
             (_, Err(RunError::NotFound(_))) => ("not found".to_owned(), "not_found"),
             (_, Err(error)) => return Err(error.into()),
         };
-        failed |= matches!(result, "ended" | "not_found");
         let answer = Answer { run, name: None, result, output: None };
         context.out.result(printable(&format!("{run} {text}")), &answer)?;
-    }
-    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        Ok(matches!(result, "requested" | "terminated"))
+    })
+    .await
 }
 
 /// A run that begins where another was, for programs.
