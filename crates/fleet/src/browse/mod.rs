@@ -36,6 +36,7 @@ mod jobs;
 mod keeper;
 mod lender;
 mod link;
+mod navigation;
 mod sieve;
 mod sluice;
 mod tab;

@@ -20,6 +20,7 @@ use super::browser::Browser;
 pub(super) use super::ears::Arrival;
 use super::ears::Ears;
 use super::failure::Failure;
+use super::navigation::Navigations;
 use super::visit::{Visit, Wait};
 
 /// How often a page is asked whether something matches.
@@ -47,12 +48,15 @@ pub(super) async fn visit<T>(
     let all = async {
         let (mut tab, ears, omens) = Tab::open(browser, visit).await?;
         let dialogs = tab.page.event_listener::<EventJavascriptDialogOpening>().await?;
-        let page = tab.page.clone();
+        let (page, navigations) = (tab.page.clone(), Navigations::watch(&tab.page).await?);
         tokio::select! {
+            // What is there in the same moment counts before where the page leads then.
+            biased;
             done = async {
                 let arrival = tab.go(ears, omens).await?;
                 work(&mut tab, &arrival).await
             } => done,
+            forbidden = navigations.forbidden(browser) => Err(forbidden),
             never = dismiss(page, dialogs) => match never {},
         }
     };
@@ -278,10 +282,15 @@ async fn call<T: DeserializeOwned>(
                     false => Failure::Broken(format!("the page: {line}")),
                 });
             }
-            Err(CdpError::Chrome(error)) if error.message.contains("context") => {
+            Err(CdpError::Chrome(error)) if is_between_pages(&error.message) => {
                 tokio::time::sleep(LOOK).await
             }
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether nobody answered because the page was being replaced by the next.
+fn is_between_pages(message: &str) -> bool {
+    message.contains("context") || message.contains("Inspected target navigated")
 }

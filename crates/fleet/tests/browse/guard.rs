@@ -70,19 +70,47 @@ async fn sub_resources_are_refused_and_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_moves_on_by_itself_is_held_back_too() {
+async fn a_page_that_leads_to_a_refused_address_by_itself_is_dead_at_once() {
     let world = World::new().await;
     let (secret, worker) = (Site::open().await, world.built_in());
-    let secret_url = secret.page("/", "<p>secret</p>");
-    let url =
-        world.site.page("/", &format!("<script>setTimeout(() => location = '{secret_url}', 50)</script>"));
-    let job = PageContent { wait: tidemill_fleet::browse::Wait::Millis(500), ..PageContent::new(url) };
-    let content = world.output(job).await;
-    assert!(
-        !content.html.contains("secret<") && content.refused.contains(&secret.address.to_string()),
-        "{content:?}"
-    );
+    let (secret_url, address) = (secret.page("/", "<p>secret</p>"), secret.address.to_string());
+    let tls = secret_url.replace("http", "https");
+    let pages = [
+        (format!("<script>setTimeout(() => location = '{secret_url}', 50)</script>"), address.as_str()),
+        (format!("<meta http-equiv=refresh content='0;url={secret_url}'>"), &address),
+        (format!("<meta http-equiv=refresh content='0;url={tls}'>"), &address),
+        ("<meta http-equiv=refresh content='0;url=file:///etc/hostname'>".into(), "file:///etc/hostname"),
+        (
+            "<script>setTimeout(() => location = 'file:///etc/hostname', 50)</script>".into(),
+            "file:///etc/hostname",
+        ),
+    ];
+    for (html, expected) in pages {
+        let url = world.site.page("/", &html);
+        // It would wait for ten minutes, and then again.
+        let payload = json!({ "url": url, "selector": ".none", "timeout": 600_000 });
+        let (reason, error) = world.death("navigate_extract", payload).await;
+        assert_eq!(reason, "forbidden_address", "{html}: {error}");
+        assert!(error.contains(expected), "{html}: {error}");
+    }
     assert!(secret.visits().is_empty());
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_frame_or_picture_that_is_refused_does_not_end_the_page() {
+    let (world, secret) = (World::new().await, Site::open().await);
+    let worker = world.built_in();
+    let refused = format!("http://{}/", secret.address);
+    let page = format!(
+        "<iframe src='file:///etc/hostname'></iframe><img src='file:///etc/hostname'>\
+         <iframe src='{refused}'></iframe><iframe srcdoc=\"<meta http-equiv=refresh content='0;url={refused}'>\"></iframe>\
+         <script>setTimeout(() => document.body.id = 'later', 1000)</script>"
+    );
+    let url = world.site.page("/", &page);
+    let wait = tidemill_fleet::browse::Wait::Selector("#later".into());
+    let content = world.output(PageContent { wait, ..PageContent::new(url) }).await;
+    assert!(content.html.contains("later"), "{content:?}");
     worker.stop().await;
 }
 
