@@ -6,6 +6,7 @@
 
 mod children;
 mod parked;
+mod records;
 mod timers;
 mod trips;
 mod world;
