@@ -20,6 +20,7 @@ CREATE TABLE runs (
     queue integer NOT NULL,
     cursor bigint NOT NULL,             -- up to which position its commits have consumed its journal
     length bigint NOT NULL,             -- the last position
+    last_commit bigint,                 -- the id of its last commit
     started bigint NOT NULL,
     keep bigint NOT NULL,               -- for how long it is kept when it has ended
     closed bigint,

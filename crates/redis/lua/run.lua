@@ -185,6 +185,13 @@ local function spliced(entry)
   return 'null'
 end
 
+-- What a task says of the commit before it; the state is JSON that anybody may have written.
+local function last_commit(r)
+  local id = r.state.last_commit
+  if type(id) ~= 'string' or not string.match(id, '^[1-9]%d*$') then return '' end
+  return ',"lastCommit":' .. id
+end
+
 -- Makes the run's task, if there are news or this is the first.
 local function make_task(w, r)
   if r.state.pending then
@@ -202,9 +209,8 @@ local function make_task(w, r)
   if #news == 0 and not opening then return end
   local q = queue(w, 's', r.state.queue)
   q.filled = true
-  r.state.opening = nil
-  put(q, r.task, true, r.state.head .. (opening or '') .. ',"cursor":' .. whole(r.state.cursor) .. ',"news":['
-    .. table.concat(news, ',') .. ']}', 0, w.time)
+  put(q, r.task, true, r.state.head .. (r.opening or '') .. ',"cursor":' .. whole(r.state.cursor)
+    .. last_commit(r) .. ',"news":[' .. table.concat(news, ',') .. ']}', 0, w.time)
 end
 
 -- The end of every script: tasks are made, runs saved, and whoever is concerned is told.

@@ -13,6 +13,7 @@ CREATE TABLE tidemill_runs (
     expires    INTEGER,
     started    INTEGER NOT NULL,
     keep       INTEGER NOT NULL,
+    last_commit INTEGER, -- the id of its last commit
     queue      INTEGER NOT NULL,
     parent_seq INTEGER,
     id         TEXT    NOT NULL UNIQUE,

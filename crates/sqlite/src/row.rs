@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rusqlite::Row;
 use tidemill_core::name::{JobId, Queue, QueueName};
 use tidemill_core::store::Claimed;
-use tidemill_core::workflow::Status;
+use tidemill_core::workflow::{CommitId, Status};
 use tidemill_core::{Error, Lease, Token};
 
 use crate::error::Failure;
@@ -35,6 +35,11 @@ pub(crate) fn body(row: &Row<'_>, column: usize) -> Result<Bytes, Failure> {
 /// A number that is never negative.
 pub(crate) fn count(row: &Row<'_>, column: usize) -> Result<u64, Failure> {
     Ok(row.get::<_, i64>(column)?.cast_unsigned())
+}
+
+/// The id of a commit, if there is one.
+pub(crate) fn commit_id(row: &Row<'_>, column: usize) -> Result<Option<CommitId>, Failure> {
+    Ok(row.get::<_, Option<i64>>(column)?.map(|id| CommitId::from_number(id.cast_unsigned())))
 }
 
 /// Where a run is.

@@ -13,7 +13,7 @@ use super::{NewJob, Record};
 use crate::clock::Timestamp;
 use crate::envelope::Envelope;
 use crate::name::{JobId, Queue};
-use crate::workflow::{Asker, Json, RunId, Status, Topic, Version, WorkflowName};
+use crate::workflow::{Asker, CommitId, Json, RunId, Status, Topic, Version, WorkflowName};
 
 /// How many news a task carries at most. A run that has more gets them with its next tasks.
 pub const MAX_NEWS: usize = 256;
@@ -156,6 +156,8 @@ pub enum Delivered {
 pub struct Commit {
     /// Whose task it was.
     pub run: RunId,
+    /// Its identity. The store keeps that of the run's last commit and writes it into the run's tasks.
+    pub id: CommitId,
     /// How far the run had come when the task began. If that is not so any more, or the run has ended, the commit has
     /// no effect but that the task ends, and is answered as a lost lease.
     pub cursor: u64,
@@ -167,6 +169,16 @@ pub struct Commit {
     pub effects: Vec<Effect>,
     /// Whether the run goes on.
     pub then: Then,
+}
+
+/// How far a run has come. The cursor alone does not tell: a store that loses its last writes lets another worker commit
+/// at the same cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The position of the last event that a commit consumed.
+    pub cursor: u64,
+    /// That commit; none before the first.
+    pub last_commit: Option<CommitId>,
 }
 
 /// Whether a run goes on after a commit.
@@ -330,6 +342,8 @@ pub struct RunInfo {
     pub cursor: u64,
     /// The last position of its journal.
     pub length: u64,
+    /// The commit by which it came there; none before the first.
+    pub last_commit: Option<CommitId>,
     /// The idempotency key it was started with.
     pub key: Option<String>,
     /// Whose child it is.
@@ -412,16 +426,18 @@ pub struct ListRuns {
     pub limit: usize,
 }
 
-/// The envelope of a task: `head`, the fields of `opening`, how far the run has come, and the events that are new since,
+/// The envelope of a task: `head`, the fields of `opening`, how far the run has come, by which commit, and the events that are new since,
 /// up to [`MAX_NEWS`] and to the one by which they come to [`MAX_NEWS_BYTES`], oldest first, each as it is in the journal
 /// with its position before it: `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
 pub fn task<'a>(
     head: &[u8],
     opening: &[u8],
-    cursor: u64,
+    at: Position,
     news: impl IntoIterator<Item = (u64, &'a [u8])>,
 ) -> Bytes {
-    let mut out = [head, opening, format!(r#","cursor":{cursor},"news":["#).as_bytes()].concat();
+    let Position { cursor, last_commit } = at;
+    let commit = last_commit.map_or_else(String::new, |id| format!(r#","lastCommit":{id}"#));
+    let mut out = [head, opening, format!(r#","cursor":{cursor}{commit},"news":["#).as_bytes()].concat();
     let mut room = Room::new(MAX_NEWS, MAX_NEWS_BYTES);
     for (index, (position, entry)) in news.into_iter().enumerate() {
         if !room.is_left() {
@@ -450,13 +466,18 @@ mod tests {
     use super::*;
     use crate::workflow::{ActivityEnd, Entry, Event, FailureKind, What};
 
+    fn at(cursor: u64, last_commit: Option<u64>) -> Position {
+        Position { cursor, last_commit: last_commit.map(CommitId::from_number) }
+    }
+
     #[test]
     fn a_task_is_an_envelope_with_the_news_in_it() {
         let head = br#"{"job_id":"r!task","task_type":"workflow:order""#;
         let entry = entry(Timestamp(5), "event", Alarm::Timer.event(1).as_bytes());
-        let task = task(head, br#","payload":1"#, 3, [(4, &entry[..]), (5, &entry[..])]);
+        let task = task(head, br#","payload":1"#, at(3, Some(8)), [(4, &entry[..]), (5, &entry[..])]);
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
         assert_eq!((json["cursor"].as_u64(), json["payload"].as_u64()), (Some(3), Some(1)));
+        assert_eq!(json["lastCommit"], 8);
         assert_eq!(json["news"][1]["position"], 5);
         assert!(Entry::read(json["news"][0]["entry"].to_string().as_bytes()).is_ok());
         assert!(crate::Envelope::read(task).is_ok());
@@ -466,7 +487,7 @@ mod tests {
     fn a_task_ends_with_the_entry_that_fills_it() {
         let heavy =
             entry(Timestamp(5), "event", format!("\"{}\"", "x".repeat(MAX_NEWS_BYTES / 3)).as_bytes());
-        let task = task(b"{\"a\":1", b"", 0, (1..).map(|position| (position, &heavy[..])));
+        let task = task(b"{\"a\":1", b"", at(0, None), (1..).map(|position| (position, &heavy[..])));
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
         assert_eq!(json["news"].as_array().unwrap().len(), 3);
     }

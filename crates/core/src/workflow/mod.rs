@@ -6,6 +6,7 @@
 //! engine gives them a meaning.
 
 mod command;
+mod commit_id;
 mod event;
 mod journal;
 mod json;
@@ -16,6 +17,7 @@ mod status;
 mod tell;
 
 pub use command::{Command, ParentClose, ScheduleActivity, StartChild, Told};
+pub use commit_id::CommitId;
 pub use event::{
     ActivityEnd, ActivityFailure, ChildEnd, Event, FailureKind, JOURNAL_LIMIT, Parent, Sent, Started,
     StoredSignal, Timeout, UpdateEnd,

@@ -1,10 +1,10 @@
--- Writes down what tasks did, each of another run: the commit's entry, how far the run has come, what it led to, and
+-- Writes down what tasks did, each of another run: the commit's id and entry, how far the run has come, what it led to, and
 -- whether it goes on (0), begins again (1) or ends (2); `results` are the first entry of the new journal, or the output;
 -- `memories` say for how long a run that begins again remembers what was delivered to it. A commit without an entry is an
 -- end that was decided outside. Accepts those whose run is open and exactly as far as the commit says; says which.
 --
 -- The caller has locked the runs' rows in an earlier statement.
-CREATE OR REPLACE FUNCTION apply_commits(places integer[], ids text[], cursors bigint[], uptos bigint[],
+CREATE OR REPLACE FUNCTION apply_commits(places integer[], ids text[], commits bigint[], cursors bigint[], uptos bigint[],
     entries bytea[], thens smallint[], results bytea[], statuses smallint[], errors bytea[], memories bigint[],
     e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
     e_data bytea[], e_errors bytea[], OUT accepted integer[], OUT woken text[])
@@ -23,17 +23,17 @@ BEGIN
         RETURN;
     END IF;
     FOR again IN
-        SELECT task.run, task.upto, task.first, task.memory FROM unnest(places, ids, uptos, thens, results, memories)
-            AS task (place, run, upto, next, first, memory)
+        SELECT task.* FROM unnest(places, ids, commits, uptos, thens, results, memories)
+            AS task (place, run, commit, upto, next, first, memory)
         WHERE task.next = 1 AND task.place = ANY (accepted)
     LOOP
-        PERFORM begin_again(again.run, again.upto, again.first);
+        PERFORM begin_again(again.run, again.commit, again.upto, again.first);
         PERFORM forget_deliveries(again.run, now_ms() - again.memory);
     END LOOP;
     WITH done AS MATERIALIZED (
         SELECT task.*, runs.length + (task.entry IS NOT NULL)::integer AS length
-        FROM unnest(places, ids, uptos, entries, thens, results, statuses, errors)
-            AS task (place, run, upto, entry, next, output, status, error)
+        FROM unnest(places, ids, commits, uptos, entries, thens, results, statuses, errors)
+            AS task (place, run, commit, upto, entry, next, output, status, error)
             JOIN runs ON runs.id = ANY (ARRAY[task.run])
         WHERE task.next <> 1 AND task.place = ANY (accepted)
     ),
@@ -42,7 +42,7 @@ BEGIN
         SELECT run, length, 0, entry FROM done WHERE entry IS NOT NULL
     )
     UPDATE runs
-    SET cursor = done.upto, length = done.length, status = done.status,
+    SET cursor = done.upto, last_commit = done.commit, length = done.length, status = done.status,
         closed = CASE done.next WHEN 2 THEN now_ms() END, until = CASE done.next WHEN 2 THEN now_ms() + keep END,
         output = coalesce(done.output, ''), error = done.error
     FROM done WHERE runs.id = ANY (ARRAY[done.run]);
@@ -60,7 +60,7 @@ END $$;
 
 -- Gives a run an empty journal. Positions go on, so that nothing written for the old one can be taken for one of these.
 -- Messages that nobody has consumed come after the first entry, in their order.
-CREATE OR REPLACE FUNCTION begin_again(target text, upto bigint, first bytea) RETURNS void
+CREATE OR REPLACE FUNCTION begin_again(target text, commit bigint, upto bigint, first bytea) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -79,7 +79,7 @@ BEGIN
     )
     SELECT count(*) INTO carried FROM new;
     INSERT INTO journal (run, position, kind, entry) VALUES (target, last + 1, 1, first);
-    UPDATE runs SET cursor = last, length = last + 1 + carried WHERE id = target;
+    UPDATE runs SET cursor = last, last_commit = commit, length = last + 1 + carried WHERE id = target;
 END $$;
 
 -- Forgets what was delivered to a run before a time, but for its latest thousand (MAX_SEEN). The caller has locked the run's

@@ -9,7 +9,7 @@ DECLARE
     woken text[];
 BEGIN
     WITH idle AS MATERIALIZED (
-        SELECT runs.id, runs.queue, task_of(runs.id, runs.head, opening, runs.cursor) AS envelope
+        SELECT runs.id, runs.queue, task_of(runs.id, runs.head, opening, runs.cursor, runs.last_commit) AS envelope
         FROM (SELECT DISTINCT id COLLATE "C" AS id FROM unnest(targets) AS id) AS asked
             JOIN runs ON runs.id = ANY (ARRAY[asked.id]) AND runs.status + 0 = 0
         WHERE NOT EXISTS (SELECT FROM jobs WHERE jobs.id = task_id(runs.id) OFFSET 0)
@@ -31,10 +31,11 @@ END $$;
 
 -- The envelope of a task: the same bytes as `task` makes, with up to MAX_NEWS events and to the one by which they come to
 -- MAX_NEWS_BYTES. How long an entry is is known without reading it. Locks nothing.
-CREATE OR REPLACE FUNCTION task_of(run_id text, head bytea, opening bytea, done bigint) RETURNS bytea
+CREATE OR REPLACE FUNCTION task_of(run_id text, head bytea, opening bytea, done bigint, last_commit bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN head || coalesce(opening, '') || convert_to(',"cursor":' || done || ',"news":[', 'UTF8') || coalesce((
+    RETURN head || coalesce(opening, '') || convert_to(',"cursor":' || done
+            || coalesce(',"lastCommit":' || last_commit, '') || ',"news":[', 'UTF8') || coalesce((
         SELECT string_agg(convert_to('{"position":' || position || ',"entry":', 'UTF8') || entry || '}'::bytea,
             ','::bytea ORDER BY position)
         FROM (

@@ -5,11 +5,11 @@
 -- Locks leases (sorted, as in record_jobs), then every run that is touched, by id: a child that tells its parent
 -- and a parent that does not want its child any more take turns. Jobs come last.
 --
--- Commits: which claim, phase, run, from and up to which position, entry, whether it goes on (apply_commits says
+-- Commits: which claim, phase, run, id, from and up to which position, entry, whether it goes on (apply_commits says
 -- more). Events: which claim, of which commit they are a part, phase, run, kind, entry, id, command. Effects: as
 -- apply_effects says.
 CREATE OR REPLACE FUNCTION settle_runs(tokens bigint[], ids text[], expired boolean, phases integer,
-    c_claims integer[], c_phases integer[], c_runs text[], c_cursors bigint[], c_uptos bigint[], c_entries bytea[],
+    c_claims integer[], c_phases integer[], c_runs text[], c_ids bigint[], c_cursors bigint[], c_uptos bigint[], c_entries bytea[],
     c_thens smallint[], c_results bytea[], c_statuses smallint[], c_errors bytea[], c_memories bigint[],
     d_claims integer[], d_commits integer[], d_phases integer[], d_runs text[], d_kinds smallint[], d_entries bytea[],
     d_ids bytea[], d_seqs bigint[],
@@ -54,17 +54,18 @@ BEGIN
                 AND (event.commit IS NULL OR event.commit = ANY (accepted))
             HAVING count(*) > 0;
         ELSE
-            SELECT array_agg(task.place::integer) AS places, array_agg(task.run) AS runs, array_agg(task.cursor) AS cursors,
+            SELECT array_agg(task.place::integer) AS places, array_agg(task.run) AS runs, array_agg(task.id) AS ids,
+                array_agg(task.cursor) AS cursors,
                 array_agg(task.upto) AS uptos, array_agg(task.entry) AS entries, array_agg(task.next) AS thens,
                 array_agg(task.result) AS results, array_agg(task.status) AS statuses, array_agg(task.error) AS errors,
                 array_agg(task.memory) AS memories
             INTO tasks
-            FROM unnest(c_claims, c_phases, c_runs, c_cursors, c_uptos, c_entries, c_thens, c_results, c_statuses, c_errors,
+            FROM unnest(c_claims, c_phases, c_runs, c_ids, c_cursors, c_uptos, c_entries, c_thens, c_results, c_statuses, c_errors,
                 c_memories)
-                WITH ORDINALITY AS task (claim, phase, run, cursor, upto, entry, next, result, status, error, memory, place)
+                WITH ORDINALITY AS task (claim, phase, run, id, cursor, upto, entry, next, result, status, error, memory, place)
             WHERE task.phase = turn AND task.claim = ANY (held);
             IF tasks.places IS NOT NULL THEN
-                written := apply_commits(tasks.places, tasks.runs, tasks.cursors, tasks.uptos, tasks.entries,
+                written := apply_commits(tasks.places, tasks.runs, tasks.ids, tasks.cursors, tasks.uptos, tasks.entries,
                     tasks.thens, tasks.results, tasks.statuses, tasks.errors, tasks.memories, e_commits, e_kinds, e_names, e_seqs,
                     e_ats, e_delays, e_data, e_errors);
                 accepted := accepted || written.accepted;

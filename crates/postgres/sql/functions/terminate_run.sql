@@ -35,7 +35,7 @@ BEGIN
         END IF;
         woken := woken || remove(ARRAY[task]);
     END IF;
-    written := apply_commits(ARRAY[1], ARRAY[target], ARRAY[at], ARRAY[at], ARRAY[NULL::bytea], ARRAY[2::smallint],
+    written := apply_commits(ARRAY[1], ARRAY[target], ARRAY[NULL::bigint], ARRAY[at], ARRAY[at], ARRAY[NULL::bytea], ARRAY[2::smallint],
         ARRAY[final_output], ARRAY[final_status], ARRAY[final_error], ARRAY[NULL::bigint], e_commits, e_kinds, e_names, e_seqs, e_ats,
         e_delays, e_data, e_errors);
     woken := woken || written.woken;

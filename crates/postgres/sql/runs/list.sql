@@ -7,7 +7,7 @@ FROM list_runs($1, $2, $3, $4, $5, $6, $7, $8, $9) AS page
     LEFT JOIN LATERAL unnest(page.ids) WITH ORDINALITY AS found (id, place) ON true
     LEFT JOIN LATERAL (
         SELECT runs.id, runs.workflow, runs.version, runs.status, runs.cursor, runs.length, runs.started, runs.closed,
-            runs.key, runs.parent, runs.parent_seq, runs.output, runs.error, queues.name, queues.delivery,
+            runs.key, runs.parent, runs.parent_seq, runs.output, runs.error, runs.last_commit, queues.name, queues.delivery,
             (SELECT min(due + 0) FROM alarms WHERE run = runs.id) AS next_alarm,
             ARRAY(SELECT attributes.name FROM attributes WHERE run = runs.id ORDER BY attributes.name || '') AS attributes,
             ARRAY(SELECT value FROM attributes WHERE run = runs.id ORDER BY attributes.name || '') AS "values"

@@ -2,13 +2,13 @@
 -- as in leases/finish.sql.
 --
 -- $1 tokens   $2 ids   $3 whether only those that have run out   $4 the last phase
--- $5 to $15 commits   $16 to $23 events   $24 to $31 effects   $32 where to tell of ends, or null
+-- $5 to $16 commits   $17 to $24 events   $25 to $32 effects   $33 where to tell of ends, or null
 --
 -- Whoever waits for an end is told by the commit itself, which saves a trip. Commits that tell take turns, so the caller
 -- asks for it only now and then: src/voice.rs.
 SELECT ended, woken, (
-    SELECT count(pg_notify($32, word)) FROM unnest(woken) AS word
-    WHERE $32::text IS NOT NULL AND starts_with(word, 'finished ')
+    SELECT count(pg_notify($33, word)) FROM unnest(woken) AS word
+    WHERE $33::text IS NOT NULL AND starts_with(word, 'finished ')
 ) AS told
 FROM settle_runs($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-    $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31)
+    $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)

@@ -61,6 +61,7 @@ struct Commits<'a> {
     claims: Vec<i32>,
     phases: Vec<i32>,
     runs: Vec<&'a str>,
+    ids: Vec<i64>,
     cursors: Vec<i64>,
     uptos: Vec<i64>,
     entries: Vec<&'a [u8]>,
@@ -149,6 +150,7 @@ impl<'a> Commits<'a> {
         self.claims.push(claim);
         self.phases.push(phase);
         self.runs.push(commit.run.as_str());
+        self.ids.push(big(commit.id.number()));
         self.cursors.push(big(commit.cursor));
         self.uptos.push(big(commit.upto));
         self.entries.push(&commit.entry);
@@ -160,11 +162,12 @@ impl<'a> Commits<'a> {
         i32::try_from(self.claims.len()).unwrap_or(i32::MAX)
     }
 
-    fn params(&self) -> [&(dyn ToSql + Sync); 11] {
+    fn params(&self) -> [&(dyn ToSql + Sync); 12] {
         [
             &self.claims,
             &self.phases,
             &self.runs,
+            &self.ids,
             &self.cursors,
             &self.uptos,
             &self.entries,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use tidemill_core::store::Page;
 use tidemill_core::store::runs::{ListRuns, Parent, ReadJournal, RunInfo, Written};
-use tidemill_core::workflow::{Json, RunId, Topic, Version, WorkflowName};
+use tidemill_core::workflow::{CommitId, Json, RunId, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -84,6 +84,7 @@ fn read_run(row: &Row) -> Result<RunInfo, Error> {
         closed_at: row.get::<_, Option<i64>>("closed").map(Timestamp),
         cursor: count(row.get("cursor")),
         length: count(row.get("length")),
+        last_commit: row.get::<_, Option<i64>>("last_commit").map(|id| CommitId::from_number(count(id))),
         key: row.get("key"),
         parent: parent.transpose()?,
         attributes: read_attributes(row)?,

@@ -4,7 +4,7 @@
 -- ARGV  channel, the ARGV of a world, mode ('settle' or 'rescue'), default lease in ms, then per settlement: kind of queue ('s'
 --       or 'l'), queue, token (the entry, or what the lock holds; '0': never locked), job id, and 'deliver' with a delivery,
 --       'requeue' with envelope, due and what stands before and after the number in what a run is told instead, or 'commit'
---       with: run, cursor, upto, entry, effects and 'goes_on', 'restarts' with an entry, for how many ms ids of deliveries are
+--       with: run, id of the commit, cursor, upto, entry, effects and 'goes_on', 'restarts' with an entry, for how many ms ids of deliveries are
 --       remembered and how many however old, or 'ends' with a close
 -- In mode 'rescue' only a lease that has run out is ended. For a run that cannot be read, or whose journal takes no entry,
 -- nothing is written: the claim runs out, and what it did can be done when the run is sound again.
@@ -13,8 +13,8 @@ local w = world(home(), 2)
 local mode, unknown = w.read(), tonumber(w.read())
 
 local function read_commit()
-  local c = { run = w.read(), cursor = tonumber(w.read()), upto = tonumber(w.read()), entry = w.read() }
-  c.effects, c.how = read_effects(w, c.run), w.read()
+  local c = { run = w.read(), id = w.read(), cursor = tonumber(w.read()), upto = tonumber(w.read()), entry = w.read(),
+    effects = read_effects(w), how = w.read() }
   load(w, c.run)
   if c.how == 'restarts' then
     expect_pending(w, c.run)
@@ -107,8 +107,8 @@ local function commit(s)
   if not append(w, r, again and 'answer' or 'commit', again and c.first or c.entry) then return 0 end
   local position = r.state.length
   give_up(s)
-  r.wants_task = true
-  take_effect(w, r, c.effects)
+  r.wants_task, r.state.last_commit = true, c.id
+  take_effect(r, c.effects)
   if again then
     restart(r, c, position)
   else

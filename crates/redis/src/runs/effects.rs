@@ -12,6 +12,7 @@ use crate::link::Call;
 
 pub(super) fn push_commit(call: &mut Call<'_>, commit: &Commit, effects: &Given<'_, Effect>) {
     call.push(commit.run.as_str());
+    call.push(commit.id.number());
     call.push(commit.cursor);
     call.push(commit.upto);
     call.push(&commit.entry[..]);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use tidemill_core::clock::millis;
 use tidemill_core::store::runs::{NewRun, Parent, RunInfo};
-use tidemill_core::workflow::{Json, RunId, Status, Topic, Version, WorkflowName};
+use tidemill_core::workflow::{CommitId, Json, RunId, Status, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Queue, QueueName, Timestamp};
 
 #[derive(Serialize, Deserialize)]
@@ -22,6 +22,9 @@ pub(super) struct Instance {
     closed_at: Option<i64>,
     cursor: u64,
     length: u64,
+    /// The id of the last commit, as a text: it has more digits than scripts keep of a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_commit: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,6 +59,7 @@ impl Instance {
             closed_at: None,
             cursor: run.cursor,
             length: 0,
+            last_commit: None,
             key: run.key.as_ref().map(|key| key.key.clone()),
             parent,
             keep_ms: millis(run.keep),
@@ -95,6 +99,7 @@ impl Instance {
             closed_at: self.closed_at.map(Timestamp),
             cursor: self.cursor,
             length: self.length,
+            last_commit: self.last_commit.and_then(|id| id.parse().ok()).map(CommitId::from_number),
             key: self.key,
             parent: self.parent.map(|Above { run, seq }| Parent { run, seq }),
             next_alarm,

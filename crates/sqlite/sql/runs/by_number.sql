@@ -1,2 +1,2 @@
 -- What an alarm has to know of its run.
-SELECT number, status, cursor, length, keep, expires FROM tidemill_runs WHERE number = ?1
+SELECT number, status, cursor, length, keep, expires, last_commit FROM tidemill_runs WHERE number = ?1

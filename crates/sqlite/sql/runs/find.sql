@@ -1,2 +1,2 @@
 -- What a verb has to know of a run before it changes it. The write lock is held, so it stays as it is.
-SELECT number, status, cursor, length, keep, expires FROM tidemill_runs WHERE id = ?1
+SELECT number, status, cursor, length, keep, expires, last_commit FROM tidemill_runs WHERE id = ?1

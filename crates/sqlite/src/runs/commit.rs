@@ -19,16 +19,17 @@ pub(crate) fn commit(tx: &mut Tx<'_>, commit: &Commit, wanted: &mut Wanted) -> R
     if run.cursor != commit.cursor {
         return Ok(Verdict::LeaseLost);
     }
+    run.last_commit = Some(commit.id);
     effects::apply(tx, run.number, &commit.effects)?;
     match &commit.then {
-        Then::GoesOn => run.append_commit(tx, &commit.entry, commit.upto)?,
+        Then::GoesOn => run.append_commit(tx, commit)?,
         Then::Restarts(Restart { first, seen_for }) => {
             alarms::drop_all(tx, run.number)?;
             deliver::forget(tx, run.number, *seen_for)?;
             journal::restart(tx, &mut run, first, commit.upto)?;
         }
         Then::Ends(end) => {
-            run.append_commit(tx, &commit.entry, commit.upto)?;
+            run.append_commit(tx, commit)?;
             close(tx, (&commit.run, &run), end, wanted)?;
         }
     }

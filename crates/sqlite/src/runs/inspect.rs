@@ -48,6 +48,7 @@ fn read(row: &Row<'_>, attributes: BTreeMap<Topic, Json>) -> Result<RunInfo, Fai
         next_alarm: time(14)?,
         output: row::body(row, 15)?,
         error: row.get(16)?,
+        last_commit: row::commit_id(row, 17)?,
     })
 }
 

@@ -2,8 +2,8 @@
 
 use rusqlite::{Row, params};
 use tidemill_core::Timestamp;
-use tidemill_core::store::runs::{EntryKind, Written};
-use tidemill_core::workflow::{RunId, Status};
+use tidemill_core::store::runs::{Commit, EntryKind, Written};
+use tidemill_core::workflow::{CommitId, RunId, Status};
 
 use super::journal;
 use crate::call::Tx;
@@ -19,6 +19,8 @@ pub(super) struct Instance {
     pub(super) cursor: u64,
     /// The last position of its journal.
     pub(super) length: u64,
+    /// The commit by which it came there.
+    pub(super) last_commit: Option<CommitId>,
     /// How long it is kept when it has ended, in milliseconds.
     pub(super) keep: i64,
     /// When its time is over, if it has ended.
@@ -48,6 +50,7 @@ impl Instance {
             length: row::count(row, 3)?,
             keep: row.get(4)?,
             expires: row.get::<_, Option<i64>>(5)?.map(Timestamp),
+            last_commit: row::commit_id(row, 6)?,
         })
     }
 
@@ -62,22 +65,19 @@ impl Instance {
         journal::append(tx, self.number, self.length, written)
     }
 
-    /// Adds what a task did to its journal, which has consumed what there is up to `upto`.
-    pub(super) fn append_commit(
-        &mut self,
-        tx: &Tx<'_>,
-        entry: &bytes::Bytes,
-        upto: u64,
-    ) -> Result<(), Failure> {
-        self.append(tx, &Written { kind: EntryKind::Commit, entry: entry.clone() })?;
-        self.cursor = upto;
+    /// Adds what a task did to its journal.
+    pub(super) fn append_commit(&mut self, tx: &Tx<'_>, commit: &Commit) -> Result<(), Failure> {
+        self.append(tx, &Written { kind: EntryKind::Commit, entry: commit.entry.clone() })?;
+        self.cursor = commit.upto;
         self.save(tx)
     }
 
-    /// Writes down how far it has come and how long its journal is.
+    /// Writes down how far it has come, by which commit, and how long its journal is.
     pub(super) fn save(&self, tx: &Tx<'_>) -> Result<(), Failure> {
         let mut move_on = tx.connection.prepare_cached(include_str!("../../sql/runs/move_on.sql"))?;
-        move_on.execute(params![self.number, self.cursor.cast_signed(), self.length.cast_signed()])?;
+        let (cursor, length) = (self.cursor.cast_signed(), self.length.cast_signed());
+        let commit = self.last_commit.map(|id| id.number().cast_signed());
+        move_on.execute(params![self.number, cursor, length, commit])?;
         Ok(())
     }
 }

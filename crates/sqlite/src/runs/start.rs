@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::store::runs::{Conflict, EntryKind, NewRun, RunKey, Started, task};
+use tidemill_core::store::runs::{Conflict, EntryKind, NewRun, Position, RunKey, Started, task};
 use tidemill_core::workflow::{RunId, WorkflowName};
 
 use super::instance::find;
@@ -96,5 +96,6 @@ fn add(tx: &Tx<'_>, run: &NewRun, queue: i64) -> Result<i64, Failure> {
 fn first_task(run: &NewRun) -> Bytes {
     let events = (1..).zip(&run.journal).filter(|(_, written)| written.kind != EntryKind::Commit);
     let news = events.filter(|(position, _)| *position > run.cursor);
-    task(&run.head, &run.opening, run.cursor, news.map(|(position, written)| (position, &written.entry[..])))
+    let at = Position { cursor: run.cursor, last_commit: None };
+    task(&run.head, &run.opening, at, news.map(|(position, written)| (position, &written.entry[..])))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::runs::task;
+use tidemill_core::store::runs::{Position, task};
 use tidemill_core::workflow::RunId;
 
 use super::journal::news;
@@ -38,17 +38,17 @@ struct Idle {
     run: RunId,
     line: i64,
     queue: Queue,
-    cursor: u64,
+    at: Position,
     head: Bytes,
 }
 
 fn make_if_needed(tx: &mut Tx<'_>, run: i64) -> Result<(), Failure> {
-    let Some(Idle { run: id, line, queue, cursor, head }) = idle(tx, run)? else { return Ok(()) };
-    let news = news(tx, run, cursor)?;
+    let Some(Idle { run: id, line, queue, at, head }) = idle(tx, run)? else { return Ok(()) };
+    let news = news(tx, run, at.cursor)?;
     if news.is_empty() {
         return Ok(());
     }
-    let envelope = task(&head, b"", cursor, news.iter().map(|(position, entry)| (*position, &entry[..])));
+    let envelope = task(&head, b"", at, news.iter().map(|(position, entry)| (*position, &entry[..])));
     make(tx, &Line { queue: &queue, number: line }, &id.task(), &envelope)
 }
 
@@ -58,7 +58,8 @@ fn idle(tx: &Tx<'_>, run: i64) -> Result<Option<Idle>, Failure> {
     let Some(row) = rows.next()? else { return Ok(None) };
     let run = RunId::new(row.get_ref(0)?.as_str()?)?;
     let (line, queue) = (row.get(1)?, row::queue(row, 2)?);
-    Ok(Some(Idle { run, line, queue, cursor: row::count(row, 4)?, head: row::body(row, 5)? }))
+    let at = Position { cursor: row::count(row, 4)?, last_commit: row::commit_id(row, 6)? };
+    Ok(Some(Idle { run, line, queue, at, head: row::body(row, 5)? }))
 }
 
 /// Puts a task in line, unless it is there.

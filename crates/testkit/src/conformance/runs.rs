@@ -7,7 +7,8 @@ use futures_util::future::join_all;
 use tidemill_core::job::State;
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::runs::{
-    Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS, NewRun, ReadJournal, RunKey, Started, Then,
+    Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS, NewRun, ReadJournal, Restart, RunKey, SEEN_FOR,
+    Started, Then,
 };
 use tidemill_core::store::{Record, Verdict};
 use tidemill_core::workflow::{RunId, Status};
@@ -31,6 +32,26 @@ pub async fn a_run_begins_with_its_first_entry_and_a_task(subject: Subject) {
     assert_eq!((info.workflow, info.version, info.queue), (new.workflow, new.version, new.queue));
     assert_eq!((info.status, info.cursor, info.length), (Status::Running, 0, 1));
     assert!(info.started_at.0 > 0 && info.closed_at.is_none() && info.output.is_empty());
+}
+
+/// After a store has lost a commit, another worker may commit at the same position: only the commit's id tells the two apart.
+pub async fn a_task_names_the_commit_before_it(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.start_run(order()).await;
+    let first = scene.task_of(&run).await;
+    assert_eq!((first.last_commit, scene.run(&run).await.last_commit), (None, None));
+    let committed = scene.commit_named(&first, Then::GoesOn).await;
+    assert_eq!(scene.run(&run).await.last_commit, Some(committed));
+    scene.signal(&run, [1]).await;
+    let second = scene.task_of(&run).await;
+    assert_eq!(second.last_commit, Some(committed.number()));
+    scene.signal(&run, [2]).await;
+    let committed = scene.commit_named(&second, Then::GoesOn).await;
+    let third = scene.task_of(&run).await;
+    assert_eq!(third.last_commit, Some(committed.number()), "the task that a commit makes names it");
+    let restart = Restart { first: order().journal.remove(0).entry, seen_for: SEEN_FOR };
+    let committed = scene.commit_named(&third, Then::Restarts(restart)).await;
+    assert_eq!(scene.task_of(&run).await.last_commit, Some(committed.number()));
 }
 
 pub async fn the_same_id_is_one_run(subject: Subject) {

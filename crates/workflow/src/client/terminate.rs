@@ -163,6 +163,7 @@ mod tests {
             closed_at: None,
             cursor: 0,
             length: 0,
+            last_commit: None,
             key: None,
             parent: Some(Kin { run: "parent".parse().unwrap(), seq: 4 }),
             attributes: Default::default(),

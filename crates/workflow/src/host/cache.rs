@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_core::store::Verdict;
-use tidemill_core::workflow::RunId;
+use tidemill_core::store::runs::Position;
+use tidemill_core::workflow::{CommitId, RunId};
 use tokio::sync::Notify;
 
 use crate::machine::Machine;
@@ -13,9 +14,6 @@ use crate::machine::Machine;
 /// How long a task waits to hear whether the commit before it was accepted. It was, or there would be no task: what is
 /// missing is only that this process knows. Beyond that the run is rebuilt.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// When a run was started, as its tasks say.
-pub(super) type Birth = Option<i64>;
 
 /// The machines of runs, the least recently used of which go first.
 #[derive(Debug)]
@@ -40,8 +38,8 @@ struct Slot {
     machine: Box<Machine>,
     /// When it was put here.
     number: u64,
-    /// Which run it is: after the end of one, another may have its id.
-    birth: Birth,
+    /// The commit that it made last. After the end of a run another one may have its id, with other commits.
+    commit: CommitId,
     /// Whether its last commit was accepted. Until then nobody may use it: if it was refused, another worker may have
     /// come as far as this one, by another way.
     settled: bool,
@@ -51,12 +49,12 @@ impl Shelf {
     fn put(
         &mut self,
         run: &RunId,
-        (machine, birth): (Box<Machine>, Birth),
+        (machine, commit): (Box<Machine>, CommitId),
         settled: bool,
     ) -> (u64, Option<Slot>) {
         self.last += 1;
         let number = self.last;
-        let before = self.slots.insert(run.clone(), Slot { machine, number, birth, settled });
+        let before = self.slots.insert(run.clone(), Slot { machine, number, commit, settled });
         if let Some(before) = &before {
             self.order.remove(&before.number);
         }
@@ -90,14 +88,14 @@ impl Cache {
         Self { shelf: Mutex::default(), settled: Notify::new(), capacity }
     }
 
-    /// Takes out the machine of a run that has come this far. One that has come elsewhere is of no use any more.
-    pub(super) async fn take(&self, run: &RunId, birth: Birth, cursor: u64) -> Option<Box<Machine>> {
+    /// Takes out the machine of a run that is at this position. One that has come elsewhere is of no use any more.
+    pub(super) async fn take(&self, run: &RunId, at: Position) -> Option<Box<Machine>> {
         let found = tokio::time::timeout(PATIENCE, async {
             loop {
                 // Listens before it looks, so that word in between is not missed.
                 let mut told = std::pin::pin!(self.settled.notified());
                 told.as_mut().enable();
-                match self.look(run, birth, cursor) {
+                match self.look(run, at) {
                     Look::Found(machine) => return Some(machine),
                     Look::Nothing => return None,
                     Look::Unsettled => told.await,
@@ -108,14 +106,14 @@ impl Cache {
     }
 
     /// The same without waiting.
-    pub(super) fn take_now(&self, run: &RunId, birth: Birth, cursor: u64) -> Option<Box<Machine>> {
-        match self.look(run, birth, cursor) {
+    pub(super) fn take_now(&self, run: &RunId, at: Position) -> Option<Box<Machine>> {
+        match self.look(run, at) {
             Look::Found(machine) => Some(machine),
             Look::Nothing | Look::Unsettled => None,
         }
     }
 
-    fn look(&self, run: &RunId, birth: Birth, cursor: u64) -> Look {
+    fn look(&self, run: &RunId, at: Position) -> Look {
         let mut shelf = self.lock();
         match shelf.slots.get(run) {
             None => return Look::Nothing,
@@ -125,24 +123,24 @@ impl Cache {
         let Some(slot) = shelf.remove(run) else { return Look::Nothing };
         // What it holds may do anything when it is dropped.
         drop(shelf);
-        let is_it = birth.is_some() && slot.birth == birth && slot.machine.consumed() == cursor;
+        let is_it = Some(slot.commit) == at.last_commit && slot.machine.consumed() == at.cursor;
         if is_it { Look::Found(slot.machine) } else { Look::Nothing }
     }
 
     /// Puts a machine back that is known to be where the journal is, unless a newer one has come meanwhile.
-    pub(super) fn put(&self, run: &RunId, machine: Box<Machine>, birth: Birth) {
+    pub(super) fn put(&self, run: &RunId, machine: Box<Machine>, commit: CommitId) {
         if !self.lock().slots.contains_key(run) {
-            self.keep(run, (machine, birth), true);
+            self.keep(run, (machine, commit), true);
         }
     }
 
     /// Keeps a machine whose commit is on its way.
-    pub(super) fn lend(self: &Arc<Self>, run: &RunId, machine: Box<Machine>, birth: Birth) -> Ticket {
-        let number = self.keep(run, (machine, birth), false);
+    pub(super) fn lend(self: &Arc<Self>, run: &RunId, machine: Box<Machine>, commit: CommitId) -> Ticket {
+        let number = self.keep(run, (machine, commit), false);
         Ticket { cache: self.clone(), run: run.clone(), number }
     }
 
-    fn keep(&self, run: &RunId, machine: (Box<Machine>, Birth), settled: bool) -> u64 {
+    fn keep(&self, run: &RunId, machine: (Box<Machine>, CommitId), settled: bool) -> u64 {
         if self.capacity == 0 {
             return 0;
         }
@@ -204,7 +202,11 @@ mod tests {
 
     const NONE: Workflow<(), ()> = Workflow::new("none");
 
-    const BORN: Birth = Some(7);
+    const COMMIT: CommitId = CommitId::from_number(7);
+
+    fn at(cursor: u64) -> Position {
+        Position { cursor, last_commit: Some(COMMIT) }
+    }
 
     fn machine(consumed: u64) -> Box<Machine> {
         let program = Program::new(&NONE, |_: Ctx, ()| async { Ok(()) });
@@ -218,47 +220,46 @@ mod tests {
     #[tokio::test]
     async fn a_machine_is_of_use_only_where_the_journal_is() {
         let cache = Arc::new(Cache::new(2));
-        cache.put(&run("a"), machine(3), BORN);
-        assert!(cache.take(&run("a"), BORN, 2).await.is_none());
-        assert!(cache.take(&run("a"), BORN, 3).await.is_none(), "it has been dropped");
-        cache.put(&run("a"), machine(3), BORN);
-        assert!(cache.take(&run("a"), Some(8), 3).await.is_none(), "another run has its id now");
-        cache.put(&run("a"), machine(3), BORN);
-        assert!(cache.take(&run("a"), BORN, 3).await.is_some());
+        cache.put(&run("a"), machine(3), COMMIT);
+        assert!(cache.take(&run("a"), at(2)).await.is_none());
+        assert!(cache.take(&run("a"), at(3)).await.is_none(), "it has been dropped");
+        cache.put(&run("a"), machine(3), COMMIT);
+        let other = Position { last_commit: Some(CommitId::from_number(8)), ..at(3) };
+        assert!(cache.take(&run("a"), other).await.is_none(), "another commit came there");
+        cache.put(&run("a"), machine(3), COMMIT);
+        assert!(cache.take(&run("a"), at(3)).await.is_some());
     }
 
     #[tokio::test]
     async fn the_one_that_was_used_least_recently_goes() {
         let cache = Arc::new(Cache::new(2));
         for name in ["a", "b"] {
-            cache.put(&run(name), machine(1), BORN);
+            cache.put(&run(name), machine(1), COMMIT);
         }
-        let used = cache.take(&run("a"), BORN, 1).await.unwrap();
-        cache.put(&run("a"), used, BORN);
-        cache.put(&run("c"), machine(1), BORN);
-        assert!(cache.take(&run("b"), BORN, 1).await.is_none());
-        assert!(
-            cache.take(&run("a"), BORN, 1).await.is_some() && cache.take(&run("c"), BORN, 1).await.is_some()
-        );
+        let used = cache.take(&run("a"), at(1)).await.unwrap();
+        cache.put(&run("a"), used, COMMIT);
+        cache.put(&run("c"), machine(1), COMMIT);
+        assert!(cache.take(&run("b"), at(1)).await.is_none());
+        assert!(cache.take(&run("a"), at(1)).await.is_some() && cache.take(&run("c"), at(1)).await.is_some());
         let off = Arc::new(Cache::new(0));
-        off.put(&run("a"), machine(1), BORN);
-        assert!(off.take(&run("a"), BORN, 1).await.is_none());
+        off.put(&run("a"), machine(1), COMMIT);
+        assert!(off.take(&run("a"), at(1)).await.is_none());
     }
 
     #[tokio::test]
     async fn the_next_task_waits_for_word_of_the_commit_before() {
         let cache = Arc::new(Cache::new(2));
-        let ticket = cache.lend(&run("a"), machine(1), BORN);
+        let ticket = cache.lend(&run("a"), machine(1), COMMIT);
         let id = run("a");
-        let (found, ()) = tokio::join!(cache.take(&id, BORN, 1), async {
+        let (found, ()) = tokio::join!(cache.take(&id, at(1)), async {
             tokio::task::yield_now().await;
             ticket.settled(Verdict::Accepted);
         });
         assert!(found.is_some());
-        let refused = cache.lend(&run("a"), machine(1), BORN);
+        let refused = cache.lend(&run("a"), machine(1), COMMIT);
         refused.settled(Verdict::LeaseLost);
-        assert!(cache.take(&run("a"), BORN, 1).await.is_none());
-        drop(cache.lend(&run("a"), machine(1), BORN));
-        assert!(cache.take(&run("a"), BORN, 1).await.is_none());
+        assert!(cache.take(&run("a"), at(1)).await.is_none());
+        drop(cache.lend(&run("a"), machine(1), COMMIT));
+        assert!(cache.take(&run("a"), at(1)).await.is_none());
     }
 }

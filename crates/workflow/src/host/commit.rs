@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidemill_core::store::runs::{self, Close, Restart, SEEN_FOR, Then};
 use tidemill_core::workflow::{
-    ChildEnd, Children, Command, Commit, End, Entry, Event, Json, ParentClose, Started, Status,
+    ChildEnd, Children, Command, Commit, CommitId, End, Entry, Event, Json, ParentClose, Started, Status,
 };
 
 use crate::machine::{Machine, Origin};
@@ -24,9 +24,9 @@ pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place:
             ends(machine, end, place, &mut effects)
         }
     };
-    let (run, upto) = (place.run.clone(), commit.upto);
+    let (run, id, upto) = (place.run.clone(), CommitId::generate(), commit.upto);
     let entry = Entry::commit(place.now, commit).write();
-    runs::Commit { run, cursor, upto, entry, effects: effects.finish(), then }
+    runs::Commit { run, id, cursor, upto, entry, effects: effects.finish(), then }
 }
 
 /// When a run ends its children are treated as was said when they were started. Code that returns drops the handles of

@@ -2,13 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tidemill_core::dead::{Cause, Reason};
-use tidemill_core::store::runs::{ReadJournal, RunInfo};
-use tidemill_core::workflow::{Entry, Json, RunId};
+use tidemill_core::store::runs::{Position, RunInfo};
+use tidemill_core::workflow::{Json, RunId};
 use tidemill_core::{Envelope, Outcome};
 use tidemill_worker::JobContext;
 
 use super::Host;
-use super::cache::Birth;
 use super::setback::Setback;
 use crate::error::QueryError;
 use crate::machine::Machine;
@@ -52,8 +51,7 @@ impl Host {
         let Some(info) = cx.mill().store().run(&ask.run).await? else {
             return Ok(Err(QueryError::NoRun(ask.run.to_string())));
         };
-        let birth = birth(&ask.run, cx).await?;
-        let mut machine = match self.bring(&info, birth, cx).await {
+        let mut machine = match self.bring(&info, cx).await {
             Ok(Some(machine)) => machine,
             Ok(None) => return Ok(Err(QueryError::NoRun(ask.run.to_string()))),
             Err(Setback::Halted(halt)) => return Ok(Err(QueryError::Blocked(halt.to_string()))),
@@ -63,20 +61,16 @@ impl Host {
             Question::Query { name, input } => machine.query(name, input),
             Question::Waits => waits(&machine),
         };
-        if !info.status.is_closed() {
-            self.cache.put(&ask.run, machine, birth);
+        if let Some(commit) = info.last_commit.filter(|_| !info.status.is_closed()) {
+            self.cache.put(&ask.run, machine, commit);
         }
         Ok(answer)
     }
 
     /// The run's machine: the one in memory if nobody else has carried the run further, a new one if not.
-    async fn bring(
-        &self,
-        info: &RunInfo,
-        birth: Birth,
-        cx: &JobContext,
-    ) -> Result<Option<Box<Machine>>, Setback> {
-        if let Some(machine) = self.cache.take_now(&info.run, birth, info.cursor) {
+    async fn bring(&self, info: &RunInfo, cx: &JobContext) -> Result<Option<Box<Machine>>, Setback> {
+        let at = Position { cursor: info.cursor, last_commit: info.last_commit };
+        if let Some(machine) = self.cache.take_now(&info.run, at) {
             return Ok(Some(machine));
         }
         let Some(program) = self.programs.find(&info.workflow, &info.version) else {
@@ -86,13 +80,6 @@ impl Host {
         // What is new is its next task's.
         self.rebuild(program, &info.run, info.cursor, &**cx.mill().store()).await
     }
-}
-
-/// When the run was started, if its journal still says so: one that has continued as new is rebuilt.
-async fn birth(run: &RunId, cx: &JobContext) -> Result<Birth, Setback> {
-    let first = cx.mill().store().journal(ReadJournal { run, from: 1, limit: 1, bytes: 1 }).await?;
-    let first = first.first().filter(|(position, _)| *position == 1);
-    Ok(first.and_then(|(_, written)| Entry::read(&written.entry).ok()).map(|entry| entry.at.0))
 }
 
 fn waits(machine: &Machine) -> Result<Json, QueryError> {

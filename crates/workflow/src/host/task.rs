@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_core::dead::{Cause, Reason};
+use tidemill_core::store::runs::Position;
 use tidemill_core::workflow::{Arrived, Commit, RunId};
 use tidemill_core::{Envelope, Error, Outcome};
 use tidemill_worker::JobContext;
@@ -54,7 +55,7 @@ impl Host {
         run: &RunId,
         cx: &JobContext,
     ) -> Result<Outcome, Setback> {
-        let (store, birth) = (cx.mill().store().clone(), task.birth);
+        let store = cx.mill().store().clone();
         let (machine, news) = match self.warm(program, run, &task).await {
             Some(machine) => (Some(machine), task.news),
             // The journal has the news too. What came since is for the next task: this one would have no end of it.
@@ -72,7 +73,7 @@ impl Host {
         let place = Place { run, queue: cx.queue(), store: &*store, now: store.clock().now() };
         let written = written(&mut machine, commit, cursor, &place);
         if machine.end().is_none() {
-            let ticket = self.cache.lend(run, machine, birth);
+            let ticket = self.cache.lend(run, machine, written.id);
             cx.when_settled(move |verdict| ticket.settled(verdict));
         }
         Ok(Outcome::Commit(Box::new(written)))
@@ -81,7 +82,8 @@ impl Host {
     /// A machine that is where the journal is: from the cache, or because the run is only beginning.
     async fn warm(&self, program: &Program, run: &RunId, task: &Task) -> Option<Box<Machine>> {
         let (cursor, first) = (task.cursor?, task.news.first()?);
-        if let Some(machine) = self.cache.take(run, task.birth, cursor).await {
+        let at = Position { cursor, last_commit: task.last_commit };
+        if let Some(machine) = self.cache.take(run, at).await {
             return Some(machine);
         }
         let begins = first.position == cursor + 1 && first.event.word() == "started";

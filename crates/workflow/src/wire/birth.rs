@@ -120,7 +120,7 @@ pub(crate) fn route_of(queue: &Queue) -> Option<Route> {
 #[cfg(test)]
 mod tests {
     use tidemill_core::Envelope;
-    use tidemill_core::store::runs::task;
+    use tidemill_core::store::runs::{Position, task};
 
     use super::*;
 
@@ -131,7 +131,8 @@ mod tests {
         let birth = Birth::new("run-1".parse().unwrap(), Started { key: Some("k".into()), ..started });
         let birth = Birth { route: Some("eu-west".parse().unwrap()), ..birth };
         let run = birth.new_run(Timestamp(5));
-        let message = task(&run.head, &run.opening, 0, [(1, &run.journal[0].entry[..])]);
+        let at = Position { cursor: 0, last_commit: None };
+        let message = task(&run.head, &run.opening, at, [(1, &run.journal[0].entry[..])]);
         let json: serde_json::Value = serde_json::from_slice(&message).unwrap();
         assert_eq!((&json["id"], &json["workflowName"]), (&"run-1".into(), &"order".into()));
         assert_eq!((&json["idempotencyKey"], &json["createdAt"]), (&"k".into(), &5.into()));

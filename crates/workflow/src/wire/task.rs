@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tidemill_core::Envelope;
-use tidemill_core::workflow::{Arrived, Entry, Version, What, WorkflowName};
+use tidemill_core::workflow::{Arrived, CommitId, Entry, Version, What, WorkflowName};
 
 /// What a task says.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(crate) struct Task {
     /// What is new since. Empty if one of them is damaged: whoever reads the journal finds out which.
     pub(crate) news: Vec<Arrived>,
     pub(crate) key: Option<String>,
-    /// When the run was started: tells it from another that has its id later.
-    pub(crate) birth: Option<i64>,
+    /// The commit by which the run came there; none before the first.
+    pub(crate) last_commit: Option<CommitId>,
 }
 
 #[derive(Deserialize)]
@@ -25,7 +25,7 @@ struct Facts {
     version: Version,
     cursor: Option<u64>,
     idempotency_key: Option<String>,
-    created_at: Option<i64>,
+    last_commit: Option<CommitId>,
 }
 
 #[derive(Deserialize)]
@@ -48,8 +48,7 @@ impl Task {
             What::Event(event) => Some(Arrived { position, at: entry.at, event }),
             What::Commit(_) => None,
         });
-        let Facts { workflow_name: workflow, version, cursor, idempotency_key: key, created_at: birth } =
-            facts;
-        Ok(Self { workflow, version, cursor, news: news.collect(), key, birth })
+        let Facts { workflow_name: workflow, version, cursor, idempotency_key: key, last_commit } = facts;
+        Ok(Self { workflow, version, cursor, news: news.collect(), key, last_commit })
     }
 }

@@ -13,6 +13,7 @@ mod continued;
 mod diagnose;
 mod foreign_start;
 mod joins;
+mod lost_commit;
 mod questions;
 mod reset;
 mod restart;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{Commit, Then};
 use tidemill_core::store::{Claim, Verdict};
-use tidemill_core::workflow::{self, Entry};
+use tidemill_core::workflow::{self, CommitId, Entry};
 use tidemill_core::{Timestamp, WorkerId};
 use tidemill_sqlite::Options;
 use tidemill_worker::{Fail, State, Worker};
@@ -31,6 +31,7 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
     let entry = Entry::commit(Timestamp(1), workflow::Commit { upto: 1, commands: vec![], end: None });
     let commit = Commit {
         run: run.id().clone(),
+        id: CommitId::generate(),
         cursor: 0,
         upto: 1,
         entry: entry.write(),

@@ -16,7 +16,7 @@ use tidemill_core::store::runs::{
     Started, Terminate, Then, Written, entry,
 };
 use tidemill_core::store::{Claimed, Due, NewJob, Verdict};
-use tidemill_core::workflow::{Asker, RunId, Status, Version, WorkflowName};
+use tidemill_core::workflow::{Asker, CommitId, RunId, Status, Version, WorkflowName};
 
 use super::{GLANCE, LONG, Scene, until};
 
@@ -131,6 +131,8 @@ pub struct Task {
     pub run: RunId,
     /// How far the run had come.
     pub cursor: u64,
+    /// The commit before it.
+    pub last_commit: Option<u64>,
     /// What is new: positions and entries.
     pub news: Vec<(u64, Value)>,
 }
@@ -155,7 +157,7 @@ impl Task {
         let news = json["news"].as_array().expect("news").iter();
         let news = news.map(|n| (n["position"].as_u64().expect("a position"), n["entry"].clone())).collect();
         let run = claimed.lease.job.run().expect("a task says whose it is");
-        Self { run, cursor, news, claimed }
+        Self { run, cursor, last_commit: json["lastCommit"].as_u64(), news, claimed }
     }
 
     /// The settlement that commits it.
@@ -166,7 +168,8 @@ impl Task {
     /// The settlement that commits what it did with the news up to a position.
     pub fn settlement_upto(&self, upto: u64, effects: Vec<Effect>, then: Then) -> Settlement {
         let entry = entry(Timestamp(2), "commit", format!(r#"{{"upto":{upto}}}"#).as_bytes());
-        let commit = Commit { run: self.run.clone(), cursor: self.cursor, upto, entry, effects, then };
+        let (run, id) = (self.run.clone(), CommitId::generate());
+        let commit = Commit { run, id, cursor: self.cursor, upto, entry, effects, then };
         Settlement { lease: self.claimed.lease.clone(), change: Change::Commit(Box::new(commit)) }
     }
 }
@@ -225,6 +228,15 @@ impl Scene {
     /// Commits a task, which must work.
     pub async fn commit(&self, task: &Task, effects: Vec<Effect>, then: Then) {
         assert_eq!(self.try_commit(task, effects, then).await, Verdict::Accepted);
+    }
+
+    /// Commits a task, which must work, and returns the commit's id.
+    pub async fn commit_named(&self, task: &Task, then: Then) -> CommitId {
+        let settlement = task.settlement(Vec::new(), then);
+        let Change::Commit(commit) = &settlement.change else { unreachable!("it is a commit") };
+        let id = commit.id;
+        assert_eq!(self.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
+        id
     }
 
     /// Commits a task.
