@@ -11,7 +11,7 @@ macro_rules! function {
 }
 
 /// Every function, and last the settings of those that others may call.
-pub(crate) const FUNCTIONS: [&str; 48] = [
+pub(crate) const FUNCTIONS: [&str; 49] = [
     function!("told"),
     function!("splice"),
     function!("keep_of"),
@@ -33,6 +33,7 @@ pub(crate) const FUNCTIONS: [&str; 48] = [
     function!("seize"),
     function!("settle_job"),
     function!("complete_job"),
+    function!("stamped"),
     function!("append_events"),
     function!("make_tasks"),
     function!("apply_effects"),

@@ -14,7 +14,7 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
-    Delivery, Effect, EntryKind, ReadJournal, Then, Written, task as task_bytes,
+    Delivery, Effect, EntryKind, Position, ReadJournal, Then, Written, stamped, task as task_bytes,
 };
 use tidemill_core::store::{Claim, Complete, Completed, Verdict, Wake};
 use tidemill_core::workflow::RunId;
@@ -113,12 +113,13 @@ async fn signals_commits_and_alarms_of_few_runs_at_once_are_all_kept() {
 async fn a_task_has_the_bytes_that_the_contract_says() {
     let (_, store, scene) = scene().await;
     let new = order();
-    let first = [(1, &new.journal[0].entry[..])];
-    let expected = task_bytes(&new.head, &new.opening, 0, first);
     scene.start_run(new.clone()).await;
+    let first = stamped(&new.journal[0].entry, scene.run(&new.run).await.started_at);
+    let at = Position { cursor: 0, last_commit: None };
+    let expected = task_bytes(&new.head, &new.opening, at, [(1, &first[..])]);
     let task = scene.task_of(&new.run).await;
     assert_eq!(task.claimed.body.as_ref().unwrap().bytes(), &expected);
-    scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    let last_commit = Some(scene.commit_named(&task, Then::GoesOn).await);
     // Bytes that are no text are appended as they are, and nothing falls over.
     let odd = Bytes::from_static(b"\xff\x00{");
     let written = Written { kind: EntryKind::Message, entry: odd.clone() };
@@ -127,7 +128,7 @@ async fn a_task_has_the_bytes_that_the_contract_says() {
     assert_eq!(store.journal(read).await.unwrap(), [(3, written)]);
     let claimed = scene.on_tasks().claim_one().await;
     let (raw, _) = claimed.body.unwrap_err();
-    assert_eq!(raw, task_bytes(&new.head, b"", 1, [(3, &odd[..])]));
+    assert_eq!(raw, task_bytes(&new.head, b"", Position { cursor: 1, last_commit }, [(3, &odd[..])]));
 }
 
 #[tokio::test]

@@ -118,6 +118,13 @@ local function change(w, r)
   r.changed = true
 end
 
+-- The entry with the time of this server in it, whatever the caller took for it.
+local function stamped(w, entry)
+  if string.sub(entry, 1, 6) ~= '{"at":' then return entry end
+  local comma = string.find(entry, ',', 1, true)
+  return comma and '{"at":' .. whole(w.time) .. string.sub(entry, comma) or entry
+end
+
 -- Appends an entry; says whether that was possible: it is not if others have written into the stream, or it is none.
 local function append(w, r, kind, entry)
   local position = r.state.length + 1
@@ -291,7 +298,7 @@ local function deliver(w, d)
   end
   if not is_running(r) then return r.state.status end
   -- First what a server that is out of memory refuses, so that nothing has changed if it does.
-  if not append(w, r, d.kind, d.entry) then return 'damaged' end
+  if not append(w, r, d.kind, stamped(w, d.entry)) then return 'damaged' end
   if d.id ~= '' then redis.call('ZADD', r.seen, whole(w.time), d.id) end
   if d.seq ~= '' then drop_alarm(w, r, d.seq) end
   r.wants_task = true
@@ -362,7 +369,7 @@ end
 -- ---- effects
 
 -- ARGV: number of effects, then per effect a word and
---   job: kind ('s' or 'l'), queue, id, due, envelope        cancel: id         alarm: seq, due in ms, letter
+--   job: kind ('s' or 'l'), queue, id, due, envelope        cancel: id         alarm: seq, due, letter
 --   record: chain, record, how long it is kept in ms        drop: seq          attributes: number, then per one: name, value
 --   alarms: drop all
 -- or 'staged' and the mark under which they were staged.
@@ -387,7 +394,7 @@ local READ = {
   alarm = function(w)
     local seq, due, letter = w.read(), w.read(), w.read()
     expect_once(w, TIMERS, 'zset')
-    return { act = function(r) set_alarm(w, r, seq, due, letter) end }
+    return { act = function(r) set_alarm(w, r, seq, whole(due_at(due, w.time)), letter) end }
   end,
   drop = function(w)
     local seq = w.read()

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{NewJob, Record};
+use super::{Due, NewJob, Record};
 use crate::clock::Timestamp;
 use crate::envelope::Envelope;
 use crate::name::{JobId, Queue};
@@ -39,7 +39,8 @@ pub struct NewRun {
     pub version: Version,
     /// Where its tasks go.
     pub queue: Queue,
-    /// Its journal from position 1 on: one entry, that it has started; more if it begins where another run was.
+    /// Its journal from position 1 on: one entry, that it has started; more if it begins where another run was. Events
+    /// behind `cursor` are new and get the store's time; the others keep theirs.
     pub journal: Vec<Written>,
     /// How far it has come: 0, or the last position that a commit of this journal consumed.
     pub cursor: u64,
@@ -105,8 +106,22 @@ pub enum Started {
 pub struct Written {
     /// What a store has to know of it.
     pub kind: EntryKind,
-    /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`.
+    /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`. The store that appends it writes its own time
+    /// into it ([`stamped`]): timers are counted from there, and a caller's idea of the time may be old.
     pub entry: Bytes,
+}
+
+/// What every entry begins with; a number and a comma follow.
+const AT: &[u8] = br#"{"at":"#;
+
+/// The entry with this time in it. What is no entry stays as it is. Stores do the same where the bytes are.
+pub fn stamped(entry: &Bytes, now: Timestamp) -> Bytes {
+    match entry.iter().position(|byte| *byte == b',') {
+        Some(comma) if entry.starts_with(AT) => {
+            [AT, now.0.to_string().as_bytes(), &entry[comma..]].concat().into()
+        }
+        _ => entry.clone(),
+    }
 }
 
 /// What a store has to know of an entry.
@@ -234,7 +249,7 @@ pub enum Effect {
         /// The number of the command.
         seq: u64,
         /// When.
-        due: Timestamp,
+        due: Due,
         /// Of what.
         alarm: Alarm,
     },
@@ -468,6 +483,17 @@ mod tests {
 
     fn at(cursor: u64, last_commit: Option<u64>) -> Position {
         Position { cursor, last_commit: last_commit.map(CommitId::from_number) }
+    }
+
+    #[test]
+    fn an_entry_is_stamped_and_else_as_it_was() {
+        let entry = entry(Timestamp(5), "event", br#"{"signal":{"name":"n","payload":"a,b"}}"#);
+        let later = stamped(&entry, Timestamp(1_700_000_000_000));
+        let expected = br#"{"at":1700000000000,"event":{"signal":{"name":"n","payload":"a,b"}}}"#;
+        assert_eq!(&later[..], expected);
+        for odd in ["", "null", r#"{"at":5}"#, r#"{"event":1,"at":5}"#] {
+            assert_eq!(stamped(&odd.into(), Timestamp(7)), odd.as_bytes());
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ BEGIN
         FROM told WHERE status = 0 AND fresh
     ),
     written AS (
-        INSERT INTO journal (run, position, kind, entry) SELECT run, position, kind, entry FROM new
+        INSERT INTO journal (run, position, kind, entry) SELECT run, position, kind, stamped(entry) FROM new
     ),
     grown AS (
         UPDATE runs SET length = longer.length

@@ -39,7 +39,7 @@ BEGIN
     ),
     written AS (
         INSERT INTO journal (run, position, kind, entry)
-        SELECT run, length, 0, entry FROM done WHERE entry IS NOT NULL
+        SELECT run, length, 0, stamped(entry) FROM done WHERE entry IS NOT NULL
     )
     UPDATE runs
     SET cursor = done.upto, last_commit = done.commit, length = done.length, status = done.status,
@@ -78,7 +78,7 @@ BEGIN
         RETURNING position
     )
     SELECT count(*) INTO carried FROM new;
-    INSERT INTO journal (run, position, kind, entry) VALUES (target, last + 1, 1, first);
+    INSERT INTO journal (run, position, kind, entry) VALUES (target, last + 1, 1, stamped(first));
     UPDATE runs SET cursor = last, last_commit = commit, length = last + 1 + carried WHERE id = target;
 END $$;
 

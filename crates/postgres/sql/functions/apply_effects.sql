@@ -3,7 +3,7 @@
 --   kind          name      seq     at         delay   data       error
 --   0 job         its id    queue   earliest   delay   envelope
 --   1 cancel      its id
---   2 alarm       a letter  number  due
+--   2 alarm       a letter  number  due, or -1 for a delay
 --   3 drop alarm            number
 --   4 attribute   its name                             value
 --   5 record      its id    state   finished   keep    output     error
@@ -52,9 +52,10 @@ BEGIN
     END IF;
     IF 2 = ANY (kinds) THEN
         WITH new AS MATERIALIZED (
-            SELECT DISTINCT ON (run.id COLLATE "C", alarm.seq) run.id AS run, alarm.*
-            FROM unnest(commits, kinds, names, seqs, ats)
-                WITH ORDINALITY AS alarm (commit, kind, letter, seq, due, place)
+            SELECT DISTINCT ON (run.id COLLATE "C", alarm.seq) run.id AS run, alarm.letter, alarm.seq,
+                CASE WHEN alarm.at < 0 THEN now_ms() + alarm.delay ELSE alarm.at END AS due
+            FROM unnest(commits, kinds, names, seqs, ats, delays)
+                WITH ORDINALITY AS alarm (commit, kind, letter, seq, at, delay, place)
                 JOIN unnest(places, ids) AS run (place, id) ON run.place = alarm.commit
             WHERE alarm.kind = 2 ORDER BY run.id COLLATE "C", alarm.seq, alarm.place DESC
         ),

@@ -43,7 +43,8 @@ BEGIN
     END IF;
     outcome := 'created';
     INSERT INTO journal (run, position, kind, entry)
-    SELECT new_id, place, kind, entry FROM unnest(kinds, entries) WITH ORDINALITY AS new (kind, entry, place);
+    SELECT new_id, place, kind, CASE WHEN place > done AND kind > 0 THEN stamped(entry) ELSE entry END
+    FROM unnest(kinds, entries) WITH ORDINALITY AS new (kind, entry, place);
     IF cardinality(e_commits) > 0 THEN
         woken := apply_effects(ARRAY[1], ARRAY[new_id], e_commits, e_kinds, e_names, e_seqs, e_ats, e_delays, e_data,
             e_errors);

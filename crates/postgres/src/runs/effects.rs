@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use tidemill_core::store::runs::{Alarm, Effect};
-use tidemill_core::store::{NewJob, Record};
+use tidemill_core::store::{Due, NewJob, Record};
 use tidemill_core::workflow::{Json, Topic};
-use tidemill_core::{Error, Queue, Timestamp};
+use tidemill_core::{Error, Queue};
 use tokio_postgres::types::ToSql;
 
 use super::big;
@@ -103,8 +103,10 @@ async fn made<'a>(inner: &Inner, queue: &Queue, job: &'a NewJob) -> Result<Row<'
     Ok(Row { kind: 0, name: job.id.as_str(), seq, at, delay, data: &job.envelope, error: None })
 }
 
-fn set(seq: u64, due: Timestamp, alarm: Alarm) -> Row<'static> {
-    Row { kind: 2, name: alarm.letter(), seq: big(seq), at: due.0, ..Row::default() }
+fn set(seq: u64, due: Due, alarm: Alarm) -> Row<'static> {
+    let at = if let Due::At(time) = due { time.0.max(0) } else { -1 };
+    let delay = delay(due);
+    Row { kind: 2, name: alarm.letter(), seq: big(seq), at, delay, ..Row::default() }
 }
 
 fn kept(record: &Record) -> Row<'_> {

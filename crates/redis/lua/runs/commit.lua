@@ -104,7 +104,7 @@ local function commit(s)
     return 0
   end
   local again = c.how == 'restarts'
-  if not append(w, r, again and 'answer' or 'commit', again and c.first or c.entry) then return 0 end
+  if not append(w, r, again and 'answer' or 'commit', stamped(w, again and c.first or c.entry)) then return 0 end
   local position = r.state.length
   give_up(s)
   r.wants_task, r.state.last_commit = true, c.id

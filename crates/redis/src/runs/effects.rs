@@ -1,6 +1,5 @@
 //! How what a run does is written for scripts. `lua/run.lua` reads it.
 
-use tidemill_core::Timestamp;
 use tidemill_core::store::runs::{Close, Commit, Delivery, Effect, EntryKind, MAX_SEEN, Then};
 use tidemill_core::workflow::Topic;
 
@@ -77,11 +76,11 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
             text("cancel");
             text(job.as_str());
         }
-        Effect::Alarm { seq, due, alarm } => {
-            text("alarm");
-            text(&seq.to_string());
-            text(&(*due).min(Timestamp::MAX).0.to_string());
-            text(alarm.letter());
+        Effect::Alarm { seq, due: at, alarm } => {
+            call.push("alarm");
+            call.push(seq);
+            call.push(due(*at));
+            call.push(alarm.letter());
         }
         Effect::DropAlarm { seq } => {
             text("drop");

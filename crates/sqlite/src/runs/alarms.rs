@@ -1,8 +1,8 @@
 //! Alarms: the times a run wants to be told of.
 
 use rusqlite::{OptionalExtension, params};
-use tidemill_core::store::Wake;
 use tidemill_core::store::runs::{Alarm, EntryKind, Written, entry};
+use tidemill_core::store::{self, Wake};
 use tidemill_core::{Error, Timestamp};
 
 use super::instance::by_number;
@@ -11,6 +11,15 @@ use crate::call::Tx;
 use crate::error::Failure;
 use crate::row;
 use crate::savepoint::apart;
+
+/// When an alarm goes off. One that is past keeps its time: it goes off before those that were due later.
+pub(super) fn due_at(due: store::Due, now: Timestamp) -> Timestamp {
+    match due {
+        store::Due::Now => now,
+        store::Due::In(delay) => now.after(delay),
+        store::Due::At(time) => time,
+    }
+}
 
 /// Sets an alarm of the run with the number `run`.
 pub(super) fn set(tx: &Tx<'_>, run: i64, seq: u64, due: Timestamp, alarm: Alarm) -> Result<(), Failure> {

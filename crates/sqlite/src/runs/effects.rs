@@ -27,7 +27,8 @@ pub(super) fn apply(tx: &mut Tx<'_>, run: i64, effects: &[Effect]) -> Result<(),
         for effect in group {
             apply_one(tx, run, effect)?;
             if let Effect::Alarm { due, .. } = effect {
-                first_alarm = Some(first_alarm.map_or(*due, |first| *due.min(&first)));
+                let due = alarms::due_at(*due, tx.now);
+                first_alarm = Some(first_alarm.map_or(due, |first| due.min(first)));
             }
         }
     }
@@ -60,7 +61,7 @@ fn apply_one(tx: &mut Tx<'_>, run: i64, effect: &Effect) -> Result<(), Failure> 
     match effect {
         Effect::Job { queue, .. } => add(tx, queue, std::slice::from_ref(effect)),
         Effect::CancelJob(job) => cancel_silently(tx, job),
-        Effect::Alarm { seq, due, alarm } => alarms::set(tx, run, *seq, *due, *alarm),
+        Effect::Alarm { seq, due, alarm } => alarms::set(tx, run, *seq, alarms::due_at(*due, tx.now), *alarm),
         Effect::DropAlarm { seq } => alarms::drop_one(tx, run, *seq),
         Effect::Attributes(attributes) => describe(tx, run, attributes),
         Effect::Record(record) => keep(tx, record),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 use tidemill_core::Timestamp;
-use tidemill_core::store::runs::{Commit, EntryKind, Written};
+use tidemill_core::store::runs::{Commit, EntryKind, Written, stamped};
 use tidemill_core::workflow::{CommitId, RunId, Status};
 
 use super::journal;
@@ -59,10 +59,12 @@ impl Instance {
         self.expires.is_some_and(|expires| expires <= now)
     }
 
-    /// Adds an entry to its journal. Its row has yet to be told: see [`save`](Self::save).
+    /// Adds an entry to its journal, with the time it has now. Its row has yet to be told: see [`save`](Self::save).
     pub(super) fn append(&mut self, tx: &Tx<'_>, written: &Written) -> Result<(), Failure> {
         self.length += 1;
-        journal::append(tx, self.number, self.length, written)
+        let Written { kind, entry } = written;
+        let written = Written { kind: *kind, entry: stamped(entry, tx.now) };
+        journal::append(tx, self.number, self.length, &written)
     }
 
     /// Adds what a task did to its journal.

@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
-use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::store::runs::{Conflict, EntryKind, NewRun, Position, RunKey, Started, task};
+use tidemill_core::store::runs::{
+    Conflict, EntryKind, NewRun, Position, RunKey, Started, Written, stamped, task,
+};
 use tidemill_core::workflow::{RunId, WorkflowName};
+use tidemill_core::{Error, Timestamp};
 
 use super::instance::find;
 use super::{effects, journal, prune};
@@ -29,7 +31,7 @@ fn start_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<Started, Failure> {
     {
         return Ok(started);
     }
-    create(tx, run)?;
+    create(tx, &NewRun { journal: stamped_behind(run, tx.now), ..run.clone() })?;
     Ok(Started::Created)
 }
 
@@ -57,6 +59,16 @@ fn conflict(tx: &Tx<'_>, workflow: &WorkflowName, key: &RunKey) -> Result<Option
         Conflict::StartAfterClose if !open => None,
         Conflict::UseExisting | Conflict::StartAfterClose => Some(Started::Existing(holder)),
     })
+}
+
+/// Its journal, with this time in the events that are new.
+fn stamped_behind(run: &NewRun, now: Timestamp) -> Vec<Written> {
+    let stamp = |(position, written): (u64, &Written)| {
+        let is_new = position > run.cursor && written.kind != EntryKind::Commit;
+        let entry = if is_new { stamped(&written.entry, now) } else { written.entry.clone() };
+        Written { kind: written.kind, entry }
+    };
+    (1..).zip(&run.journal).map(stamp).collect()
 }
 
 fn create(tx: &mut Tx<'_>, run: &NewRun) -> Result<(), Failure> {

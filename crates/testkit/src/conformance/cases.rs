@@ -268,6 +268,7 @@ macro_rules! conformance {
             runs {
                 a_run_begins_with_its_first_entry_and_a_task,
                 a_task_names_the_commit_before_it,
+                the_store_writes_its_own_time_into_a_journal,
                 the_same_id_is_one_run,
                 a_key_is_one_run_and_the_second_caller_gets_it,
                 one_key_started_by_many_is_one_run,

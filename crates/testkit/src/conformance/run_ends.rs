@@ -11,7 +11,7 @@ use tidemill_core::store::runs::{
     Alarm, Delivered, Delivery, Effect, EntryKind, ListRuns, NewRun, Parent, PruneRuns, Restart, RunKey,
     SEEN_FOR, Started, Terminate, Then,
 };
-use tidemill_core::store::{Promote, Verdict, Wake, Wakes};
+use tidemill_core::store::{Due, Promote, Verdict, Wake, Wakes};
 use tidemill_core::workflow::{Json, RunId, Status, Topic, WorkflowName};
 
 use super::hygiene::assert_nothing_is_left;
@@ -53,8 +53,12 @@ pub async fn an_alarm_that_is_past_fires_at_once(subject: Subject) {
 
 pub async fn an_activity_that_is_not_done_in_time_is_told_of(subject: Subject) {
     let scene = subject.scene();
-    let alarm = Effect::Alarm { seq: 1, due: Timestamp(0), alarm: Alarm::ScheduleToClose };
+    let delay = Duration::from_millis(300);
+    let alarm = Effect::Alarm { seq: 1, due: Due::In(delay), alarm: Alarm::ScheduleToClose };
     let run = scene.parked(|run| vec![activity(run, 1), alarm]).await;
+    let info = scene.run(&run).await;
+    let due = info.next_alarm.expect("an alarm is ahead");
+    assert!(due >= info.started_at.after(delay), "{due:?} is counted from the commit, by the store's clock");
     let task = scene.task_when_due().await;
     assert_eq!(task.run, run);
     let event = &task.news[0].1["event"]["activity_done"];
@@ -64,7 +68,7 @@ pub async fn an_activity_that_is_not_done_in_time_is_told_of(subject: Subject) {
 pub async fn an_alarm_is_dropped_by_command_and_by_the_answer(subject: Subject) {
     let scene = subject.scene();
     let soon = scene.after(Duration::from_millis(200));
-    let late = |seq| Effect::Alarm { seq, due: soon, alarm: Alarm::ScheduleToClose };
+    let late = |seq| Effect::Alarm { seq, due: Due::At(soon), alarm: Alarm::ScheduleToClose };
     let run = scene.parked(|run| vec![activity(run, 1), late(1), late(2), timer(3, soon)]).await;
     let claimed = scene.on_activities().claim_one().await;
     scene.on_activities().settle(&claimed, done()).await;
@@ -100,8 +104,9 @@ pub async fn whoever_sleeps_until_an_alarm_hears_of_an_earlier_one(subject: Subj
     let scene = subject.scene();
     scene.parked(|_| vec![timer(1, Timestamp(4_000_000_000_000))]).await;
     let mut wakes = subject.store.listen();
-    for _ in 0..50 {
-        scene.parked(|_| vec![timer(1, scene.after(LONG))]).await;
+    for n in 0..50 {
+        // Each is earlier than the one before: only then is it announced.
+        scene.parked(|_| vec![timer(1, Timestamp(3_000_000_000_000 - n))]).await;
         if hears(&mut wakes, |wake| *wake == Wake::Sooner(order().queue)).await {
             return;
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tidemill_core::job::State;
-use tidemill_core::settle::Outcome;
+use tidemill_core::settle::{Change, Outcome, Settlement};
 use tidemill_core::store::runs::{
     Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS, NewRun, ReadJournal, Restart, RunKey, SEEN_FOR,
-    Started, Then,
+    Started, Then, stamped,
 };
 use tidemill_core::store::{Record, Verdict};
 use tidemill_core::workflow::{RunId, Status};
@@ -458,7 +458,8 @@ pub async fn a_journal_is_read_in_parts(subject: Subject) {
     assert!(read(32, 10).await.is_empty());
     let whole = scene.store.journal(ReadJournal { run: &run, from: 1, limit: 100, bytes: 1 << 20 }).await.unwrap();
     assert_eq!(whole[1].1.kind, EntryKind::Message);
-    assert_eq!(whole[0].1, order_of(run.clone()).journal[0]);
+    let (first, now) = (&order_of(run.clone()).journal[0], scene.run(&run).await.started_at);
+    assert_eq!((whole[0].1.kind, &whole[0].1.entry), (first.kind, &stamped(&first.entry, now)));
 }
 
 pub async fn a_run_may_begin_where_another_was(subject: Subject) {
@@ -474,6 +475,34 @@ pub async fn a_run_may_begin_where_another_was(subject: Subject) {
     assert_eq!((task.cursor, task.news.len(), task.signals()), (1, 1, vec![9]));
     assert_eq!(scene.on_activities().claim_one().await.lease.job, run.part(1));
     assert_eq!(scene.run(&run).await.length, 3);
+    let times: Vec<_> = scene.journal(&run).await.iter().map(|(_, entry)| entry["at"].as_i64()).collect();
+    assert_eq!(times[..2], [Some(1), Some(3)], "what was consumed is replayed as it was");
+    assert!(times[2] >= Some(scene.run(&run).await.started_at.0), "what is new has come now");
+}
+
+/// Timers are counted from the time of an entry. Whoever sends an event may have a wrong clock; here each says it is 1970.
+pub async fn the_store_writes_its_own_time_into_a_journal(subject: Subject) {
+    let scene = subject.scene();
+    let run = scene.parked(|run| vec![activity(run, 1)]).await;
+    scene.signal(&run, [1]).await;
+    let told = scene.on_activities().claim_one().await;
+    let written = event(EntryKind::Answer, r#"{"activity_done":{"seq":1,"result":{"ok":1}}}"#);
+    let delivery = Delivery { run: run.clone(), written, id: None, seq: Some(1) };
+    let change = Change::Deliver(Box::new(delivery));
+    let settled = scene.store.settle(&[Settlement { lease: told.lease, change }]).await.unwrap();
+    assert_eq!(settled, [Verdict::Accepted]);
+    let started = scene.run(&run).await.started_at.0;
+    let check = |journal: Vec<(u64, serde_json::Value)>| {
+        for (position, entry) in journal {
+            assert!(entry["at"].as_i64() >= Some(started), "{position}: {entry}");
+        }
+    };
+    check(scene.journal(&run).await);
+    let task = scene.task_of(&run).await;
+    check(task.news.clone());
+    let restart = Restart { first: order().journal.remove(0).entry, seen_for: SEEN_FOR };
+    scene.commit(&task, Vec::new(), Then::Restarts(restart)).await;
+    check(scene.journal(&run).await);
 }
 
 pub async fn many_callers_at_once_lose_and_double_nothing(subject: Subject) {

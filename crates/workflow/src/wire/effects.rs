@@ -44,7 +44,7 @@ impl<'a> Effects<'a> {
                 self.effects.push(Effect::DropAlarm { seq: *seq });
             }
             Command::StartTimer { seq, due_ms } => {
-                let (seq, due) = (*seq, Timestamp(*due_ms));
+                let (seq, due) = (*seq, Due::At(Timestamp(*due_ms)));
                 self.effects.push(Effect::Alarm { seq, due, alarm: Alarm::Timer });
             }
             Command::CancelTimer { seq } => self.effects.push(Effect::DropAlarm { seq: *seq }),
@@ -98,7 +98,7 @@ impl<'a> Effects<'a> {
         let queue = queue.clone().unwrap_or_else(default_queue);
         self.effects.push(Effect::Job { queue: Queue::at_least_once(queue), job });
         if let Some(ms) = activity.schedule_to_close_ms {
-            let due = self.now.after(Duration::from_millis(ms));
+            let due = Due::In(Duration::from_millis(ms));
             self.effects.push(Effect::Alarm { seq: *seq, due, alarm: Alarm::ScheduleToClose });
         }
     }

@@ -94,7 +94,7 @@ pub fn activities() -> Queue {
 
 /// A timer.
 pub fn timer(seq: u64, due: Timestamp) -> Effect {
-    Effect::Alarm { seq, due, alarm: Alarm::Timer }
+    Effect::Alarm { seq, due: Due::At(due), alarm: Alarm::Timer }
 }
 
 /// A good end.
