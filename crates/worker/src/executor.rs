@@ -4,14 +4,12 @@
 //! share a task: it polls each once, and only a job that is still pending then gets a task of its own. A kind
 //! that is slow to return from its first poll never shares, so it cannot hold up its siblings.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_core::settle::{Change, Circumstances, Settlement, decide};
 use tidemill_core::{Backoff, Envelope, Kind, Outcome};
 use tokio_util::task::TaskTracker;
-use tracing::warn;
 
 use crate::assignment::Assignment;
 use crate::attempt::{Allowance, attend, first_poll, stopped};
@@ -23,6 +21,7 @@ use crate::lane::Lane;
 use crate::outbox::{Ended, Fate, Note};
 use crate::registry::{Registered, Registry, Route};
 use crate::station::Station;
+use crate::unknown_kinds::UnknownKinds;
 use crate::upshot::Upshot;
 
 /// A first poll shorter than this may share a task: less than what a task of its own would cost in cache
@@ -38,9 +37,6 @@ const STALL: Duration = Duration::from_millis(1);
 /// How long a job rests at first, and at the longest, that this worker has no handler for: another may know it.
 const UNKNOWN_KIND: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// How often a missing handler is mentioned, per kind.
-const REMIND: Duration = Duration::from_secs(60);
-
 /// A job and its handler.
 type Routed = (Arc<Assignment>, Route);
 
@@ -50,12 +46,12 @@ pub(crate) struct Executor {
     registry: Registry,
     /// Owns every task that runs a handler.
     tasks: TaskTracker,
-    reminded: Mutex<HashMap<Kind, Instant>>,
+    unknown_kinds: UnknownKinds,
 }
 
 impl Executor {
     pub(crate) fn new(station: Arc<Station>, registry: Registry) -> Self {
-        Self { station, registry, tasks: TaskTracker::new(), reminded: Mutex::default() }
+        Self { station, registry, tasks: TaskTracker::new(), unknown_kinds: UnknownKinds::default() }
     }
 
     /// What it can run: see [`Registry::kinds`].
@@ -135,7 +131,7 @@ impl Executor {
     /// Takes a job through its first poll.
     fn begin(&self, job: Arc<Assignment>, route: Route, begun: Instant) -> Step {
         let Some(handler) = self.registry.at(route) else {
-            self.mention_unknown(job.envelope.kind());
+            self.unknown_kinds.log(job.envelope.kind());
             let outcome = pass_on(&job.envelope);
             return Step::Ended(self.end(job, None, outcome.into(), Duration::ZERO));
         };
@@ -221,14 +217,6 @@ impl Executor {
         if slots > 0 {
             self.station.outbox.send(ended).await;
             lane.release(slots);
-        }
-    }
-
-    fn mention_unknown(&self, kind: &Kind) {
-        let mut reminded = self.reminded.lock().unwrap_or_else(PoisonError::into_inner);
-        if reminded.get(kind).is_none_or(|at| at.elapsed() > REMIND) {
-            reminded.insert(kind.clone(), Instant::now());
-            warn!("no handler for kind `{kind}` here; its jobs are handed back for another worker");
         }
     }
 }

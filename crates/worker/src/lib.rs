@@ -74,6 +74,7 @@ mod station;
 mod stats;
 mod trip;
 mod upshot;
+mod unknown_kinds;
 mod worker;
 
 pub use blockers::Blockers;
