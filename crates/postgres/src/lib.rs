@@ -118,6 +118,15 @@ impl PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// Passes on an answer. After an unknown end the effect may have taken place without being announced, so everybody is
+    /// made to look.
+    fn told<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        self.inner.announce_unknown(&answer);
+        answer
+    }
+}
+
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let opener = &self.inner.pool.opener;
@@ -133,9 +142,9 @@ impl Store for PostgresStore {
     async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
         let Enqueue { queue, jobs } = enqueue;
         if Clerk::takes(jobs) {
-            return self.clerk.enqueue(queue, jobs.to_vec()).await;
+            return self.told(self.clerk.enqueue(queue, jobs.to_vec()).await);
         }
-        self.inner.enqueue(queue, jobs).await
+        self.told(self.inner.enqueue(queue, jobs).await)
     }
 
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
@@ -151,7 +160,7 @@ impl Store for PostgresStore {
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.inner.settle(settlements, Ending::Current).await
+        self.told(self.inner.settle(settlements, Ending::Current).await)
     }
 
     async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
@@ -163,31 +172,31 @@ impl Store for PostgresStore {
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.inner.settle(settlements, Ending::Expired).await
+        self.told(self.inner.settle(settlements, Ending::Expired).await)
     }
 
     async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        self.inner.cancel(job).await
+        self.told(self.inner.cancel(job).await)
     }
 
     async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
-        self.inner.redrive(redrive).await
+        self.told(self.inner.redrive(redrive).await)
     }
 
     async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        self.inner.drop_letters(queue, jobs).await
+        self.told(self.inner.drop_letters(queue, jobs).await)
     }
 
     async fn pause(&self, queue: &Queue) -> Result<(), Error> {
-        self.inner.pause(queue, true).await
+        self.told(self.inner.pause(queue, true).await)
     }
 
     async fn resume(&self, queue: &Queue) -> Result<(), Error> {
-        self.inner.pause(queue, false).await
+        self.told(self.inner.pause(queue, false).await)
     }
 
     async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
-        self.inner.purge(queue).await
+        self.told(self.inner.purge(queue).await)
     }
 
     async fn prune(&self, _queues: &[Queue]) -> Result<Pruned, Error> {
@@ -200,15 +209,15 @@ impl Store for PostgresStore {
     }
 
     async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
-        self.inner.start_run(run).await
+        self.told(self.inner.start_run(run).await)
     }
 
     async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
-        self.inner.deliver(deliveries).await
+        self.told(self.inner.deliver(deliveries).await)
     }
 
     async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
-        self.inner.terminate(terminate).await
+        self.told(self.inner.terminate(terminate).await)
     }
 
     async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
@@ -256,11 +265,11 @@ impl Store for PostgresStore {
     }
 
     async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        self.inner.complete(complete).await
+        self.told(self.inner.complete(complete).await)
     }
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        self.inner.delete(chain).await
+        self.told(self.inner.delete(chain).await)
     }
 
     fn fleet(&self) -> &dyn Fleet {

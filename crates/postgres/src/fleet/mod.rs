@@ -55,11 +55,15 @@ impl Fleet for Inner {
     }
 
     async fn close(&self, session: &SessionId) -> Result<bool, Error> {
-        sessions::close(self, session).await
+        let answer = sessions::close(self, session).await;
+        self.announce_unknown(&answer);
+        answer
     }
 
     async fn drain(&self, member: &MemberId) -> Result<bool, Error> {
-        members::drain(self, member).await
+        let answer = members::drain(self, member).await;
+        self.announce_unknown(&answer);
+        answer
     }
 
     async fn reap(&self, _: Option<Standard>) -> Result<Reaped, Error> {

@@ -26,23 +26,23 @@ impl Inner {
     async fn cancel_where_it_is(&self, chain: &JobId) -> Result<Option<Cancelled>, Error> {
         let rows = self.pool.query(&CANCEL, &[&chain.as_str()]).await?;
         let row = rows.first().ok_or_else(nothing)?;
-        Ok(match row.get("outcome") {
-            None => Some(Cancelled::NotFound),
-            Some("2") => Some(Cancelled::Ended(State::Dead)),
-            Some("3") => Some(Cancelled::Ended(State::Done)),
-            Some("4") => Some(Cancelled::Ended(State::Cancelled)),
-            Some("removed") => {
-                self.announce_woken(woken(row)).await;
-                self.hub.announce_surely(Wake::Finished(chain.clone())).await;
-                Some(Cancelled::Removed)
-            }
+        let ended = match row.get("outcome") {
             // Whoever cancels is often a command that ends at once, so this waits until it is said.
             Some("told") => {
                 let job = chain.at_step(row.get::<_, i32>("step").unsigned_abs());
                 self.hub.announce_surely(Wake::Cancel(job)).await;
-                Some(Cancelled::Requested)
+                return Ok(Some(Cancelled::Requested));
             }
-            Some(_) => None,
-        })
+            None => Cancelled::NotFound,
+            Some("2") => Cancelled::Ended(State::Dead),
+            Some("3") => Cancelled::Ended(State::Done),
+            Some("4") => Cancelled::Ended(State::Cancelled),
+            Some("removed") => Cancelled::Removed,
+            Some(_) => return Ok(None),
+        };
+        // Also of a job that is gone: the call that removed it may have been this one, and its answer lost.
+        self.announce_woken(woken(row)).await;
+        self.hub.announce_surely(Wake::Finished(chain.clone())).await;
+        Ok(Some(ended))
     }
 }

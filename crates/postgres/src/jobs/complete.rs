@@ -3,7 +3,7 @@
 use tidemill_core::Error;
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Step};
-use tidemill_core::store::{Complete, Completed, Record, guard};
+use tidemill_core::store::{Complete, Completed, Record, Wake, guard};
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -105,9 +105,15 @@ impl Inner {
         let rows = self.pool.query(sql, &[&job, a, b, c, d, e]).await?;
         let row = rows.first().ok_or_else(nothing)?;
         self.announce_woken(woken(row)).await;
+        let completed = completed(row.get("outcome"))?;
+        if completed != Completed::Yes {
+            // The call that ended it may have been this one, and its answer lost.
+            self.hub.announce(Wake::Finished(complete.job.chain()));
+            self.hub.announce(Wake::Lost(complete.job.clone()));
+        }
         // Whoever completes is often a command that ends at once, so this waits until it is said.
         self.hub.flush().await;
-        completed(row.get("outcome"))
+        Ok(completed)
     }
 
     /// What a change is to the functions that end one job. Those that put it back or bury it end nothing.

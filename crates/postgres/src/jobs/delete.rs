@@ -18,7 +18,11 @@ impl Inner {
             let rows = self.pool.query(&DELETE_CHAIN, &[&chain.as_str()]).await?;
             let row = rows.first().ok_or_else(nothing)?;
             match row.get("outcome") {
-                None => return Ok(Deleted::NotFound),
+                // The call that deleted it may have been this one, and its answer lost.
+                None => {
+                    self.announce_deleted(&chain, None).await?;
+                    return Ok(Deleted::NotFound);
+                }
                 Some("awaited") => return Ok(Deleted::Awaited(job_id(row.get("waiter"))?)),
                 Some("deleted") => {
                     self.announce_deleted(&chain, row.get("lost")).await?;

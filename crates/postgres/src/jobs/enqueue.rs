@@ -109,11 +109,16 @@ pub(super) fn is_new(job: &NewJob) -> bool {
     job.fresh || !job.tracked
 }
 
-/// What is to be announced of jobs that were added.
+/// What is to be announced of jobs that were added. A job that was there already is announced as well: the call may be a
+/// repeat of one whose answer was lost, and with it the announcement.
 pub(crate) fn wakes(queue: &Queue, jobs: &[NewJob], made: &[Made], now: Timestamp) -> Vec<Wake> {
-    let waits = |made: &Made| made.answer == Enqueued::Created && !made.blocked;
-    let created = jobs.iter().zip(made).filter(|(_, made)| waits(made));
-    let (due, later): (Vec<_>, Vec<_>) = created.partition(|(job, _)| is_due(job.due, now));
+    let added = |(job, made): &(&NewJob, &Made)| match &made.answer {
+        Enqueued::Created => !made.blocked,
+        Enqueued::Exists => true,
+        Enqueued::Duplicate(other) => *other == job.id,
+    };
+    let added = jobs.iter().zip(made).filter(added);
+    let (due, later): (Vec<_>, Vec<_>) = added.partition(|(job, _)| is_due(job.due, now));
     let mut wakes = Vec::new();
     if !due.is_empty() {
         wakes.push(Wake::Queue { queue: queue.clone(), jobs: due.len() });

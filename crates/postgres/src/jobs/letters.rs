@@ -19,8 +19,9 @@ impl Inner {
         let envelopes: Vec<&[u8]> = letters.iter().map(|(.., envelope)| &***envelope).collect();
         let Some(number) = self.find_number(redrive.queue).await? else { return Ok(0) };
         let moved = self.pool.execute(&REDRIVE, &[&number, &chains, &steps, &envelopes]).await?;
-        if moved > 0 {
-            let jobs = usize::try_from(moved).unwrap_or(usize::MAX);
+        // Also if none moved: the call that moved them may have been this one, and its answer lost.
+        if !letters.is_empty() {
+            let jobs = letters.len();
             self.hub.announce_surely(Wake::Queue { queue: redrive.queue.clone(), jobs }).await;
         }
         Ok(moved)

@@ -83,6 +83,7 @@ impl Inner {
             verdicts[*at] = Verdict::Accepted;
             self.announce_end(&settlements[*at]);
         }
+        settlements.iter().zip(&verdicts).for_each(|one| self.announce_loss(one, ending));
         self.announce_woken(woken).await;
         match refused {
             // Whoever has locked an expired claim is about to end it.
@@ -202,6 +203,35 @@ impl Inner {
                 self.hub.announce(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
             }
             Change::Requeue { .. } => self.hub.announce(Wake::Sooner(lease.queue.clone())),
+        }
+    }
+
+    /// Announces that a worker has lost a job to a rescuer. And what has not been settled: that may be the repeat of a
+    /// settlement whose answer was lost, and with it the announcement.
+    fn announce_loss(&self, (settlement, verdict): (&Settlement, &Verdict), ending: Ending) {
+        let Settlement { lease, change } = settlement;
+        match (ending, verdict) {
+            (Ending::Expired, Verdict::Accepted) => {
+                self.hub.announce(Wake::Lost(lease.job.clone()));
+                if matches!(change, Change::Finish(None)) {
+                    self.hub.announce(Wake::Finished(lease.job.chain()));
+                }
+            }
+            (Ending::Current, Verdict::LeaseLost) => match change {
+                Change::Continue(_) | Change::Commit(_) | Change::Deliver(_) => {
+                    self.hub.announce(Wake::Everything);
+                }
+                _ => self.announce_end(settlement),
+            },
+            _ => {}
+        }
+    }
+
+    /// Announces that there may be anything to look for if nobody knows whether a call had its effect. Not for calls that
+    /// are made because of such an announcement: while the server is away they would go round in circles.
+    pub(crate) fn announce_unknown<T>(&self, answer: &Result<T, Error>) {
+        if let Err(Error::Unavailable { .. }) = answer {
+            self.hub.announce(Wake::Everything);
         }
     }
 

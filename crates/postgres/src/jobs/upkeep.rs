@@ -61,7 +61,10 @@ impl Inner {
     /// going for ever. Blocked jobs go first: one that is freed by the end of another is a waiting job then.
     pub(crate) async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
         let Some(number) = self.find_number(queue).await? else { return Ok(0) };
-        Ok(self.purge_blocked(number).await? + self.purge_ready(number).await?)
+        let purged = self.purge_blocked(number).await? + self.purge_ready(number).await?;
+        // Which of many jobs somebody waits for is not worth finding out.
+        self.hub.announce_surely(Wake::Everything).await;
+        Ok(purged)
     }
 
     async fn purge_blocked(&self, queue: i32) -> Result<u64, Error> {

@@ -1,6 +1,7 @@
 //! Telling runs what happened.
 
 use tidemill_core::Error;
+use tidemill_core::store::Wake;
 use tidemill_core::store::runs::{Delivered, Delivery};
 use tokio_postgres::types::ToSql;
 
@@ -25,8 +26,14 @@ impl Inner {
         let rows = self.pool.query(&DELIVER, &params).await?;
         let row = rows.first().ok_or_else(nothing)?;
         self.announce_woken(woken(row)).await;
+        let answers: Result<Vec<_>, _> =
+            row.get::<_, Vec<i16>>("answers").into_iter().map(delivered).collect();
+        if answers.as_ref().is_ok_and(|answers| answers.contains(&Delivered::Again)) {
+            // The answer to the call that delivered it may have been lost, and with it the queue of the run.
+            self.hub.announce(Wake::Everything);
+        }
         self.hub.flush().await;
-        row.get::<_, Vec<i16>>("answers").into_iter().map(delivered).collect()
+        answers
     }
 }
 

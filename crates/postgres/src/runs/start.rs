@@ -1,6 +1,7 @@
 //! Starting runs.
 
 use tidemill_core::Error;
+use tidemill_core::store::Wake;
 use tidemill_core::store::runs::{NewRun, Started};
 use tidemill_core::workflow::RunId;
 use tokio_postgres::types::ToSql;
@@ -47,8 +48,13 @@ impl Inner {
         let rows = self.pool.query(&START_RUN, &params).await?;
         let row = rows.first().ok_or_else(nothing)?;
         self.announce_woken(woken(row)).await;
+        let started = started(row.get("outcome"), row.get("other"))?;
+        if started != Started::Created {
+            // The call that started it may have been this one, and its answer lost.
+            self.hub.announce(Wake::Queue { queue: run.queue.clone(), jobs: 1 });
+        }
         self.hub.flush().await;
-        started(row.get("outcome"), row.get("other"))
+        Ok(started)
     }
 }
 

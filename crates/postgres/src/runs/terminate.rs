@@ -1,8 +1,8 @@
 //! Ending runs from outside.
 
 use tidemill_core::Error;
-use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::Terminate;
+use tidemill_core::store::{Verdict, Wake};
 use tokio_postgres::types::ToSql;
 
 use super::effects::Effects;
@@ -32,7 +32,12 @@ impl Inner {
             let rows = self.pool.query(&TERMINATE, &params).await?;
             let row = rows.first().ok_or_else(nothing)?;
             match row.get("outcome") {
-                None => return Ok(Verdict::LeaseLost),
+                None => {
+                    // The call that ended it may have been this one, and its answer lost.
+                    self.hub.announce(Wake::Lost(terminate.run.task()));
+                    self.hub.announce_surely(Wake::Finished(terminate.run.task())).await;
+                    return Ok(Verdict::LeaseLost);
+                }
                 Some("ended") => {
                     self.announce_woken(woken(row)).await;
                     // Whoever terminates is often a command that ends at once, so this waits until it is said.

@@ -1,0 +1,133 @@
+//! What is announced when an answer was lost: the effect took place, and nobody was told of it.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt};
+use tidemill_core::job::State;
+use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::{
+    Cancelled, Claim, Complete, Completed, Deleted, Enqueue, Enqueued, NewJob, Record, Verdict, Wake, Wakes,
+};
+use tidemill_core::{JobId, Store, Timestamp, WorkerId};
+use tidemill_postgres::PostgresStore;
+use tidemill_testkit::faults::Proxy;
+use tidemill_testkit::servers::shared_postgres;
+use world::{chain, connect, queue};
+
+const FOR_EVER: Duration = Duration::from_secs(60);
+
+const LEASE: Duration = Duration::from_secs(600);
+
+/// A store and what it announces.
+struct Heard {
+    store: PostgresStore,
+    wakes: Wakes,
+}
+
+impl Heard {
+    async fn new() -> Self {
+        let store = connect(&shared_postgres().database().unwrap()).await;
+        let wakes = store.listen();
+        let mut heard = Self { store, wakes };
+        heard.hear(|wake| *wake == Wake::Everything).await;
+        heard
+    }
+
+    async fn hear(&mut self, meant: impl Fn(&Wake) -> bool) {
+        let heard = async { while !meant(&self.wakes.next().await.unwrap()) {} };
+        tokio::time::timeout(FOR_EVER, heard).await.unwrap();
+    }
+
+    /// Makes a call again whose answer was lost, and expects that this is announced once more.
+    async fn hear_again<T>(&mut self, meant: &Wake, act: impl AsyncFn(&PostgresStore) -> T) -> (T, T) {
+        let first = act(&self.store).await;
+        self.hear(|wake| wake == meant).await;
+        while self.wakes.next().now_or_never().is_some() {}
+        let again = act(&self.store).await;
+        self.hear(|wake| wake == meant).await;
+        (first, again)
+    }
+}
+
+async fn enqueue(store: &PostgresStore, job: &NewJob) -> Enqueued {
+    let (queue, jobs) = (queue("mail"), [job.clone()]);
+    store.enqueue(Enqueue { queue: &queue, jobs: &jobs, again: false }).await.unwrap().remove(0)
+}
+
+fn done(job: &JobId) -> Change {
+    Change::Finish(Some(Record {
+        job: job.chain(),
+        state: State::Done,
+        output: "1".into(),
+        error: None,
+        finished_at: Timestamp(1),
+        keep: LEASE,
+    }))
+}
+
+#[tokio::test]
+async fn a_repeated_enqueue_is_announced_again() {
+    let (mut heard, job) = (Heard::new().await, chain());
+    let meant = Wake::Queue { queue: queue("mail"), jobs: 1 };
+    let answers = heard.hear_again(&meant, async |store| enqueue(store, &job).await).await;
+    assert_eq!(answers, (Enqueued::Created, Enqueued::Exists));
+}
+
+#[tokio::test]
+async fn a_repeated_settlement_is_announced_again() {
+    let (mut heard, job) = (Heard::new().await, chain());
+    enqueue(&heard.store, &job).await;
+    let (mail, worker) = (queue("mail"), WorkerId::of_process("host", 1, 0));
+    let claimed = heard.store.claim(Claim::now(&mail, &worker, LEASE, 1)).await.unwrap().remove(0);
+    let settlement = [Settlement { lease: claimed.lease, change: done(&job.id) }];
+    let settle = async |store: &PostgresStore| store.settle(&settlement).await.unwrap().remove(0);
+    let verdicts = heard.hear_again(&Wake::Finished(job.id.clone()), settle).await;
+    assert_eq!(verdicts, (Verdict::Accepted, Verdict::LeaseLost));
+}
+
+#[tokio::test]
+async fn a_repeated_cancel_delete_or_complete_is_announced_again() {
+    let mut heard = Heard::new().await;
+    let [one, two, three] = [chain(), chain(), chain()];
+    for job in [&one, &two, &three] {
+        enqueue(&heard.store, job).await;
+    }
+    let cancel = async |store: &PostgresStore| store.cancel(&one.id).await.unwrap();
+    let answers = heard.hear_again(&Wake::Finished(one.id.clone()), cancel).await;
+    assert_eq!(answers, (Cancelled::Removed, Cancelled::NotFound));
+    let delete = async |store: &PostgresStore| store.delete(&two.id).await.unwrap();
+    let answers = heard.hear_again(&Wake::Finished(two.id.clone()), delete).await;
+    assert_eq!(answers, (Deleted::Yes, Deleted::NotFound));
+    let change = done(&three.id);
+    let complete = async |store: &PostgresStore| {
+        store.complete(Complete { job: &three.id, change: &change }).await.unwrap()
+    };
+    let answers = heard.hear_again(&Wake::Finished(three.id.clone()), complete).await;
+    assert_eq!(answers, (Completed::Yes, Completed::Ended(State::Done)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_an_answer_that_was_lost_everybody_looks() {
+    let server = shared_postgres();
+    let url = server.database().unwrap();
+    let proxy = Proxy::to(server.port()).await.unwrap();
+    let (here, there) = (connect(&proxy.url(&url)).await, connect(&url).await);
+    let (mail, worker) = (queue("mail"), WorkerId::of_process("host", 1, 0));
+    let mut wakes = there.listen();
+    while wakes.next().await.unwrap() != Wake::Everything {}
+    let job = chain();
+    proxy.drop_answer_to(job.id.as_str());
+    let jobs = [job.clone()];
+    assert!(here.enqueue(Enqueue { queue: &mail, jobs: &jobs, again: false }).await.is_err());
+    assert_eq!(proxy.answers_dropped(), 1);
+    let heard = async { while wakes.next().await.unwrap() != Wake::Everything {} };
+    tokio::time::timeout(FOR_EVER, heard).await.unwrap();
+    let claimed =
+        there.claim(Claim { wait: FOR_EVER, ..Claim::now(&mail, &worker, LEASE, 1) }).await.unwrap();
+    assert_eq!(claimed[0].lease.job, job.id);
+}
