@@ -34,11 +34,13 @@ local function is_stranger(q, h, s)
 end
 
 -- Ends a claim whose lease is already given up. `s` has id, chain, op ('finish', 'requeue', 'bury', 'continue',
--- 'block'), data, due, record (key) and, in a stream, entry. What would go on, of a job that is to be cancelled, is removed
+-- 'block'), data, due, record (key), in a stream entry, and lost if its worker lost it. What would go on, of a job that is to be cancelled, is removed
 -- instead.
 local function apply(q, h, s)
   local stranger = is_stranger(q, h, s)
-  local cancelled = not stranger and redis.call('HDEL', q.cancelled, s.chain) == 1
+  -- Under its chain, or under its entry if it is not in the index.
+  local noted = stranger and s.entry or s.chain
+  local cancelled = redis.call('HDEL', q.cancelled, noted, s.entry or noted) > 0
   local goes_on = not cancelled and (s.op == 'requeue' or s.op == 'continue' or s.op == 'block')
   if goes_on then
     local time = now()
@@ -60,13 +62,15 @@ local function apply(q, h, s)
     if before then redis.call('XDEL', q.dlq, before) end
     local entry = redis.call('XADD', q.dlq, '*', 'data', s.data)
     redis.call('HSET', h.jobs, s.chain, dead .. q.name .. ' ' .. entry)
+    h.ended[#h.ended + 1] = 'finished ' .. s.chain
   else
     local kept = s.op == 'finish' and s.data ~= ''
     if not stranger then redis.call('HDEL', h.jobs, s.chain) end
     if kept then
       redis.call('SET', s.record, s.data, 'PX', s.due)
-      notify(h.channel, 'finished ' .. s.chain)
     end
+    -- Somebody may wait for a job that leaves a record, was cancelled instead of going on, or was lost with its worker.
+    if kept or cancelled or s.lost then h.ended[#h.ended + 1] = 'finished ' .. s.chain end
     if not stranger then close(h, s.chain, kept and s.data or '', kept and tonumber(s.due) or 0) end
   end
 end

@@ -13,10 +13,10 @@
 -- How long whoever makes an errand has for it, in ms, before others carry it on.
 local GRACE = 2000
 
--- `owed` collects the errands a script has made.
+-- `owed` collects the errands a script has made, `ended` the wake-ups about jobs that ended.
 local function home()
   return { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3], errands = KEYS[4], keyed = KEYS[5],
-    channel = ARGV[1], owed = {} }
+    channel = ARGV[1], owed = {}, ended = {} }
 end
 
 -- Leaves something to be done in another step: by the caller at once, by anyone who promotes after a while.
@@ -57,6 +57,11 @@ local function expect_home(h)
   expect(h.notices, 'hash')
   expect(h.errands, 'zset')
   expect(h.keyed, 'hash')
+end
+
+-- Publishes the wake-ups about jobs that ended, in one message.
+local function publish_ends(h)
+  if #h.ended > 0 then notify(h.channel, table.concat(h.ended, '\n')) end
 end
 
 -- An answer: what a script has to say, then the errands it has made.

@@ -71,11 +71,14 @@ impl RedisStore {
         let entry = &place.reference[..];
         let mut batch = Pipeline::new();
         batch.cmd("XRANGE").arg(&target).arg(entry).arg(entry);
-        batch.cmd("HEXISTS").arg(self.keys.cancelled(shard, queue)).arg(base.job.chain().as_str());
+        // Under its chain, or under its entry if it is not in the index.
+        let chain = base.job.chain();
+        batch.cmd("HMGET").arg(self.keys.cancelled(shard, queue)).arg(chain.as_str()).arg(entry);
         let answer = self.link.pipeline(shard, &batch).await.map_err(|error| classify("XRANGE", error))?;
         let mut answer = answer.into_iter();
         let Some(found) = entries(answer.next().unwrap_or(Value::Nil))?.pop() else { return Ok(None) };
-        let cancelling = answer.next().as_ref().and_then(int) == Some(1);
+        let noted = answer.next().and_then(array).unwrap_or_default();
+        let cancelling = noted.into_iter().any(|value| bytes(value).is_some());
         let position = self.position(shard, queue, Some(entry)).await?;
         if position.holder.is_none() && position.covers(found.token) {
             // Another program has acknowledged it: it is done.

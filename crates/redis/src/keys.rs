@@ -26,7 +26,7 @@ impl Keys {
         let prefix = |shard| if tagged { format!("{{{shard}}}{namespace}") } else { namespace.to_string() };
         Self {
             prefixes: (0..options.shards).map(prefix).collect(),
-            channel: format!("{namespace}wake"),
+            channel: own_channel(namespace, options.database()),
             namespace: namespace.clone(),
         }
     }
@@ -286,11 +286,12 @@ impl Keys {
 #[derive(Debug)]
 pub(crate) struct WakeKeys {
     namespace: Namespace,
+    database: i64,
 }
 
 impl WakeKeys {
-    pub(crate) fn new(namespace: Namespace) -> Self {
-        Self { namespace }
+    pub(crate) fn new(namespace: Namespace, database: i64) -> Self {
+        Self { namespace, database }
     }
 
     /// What rights to hints and channels are asked by.
@@ -321,7 +322,12 @@ impl WakeKeys {
 
     /// The channel of everything else.
     pub(crate) fn wake(&self) -> String {
-        format!("{}wake", self.namespace)
+        own_channel(&self.namespace, self.database)
+    }
+
+    /// Where it is counted, for all jobs of a type together, how many have yet to look.
+    pub(crate) fn type_hint(&self, type_name: &str) -> String {
+        format!("{}hint:{type_name}", self.namespace)
     }
 
     /// Where it is counted how many have yet to look.
@@ -334,6 +340,15 @@ impl WakeKeys {
 pub(crate) fn literal(namespace: &Namespace) -> String {
     let escape = |c: char| if "*?[]^\\".contains(c) { format!("\\{c}") } else { c.to_string() };
     namespace.as_str().chars().map(escape).collect()
+}
+
+/// The channel of Tidemill's own wake-ups. Redis delivers a message to the subscribers of every database, so the name says
+/// which database it is about; for the default one it is the plain name.
+fn own_channel(namespace: &Namespace, database: i64) -> String {
+    match database {
+        0 => format!("{namespace}wake"),
+        other => format!("{namespace}wake@{other}"),
+    }
 }
 
 /// What the name of a queue of workflow tasks says: the workflow, and the route if there is one. A route that is called like a
@@ -416,7 +431,7 @@ mod tests {
 
     #[test]
     fn of_wake_ups_are_literally_those_of_other_programs() {
-        let keys = WakeKeys::new(Namespace::new("queuert:").unwrap());
+        let keys = WakeKeys::new(Namespace::new("queuert:").unwrap(), 1);
         let hint = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
         assert_eq!(keys.hint(&hint), "queuert:hint:550e8400-e29b-41d4-a716-446655440000");
         assert_eq!(
@@ -426,6 +441,16 @@ mod tests {
     }
 
     #[test]
+    #[test]
+    fn the_channel_says_which_database_it_is_about_unless_it_is_the_default_one() {
+        let channel = |url| Keys::new(&Options::parse(url).unwrap()).channel().to_owned();
+        assert_eq!(channel("redis://h"), "tidemill:wake");
+        assert_eq!(channel("redis://h/0"), "tidemill:wake");
+        assert_eq!(channel("redis://h/3"), "tidemill:wake@3");
+        let keys = |database| WakeKeys::new(Namespace::default(), database).wake();
+        assert_eq!([keys(0), keys(3)], ["tidemill:wake", "tidemill:wake@3"]);
+    }
+
     fn begin_with_the_shard_s_tag_when_there_are_several() {
         let keys = Keys::new(&Options::parse("redis+cluster://h").unwrap());
         let job = JobId::new("j1").unwrap();

@@ -195,6 +195,11 @@ mod tests {
         let options = Options::parse("redis://user:hunter2@10.0.0.1:7000/3?shards=4&replicas=1").unwrap();
         assert_eq!((options.shards, options.replicas, options.cluster), (4, 1, false));
         assert!(!format!("{options:?}").contains("hunter2"));
+    /// The number of the database.
+    pub(crate) fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
         assert_eq!(Options::parse("redis+cluster://localhost:7000").unwrap().shards, 8);
     }
 

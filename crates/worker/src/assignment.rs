@@ -57,11 +57,8 @@ pub(crate) enum Why {
     Leaving = 1,
     /// Somebody cancelled the job.
     Cancelled = 2,
-    /// Word has come that the lease was taken away. A hint, so the end is settled as ever: if the lease is gone
-    /// that has no effect, and if not the job goes back.
-    Disowned = 3,
     /// The lease is somebody else's now: whatever the handler does no longer counts.
-    Lost = 4,
+    Lost = 3,
 }
 
 /// Tells a running handler to stop. Built into the assignment, so that a job costs no allocation for it.
@@ -88,7 +85,6 @@ impl Stop {
             0 => None,
             1 => Some(Why::Leaving),
             2 => Some(Why::Cancelled),
-            3 => Some(Why::Disowned),
             _ => Some(Why::Lost),
         }
     }

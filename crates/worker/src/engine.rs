@@ -19,6 +19,7 @@ use crate::heartbeat::Heartbeat;
 use crate::listener::Listener;
 use crate::maintenance::{Promoter, Pruner, Reaper, Rescuer};
 use crate::producer::Producer;
+use crate::rechecks::Rechecks;
 use crate::registry::Registry;
 use crate::roster::{Calls, Roster};
 use crate::shutdown::Shutdown;
@@ -102,7 +103,8 @@ impl Engine {
     fn start(&mut self) -> Shutdown {
         let mut parts = Shutdown::new(self.station.clone(), self.executor.clone());
         let (station, sooner, hurry) = (&self.station, Arc::new(Notify::new()), Arc::new(Notify::new()));
-        let heartbeat = Heartbeat::new(station.clone(), hurry.clone());
+        let rechecks = Arc::<Rechecks>::default();
+        let heartbeat = Heartbeat::new(station.clone(), hurry.clone(), rechecks.clone());
         parts.heartbeat.spawn(named("heartbeat", heartbeat.run(parts.end_of_all.clone())));
         parts.completer.spawn(named("completer", Completer::new(station.clone()).run()));
         for companion in self.companions.drain(..) {
@@ -113,7 +115,8 @@ impl Engine {
         if let Some(member) = &member {
             self.start_roster(&mut parts, member.clone(), calls.clone());
         }
-        let listener = Listener { station: station.clone(), sooner: sooner.clone(), hurry, calls, member };
+        let listener =
+            Listener { station: station.clone(), sooner: sooner.clone(), hurry, rechecks, calls, member };
         parts.listener.spawn(named("listener", listener.run(parts.end_of_running.clone())));
         self.start_maintenance(&mut parts.maintenance, sooner, &parts.end_of_claiming);
         for index in 0..station.lanes.len() {

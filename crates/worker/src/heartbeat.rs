@@ -11,10 +11,14 @@ use tracing::warn;
 
 use crate::assignment::{Assignment, Why};
 use crate::deadline::{ANSWER, within};
+use crate::rechecks::Rechecks;
 use crate::station::Station;
 
 /// The shortest pause between two beats.
 const HURRIED: Duration = Duration::from_millis(500);
+
+/// The shortest pause between two rechecks, however often somebody publishes the name of a running job.
+const RECHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most leases in one trip.
 const BATCH: usize = 512;
@@ -24,15 +28,18 @@ pub(crate) struct Heartbeat {
     station: Arc<Station>,
     /// Told when something may have been cancelled that nobody named.
     hurry: Arc<Notify>,
+    /// The jobs that a wake-up has named.
+    rechecks: Arc<Rechecks>,
 }
 
 impl Heartbeat {
-    pub(crate) fn new(station: Arc<Station>, hurry: Arc<Notify>) -> Self {
-        Self { station, hurry }
+    pub(crate) fn new(station: Arc<Station>, hurry: Arc<Notify>, rechecks: Arc<Rechecks>) -> Self {
+        Self { station, hurry, rechecks }
     }
 
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.beat_for_ever()).await;
+        let both = async { tokio::join!(self.beat_for_ever(), self.recheck_for_ever()) };
+        shutdown.run_until_cancelled(both).await;
     }
 
     async fn beat_for_ever(&self) {
@@ -41,10 +48,24 @@ impl Heartbeat {
             self.pause().await;
             self.station.failure_log.report_omitted();
             // After a failure everything is extended again, not only the rest: meanwhile jobs have ended.
-            while let Err(error) = self.extend_all().await {
+            while let Err(error) = self.extend(self.station.leases.held()).await {
                 tokio::time::sleep(outage.failed(&error)).await;
             }
             outage.is_over();
+        }
+    }
+
+    /// Asks the store about jobs that a wake-up has named. Beside the beats, so that a beat that hangs or is late
+    /// does not hold up a cancellation.
+    async fn recheck_for_ever(&self) {
+        let mut outage = self.station.outage("asking whether jobs were cancelled");
+        loop {
+            let jobs = self.rechecks.take().await;
+            while let Err(error) = self.extend(self.station.leases.held_of(&jobs)).await {
+                tokio::time::sleep(outage.failed(&error)).await;
+            }
+            outage.is_over();
+            tokio::time::sleep(RECHECK_PAUSE).await;
         }
     }
 
@@ -62,8 +83,8 @@ impl Heartbeat {
         }
     }
 
-    async fn extend_all(&self) -> Result<(), Error> {
-        for batch in self.station.leases.held().chunks(BATCH) {
+    async fn extend(&self, held: Vec<Arc<Assignment>>) -> Result<(), Error> {
+        for batch in held.chunks(BATCH) {
             let leases: Vec<Lease> = batch.iter().map(|job| job.lease.clone()).collect();
             let extend =
                 Extend { worker: &self.station.worker, leases: &leases, lease: self.station.manner.lease };

@@ -3,6 +3,7 @@
 //! One mutex is enough: it is taken once per claimed batch, once per settled batch and once per heartbeat,
 //! never per job.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::{Envelope, JobId, Lease};
@@ -48,13 +49,17 @@ impl Leases {
         held.filter(|assignment| !assignment.stop.is_lost()).cloned().collect()
     }
 
-    /// Asks the handlers of `job` to stop. A walk through all, because this is rare and every other way would
-    /// cost each job something.
-    pub(crate) fn stop(&self, job: &JobId, why: Why) {
-        let places = self.lock();
-        for assignment in places.taken.iter().flatten().filter(|assignment| assignment.lease.job == *job) {
-            assignment.stop.request(why);
-        }
+    /// The held leases of `jobs`. A walk through all, because this is rare and every other way would cost each
+    /// job something.
+    pub(crate) fn held_of(&self, jobs: &HashSet<JobId>) -> Vec<Arc<Assignment>> {
+        let mut held = self.held();
+        held.retain(|assignment| jobs.contains(&assignment.lease.job));
+        held
+    }
+
+    /// Whether this worker holds `job`.
+    pub(crate) fn holds(&self, job: &JobId) -> bool {
+        self.lock().taken.iter().flatten().any(|assignment| assignment.lease.job == *job)
     }
 
     /// Asks every handler to stop because the worker is leaving.

@@ -7,7 +7,7 @@
 //! - the **executor** runs them,
 //! - the **completer** settles them in batches,
 //! - the **heartbeat** keeps the leases of everything that is in this worker's hands,
-//! - the **listener** hears of cancellations and of work that is due sooner,
+//! - the **listener** receives wake-ups, and makes the heartbeat ask about cancelled jobs,
 //! - the **roster** keeps the worker's entry in the fleet, and hears whether it is to go,
 //! - **maintenance** promotes, rescues, prunes and reaps, deciding only from what is in the store.
 //!
@@ -66,6 +66,7 @@ mod outage;
 mod outbox;
 mod pace;
 mod producer;
+mod rechecks;
 mod registry;
 mod repeater;
 mod roster;
@@ -73,8 +74,8 @@ mod shutdown;
 mod station;
 mod stats;
 mod trip;
-mod upshot;
 mod unknown_kinds;
+mod upshot;
 mod worker;
 
 pub use blockers::Blockers;

@@ -1,4 +1,4 @@
-//! Hears what others announce: a job is to be cancelled or is no longer ours, a scheduled one is due sooner.
+//! Receives wake-ups and passes each to the part it concerns. A wake-up changes no job: it makes a part ask the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tidemill_core::store::Wake;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::assignment::Why;
+use crate::rechecks::Rechecks;
 use crate::roster::Calls;
 use crate::station::Station;
 
@@ -23,6 +23,8 @@ pub(crate) struct Listener {
     pub(crate) sooner: Arc<Notify>,
     /// Wakes the heartbeat, which learns what was cancelled.
     pub(crate) hurry: Arc<Notify>,
+    /// Makes the heartbeat ask the store about a job that a wake-up has named.
+    pub(crate) rechecks: Arc<Rechecks>,
     /// Wakes the roster.
     pub(crate) calls: Arc<Calls>,
     /// Who this worker is to the fleet, if anybody.
@@ -46,8 +48,10 @@ impl Listener {
 
     fn pass_on(&self, wake: &Wake) {
         match wake {
-            Wake::Cancel(job) => self.station.leases.stop(job, Why::Cancelled),
-            Wake::Lost(job) => self.station.leases.stop(job, Why::Disowned),
+            // Only what is held here, so that the messages of others cost nothing.
+            Wake::Cancel(job) | Wake::Lost(job) if self.station.leases.holds(job) => {
+                self.rechecks.add(job.clone());
+            }
             Wake::Sooner(queue) if self.station.lanes.iter().any(|lane| lane.queue == *queue) => {
                 self.sooner.notify_one();
             }
@@ -58,7 +62,7 @@ impl Listener {
             }
             Wake::Member(member) if self.member.as_ref() == Some(member) => self.calls.member.notify_one(),
             // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
-            Wake::Sooner(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
+            Wake::Cancel(_) | Wake::Lost(_) | Wake::Sooner(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
             Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => {}
         }
     }

@@ -72,7 +72,8 @@ pub trait Fleet: Send + Sync {
     /// Holders say what they hold: each lease lasts until `ttl`, or `keep` if that is longer, from now. Answers in order.
     ///
     /// A session that the store does not know is entered as the holder describes it, unless its member is known and full
-    /// without it: so what runs goes on after the store has lost its data, and no limit is exceeded. One that
+    /// without it: so what runs goes on after the store has lost its data, and no limit is exceeded. With `must_exist` it is
+    /// not entered: whoever ended it has ended it. One that
     /// another holds is [`Attached::Lost`], unless it is taken over (`take`), or nobody is connected to it.
     async fn attach(&self, attach: &[Attach]) -> Result<Vec<Attached>, Error>;
 
@@ -282,6 +283,9 @@ pub struct Attach {
     pub connected: bool,
     /// Takes it over from whoever holds it.
     pub take: bool,
+    /// Whether the store must know it: the holder has seen it there, or has only just leased it. A session that the store
+    /// does not know, or whose time is over, has been ended then, and the answer is [`Attached::Closing`].
+    pub must_exist: bool,
     /// What is to be known of it.
     pub detail: Bytes,
     /// When it began; counts if the store does not know it any more.
@@ -300,7 +304,7 @@ impl Attach {
 pub enum Attached {
     /// It is.
     Held,
-    /// It is, and somebody wants it to end: close it and release it.
+    /// Somebody wants it to end, or has ended it: close it and release it.
     Closing,
     /// It is another's, or its place is: the connection must be closed.
     Lost,

@@ -113,7 +113,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error>;
 
     /// Ends expired claims, like [`settle`](Self::settle), but only those that are *still* expired: a lease
-    /// that was extended or settled since gets [`Verdict::LeaseLost`]. Safe everywhere at once.
+    /// that was extended or settled since gets [`Verdict::LeaseLost`]. Whoever had the job hears of it by
+    /// [`Wake::Lost`]. Safe everywhere at once.
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
 
     /// Cancels a job: a waiting one is removed, a running one is told (its worker hears of it by
@@ -235,7 +236,9 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     // ---- wake and time ----------------------------------------------------------------------------------
 
-    /// Listens for what other tasks and processes announce. Hints only: anything may be lost or doubled.
+    /// Listens for what other tasks and processes announce. Hints only: anything may be lost, doubled or made up. Every end
+    /// of a job that somebody may wait for is announced by [`Wake::Finished`], or by [`Wake::Everything`] if there are many.
+    /// A call that is repeated because its answer was lost announces again, whatever its verdict.
     /// The stream never ends; it resumes by itself after the store was away.
     fn listen(&self) -> Wakes;
 

@@ -1,4 +1,5 @@
-//! Wake-ups: how an idle process learns that something happened. A hint, never the truth.
+//! Wake-ups: how an idle process learns that something happened. A hint, never the truth: any client of a server can
+//! publish one, so its receiver asks the store, and only the store's answer changes anything.
 
 use std::fmt;
 use std::pin::Pin;
@@ -21,17 +22,17 @@ pub enum Wake {
     },
     /// A queue's next scheduled job is due earlier than before.
     Sooner(Queue),
-    /// A running job is to be cancelled.
+    /// A running job may have to be cancelled: its worker should extend its lease.
     Cancel(JobId),
-    /// A running job's lease was taken from its worker, whose work on it no longer counts.
+    /// A running job's lease may have been taken from its worker, which should extend it to find out.
     Lost(JobId),
-    /// A job whose record is kept has ended.
+    /// A job that somebody may wait for has ended: it left a record, died, was removed, or was lost with its worker.
     Finished(JobId),
     /// A member of the fleet was ordered something or given its last session, or a session on it has ended.
     Member(MemberId),
     /// There are places at members of this kind: whoever waits for one should ask.
     Places(MemberKind),
-    /// A session is to end.
+    /// A session may have to end, or be another's: its holder should attach it.
     Session(SessionId),
     /// Something may have been missed: look at everything.
     Everything,

@@ -65,6 +65,8 @@ struct Hold {
     attach: Attach,
     /// Cancelled when the session must end.
     lost: CancellationToken,
+    /// Whether the store has heard that this worker uses it. From then on it remembers that the session is to end.
+    known: bool,
 }
 
 /// Who asks for a browser.
@@ -222,11 +224,12 @@ impl Desk {
             keep: Duration::ZERO,
             connected: true,
             take: false,
+            must_exist: false,
             detail: wish.detail.clone(),
             started_at: self.store.clock().now(),
         };
         let lost = CancellationToken::new();
-        self.book().held.insert(session.clone(), Hold { attach, lost: lost.clone() });
+        self.book().held.insert(session.clone(), Hold { attach, lost: lost.clone(), known: false });
         lost
     }
 
@@ -252,6 +255,22 @@ impl Desk {
     /// What could not be released after all.
     pub(super) fn not_over(&self, releases: Vec<Release>) {
         self.book().over.extend(releases);
+    }
+
+    /// A wake-up says that a session is to end. Anyone may publish one, so the store is to be asked; whether this worker
+    /// holds the session at all.
+    pub(super) fn doubt(&self, session: &SessionId) -> bool {
+        let mut book = self.book();
+        let Some(hold) = book.held.get_mut(session) else { return false };
+        hold.attach.must_exist = !hold.known;
+        true
+    }
+
+    /// The store has heard that this worker uses the session.
+    pub(super) fn is_known(&self, session: &SessionId) {
+        if let Some(hold) = self.book().held.get_mut(session) {
+            (hold.known, hold.attach.must_exist) = (true, false);
+        }
     }
 
     /// A session must end.

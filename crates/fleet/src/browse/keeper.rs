@@ -18,6 +18,9 @@ use crate::terms::{self, AGAIN, HEARD};
 /// How often to try to give back what is left when the worker ends; what stays runs out by itself.
 const LAST_TRIES: usize = 3;
 
+/// How soon the store is asked when a wake-up has named a session; several are asked about together.
+const RECHECK: Duration = Duration::from_millis(20);
+
 /// Does for all jobs of a worker at once what each would do by itself.
 pub(super) struct Keeper {
     desk: Arc<Desk>,
@@ -30,15 +33,18 @@ impl Keeper {
 
     pub(super) async fn run(self, end: CancellationToken) {
         let mut wakes = self.desk.store.listen();
-        let mut next = self.sleep(self.period());
+        let (mut next, mut is_hurried) = (self.sleep(self.period()), false);
         loop {
             tokio::select! {
                 () = end.cancelled() => break,
                 // What cannot be given back now is tried again with the next round.
                 () = self.desk.returned.notified() => drop(self.give_back().await),
-                () = &mut next => next = self.sleep(self.tend().await),
+                () = &mut next => (next, is_hurried) = (self.sleep(self.tend().await), false),
                 wake = wakes.next() => match wake {
-                    Some(wake) => self.hear(&wake),
+                    Some(wake) if self.hear(&wake) && !is_hurried => {
+                        (next, is_hurried) = (Box::pin(tokio::time::sleep(RECHECK)), true);
+                    }
+                    Some(_) => {}
                     None => {
                         tokio::time::sleep(AGAIN).await;
                         wakes = self.desk.store.listen();
@@ -57,15 +63,17 @@ impl Keeper {
         terms::period(self.desk.browsers.lease.time)
     }
 
-    /// Passes a wake-up on. A session whose end was missed is found with the next round, which nothing here puts off: a
-    /// store that shares its file with busy writers says all the time that something may have been missed.
-    fn hear(&self, wake: &Wake) {
+    /// Passes a wake-up on; says whether the store is to be asked about a session. One whose end was missed is found with
+    /// the next round, which nothing here puts off: a store that shares its file with busy writers says all the time that
+    /// something may have been missed.
+    fn hear(&self, wake: &Wake) -> bool {
         match wake {
             Wake::Places(kind) if *kind == Browsers::kind() => self.desk.places.notify_waiters(),
             Wake::Everything => self.desk.places.notify_waiters(),
-            Wake::Session(session) => self.desk.lose(session),
+            Wake::Session(session) => return self.desk.doubt(session),
             _ => {}
         }
+        false
     }
 
     /// Says what is held and gives back what is over; how long until the next time.
@@ -90,10 +98,12 @@ impl Keeper {
             return Err(Error::Unavailable { message: "attaching was not answered".into(), source: None });
         };
         for (attach, answer) in held.iter().zip(answers?) {
-            if answer != Attached::Held {
-                debug!(session = %attach.session, ?answer, "a job's browser is taken away");
-                self.desk.lose(&attach.session);
+            if answer == Attached::Held {
+                self.desk.is_known(&attach.session);
+                continue;
             }
+            debug!(session = %attach.session, ?answer, "a job's browser is taken away");
+            self.desk.lose(&attach.session);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
         };
         match wake {
             Some(Wake::Places(kind)) => desk.lines.call(Some(&kind)),
-            Some(Wake::Session(session)) => desk.holdings.asked_to_end(&session),
+            Some(Wake::Session(session)) => desk.holdings.ask_about(&session),
             Some(Wake::Everything) => {
                 desk.lines.call(None);
                 desk.holdings.doubt();

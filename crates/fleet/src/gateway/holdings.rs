@@ -66,15 +66,28 @@ pub(crate) struct Held {
     pub(crate) stay: Stay,
     /// Whether the store has heard of this connection.
     pub(crate) known: bool,
+    /// Whether it has been told of it, heard or not.
+    pub(crate) told: bool,
+    /// Whether a wake-up has named it since the store was asked last.
+    pub(crate) doubted: bool,
+}
+
+impl Held {
+    /// Whether the store must know the session, so that one it does not know has been ended. Not of a session that was
+    /// attached before, nor, without a wake-up, of one whose first attach failed: that store may have lost its data.
+    pub(crate) fn must_exist(&self) -> bool {
+        match &self.stay {
+            Stay::Connected { verdict: Some(_), .. } => true,
+            Stay::Connected { .. } => !self.known && (!self.told || self.doubted),
+            Stay::Kept(_) => self.doubted,
+        }
+    }
 }
 
 /// All sessions, and what the store is yet to be told.
 #[derive(Debug, Default)]
 pub(crate) struct Book {
     pub(crate) held: HashMap<SessionId, Held>,
-    /// Those that are on their way to a browser, and whether somebody wants them to end. The store knows such a session
-    /// from its lease on, but as one that nobody is connected to: it ends it without waiting for us.
-    under_way: HashMap<SessionId, bool>,
     /// Those of which the store must hear at once.
     pub(crate) urgent: HashSet<SessionId>,
     /// Those that are over.
@@ -106,25 +119,9 @@ impl Holdings {
         self.changed.notify_one();
     }
 
-    /// A session is to be had.
-    pub(crate) fn set_out(&self, session: &SessionId) {
-        self.book().under_way.insert(session.clone(), false);
-    }
-
-    /// Whether somebody wants a session to end that is on its way to a browser.
-    pub(crate) fn is_called_off(&self, session: &SessionId) -> bool {
-        self.book().under_way.get(session).copied().unwrap_or_default()
-    }
-
-    /// Enters a session, in the place of an earlier connection of it. Answers with the turn it has; with none if it was
-    /// called off on its way.
-    pub(crate) fn enter(&self, session: &SessionId, terms: Terms, stay: Stay) -> Option<u64> {
+    /// Enters a session, in the place of an earlier connection of it. Answers with the turn it has.
+    pub(crate) fn enter(&self, session: &SessionId, terms: Terms, stay: Stay) -> u64 {
         let mut book = self.book();
-        if book.under_way.remove(session) == Some(true) {
-            book.over.push(session.clone());
-            self.look_again();
-            return None;
-        }
         book.turns += 1;
         let turn = book.turns;
         // It has been taken back before the store heard that it was over.
@@ -135,12 +132,13 @@ impl Holdings {
         }
         // Whoever comes back to a session comes back to one that the store knows.
         let known = !matches!(stay, Stay::Connected { verdict: None, .. });
-        if let Some(mut before) = book.held.insert(session.clone(), Held { turn, terms, stay, known }) {
+        let held = Held { turn, terms, stay, known, told: false, doubted: false };
+        if let Some(mut before) = book.held.insert(session.clone(), held) {
             before.cut(Cut::TakenOver);
         }
         drop(book);
         self.look_again();
-        Some(turn)
+        turn
     }
 
     /// A connection is over. The session is kept if it asked for that and may.
@@ -160,33 +158,16 @@ impl Holdings {
 
     /// A place, in a line or at a browser, is not wanted any more.
     pub(crate) fn give_up(&self, session: &SessionId) {
-        let mut book = self.book();
-        book.under_way.remove(session);
-        book.over.push(session.clone());
-        drop(book);
+        self.book().over.push(session.clone());
         self.changed.notify_one();
     }
 
-    /// Somebody wants a session to end.
-    pub(crate) fn asked_to_end(&self, session: &SessionId) {
+    /// A wake-up says that a session is to end, or is another's. Anyone may publish one, so the store is asked.
+    pub(crate) fn ask_about(&self, session: &SessionId) {
         let mut book = self.book();
-        if let Some(called_off) = book.under_way.get_mut(session) {
-            *called_off = true;
-            return;
-        }
         let Some(held) = book.held.get_mut(session) else { return };
-        match held.stay {
-            // What the store is asked about now, it says.
-            Stay::Connected { .. } if held.known => {
-                book.urgent.insert(session.clone());
-            }
-            // The store has ended it already, or does so when it hears of its release. Told that a client is connected, it
-            // would take it for one that it has forgotten.
-            Stay::Connected { .. } | Stay::Kept(_) => {
-                held.cut(Cut::Closed);
-                book.end(session);
-            }
-        }
+        held.doubted = true;
+        book.urgent.insert(session.clone());
         drop(book);
         self.changed.notify_one();
     }
@@ -276,10 +257,10 @@ mod tests {
             ends: None,
         };
         let kept = || Stay::Kept(Instant::now());
-        holdings.enter(&session, terms.clone(), kept()).unwrap();
+        holdings.enter(&session, terms.clone(), kept());
         holdings.book().end(&session);
         assert_eq!(holdings.book().over, std::slice::from_ref(&session));
-        holdings.enter(&session, terms, kept()).unwrap();
+        holdings.enter(&session, terms, kept());
         assert!(holdings.book().over.is_empty());
         // Nor if the store was being told.
         holdings.book().still_over([&session].into_iter());

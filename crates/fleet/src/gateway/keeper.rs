@@ -11,7 +11,7 @@ use tidemill_core::store::fleet::{Attach, Attached, Release};
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
-use super::holdings::{Book, Cut, Stay};
+use super::holdings::{Book, Cut, Held, Stay};
 use crate::terms::{self, AGAIN, HEARD};
 
 /// How many sessions go into one call: a script must not hold up a server.
@@ -33,8 +33,18 @@ const _: () = assert!(PAUSES.1.as_millis() <= AGAIN.as_millis());
 struct Round {
     /// It is about all sessions there are.
     all: bool,
-    attach: Vec<(u64, Attach)>,
+    attach: Vec<Telling>,
     release: Vec<Release>,
+}
+
+/// What the store is told of one session that is held.
+#[derive(Debug)]
+struct Telling {
+    /// Which connection of the session it is about.
+    turn: u64,
+    /// Whether a wake-up asked for it.
+    doubted: bool,
+    attach: Attach,
 }
 
 /// Keeps the store informed until `stop`, and then of the rest.
@@ -97,16 +107,12 @@ fn collect(desk: &Desk, since: Duration) -> Round {
         book.doubted = false;
     }
     let urgent = std::mem::take(&mut book.urgent);
-    let attach = |(session, held): (&SessionId, &super::holdings::Held)| {
-        let (connected, take) = match &held.stay {
-            Stay::Connected { verdict, .. } => (true, verdict.is_some()),
-            Stay::Kept(_) => (false, false),
-        };
-        // One that is kept is said once: it lasts for as long as it was to be kept, and not from now again and again.
-        let told = urgent.contains(session) || (all && connected);
-        told.then(|| (held.turn, attach(desk, session, held, (connected, take))))
+    // One that is kept is told once: it lasts for as long as it was to be kept, and not from now again and again.
+    let is_told = |session: &SessionId, held: &Held| {
+        urgent.contains(session) || (all && matches!(held.stay, Stay::Connected { .. }))
     };
-    let attach = book.held.iter().filter_map(attach).collect();
+    let told = book.held.iter_mut().filter(|(session, held)| is_told(session, held));
+    let attach = told.map(|(session, held)| tell_of(desk, session, held)).collect();
     let release = std::mem::take(&mut book.over).into_iter();
     let release = release.map(|session| Release { session, holder: desk.holder.clone() }).collect();
     Round { all, attach, release }
@@ -121,15 +127,21 @@ fn end_forgotten(book: &mut Book) {
     forgotten.iter().for_each(|session| book.end(session));
 }
 
-fn attach(
-    desk: &Desk,
-    session: &SessionId,
-    held: &super::holdings::Held,
-    (connected, take): (bool, bool),
-) -> Attach {
+fn tell_of(desk: &Desk, session: &SessionId, held: &mut Held) -> Telling {
+    let attach = attach(desk, session, held);
+    held.told = true;
+    Telling { turn: held.turn, doubted: std::mem::take(&mut held.doubted), attach }
+}
+
+fn attach(desk: &Desk, session: &SessionId, held: &Held) -> Attach {
+    let (connected, take) = match &held.stay {
+        Stay::Connected { verdict, .. } => (true, verdict.is_some()),
+        Stay::Kept(_) => (false, false),
+    };
     let keep = held.terms.keep();
     let ttl = if connected { desk.options.lease.time } else { keep };
     Attach {
+        must_exist: held.must_exist(),
         session: session.clone(),
         member: held.terms.member.clone(),
         holder: desk.holder.clone(),
@@ -149,24 +161,32 @@ async fn tell(desk: &Desk, round: Round) -> bool {
     tell_held(desk, round.attach).await && released
 }
 
-async fn tell_held(desk: &Desk, attach: Vec<(u64, Attach)>) -> bool {
+async fn tell_held(desk: &Desk, attach: Vec<Telling>) -> bool {
     let mut heard = true;
     for part in attach.chunks(BATCH) {
-        let calls: Vec<_> = part.iter().map(|(_, attach)| attach.clone()).collect();
+        let calls: Vec<_> = part.iter().map(|telling| telling.attach.clone()).collect();
         let answer = in_time(desk, desk.fleet().attach(&calls)).await;
         desk.heard(&answer);
         match answer {
-            Ok(answers) => {
-                part.iter().zip(answers).for_each(|((turn, call), answer)| obey(desk, call, *turn, answer))
-            }
+            Ok(answers) => part.iter().zip(answers).for_each(|(telling, answer)| obey(desk, telling, answer)),
             Err(_) => {
                 heard = false;
                 // Nothing is closed because the store is away.
-                desk.holdings.book().urgent.extend(calls.into_iter().map(|call| call.session));
+                tell_again(&mut desk.holdings.book(), part);
             }
         }
     }
     heard
+}
+
+/// The store has not heard this.
+fn tell_again(book: &mut Book, part: &[Telling]) {
+    for Telling { turn, doubted, attach } in part {
+        if let Some(held) = book.held.get_mut(&attach.session).filter(|held| held.turn == *turn) {
+            held.doubted |= doubted;
+        }
+        book.urgent.insert(attach.session.clone());
+    }
 }
 
 async fn tell_over(desk: &Desk, release: Vec<Release>) -> bool {
@@ -189,9 +209,9 @@ async fn in_time<T>(desk: &Desk, call: impl Future<Output = Result<T, Error>>) -
 }
 
 /// Does what the store said of a session.
-fn obey(desk: &Desk, call: &Attach, turn: u64, answer: Attached) {
+fn obey(desk: &Desk, Telling { turn, attach: call, .. }: &Telling, answer: Attached) {
     let mut book = desk.holdings.book();
-    let Some(held) = book.held.get_mut(&call.session).filter(|held| held.turn == turn) else { return };
+    let Some(held) = book.held.get_mut(&call.session).filter(|held| held.turn == *turn) else { return };
     held.known = true;
     if let Stay::Connected { verdict, .. } = &mut held.stay
         && let Some(verdict) = verdict.take()

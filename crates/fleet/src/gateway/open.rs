@@ -58,13 +58,10 @@ pub(crate) async fn open(
             (Err(_), Some(failed)) if search.lease.line.is_none() => return Err(failed),
             (Err(refusal), _) => return Err(refusal),
         };
-        if ticket.is_called_off() {
-            return Err(Refusal::ended());
-        }
         match reach(desk, &grant, client).await {
             Ok(answer) => {
                 let terms = terms(desk, &search.lease, &grant);
-                let (opened, _) = enter(desk, (ticket.used(), terms), answer.side, false)?;
+                let (opened, _) = enter(desk, (ticket.used(), terms), answer.side, false);
                 return Ok((answered(&answer.headers, &opened.hold.session), opened));
             }
             Err(error) => {
@@ -120,16 +117,16 @@ pub(crate) fn enter(
     (session, terms): (SessionId, Terms),
     browser: Side,
     taken: bool,
-) -> Result<(Opened, oneshot::Receiver<Attached>), Refusal> {
+) -> (Opened, oneshot::Receiver<Attached>) {
     let (cutter, cut) = oneshot::channel();
     let (judge, verdict) = oneshot::channel();
     let traffic = Arc::<Traffic>::default();
     let stay =
         Stay::Connected { cut: Some(cutter), traffic: traffic.clone(), verdict: taken.then_some(judge) };
     let ends = terms.ends;
-    let turn = desk.holdings.enter(&session, terms, stay).ok_or_else(Refusal::ended)?;
+    let turn = desk.holdings.enter(&session, terms, stay);
     let (hold, visit) = (Hold::new(desk.clone(), session, turn), desk.visits.token());
-    Ok((Opened { hold, browser, traffic, cut, ends, visit }, verdict))
+    (Opened { hold, browser, traffic, cut, ends, visit }, verdict)
 }
 
 /// What a client is told whose browser does not answer.

@@ -45,14 +45,7 @@ pub(crate) struct Ticket {
 
 impl Ticket {
     pub(crate) fn new(desk: Arc<Desk>) -> Self {
-        let session = SessionId::generate();
-        desk.holdings.set_out(&session);
-        Self { desk, session, wanted: true }
-    }
-
-    /// Whether somebody has ended the session meanwhile.
-    pub(crate) fn is_called_off(&self) -> bool {
-        self.desk.holdings.is_called_off(&self.session)
+        Self { desk, session: SessionId::generate(), wanted: true }
     }
 
     /// The session goes on without the ticket, among those that are held.

@@ -39,7 +39,7 @@ pub(crate) async fn reconnect(
     let answer = dial(&endpoint, client, desk.options.dial_time).await.map_err(unreachable)?;
     let SessionInfo { member, keep, detail, started_at, .. } = info;
     let terms = Terms { member, keep, detail, started_at, ends };
-    let (opened, verdict) = enter(desk, (session.clone(), terms), answer.side, true)?;
+    let (opened, verdict) = enter(desk, (session.clone(), terms), answer.side, true);
     match tokio::time::timeout(AGREED, verdict).await {
         Ok(Ok(Attached::Held)) => Ok((answered(&answer.headers, session), opened)),
         Ok(Ok(Attached::Closing)) => Err(Refusal::ended()),

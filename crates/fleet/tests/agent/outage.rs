@@ -65,6 +65,7 @@ async fn a_browser_in_use_is_not_taken_for_used_up_because_nobody_could_extend_i
         keep: Duration::ZERO,
         connected: true,
         take: false,
+        must_exist: false,
         detail: "{}".into(),
         started_at: scene.mill.store().clock().now(),
     };

@@ -89,6 +89,7 @@ async fn a_session_that_no_gateway_opened_is_nobodys_to_connect_to() {
         keep: Duration::ZERO,
         connected: true,
         take: false,
+        must_exist: false,
         detail: br#"{"job":"j","kind":"screenshot","queue":"default"}"#.as_slice().into(),
         started_at: world.mill.store().clock().now(),
     };

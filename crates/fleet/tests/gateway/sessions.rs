@@ -103,6 +103,7 @@ async fn a_session_that_another_took_is_closed() {
         keep: Duration::ZERO,
         connected: true,
         take: true,
+        must_exist: false,
         detail: info.detail,
         started_at: info.started_at,
     };

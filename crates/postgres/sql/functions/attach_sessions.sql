@@ -3,7 +3,8 @@
 -- Locks the members' kinds, so that a place that is found free for a session that was forgotten is still free when it is
 -- entered. Those are entered one by one: each takes a place that the next may want.
 CREATE OR REPLACE FUNCTION attach_sessions(ids text[], on_members text[], holders text[], ttls bigint[], keeps bigint[],
-    connecteds boolean[], takes boolean[], details bytea[], starts bigint[], OUT answers smallint[], OUT woken text[])
+    connecteds boolean[], takes boolean[], details bytea[], starts bigint[], musts boolean[],
+    OUT answers smallint[], OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -34,6 +35,10 @@ BEGIN
     INTO answers, woken FROM told;
     FOR place IN 1..cardinality(ids) LOOP
         CONTINUE WHEN answers[place] < 3;
+        IF musts[place] THEN
+            answers[place] := 1;
+            CONTINUE;
+        END IF;
         DELETE FROM sessions WHERE id = ids[place];
         PERFORM 1 FROM members WHERE id = on_members[place] AND concurrent <= (
             SELECT count(*) FROM sessions WHERE member = on_members[place] AND until > moment);

@@ -23,8 +23,9 @@ pub(super) async fn attach(inner: &Inner, attach: &[Attach]) -> Result<Vec<Attac
     let takes: Vec<bool> = attach.iter().map(|held| held.take).collect();
     let details: Vec<&[u8]> = attach.iter().map(|held| &held.detail[..]).collect();
     let starts: Vec<i64> = attach.iter().map(|held| held.started_at.0).collect();
-    let params: [&(dyn ToSql + Sync); 9] =
-        [&sessions, &members, &holders, &ttls, &keeps, &connecteds, &takes, &details, &starts];
+    let musts: Vec<bool> = attach.iter().map(|held| held.must_exist).collect();
+    let params: [&(dyn ToSql + Sync); 10] =
+        [&sessions, &members, &holders, &ttls, &keeps, &connecteds, &takes, &details, &starts, &musts];
     let row = call(inner, &ATTACH, &params).await?;
     row.get::<_, Vec<i16>>("answers").into_iter().map(attached).collect()
 }

@@ -19,6 +19,8 @@ local job = p.current()
 local taken, registered = take(q, h, p.letter, p.reference)
 if not taken then return { 'moved' } end
 apply(q, h, (read_change(8, 20)))
+if p.indexed == '' then redis.call('HDEL', q.cancelled, p.reference) end
+publish_ends(h)
 if taken == 'running' then notify(h.channel, 'lost ' .. job) end
 if q.next.name ~= '' then redis.call('SADD', KEYS[16], 's ' .. q.next.name) end
 announce(q.next, h.channel)

@@ -22,7 +22,8 @@ elseif redis.call('HEXISTS', h.jobs, q.chain) == 1 then
   return { 'moved' }
 end
 redis.call('HDEL', h.jobs, q.chain)
-redis.call('HDEL', q.cancelled, q.chain)
+redis.call('HDEL', q.cancelled, q.chain, p.reference)
 redis.call('DEL', KEYS[14])
 close(h, q.chain, '', 0)
+notify(h.channel, 'finished ' .. q.chain)
 return p.answer('deleted', registered)

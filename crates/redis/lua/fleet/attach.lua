@@ -1,12 +1,12 @@
 -- Holders say what they hold: leases are extended, and what is not known is entered, if there is room.
 -- KEYS  cluster:lifetime_connections
 -- ARGV  the ARGV of the fleet, then per session: its id, its member, its holder, for how many ms it lasts, for how many it
---       outlives its connection, '1' if a client is connected, '1' to take it over, when it began (ms), detail
+--       outlives its connection, '1' if a client is connected, '1' to take it over, '1' if it must be known, when it began (ms), detail
 -- Returns for each: 'held', 'closing' or 'lost'.
 local function read(i)
   return { id = ARGV[i], member = ARGV[i + 1], holder = ARGV[i + 2], ttl = tonumber(ARGV[i + 3]),
-    keep = tonumber(ARGV[i + 4]), connected = ARGV[i + 5], takes = ARGV[i + 6] == '1', started = ARGV[i + 7],
-    detail = ARGV[i + 8] }
+    keep = tonumber(ARGV[i + 4]), connected = ARGV[i + 5], takes = ARGV[i + 6] == '1', must_exist = ARGV[i + 7] == '1',
+    started = ARGV[i + 8], detail = ARGV[i + 9] }
 end
 
 local function hold(a)
@@ -30,6 +30,7 @@ end
 
 local function attach(a)
   local s = session(a.id)
+  if a.must_exist and (not s or s.is_over) then return 'closing' end
   if not s then return enter(a, false) end
   if s.is_over then
     if s.member == a.member then return enter(a, true) end
@@ -45,5 +46,5 @@ local function attach(a)
 end
 
 local out = {}
-for i = 6, #ARGV, 9 do out[#out + 1] = attach(read(i)) end
+for i = 6, #ARGV, 10 do out[#out + 1] = attach(read(i)) end
 return finish(out)

@@ -11,7 +11,7 @@ local w = world(h, 7)
 local told = removal(w, q.chain, { w.read(), w.read() })
 if not p.is_there() then return { 'moved' } end
 if p.letter == 's' and lease(q.target, q.group, p.reference) or p.letter == 'l' and redis.call('EXISTS', q.lock) == 1 then
-  if p.indexed ~= '' then redis.call('HSET', q.cancelled, q.chain, 1) end
+  redis.call('HSET', q.cancelled, p.indexed ~= '' and q.chain or p.reference, 1)
   notify(h.channel, 'cancel ' .. p.current())
   return { 'requested' }
 end
@@ -21,4 +21,5 @@ redis.call('HDEL', h.jobs, q.chain)
 close(h, q.chain, '', 0)
 if told then deliver(w, told) end
 finish(w)
+notify(h.channel, 'finished ' .. q.chain)
 return p.answer('removed', registered)

@@ -2,17 +2,20 @@
 -- would take an entry back from its new owner; JUSTID keeps the delivery count.
 -- KEYS  stream, leases, cancelled
 -- ARGV  group, worker, lease in ms, then per lease: entry, job id
+-- A request to cancel is noted under the job's chain, or under its entry if the job is not in the index.
 -- Returns 1 held, 2 held but to be cancelled, 0 lost.
 local group, worker, out = ARGV[1], ARGV[2], {}
 expect(KEYS[1], 'stream')
 expect(KEYS[3], 'hash')
 redis.call('HSET', KEYS[2], worker, ARGV[3])
+local some_cancelled = redis.call('EXISTS', KEYS[3]) == 1
 for i = 4, #ARGV, 2 do
   local n, entry = (i - 2) / 2, ARGV[i]
   local pending = lease(KEYS[1], group, entry)
   local mine = pending and (pending[2] == worker or pending[2] == worker .. '+held')
   if mine and #redis.call('XCLAIM', KEYS[1], group, pending[2], 0, entry, 'JUSTID') == 1 then
-    out[n] = 1 + redis.call('HEXISTS', KEYS[3], ARGV[i + 1])
+    local noted = some_cancelled and redis.call('HMGET', KEYS[3], ARGV[i + 1], entry)
+    out[n] = noted and (noted[1] or noted[2]) and 2 or 1
   else
     out[n] = 0
   end

@@ -15,15 +15,18 @@ local has_cancelled = expect(cancelled, 'hash')
 local out, all = {}, redis.call('XACK', stream, group, unpack(ARGV, 6, n + 5)) == n
 if all then
   redis.call('XDEL', stream, unpack(ARGV, 6, n + 5))
-  if m > 0 then
-    redis.call('HDEL', h.jobs, unpack(ARGV, chains + 1, chains + m))
-    if has_cancelled then redis.call('HDEL', cancelled, unpack(ARGV, chains + 1, chains + m)) end
+  if m > 0 then redis.call('HDEL', h.jobs, unpack(ARGV, chains + 1, chains + m)) end
+  -- Requests to cancel: of jobs in the index under their chains, of others under their entries.
+  if redis.call('EXISTS', cancelled) == 1 then
+    redis.call('HDEL', cancelled, unpack(ARGV, 6, n + 5))
+    if m > 0 then redis.call('HDEL', cancelled, unpack(ARGV, chains + 1, chains + m)) end
   end
   if r == 0 and not tied then return 1 end
   for i = 1, n do out[i] = 1 end
 else
   for i = 1, n do
     out[i] = redis.call('XDEL', stream, ARGV[i + 5])
+    if out[i] == 1 then redis.call('HDEL', cancelled, ARGV[i + 5]) end
     if out[i] == 1 and i <= m then
       redis.call('HDEL', h.jobs, ARGV[chains + i])
       redis.call('HDEL', cancelled, ARGV[chains + i])

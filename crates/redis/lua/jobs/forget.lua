@@ -11,7 +11,9 @@ for i = 3, #ARGV do
   if redis.call('HGET', h.jobs, chain) == 'l ' .. ARGV[2] and redis.call('HEXISTS', KEYS[7], chain) == 0 then
     redis.call('HDEL', h.jobs, chain)
     close(h, chain, '', 0)
+    h.ended[#h.ended + 1] = 'finished ' .. chain
     forgotten = forgotten + 1
   end
 end
+publish_ends(h)
 return with_owed({ forgotten }, h)

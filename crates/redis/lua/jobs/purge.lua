@@ -33,7 +33,10 @@ local function remove(job)
     if redis.call('HINCRBY', q.dropped, job.chain, -1) <= 0 then redis.call('HDEL', q.dropped, job.chain) end
     return
   end
-  if job.chain and redis.call('HDEL', w.h.jobs, job.chain) == 1 then close(w.h, job.chain, '', 0) end
+  if job.chain and redis.call('HDEL', w.h.jobs, job.chain) == 1 then
+    close(w.h, job.chain, '', 0)
+    w.h.ended[#w.h.ended + 1] = 'finished ' .. job.chain
+  end
   if job.told then deliver(w, job.told) end
   count = count + 1
 end
@@ -76,4 +79,5 @@ for _, job in ipairs(ready) do
   end
 end
 finish(w)
+publish_ends(w.h)
 return with_owed({ count, #set_apart + #popped + #ready, from }, w.h)

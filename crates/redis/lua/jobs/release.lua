@@ -31,6 +31,8 @@ while i <= #ARGV do
       redis.call('DEL', lock)
       redis.call('HDEL', KEYS[10], s.id)
     end
+    s.lost = mode == 'rescue'
+    if s.lost then h.ended[#h.ended + 1] = 'lost ' .. s.id end
     apply(q, h, s)
   end
   out[#out + 1] = accepted and 1 or 0
@@ -38,4 +40,5 @@ end
 if q.next.name ~= '' then redis.call('SADD', KEYS[11], 's ' .. q.next.name) end
 announce(q, h.channel)
 announce(q.next, h.channel)
+publish_ends(h)
 return with_owed(out, h)

@@ -29,6 +29,8 @@ while i <= #ARGV do
   local accepted = expired and redis.call('XACK', q.target, group, entry) or 0
   if accepted == 1 then
     redis.call('XDEL', q.target, entry)
+    s.lost = mode == 'rescue'
+    if s.lost then h.ended[#h.ended + 1] = 'lost ' .. s.id end
     apply(q, h, s)
   end
   out[#out + 1] = accepted
@@ -36,4 +38,5 @@ end
 if q.next.name ~= '' then redis.call('SADD', KEYS[11], 's ' .. q.next.name) end
 announce(q, h.channel)
 announce(q.next, h.channel)
+publish_ends(h)
 return with_owed(out, h)

@@ -137,6 +137,8 @@ local all, out = {}, {}
 while w.has_more() do all[#all + 1] = read_settlement() end
 for i, s in ipairs(all) do
   out[i] = holds(s) and carry_out[s.op](s) or 0
+  if mode == 'rescue' and out[i] == 1 then w.h.ended[#w.h.ended + 1] = 'lost ' .. s.id end
 end
 finish(w)
+publish_ends(w.h)
 return with_owed(out, w.h)

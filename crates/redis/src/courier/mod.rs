@@ -64,7 +64,7 @@ impl RedisCourier {
     /// later either.
     pub async fn connect(options: Options) -> Result<Self, Error> {
         let office = Arc::new(Office {
-            keys: WakeKeys::new(options.namespace.clone()),
+            keys: WakeKeys::new(options.namespace.clone(), options.database()),
             commands: Commands::new(&options)?,
             outage: Outage::of(&options),
             satchel: Satchel::default(),

@@ -60,6 +60,7 @@ fn push_attach(call: &mut Call<'_>, attach: &Attach) {
     call.push(millis(attach.keep));
     call.push(u8::from(attach.connected));
     call.push(u8::from(attach.take));
+    call.push(u8::from(attach.must_exist));
     call.push(attach.started_at.0);
     call.push(&attach.detail[..]);
 }

@@ -22,6 +22,7 @@ pub(super) async fn attach(store: &SqliteStore, attach: &[Attach]) -> Result<Vec
 fn hold(tx: &mut Tx<'_>, attach: &Attach) -> Result<Attached, Failure> {
     match find(tx, &attach.session)? {
         Some(held) => extend(tx, attach, &held),
+        None if attach.must_exist => Ok(Attached::Closing),
         None if members::is_full(tx, &attach.member)? => Ok(Attached::Lost),
         None => {
             enter(tx, &New::described(attach, tx.now))?;

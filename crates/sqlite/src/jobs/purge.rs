@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use tidemill_core::Error;
 use tidemill_core::chain::Blocker;
 use tidemill_core::name::{JobId, Queue};
+use tidemill_core::store::Wake;
 
 use super::queue::find;
 use crate::call::{Cost, Tx};
@@ -67,7 +68,15 @@ fn remove_blocked(tx: &mut Tx<'_>, range: Range) -> Result<usize, Failure> {
     for (seq, chain) in &removed {
         chains::close(tx, *seq, || Blocker::told_by_removed(chain))?;
     }
+    announce(tx, !removed.is_empty());
     Ok(removed.len())
+}
+
+/// Wakes everybody who waits for an end: which of many jobs somebody waits for is not worth finding out.
+fn announce(tx: &mut Tx<'_>, some_removed: bool) {
+    if some_removed {
+        tx.announcements.add(Wake::Everything);
+    }
 }
 
 /// Goes from job to job: what stays must not be looked at again.
@@ -110,6 +119,7 @@ fn purge_some(tx: &mut Tx<'_>, range: Range, behind: (i64, i64)) -> Result<Part,
         removed += 1;
     }
     wanted.make(tx)?;
+    announce(tx, removed > 0);
     Ok(Part { removed, next })
 }
 

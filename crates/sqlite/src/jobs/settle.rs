@@ -2,7 +2,7 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::Verdict;
+use tidemill_core::store::{Verdict, Wake};
 use tidemill_core::{Error, Lease};
 
 use super::end::Freed;
@@ -55,6 +55,14 @@ async fn end_all(
     let batch = Batch::of(settlements);
     let rows = settlements.iter().map(rows).sum();
     store.write(Cost::change(rows), move |tx| batch.end(tx, which)).await
+}
+
+/// Tells the worker that had the job, if it is only slow, and whoever waits for a job that is not to run again.
+fn announce_lost(tx: &mut Tx<'_>, Settlement { lease, change }: &Settlement) {
+    tx.announcements.add(Wake::Lost(lease.job.clone()));
+    if matches!(change, Change::Finish(None)) {
+        tx.announcements.add(Wake::Finished(lease.job.chain()));
+    }
 }
 
 /// About how many rows a settlement changes.
@@ -155,6 +163,9 @@ impl<'c> Ender<'c> {
         let cancelling = puts_back && self.is_cancelling(seq)?;
         if !self.release(tx, claim, seq)? {
             return Ok(Verdict::LeaseLost);
+        }
+        if matches!(self.which, Which::Expired) {
+            announce_lost(tx, settlement);
         }
         if matches!(settlement.change, Change::Finish(None)) && !self.is_awaited(seq, seq)? {
             self.finish.execute([seq])?;

@@ -100,6 +100,7 @@ macro_rules! conformance {
                 a_scheduled_job_is_removed,
                 a_removed_job_can_be_enqueued_again,
                 a_running_job_is_told,
+                a_running_job_that_is_not_in_the_index_is_told,
                 a_running_job_that_is_cancelled_can_still_end_in_every_way,
                 a_request_ends_with_the_job_it_was_for,
                 a_job_that_has_ended_says_how,
@@ -165,6 +166,8 @@ macro_rules! conformance {
             }
             wake {
                 the_end_of_a_kept_job_is_announced,
+                whoever_waits_for_a_job_is_woken_however_it_ends,
+                a_worker_that_loses_a_job_to_a_rescuer_is_told,
                 the_cancelling_of_a_running_job_is_announced,
                 a_job_that_is_due_sooner_than_all_others_is_announced,
                 a_retry_that_is_due_sooner_than_all_others_is_announced,
@@ -377,6 +380,7 @@ macro_rules! conformance {
                 a_session_nobody_is_connected_to_goes_to_who_comes_back,
                 a_session_is_taken_over_only_by_who_says_so,
                 a_session_the_store_has_forgotten_is_entered_again,
+                a_session_that_must_be_known_is_not_entered_again,
                 a_session_whose_place_is_taken_is_lost,
                 what_is_held_is_said_for_many_at_once,
                 a_session_is_ended_once,

@@ -246,6 +246,24 @@ pub async fn whoever_holds_a_session_is_asked_to_close_it(subject: Subject) {
     assert!(!yard.fleet().close(&session).await.unwrap());
 }
 
+pub async fn a_session_that_must_be_known_is_not_entered_again(subject: Subject) {
+    let yard = subject.yard();
+    let a = yard.join("a", 1, 0).await;
+    let (session, _) = yard.open().await;
+    let held = Attach { must_exist: true, ..yard.hold(&session, &a) };
+    assert_eq!(yard.attach(&held).await, Attached::Held);
+    assert!(yard.release(&session).await);
+    assert_eq!(yard.attach(&held).await, Attached::Closing);
+    assert_eq!(yard.counts(&a).await.0, 0);
+    // Ended between its lease and its first client.
+    let (session, _) = yard.open().await;
+    assert!(yard.fleet().close(&session).await.unwrap());
+    let held = Attach { must_exist: true, ..yard.hold(&session, &a) };
+    assert_eq!(yard.attach(&held).await, Attached::Closing);
+    assert!(yard.fleet().session(&session).await.unwrap().is_none());
+    assert_eq!(yard.attach(&Attach { must_exist: false, ..held }).await, Attached::Held);
+}
+
 pub async fn a_session_nobody_is_connected_to_is_closed_on_the_spot(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use tidemill_core::Mill;
+use tidemill_core::name::{JobId, WorkerId};
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Due, Store, Wake, Wakes};
+use tidemill_core::store::{Cancelled, Completed, Deleted, Due, Store, Wake, Wakes};
 
-use super::scene::{LONG, Traits, done, job, retry, until};
+use super::scene::{LONG, SHORT, Traits, dead, done, job, retry, until};
 use super::{Scene, Subject};
 
 /// A listener in this process, which must be told precisely, and one elsewhere.
@@ -64,6 +65,105 @@ pub async fn the_end_of_a_kept_job_is_announced(subject: Subject) {
             })
             .await;
         }
+    }
+}
+
+/// How a job that somebody waits for ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    Dies,
+    IsCancelled,
+    IsCancelledBeforeItsTime,
+    IsCancelledWhileItFails,
+    IsDeleted,
+    IsPurged,
+    IsCompleted,
+    IsLostWithItsWorker,
+}
+
+impl End {
+    const ALL: [Self; 8] = [
+        Self::Dies,
+        Self::IsCancelled,
+        Self::IsCancelledBeforeItsTime,
+        Self::IsCancelledWhileItFails,
+        Self::IsDeleted,
+        Self::IsPurged,
+        Self::IsCompleted,
+        Self::IsLostWithItsWorker,
+    ];
+
+    /// Makes a job and lets it end like this.
+    async fn happen(self, scene: &Scene) -> JobId {
+        let scene = match self {
+            // A worker of its own: on Redis a worker's leases are all of one length.
+            Self::IsLostWithItsWorker => {
+                Scene { lease: SHORT, worker: WorkerId::of_process("dying", 3, 0), ..scene.clone() }
+            }
+            _ => scene.clone(),
+        };
+        let due = if matches!(self, Self::IsCancelledBeforeItsTime) { Due::In(LONG) } else { Due::Now };
+        let id = scene.enqueue(Traits { keep: Some(LONG), max_attempts: 1, due, ..Traits::default() }.job()).await;
+        match self {
+            Self::Dies => scene.settle(&scene.claim_one().await, dead("bad")).await,
+            Self::IsCancelled | Self::IsCancelledBeforeItsTime => {
+                assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Removed);
+            }
+            Self::IsCancelledWhileItFails => {
+                let claimed = scene.claim_one().await;
+                assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Requested);
+                scene.settle(&claimed, Outcome::HandedBack).await;
+            }
+            Self::IsDeleted => assert_eq!(scene.delete(&id).await, Deleted::Yes),
+            Self::IsPurged => assert_eq!(scene.store.purge(&scene.queue).await.unwrap(), 1),
+            Self::IsCompleted => assert_eq!(scene.complete(&id, done()).await, Completed::Yes),
+            Self::IsLostWithItsWorker => {
+                scene.claim_one().await;
+                scene.expire_and_rescue(1).await;
+            }
+        }
+        id
+    }
+}
+
+pub async fn whoever_waits_for_a_job_is_woken_however_it_ends(subject: Subject) {
+    for scene in subject.scenes() {
+        let mut wakes = scene.store.listen();
+        // From here on it listens, and what is said about nothing in particular was said before.
+        repeat_until_heard(&mut wakes, |wake| matches!(wake, Wake::Finished(_)), || async {
+            End::IsCancelled.happen(&scene).await;
+        })
+        .await;
+        while wakes.next().now_or_never().is_some() {}
+        for end in End::ALL {
+            let id = end.happen(&scene).await;
+            let told = |wake: &Wake| *wake == Wake::Finished(id.clone()) || is_purge(end, wake);
+            let heard = async { while !told(&wakes.next().await.expect("wakes never end")) {} };
+            let heard = tokio::time::timeout(LONG, heard).await;
+            assert!(heard.is_ok(), "nobody was told of a job on {} that {end:?}", scene.queue);
+        }
+    }
+}
+
+/// A purge may say of many at once that they have ended.
+fn is_purge(end: End, wake: &Wake) -> bool {
+    matches!(end, End::IsPurged) && *wake == Wake::Everything
+}
+
+pub async fn a_worker_that_loses_a_job_to_a_rescuer_is_told(subject: Subject) {
+    for scene in subject.scenes() {
+        let scene = scene.leasing(SHORT);
+        let lost = RefCell::new(Vec::new());
+        let mut ears = Ears::open(&subject).await;
+        ears.hear(|wake| matches!(wake, Wake::Lost(job) if lost.borrow().contains(job)), || async {
+            let id = scene.enqueue(job()).await;
+            lost.borrow_mut().push(id);
+            scene.claim_one().await;
+            scene.expire_and_rescue(1).await;
+            // Back in its queue, if it comes back.
+            scene.store.purge(&scene.queue).await.unwrap();
+        })
+        .await;
     }
 }
 

@@ -74,23 +74,52 @@ async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
 }
 
 #[tokio::test]
-async fn word_of_a_lost_lease_stops_the_handler_at_once_and_costs_no_attempt_if_it_was_wrong() {
+async fn a_wake_up_that_names_a_running_job_makes_the_worker_ask_and_ends_nothing_by_itself() {
     let world = World::new().await;
     let job = world.ping().await;
     let (begin, mut begun) = mpsc::channel(4);
+    let (finish, finished) = tokio::sync::watch::channel(false);
     let handler = move |_: Ping, cx: JobContext| {
-        let begin = begin.clone();
+        let (begin, mut finished) = (begin.clone(), finished.clone());
         async move {
             begin.send(cx.attempt()).await.unwrap();
-            std::future::pending::<Result<u32, Fail>>().await
+            finished.wait_for(|finished| *finished).await.unwrap();
+            Ok::<_, Fail>(1)
         }
     };
     let running = Background::run(world.worker().handle(handler).queue("default", 1));
     assert_eq!(begun.recv().await, Some(1));
-    // The clock stands still, so no heartbeat brings it.
-    world.store.others.tell(&Wake::Lost(job.clone()));
-    assert_eq!(begun.recv().await, Some(1));
+    // The clock stands still, so no heartbeat asks.
+    for (asked, wake) in [Wake::Cancel(job.clone()), Wake::Lost(job.clone())].into_iter().enumerate() {
+        world.store.others.tell(&wake);
+        world.plan().called(Verb::Extend, asked + 1).await;
+    }
+    finish.send(true).unwrap();
+    let report = running.stop().await;
+    assert_eq!((report.total.done, report.total.cancelled, report.total.lost), (1, 0, 0));
+    assert_eq!(world.state(&job).await, Some(State::Done));
+}
+
+#[tokio::test]
+async fn a_cancelled_job_is_stopped_although_the_store_fails_when_it_is_first_asked() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    let (begin, mut begun) = mpsc::channel(4);
+    let handler = move |_: Ping| {
+        let begin = begin.clone();
+        async move {
+            begin.send(()).await.unwrap();
+            std::future::pending::<Result<u32, Fail>>().await
+        }
+    };
+    let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
+    begun.recv().await.unwrap();
+    world.plan().always(Verb::Extend, Fault::Away);
+    // The clock stands still, so the wake-up alone brings it.
     world.store.cancel(&job).await.unwrap();
+    world.plan().called(Verb::Extend, 2).await;
+    world.plan().heal();
+    assert_eq!(running.next().await.outcome, tidemill_worker::Ending::Cancelled);
     running.stop().await;
 }
 

@@ -50,7 +50,7 @@ impl Call<'_> {
         let (ticket, grant) = search.place(ticket).await?;
         let (session, terms) = (ticket.used(), terms(self.desk, &search.lease, &grant));
         let stay = Stay::Kept(Instant::now() + terms.keep());
-        self.desk.holdings.enter(&session, terms, stay).ok_or_else(Refusal::ended)?;
+        self.desk.holdings.enter(&session, terms, stay);
         let answer = json!({
             "id": session,
             "webSocketUrl": format!("{}/session/{session}", self.address()),

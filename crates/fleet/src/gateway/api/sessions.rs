@@ -29,8 +29,8 @@ impl Call<'_> {
         if !self.desk.fleet().close(id).await? {
             return Err(unknown());
         }
-        // If it is ours, nothing need be announced for us to know.
-        self.desk.holdings.asked_to_end(id);
+        // If it is held here, the store need not announce it.
+        self.desk.holdings.ask_about(id);
         Ok(json_reply(StatusCode::ACCEPTED, &json!({ "id": id, "status": "closing" })))
     }
 }

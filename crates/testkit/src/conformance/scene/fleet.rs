@@ -116,6 +116,7 @@ impl Yard {
             keep: Duration::ZERO,
             connected: true,
             take: false,
+            must_exist: false,
             detail: Bytes::from_static(b"{\"name\":\"a\"}"),
             started_at: self.store.clock().now(),
         }

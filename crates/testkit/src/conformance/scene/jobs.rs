@@ -40,10 +40,16 @@ impl Traits {
         self.job_of(JobId::generate())
     }
 
+    /// A new job like this that a store may leave out of its index.
+    pub fn untracked(&self) -> NewJob {
+        let id = JobId::generate();
+        NewJob { envelope: self.envelope(&id, false), tracked: false, fresh: true, ..self.job_of(id) }
+    }
+
     /// A job like this with an id that may be in the store already.
     pub fn job_of(&self, id: JobId) -> NewJob {
         NewJob {
-            envelope: self.envelope(&id),
+            envelope: self.envelope(&id, true),
             id,
             due: self.due,
             tracked: true,
@@ -52,7 +58,7 @@ impl Traits {
         }
     }
 
-    fn envelope(&self, id: &JobId) -> Bytes {
+    fn envelope(&self, id: &JobId, tracked: bool) -> Bytes {
         let payload = RawValue::from_string(self.payload.clone()).expect("a payload of JSON");
         let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
         let draft = Draft {
@@ -61,7 +67,7 @@ impl Traits {
             max_attempts: self.max_attempts,
             timeout: None,
             keep_result: self.keep,
-            tracked: true,
+            tracked,
             meta,
         };
         draft.frame().fill(id, &payload).expect("an envelope").0

@@ -1,0 +1,184 @@
+//! Running jobs that wake-ups name.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde::{Deserialize, Serialize};
+use tidemill::job::State;
+use tidemill::store::{Cancelled, Wake};
+use tidemill::{Ending, Fail, Job, JobContext, JobId, Mill, Report, Worker, WorkerError};
+use tidemill_testkit::servers::Redis;
+use tokio::sync::{broadcast, mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::place::Place;
+
+/// A test that waits longer than this waits for ever. Far less than a beat, by which a worker learns everything.
+const FOR_EVER: Duration = Duration::from_secs(60);
+
+/// A third of it is a beat.
+const LEASE: Duration = Duration::from_secs(3600);
+
+/// Runs until it is released.
+#[derive(Serialize, Deserialize)]
+struct Hold(u32);
+
+impl Job for Hold {
+    const KIND: &'static str = "hold";
+    const QUEUE: &'static str = "mail";
+    type Output = u32;
+}
+
+struct Background {
+    begun: mpsc::UnboundedReceiver<JobId>,
+    ended: broadcast::Receiver<tidemill::Event>,
+    release: watch::Sender<bool>,
+    stop: CancellationToken,
+    run: JoinHandle<Result<Report, WorkerError>>,
+}
+
+impl Background {
+    fn start(mill: &Mill) -> Self {
+        let (begin, begun) = mpsc::unbounded_channel();
+        let (release, released) = watch::channel(false);
+        let handler = move |hold: Hold, cx: JobContext| {
+            let (begin, mut released) = (begin.clone(), released.clone());
+            async move {
+                begin.send(cx.id().clone()).unwrap();
+                released.wait_for(|released| *released).await.unwrap();
+                Ok::<_, Fail>(hold.0)
+            }
+        };
+        let worker = Worker::new(mill).handle(handler).queue(Hold::QUEUE, 8).lease(LEASE);
+        let (ended, stop) = (worker.events(), CancellationToken::new());
+        let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+        Self { begun, ended, release, stop, run }
+    }
+
+    async fn begun(&mut self) -> JobId {
+        tokio::time::timeout(FOR_EVER, self.begun.recv()).await.unwrap().unwrap()
+    }
+
+    async fn ended(&mut self) -> (JobId, Ending) {
+        let event = tokio::time::timeout(FOR_EVER, self.ended.recv()).await.unwrap().unwrap();
+        (event.job, event.outcome)
+    }
+
+    async fn stop(self) -> Report {
+        self.stop.cancel();
+        self.run.await.unwrap().unwrap()
+    }
+}
+
+/// Every kind of message there is about a job, and some there is not.
+fn messages(job: &JobId) -> Vec<String> {
+    let about = ["cancel", "lost", "finished"].map(|word| format!("{word} {job}"));
+    let task = ["cancel", "lost"].map(|word| format!("{word} {job}!task"));
+    let others = [
+        "queue at_least_once mail 5",
+        "queue at_least_once mail 18446744073709551615",
+        "sooner at_least_once mail",
+        "member jobs:nobody",
+        "places chromium",
+        "everything",
+        "cancel",
+        "what is this",
+        "",
+    ];
+    about.into_iter().chain(task).chain(others.map(str::to_owned)).collect()
+}
+
+async fn nothing_ends_but_what_is_cancelled(place: Place) {
+    let mill = &place.mill;
+    let mut worker = Background::start(mill);
+    let kept = mill.job(Hold(1)).keep_result(FOR_EVER * 10).enqueue().await.unwrap();
+    let running = worker.begun().await;
+    assert_eq!(running, *kept.id());
+    for message in messages(&running).iter().cycle().take(3 * messages(&running).len()) {
+        place.publish(message).await;
+        place.publish_foreign(running.as_str()).await;
+    }
+    // What is announced behind them arrives behind them: a job that is in the index, and one that is not.
+    mill.job(Hold(2)).id("tracked").enqueue().await.unwrap();
+    cancel_next(&mut worker, mill).await;
+    mill.jobs([Hold(3)]).enqueue().await.unwrap();
+    cancel_next(&mut worker, mill).await;
+    assert_eq!(mill.store().get(&running).await.unwrap().map(|info| info.state), Some(State::Running));
+    worker.release.send(true).unwrap();
+    assert_eq!(worker.ended().await, (running, Ending::Done));
+    assert_eq!(kept.wait_for(FOR_EVER).await.unwrap(), 1);
+    let report = worker.stop().await;
+    let ended = (report.total.done, report.total.cancelled, report.total.lost);
+    assert_eq!(ended, (1, 2, 0));
+}
+
+/// The next job begins, is cancelled, and stops long before the next beat.
+async fn cancel_next(worker: &mut Background, mill: &Mill) {
+    let job = worker.begun().await;
+    // The job may begin before the worker has noted down that it holds it, so one request may be heard too early.
+    let cancelled = async {
+        loop {
+            assert_eq!(mill.store().cancel(&job).await.unwrap(), Cancelled::Requested);
+            if let Ok(ended) = tokio::time::timeout(Duration::from_secs(20), worker.ended()).await {
+                return ended;
+            }
+        }
+    };
+    let ended = tokio::time::timeout(FOR_EVER, cancelled).await.unwrap();
+    assert_eq!(ended, (job.clone(), Ending::Cancelled));
+    assert_ne!(mill.store().get(&job).await.unwrap().map(|info| info.state), Some(State::Running));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_ends_on_sqlite() {
+    nothing_ends_but_what_is_cancelled(Place::sqlite().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_ends_on_redis() {
+    nothing_ends_but_what_is_cancelled(Place::redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_ends_on_a_cluster() {
+    nothing_ends_but_what_is_cancelled(Place::cluster().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_ends_on_postgres() {
+    nothing_ends_but_what_is_cancelled(Place::postgres().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_job_of_one_redis_database_is_not_announced_in_another() {
+    let redis = Redis::start().unwrap();
+    let here = Place::on_redis(&redis.url(), "same:").await;
+    let there = Place::on_redis(&format!("{}/1", redis.url()), "same:").await;
+    let mut wakes = here.mill.store().listen();
+    let (mut worker, mut other) = (Background::start(&here.mill), Background::start(&there.mill));
+    for (mill, worker) in [(&here.mill, &mut worker), (&there.mill, &mut other)] {
+        mill.job(Hold(1)).id("same").enqueue().await.unwrap();
+        worker.begun().await;
+    }
+    cancel_again(&mut other, &there.mill).await;
+    here.mill.job(Hold(2)).id("own").enqueue().await.unwrap();
+    let own = worker.begun().await;
+    here.mill.store().cancel(&own).await.unwrap();
+    assert_eq!(worker.ended().await, (own.clone(), Ending::Cancelled));
+    loop {
+        let wake = tokio::time::timeout(FOR_EVER, wakes.next()).await.unwrap().unwrap();
+        assert_ne!(wake, Wake::Cancel(JobId::new("same").unwrap()));
+        if wake == Wake::Cancel(own.clone()) {
+            break;
+        }
+    }
+    worker.release.send(true).unwrap();
+    assert_eq!(worker.ended().await.1, Ending::Done);
+}
+
+async fn cancel_again(worker: &mut Background, mill: &Mill) {
+    let same = JobId::new("same").unwrap();
+    assert_eq!(mill.store().cancel(&same).await.unwrap(), Cancelled::Requested);
+    assert_eq!(worker.ended().await, (same, Ending::Cancelled));
+}
