@@ -434,13 +434,13 @@ mod tests {
         let keys = WakeKeys::new(Namespace::new("queuert:").unwrap(), 1);
         let hint = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
         assert_eq!(keys.hint(&hint), "queuert:hint:550e8400-e29b-41d4-a716-446655440000");
+        assert_eq!(keys.type_hint("mail"), "queuert:hint:mail");
         assert_eq!(
             [keys.sched(), keys.chainc(), keys.owls()],
             ["queuert:sched", "queuert:chainc", "queuert:owls"]
         );
     }
 
-    #[test]
     #[test]
     fn the_channel_says_which_database_it_is_about_unless_it_is_the_default_one() {
         let channel = |url| Keys::new(&Options::parse(url).unwrap()).channel().to_owned();
@@ -451,6 +451,7 @@ mod tests {
         assert_eq!([keys(0), keys(3)], ["tidemill:wake", "tidemill:wake@3"]);
     }
 
+    #[test]
     fn begin_with_the_shard_s_tag_when_there_are_several() {
         let keys = Keys::new(&Options::parse("redis+cluster://h").unwrap());
         let job = JobId::new("j1").unwrap();

@@ -36,6 +36,16 @@ pub struct Options {
     pub(crate) default_group: String,
     pub(crate) allow_eviction: bool,
     pub(crate) hint_ttl: Duration,
+    pub(crate) queuert: Queuert,
+}
+
+/// In which forms jobs are announced to other programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queuert {
+    /// As Queuert does up to 0.11: with a hint of their own.
+    Hinted,
+    /// And as it does since 0.12: by their type alone.
+    Both,
 }
 
 impl Options {
@@ -50,7 +60,8 @@ impl Options {
     /// Parameters: `shards=N` (slices of the keyspace; 8 on a Cluster, else 1), `replicas=N` (an enqueue waits for that
     /// many replicas), `allow_eviction=true`; `db`, `username`, `password`; `sentinel_username`, `sentinel_password`;
     /// with TLS `ssl_ca_certs` (a private authority), `ssl_certfile` and `ssl_keyfile` (a client's certificate), all files
-    /// in PEM form.
+    /// in PEM form. For a server that carries wake-ups: `queuert=both` (the default: every version of Queuert hears of
+    /// jobs) or `queuert=0.11` (one message less for each announcement; versions from 0.12 on do not hear it).
     pub fn parse(url: &str) -> Result<Self, Error> {
         let Parts { kind, is_tls, info, sentinels, master, parameters } = Parts::read(url)?;
         let (username, password, certificates) = (None, None, None);
@@ -75,6 +86,7 @@ impl Options {
             default_group: GROUP.to_owned(),
             allow_eviction: false,
             hint_ttl: HINT_TTL,
+            queuert: Queuert::Both,
         };
         let mut files = Files::default();
         for (name, value) in parameters {
@@ -96,6 +108,13 @@ impl Options {
             }
             ("replicas", _) => self.replicas = value.parse().map_err(|_| bad(&value))?,
             ("allow_eviction", _) => self.allow_eviction = value.parse().map_err(|_| bad(&value))?,
+            ("queuert", _) => {
+                self.queuert = match value.as_str() {
+                    "both" => Queuert::Both,
+                    "0.11" => Queuert::Hinted,
+                    _ => return Err(bad(&value)),
+                };
+            }
             ("db", _) => {
                 let database = value.parse().map_err(|_| bad(&value))?;
                 self.info = self.info.clone().set_redis_settings(settings.set_db(database));
@@ -175,6 +194,11 @@ impl Options {
         self
     }
 
+    /// The number of the database.
+    pub(crate) fn database(&self) -> i64 {
+        self.info.redis_settings().db()
+    }
+
     pub(crate) fn group_of(&self, queue: &QueueName) -> &str {
         self.groups.get(queue).unwrap_or(&self.default_group)
     }
@@ -195,11 +219,6 @@ mod tests {
         let options = Options::parse("redis://user:hunter2@10.0.0.1:7000/3?shards=4&replicas=1").unwrap();
         assert_eq!((options.shards, options.replicas, options.cluster), (4, 1, false));
         assert!(!format!("{options:?}").contains("hunter2"));
-    /// The number of the database.
-    pub(crate) fn database(&self) -> i64 {
-        self.info.redis_settings().db()
-    }
-
         assert_eq!(Options::parse("redis+cluster://localhost:7000").unwrap().shards, 8);
     }
 

@@ -119,6 +119,41 @@ async fn a_process_does_not_hear_of_its_own_jobs() {
 }
 
 #[tokio::test]
+async fn an_announcement_in_two_forms_is_heard_once_and_a_foreign_one_beside_it_as_well() {
+    let url = shared_redis().url();
+    let (here, there, mut direct) =
+        (courier(&url, "twin:").await, courier(&url, "twin:").await, connection(&url).await);
+    let mut work = listen(&there, Topic::Work).await;
+    let mut raw = redis::Client::open(url.as_str()).unwrap().get_async_pubsub().await.unwrap();
+    raw.subscribe("twin:sched").await.unwrap();
+    here.tell(Wake::Queue { queue: queue("mail"), jobs: 3 });
+    here.flush().await;
+    let mut messages = raw.on_message();
+    let mut said = async || messages.next().await.unwrap().get_payload::<String>().unwrap();
+    assert!(said().await.ends_with(":mail"));
+    assert_eq!(said().await, "mail");
+    let _: i64 = redis::cmd("PUBLISH").arg("twin:sched").arg("mail").query_async(&mut direct).await.unwrap();
+    let heard = [next(&mut work).await, next(&mut work).await].map(|tiding| match tiding {
+        Tiding::Scheduled(Scheduled { hint, .. }) => hint.is_some(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(heard, [true, false]);
+    let counted: i64 = redis::cmd("GET").arg("twin:hint:mail").query_async(&mut direct).await.unwrap();
+    assert_eq!(counted, 3);
+    // One form alone, if the URL says so.
+    let old = courier(&format!("{url}?queuert=0.11"), "twin:").await;
+    old.tell(Wake::Queue { queue: queue("old"), jobs: 1 });
+    here.tell(Wake::Queue { queue: queue("new"), jobs: 1 });
+    here.flush().await;
+    old.flush().await;
+    let mut forms = Vec::new();
+    while forms.len() < 4 {
+        forms.push(said().await);
+    }
+    assert_eq!(forms.iter().filter(|said| said.ends_with("old")).count(), 1, "{forms:?}");
+}
+
+#[tokio::test]
 async fn a_hint_has_a_ttl_from_its_first_moment_to_its_last_and_is_never_made_by_taking() {
     let url = shared_redis().url();
     let (courier, mut direct) = (courier(&url, "ttl:").await, connection(&url).await);

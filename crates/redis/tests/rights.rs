@@ -206,7 +206,8 @@ async fn a_worker_without_client_commands_claims_and_can_be_interrupted() {
 
 #[tokio::test]
 async fn wake_ups_need_their_channels_and_say_so() {
-    let commands = "+eval +set +get +decr +pttl +expire +publish +subscribe +unsubscribe +ping +@transaction";
+    let commands =
+        "+eval +set +get +decr +incrby +pttl +expire +publish +subscribe +unsubscribe +ping +@transaction";
     let user = User::new("waker", &format!("~NAMESPACE* {commands}"));
     let why = denied(RedisCourier::connect(user.options()).await.map(drop));
     assert!(why.contains("--wake") && why.ends_with("ACL SETUSER waker &waker:*"), "{why}");

@@ -11,17 +11,38 @@ use uuid::{Uuid, Version};
 pub struct Hint([u8; Hyphenated::LENGTH]);
 
 impl Hint {
-    /// A new one.
+    /// A new one, of version 7.
     pub fn generate() -> Self {
+        Self::write(Uuid::now_v7())
+    }
+
+    /// A new one that says that its message is followed by one without a hint, which is about the same jobs. Of
+    /// version 8, which leaves its meaning to whoever makes it.
+    pub fn generate_with_twin() -> Self {
+        let mut bytes = Uuid::now_v7().into_bytes();
+        bytes[6] = (bytes[6] & 0x0f) | 0x80;
+        Self::write(Uuid::from_bytes(bytes))
+    }
+
+    fn write(uuid: Uuid) -> Self {
         let mut text = [0; Hyphenated::LENGTH];
-        Uuid::now_v7().hyphenated().encode_lower(&mut text);
+        uuid.hyphenated().encode_lower(&mut text);
         Self(text)
     }
 
     /// Whether Tidemill made it, and what it is about is therefore the name of a queue: other programs make
     /// random ones.
     pub fn is_ours(&self) -> bool {
-        Uuid::try_parse_ascii(&self.0).is_ok_and(|uuid| uuid.get_version() == Some(Version::SortRand))
+        matches!(self.version(), Some(Version::SortRand | Version::Custom))
+    }
+
+    /// Whether a message without a hint follows that is about the same jobs.
+    pub fn has_twin(&self) -> bool {
+        self.version() == Some(Version::Custom)
+    }
+
+    fn version(&self) -> Option<Version> {
+        Uuid::try_parse_ascii(&self.0).ok()?.get_version()
     }
 }
 
@@ -53,7 +74,9 @@ mod tests {
     fn reads_back_and_knows_its_own_kind() {
         let own = Hint::generate();
         assert_eq!(own.to_string().parse(), Ok(own));
-        assert!(own.is_ours());
+        assert!(own.is_ours() && !own.has_twin());
+        let with_twin = Hint::generate_with_twin();
+        assert!(with_twin.is_ours() && with_twin.has_twin());
         let foreign = "550E8400-E29B-41D4-A716-446655440000";
         assert_eq!(foreign.parse::<Hint>().unwrap().to_string(), foreign);
         assert!(!"550e8400-e29b-41d4-a716-446655440000".parse::<Hint>().unwrap().is_ours());

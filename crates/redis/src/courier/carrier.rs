@@ -12,6 +12,7 @@ use tokio::time::sleep;
 use super::Office;
 use super::channel::{Channel, announce};
 use crate::error::{classify, odd_answer};
+use crate::options::Queuert;
 use crate::value::int;
 
 /// The rest after each errand.
@@ -24,13 +25,14 @@ const BUSY: Duration = Duration::from_millis(5);
 const RETRY: Duration = Duration::from_millis(400);
 
 const PUBLISH: &str = include_str!("../../lua/wake/publish.lua");
+const COUNT: &str = include_str!("../../lua/wake/count.lua");
 const TAKE: &str = include_str!("../../lua/wake/take.lua");
 
 /// Carries until the courier is dropped.
 pub(super) async fn run(office: Arc<Office>) {
     loop {
         let errand = office.satchel.errand(sleep(BUSY)).await;
-        let commands = errand.wakes.iter().map(|wake| office.command(wake)).collect();
+        let commands = errand.wakes.iter().flat_map(|wake| office.commands(wake)).collect();
         match office.commands.send_all(commands).await {
             Ok(()) => {
                 office.satchel.done(&errand);
@@ -48,12 +50,12 @@ pub(super) async fn run(office: Arc<Office>) {
 
 impl Office {
     /// How a wake-up is told.
-    fn command(&self, wake: &Wake) -> Cmd {
+    fn commands(&self, wake: &Wake) -> Vec<Cmd> {
         match wake {
             Wake::Queue { queue, jobs } if *jobs < usize::MAX => self.announce(queue, *jobs),
-            Wake::Finished(id) => self.publish(Channel::Chainc, id.as_str()),
-            Wake::Lost(id) => self.publish(Channel::Owls, id.as_str()),
-            other => self.publish(Channel::Wake, &other.to_string()),
+            Wake::Finished(id) => vec![self.publish(Channel::Chainc, id.as_str())],
+            Wake::Lost(id) => vec![self.publish(Channel::Owls, id.as_str())],
+            other => vec![self.publish(Channel::Wake, &other.to_string())],
         }
     }
 
@@ -61,12 +63,23 @@ impl Office {
         redis::cmd("PUBLISH").arg(channel.name(&self.keys)).arg(message).take()
     }
 
-    fn announce(&self, queue: &Queue, jobs: usize) -> Cmd {
-        let hint = self.own.generate();
-        let message = announce(&hint, queue.name.as_str());
-        let mut command = eval(PUBLISH, &self.keys.hint(&hint));
-        command.arg(jobs).arg(self.keys.sched()).arg(message).arg(self.options.hint_ttl.as_secs());
-        command
+    /// Announces jobs with a hint of their own, and for programs that know no such hint by their type alone. The hint of
+    /// the type is counted before anybody hears of it; the messages leave from one server, so that their order stays.
+    fn announce(&self, queue: &Queue, jobs: usize) -> Vec<Cmd> {
+        let (type_name, ttl) = (queue.name.as_str(), self.options.hint_ttl.as_secs());
+        let (hint, plain) = match self.options.queuert {
+            Queuert::Hinted => (Hint::generate(), ""),
+            Queuert::Both => (Hint::generate_with_twin(), type_name),
+        };
+        self.own.note(hint);
+        let mut publish = eval(PUBLISH, &self.keys.hint(&hint));
+        publish.arg(jobs).arg(self.keys.sched()).arg(announce(&hint, type_name)).arg(ttl).arg(plain);
+        if plain.is_empty() {
+            return vec![publish];
+        }
+        let mut count = eval(COUNT, &self.keys.type_hint(type_name));
+        count.arg(jobs).arg(ttl);
+        vec![count, publish]
     }
 
     /// Takes a share of a hint.

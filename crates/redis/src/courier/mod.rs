@@ -11,6 +11,7 @@ mod outage;
 mod own;
 mod subscriber;
 mod subscription;
+mod twins;
 
 use std::fmt;
 use std::sync::Arc;

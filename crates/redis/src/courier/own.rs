@@ -14,14 +14,13 @@ const REMEMBERED: usize = 4_096;
 pub(super) struct OwnHints(Mutex<VecDeque<Hint>>);
 
 impl OwnHints {
-    pub(super) fn generate(&self) -> Hint {
-        let hint = Hint::generate();
+    /// Takes note of a hint that was made here.
+    pub(super) fn note(&self, hint: Hint) {
         let mut hints = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if hints.len() >= REMEMBERED {
             hints.pop_front();
         }
         hints.push_back(hint);
-        hint
     }
 
     /// Whether it was made here. Each comes back once.

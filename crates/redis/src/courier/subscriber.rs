@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::Office;
 use super::channel::Channel;
 use super::subscription::{Action, Event};
+use super::twins::Twins;
 use crate::error::classify;
 use crate::link::{Subscriptions, silent};
 
@@ -25,7 +26,12 @@ const REST: Duration = Duration::from_millis(300);
 
 /// Runs until the courier is dropped.
 pub(super) async fn run(office: Arc<Office>) {
-    let mut subscriber = Subscriber { office: office.clone(), line: None, pending: FuturesUnordered::new() };
+    let mut subscriber = Subscriber {
+        office: office.clone(),
+        line: None,
+        pending: FuturesUnordered::new(),
+        twins: Twins::default(),
+    };
     loop {
         tokio::select! {
             (channel, action) = office.board.next_action() => subscriber.act(channel, action).await,
@@ -43,6 +49,8 @@ struct Subscriber {
     line: Option<Subscriptions>,
     /// Requests without an answer yet, and timers.
     pending: FuturesUnordered<Pending>,
+    /// Announcements whose second form is still to come.
+    twins: Twins,
 }
 
 type Pending = Pin<Box<dyn Future<Output = (Channel, Event)> + Send>>;
@@ -114,21 +122,32 @@ impl Subscriber {
     /// The connection is gone, and with it every subscription.
     fn cut(&mut self, error: RedisError) {
         self.line = None;
+        self.twins.clear();
         self.office.outage.begins(&classify("hearing other processes", error));
         Channel::ALL.iter().for_each(|channel| self.office.board.note(*channel, Event::Cut));
     }
 
-    fn pass_on(&self, message: &Msg) {
+    fn pass_on(&mut self, message: &Msg) {
         let name = message.get_channel_name();
         let channel = Channel::ALL.into_iter().find(|channel| channel.name(&self.office.keys) == name);
         let Some(channel) = channel else { return };
         match channel.read(message.get_payload_bytes()) {
-            Some(Tiding::Scheduled(Scheduled { hint: Some(hint), .. }))
-                if self.office.own.recognise(&hint) => {}
+            Some(Tiding::Scheduled(scheduled)) if self.is_known(&scheduled) => {}
             Some(tiding) => self.office.board.tell(channel, &tiding),
             // Anyone may publish.
             None => drop(self.office.ignored.fetch_add(1, Ordering::Relaxed)),
         }
+    }
+}
+
+impl Subscriber {
+    /// Whether there is nothing to do about an announcement: it is this process's own, or the second form of another.
+    fn is_known(&mut self, Scheduled { type_name, hint }: &Scheduled) -> bool {
+        let Some(hint) = hint else { return self.twins.recognise(type_name, Instant::now()) };
+        if hint.has_twin() {
+            self.twins.expect(type_name, Instant::now());
+        }
+        self.office.own.recognise(hint)
     }
 }
 

@@ -90,6 +90,7 @@ pub(super) const WAKE: &[&str] = &[
     "EVAL x 0",
     "EXPIRE KEY 1",
     "GET KEY",
+    "INCRBY KEY 1",
     "PING",
     "PTTL KEY",
     "PUBLISH CHANNEL x",

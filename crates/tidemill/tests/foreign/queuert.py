@@ -1,11 +1,12 @@
-"""The other side of the wake-ups: what a process with @queuert/redis 0.11 does, from its documentation alone.
+"""The other side of the wake-ups: what a process with @queuert/redis does, 0.11 or, in words with `-new`, 0.12.
 
     queuert.py PORT PREFIX notify TYPE COUNT    announces jobs with a hint; prints the hint's id
     queuert.py PORT PREFIX notify-plain TYPE    announces jobs as 0.12 does, by their type alone
-    queuert.py PORT PREFIX listen TYPE WORKERS  has idle workers of a type; prints what they hear
+    queuert.py PORT PREFIX listen TYPE WORKERS      has idle workers of a type; prints what they hear
+    queuert.py PORT PREFIX listen-new TYPE WORKERS  the same with 0.12
 
 A listener prints `ready`, then `query HINT` for every worker that may look and `skip HINT` for every other,
-`plain` for an announcement without a hint, `chain ID` and `lost ID`.
+`chain ID` and `lost ID`. What a version does not understand it ignores.
 """
 
 import sys
@@ -28,6 +29,16 @@ return 0
 """
 
 
+# A missing hint means that a worker may look.
+DECREMENT_OF_TYPE = """
+local left = redis.call('GET', KEYS[1])
+if not left then return 1 end
+if tonumber(left) <= 0 then return 0 end
+redis.call('DECR', KEYS[1])
+return 1
+"""
+
+
 def say(*words):
     print(*words, flush=True)
 
@@ -41,15 +52,20 @@ def notify_job_scheduled(client, prefix, type_name, count):
 
 def on_scheduled(client, prefix, payload, type_name, workers):
     hint, _, scheduled = payload.partition(":")
-    if payload == type_name:
-        say("plain")
-    elif scheduled == type_name:
+    if scheduled == type_name:
         for _ in range(workers):
             may_query = client.eval(DECREMENT, 1, f"{prefix}:hint:{hint}")
             say("query" if may_query else "skip", hint)
 
 
-def listen(client, prefix, type_name, workers):
+def on_scheduled_new(client, prefix, payload, type_name, workers):
+    if payload == type_name:
+        for _ in range(workers):
+            may_query = client.eval(DECREMENT_OF_TYPE, 1, f"{prefix}:hint:{type_name}")
+            say("query" if may_query else "skip", type_name)
+
+
+def listen(client, prefix, type_name, workers, on_scheduled):
     subscription = client.pubsub(ignore_subscribe_messages=True)
     subscription.subscribe(f"{prefix}:sched", f"{prefix}:chainc", f"{prefix}:owls")
     # The first answer is the confirmation of the first channel; the others are on the same connection.
@@ -74,7 +90,8 @@ def main():
     elif command == "notify-plain":
         client.publish(f"{prefix}:sched", type_name)
     else:
-        listen(client, prefix, type_name, int(sys.argv[5]))
+        heard = on_scheduled_new if command == "listen-new" else on_scheduled
+        listen(client, prefix, type_name, int(sys.argv[5]), heard)
 
 
 main()

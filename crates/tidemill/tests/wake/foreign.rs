@@ -47,6 +47,36 @@ async fn our_notification_wakes_its_listener_once_per_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn our_notification_wakes_listeners_of_both_versions_once_per_job() {
+    let world = World::new();
+    let mill = world.woken().await;
+    let mut old = Listener::start(&world.redis, "mail", 5);
+    let mut new = Listener::start_new(&world.redis, "mail", 5);
+    mill.jobs((0..3).map(Ping)).enqueue().await.unwrap();
+    for listener in [&mut old, &mut new] {
+        let words = listener.workers(5);
+        assert_eq!(words.iter().filter(|word| *word == "query").count(), 3, "{words:?}");
+        assert_eq!(words.iter().filter(|word| *word == "skip").count(), 2, "{words:?}");
+    }
+    let ttl = world.redis.command(&["TTL", "queuert:hint:mail"]).unwrap();
+    assert!((1..=60).contains(&ttl.parse::<i64>().unwrap()), "{ttl}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_hears_that_a_lease_was_reaped() {
+    let world = World::new();
+    let mill = world.woken().await;
+    let mut listener = Listener::start(&world.redis, "other", 0);
+    let handle = mill.job(Ping(1)).enqueue().await.unwrap();
+    let (queue, dead, lease) = (queue(), WorkerId::of_process("gone", 1, 0), Duration::from_millis(1));
+    let claimed = mill.store().claim(Claim::now(&queue, &dead, lease, 1)).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    tokio::time::sleep(lease * 20).await;
+    assert_eq!(tidemill::rescue::rescue(&**mill.store(), &queue, lease).await.unwrap(), 1);
+    assert_eq!(listener.next(), format!("lost {}", handle.id()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn it_hears_of_ends() {
     let world = World::new();
     let mill = world.woken().await;

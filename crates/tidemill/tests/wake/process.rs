@@ -14,9 +14,18 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Starts one, and waits until it is subscribed.
+    /// Starts one of version 0.11, and waits until it is subscribed.
     pub(crate) fn start(redis: &Redis, type_name: &str, workers: usize) -> Self {
-        let mut command = foreign(redis, &["listen", type_name, &workers.to_string()]);
+        Self::start_as("listen", redis, type_name, workers)
+    }
+
+    /// Starts one of version 0.12.
+    pub(crate) fn start_new(redis: &Redis, type_name: &str, workers: usize) -> Self {
+        Self::start_as("listen-new", redis, type_name, workers)
+    }
+
+    fn start_as(word: &str, redis: &Redis, type_name: &str, workers: usize) -> Self {
+        let mut command = foreign(redis, &[word, type_name, &workers.to_string()]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut listener = Self { said: BufReader::new(child.stdout.take().unwrap()), child };
         assert_eq!(listener.next(), "ready");
