@@ -267,6 +267,18 @@ pub fn decide_forgotten(envelope: &Envelope, now: Timestamp) -> Change {
     finish(envelope, now, End::Cancelled(Some(DIED.to_owned())))
 }
 
+/// Decides what becomes of a job that arrives with its attempts used up, as other programs may write one: it does not run.
+/// Nothing, if it has attempts left.
+pub fn decide_exhausted(envelope: &Envelope, now: Timestamp) -> Option<Change> {
+    let attempts = envelope.attempts();
+    (attempts >= envelope.max_attempts()).then(|| {
+        let error = format!("it came with {attempts} of {} attempts used up", envelope.max_attempts());
+        let cause = Cause { reason: Reason::MaxAttemptsExceeded, error: Some(error) };
+        bury(envelope, Death { attempts, now, cause }, None)
+            .unwrap_or_else(|error| bury_unchangeable(envelope, now, &error))
+    })
+}
+
 /// Buries bytes that are no envelope.
 pub fn decide_malformed(lease: &Lease, raw: &[u8], error: &Malformed, now: Timestamp) -> Change {
     Change::Bury(DeadLetter::of_malformed(&lease.job, raw, now, error))
@@ -332,6 +344,14 @@ mod tests {
 
     fn failed(attempts: u32) -> Change {
         decide(&envelope(attempts), Outcome::Retry { error: "no".into(), after: None }, NOW)
+    }
+
+    #[test]
+    fn a_job_that_arrives_with_its_attempts_used_up_is_dead() {
+        assert!(decide_exhausted(&envelope(2), NOW.now).is_none());
+        let Some(Change::Bury(letter)) = decide_exhausted(&envelope(3), NOW.now) else { panic!() };
+        assert_eq!(letter.reason, Reason::MaxAttemptsExceeded);
+        assert_eq!(letter.envelope().unwrap().attempts(), 3);
     }
 
     #[test]

@@ -41,8 +41,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
-    Verdict, Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
+    Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
@@ -149,6 +149,10 @@ impl Store for PostgresStore {
 
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         self.inner.claim(claim).await
+    }
+
+    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+        self.inner.recover(recover).await
     }
 
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {

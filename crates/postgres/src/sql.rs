@@ -77,6 +77,7 @@ pub(crate) static START: Sql = sql!("leases/start");
 pub(crate) static START_FREE: Sql = sql!("leases/start_free");
 pub(crate) static EXTEND: Sql = sql!("leases/extend");
 pub(crate) static EXPIRED: Sql = sql!("leases/expired");
+pub(crate) static RECOVER: Sql = sql!("leases/recover");
 pub(crate) static FINISH: Sql = sql!("leases/finish");
 pub(crate) static RECORD: Sql = sql!("leases/record");
 pub(crate) static REQUEUE: Sql = sql!("leases/requeue");

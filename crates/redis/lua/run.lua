@@ -42,7 +42,7 @@ end
 
 -- What a route may not be called: keys of the workflow's own queue end like this.
 local RESERVED = { scheduled = true, dlq = true, paused = true, blocked = true, cancelled = true, dropped = true,
-  leases = true, running = true, lock = true, purged = true }
+  leases = true, running = true, lock = true, taken = true, takers = true, purged = true }
 
 local function target(kind, name)
   if kind == 'l' then return PREFIX .. 'queue:' .. name end

@@ -158,6 +158,16 @@ impl Keys {
         self.part(shard, queue, "running")
     }
 
+    /// Copies of what one pop took from a list, until its worker is known to have them.
+    pub(crate) fn taken(&self, shard: u16, queue: &Queue, mark: &str) -> String {
+        self.part(shard, queue, &format!("taken:{mark}"))
+    }
+
+    /// Pops that have such copies, by when the copies count as given up.
+    pub(crate) fn takers(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "takers")
+    }
+
     /// The one runner of this job id.
     pub(crate) fn lock(&self, shard: u16, queue: &Queue, job: &JobId) -> String {
         self.part(shard, queue, &format!("lock:{job}"))
@@ -362,8 +372,20 @@ fn of_workflow(queue: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// How the keys that belong to a queue end.
-const PARTS: [&str; 10] =
-    ["scheduled", "dlq", "paused", "blocked", "cancelled", "dropped", "leases", "running", "lock", "purged"];
+const PARTS: [&str; 12] = [
+    "scheduled",
+    "dlq",
+    "paused",
+    "blocked",
+    "cancelled",
+    "dropped",
+    "leases",
+    "running",
+    "lock",
+    "taken",
+    "takers",
+    "purged",
+];
 
 /// Whether the jobs of a queue are tasks of runs.
 pub(crate) fn is_of_workflow(queue: &Queue) -> bool {

@@ -102,6 +102,9 @@ scripts! {
         extend: Queue, Runs;
         finish: Close, Runs;
         settle: Chain, Runs;
+        pop: Basics, Runs;
+        unpop: Basics, Runs;
+        sweep: Queue, Runs;
         lock: Queue, Runs;
         hold: Queue, Runs;
         release: Chain, Runs;

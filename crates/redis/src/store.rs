@@ -11,8 +11,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Finding, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
-    Verdict, Wakes,
+    Extend, Finding, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
+    Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
@@ -22,7 +22,7 @@ use crate::clock::ServerClock;
 use crate::damage::Complaints;
 use crate::fleet::Registry;
 use crate::inspect::server::Server;
-use crate::jobs::{Adder, Clerk, Cursors, Orphans, Receipts};
+use crate::jobs::{Adder, Clerk, Cursors, Doubts, Orphans, Pops, Receipts};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -61,6 +61,10 @@ pub struct RedisStore {
     pub(crate) cursors: Cursors,
     /// What is damaged and has been logged.
     pub(crate) complaints: Complaints,
+    /// Pops from lists, and what became of their answers.
+    pub(crate) pops: Pops,
+    /// Workers some of whose claims may have taken more than they returned.
+    pub(crate) doubts: Doubts,
 }
 
 impl RedisStore {
@@ -103,6 +107,8 @@ impl RedisStore {
             orphans: Orphans::default(),
             cursors: Cursors::default(),
             complaints: Complaints::default(),
+            pops: Pops::default(),
+            doubts: Doubts::default(),
         })
     }
 
@@ -127,6 +133,14 @@ impl Store for RedisStore {
 
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         self.claim_jobs(claim).await
+    }
+
+    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+        self.recover_claims(recover).await
+    }
+
+    fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
+        self.doubts.contain(queue, worker)
     }
 
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {

@@ -174,7 +174,7 @@ async fn a_refused_publish_leaves_no_half_change() {
 
 #[tokio::test]
 async fn a_user_who_may_only_enqueue_does_that_and_breaks_nothing() {
-    let without = "-xreadgroup -brpop -xack -xdel -hdel -xclaim";
+    let without = "-xreadgroup -blmove -xack -xdel -hdel -xclaim";
     let user = User::new("producer", &format!("~NAMESPACE* &NAMESPACE* +@all -@dangerous {without}"));
     let scene = user.scene().await;
     let id = scene.enqueue(job()).await;

@@ -68,23 +68,30 @@ pub(crate) struct Cost {
     rows: usize,
     grows: bool,
     lasts: bool,
+    for_caller: bool,
 }
 
 impl Cost {
     /// It makes the database larger, by about so many rows: not to be had while the disk is full.
     pub(crate) const fn growth(rows: usize) -> Self {
-        Self { rows, grows: true, lasts: true }
+        Self { rows, grows: true, lasts: true, for_caller: false }
     }
 
     /// It changes about so many rows, or removes them.
     pub(crate) const fn change(rows: usize) -> Self {
-        Self { rows, grows: false, lasts: true }
+        Self { rows, grows: false, lasts: true, for_caller: false }
     }
 
     /// Everybody says it again by themselves, so it need not survive a power cut and does not wait for the disk. (What a
     /// process has written survives the process all the same.)
     pub(crate) const fn fleeting(self) -> Self {
         Self { lasts: false, ..self }
+    }
+
+    /// It is of use to its caller alone, and is not done if the caller has stopped waiting: nobody would run what a claim
+    /// takes.
+    pub(crate) const fn for_caller(self) -> Self {
+        Self { for_caller: true, ..self }
     }
 
     pub(crate) const fn is_growth(self) -> bool {
@@ -131,6 +138,9 @@ where
     fn run(&mut self, tx: &mut Tx<'_>) -> Result<(), Failure> {
         if self.runs == Runs::Once {
             self.runs = Runs::Spent;
+        }
+        if self.cost.for_caller && self.reply.is_closed() {
+            return Ok(());
         }
         self.result = Some((self.work)(tx)?);
         Ok(())

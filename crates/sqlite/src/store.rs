@@ -13,8 +13,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
-    Verdict, Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
+    Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
@@ -152,6 +152,10 @@ impl Store for SqliteStore {
 
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         jobs::claim(self, claim).await
+    }
+
+    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+        jobs::recover(self, recover).await
     }
 
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {

@@ -159,3 +159,23 @@ async fn extending_leases_that_were_extended_just_now_writes_nothing() {
     store.cancel(&held[0]).await.unwrap();
     assert_eq!(scene.extend(&leases).await, [Held::Cancelling, Held::Yes]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_nobody_waits_for_takes_nothing() {
+    let place = Place::new();
+    let store = place.open().await;
+    let scene = scene(&store);
+    scene.enqueue(job()).await;
+    // Somebody else has the lock, so the claim waits in the line.
+    let lock = place.raw();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let before = store.commands();
+    let claim = scene.store.claim(Claim::now(&scene.queue, &scene.worker, LONG, 1));
+    let given_up = tokio::time::timeout(Duration::from_millis(200), claim).await;
+    assert!(given_up.is_err() && store.commands() > before);
+    lock.execute_batch("COMMIT").unwrap();
+    scene.assert_counts([1, 0, 0, 0]).await;
+    // The writer has come to it by now: it does one thing after the other.
+    scene.enqueue(job()).await;
+    scene.assert_counts([2, 0, 0, 0]).await;
+}

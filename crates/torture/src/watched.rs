@@ -10,8 +10,8 @@ use tidemill::store::runs::{
 };
 use tidemill::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
-    Verdict, Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
+    Start, Verdict, Wakes,
 };
 use tidemill::{Clock, Error, RunId, Store};
 
@@ -44,6 +44,14 @@ impl Store for Watched {
         let claimed = self.inner.claim(claim).await?;
         claimed.iter().for_each(|_| self.doom.reach(Point::Claimed));
         Ok(claimed)
+    }
+
+    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+        self.inner.recover(recover).await
+    }
+
+    fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
+        self.inner.has_doubt(queue, worker)
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

@@ -170,7 +170,7 @@ impl Completer {
 
     /// Counts, tells and lets go.
     fn close(&self, ended: Vec<(Note, Verdicts)>) {
-        let jobs = ended.len();
+        let epochs: Vec<_> = ended.iter().map(|(note, _)| note.epoch).collect();
         let count = |(note, verdicts): (Note, Verdicts)| {
             let counters = &self.station.lanes[note.lane].counters;
             let verdict = verdicts.likely(&note);
@@ -188,7 +188,7 @@ impl Completer {
         // Counted before the lock is taken, so that it is held for letting go only.
         let assignments: Vec<_> = ended.into_iter().filter_map(count).collect();
         self.station.leases.release(assignments);
-        self.station.outbox.settled(jobs);
+        self.station.outbox.settled(&epochs);
     }
 
     fn tell(&self, note: &Note, verdict: Verdict) {

@@ -18,7 +18,7 @@ use crate::event::Ending;
 use crate::failure_log::Failure;
 use crate::handler::Attempt;
 use crate::lane::Lane;
-use crate::outbox::{Ended, Fate, Note};
+use crate::outbox::{Ended, Epoch, Fate, Note};
 use crate::registry::{Registered, Registry, Route};
 use crate::station::Station;
 use crate::unknown_kinds::UnknownKinds;
@@ -33,6 +33,9 @@ const CHUNK: usize = 32;
 
 /// A single poll longer than this sends the rest of the chunk elsewhere.
 const STALL: Duration = Duration::from_millis(1);
+
+/// How long a job whose worker has died before waits at most for others to be settled: it holds a slot meanwhile.
+const SUSPECT_WAITS: Duration = Duration::from_secs(5);
 
 /// How long a job rests at first, and at the longest, that this worker has no handler for: another may know it.
 const UNKNOWN_KIND: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
@@ -99,11 +102,11 @@ impl Executor {
         self.tasks.spawn(self.clone().run(lane.clone(), chunk));
     }
 
-    /// Runs a job whose worker has died before: not while others that have ended still wait to be settled. If
+    /// Runs a job whose worker has died before: not while others that ended before it came still wait to be settled. If
     /// it takes this worker along too, they would count a crash that is not theirs, come back beside it, and
-    /// in the end die with it.
+    /// in the end die with it. Those that end later are not waited for: on a busy worker there is always one.
     async fn run_suspect(self: Arc<Self>, lane: Arc<Lane>, suspect: Routed) {
-        self.station.outbox.all_settled().await;
+        let _ = tokio::time::timeout(SUSPECT_WAITS, self.station.outbox.settled_so_far()).await;
         self.run(lane, vec![suspect]).await;
     }
 
@@ -179,7 +182,7 @@ impl Executor {
         let outcome = match upshot {
             Upshot::Outcome(outcome) => outcome,
             Upshot::Settled(ending, verdict) => {
-                let note = Note { assignment: Some(job), lane, ending, took };
+                let note = Note { assignment: Some(job), lane, ending, took, epoch: Epoch::default() };
                 return Ended { fate: Fate::Settled(verdict), note };
             }
         };
@@ -194,7 +197,10 @@ impl Executor {
         let ending = ending.after(&change);
         self.log_failure(&job, error.as_deref(), &change);
         let settlement = Settlement { lease: job.lease.clone(), change };
-        Ended { fate: Fate::Settle(settlement), note: Note { assignment: Some(job), lane, ending, took } }
+        Ended {
+            fate: Fate::Settle(settlement),
+            note: Note { assignment: Some(job), lane, ending, took, epoch: Epoch::default() },
+        }
     }
 
     /// Says why an attempt failed and what follows.

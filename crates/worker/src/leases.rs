@@ -49,6 +49,13 @@ impl Leases {
         held.filter(|assignment| !assignment.stop.is_lost()).cloned().collect()
     }
 
+    /// Every lease of a lane that is in this worker's hands, whatever has become of it.
+    pub(crate) fn of_lane(&self, lane: usize) -> HashSet<Lease> {
+        let places = self.lock();
+        let taken = places.taken.iter().flatten().filter(|assignment| assignment.lane == lane);
+        taken.map(|assignment| assignment.lease.clone()).collect()
+    }
+
     /// The held leases of `jobs`. A walk through all, because this is rare and every other way would cost each
     /// job something.
     pub(crate) fn held_of(&self, jobs: &HashSet<JobId>) -> Vec<Arc<Assignment>> {

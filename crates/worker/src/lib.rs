@@ -48,6 +48,7 @@ mod companion;
 mod completer;
 mod context;
 mod deadline;
+mod doubt;
 mod drain;
 mod engine;
 mod event;

@@ -2,7 +2,7 @@
 //!
 //! A channel whose bound counts jobs while whole batches are sent and taken, so that neither end pays per job.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -42,12 +42,28 @@ pub(crate) struct Note {
     pub(crate) lane: usize,
     pub(crate) ending: Ending,
     pub(crate) took: Duration,
+    /// When it ended, as the outbox counts.
+    pub(crate) epoch: Epoch,
+}
+
+/// Counts those who wait for what has ended before them to be settled.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Epoch(u64);
+
+/// Jobs that have ended.
+#[derive(Debug, Default)]
+struct Unsettled {
+    /// Those that nobody has taken yet.
+    waiting: VecDeque<Ended>,
+    epoch: Epoch,
+    /// How many that ended in each epoch are not settled.
+    by_epoch: BTreeMap<Epoch, usize>,
 }
 
 /// The way from the executor to the completer.
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    waiting: Mutex<VecDeque<Ended>>,
+    unsettled: Mutex<Unsettled>,
     /// Told when something arrives, and when the outbox is closed.
     changed: Notify,
     room: Semaphore,
@@ -59,7 +75,7 @@ pub(crate) struct Outbox {
 impl Default for Outbox {
     fn default() -> Self {
         Self {
-            waiting: Mutex::default(),
+            unsettled: Mutex::default(),
             changed: Notify::new(),
             room: Semaphore::new(ROOM),
             settled: Notify::new(),
@@ -71,7 +87,7 @@ impl Default for Outbox {
 impl Outbox {
     /// Hands ended jobs over; waits while there is no room. After closing they are dropped: nobody is left to
     /// settle them, and their leases run out.
-    pub(crate) async fn send(&self, ended: Vec<Ended>) {
+    pub(crate) async fn send(&self, mut ended: Vec<Ended>) {
         let jobs = u32::try_from(ended.len().min(ROOM)).unwrap_or_default();
         if jobs == 0 || self.closed.load(Ordering::Acquire) {
             return;
@@ -80,7 +96,12 @@ impl Outbox {
         ended.iter().filter_map(|ended| ended.note.assignment.as_ref()).for_each(|job| job.stop.ended());
         if let Ok(permits) = self.room.acquire_many(jobs).await {
             permits.forget();
-            self.lock().extend(ended);
+            let mut unsettled = self.lock();
+            let epoch = unsettled.epoch;
+            ended.iter_mut().for_each(|ended| ended.note.epoch = epoch);
+            *unsettled.by_epoch.entry(epoch).or_default() += ended.len();
+            unsettled.waiting.extend(ended);
+            drop(unsettled);
             self.changed.notify_one();
         }
     }
@@ -99,30 +120,44 @@ impl Outbox {
     }
 
     fn take_now(&self, enough: usize, max: usize) -> Option<Vec<Ended>> {
-        let mut waiting = self.lock();
+        let waiting = &mut self.lock().waiting;
         let batch = max.min(waiting.len());
         (waiting.len() >= enough).then(|| waiting.drain(..batch).collect())
     }
 
     /// Completes when something is there, or nothing will be any more.
     pub(crate) async fn arrival(&self) {
-        while self.lock().is_empty() && !self.closed.load(Ordering::Acquire) {
+        while self.lock().waiting.is_empty() && !self.closed.load(Ordering::Acquire) {
             self.changed.notified().await;
         }
     }
 
-    /// Makes room for as many as were settled.
-    pub(crate) fn settled(&self, jobs: usize) {
-        self.room.add_permits(jobs);
+    /// Makes room for jobs that were settled, by when they ended.
+    pub(crate) fn settled(&self, epochs: &[Epoch]) {
+        let mut unsettled = self.lock();
+        for epoch in epochs {
+            if let Some(jobs) = unsettled.by_epoch.get_mut(epoch) {
+                *jobs = jobs.saturating_sub(1);
+            }
+        }
+        unsettled.by_epoch.retain(|_, jobs| *jobs > 0);
+        drop(unsettled);
+        self.room.add_permits(epochs.len());
         self.settled.notify_waiters();
     }
 
-    /// Completes when no job is between its end and its settlement.
-    pub(crate) async fn all_settled(&self) {
+    /// Completes when no job that has ended before this call is unsettled. Jobs that end later are not waited for.
+    pub(crate) async fn settled_so_far(&self) {
+        let epoch = {
+            let mut unsettled = self.lock();
+            let epoch = unsettled.epoch;
+            unsettled.epoch = Epoch(epoch.0 + 1);
+            epoch
+        };
         loop {
             // Listens before it looks, so that a settlement in between is not missed.
             let told = self.settled.notified();
-            if self.room.available_permits() >= ROOM {
+            if self.lock().by_epoch.keys().next().is_none_or(|oldest| *oldest > epoch) {
                 return;
             }
             told.await;
@@ -130,7 +165,7 @@ impl Outbox {
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.lock().len()
+        self.lock().waiting.len()
     }
 
     /// Nothing more is coming.
@@ -139,8 +174,8 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Ended>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Unsettled> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,19 +192,36 @@ mod tests {
     fn ended() -> Ended {
         let queue = Queue::at_least_once(QueueName::new("q").unwrap());
         let lease = Lease { queue, job: JobId::generate(), shard: 0, token: Token(1) };
-        let note = Note { assignment: None, lane: 0, ending: Ending::Done, took: Duration::ZERO };
+        let (ending, epoch) = (Ending::Done, Epoch::default());
+        let note = Note { assignment: None, lane: 0, ending, took: Duration::ZERO, epoch };
         Ended { fate: Fate::Settle(Settlement { lease, change: Change::Finish(None) }), note }
+    }
+
+    fn epochs(ended: &[Ended]) -> Vec<Epoch> {
+        ended.iter().map(|ended| ended.note.epoch).collect()
     }
 
     #[tokio::test]
     async fn a_job_counts_as_unsettled_from_its_end_to_its_settlement() {
         let outbox = Outbox::default();
-        outbox.all_settled().await;
+        outbox.settled_so_far().await;
         outbox.send(vec![ended(), ended()]).await;
         let taken = outbox.take(1, 10).await.unwrap();
-        let mut waiting = Box::pin(outbox.all_settled());
+        let mut waiting = Box::pin(outbox.settled_so_far());
         assert!(waiting.as_mut().now_or_never().is_none());
-        outbox.settled(taken.len());
+        outbox.settled(&epochs(&taken));
         waiting.await;
+    }
+
+    #[tokio::test]
+    async fn what_ends_later_is_not_waited_for() {
+        let outbox = Outbox::default();
+        outbox.send(vec![ended()]).await;
+        let first = outbox.take(1, 10).await.unwrap();
+        let mut waiting = Box::pin(outbox.settled_so_far());
+        assert!(waiting.as_mut().now_or_never().is_none());
+        outbox.send(vec![ended()]).await;
+        outbox.settled(&epochs(&first));
+        assert!(waiting.as_mut().now_or_never().is_some());
     }
 }

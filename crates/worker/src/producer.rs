@@ -11,21 +11,22 @@ use std::time::Duration;
 
 use futures_util::future::OptionFuture;
 use tidemill_core::envelope::Malformed;
-use tidemill_core::settle::{Settlement, decide_malformed};
+use tidemill_core::settle::{Settlement, decide_exhausted, decide_malformed};
 use tidemill_core::store::{Claimed, Verdict};
-use tidemill_core::{Error, Lease};
+use tidemill_core::{Envelope, Error, Lease};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::assignment::Assignment;
+use crate::doubt::Doubt;
 use crate::event::Ending;
 use crate::executor::Executor;
 use crate::lane::Lane;
 use crate::outage::Outage;
-use crate::outbox::{Ended, Fate, Note};
+use crate::outbox::{Ended, Epoch, Fate, Note};
 use crate::station::Station;
-use crate::trip::{Caller, Trip};
+use crate::trip::{Caller, Trip, Wanted};
 
 /// How long to let short jobs free more slots before claiming for a few of them.
 const GATHER: Duration = Duration::from_millis(1);
@@ -37,7 +38,7 @@ const EARLY: Duration = Duration::from_millis(50);
 const HOLLOW: u32 = 3;
 
 /// How long a call may take to come back once the worker is leaving.
-const LAST_CALL: Duration = Duration::from_secs(5);
+const LAST_CALL: Duration = Duration::from_secs(4);
 
 /// Claims for one queue.
 pub(crate) struct Producer {
@@ -54,6 +55,10 @@ pub(crate) struct Producer {
     claimed_at: Instant,
     /// Slots kept free for the jobs of that claim.
     reserved: usize,
+    /// Whether a claim has failed that may have taken jobs.
+    doubt: Doubt,
+    /// A look for such jobs, under way. Never beside a claim: what that brings would be found as well.
+    recover: Option<Trip<Vec<Claimed>>>,
     /// A start under way, and the jobs it is about.
     start: Option<Trip<Vec<Verdict>>>,
     starting: Vec<Arc<Assignment>>,
@@ -110,6 +115,8 @@ impl Producer {
             claim: None,
             claimed_at: Instant::now(),
             reserved: 0,
+            doubt: Doubt::default(),
+            recover: None,
             start: None,
             starting: Vec::new(),
             pause: Pause::None,
@@ -120,6 +127,7 @@ impl Producer {
     pub(crate) async fn run(mut self) {
         while !self.shutdown.is_cancelled() {
             self.start_held();
+            self.recover_claimed();
             self.claim_more();
             self.next_event().await;
         }
@@ -128,14 +136,16 @@ impl Producer {
 
     async fn next_event(&mut self) {
         // With a claim under way and nothing in the buffer, a free slot changes nothing.
-        let wants_slots = self.claim.is_none() || !self.buffer.is_empty();
+        let wants_slots = (self.claim.is_none() && self.recover.is_none()) || !self.buffer.is_empty();
         tokio::select! {
             biased;
             () = self.shutdown.cancelled() => {}
             Some(claimed) = OptionFuture::from(self.claim.as_mut()) => self.on_claimed(claimed).await,
+            Some(found) = OptionFuture::from(self.recover.as_mut()) => self.on_recovered(found).await,
             Some(started) = OptionFuture::from(self.start.as_mut()) => self.on_started(started).await,
             Some(()) = OptionFuture::from(self.pause.sleep()) => self.pause.over(),
             () = self.lane.freed.notified(), if wants_slots => {}
+            () = self.doubt.becomes_due(), if self.claim.is_none() && self.recover.is_none() => {}
         }
     }
 
@@ -154,9 +164,17 @@ impl Producer {
         self.start = Some(self.caller.start(self.starting.iter().map(|job| job.lease.clone()).collect()));
     }
 
+    /// Looks for jobs that a failed claim has taken.
+    fn recover_claimed(&mut self) {
+        let is_busy = self.claim.is_some() || self.recover.is_some();
+        if !is_busy && self.doubt.is_due() && !matches!(self.pause, Pause::Outage(_)) {
+            self.recover = Some(self.caller.recover(self.station.leases.of_lane(self.index)));
+        }
+    }
+
     /// Claims if there is room and no claim is under way.
     fn claim_more(&mut self) {
-        if self.claim.is_some() || matches!(self.pause, Pause::Outage(_)) {
+        if self.claim.is_some() || self.recover.is_some() || matches!(self.pause, Pause::Outage(_)) {
             return;
         }
         let free = if self.buffer.is_empty() { self.free() } else { 0 };
@@ -168,7 +186,9 @@ impl Producer {
         self.pause = Pause::None;
         self.reserved = free.min(max);
         self.claimed_at = Instant::now();
-        self.claim = Some(self.caller.claim(max, self.reserved));
+        // A claim that waits must not put off the next look for what an earlier one has taken.
+        let at_most = self.doubt.remaining();
+        self.claim = Some(self.caller.claim(Wanted { max, starting: self.reserved, at_most }));
     }
 
     /// How many jobs to claim ahead: nothing until half of the buffer is empty, because a claim for one costs
@@ -194,12 +214,34 @@ impl Producer {
         self.claim = None;
         self.reserved = 0;
         match claimed {
-            Err(error) => self.pause = Pause::Outage(Box::pin(sleep(self.outage.failed(&error)))),
+            Err(error) => {
+                self.doubt.begin();
+                self.pause = Pause::Outage(Box::pin(sleep(self.outage.failed(&error))));
+            }
             Ok(claimed) => {
                 self.outage.is_over();
+                if self.station.store.has_doubt(&self.lane.queue, &self.station.worker) {
+                    self.doubt.begin_unless_begun();
+                }
                 self.beware_of_hollow(claimed.is_empty());
                 let started = self.take_in(claimed).await;
                 self.run_all(started);
+            }
+        }
+    }
+
+    /// Recovered jobs have not run, whatever the store says of them: they wait in the buffer and are started like held ones.
+    async fn on_recovered(&mut self, found: Result<Vec<Claimed>, Error>) {
+        self.recover = None;
+        match found {
+            Err(error) => self.pause = Pause::Outage(Box::pin(sleep(self.outage.failed(&error)))),
+            Ok(found) => {
+                self.doubt.looked();
+                if !found.is_empty() {
+                    info!(queue = %self.lane.queue, "recovered {} jobs of a claim without an answer", found.len());
+                }
+                let held = found.into_iter().map(|claimed| Claimed { started: false, ..claimed }).collect();
+                self.take_in(held).await;
             }
         }
     }
@@ -216,25 +258,40 @@ impl Producer {
     /// Takes claimed jobs into this worker's hands: held ones into the buffer, started ones are returned.
     async fn take_in(&mut self, claimed: Vec<Claimed>) -> Vec<Arc<Assignment>> {
         self.lane.counters.claimed(claimed.len());
-        let (mut started, mut held, mut malformed) = (Vec::with_capacity(claimed.len()), vec![], vec![]);
+        let (mut started, mut held, mut dead) = (Vec::with_capacity(claimed.len()), vec![], vec![]);
         for Claimed { lease, body, started: is_started } in claimed {
             match body {
+                Ok(envelope) if envelope.attempts() >= envelope.max_attempts() => {
+                    dead.extend(self.bury_exhausted(lease, &envelope));
+                }
                 Ok(envelope) if is_started => started.push((lease, envelope)),
                 Ok(envelope) => held.push((lease, envelope)),
-                Err((raw, error)) => malformed.push(self.bury(lease, &raw, &error)),
+                Err((raw, error)) => dead.push(self.bury_malformed(lease, &raw, &error)),
             }
         }
         self.buffer.extend(self.station.leases.adopt(self.index, held));
         let started = self.station.leases.adopt(self.index, started);
-        self.station.outbox.send(malformed).await;
+        self.station.outbox.send(dead).await;
         started
     }
 
-    fn bury(&self, lease: Lease, raw: &[u8], error: &Malformed) -> Ended {
+    fn bury_malformed(&self, lease: Lease, raw: &[u8], error: &Malformed) -> Ended {
         warn!(queue = %lease.queue, job = %lease.job, "a message is no envelope, to the dead letters: {error}");
         let change = decide_malformed(&lease, raw, error, self.station.store.clock().now());
-        let note = Note { assignment: None, lane: self.index, ending: Ending::Dead, took: Duration::ZERO };
-        Ended { fate: Fate::Settle(Settlement { lease, change }), note }
+        self.never_ran(Settlement { lease, change })
+    }
+
+    fn bury_exhausted(&self, lease: Lease, envelope: &Envelope) -> Option<Ended> {
+        let change = decide_exhausted(envelope, self.station.store.clock().now())?;
+        warn!(queue = %lease.queue, job = %lease.job, "a job has used up its attempts, to the dead letters");
+        Some(self.never_ran(Settlement { lease, change }))
+    }
+
+    /// The end of a job that is dead on arrival. Every worker would decide the same, so its lease is not kept alive.
+    fn never_ran(&self, settlement: Settlement) -> Ended {
+        let (ending, took, epoch) = (Ending::Dead, Duration::ZERO, Epoch::default());
+        let note = Note { assignment: None, lane: self.index, ending, took, epoch };
+        Ended { fate: Fate::Settle(settlement), note }
     }
 
     async fn on_started(&mut self, verdicts: Result<Vec<Verdict>, Error>) {
@@ -266,13 +323,28 @@ impl Producer {
             // Whatever it says: until it has said it, the store may be about to mark them.
             let _ = timeout(LAST_CALL, start).await;
         }
-        if let Some(claim) = self.claim.take()
-            && let Ok(Ok(claimed)) = timeout(LAST_CALL, claim).await
-        {
-            jobs.extend(self.take_in(claimed).await);
+        if let Some(claim) = self.claim.take() {
+            match timeout(LAST_CALL, claim).await {
+                Ok(Ok(claimed)) => jobs.extend(self.take_in(claimed).await),
+                Ok(Err(_)) | Err(_) => self.doubt.begin(),
+            }
         }
+        self.recover_the_last().await;
         jobs.extend(self.buffer.drain(..));
         self.hand_back(jobs).await;
+    }
+
+    /// What failed claims have taken goes back as well.
+    async fn recover_the_last(&mut self) {
+        let mut recover = self.recover.take();
+        if recover.is_none() && self.doubt.exists() {
+            recover = Some(self.caller.recover(self.station.leases.of_lane(self.index)));
+        }
+        if let Some(recover) = recover
+            && let Ok(found) = timeout(LAST_CALL, recover).await
+        {
+            self.on_recovered(found).await;
+        }
     }
 
     /// Gives up jobs that have not begun to run. Also those whose lease seems lost: if it was only locked by a

@@ -1,11 +1,12 @@
 //! A producer's calls to the store, each a future that owns what it needs.
 
+use std::collections::HashSet;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::store::{Claim, Claimed, Start, Verdict};
+use tidemill_core::store::{Claim, Claimed, Extend, Held, Recover, Start, Verdict};
 use tidemill_core::{Error, Lease};
 use tokio_util::sync::CancellationToken;
 
@@ -17,11 +18,21 @@ use crate::station::Station;
 const WAIT: Duration = Duration::from_secs(5);
 
 /// So much longer for each further queue, so that all claims of an idle worker together stay under one
-/// command in two seconds.
-const WAIT_PER_QUEUE: Duration = Duration::from_secs(2);
+/// command in three seconds.
+const WAIT_PER_QUEUE: Duration = Duration::from_secs(3);
 
 /// A call under way.
 pub(crate) type Trip<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+/// What a claim asks for.
+pub(crate) struct Wanted {
+    /// How many jobs.
+    pub(crate) max: usize,
+    /// How many of them start at once.
+    pub(crate) starting: usize,
+    /// How long it waits at most, if that is not for the caller's setting alone to say.
+    pub(crate) at_most: Option<Duration>,
+}
 
 /// Makes the calls of one producer.
 pub(crate) struct Caller {
@@ -39,10 +50,11 @@ impl Caller {
         Self { station, lane, shutdown, wait }
     }
 
-    /// Claims up to `max` jobs, the first `starting` of which start at once.
-    pub(crate) fn claim(&self, max: usize, starting: usize) -> Trip<Vec<Claimed>> {
-        let (station, lane, shutdown, wait) =
-            (self.station.clone(), self.lane.clone(), self.shutdown.clone(), self.wait);
+    /// Claims jobs, and waits for some.
+    pub(crate) fn claim(&self, wanted: Wanted) -> Trip<Vec<Claimed>> {
+        let (station, lane, shutdown) = (self.station.clone(), self.lane.clone(), self.shutdown.clone());
+        let Wanted { max, starting, at_most } = wanted;
+        let wait = at_most.map_or(self.wait, |at_most| at_most.min(self.wait));
         Box::pin(async move {
             // Dropping a claim may strand a job. So one that takes too long is first asked to end.
             let patience = wait + ANSWER;
@@ -52,6 +64,25 @@ impl Caller {
             let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
             let claim = Claim { queue, worker, lease, max, starting, wait, interrupt };
             within(patience + ANSWER, "claim", station.store.claim(claim)).await
+        })
+    }
+
+    /// Finds what a failed claim has taken, and extends its leases: what is still held then is this worker's to run.
+    pub(crate) fn recover(&self, known: HashSet<Lease>) -> Trip<Vec<Claimed>> {
+        let (station, lane) = (self.station.clone(), self.lane.clone());
+        Box::pin(async move {
+            let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
+            let recover = Recover { queue, worker, lease, known: &known };
+            let mut found = within(ANSWER, "recover", station.store.recover(recover)).await?;
+            let leases: Vec<Lease> = found.iter().map(|claimed| claimed.lease.clone()).collect();
+            if leases.is_empty() {
+                return Ok(found);
+            }
+            let extend = Extend { worker, leases: &leases, lease };
+            let held = within(ANSWER, "extend", station.store.extend(extend)).await?;
+            let mut held = held.into_iter();
+            found.retain(|_| held.next().is_some_and(|held| held != Held::Lost));
+            Ok(found)
         })
     }
 

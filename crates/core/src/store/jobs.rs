@@ -1,5 +1,6 @@
 //! Parameters and answers of the job verbs.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -120,6 +121,19 @@ impl Claimed {
             Err(error) => Self { lease: lease(None), body: Err((data, error)), started },
         }
     }
+}
+
+/// Whose unanswered claims to recover.
+#[derive(Debug)]
+pub struct Recover<'a> {
+    /// The queue that was claimed from.
+    pub queue: &'a Queue,
+    /// The worker that claimed.
+    pub worker: &'a WorkerId,
+    /// For how long.
+    pub lease: Duration,
+    /// The leases of this queue that the worker has in its hands.
+    pub known: &'a HashSet<Lease>,
 }
 
 /// Which held jobs to start.

@@ -24,7 +24,7 @@ pub use inspect::{
 };
 pub use jobs::{
     Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, Extend, Held,
-    Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Redrive, Start, Verdict,
+    Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive, Start, Verdict,
 };
 pub use news::News;
 use runs::{
@@ -70,9 +70,25 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the others are only held, until [`start`](Self::start). A paused queue gives nothing.
     ///
     /// With nothing to take it waits up to `wait` for work; a claim that waits may rely on what another claim
-    /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until its
-    /// lease runs out. A store with shards may return one job more per further shard, not started.
+    /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until
+    /// [`recover`](Self::recover) is called or its lease runs out. A store with shards may return one job more per further shard, not started.
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
+
+    /// Returns jobs that claims of this worker took and whose answers the worker never received: what it holds in the
+    /// queue, beyond the leases it knows. They count as claimed and, whatever `started` says, none of them has run.
+    ///
+    /// A worker calls this after a claim has ended in an error, and not while it claims from the same queue. The answer may
+    /// be lost as well: the next call returns the same jobs. A store may leave a lease as it is or extend it. A claim
+    /// that the server executes later than this call is found by the next one. Where a store has shards,
+    /// it answers for those that it reaches, and fails if it reaches none.
+    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error>;
+
+    /// Whether a part of a claim of this worker has failed although the claim returned jobs, as in a store with shards, since
+    /// the last [`recover`](Self::recover). Asks nobody.
+    fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
+        let _ = (queue, worker);
+        false
+    }
 
     /// Marks held jobs as started. Whoever gets [`Verdict::LeaseLost`] must not run that job. A lease that somebody's
     /// open transaction has locked may be answered so as well, so that the others need not wait for it: whoever

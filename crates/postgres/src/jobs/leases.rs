@@ -3,17 +3,29 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use tidemill_core::Error;
-use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Start, Verdict};
+use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Recover, Start, Verdict};
+use tidemill_core::{Error, Queue};
 use tokio_postgres::Row;
 
 use super::{job_at, lease, ms, number, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
 use crate::error::is_locked;
-use crate::sql::{EXPIRED, EXTEND, START, START_FREE};
+use crate::sql::{EXPIRED, EXTEND, RECOVER, START, START_FREE};
+
+/// How many jobs one recovery returns at most; what is left is found by the next.
+const MAX_RECOVERED: i64 = 4_096;
 
 impl Inner {
+    pub(crate) async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+        let Recover { queue, worker, known, .. } = recover;
+        let Some(queue_number) = self.find_number(queue).await? else { return Ok(Vec::new()) };
+        let known: Vec<i64> = known.iter().map(number).collect();
+        let rows =
+            self.pool.query(&RECOVER, &[&queue_number, &worker.as_str(), &known, &MAX_RECOVERED]).await?;
+        rows.iter().map(|row| leased(queue, row)).collect()
+    }
+
     /// What others keep locked counts as lost: whoever has locked it is about to end it.
     pub(crate) async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
         if start.leases.is_empty() {
@@ -50,12 +62,14 @@ impl Inner {
         let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
         let Some(number) = self.find_number(queue).await? else { return Ok(Page::default()) };
         let rows = self.pool.query(&EXPIRED, &[&number, &place, &seq, &limit_rows]).await?;
-        let hold = |row: &Row| {
-            let job = job_at(row)?;
-            let data = Bytes::copy_from_slice(row.get("envelope"));
-            let claimed = Claimed::read(data, row.get("started"), |_| lease(queue, job, row.get("seq")));
-            Ok(Hold { claimed, by: row.get("worker") })
-        };
+        let hold = |row: &Row| Ok(Hold { claimed: leased(queue, row)?, by: row.get("worker") });
         page(&rows, limit, "until", hold)
     }
+}
+
+/// A leased job as it is in the database.
+fn leased(queue: &Queue, row: &Row) -> Result<Claimed, Error> {
+    let job = job_at(row)?;
+    let data = Bytes::copy_from_slice(row.get("envelope"));
+    Ok(Claimed::read(data, row.get("started"), |_| lease(queue, job, row.get("seq"))))
 }

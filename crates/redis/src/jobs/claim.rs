@@ -10,6 +10,9 @@ use tidemill_core::store::{Claim, Claimed};
 use tidemill_core::{Delivery, Error, Queue, WorkerId};
 use tokio::time::Instant;
 
+use super::pops::{Place, mark};
+use super::recover::Doubts;
+use crate::keys::Keys;
 use crate::store::RedisStore;
 
 /// How long a queue that was seen paused is believed to be so.
@@ -32,6 +35,15 @@ pub(super) struct Share<'a> {
 }
 
 impl Share<'_> {
+    pub(super) fn place(self) -> Place {
+        (self.queue.clone(), self.shard, self.worker.clone())
+    }
+
+    /// Where the server keeps copies of what a pop took.
+    pub(super) fn taken(self, keys: &Keys, pop: u64) -> String {
+        keys.taken(self.shard, self.queue, &mark(self.worker, pop))
+    }
+
     /// What is still to be taken after `jobs`.
     pub(super) fn missing(self, jobs: &[Claimed]) -> Self {
         let started = jobs.iter().filter(|job| job.started).count();
@@ -56,13 +68,15 @@ impl Taken {
         }
     }
 
-    /// The jobs, those that start first.
-    fn sorted(mut self) -> Result<Vec<Claimed>, Error> {
+    /// The jobs, those that start first. If some shards gave jobs and others failed, that is noted in `doubts`.
+    fn sorted(mut self, share: Share<'_>, doubts: &Doubts) -> Result<Vec<Claimed>, Error> {
         self.jobs.sort_by_key(|job| !job.started);
         match self.failure {
-            Some(error) if self.jobs.is_empty() => Err(error),
-            _ => Ok(self.jobs),
+            Some(error) if self.jobs.is_empty() => return Err(error),
+            Some(_) => doubts.note(share.queue, share.worker),
+            None => {}
         }
+        Ok(self.jobs)
     }
 }
 
@@ -130,7 +144,7 @@ impl RedisStore {
             }
             taken.add(self.take_from(Share { shard, ..missing }).await);
         }
-        taken.sorted()
+        taken.sorted(share, &self.doubts)
     }
 
     async fn take_from(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
@@ -221,7 +235,7 @@ impl RedisStore {
             }
         }
         drop(reads);
-        let mut jobs = taken.sorted()?;
+        let mut jobs = taken.sorted(share, &self.doubts)?;
         let asked = share.starting.min(jobs.len());
         // They are claimed all the same: at worst a crash counts for one that had not started.
         if let Err(error) = self.hold_back(&mut jobs[asked..], share.worker).await {

@@ -1,55 +1,94 @@
 //! Taking from a list: popped from the right, several at a time.
 //!
 //! A tracked job is then locked by its id, so that two copies of it never run at once. An untracked one has an
-//! id that exists once by construction; it is taken, and that is all.
+//! id that exists once by construction; it is taken, and that is all. Until then the server keeps copies of what was popped
+//! (`pops`), so that an answer that is lost loses no job.
 
 use std::future::Future;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
-use redis::{Pipeline, Value};
+use redis::Value;
 use tidemill_core::store::Claimed;
 use tidemill_core::{Error, JobId, Lease, Token};
 
 use super::claim::Share;
 use super::ms;
+use super::pops::{Pop, mark};
 use super::stream::nameless;
 use crate::error::{classify, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, bytes, int, text};
+use crate::value::{bytes, int, text};
 
 /// The token of a job that was never locked.
 pub(super) const UNLOCKED: Token = Token(0);
 
 impl RedisStore {
-    /// Takes what is there, without waiting. A list cannot refuse a pop, so a paused queue is noticed in the
-    /// same trip and what was popped goes back to where it was.
+    /// Takes what is there, without waiting.
     pub(super) async fn pop_list(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
         self.prepare_list(share).await?;
-        let target = self.keys.target(share.shard, share.queue);
-        let mut batch = Pipeline::new();
-        batch.cmd("EXISTS").arg(self.keys.paused(share.shard, share.queue));
-        batch.cmd("RPOP").arg(&target).arg(share.starting + share.held);
-        let answer =
-            self.link.pipeline(share.shard, &batch).await.map_err(|error| classify("RPOP", error))?;
-        let [paused, popped] = <[Value; 2]>::try_from(answer).map_err(|_| odd_answer("RPOP"))?;
-        let popped: Vec<Bytes> = array(popped).unwrap_or_default().into_iter().filter_map(bytes).collect();
-        if int(&paused) == Some(1) {
-            self.note_paused(share.queue, true);
-            self.put_back(share, &popped).await?;
-            return Ok(Vec::new());
+        let mut taken = Vec::new();
+        loop {
+            let missing = share.missing(&taken);
+            let wanted = missing.starting + missing.held;
+            let mut pop = self.pops.begin(share.place());
+            let (popped, jobs) = match self.pop_once(missing, &mut pop).await {
+                Ok(answer) => answer,
+                Err(error) if taken.is_empty() => return Err(error),
+                Err(_) => {
+                    self.doubts.note(share.queue, share.worker);
+                    return Ok(taken);
+                }
+            };
+            pop.answered(popped > 0);
+            let are_enough = jobs.len() == wanted;
+            taken.extend(jobs);
+            // Cancelled jobs were among them: take others instead.
+            if are_enough || popped < wanted {
+                return Ok(taken);
+            }
         }
-        let wanted = share.starting + share.held;
-        let full = popped.len() == wanted;
-        let mut taken = self.take(share, popped).await?;
-        // Cancelled jobs were among them: take others instead.
-        if full && taken.len() < wanted {
-            taken.extend(Box::pin(self.pop_list(share.missing(&taken))).await?);
+    }
+
+    /// How many jobs one pop brought, and those of them that may run.
+    async fn pop_once(&self, share: Share<'_>, pop: &mut Pop<'_>) -> Result<(usize, Vec<Claimed>), Error> {
+        let popped = self.pop(share, pop, None).await?;
+        Ok((popped.len(), self.take(share, pop.number, &popped).await?))
+    }
+
+    /// Pops, and has the server keep copies. Returns nothing from a paused queue.
+    async fn pop(
+        &self,
+        share: Share<'_>,
+        pop: &mut Pop<'_>,
+        blocks_for: Option<Duration>,
+    ) -> Result<Vec<Bytes>, Error> {
+        let Share { queue, shard, worker, .. } = share;
+        let taken = |number: u64| share.taken(&self.keys, number);
+        let mut keys = vec![
+            self.keys.target(shard, queue),
+            self.keys.paused(shard, queue),
+            self.keys.takers(shard, queue),
+            taken(pop.number),
+        ];
+        keys.extend(pop.over.iter().map(|number| taken(*number)));
+        let life = share.lease + blocks_for.unwrap_or_default();
+        let mut call = Call::new(&self.scripts.pop, &keys)
+            .arg(share.starting + share.held)
+            .arg(mark(worker, pop.number))
+            .arg(ms(life))
+            .arg(i64::from(blocks_for.is_some()));
+        pop.over.iter().for_each(|number| call.push(mark(worker, *number)));
+        let answer = self.link.call(shard, call).await?;
+        pop.told();
+        if let Value::Array(items) = answer {
+            return Ok(items.into_iter().filter_map(bytes).collect());
         }
-        Ok(taken)
+        self.note_paused(queue, true);
+        Ok(Vec::new())
     }
 
     /// Makes sure, once per process, that the queue can be found: whoever writes into its list from outside
@@ -73,37 +112,42 @@ impl RedisStore {
         wait: Duration,
         interrupt: impl Future<Output = ()>,
     ) -> Result<Vec<Claimed>, Error> {
-        let taken = self.pop_list(share).await?;
-        if !taken.is_empty() || self.seems_paused(share.queue) {
-            return Ok(taken);
+        self.prepare_list(share).await?;
+        let mut pop = self.pops.begin(share.place());
+        let popped = self.pop(share, &mut pop, Some(wait)).await?;
+        if !popped.is_empty() || self.seems_paused(share.queue) {
+            let jobs = self.take(share, pop.number, &popped).await?;
+            pop.answered(true);
+            return Ok(jobs);
         }
-        let target = self.keys.target(share.shard, share.queue);
-        let command = redis::cmd("BRPOP").arg(target).arg(wait.as_secs_f64().max(0.001)).take();
-        let answer = self.block(share.shard, (&command, wait), interrupt).await;
-        let answer = match answer {
-            Err(error) if error.code() == Some("UNBLOCKED") => return Ok(Vec::new()),
-            answer => answer.map_err(|error| classify("a blocking BRPOP", error))?,
+        let (from, to) = (self.keys.target(share.shard, share.queue), share.taken(&self.keys, pop.number));
+        let wait_secs = wait.as_secs_f64().max(0.001);
+        let command = redis::cmd("BLMOVE").arg(from).arg(to).arg("RIGHT").arg("LEFT").arg(wait_secs).take();
+        let answer = match self.block(share.shard, (&command, wait), interrupt).await {
+            Err(error) if error.code() == Some("UNBLOCKED") => Value::Nil,
+            answer => answer.map_err(|error| classify("a blocking BLMOVE", error))?,
         };
-        let Some(popped) = array(answer).unwrap_or_default().into_iter().nth(1).and_then(bytes) else {
-            return Ok(Vec::new());
-        };
-        self.take(share, vec![popped]).await
+        let popped: Vec<Bytes> = bytes(answer).into_iter().collect();
+        let jobs = self.take(share, pop.number, &popped).await?;
+        pop.answered(true);
+        Ok(jobs)
     }
 
-    async fn put_back(&self, share: Share<'_>, popped: &[Bytes]) -> Result<(), Error> {
-        if popped.is_empty() {
-            return Ok(());
-        }
-        let mut command = redis::cmd("RPUSH");
-        command.arg(self.keys.target(share.shard, share.queue));
-        for envelope in popped.iter().rev() {
-            command.arg(&envelope[..]);
-        }
-        self.link.query::<i64>(share.shard, &command).await.map(drop)
+    async fn put_back(&self, share: Share<'_>, pop: u64) -> Result<(), Error> {
+        let Share { queue, shard, worker, .. } = share;
+        let keys =
+            [self.keys.target(shard, queue), share.taken(&self.keys, pop), self.keys.takers(shard, queue)];
+        let call = Call::new(&self.scripts.unpop, &keys).arg(mark(worker, pop));
+        self.link.call(shard, call).await.map(drop)
     }
 
     /// Turns popped bytes into claims: locks the tracked ones and drops the duplicates and the cancelled.
-    async fn take(&self, share: Share<'_>, popped: Vec<Bytes>) -> Result<Vec<Claimed>, Error> {
+    pub(super) async fn take(
+        &self,
+        share: Share<'_>,
+        pop: u64,
+        popped: &[Bytes],
+    ) -> Result<Vec<Claimed>, Error> {
         let unlocked = |id: Option<&JobId>| Lease {
             queue: share.queue.clone(),
             job: id.cloned().unwrap_or_else(|| nameless(&JobId::generate().to_string())),
@@ -122,12 +166,11 @@ impl RedisStore {
             return Ok(jobs);
         }
         let to_lock = tracked.iter().map(|&position| (&jobs[position].lease.job, &popped[position]));
-        let locked = self.lock(share, to_lock).await;
-        // Taken, but not for good: a queue that is paused and a lock that failed give the jobs back.
-        if !matches!(locked, Ok(Some(_))) {
-            self.put_back(share, &popped).await?;
-        }
-        let Some(locks) = locked? else { return Ok(Vec::new()) };
+        let Some(locks) = self.lock(share, pop, to_lock).await? else {
+            // Taken by a read that was blocked when the queue was paused.
+            self.put_back(share, pop).await?;
+            return Ok(Vec::new());
+        };
         let (token, verdicts) = locks;
         let mut keep = vec![true; jobs.len()];
         for (position, verdict) in tracked.into_iter().zip(verdicts) {
@@ -143,6 +186,7 @@ impl RedisStore {
     async fn lock<'a>(
         &self,
         share: Share<'_>,
+        pop: u64,
         jobs: impl Iterator<Item = (&'a JobId, &'a Bytes)> + Clone,
     ) -> Result<Option<(Token, Vec<i64>)>, Error> {
         let (shard, queue) = (share.shard, share.queue);
@@ -150,9 +194,14 @@ impl RedisStore {
             self.keys.running(shard, queue),
             self.keys.dropped(shard, queue),
             self.keys.paused(shard, queue),
+            share.taken(&self.keys, pop),
+            self.keys.takers(shard, queue),
         ];
         keys.extend(jobs.clone().map(|(job, _)| self.keys.lock(shard, queue, job)));
-        let mut call = Call::new(&self.scripts.lock, &keys).arg(ms(share.lease)).arg(share.worker.as_str());
+        let mut call = Call::new(&self.scripts.lock, &keys)
+            .arg(ms(share.lease))
+            .arg(share.worker.as_str())
+            .arg(mark(share.worker, pop));
         for (job, envelope) in jobs {
             call.push(job.as_str());
             call.push(&envelope[..]);

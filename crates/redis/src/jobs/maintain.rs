@@ -241,6 +241,10 @@ impl RedisStore {
         expired: &Expired<'_>,
     ) -> Result<Page<Hold>, Error> {
         let queue = expired.queue;
+        if from.is_none() {
+            let keys = [self.keys.running(shard, queue), self.keys.takers(shard, queue)];
+            self.link.call(shard, Call::new(&self.scripts.sweep, &keys).arg(expired.limit)).await?;
+        }
         let cursor = from.unwrap_or_else(|| "0".to_owned());
         let scan = redis::cmd("HSCAN")
             .arg(self.keys.running(shard, queue))
@@ -302,7 +306,7 @@ impl RedisStore {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .retain(|(_, _, prepared)| prepared != worker);
-        Ok(())
+        self.remove_copies(worker).await
     }
 
     async fn remove_consumers(&self, (shard, queue): (u16, &Queue), worker: &str) -> Result<u64, Error> {

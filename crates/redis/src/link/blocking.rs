@@ -80,6 +80,10 @@ impl Blocking {
             }
         };
         let answer = answer.map_err(|_| silent()).flatten().and_then(Value::extract_error);
+        // A server that has not noticed the end of the connection would still give it jobs.
+        if let Some(client) = client.filter(|_| answer.as_ref().is_err_and(is_connection)) {
+            let _ = tokio::time::timeout(AGAIN * 10, unblock(node, client)).await;
+        }
         match &answer {
             // The shared connection of an idle worker would not be noticed to be broken.
             Err(error) if is_connection(error) => node.forget(self.number),

@@ -2,6 +2,7 @@
 
 /// `KEY` stands for a key of the store, `CHANNEL` for its channel. Scripts send most of these.
 pub(super) const NEEDED: &[&str] = &[
+    "BLMOVE KEY KEY LEFT LEFT 1",
     "BRPOP KEY 1",
     "DEL KEY",
     "EVALSHA x 0",
@@ -19,10 +20,12 @@ pub(super) const NEEDED: &[&str] = &[
     "HSCAN KEY 0",
     "HSET KEY x x",
     "HSETNX KEY x x",
+    "HVALS KEY",
     "LLEN KEY",
+    "LMOVE KEY KEY LEFT LEFT",
     "LPUSH KEY x",
     "LRANGE KEY 0 0",
-    "LTRIM KEY 0 0",
+    "LREM KEY 1 x",
     "MGET KEY",
     "PERSIST KEY",
     "PEXPIRE KEY 1",
@@ -73,7 +76,7 @@ pub(super) const NEEDED: &[&str] = &[
 ];
 
 /// What only a user who takes jobs may do. A user without these enqueues or reads.
-pub(super) const WORK: &[&str] = &["XREADGROUP", "BRPOP"];
+pub(super) const WORK: &[&str] = &["XREADGROUP", "BLMOVE"];
 
 /// Needed in addition for enqueues that wait for replicas.
 pub(super) const REPLICAS: &str = "WAIT 1 1";

@@ -71,7 +71,8 @@ impl Order {
 
 async fn take(store: &SqliteStore, order: &Order) -> Result<Found, Error> {
     let sent = order.clone();
-    let (rows, rest) = store.write(Cost::change(order.max), move |tx| take_front(tx, &sent)).await?;
+    let (rows, rest) =
+        store.write(Cost::change(order.max).for_caller(), move |tx| take_front(tx, &sent)).await?;
     // Envelopes are read here, by the caller's thread: the writer has others to serve.
     let jobs = rows.into_iter().map(|row| row.read(&order.queue)).collect();
     Ok(match rest {

@@ -12,6 +12,7 @@ mod prospect;
 mod prune;
 mod purge;
 mod queue;
+mod recover;
 mod settle;
 
 pub(crate) use cancel::{cancel, cancel_silently};
@@ -25,4 +26,5 @@ pub(crate) use promote::promote;
 pub(crate) use prune::prune;
 pub(crate) use purge::purge;
 pub(crate) use queue::{Line, arrive, find as find_queue, find_or_add as find_or_add_queue, pause, resume};
+pub(crate) use recover::recover;
 pub(crate) use settle::{is_current, rescue, settle, settle_one};

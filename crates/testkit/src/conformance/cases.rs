@@ -43,6 +43,14 @@ macro_rules! conformance {
                 an_at_most_once_job_is_never_given_out_twice,
                 an_at_most_once_id_is_free_again_after_its_lease,
             }
+            recover {
+                what_a_worker_holds_and_does_not_know_is_recovered,
+                a_recovered_job_is_extended_started_and_settled,
+                a_held_job_is_recovered_too,
+                a_worker_recovers_its_own_jobs_of_one_queue_only,
+                what_was_rescued_is_not_recovered,
+                nothing_is_recovered_from_a_queue_that_is_not_there,
+            }
             lease {
                 an_extended_lease_does_not_run_out,
                 an_at_most_once_lease_is_extended_too,

@@ -32,6 +32,7 @@ macro_rules! themes {
 themes!(
     enqueue,
     claim,
+    recover,
     lease,
     settle,
     retry,

@@ -17,7 +17,7 @@ const LIMIT: usize = 512;
 /// With nothing in sight it looks this soon again, then less and less often.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Per queue: a wake-up that was lost costs at most this much.
+/// A wake-up that was lost, or that a foreign program never sent, costs at most this much, however many queues there are.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Never more often than this, however many jobs come due one after the other.
@@ -70,12 +70,11 @@ impl Promoter {
     }
 
     fn pause(&mut self, promoted: &Promoted) -> Duration {
-        let longest = LONGEST_PAUSE * u32::try_from(self.queues.len()).unwrap_or(1).min(6);
         if promoted.moved > 0 || promoted.next.is_some() {
             self.idle_pause = FIRST_PAUSE;
         } else {
-            self.idle_pause = (self.idle_pause * 2).min(longest);
+            self.idle_pause = (self.idle_pause * 2).min(LONGEST_PAUSE);
         }
-        promoted.next.map_or(self.idle_pause, |next| next.min(longest))
+        promoted.next.map_or(self.idle_pause, |next| next.min(LONGEST_PAUSE))
     }
 }

@@ -145,3 +145,26 @@ async fn a_handler_that_takes_too_long_is_stopped_and_retried() {
     assert!(String::from_utf8_lossy(&data).contains("did not end within 60s"));
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_job_that_comes_with_its_attempts_used_up_does_not_run() {
+    let world = World::new().await;
+    let envelope = r#"{"job_id":"x","task_type":"ping","attempts":3,"max_attempts":3,"payload":{"n":9}}"#;
+    let raw = NewJob {
+        id: JobId::new("x").unwrap(),
+        envelope: envelope.into(),
+        due: Due::Now,
+        tracked: true,
+        fresh: false,
+        links: Links::default(),
+    };
+    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw], again: false }).await.unwrap();
+    let handler = |_: Ping| async move { panic!("it runs") as Result<u32, Fail> };
+    let report = world.worker().handle(handler).queue("default", 1).drain().await.unwrap();
+    assert_eq!((report.total.dead, report.total.retried), (1, 0));
+    let letter = &world.letters().await[0];
+    assert_eq!(
+        (letter.reason.clone(), letter.envelope().unwrap().attempts()),
+        (Reason::MaxAttemptsExceeded, 3)
+    );
+}

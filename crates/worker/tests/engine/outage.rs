@@ -92,3 +92,66 @@ async fn calls_that_never_answer_do_not_stop_the_heartbeat_or_the_other_queue() 
     running.begin_to_stop();
     drop(running);
 }
+
+#[tokio::test]
+async fn a_claim_whose_answer_was_lost_costs_no_attempt_and_no_lease() {
+    let world = World::new().await;
+    let jobs: Vec<_> = (0..3).map(|n| Ping { n }).collect();
+    let jobs = world.mill.jobs(jobs).max_attempts(1).enqueue().await.unwrap();
+    world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
+    // The store's clock stands still, so no lease runs out.
+    let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
+    assert_eq!((report.total.done, report.total.dead), (3, 0));
+    for job in &jobs {
+        assert_eq!(world.state(job).await, Some(State::Done));
+    }
+}
+
+#[tokio::test]
+async fn a_lost_recovery_is_repeated() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
+    world.plan().next(Verb::Recover, Fault::AnswerLost, 2);
+    let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
+    assert_eq!((report.total.done, world.plan().count(Verb::Recover) >= 3), (1, true));
+    assert_eq!(world.state(&job).await, Some(State::Done));
+}
+
+#[tokio::test]
+async fn recovered_jobs_run_beside_those_that_are_running() {
+    let world = World::new().await;
+    let (open, gate) = tokio::sync::watch::channel(false);
+    let handler = move |job: Ping| {
+        let mut gate = gate.clone();
+        async move {
+            gate.wait_for(|open| *open).await?;
+            Ok::<_, Fail>(job.n)
+        }
+    };
+    world.ping().await;
+    let mut running = Background::run(world.worker().handle(handler).queue("default", 2));
+    patiently(world.plan().called(Verb::Claim, 2)).await;
+    world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
+    // The claim that is under way takes this one and loses no answer; the next one does.
+    world.ping().await;
+    world.ping().await;
+    open.send(true).unwrap();
+    for _ in 0..3 {
+        assert_eq!(running.next().await.outcome, Ending::Done);
+    }
+    assert_eq!(running.stop().await.total.done, 3);
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_hands_back_what_a_failed_claim_took() {
+    let world = World::new().await;
+    let job = world.ping().await;
+    world.plan().always(Verb::Claim, Fault::AnswerLost);
+    world.plan().next(Verb::Recover, Fault::Away, 1);
+    let running = Background::run(world.worker().handle(plain).queue("default", 1));
+    patiently(world.plan().called(Verb::Recover, 1)).await;
+    running.stop().await;
+    assert_eq!(world.state(&job).await, Some(State::Ready));
+    assert_eq!(world.envelope(&job).await.attempts(), 0);
+}

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verb {
     Claim,
+    Recover,
     Start,
     Extend,
     Settle,

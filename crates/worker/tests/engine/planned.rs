@@ -13,8 +13,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Redrive, Start,
-    Verdict, Wake, Wakes,
+    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
+    Start, Verdict, Wake, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Lease, Store};
@@ -38,6 +38,10 @@ pub(crate) struct Planned {
 impl Store for Planned {
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         self.plan.carry_out((Verb::Claim, claim.max), self.inner.claim(claim)).await
+    }
+
+    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+        self.plan.carry_out((Verb::Recover, recover.known.len()), self.inner.recover(recover)).await
     }
 
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {

@@ -4,10 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use tidemill_core::chain::Links;
+use tidemill_core::store::{Due, Enqueue, NewJob};
+use tidemill_core::{JobId, Store};
 use tidemill_worker::Fail;
 use tokio::sync::watch;
 
-use crate::world::{Background, Ping, World, patiently};
+use crate::plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, patiently, queue};
 
 #[tokio::test]
 async fn a_slow_handler_does_not_starve_its_siblings() {
@@ -72,4 +76,36 @@ async fn no_more_run_at_once_than_may() {
         patiently(world.worker().handle(handler).queue("default", 5).prefetch(20).drain()).await.unwrap();
     assert_eq!(report.total.done, 300);
     assert!(seen.load(Ordering::SeqCst) <= 5);
+}
+
+/// What one job left unsettled does not hold up a job whose worker has died before for ever.
+#[tokio::test]
+async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
+    let world = World::new().await;
+    world.plan().always(Verb::Settle, Fault::Away);
+    let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let handler = move |job: Ping| {
+        let begin = begin.clone();
+        async move {
+            begin.send(job.n).unwrap();
+            Ok::<_, Fail>(job.n)
+        }
+    };
+    world.ping().await;
+    let running = Background::run(world.worker().handle(handler).queue("default", 2));
+    assert_eq!(patiently(begun.recv()).await, Some(0));
+    patiently(world.plan().called(Verb::Settle, 1)).await;
+    let envelope = r#"{"job_id":"x","task_type":"ping","attempts":1,"crashes":1,"payload":{"n":9}}"#;
+    let raw = NewJob {
+        id: JobId::new("x").unwrap(),
+        envelope: envelope.into(),
+        due: Due::Now,
+        tracked: true,
+        fresh: false,
+        links: Links::default(),
+    };
+    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw], again: false }).await.unwrap();
+    assert_eq!(patiently(begun.recv()).await, Some(9));
+    world.plan().heal();
+    assert_eq!(running.stop().await.total.done, 2);
 }

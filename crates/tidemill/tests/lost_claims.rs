@@ -1,0 +1,228 @@
+//! The answer of a claim is lost on the way, and the worker lives on: the job runs at once, and no attempt is counted.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidemill::{Delivery, Fail, Job, JobContext, Mill, Report, Worker, WorkerError};
+use tidemill_testkit::faults::Proxy;
+use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions, shared_postgres};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Longer than any of these tests: what waits for its end fails the test.
+const LEASE: Duration = Duration::from_secs(300);
+
+/// A test that waits longer than this waits for ever.
+const FOR_EVER: Duration = Duration::from_secs(100);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Ping(u32);
+
+impl Job for Ping {
+    const KIND: &'static str = "ping";
+    const QUEUE: &'static str = "mail";
+    const MAX_ATTEMPTS: u32 = 1;
+    type Output = ();
+}
+
+/// A worker in the background, and which jobs it has begun, with the number of the attempt.
+struct Background {
+    begun: mpsc::UnboundedReceiver<(u32, u32)>,
+    stop: CancellationToken,
+    run: JoinHandle<Result<Report, WorkerError>>,
+}
+
+impl Background {
+    fn start(mill: &Mill, queue: impl FnOnce(Worker) -> Worker) -> Self {
+        let (begin, begun) = mpsc::unbounded_channel();
+        let handler = move |ping: Ping, cx: JobContext| {
+            let begin = begin.clone();
+            async move {
+                let _ = begin.send((ping.0, cx.attempt()));
+                Ok::<_, Fail>(())
+            }
+        };
+        let stop = CancellationToken::new();
+        let worker = queue(Worker::new(mill).handle(handler).lease(LEASE));
+        let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+        Self { begun, stop, run }
+    }
+
+    async fn next(&mut self) -> (u32, u32) {
+        tokio::time::timeout(FOR_EVER, self.begun.recv()).await.unwrap().unwrap()
+    }
+
+    async fn stop(self) -> Report {
+        self.stop.cancel();
+        tokio::time::timeout(FOR_EVER, self.run).await.unwrap().unwrap().unwrap()
+    }
+}
+
+async fn dropped(proxy: &Proxy) {
+    while proxy.answers_dropped() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Loses the answer to the first request with `text` in it that a worker makes, and sees its job run.
+async fn survives(url: &str, port: u16, text: &str, queue: fn(Worker) -> Worker, enqueue: Adds) {
+    let (direct, proxy) = (tidemill::connect(url).await.unwrap(), Proxy::to(port).await.unwrap());
+    let through = tidemill::connect(&proxy.url(url)).await.unwrap();
+    if matches!(enqueue, Adds::Before(_)) {
+        enqueue.add(&direct).await;
+    }
+    proxy.drop_answer_to(text);
+    let mut worker = Background::start(&through, queue);
+    if matches!(enqueue, Adds::After(_)) {
+        // Long enough for the worker to wait for it, most of the time; if not, the test shows the same.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        enqueue.add(&direct).await;
+    }
+    assert_eq!(worker.next().await, (7, 1), "{text}");
+    tokio::time::timeout(FOR_EVER, dropped(&proxy)).await.unwrap();
+    let report = worker.stop().await;
+    assert_eq!((report.total.done, report.total.dead), (1, 0), "{text}");
+}
+
+/// When the job is added, and to which queue.
+enum Adds {
+    Before(Kind),
+    After(Kind),
+}
+
+enum Kind {
+    /// At least once.
+    Stream,
+    /// At most once.
+    Untracked,
+    /// At most once, and can be found by its id.
+    Tracked,
+}
+
+impl Adds {
+    async fn add(&self, mill: &Mill) {
+        let (Self::Before(kind) | Self::After(kind)) = self;
+        let job = mill.job(Ping(7));
+        let job = match kind {
+            Kind::Stream => job,
+            Kind::Untracked => job.delivery(Delivery::AtMostOnce),
+            Kind::Tracked => job.delivery(Delivery::AtMostOnce).tracked(true),
+        };
+        job.enqueue().await.unwrap();
+    }
+}
+
+fn plain(worker: Worker) -> Worker {
+    worker.queue(Ping::QUEUE, 4)
+}
+
+fn ahead(worker: Worker) -> Worker {
+    worker.queue(Ping::QUEUE, 1).prefetch(4)
+}
+
+fn at_most_once(worker: Worker) -> Worker {
+    worker.at_most_once(Ping::QUEUE, 4)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_read_that_waits_loses_nothing() {
+    let redis = Redis::start().unwrap();
+    survives(&redis.url(), redis.port(), "XREADGROUP", plain, Adds::After(Kind::Stream)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_read_that_finds_a_job_loses_nothing() {
+    for queue in [plain, ahead] {
+        let redis = Redis::start().unwrap();
+        survives(&redis.url(), redis.port(), "XREADGROUP", queue, Adds::Before(Kind::Stream)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_pop_from_a_list_loses_nothing() {
+    for kind in [Kind::Untracked, Kind::Tracked] {
+        let redis = Redis::start().unwrap();
+        survives(&redis.url(), redis.port(), ":takers", at_most_once, Adds::Before(kind)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_pop_that_waits_loses_nothing() {
+    for kind in [Kind::Untracked, Kind::Tracked] {
+        let redis = Redis::start().unwrap();
+        survives(&redis.url(), redis.port(), "BLMOVE", at_most_once, Adds::After(kind)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_lock_loses_nothing() {
+    let redis = Redis::start().unwrap();
+    let adds = Adds::Before(Kind::Tracked);
+    survives(&redis.url(), redis.port(), ":lock:", at_most_once, adds).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_a_claim_loses_nothing() {
+    for (queue, kind) in [
+        (plain as fn(Worker) -> Worker, Kind::Stream),
+        (ahead, Kind::Stream),
+        (at_most_once, Kind::Untracked),
+    ] {
+        let (url, port) = (shared_postgres().database().unwrap(), shared_postgres().port());
+        survives(&url, port, "jobs_claim", queue, Adds::Before(kind)).await;
+    }
+}
+
+/// Ends all connections of clients again and again while jobs run. None is counted as a crash, and none waits for a lease.
+async fn survives_kills(url: &str, kill: impl Fn()) {
+    const JOBS: u32 = 400;
+    let mill = tidemill::connect(url).await.unwrap();
+    let mut worker = Background::start(&mill, |worker| worker.queue(Ping::QUEUE, 8).prefetch(4));
+    let producer = tidemill::connect(url).await.unwrap();
+    let adds = tokio::spawn(async move {
+        for number in 0..JOBS {
+            let job = || producer.job(Ping(number)).id(&format!("j{number}")).enqueue();
+            while job().await.is_err() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    let mut seen = std::collections::BTreeSet::new();
+    while seen.len() < JOBS as usize {
+        tokio::select! {
+            (number, attempt) = worker.next() => {
+                assert_eq!(attempt, 1);
+                seen.insert(number);
+            }
+            () = tokio::time::sleep(Duration::from_millis(80)) => kill(),
+        }
+    }
+    adds.await.unwrap();
+    assert_eq!(worker.stop().await.total.dead, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_no_kill_of_connections_costs_a_job_its_attempt() {
+    let redis = Redis::start().unwrap();
+    survives_kills(&redis.url(), || drop(redis.command(&["CLIENT", "KILL", "TYPE", "normal"]))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_cluster_no_kill_of_connections_costs_a_job_its_attempt() {
+    let cluster = RedisCluster::with(RedisOptions::default()).unwrap();
+    survives_kills(&cluster.url(), || {
+        let node = &cluster.nodes()[next_node()];
+        drop(node.command(&["CLIENT", "KILL", "TYPE", "normal"]));
+    })
+    .await;
+}
+
+/// One of three nodes after the other.
+fn next_node() -> usize {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed) % 3
+}
