@@ -4,7 +4,8 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use crate::limits::MAX_DURATION;
 
@@ -70,6 +71,12 @@ pub trait Clock: Send + Sync + fmt::Debug {
 
     /// Completes when this clock has advanced by `duration`.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    /// How much time has passed since some moment, by a clock that nobody can set.
+    fn monotonic(&self) -> Duration {
+        static BEGUN: OnceLock<Instant> = OnceLock::new();
+        BEGUN.get_or_init(Instant::now).elapsed()
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,17 @@
 //! A worker's right to run a job until a time.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::name::{JobId, Queue};
+
+/// However long a lease is, its worker extends it this often.
+pub const MAX_HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// How often a worker extends its leases: at a third of one, so that two heartbeats may fail.
+pub fn heartbeat(lease: Duration) -> Duration {
+    (lease / 3).min(MAX_HEARTBEAT)
+}
 
 /// The fence of a lease: a job's next lease always has a greater one, so a store can tell a late worker's
 /// settlement from the current one's.

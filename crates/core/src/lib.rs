@@ -8,6 +8,7 @@ pub mod bell;
 pub mod chain;
 pub mod client;
 pub mod clock;
+pub mod clock_watch;
 pub mod courier;
 pub mod dead;
 pub mod envelope;

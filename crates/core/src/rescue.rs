@@ -1,12 +1,14 @@
-//! Bringing back jobs whose worker died: read a page of expired leases, decide each, make it stick.
+//! Bringing back jobs whose worker died: read pages of expired leases of all queues, decide each, make it stick.
 //!
-//! Any process may do this at any time. It decides from the envelope alone, never from the handlers that
-//! happen to be registered here, so a process that does not know a kind does not harm its jobs.
+//! Any process may do this at any time, for every queue of the store. It decides from the envelope alone, never from the
+//! handlers that happen to be registered here, so a process that does not know a kind does not harm its jobs.
 
 use std::time::Duration;
 
-use crate::name::Delivery;
-use crate::name::Queue;
+use crate::clock::Timestamp;
+use crate::clock_watch::{Asked, ClockWatch};
+use crate::lease::heartbeat;
+use crate::name::{Delivery, Queue};
 use crate::settle::Change;
 use crate::settle::{Settlement, decide_expired, decide_forgotten, decide_malformed};
 use crate::store::{Error, Expired, Hold, Store, Verdict};
@@ -14,21 +16,76 @@ use crate::store::{Error, Expired, Hold, Store, Verdict};
 /// How many leases one page holds: one page is one round trip, and bounds what a store does at once.
 const PAGE: usize = 256;
 
-/// Rescues every expired lease of `queue`, page by page. Returns how many jobs were freed.
-pub async fn rescue(store: &dyn Store, queue: &Queue, lease: Duration) -> Result<u64, Error> {
-    let (mut rescued, mut cursor) = (0, None);
-    loop {
-        let page = store.expired(Expired { queue, lease, cursor, limit: PAGE }).await?;
-        let settlements: Vec<_> = page.items.into_iter().map(|hold| verdict_on(store, hold)).collect();
-        if !settlements.is_empty() {
-            let verdicts = store.rescue(&settlements).await?;
-            rescued += verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count() as u64;
-        }
-        cursor = page.next;
-        if cursor.is_none() {
-            return Ok(rescued);
+/// Looks for leases that have run out, again and again, and takes no clock at its word that was set in between.
+#[derive(Debug)]
+pub struct Rescuer {
+    queues: Vec<Queue>,
+    lease: Duration,
+    clocks: Option<ClockWatch>,
+    /// What a clock showed before it was set back, until the store has been told.
+    set_back_from: Option<Timestamp>,
+}
+
+/// What a look has done.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Looked {
+    /// How many jobs were freed.
+    pub rescued: u64,
+    /// What the store's clock would show had nobody set it back.
+    pub set_back_from: Option<Timestamp>,
+}
+
+impl Rescuer {
+    /// One that serves `queues` with this lease: see [`Expired`].
+    pub fn new(queues: Vec<Queue>, lease: Duration) -> Self {
+        Self { queues, lease, clocks: Some(ClockWatch::new(heartbeat(lease))), set_back_from: None }
+    }
+
+    /// Rescues every expired lease, page by page.
+    pub async fn look(&mut self, store: &dyn Store) -> Result<Looked, Error> {
+        let (mut looked, mut cursor) = (Looked::default(), None);
+        loop {
+            let at = store.clock().monotonic();
+            let (queues, lease) = (&self.queues[..], self.lease);
+            let page = store.expired(Expired { queues, lease, cursor, limit: PAGE }).await?;
+            self.note(&page.times, Asked { at, answered: store.clock().monotonic() });
+            if let Some(from) = self.set_back_from {
+                store.clock_went_back(from).await?;
+                looked.set_back_from = self.set_back_from.take();
+            }
+            looked.rescued += self.rescue(store, page.holds).await?;
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(looked);
+            }
         }
     }
+
+    fn note(&mut self, times: &[(u16, Timestamp)], asked: Asked) {
+        let Some(clocks) = &mut self.clocks else { return };
+        for (shard, time) in times {
+            self.set_back_from = clocks.note(*shard, *time, asked).or(self.set_back_from);
+        }
+    }
+
+    async fn rescue(&self, store: &dyn Store, mut holds: Vec<Hold>) -> Result<u64, Error> {
+        let now = store.clock().monotonic();
+        holds.retain(|hold| {
+            self.clocks.as_ref().is_none_or(|clocks| clocks.trusts(hold.claimed.lease.shard, now))
+        });
+        if holds.is_empty() {
+            return Ok(0);
+        }
+        let settlements: Vec<_> = holds.into_iter().map(|hold| verdict_on(store, hold)).collect();
+        let verdicts = store.rescue(&settlements).await?;
+        Ok(verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count() as u64)
+    }
+}
+
+/// Rescues every expired lease of the store once, and takes its clock at its word.
+pub async fn rescue(store: &dyn Store, queues: &[Queue], lease: Duration) -> Result<u64, Error> {
+    let mut rescuer = Rescuer { queues: queues.to_vec(), lease, clocks: None, set_back_from: None };
+    Ok(rescuer.look(store).await?.rescued)
 }
 
 fn verdict_on(store: &dyn Store, hold: Hold) -> Settlement {

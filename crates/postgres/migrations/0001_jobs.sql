@@ -49,7 +49,7 @@ CREATE TABLE leases (
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX leases_until ON leases (queue, until, seq);
+CREATE INDEX leases_until ON leases (until, seq);
 
 -- Proof that an enqueue took place, for its repeat. One row per statement, written with the jobs: their own rows may be
 -- gone before the client has noticed that the answer was lost. Rows are only added and pruned, never changed: under a

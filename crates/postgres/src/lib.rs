@@ -41,11 +41,11 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
-    Start, Verdict, Wakes,
+    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
+    Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
+use tidemill_core::{Clock, Error, JobId, Queue, Store, Timestamp, WorkerId};
 use tokio::task::JoinSet;
 
 pub use floor::floors;
@@ -171,8 +171,12 @@ impl Store for PostgresStore {
         self.inner.promote(promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
         self.inner.expired(expired).await
+    }
+
+    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
+        self.inner.clock_went_back(from).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

@@ -57,7 +57,7 @@ async fn run_one(store: &PostgresStore) -> JobId {
         if let Some(claimed) = surely(|| store.claim(claim())).await.pop() {
             break claimed;
         }
-        surely(|| tidemill_core::rescue::rescue(store, &queue, LEASE)).await;
+        surely(|| tidemill_core::rescue::rescue(store, std::slice::from_ref(&queue), LEASE)).await;
     };
     let job = claimed.body.as_ref().map(Envelope::id).unwrap().clone();
     let settlement = [Settlement { lease: claimed.lease, change: Change::Finish(None) }];

@@ -60,7 +60,7 @@ const STATEMENTS: [(&str, &str); 30] = [
     ("leases/start", "'{1,2}'"),
     ("leases/start_free", "'{1,2}'"),
     ("leases/extend", "'{1,2}', 30000"),
-    ("leases/expired", "1, 0, 0, 100"),
+    ("leases/expired", "0, 0, 100"),
     ("leases/finish", "'{1,2}', '{a,b}', false"),
     ("leases/requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
     ("leases/bury", "'{1}', '{a}', false, '{x}'"),

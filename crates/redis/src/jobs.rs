@@ -4,6 +4,7 @@ mod add;
 mod cancel;
 mod claim;
 mod enqueue;
+mod expired;
 mod group;
 mod lease;
 mod letters;

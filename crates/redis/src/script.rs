@@ -105,6 +105,7 @@ scripts! {
         pop: Basics, Runs;
         unpop: Basics, Runs;
         sweep: Queue, Runs;
+        overdue: Run, Runs;
         lock: Queue, Runs;
         hold: Queue, Runs;
         release: Chain, Runs;

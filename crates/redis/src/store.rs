@@ -11,8 +11,8 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Finding, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
-    Start, Verdict, Wakes,
+    ExpiredLeases, Extend, Finding, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
+    Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
@@ -29,9 +29,6 @@ use crate::options::Options;
 use crate::rights::Rights;
 use crate::script::Scripts;
 use crate::wake::Waker;
-
-/// The lease in ms of each worker of a queue, and when it was asked for.
-pub(crate) type KnownLeases = (Instant, Arc<HashMap<String, i64>>);
 
 /// Jobs in Redis or Valkey.
 #[derive(Debug)]
@@ -51,8 +48,6 @@ pub struct RedisStore {
     pub(crate) restrictions_logged: Once,
     /// Queues that this process has paused or seen paused, with when to look again.
     pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
-    /// The leases of each queue's workers, and when they were asked for.
-    pub(crate) leases: Mutex<HashMap<(Queue, u16), KnownLeases>>,
     /// Streams whose group exists and whose rescuers know this worker's lease.
     pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
     /// Jobs of lists that nobody seems to have.
@@ -102,7 +97,6 @@ impl RedisStore {
             keys,
             clock,
             paused: Mutex::default(),
-            leases: Mutex::default(),
             prepared: Mutex::default(),
             orphans: Orphans::default(),
             cursors: Cursors::default(),
@@ -159,7 +153,7 @@ impl Store for RedisStore {
         self.promote_due(promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
         self.expired_leases(expired).await
     }
 

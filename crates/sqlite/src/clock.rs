@@ -3,8 +3,10 @@
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tidemill_core::clock::millis;
 use tidemill_core::{Clock, Timestamp};
 use tokio::sync::watch;
 
@@ -26,23 +28,35 @@ impl Clock for MachineClock {
 #[derive(Debug, Clone)]
 pub struct PausedClock {
     now: Arc<watch::Sender<Timestamp>>,
+    /// How far it was advanced, in ms.
+    advanced: Arc<AtomicU64>,
 }
 
 impl PausedClock {
     /// A clock that shows `now`.
     pub fn new(now: Timestamp) -> Self {
-        Self { now: Arc::new(watch::Sender::new(now)) }
+        Self { now: Arc::new(watch::Sender::new(now)), advanced: Arc::default() }
     }
 
     /// Moves the clock forward and wakes whoever has slept long enough.
     pub fn advance(&self, by: Duration) {
+        self.advanced.fetch_add(millis(by).unsigned_abs(), Ordering::Relaxed);
         self.now.send_modify(|now| *now = now.after(by));
+    }
+
+    /// Sets the clock, as an operator does: by so many ms, back if negative, while no time passes.
+    pub fn step(&self, by: i64) {
+        self.now.send_modify(|now| now.0 = now.0.saturating_add(by));
     }
 }
 
 impl Clock for PausedClock {
     fn now(&self) -> Timestamp {
         *self.now.borrow()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.advanced.load(Ordering::Relaxed))
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -13,11 +13,11 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
-    Start, Verdict, Wakes,
+    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
+    Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, Store};
+use tidemill_core::{Clock, Error, Store, Timestamp};
 use tokio::task::JoinSet;
 
 use crate::call::{Cost, Tx};
@@ -174,8 +174,12 @@ impl Store for SqliteStore {
         jobs::promote(self, promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
         jobs::expired(self, expired).await
+    }
+
+    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
+        jobs::clock_went_back(self, from).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

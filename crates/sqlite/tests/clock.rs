@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use place::scene;
 use tidemill_core::job::State;
-use tidemill_core::store::{Due, NewJob, Wake};
+use tidemill_core::lease::MAX_HEARTBEAT;
+use tidemill_core::rescue::{Looked, Rescuer};
+use tidemill_core::store::{Due, Held, NewJob, Wake};
 use tidemill_core::{Store, Timestamp};
 use tidemill_sqlite::{Options, PausedClock, SqliteStore};
 use tidemill_testkit::conformance::LONG;
@@ -75,4 +77,66 @@ async fn a_lease_runs_out_by_the_stores_clock() {
     clock.advance(Duration::from_millis(1));
     assert_eq!(scene.rescue().await, 1);
     scene.claim(1).await;
+}
+
+/// A rescuer that has seen the clock go on for a while.
+async fn rescuer(store: &SqliteStore, clock: &PausedClock) -> Rescuer {
+    let mut rescuer = Rescuer::new(Vec::new(), LONG);
+    for _ in 0..3 {
+        assert_eq!(rescuer.look(store).await.unwrap(), Looked::default());
+        clock.advance(MAX_HEARTBEAT);
+    }
+    rescuer
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_forward_robs_no_live_worker() {
+    let (store, clock) = stopped().await;
+    let scene = scene(&store);
+    let mut rescuer = rescuer(&store, &clock).await;
+    scene.enqueue_many(2).await;
+    let claimed = scene.claim(2).await;
+    rescuer.look(&store).await.unwrap();
+    clock.step(3_600_000);
+    assert_eq!(scene.all_expired(10).await.len(), 2);
+    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 0);
+    // One of the two lives: it extends its lease with its next heartbeat.
+    clock.advance(MAX_HEARTBEAT);
+    assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Held::Yes]);
+    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 0);
+    clock.advance(MAX_HEARTBEAT);
+    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 1);
+    assert_eq!(scene.state(&claimed[0].lease.job).await, Some(State::Running));
+    assert_eq!(scene.state(&claimed[1].lease.job).await, Some(State::Ready));
+}
+
+#[tokio::test]
+async fn a_lease_that_runs_out_on_a_steady_clock_is_rescued_by_the_next_look() {
+    let (store, clock) = stopped().await;
+    let scene = scene(&store);
+    let mut rescuer = rescuer(&store, &clock).await;
+    scene.enqueue_many(1).await;
+    scene.claim(1).await;
+    rescuer.look(&store).await.unwrap();
+    clock.advance(LONG);
+    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 1);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
+    let (store, clock) = stopped().await;
+    let scene = scene(&store);
+    let mut rescuer = rescuer(&store, &clock).await;
+    scene.enqueue_many(3).await;
+    let later = scene.enqueue(NewJob { due: Due::In(HOUR), ..job() }).await;
+    scene.claim(1).await;
+    rescuer.look(&store).await.unwrap();
+    clock.step(-3_600_000);
+    scene.claim_nothing().await;
+    assert!(rescuer.look(&store).await.unwrap().set_back_from.is_some());
+    assert_eq!(scene.claim(2).await.len(), 2);
+    assert_eq!(scene.state(&later).await, Some(State::Scheduled));
+    // The lease that was there ends as if nobody had set the clock.
+    clock.advance(LONG);
+    assert!(rescuer.look(&store).await.unwrap().rescued >= 1);
 }

@@ -10,8 +10,8 @@ use tidemill::store::runs::{
 };
 use tidemill::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
-    Start, Verdict, Wakes,
+    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
+    Redrive, Start, Verdict, Wakes,
 };
 use tidemill::{Clock, Error, RunId, Store};
 
@@ -73,8 +73,12 @@ impl Store for Watched {
         self.inner.promote(promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
         self.inner.expired(expired).await
+    }
+
+    async fn clock_went_back(&self, from: tidemill::Timestamp) -> Result<(), Error> {
+        self.inner.clock_went_back(from).await
     }
 
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {

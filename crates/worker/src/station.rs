@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tidemill_core::lease::heartbeat;
 use tidemill_core::store::runs::PruneRuns;
 use tidemill_core::{Mill, Queue, Store, WorkerId};
 use tokio::sync::broadcast;
@@ -103,9 +104,9 @@ impl Station {
         Outage::sharing(what, self.outages.clone())
     }
 
-    /// How often leases are extended: a third of one, so that two heartbeats may fail.
+    /// How often leases are extended.
     pub(crate) fn beat(&self) -> Duration {
-        self.manner.lease / 3
+        heartbeat(self.manner.lease)
     }
 }
 

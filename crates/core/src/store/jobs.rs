@@ -197,14 +197,26 @@ pub struct Promoted {
 /// Which expired leases to show.
 #[derive(Debug)]
 pub struct Expired<'a> {
-    /// Of this queue.
-    pub queue: &'a Queue,
-    /// The lease that jobs of this queue are claimed for. A store that keeps each lease's end ignores it.
+    /// Queues in which a lease of unknown length counts as one of `lease`: other programs may take jobs without
+    /// telling for how long. A store that keeps each lease's end ignores both.
+    pub queues: &'a [Queue],
+    /// How long such a lease is.
     pub lease: Duration,
     /// Where the page before ended.
     pub cursor: Option<String>,
     /// How many at most.
     pub limit: usize,
+}
+
+/// A page of leases that have run out.
+#[derive(Debug, Default)]
+pub struct ExpiredLeases {
+    /// The leases.
+    pub holds: Vec<Hold>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+    /// What time it was in each shard that was looked at.
+    pub times: Vec<(u16, Timestamp)>,
 }
 
 /// A lease, seen from outside.

@@ -23,8 +23,8 @@ pub use inspect::{
     COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
 };
 pub use jobs::{
-    Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, Extend, Held,
-    Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive, Start, Verdict,
+    Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, ExpiredLeases,
+    Extend, Held, Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive, Start, Verdict,
 };
 pub use news::News;
 use runs::{
@@ -32,7 +32,7 @@ use runs::{
 };
 pub use wake::{Wake, Wakes};
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::name::{JobId, Queue, WorkerId};
 use crate::settle::Settlement;
 use crate::workflow::RunId;
@@ -125,8 +125,16 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// has shards it also carries on what a dead process left half-way between chains and those that wait for them.
     async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error>;
 
-    /// A page of leases of a queue that have run out, a bounded number. Reads only.
-    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error>;
+    /// A page of leases that have run out, of every queue, a bounded number. One look costs about the same however many
+    /// queues there are. Changes nothing that a lease depends on. Where a store has shards, one that fails is left out.
+    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error>;
+
+    /// Somebody has set the store's clock back, from `from` on. What was ready then stays ready, and leases end when they
+    /// would have. For a store that compares what waits with its clock. Twice is once.
+    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
+        let _ = from;
+        Ok(())
+    }
 
     /// Ends expired claims, like [`settle`](Self::settle), but only those that are *still* expired: a lease
     /// that was extended or settled since gets [`Verdict::LeaseLost`]. Whoever had the job hears of it by

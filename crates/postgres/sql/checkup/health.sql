@@ -10,8 +10,7 @@ SELECT
         WHERE database = current_database()) AS prepared_s,
     slot.name AS slot, coalesce(slot.behind, 0)::bigint AS slot_behind,
     worst.dead_rows, worst.name AS worst, worst.vacuumed_s,
-    (SELECT count(*) FROM queues, LATERAL (
-        SELECT FROM leases WHERE queue = number AND until < now_ms() - $1 LIMIT $2) AS late) AS late
+    (SELECT count(*) FROM (SELECT FROM leases WHERE until < now_ms() - $1 LIMIT $2) AS late) AS late
 FROM (SELECT 1) AS always LEFT JOIN LATERAL (
     SELECT slot_name::text AS name, greatest(age(xmin), age(catalog_xmin)) AS behind FROM pg_replication_slots
     WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL ORDER BY 2 DESC NULLS LAST LIMIT 1

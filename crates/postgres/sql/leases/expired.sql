@@ -1,8 +1,12 @@
--- A page of leases that have run out. Locks nothing: rescue looks again.
+-- A page of leases that have run out, of all queues, and the time. Locks nothing: rescue looks again. There is always a row; one
+-- without a number says the time alone.
 --
--- $1 queue   $2 and $3 where the page before ended   $4 at most
-SELECT leases.seq, leases.id, jobs.step, leases.until, leases.started, leases.worker, jobs.envelope
-FROM leases JOIN jobs ON jobs.id = ANY (ARRAY[leases.id])
-WHERE leases.queue = $1 AND leases.until <= now_ms()
-    AND (leases.until, leases.seq) > ($2, $3)
-ORDER BY leases.until, leases.seq LIMIT $4
+-- $1 and $2 where the page before ended   $3 at most
+SELECT late.*, now_ms() AS now FROM (SELECT 1) AS always LEFT JOIN (
+    SELECT leases.seq, leases.id, jobs.step, leases.until, leases.started, leases.worker, jobs.envelope,
+        queues.name, queues.delivery
+    FROM leases JOIN jobs ON jobs.id = ANY (ARRAY[leases.id]) JOIN queues ON queues.number = ANY (ARRAY[leases.queue])
+    WHERE leases.until <= now_ms() AND (leases.until, leases.seq) > ($1, $2)
+    ORDER BY leases.until, leases.seq LIMIT $3
+) AS late ON true
+ORDER BY late.until, late.seq

@@ -1,5 +1,5 @@
--- The leases of one worker in one queue that it does not know of. Locks nothing: whoever gets them extends them. Found by
--- the index on the queue; the rest of the queue's leases are passed, which is rare: this is asked after a claim has failed.
+-- The leases of one worker in one queue that it does not know of. Locks nothing: whoever gets them extends them. No index
+-- has leases by worker: this is asked after a claim has failed, and there are as many leases as workers hold jobs.
 --
 -- $1 queue   $2 worker   $3 the numbers it knows   $4 at most
 SELECT leases.seq, leases.id, jobs.step, leases.started, jobs.envelope

@@ -3,15 +3,17 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
-use tidemill_core::store::{Claimed, Expired, Extend, Held, Hold, Page, Recover, Start, Verdict};
-use tidemill_core::{Error, Queue};
+use tidemill_core::store::{
+    Claimed, Expired, ExpiredLeases, Extend, Held, Hold, Recover, Start, Verdict, Wake,
+};
+use tidemill_core::{Error, Queue, Timestamp};
 use tokio_postgres::Row;
 
-use super::{job_at, lease, ms, number, sorted};
+use super::{job_at, lease, ms, number, queue, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
 use crate::error::is_locked;
-use crate::sql::{EXPIRED, EXTEND, RECOVER, START, START_FREE};
+use crate::sql::{ADVANCE, EXPIRED, EXTEND, RECOVER, SHORTEN, START, START_FREE};
 
 /// How many jobs one recovery returns at most; what is left is found by the next.
 const MAX_RECOVERED: i64 = 4_096;
@@ -56,14 +58,31 @@ impl Inner {
         Ok(extend.leases.iter().map(|lease| held(current.get(&number(lease)))).collect())
     }
 
-    pub(crate) async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
-        let Expired { queue, cursor, limit, .. } = expired;
+    pub(crate) async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
+        let Expired { cursor, limit, .. } = expired;
         let Cursor { place, seq } = Cursor::read(cursor.as_deref())?;
         let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
-        let Some(number) = self.find_number(queue).await? else { return Ok(Page::default()) };
-        let rows = self.pool.query(&EXPIRED, &[&number, &place, &seq, &limit_rows]).await?;
-        let hold = |row: &Row| Ok(Hold { claimed: leased(queue, row)?, by: row.get("worker") });
-        page(&rows, limit, "until", hold)
+        let mut rows = self.pool.query(&EXPIRED, &[&place, &seq, &limit_rows]).await?;
+        let times = rows.first().map(|row| (0, Timestamp(row.get("now"))));
+        rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
+        let hold = |row: &Row| {
+            let queue = queue(row.get("name"), row.get("delivery"))?;
+            Ok(Hold { claimed: leased(&queue, row)?, by: row.get("worker") })
+        };
+        let page = page(&rows, limit, "until", hold)?;
+        Ok(ExpiredLeases { holds: page.items, next: page.next, times: times.into_iter().collect() })
+    }
+
+    pub(crate) async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
+        self.pool.execute(&SHORTEN, &[&from.0]).await?;
+        loop {
+            let rows = self.pool.query(&ADVANCE, &[&from.0, &MAX_RECOVERED]).await?;
+            let moved: i64 = rows.first().map_or(0, |row| row.get("moved"));
+            self.hub.announce(Wake::Everything);
+            if moved < MAX_RECOVERED {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -95,7 +95,7 @@ impl RedisStore {
 
     async fn extend_locks(&self, leases: &[&Lease], life: i64) -> Result<Vec<Held>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
-        let mut keys = vec![self.keys.cancelled(shard, queue)];
+        let mut keys = vec![self.keys.cancelled(shard, queue), self.keys.running(shard, queue)];
         let locked: Vec<&&Lease> = leases.iter().filter(|lease| lease.token != UNLOCKED).collect();
         if locked.is_empty() {
             return Ok(vec![Held::Yes; leases.len()]);
@@ -105,6 +105,7 @@ impl RedisStore {
         for lease in &locked {
             call.push(lease.token.0.to_string());
             call.push(lease.job.chain().as_str());
+            call.push(lease.job.as_str());
         }
         let mut answer = ints(self.link.call(shard, call).await?, "hold")?.into_iter();
         let one = |lease: &&Lease| match lease.token {

@@ -2,10 +2,9 @@
 
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::name::Queue;
-use tidemill_core::store::{Expired, Extend, Held, Hold, Page, Start, Verdict};
-use tidemill_core::{Error, Token};
+use tidemill_core::store::{Expired, ExpiredLeases, Extend, Held, Hold, Start, Verdict, Wake};
+use tidemill_core::{Error, Timestamp, Token};
 
-use super::queue;
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::row::{self, Leased};
@@ -75,35 +74,50 @@ fn extend_one(tx: &Tx<'_>, token: Token, until: i64) -> Result<Held, Failure> {
     })
 }
 
-pub(crate) async fn expired(store: &SqliteStore, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+pub(crate) async fn expired(store: &SqliteStore, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
     let after = match &expired.cursor {
         None => i64::MIN,
         Some(cursor) => {
             cursor.parse().map_err(|_| Error::Invalid(format!("{cursor:?} is no place in a page")))?
         }
     };
-    let (queue, limit) = (expired.queue.clone(), expired.limit);
-    let rows = store.read(move |tx| expired_page(tx, &queue, after, limit)).await?;
-    let next = rows.last().filter(|_| rows.len() == limit).map(|(leased, _)| row::parts(leased.token).1);
-    let hold = |(leased, by): (Leased, String)| Hold { claimed: leased.read(expired.queue), by };
-    Ok(Page { items: rows.into_iter().map(hold).collect(), next: next.map(|seq| seq.to_string()) })
+    let limit = expired.limit;
+    let (now, rows) = store.read(move |tx| Ok((tx.now, expired_page(tx, after, limit)?))).await?;
+    let next = rows.last().filter(|_| rows.len() == limit).map(|(leased, ..)| row::parts(leased.token).1);
+    let hold = |(leased, by, queue): (Leased, String, Queue)| Hold { claimed: leased.read(&queue), by };
+    let holds = rows.into_iter().map(hold).collect();
+    Ok(ExpiredLeases { holds, next: next.map(|seq| seq.to_string()), times: vec![(0, now)] })
 }
 
-fn expired_page(
-    tx: &Tx<'_>,
-    queue: &Queue,
-    after: i64,
-    limit: usize,
-) -> Result<Vec<(Leased, String)>, Failure> {
-    let Some(known) = queue::find(tx.connection, queue)? else { return Ok(Vec::new()) };
+fn expired_page(tx: &Tx<'_>, after: i64, limit: usize) -> Result<Vec<(Leased, String, Queue)>, Failure> {
     let mut expired = tx.connection.prepare_cached(include_str!("../../sql/jobs/expired.sql"))?;
-    let mut rows = expired.query(params![known.number, tx.now.0, after, limit as i64])?;
+    let mut rows = expired.query(params![tx.now.0, after, limit as i64])?;
     let mut page = Vec::new();
     while let Some(row) = rows.next()? {
         let (seq, claim) = (row.get(0)?, row.get(1)?);
         let (id, body) = (row::job_id(row, 4, seq)?, row::body(row, 5)?);
-        let token = row::token(claim, seq);
-        page.push((Leased { token, id, body, started: row.get(3)? }, row.get(2)?));
+        let leased = Leased { token: row::token(claim, seq), id, body, started: row.get(3)? };
+        page.push((leased, row.get(2)?, row::queue(row, 6)?));
     }
     Ok(page)
+}
+
+/// How many jobs one transaction makes ready again.
+const BATCH: usize = 4_096;
+
+pub(crate) async fn clock_went_back(store: &SqliteStore, from: Timestamp) -> Result<(), Error> {
+    let leases = move |tx: &mut Tx<'_>| {
+        Ok(tx.connection.execute(include_str!("../../sql/jobs/shorten.sql"), [tx.now.0, from.0])?)
+    };
+    store.write(Cost::change(BATCH), leases).await?;
+    let ready = move |tx: &mut Tx<'_>| {
+        let (now, limit) = (tx.now.0, BATCH as i64);
+        tx.connection.execute(include_str!("../../sql/jobs/redate.sql"), [now, from.0, limit])?;
+        let moved =
+            tx.connection.execute(include_str!("../../sql/jobs/advance.sql"), [now, from.0, limit])?;
+        tx.announcements.add(Wake::Everything);
+        Ok(moved)
+    };
+    while store.write(Cost::change(BATCH), ready).await? == BATCH {}
+    Ok(())
 }

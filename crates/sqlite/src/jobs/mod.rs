@@ -20,7 +20,7 @@ pub(crate) use claim::claim;
 pub(crate) use end::{Freed, keep_record};
 pub(crate) use enqueue::{add_all, due, enqueue};
 pub(crate) use find::{Found, Place, find, remove_row};
-pub(crate) use lease::{expired, extend, start};
+pub(crate) use lease::{clock_went_back, expired, extend, start};
 pub(crate) use letters::{drop_letters, redrive};
 pub(crate) use promote::promote;
 pub(crate) use prune::prune;

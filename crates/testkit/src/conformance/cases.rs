@@ -100,7 +100,8 @@ macro_rules! conformance {
                 a_rescue_covers_every_page,
                 a_page_of_expired_leases_is_bounded,
                 a_poison_job_ends_in_the_dead_letters,
-                a_rescue_touches_one_queue_only,
+                one_look_covers_every_queue,
+                a_look_says_what_time_it_is,
                 a_rescued_job_wakes_a_waiting_claim,
             }
             cancel {

@@ -134,7 +134,7 @@ pub async fn a_page_of_expired_leases_is_bounded(subject: Subject) {
     scene.claim(25).await;
     scene.expire(25).await;
     let page = scene.expired(None, 10).await;
-    assert!(page.items.len() <= 10 && page.next.is_some(), "{} items", page.items.len());
+    assert!(page.holds.len() <= 10 && page.next.is_some(), "{} leases", page.holds.len());
     let mut all: Vec<_> = scene.all_expired(10).await.into_iter().map(|hold| hold.claimed.lease.job).collect();
     all.sort();
     all.dedup();
@@ -155,17 +155,30 @@ pub async fn a_poison_job_ends_in_the_dead_letters(subject: Subject) {
     scene.assert_counts([0, 0, 0, 1]).await;
 }
 
-pub async fn a_rescue_touches_one_queue_only(subject: Subject) {
+pub async fn one_look_covers_every_queue(subject: Subject) {
     let scene = subject.scene().leasing(SHORT);
-    let other = subject.scene_on("others", scene.queue.delivery).leasing(SHORT);
-    scene.enqueue(job()).await;
-    other.enqueue(job()).await;
-    scene.claim(1).await;
-    other.claim(1).await;
-    other.expire(1).await;
-    scene.expire_and_rescue(1).await;
-    other.assert_counts([0, 0, 1, 0]).await;
-    other.expire_and_rescue(1).await;
+    let others = (0..30).map(|n| subject.scene_on(&format!("other-{n}"), scene.queue.delivery).leasing(SHORT));
+    let others: Vec<Scene> = others.collect();
+    for other in &others {
+        other.enqueue(job()).await;
+        other.claim(1).await;
+    }
+    for other in &others {
+        other.expire(1).await;
+    }
+    // Asked for by one that serves none of them.
+    assert_eq!(scene.rescue().await, 30);
+    for other in &others {
+        other.assert_counts([1, 0, 0, 0]).await;
+    }
+}
+
+pub async fn a_look_says_what_time_it_is(subject: Subject) {
+    let scene = subject.scene();
+    let first = scene.expired(None, 10).await.times;
+    let second = scene.expired(None, 10).await.times;
+    assert!(!first.is_empty() && first.len() == second.len());
+    assert!(first.iter().zip(&second).all(|(first, second)| first <= second), "{first:?} {second:?}");
 }
 
 pub async fn a_rescued_job_wakes_a_waiting_claim(subject: Subject) {

@@ -37,7 +37,7 @@ async fn a_running_job_keeps_its_lease_for_as_long_as_it_takes() {
         }
     }
     world.plan().heal();
-    assert_eq!(rescue(&*world.store, &queue(), LEASE).await.unwrap(), 0);
+    assert_eq!(rescue(&*world.store, &[queue()], LEASE).await.unwrap(), 0);
     finish.send(true).unwrap();
     assert_eq!(running.stop().await.total.done, 1);
     assert_eq!(world.state(&job).await, Some(State::Done));

@@ -13,11 +13,11 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::store::{
     Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    Extend, Fleet, Held, Hold, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover, Redrive,
-    Start, Verdict, Wake, Wakes,
+    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
+    Redrive, Start, Verdict, Wake, Wakes,
 };
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, Lease, Store};
+use tidemill_core::{Clock, Error, Lease, Store, Timestamp};
 
 use crate::plan::{Plan, Verb};
 
@@ -70,8 +70,12 @@ impl Store for Planned {
         self.plan.carry_out((Verb::Promote, promote.queues.len()), self.inner.promote(promote)).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
         self.plan.carry_out((Verb::Expired, expired.limit), self.inner.expired(expired)).await
+    }
+
+    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
+        self.inner.clock_went_back(from).await
     }
 
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {

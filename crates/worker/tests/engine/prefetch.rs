@@ -60,7 +60,7 @@ async fn a_crash_costs_a_held_job_no_attempt() {
     run.abort();
     let _ = run.await;
     world.clock.advance(LEASE * 2);
-    assert_eq!(rescue(&*world.store.inner, &queue(), LEASE).await.unwrap(), 2);
+    assert_eq!(rescue(&*world.store.inner, &[queue()], LEASE).await.unwrap(), 2);
     let attempts = [world.envelope(&jobs[0]).await.attempts(), world.envelope(&jobs[1]).await.attempts()];
     assert_eq!(attempts, [1, 0]);
 }
@@ -78,7 +78,7 @@ async fn a_held_job_whose_lease_is_lost_is_not_run() {
     assert_eq!(begins.recv().await, Some(0));
     world.store.pause(&queue()).await.unwrap();
     world.clock.advance(LEASE * 2);
-    assert_eq!(rescue(&*world.store.inner, &queue(), LEASE).await.unwrap(), 2);
+    assert_eq!(rescue(&*world.store.inner, &[queue()], LEASE).await.unwrap(), 2);
     open.send(true).unwrap();
     patiently(async {
         while stats.total().lost < 2 {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tidemill_core::rescue;
-use tidemill_core::store::{Claimed, Expired, Hold, Page, Promote, Promoted};
+use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Promote, Promoted};
 
 use super::{GLANCE, PATIENCE, Scene, until};
 
@@ -26,20 +26,22 @@ impl Scene {
         self.keep(claimed, count).await
     }
 
-    /// One page of leases that have run out.
-    pub async fn expired(&self, cursor: Option<String>, limit: usize) -> Page<Hold> {
-        let expired = Expired { queue: &self.queue, lease: self.lease, cursor, limit };
+    /// One page of leases that have run out, of whatever queue.
+    pub async fn expired(&self, cursor: Option<String>, limit: usize) -> ExpiredLeases {
+        let queues = [self.queue.clone()];
+        let expired = Expired { queues: &queues, lease: self.lease, cursor, limit };
         self.store.expired(expired).await.unwrap()
     }
 
-    /// All leases that have run out, page by page.
+    /// All leases of this queue that have run out, page by page.
     pub async fn all_expired(&self, limit: usize) -> Vec<Hold> {
         let mut page = self.expired(None, limit).await;
-        let mut holds = std::mem::take(&mut page.items);
+        let mut holds = std::mem::take(&mut page.holds);
         while page.next.is_some() {
             page = self.expired(page.next, limit).await;
-            holds.append(&mut page.items);
+            holds.append(&mut page.holds);
         }
+        holds.retain(|hold| hold.claimed.lease.queue == self.queue);
         holds
     }
 
@@ -52,9 +54,10 @@ impl Scene {
         .await
     }
 
-    /// Rescues what has expired, once.
+    /// Rescues what has expired in all queues, once.
     pub async fn rescue(&self) -> u64 {
-        rescue::rescue(&*self.store, &self.queue, self.lease).await.unwrap()
+        let queues = [self.queue.clone()];
+        rescue::rescue(&*self.store, &queues, self.lease).await.unwrap()
     }
 
     /// Waits until `count` leases have run out and are rescued.

@@ -1,0 +1,43 @@
+//! Somebody sets the clock of the database's host.
+
+// A failure to arrange is a failed test.
+#![allow(clippy::unwrap_used)]
+
+mod world;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidemill_core::job::State;
+use tidemill_core::store::{Due, NewJob};
+use tidemill_core::{Queue, QueueName, Store};
+use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::scene::job;
+use tidemill_testkit::servers::shared_postgres;
+use world::{connect, query};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// What the tables would look like had the clock been an hour ahead until now.
+const AN_HOUR_AHEAD: &str = "UPDATE tidemill.ready SET due = due + 3600000;
+    UPDATE tidemill.jobs SET due = due + 3600000; UPDATE tidemill.leases SET until = until + 3600000";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
+    let url = shared_postgres().database().unwrap();
+    let store: Arc<dyn Store> = Arc::new(connect(&url).await);
+    let lease = Duration::from_secs(1);
+    let scene = Scene::new(store, Queue::at_least_once(QueueName::new("mail").unwrap())).leasing(lease);
+    scene.enqueue_many(3).await;
+    let later = scene.enqueue(NewJob { due: Due::In(HOUR), ..job() }).await;
+    scene.claim(1).await;
+    query(&url, AN_HOUR_AHEAD).await;
+    scene.claim_nothing().await;
+    let from = scene.store.clock().now().after(HOUR);
+    scene.store.clock_went_back(from).await.unwrap();
+    assert_eq!(scene.state(&later).await, Some(State::Scheduled));
+    assert_eq!(scene.clone().leasing(HOUR).claim(2).await.len(), 2);
+    // The lease that was there ends as if nobody had set the clock.
+    scene.expire_and_rescue(1).await;
+    scene.store.clock_went_back(from).await.unwrap();
+}
