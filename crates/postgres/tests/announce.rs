@@ -56,7 +56,7 @@ impl Heard {
 
 async fn enqueue(store: &PostgresStore, job: &NewJob) -> Enqueued {
     let (queue, jobs) = (queue("mail"), [job.clone()]);
-    store.enqueue(Enqueue { queue: &queue, jobs: &jobs, again: false }).await.unwrap().remove(0)
+    store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await.unwrap().remove(0)
 }
 
 fn done(job: &JobId) -> Change {
@@ -123,7 +123,7 @@ async fn after_an_answer_that_was_lost_everybody_looks() {
     let job = chain();
     proxy.drop_answer_to(job.id.as_str());
     let jobs = [job.clone()];
-    assert!(here.enqueue(Enqueue { queue: &mail, jobs: &jobs, again: false }).await.is_err());
+    assert!(here.enqueue(Enqueue { queue: &mail, jobs: &jobs }).await.is_err());
     assert_eq!(proxy.answers_dropped(), 1);
     let heard = async { while wakes.next().await.unwrap() != Wake::Everything {} };
     tokio::time::timeout(FOR_EVER, heard).await.unwrap();

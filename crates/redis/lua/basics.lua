@@ -9,6 +9,13 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
+-- An entry of a journal with this time in it, whatever the caller took for it.
+local function stamped(entry, time)
+  if string.sub(entry, 1, 6) ~= '{"at":' then return entry end
+  local comma = string.find(entry, ',', 1, true)
+  return comma and '{"at":' .. whole(time) .. string.sub(entry, comma) or entry
+end
+
 -- Fails if a key holds something else than it should, and says whether there is one. Scripts do not roll back, so this
 -- comes before the first write.
 local function expect(key, kind)
@@ -17,6 +24,14 @@ local function expect(key, kind)
     error('WRONGTYPE ' .. key .. ' holds a ' .. found .. ' instead of a ' .. kind)
   end
   return found ~= 'none'
+end
+
+-- The pending entry { id, consumer, idle, deliveries }; nil if it is not pending, or if stream and group are gone
+-- altogether (FLUSHALL), which ends every lease and is no error.
+local function lease(stream, group, entry)
+  local found = redis.pcall('XPENDING', stream, group, entry, entry, 1)
+  if not found.err then return found[1] end
+  if not string.find(found.err, 'NOGROUP', 1, true) then error(found.err) end
 end
 
 -- Publishes a wake-up. A user without the right to the channel still completes the script: a script does not roll back, so a

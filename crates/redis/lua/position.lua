@@ -1,4 +1,4 @@
--- Behind `place.lua`, for scripts that ask how far a stream has been read. What its group has read and holds no more is
+-- For scripts that ask how far a stream has been read. What its group has read and holds no more is
 -- done, even if another program has acknowledged it without deleting it.
 
 -- Where the position of a paused group is, so that no reader gets anything.

@@ -29,14 +29,6 @@ local function due_at(due, time)
   return tonumber(due)
 end
 
--- The pending entry { id, consumer, idle, deliveries }; nil if it is not pending, or if stream and group are gone
--- altogether (FLUSHALL), which ends every lease and is no error.
-local function lease(stream, group, entry)
-  local found = redis.pcall('XPENDING', stream, group, entry, entry, 1)
-  if not found.err then return found[1] end
-  if not string.find(found.err, 'NOGROUP', 1, true) then error(found.err) end
-end
-
 -- Makes a job wait: at once in `target`, or from `at` on in `scheduled`. `q` has kind ('s' or 'l'), name,
 -- target, scheduled, jobs. Notes in `q.sooner` if it is now the earliest of the scheduled ones.
 local function put(q, chain, tracked, envelope, at, time)

@@ -118,13 +118,6 @@ local function change(w, r)
   r.changed = true
 end
 
--- The entry with the time of this server in it, whatever the caller took for it.
-local function stamped(w, entry)
-  if string.sub(entry, 1, 6) ~= '{"at":' then return entry end
-  local comma = string.find(entry, ',', 1, true)
-  return comma and '{"at":' .. whole(w.time) .. string.sub(entry, comma) or entry
-end
-
 -- Appends an entry; says whether that was possible: it is not if others have written into the stream, or it is none.
 local function append(w, r, kind, entry)
   local position = r.state.length + 1
@@ -216,7 +209,8 @@ local function make_task(w, r)
   if #news == 0 and not opening then return end
   local q = queue(w, 's', r.state.queue)
   q.filled = true
-  put(q, r.task, true, r.state.head .. (r.opening or '') .. ',"cursor":' .. whole(r.state.cursor)
+  r.state.opening = nil
+  put(q, r.task, true, r.state.head .. (opening or '') .. ',"cursor":' .. whole(r.state.cursor)
     .. last_commit(r) .. ',"news":[' .. table.concat(news, ',') .. ']}', 0, w.time)
 end
 
@@ -298,7 +292,7 @@ local function deliver(w, d)
   end
   if not is_running(r) then return r.state.status end
   -- First what a server that is out of memory refuses, so that nothing has changed if it does.
-  if not append(w, r, d.kind, stamped(w, d.entry)) then return 'damaged' end
+  if not append(w, r, d.kind, stamped(d.entry, w.time)) then return 'damaged' end
   if d.id ~= '' then redis.call('ZADD', r.seen, whole(w.time), d.id) end
   if d.seq ~= '' then drop_alarm(w, r, d.seq) end
   r.wants_task = true

@@ -34,18 +34,20 @@ enum Basis {
     Chain,
     /// Also one job wherever it is.
     Place,
-    /// Also how far a stream has been read.
+    /// The basics, and how far a stream has been read.
     Position,
-    /// Also runs.
+    /// Everything about jobs, and runs.
     Run,
     /// The fleet, which knows nothing of jobs.
     Fleet,
 }
 
 impl Basis {
-    /// Whether a script on this basis needs a part. Each builds on those before it; the fleet on the basics alone.
+    /// Whether a script on this basis needs a part. Each builds on those before it; positions and the fleet on the basics
+    /// alone.
     fn needs(self, part: Self) -> bool {
         match self {
+            Self::Position => matches!(part, Self::Basics | Self::Position),
             Self::Fleet => matches!(part, Self::Basics | Self::Fleet),
             _ => part <= self,
         }
@@ -143,7 +145,7 @@ scripts! {
         commit: Run, Runs;
         terminate: Run, Runs;
         stage: Bare, Runs;
-        stage_journal: Bare, Refused;
+        stage_journal: Basics, Refused;
         apply_effects: Run, Runs;
         answer: Run, Runs;
         fire: Run, Runs;
@@ -186,6 +188,7 @@ impl Script {
 
     /// Whether it may send a command, as `XADD` or `XGROUP CREATE`.
     pub(crate) fn sends(&self, command: &str) -> bool {
-        self.code.contains(&format!("call('{}'", command.replacen(' ', "', '", 1)))
+        // As the first argument of `redis.call`, or of a function that passes it on.
+        self.code.contains(&format!("('{}'", command.replacen(' ', "', '", 1)))
     }
 }

@@ -306,14 +306,14 @@ async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
     let list = List { queue: &damaged.queue, state: State::Scheduled, cursor: None, limit: 10 };
     named(stage.store.list(list).await.unwrap_err(), "ns:stream:bad:scheduled");
     // What is done for all queues is done for the others.
-    assert!(stage.store.expired(expired(&damaged)).await.unwrap().items.is_empty());
+    assert!(stage.store.expired(expired(&damaged)).await.unwrap().holds.is_empty());
     stage.store.prune(&[damaged.queue.clone(), sound.queue.clone()]).await.unwrap();
     sound.assert_counts([1, 0, 0, 0]).await;
     assert_eq!(damaged.counts().await.problems.len(), 2);
 }
 
 fn expired(scene: &Scene) -> Expired<'_> {
-    Expired { queue: &scene.queue, lease: scene.lease, cursor: None, limit: 10 }
+    Expired { queues: std::slice::from_ref(&scene.queue), lease: scene.lease, cursor: None, limit: 10 }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ if all then
   redis.call('XDEL', stream, unpack(ARGV, 6, n + 5))
   if m > 0 then redis.call('HDEL', h.jobs, unpack(ARGV, chains + 1, chains + m)) end
   -- Requests to cancel: of jobs in the index under their chains, of others under their entries.
-  if redis.call('EXISTS', cancelled) == 1 then
+  if has_cancelled then
     redis.call('HDEL', cancelled, unpack(ARGV, 6, n + 5))
     if m > 0 then redis.call('HDEL', cancelled, unpack(ARGV, chains + 1, chains + m)) end
   end

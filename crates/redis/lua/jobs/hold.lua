@@ -4,10 +4,12 @@
 -- ARGV  life of a lock in ms, then per job: token, chain, job id
 -- Returns 1 held, 2 held but to be cancelled, 0 lost.
 local out = {}
+expect(KEYS[1], 'hash')
+expect(KEYS[2], 'hash')
 for i = 2, #ARGV, 3 do
   local n, token = (i + 1) / 3, ARGV[i]
   local lock = KEYS[n + 2]
-  local held = redis.call('GET', lock)
+  local held = redis.pcall('GET', lock)
   if not held then
     local trace = redis.call('HGET', KEYS[2], ARGV[i + 2])
     if trace and string.match(trace, '^%d+') == token then

@@ -13,8 +13,8 @@ local w = world(home(), 2)
 local mode, unknown = w.read(), tonumber(w.read())
 
 local function read_commit()
-  local c = { run = w.read(), id = w.read(), cursor = tonumber(w.read()), upto = tonumber(w.read()), entry = w.read(),
-    effects = read_effects(w), how = w.read() }
+  local c = { run = w.read(), id = w.read(), cursor = tonumber(w.read()), upto = tonumber(w.read()), entry = w.read() }
+  c.effects, c.how = read_effects(w, c.run), w.read()
   load(w, c.run)
   if c.how == 'restarts' then
     expect_pending(w, c.run)
@@ -104,11 +104,11 @@ local function commit(s)
     return 0
   end
   local again = c.how == 'restarts'
-  if not append(w, r, again and 'answer' or 'commit', stamped(w, again and c.first or c.entry)) then return 0 end
+  if not append(w, r, again and 'answer' or 'commit', stamped(again and c.first or c.entry, w.time)) then return 0 end
   local position = r.state.length
   give_up(s)
   r.wants_task, r.state.last_commit = true, c.id
-  take_effect(r, c.effects)
+  take_effect(w, r, c.effects)
   if again then
     restart(r, c, position)
   else

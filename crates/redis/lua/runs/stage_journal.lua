@@ -1,10 +1,11 @@
 -- Stages entries of the journal of a run that is still to be started. Without it they are forgotten after a while.
 -- KEYS  staged
--- ARGV  how long they are kept in ms, the first position, then per entry: kind, entry
-local first = tonumber(ARGV[2])
-for i = 3, #ARGV, 2 do
-  local position = string.format('%.0f-0', first + (i - 3) / 2)
-  redis.call('XADD', KEYS[1], position, 'data', ARGV[i + 1], 'kind', ARGV[i])
+-- ARGV  how long they are kept in ms, the first position, the run's cursor, then per entry: kind, entry
+local first, cursor, time = tonumber(ARGV[2]), tonumber(ARGV[3]), now()
+for i = 4, #ARGV, 2 do
+  local position, kind, entry = first + (i - 4) / 2, ARGV[i], ARGV[i + 1]
+  if position > cursor and kind ~= 'commit' then entry = stamped(entry, time) end
+  redis.call('XADD', KEYS[1], whole(position) .. '-0', 'data', entry, 'kind', kind)
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1

@@ -42,11 +42,16 @@ redis.call('ZADD', RUNS, whole(w.time), id)
 redis.call('ZADD', RUNS .. ':' .. state.workflow, whole(w.time), id)
 redis.call('DEL', r.events, r.seen, r.alarms)
 if key then redis.call('SET', key, id) end
+if entries.staged then
+  redis.call('RENAME', entries.staged, r.events)
+  redis.call('PERSIST', r.events)
+  state.length = entries.count
+end
 for i, entry in ipairs(entries) do
   local is_new = i > state.cursor and entry[1] ~= 'commit'
-  append(w, r, entry[1], is_new and stamped(w, entry[2]) or entry[2])
+  append(w, r, entry[1], is_new and stamped(entry[2], w.time) or entry[2])
 end
-take_effect(r, effects)
+take_effect(w, r, effects)
 r.opening, r.wants_task = opening, true
 change(w, r)
 finish(w)

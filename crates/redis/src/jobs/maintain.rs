@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tidemill_core::store::{Promote, Promoted, Pruned};
 use tidemill_core::{Delivery, Error, Queue, WorkerId};
 
@@ -18,6 +19,12 @@ const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
 
 /// How many errands of a dead process one look at a shard carries on.
 const ERRANDS: usize = 64;
+
+/// How long one shard of several has for its part: the others are not to wait for it.
+const SHARD_ANSWER: Duration = Duration::from_secs(3);
+
+/// How soon a shard that did not answer is asked again.
+const SHARD_AGAIN: Duration = Duration::from_secs(1);
 
 impl RedisStore {
     pub(crate) async fn promote_due(&self, promote: Promote<'_>) -> Result<Promoted, Error> {

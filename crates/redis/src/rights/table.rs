@@ -26,6 +26,7 @@ pub(super) const NEEDED: &[&str] = &[
     "LPUSH KEY x",
     "LRANGE KEY 0 0",
     "LREM KEY 1 x",
+    "LTRIM KEY 0 0",
     "MGET KEY",
     "PERSIST KEY",
     "PEXPIRE KEY 1",
@@ -165,7 +166,7 @@ mod tests {
         files(&root.join("src"), "rs", &mut sources);
         let mut sent = BTreeSet::new();
         for path in scripts {
-            sent.extend(commands(&fs::read_to_string(path).unwrap(), "call('", ('\'', ", '")));
+            sent.extend(commands(&fs::read_to_string(path).unwrap(), "('", ('\'', ", '")));
         }
         for path in sources {
             sent.extend(commands(&fs::read_to_string(path).unwrap(), "cmd(\"", ('"', ").arg(\"")));

@@ -77,10 +77,10 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
             text(job.as_str());
         }
         Effect::Alarm { seq, due: at, alarm } => {
-            call.push("alarm");
-            call.push(seq);
-            call.push(due(*at));
-            call.push(alarm.letter());
+            text("alarm");
+            text(&seq.to_string());
+            text(&due(*at));
+            text(alarm.letter());
         }
         Effect::DropAlarm { seq } => {
             text("drop");

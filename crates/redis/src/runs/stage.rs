@@ -1,7 +1,7 @@
 //! Staging: what is too much for one script is brought to the server in portions before the script that makes it count, and
 //! effects are carried out in portions after it.
 
-use tidemill_core::store::runs::{Effect, Written};
+use tidemill_core::store::runs::{Effect, NewRun, Written};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, JobId};
 
@@ -52,8 +52,9 @@ impl RedisStore {
     pub(super) async fn stage_journal<'a>(
         &self,
         shard: u16,
-        journal: &'a [Written],
+        run: &'a NewRun,
     ) -> Result<Given<'a, Written>, Error> {
+        let journal = &run.journal[..];
         let bytes: usize = journal.iter().map(|written| written.entry.len()).sum();
         if journal.len() <= MAX_ENTRIES && bytes <= SCRIPT_BYTES {
             return Ok(Given::Items(journal));
@@ -62,7 +63,7 @@ impl RedisStore {
         for portion in portions((0..journal.len()).collect(), |index| journal[index].entry.len()) {
             let first = portion.first().map_or(1, |index| index + 1);
             let call = Call::new(&self.scripts.stage_journal, std::slice::from_ref(&key));
-            let mut call = call.arg(STAGED_MS).arg(first);
+            let mut call = call.arg(STAGED_MS).arg(first).arg(run.cursor);
             for index in portion {
                 call.push(kind(journal[index].kind));
                 call.push(&journal[index].entry[..]);

@@ -25,7 +25,7 @@ impl RedisStore {
         call.push(run.run.as_str());
         call.push(Instance::of(run).write());
         call.push(&run.opening[..]);
-        match self.stage_journal(shard, &run.journal).await? {
+        match self.stage_journal(shard, run).await? {
             Given::Items(journal) => {
                 call.push(journal.len());
                 for written in journal {

@@ -16,7 +16,7 @@ use tidemill_core::workflow::{Json, RunId, Status, Topic, WorkflowName};
 
 use super::hygiene::assert_nothing_is_left;
 use super::scene::{
-    LONG, activity, answer, completed, completed_for, done, event, order, order_of, signal, timer, until,
+    activity, answer, completed, completed_for, done, event, order, order_of, signal, timer, until,
 };
 use super::{Scene, Subject};
 

@@ -72,7 +72,7 @@ async fn it_hears_that_a_lease_was_reaped() {
     let claimed = mill.store().claim(Claim::now(&queue, &dead, lease, 1)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     tokio::time::sleep(lease * 20).await;
-    assert_eq!(tidemill::rescue::rescue(&**mill.store(), &queue, lease).await.unwrap(), 1);
+    assert_eq!(tidemill::rescue::rescue(&**mill.store(), &[queue], lease).await.unwrap(), 1);
     assert_eq!(listener.next(), format!("lost {}", handle.id()));
 }
 

@@ -158,7 +158,7 @@ async fn a_job_that_comes_with_its_attempts_used_up_does_not_run() {
         fresh: false,
         links: Links::default(),
     };
-    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw], again: false }).await.unwrap();
+    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw] }).await.unwrap();
     let handler = |_: Ping| async move { panic!("it runs") as Result<u32, Fail> };
     let report = world.worker().handle(handler).queue("default", 1).drain().await.unwrap();
     assert_eq!((report.total.dead, report.total.retried), (1, 0));

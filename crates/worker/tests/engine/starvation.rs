@@ -104,7 +104,7 @@ async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
         fresh: false,
         links: Links::default(),
     };
-    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw], again: false }).await.unwrap();
+    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw] }).await.unwrap();
     assert_eq!(patiently(begun.recv()).await, Some(9));
     world.plan().heal();
     assert_eq!(running.stop().await.total.done, 2);
