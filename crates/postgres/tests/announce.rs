@@ -117,16 +117,29 @@ async fn after_an_answer_that_was_lost_everybody_looks() {
     let url = server.database().unwrap();
     let proxy = Proxy::to(server.port()).await.unwrap();
     let (here, there) = (connect(&proxy.url(&url)).await, connect(&url).await);
-    let (mail, worker) = (queue("mail"), WorkerId::of_process("host", 1, 0));
     let mut wakes = there.listen();
     while wakes.next().await.unwrap() != Wake::Everything {}
     let job = chain();
+    enqueue(&there, &job).await;
     proxy.drop_answer_to(job.id.as_str());
-    let jobs = [job.clone()];
-    assert!(here.enqueue(Enqueue { queue: &mail, jobs: &jobs }).await.is_err());
+    assert!(here.cancel(&job.id).await.is_err());
     assert_eq!(proxy.answers_dropped(), 1);
     let heard = async { while wakes.next().await.unwrap() != Wake::Everything {} };
     tokio::time::timeout(FOR_EVER, heard).await.unwrap();
+    assert!(there.get(&job.id).await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_enqueue_had_to_be_repeated_is_given_to_a_waiting_claim() {
+    let server = shared_postgres();
+    let url = server.database().unwrap();
+    let proxy = Proxy::to(server.port()).await.unwrap();
+    let (here, there) = (connect(&proxy.url(&url)).await, connect(&url).await);
+    let (mail, worker) = (queue("mail"), WorkerId::of_process("host", 1, 0));
+    let job = chain();
+    proxy.drop_answer_to(job.id.as_str());
+    enqueue(&here, &job).await;
+    assert_eq!(proxy.answers_dropped(), 1);
     let claimed =
         there.claim(Claim { wait: FOR_EVER, ..Claim::now(&mail, &worker, LEASE, 1) }).await.unwrap();
     assert_eq!(claimed[0].lease.job, job.id);

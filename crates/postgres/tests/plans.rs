@@ -128,7 +128,7 @@ const CALLS: [&str; 44] = [
     "lease_member('waiting-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{}', 10, 1, 1)",
     "lease_member('waiting-4', 'firefox', '{bidi}', 'w', 1, 1, 'x', '{}', NULL, NULL, 1)",
     "lease_member('new', 'chromium', '{wear,cdp}', 'w', 1, 1, 'x', '{}', NULL, NULL, 1)",
-    "attach_sessions('{session-4,session-8,new}', '{chromium:4,gone,chromium:12}', '{w,w,w}', '{1,1,1}', '{1,1,1}', '{t,t,f}', '{t,f,f}', '{x,x,x}', '{1,1,1}')",
+    "attach_sessions('{session-4,session-8,new}', '{chromium:4,gone,chromium:12}', '{w,w,w}', '{1,1,1}', '{1,1,1}', '{t,t,f}', '{t,f,f}', '{x,x,x}', '{1,1,1}', '{f,t,f}')",
     "release_sessions('{session-4,waiting-4,gone}', '{w,w,w}', 1)",
     "close_session('session-4', 1)",
     "close_session('session-5', 1)",

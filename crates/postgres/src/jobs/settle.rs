@@ -230,7 +230,7 @@ impl Inner {
     /// Announces that there may be anything to look for if nobody knows whether a call had its effect. Not for calls that
     /// are made because of such an announcement: while the server is away they would go round in circles.
     pub(crate) fn announce_unknown<T>(&self, answer: &Result<T, Error>) {
-        if let Err(Error::Unavailable { .. }) = answer {
+        if let Err(Error::Unanswered { .. }) = answer {
             self.hub.announce(Wake::Everything);
         }
     }

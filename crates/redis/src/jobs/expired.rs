@@ -266,7 +266,7 @@ mod tests {
     fn a_cursor_reads_back() {
         let queue = |member| read_member(member).unwrap();
         let place =
-            Place { position: Some("7-1".into()), queues: vec![(3, queue("s mail")), (0, queue("l a:b"))] };
+            Place { position: Some("7-1".into()), queues: vec![(3, queue("s mail")), (0, queue("l a-b"))] };
         assert_eq!(Place::read(&place.to_string()), Some(place));
         assert_eq!(Place::read("x\ny"), None);
     }
