@@ -95,6 +95,9 @@ pub struct Started {
     /// Whose luck it has, if not its own: a run that begins where another was must draw the same numbers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub luck: Option<RunId>,
+    /// Which request has started it, if the caller chose its id: a caller whose answer was lost recognises its own run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// How many entries its journal may have, if not [`JOURNAL_LIMIT`]. Here, because the code sees it, and must
     /// see the same in every replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,6 +130,7 @@ impl Started {
             continued: 0,
             seq: 0,
             luck: None,
+            request_id: None,
             limit: None,
             keep_ms: None,
             signals: Vec::new(),

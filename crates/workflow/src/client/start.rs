@@ -10,7 +10,9 @@ use tidemill_core::clock::millis;
 use tidemill_core::limits::check_duration;
 use tidemill_core::retry::{Answer, ask};
 use tidemill_core::store::runs::{Conflict, NewRun, ReadJournal, RunKey, Started as Begun};
-use tidemill_core::workflow::{Json, Route, RunId, Started, Topic, Version, WorkflowName};
+use tidemill_core::workflow::{
+    Entry, Event, Json, Route, RunId, Started, Topic, Version, What, WorkflowName,
+};
 use tidemill_core::{Error, Mill, Store};
 
 use super::error::RunError;
@@ -147,6 +149,7 @@ impl<O> Start<O> {
         }
         let version = Version::new(&self.version)?;
         let (key, limit) = (self.key.clone(), self.limit);
+        let request_id = self.id.is_some().then(|| RunId::generate().to_string());
         check_duration("the time for which a run is kept", self.keep.unwrap_or_default())?;
         let keep_ms = self.keep.map(|keep| millis(keep).unsigned_abs());
         let conflict = match self.conflict {
@@ -156,7 +159,7 @@ impl<O> Start<O> {
         };
         Ok(Birth {
             run,
-            started: Started { key, limit, keep_ms, ..Started::new(workflow, version, input) },
+            started: Started { key, limit, keep_ms, request_id, ..Started::new(workflow, version, input) },
             route: self.route.as_deref().map(Route::new).transpose()?,
             key: self.key.map(|key| RunKey { key, conflict }),
             attributes: attributes(self.attributes)?,
@@ -221,11 +224,21 @@ pub(super) async fn begin(mill: &Mill, new: &NewRun) -> Result<Begun, Error> {
     }
 }
 
-/// Whether the run that is there began with the very entry that this one was to begin with, time included.
+/// Whether this very request has started the run that is there. An id that was generated for it is proof enough.
 async fn is_same(store: &dyn Store, new: &NewRun) -> Result<bool, Error> {
+    let Some(request) = new.journal.first().and_then(|written| request_id(&written.entry)) else {
+        return Ok(true);
+    };
     let read = || store.journal(ReadJournal { run: &new.run, from: 1, limit: 1, bytes: 1 });
     let first = ask(store.clock(), read).await?.value;
-    Ok(first.first().map(|(_, written)| &written.entry) == new.journal.first().map(|written| &written.entry))
+    Ok(first.first().and_then(|(_, written)| request_id(&written.entry)).is_some_and(|id| id == request))
+}
+
+fn request_id(entry: &[u8]) -> Option<String> {
+    match Entry::read(entry).ok()?.what {
+        What::Event(Event::Started(started)) => started.request_id,
+        _ => None,
+    }
 }
 
 /// Says that a run which was to be replaced has ended, if nothing else does.
