@@ -20,6 +20,10 @@ use crate::{ledger, leftovers};
 /// Far longer than anything takes on a busy machine; what hangs must still end.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How long the traces of a killed worker may stay: a read that it had blocked counts as its own for the length of the
+/// read and a lease more.
+const FORGOTTEN: Duration = Duration::from_secs(30);
+
 /// How often to look at the ledger.
 const GLANCE: Duration = Duration::from_millis(10);
 
@@ -191,7 +195,7 @@ impl Stage {
             if left.is_empty() {
                 return Ok(());
             }
-            if begun.elapsed() > self.lease * 3 {
+            if begun.elapsed() > FORGOTTEN {
                 bail!("left behind: {}", left.join(", "));
             }
             tokio::time::sleep(GLANCE * 10).await;

@@ -184,13 +184,19 @@ impl RedisStore {
         self.link.query::<i64>(shard, &ack).await.map(drop)
     }
 
+    /// Ends pops whose worker has not come back in time. Returns how many there were.
+    pub(super) async fn sweep_pops(&self, shard: u16, queue: &Queue, limit: usize) -> Result<u64, Error> {
+        let keys = [self.keys.running(shard, queue), self.keys.takers(shard, queue)];
+        let swept = self.link.call(shard, Call::new(&self.scripts.sweep, &keys).arg(limit)).await?;
+        Ok(int(&swept).and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    }
+
     /// Jobs taken from a list whose lock has run out: their runner is gone, and so are they. Those that a dead worker has
     /// popped and not locked are made such first.
     async fn expired_locks(&self, look: Look<'_>) -> Result<Page<Hold>, Error> {
         let Look { shard, queue, from, limit, .. } = look;
         if from.is_none() {
-            let keys = [self.keys.running(shard, queue), self.keys.takers(shard, queue)];
-            self.link.call(shard, Call::new(&self.scripts.sweep, &keys).arg(limit)).await?;
+            self.sweep_pops(shard, queue, limit).await?;
         }
         let cursor = from.unwrap_or_else(|| "0".to_owned());
         let running = self.keys.running(shard, queue);

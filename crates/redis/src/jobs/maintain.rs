@@ -20,6 +20,9 @@ const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
 /// How many errands of a dead process one look at a shard carries on.
 const ERRANDS: usize = 64;
 
+/// How many pops of dead workers one prune of a list ends.
+const SWEPT_POPS: usize = 256;
+
 /// How long one shard of several has for its part: the others are not to wait for it.
 const SHARD_ANSWER: Duration = Duration::from_secs(3);
 
@@ -118,7 +121,8 @@ impl RedisStore {
     /// Removes what is left over of a queue. Returns how much, and whether there may be more.
     async fn prune_queue(&self, shard: u16, queue: &Queue) -> Result<(u64, bool), Error> {
         if queue.delivery == Delivery::AtMostOnce {
-            return Ok((self.remove_orphans(shard, queue).await?, false));
+            let swept = self.sweep_pops(shard, queue, SWEPT_POPS).await?;
+            return Ok((swept + self.remove_orphans(shard, queue).await?, false));
         }
         let (deleted, more) = self.delete_acknowledged(shard, queue).await?;
         Ok((deleted + self.remove_consumers((shard, queue), "").await?, more))
