@@ -74,12 +74,13 @@ fn child_end() -> impl Strategy<Value = ChildEnd> {
 fn started() -> impl Strategy<Value = Event> {
     let parent =
         option::of((run(), any::<u64>()).prop_map(|(run, seq)| Parent { run, seq, told: Told::Both }));
-    let facts = (workflow(), version(), json(), parent, option::of(any::<String>()));
+    let text = || option::of(any::<String>());
+    let facts = (workflow(), version(), json(), parent, text(), text());
     let numbers =
         (any::<u64>(), any::<u64>(), option::of(run()), option::of(any::<u64>()), option::of(any::<u64>()));
     (facts, numbers, vec(signal(), 0..3), vec(signal(), 0..3)).prop_map(
         |(
-            (workflow, version, input, parent, key),
+            (workflow, version, input, parent, key, request_id),
             (continued, seq, luck, limit, keep_ms),
             signals,
             updates,
@@ -93,6 +94,7 @@ fn started() -> impl Strategy<Value = Event> {
                 continued,
                 seq,
                 luck,
+                request_id,
                 limit,
                 keep_ms,
                 signals,
