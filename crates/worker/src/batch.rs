@@ -1,5 +1,7 @@
 //! Settlements that make one trip together, and what is left to do for each job afterwards.
 
+use std::time::Instant;
+
 use tidemill_core::settle::Settlement;
 
 use crate::outbox::Note;
@@ -9,8 +11,8 @@ use crate::outbox::Note;
 pub(crate) struct Batch {
     settlements: Vec<Settlement>,
     notes: Vec<Note>,
-    /// Whether an earlier trip got no answer, and may have settled what is not found any more.
-    pub(crate) after_unknown: bool,
+    /// When the first trip began that got no answer, and may have settled what is not found any more.
+    pub(crate) unknown_since: Option<Instant>,
 }
 
 impl Batch {
@@ -39,7 +41,7 @@ impl Batch {
     pub(crate) fn split(mut self) -> impl Iterator<Item = Self> {
         let half = self.len().div_ceil(2);
         let (settlements, notes) = (self.settlements.split_off(half), self.notes.split_off(half));
-        let rest = Self { settlements, notes, after_unknown: self.after_unknown };
+        let rest = Self { settlements, notes, unknown_since: self.unknown_since };
         [self, rest].into_iter().filter(|batch| !batch.is_empty())
     }
 }

@@ -6,7 +6,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -127,15 +127,19 @@ impl Completer {
         if batch.is_empty() {
             return Ok(());
         }
+        let begun = Instant::now();
         let verdicts = match self.try_settle(batch.settlements()).await {
             Ok(verdicts) => verdicts,
             Err(error) if is_about_a_job(&error) => self.settle_one_by_one(batch.settlements()).await,
             Err(error) => {
-                batch.after_unknown |= matches!(error, Error::Unanswered { .. });
+                if matches!(error, Error::Unanswered { .. }) {
+                    batch.unknown_since.get_or_insert(begun);
+                }
                 return Err((batch, error));
             }
         };
-        let after_unknown = batch.after_unknown;
+        // A lease cannot run out within a beat. After a longer time another worker may have the job.
+        let after_unknown = batch.unknown_since.is_some_and(|since| since.elapsed() < self.station.beat());
         let end = |(note, verdict)| (note, Verdicts::new(verdict, after_unknown));
         self.close(batch.into_notes().into_iter().zip(verdicts).map(end).collect());
         Ok(())
@@ -209,7 +213,7 @@ impl Completer {
 struct Verdicts {
     /// What the store said.
     said: Verdict,
-    /// Whether an earlier trip got no answer.
+    /// Whether an earlier trip got no answer, so short a time ago that the lease cannot have run out.
     after_unknown: bool,
 }
 
