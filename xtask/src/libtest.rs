@@ -53,26 +53,44 @@ fn module_of(test: &str) -> String {
     segments[..segments.len().saturating_sub(2)].join("::")
 }
 
-/// Runs a test program, shows what does not pass, and counts the rest.
-pub(crate) fn run(command: &mut Command) -> Result<Tally> {
+/// What one test program said.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) tally: Tally,
+    /// All but the tests that passed.
+    lines: Vec<String>,
+}
+
+impl Report {
+    pub(crate) fn print(self) -> Tally {
+        for line in &self.lines {
+            println!("    {line}");
+        }
+        self.tally
+    }
+}
+
+/// Runs a test program, counts what passes, and keeps the rest to be shown.
+pub(crate) fn run(mut command: Command) -> Result<Report> {
     let begun = Instant::now();
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {command:?}"))?;
     let stdout = child.stdout.take().context("a test program without output")?;
     let mut tally = Tally::default();
+    let mut lines = Vec::new();
     for line in BufReader::new(stdout).lines() {
         let line = line?;
         if tally.take(&line) {
-            println!("    {line}");
+            lines.push(line);
         }
     }
     let status = child.wait()?;
     if !status.success() && tally.failed == 0 {
-        println!("    ended with {status}");
+        lines.push(format!("ended with {status}"));
         tally.failed = 1;
     }
     tally.took = begun.elapsed();
-    Ok(tally)
+    Ok(Report { tally, lines })
 }
 
 #[cfg(test)]

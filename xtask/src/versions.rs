@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
         let version = server.version()?;
         println!("{version}");
         let suite = conformance(&built.suites, server.package)?;
-        summary.add(&version, "conformance", libtest::run(server.told_to(&mut suite.command()))?);
+        summary.add(&version, "conformance", libtest::run(server.told_to(suite.command()))?.print());
     }
     if !all.iter().any(|server| server.program.ends_with(VALKEY)) {
         println!("Valkey: not tested. pip and npm carry no server, and there is no {VALKEY} in PATH.");
@@ -48,11 +48,11 @@ pub(crate) fn run() -> Result<()> {
 const VALKEY: &str = "valkey-server";
 
 impl Server {
-    fn told_to<'a>(&self, command: &'a mut Command) -> &'a mut Command {
-        match &self.setting {
-            Some((name, value)) => command.env(name, value),
-            None => command,
+    fn told_to(&self, mut command: Command) -> Command {
+        if let Some((name, value)) = &self.setting {
+            command.env(name, value);
         }
+        command
     }
 
     /// `redis 6.2.14` of `Redis server v=6.2.14 sha=…`, `postgres 18.4` of `postgres (PostgreSQL) 18.4`.
