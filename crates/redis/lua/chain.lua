@@ -77,13 +77,14 @@ end
 
 -- Reads a change from ARGV[i] and KEYS[k] on. ARGV: job id, tracked ('1' or '0'), op, data, due (how long a record is
 -- kept) and, if op is 'block', the next job's id, mark, number of blockers, then per blocker: how, chain.
--- KEYS: record and, if op is 'block', waits. Returns the change and where the next begins.
+-- KEYS: record and, if op is 'block', waits. Returns the change and where the next begins. Called before the first write.
 local function read_change(i, k)
   local s = { id = ARGV[i], chain = chain_of(ARGV[i]), tracked = ARGV[i + 1] == '1', op = ARGV[i + 2],
     data = ARGV[i + 3], due = ARGV[i + 4], record = KEYS[k] }
   i, k = i + 5, k + 1
   if s.op == 'block' then
     s.next, s.mark, s.after, s.waits = ARGV[i], ARGV[i + 1], {}, KEYS[k]
+    expect(s.waits, 'hash')
     local last = i + 2 + 2 * tonumber(ARGV[i + 2])
     for n = i + 3, last, 2 do s.after[#s.after + 1] = { ARGV[n], ARGV[n + 1] } end
     i, k = last + 1, k + 1
@@ -109,6 +110,13 @@ local function expect_place(q, h, letter)
     expect(q.running, 'hash')
     expect(q.dropped, 'hash')
   end
+end
+
+-- Of a list's job that was cancelled, notes that one copy of it, or one more, is to be dropped when it is popped. What another
+-- program has put there instead of a number counts as none.
+local function note_dropped(dropped, chain, change)
+  local count = (tonumber(redis.call('HGET', dropped, chain) or 0) or 0) + change
+  if count > 0 then redis.call('HSET', dropped, chain, whole(count)) else redis.call('HDEL', dropped, chain) end
 end
 
 -- Takes a job away from where it is; `q` has the keys of its queue and its group. Returns nil if it is not there, else
@@ -140,6 +148,6 @@ local function take(q, h, letter, reference)
     return 'running', {}
   end
   -- Taking it out of the middle of a list costs a walk; whoever pops it drops it instead.
-  redis.call('HINCRBY', q.dropped, q.chain, 1)
+  note_dropped(q.dropped, q.chain, 1)
   return 'waiting', {}
 end

@@ -32,6 +32,20 @@ for _, index in ipairs({ MEMBERS, STALE, GRACE, SESSIONS, ENDS, LINES }) do expe
 
 local after_now = '(' .. whole(TIME)
 
+-- The name of an index that follows from what a script finds, and so cannot be looked at before its first write. One that
+-- holds something else than it should is made anew: what was in it follows from members and sessions.
+local sound = {}
+local function index(key, kind, fill)
+  if sound[key] then return key end
+  sound[key] = true
+  local found = redis.call('TYPE', key).ok
+  if found ~= 'none' and found ~= kind then
+    redis.call('DEL', key)
+    if fill then fill(key) end
+  end
+  return key
+end
+
 -- ---- what is told, at the end and at once
 
 local news, told = {}, {}
@@ -60,6 +74,7 @@ end
 
 -- Where the indexes have a member, and what it is taken to be: 'OFFER CONCURRENT LIFETIME FRESH'.
 local function place_of(id)
+  if not kind_of(id) then return nil end
   local offer, concurrent, limit, fresh = string.match(redis.call('HGET', PLACES, id) or '', '^(%S+) (%d+) (%d+) (%d+)$')
   if not offer then return nil end
   return { offer = offer, concurrent = tonumber(concurrent), limit = tonumber(limit), fresh = tonumber(fresh) }
@@ -127,7 +142,16 @@ local function load(id, standard)
   return m
 end
 
-local function held(id) return FLEET .. 'held:' .. id end
+-- The sessions of a member. The list of all sessions has them as well.
+local function held(id)
+  return index(FLEET .. 'held:' .. id, 'zset', function(key)
+    for _, entry in ipairs(redis.call('ZRANGEBYLEX', SESSIONS, '[' .. id .. ' ', '(' .. id .. '!')) do
+      local sid = string.sub(entry, #id + 2)
+      local ends = redis.pcall('HGET', FLEET .. 'session:' .. sid, 'until')
+      if type(ends) == 'string' and count_in(ends) then redis.call('ZADD', key, ends, sid) end
+    end
+  end)
+end
 
 -- How many leased sessions a member has.
 local function leased(id) return redis.call('ZCOUNT', held(id), after_now, '+inf') end
@@ -154,10 +178,12 @@ local function is_ordered(id) return redis.pcall('GET', WORKER .. 'cmd:' .. id) 
 
 local function is_spent(m) return m.limit > 0 and lifetime(m.id) >= m.limit end
 
-local function live(kind, offer) return FLEET .. 'live:' .. kind .. ':' .. offer end
-local function leaving(kind, offer) return FLEET .. 'leaving:' .. kind .. ':' .. offer end
-local function limits(kind, offer) return FLEET .. 'limits:' .. kind .. ':' .. offer end
-local function free(kind, offer, limit) return FLEET .. 'free:' .. kind .. ':' .. offer .. ':' .. whole(limit) end
+local function live(kind, offer) return index(FLEET .. 'live:' .. kind .. ':' .. offer, 'zset') end
+local function leaving(kind, offer) return index(FLEET .. 'leaving:' .. kind .. ':' .. offer, 'zset') end
+local function limits(kind, offer) return index(FLEET .. 'limits:' .. kind .. ':' .. offer, 'set') end
+local function free(kind, offer, limit)
+  return index(FLEET .. 'free:' .. kind .. ':' .. offer .. ':' .. whole(limit), 'zset')
+end
 
 local function take_out(id, kind, at)
   local pool = free(kind, at.offer, at.limit)

@@ -12,6 +12,7 @@ local function place()
     waits = KEYS[15] }
   local p = { indexed = ARGV[3], letter = ARGV[4], reference = ARGV[5] }
   expect_home(h)
+  expect(q.cancelled, 'hash')
   if p.letter ~= '' then expect_place(q, h, p.letter) end
   -- An untracked job is there if its entry is.
   function p.is_there()

@@ -42,7 +42,7 @@ end
 
 -- What a route may not be called: keys of the workflow's own queue end like this.
 local RESERVED = { scheduled = true, dlq = true, paused = true, blocked = true, cancelled = true, dropped = true,
-  leases = true, running = true, lock = true, taken = true, takers = true, purged = true }
+  leases = true, running = true, untracked = true, lock = true, taken = true, takers = true, purged = true }
 
 local function target(kind, name)
   if kind == 'l' then return PREFIX .. 'queue:' .. name end
@@ -87,22 +87,45 @@ local function run_of(id, state)
     seen = PREFIX .. 'seen-' .. id, alarms = PREFIX .. 'timers-' .. id, pending = PREFIX .. 'effects:' .. id }
 end
 
--- A run; nil if it is not there, false if what is there is none.
-local function load(w, id)
-  if w.runs[id] then return w.runs[id] end
-  local r = run_of(id)
-  local text = redis.pcall('GET', r.key)
+-- Whether this is a number of entries, or of ms: one that every command takes.
+local function is_whole(number)
+  return type(number) == 'number' and number >= 0 and number <= 9007199254740991 and number % 1 == 0
+end
+
+-- Whether the state can be written as JSON again: that has no number that is infinite.
+local function can_be_saved(value)
+  if type(value) == 'number' then return value - value == 0 end
+  if type(value) == 'table' then
+    for _, part in pairs(value) do
+      if not can_be_saved(part) then return false end
+    end
+  end
+  return true
+end
+
+-- What a run's key says of it; nil if there is none, false if that is no run. Anybody may have written it.
+local function state_of(id)
+  local text = redis.pcall('GET', PREFIX .. 'instances-' .. id)
   if not text then return nil end
   local sound, state = pcall(cjson.decode, text)
-  if not sound or type(state) ~= 'table' or type(state.cursor) ~= 'number' or type(state.length) ~= 'number'
+  if not sound or type(state) ~= 'table' or not is_whole(state.cursor) or not is_whole(state.length)
     or type(state.status) ~= 'string' or type(state.queue) ~= 'string' or type(state.workflow) ~= 'string'
-    or type(state.head) ~= 'string' or type(state.keep_ms) ~= 'number' or type(state.attributes) ~= 'table' then
+    or type(state.head) ~= 'string' or not is_whole(state.keep_ms) or type(state.attributes) ~= 'table'
+    or not can_be_saved(state) then
     return false
   end
-  r.state = state
+  if type(state.opening) ~= 'string' then state.opening = nil end
+  return state
+end
+
+-- A run; nil if it is not there, false if what is there is none. Fails if its queue cannot take its task.
+local function load(w, id)
+  if w.runs[id] then return w.runs[id] end
+  local state = state_of(id)
+  if not state then return state end
   queue(w, 's', state.queue)
-  w.runs[id] = r
-  return r
+  w.runs[id] = run_of(id, state)
+  return w.runs[id]
 end
 
 local function is_running(r) return r.state.status == 'running' end
@@ -174,7 +197,8 @@ local function has_task(w, r)
   local at = redis.call('HGET', w.h.jobs, r.task)
   local name, entry = string.match(at or '', '^s ([^ ]+) (.+)$')
   if not name then return at ~= false end
-  return #redis.call('XRANGE', target('s', name), entry, entry) > 0
+  -- Neither what the index says nor what is there need be sound.
+  return #redis.pcall('XRANGE', target('s', name), entry, entry) > 0
 end
 
 -- The entry as a task has it. What is no JSON must not keep the task from being an envelope: whoever has it sees that the
@@ -430,7 +454,7 @@ local function read_effects(w, id)
   if count == 'staged' then
     expect_pending(w, id)
     effects.staged = PREFIX .. 'staged:' .. w.read()
-    effects.lost = redis.call('EXISTS', effects.staged) == 0
+    effects.lost = not expect(effects.staged, 'list')
     return effects
   end
   for i = 1, tonumber(count) do effects[i] = READ[w.read()](w) end
@@ -479,8 +503,9 @@ end
 -- Removes a run that has ended with all it has. Of one that cannot be read nobody knows the type; it is in the index of one.
 -- Returns how many that were.
 local function remove(w, id)
-  local r = load(w, id)
-  if r and (is_running(r) or r.state.pending) then return 0 end
+  local state = state_of(id)
+  local r = state and run_of(id, state)
+  if r and (is_running(r) or state.pending) then return 0 end
   w.runs[id] = nil
   local about, types = run_of(id), r and { r.state.workflow } or redis.call('SMEMBERS', WORKFLOWS)
   local was_there = redis.call('ZREM', ENDED, id)
@@ -490,8 +515,8 @@ local function remove(w, id)
     redis.pcall('ZREM', ENDED .. ':' .. workflow, id)
     if redis.call('EXISTS', ENDED .. ':' .. workflow) == 0 then redis.call('SREM', WORKFLOWS, workflow) end
   end
-  local key = r and r.state.key and PREFIX .. 'run-key:' .. r.state.workflow .. ':' .. r.state.key
-  if key and redis.call('GET', key) == id then redis.call('DEL', key) end
+  local key = r and type(state.key) == 'string' and PREFIX .. 'run-key:' .. state.workflow .. ':' .. state.key
+  if key and redis.pcall('GET', key) == id then redis.call('DEL', key) end
   drop_few_alarms(about)
   redis.call('UNLINK', about.key, about.events, about.seen, about.pending)
   return was_there

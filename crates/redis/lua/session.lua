@@ -10,14 +10,17 @@ local function session(sid)
     is_over = tonumber(f[4]) <= TIME, is_closing = f[5] == '1' }
 end
 
+-- A key is kept for a while beyond a time, which may be one that another program has written.
+local function expire(key, at) redis.call('PEXPIREAT', key, whole(math.min(math.max(at, TIME) + KEPT, 9007199254740991))) end
+
 -- A session lasts until then.
 local function extend(sid, id, ends)
   local at = whole(ends)
   redis.call('HSET', session_key(sid), 'until', at)
-  redis.call('PEXPIREAT', session_key(sid), whole(ends + KEPT))
+  expire(session_key(sid), ends)
   redis.call('ZADD', held(id), at, sid)
   local last = tonumber(redis.call('ZRANGE', held(id), -1, -1, 'WITHSCORES')[2])
-  redis.call('PEXPIREAT', held(id), whole(last + KEPT))
+  expire(held(id), last)
   redis.call('ZADD', SESSIONS, 0, id .. ' ' .. sid)
   redis.call('ZADD', ENDS, at, id .. ' ' .. sid)
 end
@@ -82,11 +85,17 @@ end
 -- ---- lines
 
 local function line_of(kind, offer)
-  return { kind = kind, name = kind .. ' ' .. offer, turns = FLEET .. 'line:' .. kind .. ':' .. offer,
-    asked = FLEET .. 'asked:' .. kind .. ':' .. offer }
+  return { kind = kind, name = kind .. ' ' .. offer, turns = index(FLEET .. 'line:' .. kind .. ':' .. offer, 'zset'),
+    asked = index(FLEET .. 'asked:' .. kind .. ':' .. offer, 'zset') }
 end
 
 local function ticket(sid) return FLEET .. 'ticket:' .. sid end
+
+-- What a ticket says; nil if there is none.
+local function ticket_of(sid)
+  local said = redis.pcall('GET', ticket(sid))
+  return type(said) == 'string' and said or nil
+end
 
 -- What a ticket says its holder refuses: ' MEMBER MEMBER ', or nothing.
 local function refusals(said) return (string.match(said or '', '^%S+ %S+ %S+( .+)$') or '') .. ' ' end
@@ -107,8 +116,8 @@ local function note(line)
   end
   local last = tonumber(redis.call('ZRANGE', line.asked, -1, -1, 'WITHSCORES')[2])
   redis.call('ZADD', LINES, first, line.name)
-  redis.call('PEXPIREAT', line.turns, whole(last + KEPT))
-  redis.call('PEXPIREAT', line.asked, whole(last + KEPT))
+  expire(line.turns, last)
+  expire(line.asked, last)
 end
 
 -- Removes places that nobody asked for, and says how many.

@@ -66,11 +66,11 @@ fn kind_of_queue(name: &str) -> Option<&'static str> {
         return Some("string");
     }
     Some(match rest.rsplit_once(':').map_or("", |(_, part)| part) {
-        "scheduled" | "blocked" | "purged" => "zset",
+        "scheduled" | "blocked" | "purged" | "takers" => "zset",
         "ready" if rest.ends_with(":purged:ready") => "list",
         "dlq" => "stream",
         "paused" => "string",
-        "cancelled" | "leases" | "running" | "dropped" => "hash",
+        "cancelled" | "leases" | "running" | "untracked" | "dropped" => "hash",
         _ => own,
     })
 }

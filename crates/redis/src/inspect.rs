@@ -5,6 +5,8 @@ mod queues;
 pub(crate) mod record;
 pub(crate) mod server;
 
+pub(crate) use page::blank;
+
 use bytes::Bytes;
 use redis::{Pipeline, Value};
 use tidemill_core::job::State;
@@ -19,11 +21,19 @@ use crate::value::{Trace, array, bytes, entries, int};
 /// A job that moves while it is looked at is looked for again, this often.
 const TRIES: usize = 5;
 
+/// How many pops are looked through for a job.
+const POPS_SHOWN: usize = 256;
+
 impl RedisStore {
     pub(crate) async fn find_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         for _ in 0..TRIES {
             match self.locate(job).await? {
-                None => return Ok(self.find_record(job).await?.map(|record| recorded(job, record))),
+                None => {
+                    return match self.find_record(job).await? {
+                        Some(record) => Ok(Some(recorded(job, record))),
+                        None => self.find_untracked(job).await,
+                    };
+                }
                 Some(place) => {
                     if let Some(info) = self.look_at(job, &place).await? {
                         return Ok(Some(info));
@@ -127,8 +137,33 @@ impl RedisStore {
             .into_iter()
             .filter_map(bytes)
             .collect();
-        let data = near.into_iter().rev().find(|data| page::is_of(data, &base.job)).unwrap_or_default();
-        Ok(JobInfo { data, ..base })
+        match near.into_iter().rev().find(|data| page::is_of(data, &base.job)) {
+            Some(data) => Ok(JobInfo { data, ..base }),
+            None => Ok(self.popped(place, &base.job).await?.map_or_else(
+                || base.clone(),
+                |(worker, data)| JobInfo {
+                    state: State::Running,
+                    data,
+                    held_by: Some(worker),
+                    ..base.clone()
+                },
+            )),
+        }
+    }
+
+    /// The worker that has popped a job and not locked it yet, and the envelope: it is about to run it, or it has died.
+    async fn popped(&self, place: &Place, job: &JobId) -> Result<Option<(String, Bytes)>, Error> {
+        let (shard, queue) = (place.shard, &place.queue);
+        let ask = redis::cmd("ZRANGE").arg(self.keys.takers(shard, queue)).arg(0).arg(POPS_SHOWN - 1).take();
+        for mark in self.link.query::<Vec<String>>(shard, &ask).await? {
+            let copies = redis::cmd("LRANGE").arg(self.keys.taken(shard, queue, &mark)).arg(0).arg(-1).take();
+            let copies: Vec<Value> = self.link.query(shard, &copies).await?;
+            if let Some(data) = copies.into_iter().filter_map(bytes).find(|data| page::is_of(data, job)) {
+                let worker = mark.rsplit_once(':').map_or(mark.as_str(), |(worker, _)| worker);
+                return Ok(Some((worker.to_owned(), data)));
+            }
+        }
+        Ok(None)
     }
 }
 

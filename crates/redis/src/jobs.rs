@@ -20,6 +20,7 @@ mod recover;
 mod repair;
 mod settle;
 mod stream;
+mod untracked;
 
 use std::time::Duration;
 
@@ -36,6 +37,7 @@ pub(crate) use recover::Doubts;
 pub(crate) use repair::Cursors;
 pub(crate) use settle::{Mode, UNKNOWN_LEASE_MS};
 pub(crate) use stream::NAMELESS;
+pub(crate) use untracked::Noted;
 
 /// The most entries or ids one script is given: `unpack` fails beyond some thousands.
 pub(crate) const CHUNK: usize = 1_000;

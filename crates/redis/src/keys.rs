@@ -168,6 +168,11 @@ impl Keys {
         self.part(shard, queue, "takers")
     }
 
+    /// Jobs taken from a list that are in no index and run: until when that is known (ms), and by which worker.
+    pub(crate) fn untracked(&self, shard: u16, queue: &Queue) -> String {
+        self.part(shard, queue, "untracked")
+    }
+
     /// The one runner of this job id.
     pub(crate) fn lock(&self, shard: u16, queue: &Queue, job: &JobId) -> String {
         self.part(shard, queue, &format!("lock:{job}"))
@@ -242,6 +247,11 @@ impl Keys {
     /// A run's journal.
     pub(crate) fn events(&self, shard: u16, run: &RunId) -> String {
         format!("{}events-{run}", self.prefix(shard))
+    }
+
+    /// The ids of what was delivered to a run. The same is in `lua/run.lua`.
+    pub(crate) fn seen(&self, shard: u16, run: &RunId) -> String {
+        format!("{}seen-{run}", self.prefix(shard))
     }
 
     /// A run's own alarms by due time: `SEQ LETTER`.
@@ -372,7 +382,7 @@ fn of_workflow(queue: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// How the keys that belong to a queue end.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
     "scheduled",
     "dlq",
     "paused",
@@ -381,6 +391,7 @@ const PARTS: [&str; 12] = [
     "dropped",
     "leases",
     "running",
+    "untracked",
     "lock",
     "taken",
     "takers",

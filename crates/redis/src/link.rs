@@ -214,7 +214,10 @@ impl Link {
                 self.refresh().await;
                 self.node(shard).confirmed(command, self.options.replicas).await
             }
-            Err(error) => Err(self.failed(error).await),
+            Err(error) => {
+                let error = self.explained(shard, std::iter::once(command), error).await;
+                Err(self.failed(error).await)
+            }
             answer => answer,
         }
     }

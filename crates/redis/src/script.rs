@@ -97,7 +97,7 @@ scripts! {
     "jobs" {
         add: Bare, Refused;
         enqueue: Queue, Refused;
-        again: Queue, Refused;
+        untracked: Bare, Refused;
         prepare: Queue, Runs;
         start: Queue, Runs;
         retreat: Queue, Runs;
@@ -110,6 +110,8 @@ scripts! {
         overdue: Run, Runs;
         lock: Queue, Runs;
         hold: Queue, Runs;
+        cancel_untracked: Basics, Runs;
+        forget_untracked: Basics, Runs;
         release: Chain, Runs;
         promote: Queue, Runs;
         cancel: Run, Runs;

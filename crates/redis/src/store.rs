@@ -22,7 +22,7 @@ use crate::clock::ServerClock;
 use crate::damage::Complaints;
 use crate::fleet::Registry;
 use crate::inspect::server::Server;
-use crate::jobs::{Adder, Clerk, Cursors, Doubts, Orphans, Pops, Receipts};
+use crate::jobs::{Adder, Clerk, Cursors, Doubts, Noted, Orphans, Pops, Receipts};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -60,6 +60,7 @@ pub struct RedisStore {
     pub(crate) pops: Pops,
     /// Workers some of whose claims may have taken more than they returned.
     pub(crate) doubts: Doubts,
+    pub(crate) noted: Noted,
 }
 
 impl RedisStore {
@@ -103,6 +104,7 @@ impl RedisStore {
             complaints: Complaints::default(),
             pops: Pops::default(),
             doubts: Doubts::default(),
+            noted: Noted::default(),
         })
     }
 

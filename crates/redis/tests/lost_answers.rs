@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tidemill_core::{Error, Job, JobId, Mill, Store};
+use tidemill_core::store::{Enqueue, NewJob};
+use tidemill_core::{Delivery, Error, Job, JobId, Mill, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
+use tidemill_testkit::conformance::scene::Traits;
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
 use tidemill_testkit::servers::{Redis, RedisOptions};
@@ -56,6 +58,38 @@ async fn receipts_cost_as_many_keys_as_there_were_calls_at_once() {
     }
     let script = "return #redis.call('KEYS', '*receipt:*')";
     assert_eq!(redis.command(&["EVAL", script, "0"]).unwrap(), "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn untracked_jobs_are_added_once_if_the_first_request_arrives_after_its_repeat() {
+    let redis = Redis::start().unwrap();
+    let proxy = Proxy::to(redis.port()).await.unwrap();
+    let beside = connect(&redis.url()).await;
+    let queues: Vec<Queue> = (0..8)
+        .map(|number| Queue {
+            name: QueueName::new(&format!("q{number}")).unwrap(),
+            delivery: if number % 2 == 0 { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
+        })
+        .collect();
+    let url = proxy.url(&redis.url());
+    let stores = join_all(queues.iter().map(|_| connect(&url))).await;
+    proxy.black_hole();
+    let calls = queues.iter().zip(&stores).map(async |(queue, store)| {
+        let jobs: Vec<NewJob> = (0..3).map(|_| Traits::default().untracked()).collect();
+        store.enqueue(Enqueue { queue, jobs: &jobs }).await
+    });
+    let resume = async {
+        // The clients give the first requests up and repeat them over other connections.
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        proxy.resume().await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(join_all(calls), resume);
+    answers.into_iter().for_each(|answer| drop(answer.unwrap()));
+    // Whatever is still on its way arrives.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let infos = beside.queues().await.unwrap();
+    let ready: Vec<u64> = infos.iter().map(|info| info.ready).collect();
+    assert_eq!(ready, [3; 8], "{infos:?}");
 }
 
 /// Every way in which a missing replica was paid for by all: a queue of WAITs on one connection, and repeats.

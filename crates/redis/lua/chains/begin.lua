@@ -13,6 +13,7 @@ local h = home()
 local q = { kind = 's', name = ARGV[2], target = KEYS[6], scheduled = KEYS[7], blocked = KEYS[8], jobs = h.jobs }
 expect_home(h)
 expect_queue(q)
+expect(KEYS[9], 'set')
 local jobs, earlier, i, k = {}, {}, 4, 10
 while i <= #ARGV do
   local j = { id = ARGV[i], chain = chain_of(ARGV[i]), due = ARGV[i + 1], envelope = ARGV[i + 2], key = ARGV[i + 3],
@@ -24,6 +25,7 @@ while i <= #ARGV do
   if not j.there and redis.call('HEXISTS', h.notices, j.chain) == 1 then return { 'busy', j.chain } end
   if j.mark ~= '' then
     j.waits, k = KEYS[k], k + 1
+    expect(j.waits, 'hash')
     local last = i + 2 * tonumber(ARGV[i])
     for n = i + 1, last, 2 do
       local how, value = ARGV[n], ARGV[n + 1]

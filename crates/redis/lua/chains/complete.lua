@@ -15,10 +15,10 @@ if q.next.name ~= '' then expect_queue(q.next) end
 expect(q.scheduled, 'zset')
 expect(q.dlq, 'stream')
 if not p.is_there() then return { 'moved' } end
-local job = p.current()
+local job, change = p.current(), (read_change(8, 20))
 local taken, registered = take(q, h, p.letter, p.reference)
 if not taken then return { 'moved' } end
-apply(q, h, (read_change(8, 20)))
+apply(q, h, change)
 if p.indexed == '' then redis.call('HDEL', q.cancelled, p.reference) end
 publish_ends(h)
 if taken == 'running' then notify(h.channel, 'lost ' .. job) end

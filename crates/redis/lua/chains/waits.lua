@@ -11,11 +11,12 @@ for n, waits in ipairs(KEYS) do
     out[n] = about
     local open = {}
     for _, field in ipairs(redis.call('HKEYS', waits)) do
-      if string.sub(field, 1, 1) == 'w' then open[#open + 1] = tonumber(string.sub(field, 2)) end
+      local position = string.match(field, '^w(%d+)$')
+      if position and #position < 10 then open[#open + 1] = tonumber(position) end
     end
     table.sort(open)
     for i = 1, math.min(#open, tonumber(ARGV[1])) do
-      about[#about + 1] = open[i] .. ' ' .. redis.call('HGET', waits, 'w' .. open[i])
+      about[#about + 1] = open[i] .. ' ' .. (redis.call('HGET', waits, 'w' .. open[i]) or '?')
     end
   end
 end

@@ -76,10 +76,12 @@ local function pools(workers)
   local all = {}
   for _, offer in ipairs(offers) do
     for _, limit in ipairs(redis.call('SMEMBERS', limits(kind, offer))) do
-      local most_ever = tonumber(limit)
-      local margin = math.max(1, math.floor(most_ever / math.max(1, workers)))
-      all[#all + 1] = { key = free(kind, offer, most_ever), offer = offer, limit = most_ever,
-        bar = most_ever == 0 and math.huge or math.max(0, most_ever - margin) * WIDTH }
+      local most_ever = count_in(limit)
+      if most_ever then
+        local margin = math.max(1, math.floor(most_ever / math.max(1, workers)))
+        all[#all + 1] = { key = free(kind, offer, most_ever), offer = offer, limit = most_ever,
+          bar = most_ever == 0 and math.huge or math.max(0, most_ever - margin) * WIDTH }
+      end
     end
   end
   return all
@@ -130,7 +132,7 @@ end
 local function choose_behind(line, ahead)
   left = {}
   local first = redis.call('ZRANGE', line.turns, 0, 0)[1]
-  for id in string.gmatch(refusals(redis.call('GET', ticket(first))), '%S+') do left[id] = not refused[id] or nil end
+  for id in string.gmatch(refusals(ticket_of(first)), '%S+') do left[id] = not refused[id] or nil end
   while next(left) do
     local m = choose()
     if not m or is_left_over(m.id, line, ahead) then return m end

@@ -39,10 +39,15 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', STALE, '-inf', whole(TIME), 'LIM
   if m and m.is_fresh then place(m) else bury(id) end
 end
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', LINES, '-inf', whole(TIME), 'LIMIT', 0, limit)) do
-  local line = line_of(string.match(name, '^(%S+) (%S+)$'))
-  places = places + quit_absent(line)
-  note(line)
-  if redis.call('EXISTS', line.turns) == 1 then tell('places ' .. line.kind) end
+  local kind, offer = string.match(name, '^(%S+) (%S+)$')
+  if kind then
+    local line = line_of(kind, offer)
+    places = places + quit_absent(line)
+    note(line)
+    if redis.call('EXISTS', line.turns) == 1 then tell('places ' .. kind) end
+  else
+    redis.call('ZREM', LINES, name)
+  end
 end
 local walk = redis.call('HSCAN', LIFETIME, ARGV[7], 'COUNT', limit)
 for i = 1, #walk[2], 2 do take_up(walk[2][i]) end

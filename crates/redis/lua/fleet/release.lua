@@ -5,7 +5,7 @@
 
 -- Gives up a place in a line, if it is this holder's.
 local function give_up(sid, holder)
-  local kind, offer, whose = string.match(redis.call('GET', ticket(sid)) or '', '^(%S+) (%S+) (%S+)')
+  local kind, offer, whose = string.match(ticket_of(sid) or '', '^(%S+) (%S+) (%S+)')
   if whose ~= holder then return 0 end
   local line = line_of(kind, offer)
   local ends = redis.call('ZSCORE', line.asked, sid)

@@ -8,8 +8,8 @@
 -- is gone while those that waited for it are still to be told: until then its id is not free again.
 local q = { kind = ARGV[1], name = ARGV[2], target = KEYS[1], scheduled = KEYS[2], jobs = KEYS[3] }
 local last, made = redis.call('GET', KEYS[6]), {}
-local number, answer = string.match(last or '0 ', '^(%d+) ?(%d*)')
-if tonumber(number) >= tonumber(ARGV[5]) then
+local number, answer = string.match(last or '', '^(%d+) ?(%d*)')
+if number and tonumber(number) >= tonumber(ARGV[5]) then
   -- A write, so that replicas which confirm it have the jobs as well.
   redis.call('PEXPIRE', KEYS[6], ARGV[6])
   for n = 1, #answer do made[n] = tonumber(string.sub(answer, n, n)) end
@@ -21,7 +21,13 @@ if ARGV[4] ~= '1' and redis.call('EXISTS', KEYS[5]) == 1 then
     if redis.call('HEXISTS', KEYS[5], chain) == 1 then return chain end
   end
 end
-local time = now()
+-- What could fail behind the first write. If all jobs go to one place, adding the first of them tells.
+local time, member = now(), q.kind .. ' ' .. q.name
+local is_known, later = redis.call('SISMEMBER', KEYS[4], member) == 1, 0
+for i = 8, #ARGV, 3 do
+  if ARGV[i] ~= '' then later = later + 1 end
+end
+if later > 0 then expect_queue(q) end
 for i = 7, #ARGV, 3 do
   local n = (i - 4) / 3
   local chain, due, envelope = chain_of(ARGV[i]), ARGV[i + 1], ARGV[i + 2]
@@ -32,7 +38,7 @@ for i = 7, #ARGV, 3 do
     made[n] = 1
   end
 end
-redis.call('SADD', KEYS[4], q.kind .. ' ' .. q.name)
+if not is_known then redis.call('SADD', KEYS[4], member) end
 redis.call('SET', KEYS[6], ARGV[5] .. ' ' .. table.concat(made), 'PX', ARGV[6])
 announce(q, ARGV[3])
 return made

@@ -4,14 +4,20 @@
 -- ARGV  life of a lock in ms, worker, mark of the pop, then per job: job id, envelope
 -- Returns 'paused' if the queue is; else the token, and for each job 1 locked, 0 another has it, 2 cancelled.
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'paused' end
+-- What could fail behind the first write: each fails here if its key holds something else.
+local has_dropped = redis.call('HLEN', KEYS[2]) > 0
+redis.call('HLEN', KEYS[1])
+redis.call('ZCARD', KEYS[5])
 local t = redis.call('TIME')
 local token = string.format('%.0f', tonumber(t[1]) * 1000000 + tonumber(t[2]))
 local out = { token }
 for i = 4, #ARGV, 2 do
   local n, id, chain = (i - 2) / 2, ARGV[i], chain_of(ARGV[i])
   local mine = redis.call('LREM', KEYS[4], 1, ARGV[i + 1]) == 1
-  if mine and redis.call('HEXISTS', KEYS[2], chain) == 1 then
-    if redis.call('HINCRBY', KEYS[2], chain, -1) <= 0 then redis.call('HDEL', KEYS[2], chain) end
+  if mine and has_dropped and redis.call('HEXISTS', KEYS[2], chain) == 1 then
+    -- What another program has put there instead of a number counts as one.
+    local left = (tonumber(redis.call('HGET', KEYS[2], chain)) or 1) - 1
+    if left > 0 then redis.call('HSET', KEYS[2], chain, whole(left)) else redis.call('HDEL', KEYS[2], chain) end
     out[n + 1] = 2
   elseif mine and redis.call('SET', KEYS[n + 5], token, 'NX', 'PX', ARGV[1]) then
     redis.call('HSET', KEYS[1], id, token .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 1])

@@ -30,10 +30,10 @@ end
 
 -- Makes one job ready; returns its size.
 local function move(q, envelope)
-  redis.call('ZREM', q.scheduled, envelope)
   local id = id_in(envelope)
   local chain = id and chain_of(id)
   put(q, chain, chain and redis.call('HEXISTS', jobs, chain) == 1, envelope, 0, time)
+  redis.call('ZREM', q.scheduled, envelope)
   moved = moved + 1
   return #envelope
 end

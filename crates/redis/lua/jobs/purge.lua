@@ -30,7 +30,7 @@ end
 
 local function remove(job)
   if job.chain and redis.call('HEXISTS', q.dropped, job.chain) == 1 then
-    if redis.call('HINCRBY', q.dropped, job.chain, -1) <= 0 then redis.call('HDEL', q.dropped, job.chain) end
+    note_dropped(q.dropped, job.chain, -1)
     return
   end
   if job.chain and redis.call('HDEL', w.h.jobs, job.chain) == 1 then

@@ -16,10 +16,15 @@ expect(q.cancelled, 'hash')
 expect(KEYS[10], 'hash')
 expect(KEYS[11], 'set')
 if q.next.name ~= '' then expect_queue(q.next) end
+local all = {}
 while i <= #ARGV do
   local token, lock, s = ARGV[i], KEYS[k], nil
   s, i, k = read_change(i + 1, k + 1)
-  local held, accepted = redis.pcall('GET', lock), false
+  s.token, s.lock = token, lock
+  all[#all + 1] = s
+end
+for n, s in ipairs(all) do
+  local token, held, accepted = s.token, redis.pcall('GET', s.lock), false
   if mode == 'rescue' then
     local trace = redis.call('HGET', KEYS[10], s.id)
     accepted = not held and trace and string.match(trace, '^%d+') == token
@@ -28,14 +33,14 @@ while i <= #ARGV do
   end
   if accepted then
     if token ~= '0' then
-      redis.call('DEL', lock)
+      redis.call('DEL', s.lock)
       redis.call('HDEL', KEYS[10], s.id)
     end
     s.lost = mode == 'rescue'
     if s.lost then h.ended[#h.ended + 1] = 'lost ' .. s.id end
     apply(q, h, s)
   end
-  out[#out + 1] = accepted and 1 or 0
+  out[n] = accepted and 1 or 0
 end
 if q.next.name ~= '' then redis.call('SADD', KEYS[11], 's ' .. q.next.name) end
 announce(q, h.channel)

@@ -103,6 +103,7 @@ for _, job in ipairs(lost) do
     redis.call('HDEL', w.h.jobs, job.chain)
     if w.tied then close(w.h, job.chain, '', 0) end
   end
+  if job.chain then w.h.ended[#w.h.ended + 1] = 'finished ' .. job.chain end
   if job.told then deliver(w, job.told) end
   if job.run then
     job.run.wants_task = true
@@ -110,4 +111,5 @@ for _, job in ipairs(lost) do
   end
 end
 finish(w)
+publish_ends(w.h)
 return with_owed({ #lost, go_on }, w.h)

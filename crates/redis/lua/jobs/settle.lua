@@ -16,15 +16,19 @@ expect(q.cancelled, 'hash')
 expect(KEYS[10], 'hash')
 expect(KEYS[11], 'set')
 if q.next.name ~= '' then expect_queue(q.next) end
+local all = {}
 while i <= #ARGV do
   local entry, s = ARGV[i], nil
   s, i, k = read_change(i + 1, k)
   s.entry = entry
-  local expired = true
+  all[#all + 1] = s
+end
+for n, s in ipairs(all) do
+  local entry, expired = s.entry, true
   if mode == 'rescue' then
     local pending = lease(q.target, group, entry)
     local worker = pending and string.gsub(pending[2], '%+held$', '')
-    expired = pending and pending[3] >= tonumber(redis.call('HGET', KEYS[10], worker) or ARGV[6])
+    expired = pending and pending[3] >= (tonumber(redis.call('HGET', KEYS[10], worker) or '') or tonumber(ARGV[6]))
   end
   local accepted = expired and redis.call('XACK', q.target, group, entry) or 0
   if accepted == 1 then
@@ -33,7 +37,7 @@ while i <= #ARGV do
     if s.lost then h.ended[#h.ended + 1] = 'lost ' .. s.id end
     apply(q, h, s)
   end
-  out[#out + 1] = accepted
+  out[n] = accepted
 end
 if q.next.name ~= '' then redis.call('SADD', KEYS[11], 's ' .. q.next.name) end
 announce(q, h.channel)

@@ -9,13 +9,15 @@ local token = string.format('%.0f', tonumber(time[1]) * 1000000 + tonumber(time[
 local late = redis.call('ZRANGEBYSCORE', takers, '-inf', whole(now()), 'LIMIT', 0, ARGV[1])
 for _, mark in ipairs(late) do
   local taken, worker = string.gsub(takers, 'takers$', 'taken:' .. string.gsub(mark, '%%', '%%%%')), string.match(mark, '^(.*):')
-  for _, envelope in ipairs(redis.call('LRANGE', taken, 0, -1)) do
+  -- What is no list holds no jobs, and stays as it is.
+  local copies = redis.pcall('LRANGE', taken, 0, -1)
+  for _, envelope in ipairs(copies) do
     local id = id_in(envelope)
     if id and not string.find(envelope, '"tracked":false', 1, true) then
       redis.call('HSETNX', running, id, token .. ' ' .. worker .. ' ' .. envelope)
     end
   end
-  redis.call('DEL', taken)
+  if not copies.err then redis.call('DEL', taken) end
   redis.call('ZREM', takers, mark)
 end
 return #late

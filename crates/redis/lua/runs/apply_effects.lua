@@ -17,7 +17,11 @@ end
 
 -- Each was staged as the ARGV of one effect.
 local function read_staged(packed)
-  local args, at = cmsgpack.unpack(packed), 0
+  local sound, args = pcall(cmsgpack.unpack, packed)
+  if not sound or type(args) ~= 'table' or not READ[args[1]] then
+    error('WRONGTYPE ' .. r.pending .. ' holds what is no effect instead of effects')
+  end
+  local at = 0
   function w.read()
     at = at + 1
     return args[at]

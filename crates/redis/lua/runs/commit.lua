@@ -47,7 +47,7 @@ local function holds_entry(q, entry)
   local pending = lease(q.target, q.group, entry)
   if not pending or mode ~= 'rescue' then return pending ~= nil end
   local worker = string.gsub(pending[2], '%+held$', '')
-  return pending[3] >= tonumber(redis.call('HGET', q.leases, worker) or unknown)
+  return pending[3] >= (tonumber(redis.call('HGET', q.leases, worker) or '') or unknown)
 end
 
 -- The same of a job taken from a list.

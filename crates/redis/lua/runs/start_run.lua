@@ -21,12 +21,14 @@ end
 
 if present(id) ~= nil then return { 'existing', id } end
 key = key ~= '' and PREFIX .. 'run-key:' .. state.workflow .. ':' .. key
+if key then expect(key, 'string') end
 local holder = key and redis.call('GET', key)
 local other = holder and present(holder)
 if other ~= nil and holder then
   if conflict == 'reject' then return { 'rejected', holder } end
   if conflict == 'use_existing' or other == false or is_running(other) then return { 'existing', holder } end
 end
+if entries.staged then expect(entries.staged, 'stream') end
 if effects.lost or entries.staged and redis.call('XLEN', entries.staged) ~= entries.count then return { 'lost' } end
 local r = run_of(id, state)
 queue(w, 's', state.queue)

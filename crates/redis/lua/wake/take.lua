@@ -3,7 +3,9 @@
 -- KEYS: 1 the hint
 -- ARGV: 1 for how many seconds a hint is kept
 -- Returns 1 if there was a share left, else 0.
-local left = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
-if left > 0 then redis.call('DECR', KEYS[1]) end
+-- What another program may have put there instead of a number is no share.
+local said = redis.pcall('GET', KEYS[1])
+local left = type(said) == 'string' and tonumber(said) or 0
+if left > 0 then redis.pcall('DECR', KEYS[1]) end
 if redis.call('PTTL', KEYS[1]) == -1 then redis.call('EXPIRE', KEYS[1], ARGV[1]) end
 return left > 0 and 1 or 0

@@ -96,6 +96,9 @@ impl RedisStore {
             };
             // A value that was to be replaced is gone: nobody has the key any more.
             let Some(holder) = Holder::read(&found) else {
+                if !found.is_empty() {
+                    return Err(self.damaged_key(&dedup.key));
+                }
                 replaced.clear();
                 continue;
             };
@@ -247,6 +250,12 @@ impl RedisStore {
         let shard = self.keys.shard_of_key(key);
         let keys = self.keys_of_key(shard, key);
         Ok(text(self.link.call(shard, Call::new(script, &keys).arg(key).arg(args)).await?))
+    }
+
+    /// What to say of a key whose value another program has written.
+    fn damaged_key(&self, key: &str) -> Error {
+        let name = self.keys.key(self.keys.shard_of_key(key), key);
+        Error::Unsuitable(format!("reserve: `{name}` holds something else than a chain"))
     }
 
     fn keys_of_key(&self, shard: u16, key: &str) -> [String; 3] {

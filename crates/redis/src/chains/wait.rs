@@ -75,6 +75,9 @@ pub(super) enum Note {
     Told(usize),
 }
 
+/// What `inform` says of a job whose wait cannot be read.
+const DAMAGED_WAIT: i64 = 3;
+
 /// What a job was when it was told something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Informed {
@@ -131,6 +134,12 @@ impl RedisStore {
             }
         }
         let answer = ints(self.link.call(shard, call).await?, "inform")?;
+        // The others have been told; this one is told again, by whoever carries the errand on.
+        if let Some(damaged) = answer.iter().position(|&state| state == DAMAGED_WAIT) {
+            let key = self.keys.waits(shard, &tidings[damaged].mark);
+            let job = &tidings[damaged].job;
+            return Err(Error::Unsuitable(format!("inform: `{key}` holds no wait of job {job}")));
+        }
         Ok(answer.into_iter().map(|state| if state == 0 { Informed::Gone } else { Informed::Yes }).collect())
     }
 

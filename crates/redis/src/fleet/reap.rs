@@ -44,6 +44,7 @@ fn entry(pair: Value) -> Option<Unusable> {
     Some(Unusable { name, why })
 }
 
+/// What another program has written into an index, and is no member's name, is left out: it is removed all the same.
 fn ids(list: Value) -> Option<Vec<MemberId>> {
-    array(list)?.into_iter().map(|id| text(id)?.parse().ok()).collect()
+    Some(array(list)?.into_iter().filter_map(|id| text(id)?.parse().ok()).collect())
 }

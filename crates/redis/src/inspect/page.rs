@@ -171,7 +171,7 @@ fn next_of(page: &[Entry], limit: usize) -> Option<String> {
     page.last().filter(|_| page.len() == limit).map(|entry| entry_id(entry.token))
 }
 
-pub(super) fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
+pub(crate) fn blank(job: JobId, queue: &Queue, state: State) -> JobInfo {
     let queue = Some(queue.clone());
     JobInfo {
         job,

@@ -14,6 +14,9 @@ impl RedisStore {
         guard::check_removal(job)?;
         for _ in 0..TRIES {
             let Some(place) = self.locate(job).await? else {
+                if self.cancel_untracked(job).await? {
+                    return Ok(Cancelled::Requested);
+                }
                 let record = self.find_record(job).await?;
                 return Ok(record.map_or(Cancelled::NotFound, |record| Cancelled::Ended(record.state)));
             };

@@ -1,16 +1,13 @@
-//! Adding jobs: plain commands in a transaction where nobody will ask for the job by its id, else a script
-//! that looks first.
+//! Adding jobs. Every call leaves a receipt, which its repeats look at.
 
-use redis::Pipeline;
 use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, guard};
-use tidemill_core::{Delivery, Error, JobId, Queue, Timestamp, retry};
+use tidemill_core::{Error, JobId, Queue, Timestamp, retry};
 
 use super::add::is_plain;
 use super::group::Clerk;
 use super::ms;
 use super::receipt::{RECEIPT_MS, Receipt};
-use crate::error::classify;
-use crate::keys::{letter, member};
+use crate::keys::letter;
 use crate::link::{Call, Written};
 use crate::store::RedisStore;
 use crate::value::{ints, text};
@@ -52,17 +49,7 @@ impl RedisStore {
             return self.enqueue_tracked(place, part).await;
         }
         let receipt = self.adder.receipts.take();
-        // The first call is a transaction of plain commands, which cannot look at a receipt; its repeats can.
-        let (receipt, mut is_first) = (&receipt, self.link.options().replicas == 0);
-        let untracked = || {
-            let is_plain = std::mem::take(&mut is_first);
-            async move {
-                match is_plain {
-                    true => self.enqueue_untracked(place, part, receipt).await,
-                    false => self.enqueue_again(place, part, receipt).await,
-                }
-            }
-        };
+        let untracked = || self.enqueue_untracked(place, part, &receipt);
         Ok((all_new(), retry::until_answered(&*self.clock, untracked).await?))
     }
 
@@ -143,39 +130,8 @@ impl RedisStore {
         }
     }
 
+    /// Adds jobs that nobody will ask for by their ids, once: whichever of its tries arrives first leaves the receipt.
     async fn enqueue_untracked(
-        &self,
-        place: (u16, &Queue),
-        jobs: &[&NewJob],
-        receipt: &Receipt<'_>,
-    ) -> Result<Written, Error> {
-        let (shard, queue) = place;
-        let target = self.keys.target(shard, queue);
-        let mut batch = Pipeline::with_capacity(jobs.len() + 2);
-        batch.atomic();
-        match queue.delivery {
-            Delivery::AtLeastOnce => {
-                for job in jobs {
-                    batch.cmd("XADD").arg(&target).arg(b"*").arg(b"data").arg(&job.envelope[..]).ignore();
-                }
-            }
-            Delivery::AtMostOnce => {
-                let push = batch.cmd("LPUSH").arg(&target);
-                for job in jobs {
-                    push.arg(&job.envelope[..]);
-                }
-                push.ignore();
-            }
-        }
-        let member = member(queue);
-        batch.cmd("SADD").arg(self.keys.queues(shard)).arg(member).ignore();
-        let key = self.keys.receipt(shard, &receipt.name());
-        batch.cmd("SET").arg(key).arg(receipt.number).arg("PX").arg(RECEIPT_MS).ignore();
-        self.link.pipeline(shard, &batch).await.map_err(|error| classify("enqueue", error))?;
-        Ok(Written::default())
-    }
-
-    async fn enqueue_again(
         &self,
         place: (u16, &Queue),
         jobs: &[&NewJob],
@@ -184,7 +140,7 @@ impl RedisStore {
         let (shard, queue) = place;
         let key = self.keys.receipt(shard, &receipt.name());
         let keys = [self.keys.target(shard, queue), self.keys.queues(shard), key];
-        let mut call = Call::new(&self.scripts.again, &keys)
+        let mut call = Call::new(&self.scripts.untracked, &keys)
             .arg(letter(queue))
             .arg(queue.name.as_str())
             .arg(receipt.number)

@@ -18,7 +18,7 @@ impl RedisStore {
             let held = match first.queue.delivery {
                 Delivery::AtLeastOnce => self.start_entries(&leases, start.worker).await?,
                 // A job taken from a list is gone from there whether it starts or not.
-                Delivery::AtMostOnce => self.extend_locks(&leases, 0).await?,
+                Delivery::AtMostOnce => self.extend_locks(&leases, (start.worker, 0)).await?,
             };
             for (member, held) in members.into_iter().zip(held) {
                 verdicts[member] = if held == Held::Lost { Verdict::LeaseLost } else { Verdict::Accepted };
@@ -68,7 +68,7 @@ impl RedisStore {
         let leases: Vec<&Lease> = members.iter().map(|&member| &extend.leases[member]).collect();
         match leases[0].queue.delivery {
             Delivery::AtLeastOnce => self.extend_entries(&leases, (extend.worker, ms(extend.lease))).await,
-            Delivery::AtMostOnce => self.extend_locks(&leases, ms(extend.lease)).await,
+            Delivery::AtMostOnce => self.extend_locks(&leases, (extend.worker, ms(extend.lease))).await,
         }
     }
 
@@ -93,26 +93,33 @@ impl RedisStore {
         Ok(answer.into_iter().map(held).collect())
     }
 
-    async fn extend_locks(&self, leases: &[&Lease], life: i64) -> Result<Vec<Held>, Error> {
+    /// Extends locks; with a life of 0, only asks for them. Of jobs that are never locked there is nothing to ask.
+    async fn extend_locks(
+        &self,
+        leases: &[&Lease],
+        (worker, life): (&WorkerId, i64),
+    ) -> Result<Vec<Held>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
-        let mut keys = vec![self.keys.cancelled(shard, queue), self.keys.running(shard, queue)];
-        let locked: Vec<&&Lease> = leases.iter().filter(|lease| lease.token != UNLOCKED).collect();
-        if locked.is_empty() {
+        if life == 0 && leases.iter().all(|lease| lease.token == UNLOCKED) {
             return Ok(vec![Held::Yes; leases.len()]);
         }
-        keys.extend(locked.iter().map(|lease| self.keys.lock(shard, queue, &lease.job)));
-        let mut call = Call::new(&self.scripts.hold, &keys).arg(life);
-        for lease in &locked {
+        let mut keys = vec![
+            self.keys.cancelled(shard, queue),
+            self.keys.running(shard, queue),
+            self.keys.untracked(shard, queue),
+        ];
+        keys.extend(leases.iter().map(|lease| self.keys.lock(shard, queue, &lease.job)));
+        let mut call = Call::new(&self.scripts.hold, &keys).arg(life).arg(worker.as_str());
+        for lease in leases {
             call.push(lease.token.0.to_string());
             call.push(lease.job.chain().as_str());
             call.push(lease.job.as_str());
         }
-        let mut answer = ints(self.link.call(shard, call).await?, "hold")?.into_iter();
-        let one = |lease: &&Lease| match lease.token {
-            UNLOCKED => Held::Yes,
-            _ => answer.next().map_or(Held::Lost, held),
-        };
-        Ok(leases.iter().map(one).collect())
+        if life > 0 {
+            self.noted.add(leases.iter().filter(|lease| lease.token == UNLOCKED).map(|lease| &lease.job));
+        }
+        let answer = ints(self.link.call(shard, call).await?, "hold")?;
+        Ok(answer.into_iter().map(held).collect())
     }
 }
 

@@ -14,9 +14,9 @@ use tidemill_core::store::Claimed;
 use tidemill_core::{Error, JobId, Lease, Token};
 
 use super::claim::Share;
-use super::ms;
 use super::pops::{Pop, mark};
 use super::stream::nameless;
+use super::{ms, portions};
 use crate::error::{classify, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
@@ -165,17 +165,19 @@ impl RedisStore {
         if tracked.is_empty() {
             return Ok(jobs);
         }
-        let to_lock = tracked.iter().map(|&position| (&jobs[position].lease.job, &popped[position]));
-        let Some(locks) = self.lock(share, pop, to_lock).await? else {
-            // Taken by a read that was blocked when the queue was paused.
-            self.put_back(share, pop).await?;
-            return Ok(Vec::new());
-        };
-        let (token, verdicts) = locks;
         let mut keep = vec![true; jobs.len()];
-        for (position, verdict) in tracked.into_iter().zip(verdicts) {
-            jobs[position].lease.token = token;
-            keep[position] = verdict == 1;
+        for part in portions(tracked, |position| popped[position].len()) {
+            let to_lock = part.iter().map(|&position| (&jobs[position].lease.job, &popped[position]));
+            let Some((token, verdicts)) = self.lock(share, pop, to_lock).await? else {
+                // Taken by a read that was blocked when the queue was paused. What is locked by now stays so.
+                self.put_back(share, pop).await?;
+                keep.iter_mut().zip(&jobs).for_each(|(keep, job)| *keep &= job.lease.token != UNLOCKED);
+                break;
+            };
+            for (position, verdict) in part.into_iter().zip(verdicts) {
+                jobs[position].lease.token = token;
+                keep[position] = verdict == 1;
+            }
         }
         let mut keep = keep.into_iter();
         jobs.retain(|_| keep.next().unwrap_or(false));

@@ -122,7 +122,8 @@ impl RedisStore {
     async fn prune_queue(&self, shard: u16, queue: &Queue) -> Result<(u64, bool), Error> {
         if queue.delivery == Delivery::AtMostOnce {
             let swept = self.sweep_pops(shard, queue, SWEPT_POPS).await?;
-            return Ok((swept + self.remove_orphans(shard, queue).await?, false));
+            let forgotten = self.forget_untracked(shard, queue).await?;
+            return Ok((swept + forgotten + self.remove_orphans(shard, queue).await?, false));
         }
         let (deleted, more) = self.delete_acknowledged(shard, queue).await?;
         Ok((deleted + self.remove_consumers((shard, queue), "").await?, more))

@@ -10,21 +10,20 @@ use crate::store::RedisStore;
 impl RedisStore {
     pub(crate) async fn pause_queue(&self, queue: &Queue) -> Result<(), Error> {
         for shard in 0..self.keys.shards() {
-            let paused = self.keys.paused(shard, queue);
+            let (paused, queues) = (self.keys.paused(shard, queue), self.keys.queues(shard));
             match queue.delivery {
                 Delivery::AtLeastOnce => {
-                    let keys = [self.keys.target(shard, queue), paused];
+                    let keys = [self.keys.target(shard, queue), paused, queues];
                     let call = Call::new(&self.scripts.pause, &keys).arg(self.group(queue));
-                    self.link.call(shard, call).await?;
+                    self.link.call(shard, call.arg(member(queue))).await?;
                 }
                 Delivery::AtMostOnce => {
+                    // What can fail comes first.
+                    let enter = redis::cmd("SADD").arg(queues).arg(member(queue)).take();
+                    self.link.query::<i64>(shard, &enter).await?;
                     self.link.query::<()>(shard, redis::cmd("SET").arg(paused).arg(1)).await?;
                 }
             }
-            let member = member(queue);
-            self.link
-                .query::<i64>(shard, redis::cmd("SADD").arg(self.keys.queues(shard)).arg(member))
-                .await?;
         }
         self.note_paused(queue, true);
         self.announce(queue).await

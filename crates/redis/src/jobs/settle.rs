@@ -176,6 +176,7 @@ impl RedisStore {
         mode: Mode,
     ) -> Result<Vec<i64>, Error> {
         if part.iter().all(|settlement| settlement.lease.token == UNLOCKED && leaves_nothing(settlement)) {
+            self.remove_notes((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
             return Ok(vec![1; part.len()]);
         }
         let changes = self.changes(shard, part).await?;
@@ -194,6 +195,7 @@ impl RedisStore {
             changes.push_args(&mut call, index);
         }
         let answer = self.link.call(shard, call).await?;
+        self.remove_notes((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
         self.accepted(shard, answer, part.len()).await
     }
 

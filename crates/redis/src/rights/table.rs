@@ -13,7 +13,6 @@ pub(super) const NEEDED: &[&str] = &[
     "HEXISTS KEY x",
     "HGET KEY x",
     "HGETALL KEY",
-    "HINCRBY KEY x 1",
     "HKEYS KEY",
     "HLEN KEY",
     "HMGET KEY x",

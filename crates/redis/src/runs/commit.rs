@@ -90,9 +90,7 @@ impl RedisStore {
         self.push_world(&mut call);
         push_delivery(&mut call, delivery);
         match self.act(call, place).await?.word {
-            word if word == "damaged" => {
-                Err(Error::Corrupt(format!("the state or the journal of run {}", delivery.run)))
-            }
+            word if word == "damaged" => Err(self.damaged_run(&delivery.run)),
             word => Ok(word),
         }
     }

@@ -4,6 +4,7 @@ use futures_util::future::try_join_all;
 use redis::Value;
 use tidemill_core::Error;
 use tidemill_core::store::runs::{Delivered, Delivery};
+use tidemill_core::workflow::RunId;
 
 use super::effects::push_delivery;
 use crate::error::odd_answer;
@@ -22,7 +23,10 @@ impl RedisStore {
             try_join_all(there.map(|(shard, members)| self.deliver_in(shard, deliveries, members))).await?;
         let mut answers: Vec<(usize, Value)> = parts.into_iter().flatten().collect();
         answers.sort_by_key(|(position, _)| *position);
-        answers.into_iter().map(|(position, answer)| read(answer, &deliveries[position])).collect()
+        answers
+            .into_iter()
+            .map(|(position, answer)| self.read_answer(answer, &deliveries[position]))
+            .collect()
     }
 
     /// Delivers what is for runs of one shard, in order.
@@ -43,18 +47,26 @@ impl RedisStore {
         }
         confirmed.map(|()| answers)
     }
-}
 
-fn read(answer: Value, delivery: &Delivery) -> Result<Delivered, Error> {
-    match text(answer).as_deref() {
-        Some("yes") => Ok(Delivered::Yes),
-        Some("again") => Ok(Delivered::Again),
-        Some("missing") => Ok(Delivered::NotFound),
-        Some("damaged") => Err(Error::Corrupt(format!("the state or the journal of run {}", delivery.run))),
-        Some(status) => status
-            .parse()
-            .map(Delivered::Closed)
-            .map_err(|_| Error::Corrupt(format!("the state of run {}", delivery.run))),
-        None => Err(odd_answer("deliver")),
+    fn read_answer(&self, answer: Value, delivery: &Delivery) -> Result<Delivered, Error> {
+        match text(answer).as_deref() {
+            Some("yes") => Ok(Delivered::Yes),
+            Some("again") => Ok(Delivered::Again),
+            Some("missing") => Ok(Delivered::NotFound),
+            Some("damaged") => Err(self.damaged_run(&delivery.run)),
+            Some(status) => status
+                .parse()
+                .map(Delivered::Closed)
+                .map_err(|_| Error::Corrupt(format!("the state of run {}", delivery.run))),
+            None => Err(odd_answer("deliver")),
+        }
+    }
+
+    /// What to say of a run whose keys another program has damaged.
+    pub(super) fn damaged_run(&self, run: &RunId) -> Error {
+        let shard = self.keys.shard_of_run(run);
+        let keys = [self.keys.instance(shard, run), self.keys.events(shard, run), self.keys.seen(shard, run)];
+        let keys = keys.map(|key| format!("`{key}`")).join(", ");
+        Error::Corrupt(format!("the state or the journal of run {run}, one of {keys}"))
     }
 }

@@ -9,7 +9,7 @@ use tidemill_core::store::runs::Alarm;
 use crate::error::odd_answer;
 use crate::jobs::maintain::until;
 use crate::store::RedisStore;
-use crate::value::{array, int};
+use crate::value::{array, int, text};
 
 /// How many alarms one script fires: each may concern another run, which is read, changed and given a task.
 const BATCH: usize = 128;
@@ -37,7 +37,9 @@ impl RedisStore {
             call.push(before);
             call.push(after);
         }
-        let parts = array(self.link.call(shard, call).await?).unwrap_or_default();
+        let mut parts = array(self.link.call(shard, call).await?).unwrap_or_default();
+        let damaged = parts.split_off(parts.len().min(2));
+        damaged.into_iter().filter_map(text).for_each(|what| self.complaints.once("firing alarms", &what));
         let [fired, next] = &parts[..] else { return Err(odd_answer("fire")) };
         let count = |value| int(value).ok_or_else(|| odd_answer("fire"));
         Ok(Promoted { moved: u64::try_from(count(fired)?).unwrap_or(0), next: until(count(next)?) })

@@ -1,0 +1,9 @@
+-- Asks for a job to be cancelled that was taken from a list, is in no index and runs.
+-- KEYS  untracked, cancelled
+-- ARGV  channel, job id
+-- Returns 1 if it runs, else 0 with nothing written.
+local till = string.match(redis.call('HGET', KEYS[1], ARGV[2]) or '', '^%d+')
+if not till or tonumber(till) <= now() then return 0 end
+redis.call('HSET', KEYS[2], ARGV[2], 1)
+notify(ARGV[1], 'cancel ' .. ARGV[2])
+return 1

@@ -1,0 +1,276 @@
+//! Verbs about jobs and chains.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tidemill_core::chain::{Continuation, Dedup, Links};
+use tidemill_core::job::State;
+use tidemill_core::redrive::{Letters, drop, redrive};
+use tidemill_core::rescue;
+use tidemill_core::settle::Outcome;
+use tidemill_core::store::{
+    Claim, Claimed, Complete, Due, Enqueue, Extend, List, NewJob, Promote, Recover, Start,
+};
+use tidemill_core::{Delivery, Error, JobId};
+use tidemill_testkit::conformance::scene::{
+    Traits, chain, chain_after, chain_once, dead, done, go_on, job, next, output, retry,
+};
+use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+
+use crate::stage::Stage;
+
+const VERBS: [&str; 36] = [
+    "enqueue_plain",
+    "enqueue_id",
+    "enqueue_later",
+    "enqueue_mixed",
+    "enqueue_untracked",
+    "enqueue_after",
+    "enqueue_once",
+    "claim",
+    "recover",
+    "start",
+    "extend",
+    "finish",
+    "finish_two",
+    "finish_awaited",
+    "retry",
+    "bury",
+    "hand_back",
+    "continue",
+    "continue_after",
+    "cancel",
+    "cancel_running",
+    "cancel_later",
+    "cancel_blocked",
+    "complete",
+    "delete",
+    "redrive",
+    "drop",
+    "promote",
+    "rescue",
+    "pause",
+    "resume",
+    "purge",
+    "prune",
+    "leave",
+    "queues",
+    "list",
+];
+
+/// Verbs of several scripts: what those before the one that fails have done is whole, and is done again or undone by others.
+const OF_STEPS: [&str; 4] = ["enqueue_after", "enqueue_once", "claim", "purge"];
+
+const QUEUE_PARTS: [&str; 11] = [
+    "",
+    ":scheduled",
+    ":dlq",
+    ":paused",
+    ":blocked",
+    ":cancelled",
+    ":dropped",
+    ":leases",
+    ":running",
+    ":takers",
+    ":purged",
+];
+
+pub(crate) const SHARD_KEYS: [&str; 7] =
+    ["jobs", "waiters", "notices", "errands", "keyed", "reserved", "queues"];
+
+/// The keys of a queue, by the name of its stream or list.
+pub(crate) fn of_queue(target: &str) -> Vec<String> {
+    QUEUE_PARTS.iter().map(|part| format!("{target}{part}")).collect()
+}
+
+/// What a verb is about.
+#[derive(Default)]
+struct Scenery {
+    claimed: Vec<Claimed>,
+    ids: Vec<JobId>,
+}
+
+impl Scenery {
+    fn id(&self) -> &JobId {
+        &self.ids[0]
+    }
+}
+
+fn kept() -> NewJob {
+    Traits { keep: Some(LONG), ..Traits::default() }.job()
+}
+
+fn later(due: Duration) -> NewJob {
+    Traits { due: Due::In(due), ..Traits::default() }.job()
+}
+
+fn after(blocker: &JobId) -> Continuation {
+    Continuation { after: vec![blocker.clone()], ..next("second") }
+}
+
+/// Chains are made for streams only.
+fn is_for(verb: &str, delivery: Delivery) -> bool {
+    let tied = ["enqueue_after", "enqueue_once", "finish_awaited", "cancel_blocked"];
+    delivery == Delivery::AtLeastOnce || !tied.contains(&verb)
+}
+
+async fn prepare(scene: &Scene, verb: &str) -> Scenery {
+    let mut scenery = Scenery::default();
+    match verb {
+        "enqueue_after" => scenery.ids.push(scene.enqueue(chain()).await),
+        "claim" => {
+            scenery.ids.push(scene.enqueue(job()).await);
+            scene.enqueue(job()).await;
+            // Of a list, whoever pops it drops it.
+            scene.store.cancel(scenery.id()).await.unwrap();
+        }
+        "start" => {
+            scene.enqueue(job()).await;
+            scenery.claimed = scene.claim_with(1, 0, Duration::ZERO).await;
+        }
+        "finish" | "retry" | "bury" | "extend" | "hand_back" | "continue" | "cancel_running" | "complete"
+        | "leave" | "recover" => {
+            scenery.ids.push(scene.enqueue(kept()).await);
+            scenery.claimed.push(scene.claim_one().await);
+        }
+        "finish_two" => {
+            scene.enqueue(kept()).await;
+            scene.enqueue(kept()).await;
+            scenery.claimed = scene.claim(2).await;
+        }
+        "finish_awaited" => {
+            let first = chain_once(Dedup::open("k"));
+            scenery.ids.push(scene.enqueue(first).await);
+            scene.enqueue(chain_after(&scenery.ids)).await;
+            scenery.claimed.push(scene.claim_one().await);
+        }
+        "continue_after" => {
+            scenery.ids.push(scene.enqueue(later(LONG)).await);
+            scene.enqueue(kept()).await;
+            scenery.claimed.push(scene.claim_one().await);
+        }
+        "cancel_blocked" => {
+            let blocker = scene.enqueue(chain()).await;
+            scenery.ids.push(scene.enqueue(chain_after(&[blocker])).await);
+        }
+        "cancel" | "delete" | "list" => scenery.ids.push(scene.enqueue(job()).await),
+        "purge" | "prune" | "queues" => {
+            scene.enqueue(job()).await;
+            scene.enqueue(later(LONG)).await;
+        }
+        "cancel_later" => scenery.ids.push(scene.enqueue(later(LONG)).await),
+        "promote" => {
+            scene.enqueue(later(Duration::from_millis(1))).await;
+            tokio::time::sleep(Duration::from_millis(3)).await;
+        }
+        "redrive" | "drop" => scenery.ids.push(scene.bury(&Traits::default(), "bad").await),
+        "resume" => {
+            scene.enqueue(job()).await;
+            scene.store.pause(&scene.queue).await.unwrap();
+        }
+        "rescue" => {
+            let brief = scene.clone().leasing(SHORT);
+            brief.enqueue(job()).await;
+            brief.enqueue(job()).await;
+            scenery.claimed = brief.claim(2).await;
+            brief.expire(2).await;
+        }
+        _ => {}
+    }
+    scenery
+}
+
+async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> {
+    let (store, queue, worker) = (&*scene.store, &scene.queue, &scene.worker);
+    let queues = [queue.clone()];
+    let add = async |jobs: &[NewJob]| store.enqueue(Enqueue { queue, jobs }).await.map(std::mem::drop);
+    let settle = async |outcome: &dyn Fn() -> Outcome| {
+        let all: Vec<_> = scenery.claimed.iter().map(|one| scene.settlement(one, outcome())).collect();
+        store.settle(&all).await.map(std::mem::drop)
+    };
+    let leases: Vec<_> = scenery.claimed.iter().map(|claimed| claimed.lease.clone()).collect();
+    match verb {
+        "enqueue_plain" => add(&[NewJob { fresh: true, ..job() }]).await,
+        "enqueue_id" => add(&[Traits::default().job_of(JobId::new("a").unwrap())]).await,
+        "enqueue_later" => add(&[later(LONG)]).await,
+        "enqueue_mixed" => add(&[job(), later(LONG), job()]).await,
+        "enqueue_untracked" => {
+            add(&[Traits::default().untracked()]).await?;
+            add(&[Traits::default().untracked(), Traits::default().untracked()]).await
+        }
+        "enqueue_after" => {
+            let links = Links { after: scenery.ids.clone(), dedup: Some(Dedup::open("k")) };
+            add(&[NewJob { links, ..chain_once(Dedup::open("k")) }]).await
+        }
+        "enqueue_once" => add(&[chain_once(Dedup::open("k"))]).await,
+        "claim" => store.claim(Claim::now(queue, worker, LONG, 2)).await.map(std::mem::drop),
+        "recover" => {
+            let known = &HashSet::new();
+            store.recover(Recover { queue, worker, lease: LONG, known }).await.map(std::mem::drop)
+        }
+        "start" => store.start(Start { worker, leases: &leases }).await.map(std::mem::drop),
+        "extend" => store.extend(Extend { worker, leases: &leases, lease: LONG }).await.map(std::mem::drop),
+        "finish" | "finish_two" => settle(&done).await,
+        "finish_awaited" => settle(&|| output("1")).await,
+        "retry" => settle(&|| retry(Duration::ZERO)).await,
+        "bury" => settle(&|| dead("bad")).await,
+        "hand_back" => settle(&|| Outcome::HandedBack).await,
+        "continue" => settle(&|| go_on(next("second"))).await,
+        "continue_after" => settle(&|| go_on(after(scenery.id()))).await,
+        "cancel" | "cancel_running" | "cancel_later" | "cancel_blocked" => {
+            store.cancel(scenery.id()).await.map(std::mem::drop)
+        }
+        "complete" => {
+            let change = scene.settlement(&scenery.claimed[0], done()).change;
+            store.complete(Complete { job: scenery.id(), change: &change }).await.map(std::mem::drop)
+        }
+        "delete" => store.delete(scenery.id()).await.map(std::mem::drop),
+        "redrive" => redrive(store, queue, &Letters::default()).await.map(std::mem::drop),
+        "drop" => drop(store, queue, &Letters::default()).await.map(std::mem::drop),
+        "promote" => store.promote(Promote { queues: &queues, limit: 100 }).await.map(std::mem::drop),
+        "rescue" => rescue::rescue(store, &queues, SHORT).await.map(std::mem::drop),
+        "pause" => store.pause(queue).await,
+        "resume" => store.resume(queue).await,
+        "purge" => store.purge(queue).await.map(std::mem::drop),
+        "prune" => store.prune(&queues).await.map(std::mem::drop),
+        "leave" => store.leave(worker, &queues).await,
+        "queues" => store.queues().await.map(std::mem::drop),
+        "list" => {
+            let list = List { queue, state: State::Ready, cursor: None, limit: 10 };
+            store.list(list).await.map(std::mem::drop)
+        }
+        other => unreachable!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn a_verb_about_jobs_that_fails_for_a_spoiled_key_names_it_and_has_changed_nothing() {
+    let mut wrong = Vec::new();
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let target = if delivery == Delivery::AtLeastOnce { "stream:q" } else { "queue:q" };
+        let mut names = of_queue(target);
+        names.extend(of_queue("stream:jobs"));
+        names.extend(SHARD_KEYS.map(str::to_owned));
+        names.extend(["key:k", "job:a"].map(str::to_owned));
+        for verb in VERBS.iter().filter(|verb| is_for(verb, delivery)) {
+            // A store of its own: it remembers what it has prepared.
+            let stage = Stage::new().await;
+            let scene = stage.scene(delivery);
+            let said = stage
+                .play_all(
+                    verb,
+                    &names,
+                    async || prepare(&scene, verb).await,
+                    async |scenery| act(&scene, verb, scenery).await,
+                )
+                .await;
+            let is_of_steps = |what: &String| OF_STEPS.contains(verb) && what.contains(" changed ");
+            wrong.extend(
+                said.into_iter()
+                    .filter(|what| !is_of_steps(what))
+                    .map(|what| format!("{delivery:?}: {what}")),
+            );
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
