@@ -90,6 +90,10 @@ pub(crate) struct Book {
     pub(crate) held: HashMap<SessionId, Held>,
     /// Those of which the store must hear at once.
     pub(crate) urgent: HashSet<SessionId>,
+    /// Those that wake-ups have named since the store was asked about such sessions.
+    pub(crate) named: HashSet<SessionId>,
+    /// When that was.
+    pub(crate) asked: Option<Instant>,
     /// Those that are over.
     pub(crate) over: Vec<SessionId>,
     /// All should be looked at soon: something may have been missed.
@@ -162,12 +166,13 @@ impl Holdings {
         self.changed.notify_one();
     }
 
-    /// A wake-up says that a session is to end, or is another's. Anyone may publish one, so the store is asked.
+    /// A wake-up says that a session is to end, or is another's. Anyone may publish one, so the store is asked: soon, and not
+    /// once for each.
     pub(crate) fn ask_about(&self, session: &SessionId) {
         let mut book = self.book();
         let Some(held) = book.held.get_mut(session) else { return };
         held.doubted = true;
-        book.urgent.insert(session.clone());
+        book.named.insert(session.clone());
         drop(book);
         self.changed.notify_one();
     }

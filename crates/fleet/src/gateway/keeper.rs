@@ -20,6 +20,9 @@ const BATCH: usize = 500;
 /// How soon all are looked at again when something may have been missed: doubts come in flocks.
 const DOUBT: Duration = Duration::from_millis(500);
 
+/// How soon the store is asked again about sessions that wake-ups name: anyone may publish a flood of those.
+const ASK_INTERVAL: Duration = Duration::from_millis(200);
+
 /// How long the last of it may take.
 const TO_END: Duration = Duration::from_secs(5);
 
@@ -88,7 +91,8 @@ async fn rest(desk: &Desk, stop: &CancellationToken, next: Instant) {
             Stay::Kept(until) => Some(until),
             Stay::Connected { .. } => None,
         });
-        (ends.fold(next, Instant::min), book.doubted)
+        let asks = book.asked.filter(|_| !book.named.is_empty()).map(|asked| asked + ASK_INTERVAL);
+        (ends.chain(asks).fold(next, Instant::min), book.doubted)
     };
     let next = if doubted { next.min(Instant::now() + DOUBT) } else { next };
     tokio::select! {
@@ -106,7 +110,11 @@ fn collect(desk: &Desk, since: Duration) -> Round {
     if all {
         book.doubted = false;
     }
-    let urgent = std::mem::take(&mut book.urgent);
+    let mut urgent = std::mem::take(&mut book.urgent);
+    if !book.named.is_empty() && book.asked.is_none_or(|asked| asked.elapsed() >= ASK_INTERVAL) {
+        urgent.extend(book.named.drain());
+        book.asked = Some(Instant::now());
+    }
     // One that is kept is told once: it lasts for as long as it was to be kept, and not from now again and again.
     let is_told = |session: &SessionId, held: &Held| {
         urgent.contains(session) || (all && matches!(held.stay, Stay::Connected { .. }))

@@ -5,4 +5,5 @@
 
 mod jobs;
 mod place;
+mod runs;
 mod sessions;

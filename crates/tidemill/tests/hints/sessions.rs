@@ -1,7 +1,7 @@
 //! Sessions that wake-ups name.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidemill::Mill;
 use tidemill::fleet::gateway::Gateway;
@@ -114,6 +114,38 @@ async fn no_session_ends_but_the_one_that_is_closed(place: Place) {
     tokio::time::timeout(FOR_EVER, ended).await.unwrap();
     assert!(talks(&mut client).await);
     assert!(mill.store().fleet().session(&session).await.unwrap().is_some());
+}
+
+/// A flood of wake-ups about a session makes the gateway ask a few times a second, not once for each.
+async fn a_flood_is_answered_by_few_questions(place: Place) {
+    let mill = &place.mill;
+    join(mill).await;
+    let gateway = serve(mill).await;
+    let mut client = connect(gateway).await;
+    let session = connected(mill, &[]).await;
+    let (began, before) = (Instant::now(), mill.store().commands());
+    for _ in 0..400 {
+        place.publish(&format!("session {session}")).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // Five a second, each one command or a few, and what a gateway asks anyway.
+    let (asked, took) = (mill.store().commands() - before, began.elapsed());
+    let most = 60 + u64::try_from(took.as_millis()).unwrap() / 200 * 4;
+    assert!(asked <= most, "{asked} commands in {took:?}, which is more than {most}");
+    assert!(talks(&mut client).await);
+    assert!(mill.store().fleet().close(&session).await.unwrap());
+    let ended = async { while talks(&mut client).await {} };
+    tokio::time::timeout(FOR_EVER, ended).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_is_answered_by_few_questions_on_redis() {
+    a_flood_is_answered_by_few_questions(Place::redis().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_is_answered_by_few_questions_on_postgres() {
+    a_flood_is_answered_by_few_questions(Place::postgres().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
