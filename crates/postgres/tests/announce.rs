@@ -5,16 +5,22 @@
 
 mod world;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
+use tidemill_core::store::runs::{Close, Delivered, Delivery, Started, Terminate, Then};
 use tidemill_core::store::{
-    Cancelled, Claim, Complete, Completed, Deleted, Enqueue, Enqueued, NewJob, Record, Verdict, Wake, Wakes,
+    Cancelled, Claim, Complete, Completed, Deleted, Enqueue, Enqueued, NewJob, Record, Redrive, Verdict,
+    Wake, Wakes,
 };
+use tidemill_core::workflow::{RunId, Status};
 use tidemill_core::{JobId, Store, Timestamp, WorkerId};
 use tidemill_postgres::PostgresStore;
+use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::scene::{Traits, order_of, signal};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::shared_postgres;
 use world::{chain, connect, queue};
@@ -31,7 +37,11 @@ struct Heard {
 
 impl Heard {
     async fn new() -> Self {
-        let store = connect(&shared_postgres().database().unwrap()).await;
+        Self::at(&shared_postgres().database().unwrap()).await
+    }
+
+    async fn at(url: &str) -> Self {
+        let store = connect(url).await;
         let wakes = store.listen();
         let mut heard = Self { store, wakes };
         heard.hear(|wake| *wake == Wake::Everything).await;
@@ -49,7 +59,7 @@ impl Heard {
         self.hear(|wake| wake == meant).await;
         while self.wakes.next().now_or_never().is_some() {}
         let again = act(&self.store).await;
-        self.hear(|wake| wake == meant).await;
+        self.hear(|wake| wake == meant || *wake == Wake::Everything).await;
         (first, again)
     }
 }
@@ -109,6 +119,46 @@ async fn a_repeated_cancel_delete_or_complete_is_announced_again() {
     };
     let answers = heard.hear_again(&Wake::Finished(three.id.clone()), complete).await;
     assert_eq!(answers, (Completed::Yes, Completed::Ended(State::Done)));
+}
+
+#[tokio::test]
+async fn a_repeated_start_delivery_or_end_of_a_run_is_announced_again() {
+    let url = shared_postgres().database().unwrap();
+    let mut heard = Heard::at(&url).await;
+    let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
+    let new = order_of(RunId::new("r").unwrap());
+    let tasks = Wake::Queue { queue: new.queue.clone(), jobs: 1 };
+    let start = async |store: &PostgresStore| store.start_run(&new).await.unwrap();
+    let answers = heard.hear_again(&tasks, start).await;
+    assert_eq!(answers, (Started::Created, Started::Existing(new.run.clone())));
+    scene.commit(&scene.task_of(&new.run).await, Vec::new(), Then::GoesOn).await;
+    let once = [Delivery { id: Some("once".into()), ..signal(&new.run, 1) }];
+    let deliver = async |store: &PostgresStore| store.deliver(&once).await.unwrap().remove(0);
+    let answers = heard.hear_again(&tasks, deliver).await;
+    assert_eq!(answers, (Delivered::Yes, Delivered::Again));
+    let close = Close { status: Status::Terminated, output: "".into(), error: None, told: None };
+    let cursor = scene.store.run(&new.run).await.unwrap().unwrap().cursor;
+    let terminate = async |store: &PostgresStore| {
+        store.terminate(Terminate { run: &new.run, cursor, effects: &[], close: &close }).await.unwrap()
+    };
+    let answers = heard.hear_again(&Wake::Finished(new.run.task()), terminate).await;
+    assert_eq!(answers, (Verdict::Accepted, Verdict::LeaseLost));
+}
+
+#[tokio::test]
+async fn a_repeated_redrive_is_announced_again() {
+    let url = shared_postgres().database().unwrap();
+    let mut heard = Heard::at(&url).await;
+    let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
+    let traits = Traits::default();
+    let id = scene.bury(&traits, "bad").await;
+    let letters = [(id.clone(), traits.job_of(id).envelope)];
+    let mail = queue("mail");
+    let redrive = async |store: &PostgresStore| {
+        store.redrive(Redrive { queue: &mail, letters: &letters }).await.unwrap()
+    };
+    let meant = Wake::Queue { queue: queue("mail"), jobs: 1 };
+    assert_eq!(heard.hear_again(&meant, redrive).await, (1, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@
 )]
 
 mod failover;
+mod scheduled;
 mod tls;
 mod unix;
 mod work;
