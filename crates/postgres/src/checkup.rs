@@ -114,12 +114,16 @@ fn vacuum(server: &Row, health: &Row) -> Finding {
 }
 
 fn snapshots(health: &Row) -> Finding {
-    let (open, prepared): (i64, i64) = (health.get("oldest_s"), health.get("prepared_s"));
+    judge_snapshots(health.get("oldest_s"), health.get("prepared_s"), health.get("sees_all"))
+}
+
+/// Ages in seconds, and whether other roles' transactions are among them.
+fn judge_snapshots(open: i64, prepared: i64, sees_all: bool) -> Finding {
     let mut found = format!("the oldest open transaction is {open} s old");
     if prepared > 0 {
         found = format!("{found}, the oldest prepared one {prepared} s");
     }
-    if !health.get::<_, bool>("sees_all") {
+    if !sees_all {
         found.push_str(" (other roles' cannot be seen without pg_read_all_stats)");
     }
     let advice = "dead rows cannot be removed while it is open, and looks for work have to pass them";
@@ -140,4 +144,20 @@ fn slots(health: &Row) -> Finding {
 fn leases(late: i64) -> Finding {
     let found = format!("{late} leases ran out more than a minute ago");
     judge(late == 0, Severity::Warning, "leases", (found, "no worker is left to rescue them; start one"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_transaction_is_warned_of_whether_it_is_open_or_prepared() {
+        assert_eq!(judge_snapshots(OLD_SNAPSHOT_S - 1, 0, true).severity, Severity::Good);
+        for (open, prepared) in [(OLD_SNAPSHOT_S, 0), (0, OLD_SNAPSHOT_S)] {
+            let finding = judge_snapshots(open, prepared, true);
+            assert_eq!(finding.severity, Severity::Warning);
+            assert!(finding.message.contains("300 s"), "{}", finding.message);
+        }
+        assert!(judge_snapshots(0, 0, false).message.contains("pg_read_all_stats"));
+    }
 }

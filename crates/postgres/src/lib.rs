@@ -57,7 +57,7 @@ pub use transaction::{Pending, Tx};
 
 use crate::connection::Opener;
 use crate::herald::Herald;
-use crate::jobs::{Clerk, Ending, Halves, Marks, Numbers};
+use crate::jobs::{Clerk, Ending, Halves, LeaseMark, Marks, Numbers};
 use crate::pool::Pool;
 use crate::transaction::Calls;
 use crate::voice::Voice;
@@ -79,6 +79,7 @@ pub(crate) struct Inner {
     voice: Option<Voice>,
     numbers: Numbers,
     marks: Marks,
+    lease_mark: LeaseMark,
     /// Up to when records have been pruned, while there are more.
     pruned_to: AtomicI64,
     /// The same for receipts.
@@ -102,6 +103,7 @@ impl PostgresStore {
             voice,
             numbers: Numbers::default(),
             marks: Marks::default(),
+            lease_mark: LeaseMark::default(),
             pruned_to: AtomicI64::new(0),
             receipts_pruned_to: AtomicI64::new(0),
             calls: Calls::of(&options.schema),

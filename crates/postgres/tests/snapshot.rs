@@ -6,10 +6,11 @@
 mod world;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidemill_core::store::Severity;
 use tidemill_core::{Queue, QueueName, Store};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::{LONG, SHORT, Scene, until};
 use tidemill_testkit::servers::{Postgres, PostgresOptions};
 use tokio_postgres::Client;
 use world::{connect, query, session};
@@ -95,6 +96,29 @@ async fn claims_pass_the_rows_that_a_held_snapshot_keeps_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn looks_for_expired_leases_pass_the_rows_that_a_held_snapshot_keeps_once() {
+    let server = server();
+    let (url, scene, _holder) = held_back(&server).await;
+    for _ in 0..5 {
+        assert!(scene.all_expired(10).await.is_empty());
+    }
+    let read = pages(&server, "SELECT late");
+    assert!(read[0] > 500, "the first look passes all of them: {read:?}");
+    assert!(read[1..].iter().all(|pages| *pages < 50), "the others pass few: {read:?}");
+    // What runs out from now on is found.
+    let short = scene.clone().leasing(SHORT);
+    short.enqueue_many(2).await;
+    short.claim(2).await;
+    short.expire_and_rescue(2).await;
+    // What comes to lie before the mark is found by the next look from the beginning.
+    scene.claim(1).await;
+    query(&url, "UPDATE tidemill.leases SET until = 5").await;
+    let found = async { while scene.all_expired(10).await.is_empty() {} };
+    // That look comes within a minute.
+    tokio::time::timeout(Duration::from_secs(180), found).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_queue_leaves_no_mark_behind_which_its_jobs_would_wait() {
     let server = server();
     let (url, scene, _holder) = held_back(&server).await;
@@ -106,6 +130,26 @@ async fn a_paused_queue_leaves_no_mark_behind_which_its_jobs_would_wait() {
     }
     scene.store.resume(&scene.queue).await.unwrap();
     scene.claim(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn doctor_reports_open_transactions_and_a_vacuum_that_does_not_run() {
+    let server = server();
+    let (_, scene, _holder) = held_back(&server).await;
+    let finding = async |subject: &str| {
+        let findings = scene.store.checkup().await.unwrap().findings;
+        findings.into_iter().find(|finding| finding.subject == subject).unwrap()
+    };
+    let vacuum = finding("vacuum").await;
+    assert_eq!(vacuum.severity, Severity::Warning);
+    assert!(vacuum.message.contains("autovacuum is off"), "{}", vacuum.message);
+    until("the open transaction to be some seconds old", || async {
+        let message = finding("snapshots").await.message;
+        let age =
+            message.split_once("transaction is ").and_then(|(_, rest)| rest.split_once(" s old")).unwrap().0;
+        (age.parse::<u64>().unwrap() > 0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,7 @@
 //! Holding on to claimed jobs: start, extend, and seeing who has let go.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidemill_core::store::{
@@ -9,6 +10,7 @@ use tidemill_core::store::{
 use tidemill_core::{Error, Queue, Timestamp};
 use tokio_postgres::Row;
 
+use super::lease_mark::Sweep;
 use super::{job_at, lease, ms, number, queue, sorted};
 use crate::Inner;
 use crate::cursor::{Cursor, page};
@@ -60,10 +62,15 @@ impl Inner {
 
     pub(crate) async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
         let Expired { cursor, limit, .. } = expired;
-        let Cursor { place, seq } = Cursor::read(cursor.as_deref())?;
+        let Cursor { mut place, seq } = Cursor::read(cursor.as_deref())?;
+        let mark = self.lease_mark.start().filter(|_| cursor.is_none());
+        place = mark.unwrap_or(place);
         let limit_rows = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut rows = self.pool.query(&EXPIRED, &[&place, &seq, &limit_rows]).await?;
         let times = rows.first().map(|row| (0, Timestamp(row.get("now"))));
+        if cursor.is_none() && mark.is_none() {
+            rows.first().into_iter().for_each(|row| self.lease_mark.swept(sweep(row)));
+        }
         rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
         let hold = |row: &Row| {
             let queue = queue(row.get("name"), row.get("delivery"))?;
@@ -75,6 +82,7 @@ impl Inner {
 
     pub(crate) async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
         self.pool.execute(&SHORTEN, &[&from.0]).await?;
+        self.lease_mark.forget();
         loop {
             let rows = self.pool.query(&ADVANCE, &[&from.0, &MAX_RECOVERED]).await?;
             let moved: i64 = rows.first().map_or(0, |row| row.get("moved"));
@@ -84,6 +92,12 @@ impl Inner {
             }
         }
     }
+}
+
+/// A look from the beginning, of which this is the first row.
+fn sweep(row: &Row) -> Sweep {
+    let took = Duration::from_micros(u64::try_from(row.get::<_, i64>("took")).unwrap_or(0));
+    Sweep { took, at: row.get("now"), oldest: row.get("until") }
 }
 
 /// A leased job as it is in the database.

@@ -29,13 +29,13 @@ const RESTS: u32 = 50;
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// How long to wait for the next look from the beginning after one that took so long; none if it was quick.
-fn rest_after(took: Duration) -> Option<Duration> {
+pub(super) fn rest_after(took: Duration) -> Option<Duration> {
     (took > SLOW).then(|| took.saturating_mul(RESTS).clamp(SWEEP, LONGEST))
 }
 
 /// How far before the last batch the next claim starts at most, in ms: enqueues that began earlier and ended later
 /// are found in their order.
-const SLACK: i64 = 1_000;
+pub(super) const SLACK: i64 = 1_000;
 
 /// The same in places, as far as the last batch tells how close they are: of jobs that were added by the million
 /// a second leaves tens of thousands, a page of the index for every two hundred.

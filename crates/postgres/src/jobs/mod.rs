@@ -8,6 +8,7 @@ mod enqueue;
 mod group;
 mod halves;
 mod kinds;
+mod lease_mark;
 mod leases;
 mod letters;
 mod link;
@@ -33,6 +34,7 @@ pub(crate) use enqueue::{delay, earliest, wakes};
 pub(crate) use group::Clerk;
 pub(crate) use halves::Halves;
 pub(crate) use kinds::{Key, keys};
+pub(crate) use lease_mark::LeaseMark;
 #[cfg(feature = "sqlx")]
 pub(crate) use link::made;
 pub(crate) use link::{Linked, nothing, read_made};
