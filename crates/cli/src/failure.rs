@@ -147,6 +147,17 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_that_was_lost_says_nothing_of_a_server_that_is_away() {
+        let hint_to = |error: Error| hint(&anyhow::Error::new(error).context("cannot enqueue")).unwrap();
+        let source = || Some(io::Error::other("broken pipe").into());
+        let lost = hint_to(Error::Unanswered { message: "enqueue".into(), source: source() });
+        assert!(lost.contains("may have taken effect") && !lost.contains("running"), "{lost}");
+        assert!(hint_to(Error::Unavailable { message: "a".into(), source: source() }).contains("running"));
+        let run = anyhow::Error::new(RunError::from(Error::Unanswered { message: "a".into(), source: None }));
+        assert_eq!(hint(&run), Some(lost));
+    }
+
+    #[test]
     fn only_what_the_user_can_put_right_is_wrong_use() {
         assert_eq!(code(&Error::Invalid("no".into()).into()), WRONG_USE);
         assert_eq!(code(&anyhow::Error::new(Complaint::wrong_use("no")).context("while")), WRONG_USE);

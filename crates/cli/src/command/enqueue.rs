@@ -220,8 +220,10 @@ async fn one_by_one(
     };
     let mut made = stream::iter(0..args.count).map(make).buffered(AT_ONCE);
     let mut ids = Vec::new();
-    while let Some(handle) =
-        context.answer(made.try_next()).await.map_err(|error| so_far(error, ids.len(), args))?
+    while let Some(handle) = context
+        .answer(made.try_next())
+        .await
+        .map_err(|error| so_far(error, ids.len(), (args.kind.as_str(), args.count)))?
     {
         args.tell(handle.id(), handle.created(), context)?;
         ids.push(handle.id().clone());
@@ -239,7 +241,11 @@ async fn in_bulk(
     while ids.len() < count {
         let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - ids.len())];
         let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args);
-        for id in context.answer(bulk.enqueue()).await.map_err(|error| so_far(error, ids.len(), args))? {
+        for id in context
+            .answer(bulk.enqueue())
+            .await
+            .map_err(|error| so_far(error, ids.len(), (args.kind.as_str(), args.count)))?
+        {
             args.tell(&id, true, context)?;
             ids.push(id);
         }
@@ -248,9 +254,8 @@ async fn in_bulk(
 }
 
 /// The error, and what is known of the jobs that were to be made.
-fn so_far(error: Error, made: usize, args: &Args) -> anyhow::Error {
-    let kind = &args.kind;
-    let said = match (&error, args.count) {
+fn so_far(error: Error, made: usize, (kind, count): (&str, u32)) -> anyhow::Error {
+    let said = match (&error, count) {
         // It says itself that the job was made.
         (Error::Unconfirmed(_), 1) => return error.into(),
         (Error::Unconfirmed(_), count) => format!("{made} of {count} jobs were made and confirmed"),
@@ -279,4 +284,22 @@ pub(crate) async fn wait(
     let output = ended?;
     context.out.stored(output.get(), &Ended { job, state: "done", output: &output })?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_have_been_made_is_not_denied() {
+        let unanswered = || Error::Unanswered { message: "enqueue".into(), source: None };
+        let unavailable = || Error::Unavailable { message: "enqueue".into(), source: None };
+        let said = |error, made, count| so_far(error, made, ("mail", count)).to_string();
+        assert_eq!(said(unanswered(), 0, 1), "cannot tell whether `mail` was enqueued");
+        let some = "cannot enqueue all `mail`: 0 of 500 jobs were made, and more may have been";
+        assert_eq!(said(unanswered(), 0, 500), some);
+        assert_eq!(said(unavailable(), 0, 500), "cannot enqueue `mail`: 0 of 500 jobs were made");
+        let made = "job a was made, but 0 of 1 replicas confirmed it within 2s";
+        assert_eq!(said(Error::Unconfirmed(made.into()), 0, 1), made);
+    }
 }
