@@ -106,11 +106,21 @@ async fn promoting_reaches_a_queue_beside_one_with_large_jobs() {
 async fn purging_large_jobs_deletes_a_few_at_a_time() {
     let stage = Stage::new().await;
     for scene in stage.scenes() {
+        // The second time the server knows all scripts.
+        let mut light = 0;
+        for _ in 0..2 {
+            scene.enqueue_many(40).await;
+            light = stage.scripts(stage.store.purge(&scene.queue)).await.0;
+        }
         enqueue_large(&scene, 20, Due::Now).await;
         enqueue_large(&scene, 20, Due::In(LONG)).await;
         let (scripts, purged) = stage.scripts(stage.store.purge(&scene.queue)).await;
         assert_eq!(purged.unwrap(), 40);
-        assert!(scripts >= 40 / FEW, "{scripts} calls deleted 40 large jobs");
+        let more = scripts.saturating_sub(light);
+        assert!(
+            more >= 40 / FEW - 1,
+            "{scripts} calls deleted 40 large jobs, and {light} as many light ones"
+        );
         scene.assert_counts([0, 0, 0, 0]).await;
     }
 }

@@ -311,6 +311,25 @@ async fn a_lock_names_one_runner_and_always_expires() {
     assert_eq!(stage.ask(&["EXISTS", "msaas:dev:queue:jobs.generic:lock:a1"]), "0");
 }
 
+/// Somebody sets the server's clock forward, and every lock runs out at once.
+#[tokio::test]
+async fn a_lock_that_has_run_out_is_held_again_until_a_rescue_has_ended_it() {
+    let stage = Stage::new().await;
+    let scene = stage.scene("q", Delivery::AtMostOnce);
+    let job = scene.enqueue(tidemill_testkit::conformance::scene::job()).await;
+    let claimed = scene.claim_one().await;
+    let (lock, lease) = (format!("msaas:dev:queue:q:lock:{job}"), [claimed.lease.clone()]);
+    assert_eq!(stage.ask(&["DEL", &lock]), "1");
+    assert_eq!(scene.extend(&lease).await, [Held::Yes]);
+    let life: i64 = stage.ask(&["PTTL", &lock]).parse().unwrap();
+    assert!(life > 0, "an extended lock runs out, too");
+    assert_eq!(scene.rescue().await, 0, "its worker lives");
+    assert_eq!(stage.ask(&["DEL", &lock]), "1");
+    assert_eq!(scene.rescue().await, 1);
+    assert_eq!(scene.extend(&lease).await, [Held::Lost]);
+    assert_eq!(stage.ask(&["EXISTS", &lock]), "0");
+}
+
 #[tokio::test]
 async fn a_consumer_that_holds_a_job_is_never_deleted() {
     let stage = Stage::new().await;
