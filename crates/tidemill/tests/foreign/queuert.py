@@ -9,6 +9,7 @@ A listener prints `ready`, then `query HINT` for every worker that may look and 
 `chain ID` and `lost ID`. What a version does not understand it ignores.
 """
 
+import signal
 import sys
 import uuid
 
@@ -72,6 +73,8 @@ def listen(client, prefix, type_name, workers, on_scheduled):
     while subscription.get_message(timeout=1.0) is not None:
         pass
     say("ready")
+    # One that hears nothing ends, and whoever waits for its words reads the end.
+    signal.alarm(120)
     for message in subscription.listen():
         channel, payload = message["channel"], message["data"]
         if channel == f"{prefix}:sched":

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidemill_core::Clock;
 use tidemill_worker::Fail;
 
+use crate::plan::Verb;
 use crate::world::{Background, Ping, World};
 
 /// How many calls a worker with so many queues makes while a minute passes.
@@ -32,4 +33,24 @@ async fn an_idle_worker_makes_at_most_two_calls_a_second_however_many_queues_it_
         let calls = calls_in_a_minute(queues).await;
         assert!(calls <= 120, "{calls} calls with {queues} queues");
     }
+}
+
+/// Another program may put a job into the schedule and tell nobody.
+#[tokio::test]
+async fn a_worker_looks_for_due_jobs_as_often_with_many_queues_as_with_one() {
+    let (world, many) = (World::new().await, 200);
+    let handler = |job: Ping| async move { Ok::<_, Fail>(job.n) };
+    let worker =
+        (0..many).fold(world.worker().handle(handler), |worker, n| worker.queue(&format!("q{n}"), 1));
+    let running = Background::run(worker);
+    let (begun, mut looks) = (world.clock.now(), 0);
+    while begun.until(world.clock.now()) < Duration::from_secs(2_000) {
+        let before = world.clock.now();
+        looks += 1;
+        world.as_time_passes(world.plan().called(Verb::Promote, looks)).await;
+        // Time passes in great steps here, so a pause of five seconds is a longer one; one per queue is a thousand.
+        let pause = before.until(world.clock.now());
+        assert!(pause < Duration::from_secs(300), "{pause:?} before look {looks}");
+    }
+    running.stop().await;
 }

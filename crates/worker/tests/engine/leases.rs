@@ -10,7 +10,7 @@ use tidemill_worker::{Fail, JobContext};
 use tokio::sync::mpsc;
 
 use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, queue};
+use crate::world::{Background, Ping, World, patiently, queue};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -92,7 +92,7 @@ async fn a_wake_up_that_names_a_running_job_makes_the_worker_ask_and_ends_nothin
     // The clock stands still, so no heartbeat asks.
     for (asked, wake) in [Wake::Cancel(job.clone()), Wake::Lost(job.clone())].into_iter().enumerate() {
         world.store.others.tell(&wake);
-        world.plan().called(Verb::Extend, asked + 1).await;
+        patiently(world.plan().called(Verb::Extend, asked + 1)).await;
     }
     finish.send(true).unwrap();
     let report = running.stop().await;

@@ -1,5 +1,8 @@
 //! The store goes away and comes back.
 
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
 use tidemill_core::job::State;
 use tidemill_worker::{Ending, Fail};
 
@@ -30,6 +33,18 @@ async fn a_settlement_whose_answer_was_lost_has_taken_place_once_and_is_counted_
     let report = running.stop().await;
     assert_eq!((report.total.claimed, report.total.done, report.total.lost), (1, 1, 0));
     assert_eq!(world.state(&job).await, Some(State::Done));
+}
+
+#[tokio::test]
+async fn a_settlement_whose_lease_may_have_run_out_before_it_was_answered_is_not_counted_as_done() {
+    let world = World::new().await;
+    world.ping().await;
+    // The pauses between these tries are longer than a beat, so another worker may have the job by then.
+    world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
+    world.plan().next(Verb::Settle, Fault::Away, 3);
+    let worker = world.worker().handle(plain).queue("default", 1).lease(Duration::from_millis(300));
+    let report = patiently(worker.drain()).await.unwrap();
+    assert_eq!((report.total.done, report.total.lost), (0, 1));
 }
 
 #[tokio::test]
@@ -105,6 +120,16 @@ async fn a_claim_whose_answer_was_lost_costs_no_attempt_and_no_lease() {
     for job in &jobs {
         assert_eq!(world.state(job).await, Some(State::Done));
     }
+}
+
+#[tokio::test]
+async fn what_a_part_of_a_store_gave_without_an_answer_is_recovered_too() {
+    let world = World::new().await;
+    world.pings(3).await;
+    world.store.shard.is_lost.store(true, Ordering::SeqCst);
+    let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
+    assert!(!world.store.shard.is_lost.load(Ordering::SeqCst), "nothing was lost");
+    assert_eq!((report.total.done, report.total.dead), (3, 0));
 }
 
 #[tokio::test]

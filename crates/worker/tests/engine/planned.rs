@@ -32,12 +32,31 @@ pub(crate) struct Planned {
     pub(crate) muted: AtomicBool,
     /// What others tell.
     pub(crate) others: Listeners<Wake>,
+    pub(crate) shard: LostShard,
+}
+
+/// A part of the store whose answer to a claim is lost, while the rest of it answers.
+#[derive(Debug, Default)]
+pub(crate) struct LostShard {
+    /// Whether the next claim loses all jobs but its first.
+    pub(crate) is_lost: AtomicBool,
+    /// Whether a claim has.
+    is_doubted: AtomicBool,
 }
 
 #[async_trait]
 impl Store for Planned {
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
-        self.plan.carry_out((Verb::Claim, claim.max), self.inner.claim(claim)).await
+        let mut claimed = self.plan.carry_out((Verb::Claim, claim.max), self.inner.claim(claim)).await?;
+        if claimed.len() > 1 && self.shard.is_lost.swap(false, Ordering::SeqCst) {
+            claimed.truncate(1);
+            self.shard.is_doubted.store(true, Ordering::SeqCst);
+        }
+        Ok(claimed)
+    }
+
+    fn has_doubt(&self, _: &Queue, _: &WorkerId) -> bool {
+        self.shard.is_doubted.swap(false, Ordering::SeqCst)
     }
 
     async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {

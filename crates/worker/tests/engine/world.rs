@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::plan::Plan;
-use crate::planned::Planned;
+use crate::planned::{LostShard, Planned};
 
 /// A test that waits longer than this waits for ever.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(60);
@@ -62,6 +62,7 @@ impl World {
             pruned: 0.into(),
             muted: false.into(),
             others: Listeners::default(),
+            shard: LostShard::default(),
         });
         let mill = Mill::new(store.clone());
         Self { store, clock, mill }
