@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::place::Place;
 
-/// A test that waits longer than this waits for ever. Far less than a beat, by which a worker learns everything.
+/// A test that waits longer than this waits for ever.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
-/// A third of it is a beat.
+/// No lease runs out here.
 const LEASE: Duration = Duration::from_secs(3600);
 
 /// Runs until it is released.
@@ -113,7 +113,7 @@ async fn nothing_ends_but_what_is_cancelled(place: Place) {
     assert_eq!(ended, (1, 2, 0));
 }
 
-/// The next job begins, is cancelled, and stops long before the next beat.
+/// The next job begins, is cancelled, and stops.
 async fn cancel_next(worker: &mut Background, mill: &Mill) {
     let job = worker.begun().await;
     // The job may begin before the worker has noted down that it holds it, so one request may be heard too early.
