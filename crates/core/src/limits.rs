@@ -22,6 +22,10 @@ pub fn check_duration(what: &str, duration: Duration) -> Result<(), Error> {
 /// The most jobs one enqueue makes in one atomic effect. Larger bulks are split.
 pub const MAX_BATCH: usize = 1_000;
 
+/// How many bytes of envelopes one atomic effect writes, about; one job may be larger. Larger bulks are split: a server does
+/// nothing else meanwhile.
+pub const MAX_BATCH_BYTES: usize = 256 << 10;
+
 /// How many chains one job can wait for.
 pub const MAX_BLOCKERS: usize = 1_000;
 

@@ -15,7 +15,7 @@ use support::mortal::Mortal;
 use tidemill_core::redrive::{Letters, redrive};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{Cancelled, Due, Promote, Verdict};
-use tidemill_core::{Delivery, Queue, QueueName, Store, job::State};
+use tidemill_core::{Delivery, Mill, Queue, QueueName, Store, job::State};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, dead, job, retry, until};
 use tidemill_testkit::conformance::{LONG, Scene};
@@ -182,4 +182,17 @@ async fn jobs_that_a_purge_has_set_apart_can_be_cancelled() {
     let id = scene.enqueue(Traits { due: Due::In(LONG), ..Traits::default() }.job()).await;
     stage.redis.command(&["RENAME", "tidemill:stream:q:scheduled", "tidemill:stream:q:purged"]).unwrap();
     assert_eq!(stage.store.cancel(&id).await.unwrap(), Cancelled::Removed);
+}
+
+#[tokio::test]
+async fn a_bulk_is_added_a_few_large_jobs_at_a_time() {
+    let stage = Stage::new().await;
+    let mill = Mill::new(stage.store.clone());
+    let payload = serde_json::value::to_raw_value(&"x".repeat(LARGE)).unwrap();
+    let payloads = vec![payload; 20];
+    let (scripts, ids) = stage.scripts(mill.untyped_jobs("large", payloads).queue("q").enqueue()).await;
+    assert_eq!(ids.unwrap().len(), 20);
+    assert!(scripts >= 20 / FEW, "20 jobs of {LARGE} bytes were added by {scripts} scripts");
+    let most_in_one = 20_u64.div_ceil(scripts);
+    assert!(most_in_one <= FEW, "a script added {most_in_one} jobs of {LARGE} bytes");
 }

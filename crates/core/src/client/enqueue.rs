@@ -14,7 +14,7 @@ use super::{Handle, Job, Mill};
 use crate::chain::{Dedup, Links, Output, check_blockers};
 use crate::clock::Timestamp;
 use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
-use crate::limits::{MAX_BATCH, MAX_DELAY, check_duration};
+use crate::limits::{MAX_BATCH, MAX_BATCH_BYTES, MAX_DELAY, check_duration};
 use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
 use crate::settle::distinct;
 use crate::store::guard::check_given;
@@ -341,7 +341,8 @@ impl<P: Serialize> Bulk<P> {
 
     plan_setters!();
 
-    /// Writes this many jobs in one atomic batch; at most [`MAX_BATCH`].
+    /// Writes this many jobs in one atomic batch; at most [`MAX_BATCH`], and fewer if they come to more than
+    /// [`MAX_BATCH_BYTES`].
     pub fn batch(mut self, jobs: usize) -> Self {
         self.batch = jobs.clamp(1, MAX_BATCH);
         self
@@ -355,7 +356,7 @@ impl<P: Serialize> Bulk<P> {
         let (queue, jobs) = self.prepare()?;
         let store = &*mill.store;
         let write = |jobs| store.enqueue(store::Enqueue { queue: &queue, jobs }).boxed();
-        let batches: Vec<_> = jobs.chunks(batch).map(write).collect();
+        let batches: Vec<_> = batches(&jobs, batch).into_iter().map(write).collect();
         stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
         Ok(jobs.into_iter().map(|job| job.id).collect())
     }
@@ -378,6 +379,23 @@ impl<P: Serialize> Bulk<P> {
         };
         Ok((queue, self.payloads.iter().map(job).collect::<Result<_, Error>>()?))
     }
+}
+
+/// Splits jobs into batches of at most `most` jobs and about `MAX_BATCH_BYTES` bytes, or one job however large.
+fn batches(jobs: &[NewJob], most: usize) -> Vec<&[NewJob]> {
+    let (mut batches, mut first, mut bytes) = (Vec::new(), 0, 0);
+    for (position, job) in jobs.iter().enumerate() {
+        let is_full = position - first == most || bytes + job.envelope.len() > MAX_BATCH_BYTES;
+        if is_full && position > first {
+            batches.push(&jobs[first..position]);
+            (first, bytes) = (position, 0);
+        }
+        bytes += job.envelope.len();
+    }
+    if first < jobs.len() {
+        batches.push(&jobs[first..]);
+    }
+    batches
 }
 
 /// An id somebody chose. Those of a chain's later steps are the chain's to give, and those of what belongs to a run the run's.
