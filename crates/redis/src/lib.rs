@@ -4,6 +4,7 @@
 //! keys that `docs/redis-schema.md` documents. The hot path is plain commands in batches; whatever has to
 //! look before it writes is a script.
 
+mod breaker;
 mod chains;
 mod clock;
 mod courier;

@@ -92,6 +92,15 @@ impl Link {
         self.read_shards()[usize::from(shard)].clone()
     }
 
+    /// The shards that a server has.
+    pub(crate) fn shards_of(&self, node: &Arc<Node>) -> Vec<u16> {
+        (0..)
+            .zip(self.read_shards().iter())
+            .filter(|(_, of)| Arc::ptr_eq(of, node))
+            .map(|(shard, _)| shard)
+            .collect()
+    }
+
     /// Every server once.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         let mut nodes: Vec<Arc<Node>> = Vec::new();
@@ -222,9 +231,9 @@ impl Link {
         }
     }
 
-    /// The server's time.
-    pub(crate) async fn time(&self) -> Result<Timestamp, Error> {
-        let (seconds, micros): (i64, i64) = self.query(0, &redis::cmd("TIME")).await?;
+    /// The time of a shard's server.
+    pub(crate) async fn time(&self, shard: u16) -> Result<Timestamp, Error> {
+        let (seconds, micros): (i64, i64) = self.query(shard, &redis::cmd("TIME")).await?;
         Ok(Timestamp(seconds * 1000 + micros / 1000))
     }
 }

@@ -18,6 +18,7 @@ use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::time::Instant;
 
+use crate::breaker::Breaker;
 use crate::clock::ServerClock;
 use crate::damage::Complaints;
 use crate::fleet::Registry;
@@ -59,7 +60,9 @@ pub struct RedisStore {
     /// Pops from lists, and what became of their answers.
     pub(crate) pops: Pops,
     /// Workers some of whose claims may have taken more than they returned.
-    pub(crate) doubts: Doubts,
+    pub(crate) doubts: Arc<Doubts>,
+    /// Shards whose servers do not answer.
+    pub(crate) breaker: Breaker,
     pub(crate) noted: Noted,
 }
 
@@ -76,7 +79,7 @@ impl RedisStore {
         let rights = link.rights().await?;
         rights.check()?;
         let clock = Arc::new(ServerClock::default());
-        clock.set(link.time().await?);
+        clock.set(link.time(0).await?);
         link.refuse(rights.refused(scripts.iter().chain(registry.scripts())));
         let adder = Arc::new(Adder {
             link: link.clone(),
@@ -85,7 +88,9 @@ impl RedisStore {
             clock: clock.clone(),
             receipts: Receipts::new(),
         });
+        let doubts = Arc::<Doubts>::default();
         Ok(Self {
+            breaker: Breaker::new(link.clone(), doubts.clone()),
             clerk: Clerk::new(adder.clone()),
             adder,
             waker: Waker::new(link.clone(), keys.channel().to_owned()),
@@ -103,7 +108,7 @@ impl RedisStore {
             cursors: Cursors::default(),
             complaints: Complaints::default(),
             pops: Pops::default(),
-            doubts: Doubts::default(),
+            doubts,
             noted: Noted::default(),
         })
     }
@@ -113,9 +118,9 @@ impl RedisStore {
         self.link.options().group_of(&queue.name)
     }
 
-    /// All shards in random order, so that none is always the first to be served.
-    pub(crate) fn shuffled_shards(&self) -> Vec<u16> {
-        let mut shards: Vec<u16> = (0..self.keys.shards()).collect();
+    /// The shards that answer, in random order, so that none is always the first to be served.
+    pub(crate) fn reachable_shards(&self) -> Vec<u16> {
+        let mut shards = self.breaker.reachable((0..self.keys.shards()).collect());
         fastrand::shuffle(&mut shards);
         shards
     }

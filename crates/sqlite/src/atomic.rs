@@ -60,7 +60,7 @@ fn end<O: Output>(
         let end = output.end(claim.envelope.keep_result().is_some())?;
         match settle_one(tx, &claim.settlement(end, tx.now)?)? {
             Verdict::Accepted => Ok(()),
-            Verdict::LeaseLost => Err(Undone::LeaseLost),
+            Verdict::LeaseLost | Verdict::Unknown => Err(Undone::LeaseLost),
         }
     })?;
     match done {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use tidemill_core::settle::Settlement;
+use tidemill_core::store::Verdict;
 
 use crate::outbox::Note;
 
@@ -35,6 +36,21 @@ impl Batch {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.notes.is_empty()
+    }
+
+    /// Takes out the settlements of which the store does not know what became of them.
+    pub(crate) fn take_unknown(&mut self, verdicts: &[Verdict]) -> Self {
+        let mut unknown = Self { unknown_since: self.unknown_since, ..Self::default() };
+        if !verdicts.contains(&Verdict::Unknown) {
+            return unknown;
+        }
+        let settlements = std::mem::take(&mut self.settlements).into_iter();
+        let notes = std::mem::take(&mut self.notes).into_iter();
+        for ((settlement, note), verdict) in settlements.zip(notes).zip(verdicts) {
+            let batch = if *verdict == Verdict::Unknown { &mut unknown } else { &mut *self };
+            batch.push(settlement, note);
+        }
+        unknown
     }
 
     /// Two halves; one that cannot be halved stays whole.

@@ -141,8 +141,15 @@ impl Completer {
         // A lease cannot run out within a beat. After a longer time another worker may have the job.
         let after_unknown = batch.unknown_since.is_some_and(|since| since.elapsed() < self.station.beat());
         let end = |(note, verdict)| (note, Verdicts::new(verdict, after_unknown));
-        self.close(batch.into_notes().into_iter().zip(verdicts).map(end).collect());
-        Ok(())
+        let mut in_doubt = batch.take_unknown(&verdicts);
+        let known = verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unknown);
+        self.close(batch.into_notes().into_iter().zip(known).map(end).collect());
+        if in_doubt.is_empty() {
+            return Ok(());
+        }
+        in_doubt.unknown_since.get_or_insert(begun);
+        let message = format!("a part of the store gave no answer about {} settlements", in_doubt.len());
+        Err((in_doubt, Error::Unanswered { message, source: None }))
     }
 
     /// Finds out which settlement the store chokes on, so that the others are not held up by it.
@@ -151,6 +158,7 @@ impl Completer {
         let mut verdicts = Vec::with_capacity(settlements.len());
         while let Some(settlement) = settlements.get(verdicts.len()) {
             match self.try_settle(std::slice::from_ref(settlement)).await {
+                Ok(verdict) if verdict == [Verdict::Unknown] => sleep(REST).await,
                 Ok(verdict) => verdicts.extend(verdict.into_iter().take(1)),
                 Err(error) if is_about_a_job(&error) => {
                     let job = &settlement.lease.job;
@@ -180,7 +188,7 @@ impl Completer {
             let verdict = verdicts.likely(&note);
             match verdict {
                 Verdict::Accepted => counters.ended(note.ending),
-                Verdict::LeaseLost => counters.lost(),
+                Verdict::LeaseLost | Verdict::Unknown => counters.lost(),
             }
             self.tell(&note, verdict);
             if let Some(assignment) = &note.assignment {

@@ -1,8 +1,9 @@
 //! Keeps every lease in this worker's hands alive, and learns from it what was lost or cancelled.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use futures_util::stream::{self, StreamExt};
 use tidemill_core::store::{Extend, Held};
 use tidemill_core::{Error, Lease};
 use tokio::sync::Notify;
@@ -22,6 +23,9 @@ const RECHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most leases in one trip.
 const BATCH: usize = 512;
+
+/// How many trips are under way at once.
+const AT_ONCE: usize = 4;
 
 /// Extends the leases of running, buffered and unsettled jobs. The last part of a worker to stop.
 pub(crate) struct Heartbeat {
@@ -47,9 +51,17 @@ impl Heartbeat {
         loop {
             self.pause().await;
             self.station.failure_log.report_omitted();
-            // After a failure everything is extended again, not only the rest: meanwhile jobs have ended.
-            while let Err(error) = self.extend(self.station.leases.held()).await {
+            let (mut held, mut begun) = (self.station.leases.held(), Instant::now());
+            while let Err((in_doubt, error)) = self.extend(held).await {
                 tokio::time::sleep(outage.failed(&error)).await;
+                // Those that were answered are extended again with the next beat, even if the others still fail then.
+                let is_due = begun.elapsed() >= self.station.beat();
+                begun = if is_due { Instant::now() } else { begun };
+                held = if is_due {
+                    self.station.leases.held()
+                } else {
+                    self.station.leases.still_held(&in_doubt)
+                };
             }
             outage.is_over();
         }
@@ -61,8 +73,10 @@ impl Heartbeat {
         let mut outage = self.station.outage("asking whether jobs were cancelled");
         loop {
             let jobs = self.rechecks.take().await;
-            while let Err(error) = self.extend(self.station.leases.held_of(&jobs)).await {
+            let mut held = self.station.leases.held_of(&jobs);
+            while let Err((in_doubt, error)) = self.extend(held).await {
                 tokio::time::sleep(outage.failed(&error)).await;
+                held = self.station.leases.still_held(&in_doubt);
             }
             outage.is_over();
             tokio::time::sleep(RECHECK_PAUSE).await;
@@ -83,22 +97,49 @@ impl Heartbeat {
         }
     }
 
-    async fn extend(&self, held: Vec<Arc<Assignment>>) -> Result<(), Error> {
-        for batch in held.chunks(BATCH) {
-            let leases: Vec<Lease> = batch.iter().map(|job| job.lease.clone()).collect();
-            let extend =
-                Extend { worker: &self.station.worker, leases: &leases, lease: self.station.manner.lease };
-            let limit = ANSWER.min(self.station.beat());
-            let held = within(limit, "extend", self.station.store.extend(extend)).await?;
-            batch.iter().zip(held).for_each(|(job, held)| heed(job, held));
+    /// Extends leases, some batches at once: one that fails or hangs must not keep others from being extended. Returns
+    /// those of which nothing is known.
+    async fn extend(&self, held: Vec<Arc<Assignment>>) -> Result<(), (Vec<Arc<Assignment>>, Error)> {
+        let batches: Vec<_> =
+            held.chunks(BATCH).map(<[_]>::to_vec).map(|batch| self.extend_batch(batch)).collect();
+        let mut answers = stream::iter(batches).buffered(AT_ONCE);
+        let (mut in_doubt, mut failure) = (Vec::new(), None);
+        while let Some(answer) = answers.next().await {
+            if let Err((jobs, error)) = answer {
+                in_doubt.extend(jobs);
+                failure = Some(error);
+            }
         }
-        Ok(())
+        failure.map_or(Ok(()), |error| Err((in_doubt, error)))
+    }
+
+    async fn extend_batch(&self, batch: Vec<Arc<Assignment>>) -> Result<(), (Vec<Arc<Assignment>>, Error)> {
+        let leases: Vec<Lease> = batch.iter().map(|job| job.lease.clone()).collect();
+        let extend =
+            Extend { worker: &self.station.worker, leases: &leases, lease: self.station.manner.lease };
+        let limit = ANSWER.min(self.station.beat());
+        let held = within(limit, "extend", self.station.store.extend(extend)).await;
+        let held = match held {
+            Ok(held) => held,
+            Err(error) => return Err((batch, error)),
+        };
+        batch.iter().zip(&held).for_each(|(job, held)| heed(job, *held));
+        let unknown = batch.iter().zip(&held).filter(|(_, held)| **held == Held::Unknown);
+        let in_doubt: Vec<_> = unknown.map(|(job, _)| job.clone()).collect();
+        match in_doubt.len() {
+            0 => Ok(()),
+            count => {
+                let message = format!("a part of the store gave no answer about {count} leases");
+                Err((in_doubt, Error::Unanswered { message, source: None }))
+            }
+        }
     }
 }
 
 fn heed(job: &Assignment, held: Held) {
     match held {
-        Held::Yes => {}
+        // Unknown: it is asked for again. Whoever runs the job is stopped only by the store's word.
+        Held::Yes | Held::Unknown => {}
         // Its own settlement or transaction has ended it, and says so in a moment.
         Held::Lost if job.stop.is_ending() => {}
         Held::Cancelling => job.stop.request(Why::Cancelled),

@@ -64,6 +64,16 @@ impl Leases {
         held
     }
 
+    /// Those of `jobs` that have been neither settled nor lost since.
+    pub(crate) fn still_held(&self, jobs: &[Arc<Assignment>]) -> Vec<Arc<Assignment>> {
+        let places = self.lock();
+        let is_held = |job: &&Arc<Assignment>| {
+            let taken = places.taken[job.place].as_ref();
+            taken.is_some_and(|taken| Arc::ptr_eq(taken, job)) && !job.stop.is_lost()
+        };
+        jobs.iter().filter(is_held).cloned().collect()
+    }
+
     /// Whether this worker holds `job`.
     pub(crate) fn holds(&self, job: &JobId) -> bool {
         self.lock().taken.iter().flatten().any(|assignment| assignment.lease.job == *job)

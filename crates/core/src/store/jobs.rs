@@ -165,6 +165,8 @@ pub enum Held {
     Cancelling,
     /// It is lost.
     Lost,
+    /// The part of the store that has it failed: it may be extended, or not, or lost. Others of the same call were answered.
+    Unknown,
 }
 
 /// Whether a fenced effect took place.
@@ -174,6 +176,10 @@ pub enum Verdict {
     Accepted,
     /// The lease was not the current one; nothing changed.
     LeaseLost,
+    /// The part of the store that has the lease failed: the effect took place, or not, or does so later. The caller asks again.
+    /// Only [`settle`](super::Store::settle) and [`rescue`](super::Store::rescue) say so, and only if others of the same call
+    /// were answered.
+    Unknown,
 }
 
 /// Which scheduled jobs to look at.

@@ -72,6 +72,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// With nothing to take it waits up to `wait` for work; a claim that waits may rely on what another claim
     /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until
     /// [`recover`](Self::recover) is called or its lease runs out. A store with shards may return one job more per further shard, not started.
+    /// A shard that does not answer holds back nothing that others gave: the claim ends without it, and what the shard gives
+    /// later is [recovered](Self::has_doubt). The claim fails only if no shard answers.
     async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
 
     /// Returns jobs that claims of this worker took and whose answers the worker never received: what it holds in the
@@ -80,11 +82,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A worker calls this after a claim has ended in an error, and not while it claims from the same queue. The answer may
     /// be lost as well: the next call returns the same jobs. A store may leave a lease as it is or extend it. A claim
     /// that the server executes later than this call is found by the next one. Where a store has shards,
-    /// it answers for those that it reaches, and fails if it reaches none.
+    /// it answers for those that it reaches, and fails if it reaches none. [`has_doubt`](Self::has_doubt) is true once the
+    /// others can be asked.
     async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error>;
 
-    /// Whether a part of a claim of this worker has failed although the claim returned jobs, as in a store with shards, since
-    /// the last [`recover`](Self::recover). Asks nobody.
+    /// Whether jobs may wait for [`recover`](Self::recover) although the last claim did not fail, as in a store with shards: a
+    /// part of a claim has failed since the last look, and that shard can be asked now. Asks nobody.
     fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
         let _ = (queue, worker);
         false
@@ -92,17 +95,21 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Marks held jobs as started. Whoever gets [`Verdict::LeaseLost`] must not run that job. A lease that somebody's
     /// open transaction has locked may be answered so as well, so that the others need not wait for it: whoever
-    /// gives the job back then, by a settlement, gives it back as soon as that is possible.
+    /// gives the job back then, by a settlement, gives it back as soon as that is possible. The same goes for leases of a
+    /// shard that fails while others answer.
     async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error>;
 
-    /// Extends leases to `lease` from now. Answers in the leases' order; a lease that is lost stays lost.
+    /// Extends leases to `lease` from now. Answers in the leases' order; a lease that is lost stays lost. Where a part of a
+    /// store fails, such as a shard or a queue with a damaged key, its leases are [`Held::Unknown`]; the call fails only if
+    /// every part does. A shard has a sixth of `lease` to answer, but a second at least, so
+    /// that a heartbeat hears of the others in time.
     async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error>;
 
     /// Ends claims. Each settlement is atomic by itself and fenced: with a stale token it has no effect and
     /// gets [`Verdict::LeaseLost`]; so of two settlements of one lease the second has no effect. An expired
     /// lease that nobody has rescued yet can still be settled. A job that is to be cancelled is not put back:
     /// its requeue removes it, and a run that waits for it is told as [`cancel`](Self::cancel) says. Works when the store
-    /// is out of memory.
+    /// is out of memory. Where a shard fails and others answer, its settlements are [`Verdict::Unknown`].
     ///
     /// [`Change::Commit`](crate::settle::Change::Commit) ends a run's task: the commit and all its effects take place in
     /// one step, and so does the run's next task, if there are events that the commit did not consume. One whose run

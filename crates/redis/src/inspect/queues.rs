@@ -1,12 +1,18 @@
 //! The queues there are, and what is in them.
 
+use std::time::Duration;
+
 use tidemill_core::store::{COUNT_CAP, QueueInfo};
 use tidemill_core::{Delivery, Error, Queue, QueueName};
 
+use crate::breaker::SHARD_TIMEOUT;
 use crate::keys::{letter, member};
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, int, text};
+
+/// How long one shard of several has to count its queues, one after the other.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RedisStore {
     /// The queues known to one shard, read in pages.
@@ -26,29 +32,40 @@ impl RedisStore {
 
     /// Adds queues to the registry of every shard.
     pub(crate) async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
-        for shard in 0..self.keys.shards() {
-            let mut add = redis::cmd("SADD");
-            add.arg(self.keys.queues(shard));
-            for queue in queues {
-                add.arg(member(queue));
-            }
-            self.link.query::<i64>(shard, &add).await?;
-        }
-        Ok(())
+        self.each_shard(SHARD_TIMEOUT, |shard| self.make_known_in(shard, queues)).await.all().map(drop)
     }
 
+    async fn make_known_in(&self, shard: u16, queues: &[Queue]) -> Result<(), Error> {
+        let mut add = redis::cmd("SADD");
+        add.arg(self.keys.queues(shard));
+        for queue in queues {
+            add.arg(member(queue));
+        }
+        self.link.query::<i64>(shard, &add).await.map(drop)
+    }
+
+    /// The queues of the shards that answer. If one does not, each queue says that its numbers are too small.
     pub(crate) async fn known_queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        let parts = self.each_shard(COUNT_TIMEOUT, |shard| self.count_shard(shard)).await.any()?;
         let mut infos: Vec<QueueInfo> = Vec::new();
-        for shard in 0..self.keys.shards() {
-            for queue in self.names_of_queues(shard).await? {
-                let part = self.count(shard, queue).await?;
-                match infos.iter_mut().find(|info| info.queue == part.queue) {
-                    Some(info) => add(info, &part),
-                    None => infos.push(part),
-                }
+        for part in parts.answers.into_iter().flat_map(|(_, part)| part) {
+            match infos.iter_mut().find(|info| info.queue == part.queue) {
+                Some(info) => add(info, &part),
+                None => infos.push(part),
             }
         }
+        for info in &mut infos {
+            info.problems.extend(parts.failures.iter().map(|(shard, error)| uncounted(*shard, error)));
+        }
         infos.sort_by(|a, b| a.queue.cmp(&b.queue));
+        Ok(infos)
+    }
+
+    async fn count_shard(&self, shard: u16) -> Result<Vec<QueueInfo>, Error> {
+        let mut infos = Vec::new();
+        for queue in self.names_of_queues(shard).await? {
+            infos.push(self.count(shard, queue).await?);
+        }
         Ok(infos)
     }
 
@@ -94,6 +111,10 @@ fn add(info: &mut QueueInfo, part: &QueueInfo) {
     info.dead += part.dead;
     info.paused |= part.paused;
     info.problems.extend(part.problems.iter().cloned());
+}
+
+fn uncounted(shard: u16, error: &Error) -> String {
+    format!("the jobs of shard {shard} are not counted: {}", error.chain())
 }
 
 fn damaged(key: &str) -> String {

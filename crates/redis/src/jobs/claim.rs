@@ -4,14 +4,14 @@ use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{FutureExt, Shared, join_all};
+use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tidemill_core::store::{Claim, Claimed};
 use tidemill_core::{Delivery, Error, Queue, WorkerId};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::pops::{Place, mark};
-use super::recover::Doubts;
+use crate::breaker::{SHARD_TIMEOUT, silent};
 use crate::keys::Keys;
 use crate::store::RedisStore;
 
@@ -20,6 +20,9 @@ const PAUSED_FOR: Duration = Duration::from_secs(1);
 
 /// How long a read blocks that cannot be ended before.
 const LONGEST_BLOCK: Duration = Duration::from_secs(1);
+
+/// How long jobs that some shards gave wait for the answers of others.
+const LATE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// What one claim asks of one shard.
 #[derive(Clone, Copy)]
@@ -57,26 +60,34 @@ impl Share<'_> {
 #[derive(Default)]
 struct Taken {
     jobs: Vec<Claimed>,
+    /// How many shards have answered.
+    answers: usize,
     failure: Option<Error>,
 }
 
-impl Taken {
-    fn add(&mut self, answer: Result<Vec<Claimed>, Error>) {
-        match answer {
-            Ok(part) => self.jobs.extend(part),
-            Err(error) => self.failure = Some(error),
-        }
-    }
+/// A shard's part of a claim.
+type Part = (u16, Result<Vec<Claimed>, Error>);
 
-    /// The jobs, those that start first. If some shards gave jobs and others failed, that is noted in `doubts`.
-    fn sorted(mut self, share: Share<'_>, doubts: &Doubts) -> Result<Vec<Claimed>, Error> {
+/// The parts of a claim that are under way.
+struct Asked<'a, F> {
+    share: Share<'a>,
+    /// Those that have not answered yet.
+    shards: Vec<u16>,
+    parts: FuturesUnordered<F>,
+    /// How long they have, unless there are jobs before.
+    limit: Duration,
+}
+
+impl Taken {
+    /// The jobs, those that start first. A shard that does not answer is no error while others do; another failure is, if it
+    /// would go unnoticed otherwise.
+    fn sorted(mut self) -> Result<Vec<Claimed>, Error> {
         self.jobs.sort_by_key(|job| !job.started);
         match self.failure {
-            Some(error) if self.jobs.is_empty() => return Err(error),
-            Some(_) => doubts.note(share.queue, share.worker),
-            None => {}
+            Some(error) if self.answers == 0 => Err(error),
+            Some(error) if self.jobs.is_empty() && !error.is_unavailable() => Err(error),
+            _ => Ok(self.jobs),
         }
-        Ok(self.jobs)
     }
 }
 
@@ -93,7 +104,7 @@ impl RedisStore {
                 () = self.waker.news_of(queue), if !wait.is_zero() => {}
             }
         };
-        let interrupt = interrupt.boxed().shared();
+        let interrupt = interrupt.boxed();
         let deadline = Instant::now() + wait;
         if self.seems_paused(queue) {
             return self.sit_out(deadline, interrupt).await;
@@ -123,14 +134,19 @@ impl RedisStore {
 
     /// Takes what is there, everywhere at once.
     async fn take_spread(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
-        let shards = self.shuffled_shards();
+        if self.keys.shards() == 1 {
+            return self.take_from(share).await;
+        }
+        let shards = self.reachable_shards();
         let starting = spread(share.starting, shards.len());
         let held = spread(share.held, shards.len());
         let parts = (0..shards.len()).filter(|&i| starting[i] + held[i] > 0).map(|i| {
-            self.take_from(Share { shard: shards[i], starting: starting[i], held: held[i], ..share })
+            let part = Share { shard: shards[i], starting: starting[i], held: held[i], ..share };
+            async move { (part.shard, self.take_from(part).await) }
         });
-        let mut taken = Taken::default();
-        join_all(parts).await.into_iter().for_each(|answer| taken.add(answer));
+        let of_parts = (0..shards.len()).filter(|&i| starting[i] + held[i] > 0).map(|i| shards[i]).collect();
+        let asked = Asked { share, shards: of_parts, parts: parts.collect(), limit: SHARD_TIMEOUT };
+        let mut taken = self.gather(asked, std::future::pending(), || {}).await;
         // Shards that gave all they were asked for, or were not asked, may have what others lacked.
         let gave = |taken: &Taken, shard| taken.jobs.iter().filter(|job| job.lease.shard == shard).count();
         let may_have_more: Vec<u16> = (0..shards.len())
@@ -142,9 +158,71 @@ impl RedisStore {
             if missing.starting + missing.held == 0 {
                 break;
             }
-            taken.add(self.take_from(Share { shard, ..missing }).await);
+            // Its server may have been found silent since.
+            if self.breaker.is_open(shard) {
+                continue;
+            }
+            let limit = if taken.jobs.is_empty() { SHARD_TIMEOUT } else { LATE_TIMEOUT };
+            let part = self.take_from(Share { shard, ..missing });
+            let answer = self.breaker.in_time(shard, limit, part).await;
+            self.add_part(&mut taken, share, (shard, answer));
         }
-        taken.sorted(share, &self.doubts)
+        taken.sorted()
+    }
+
+    /// Collects the parts of a claim. As soon as there are jobs, or `interrupt` completes, `stop` is called, and the other
+    /// shards have a moment left. What a shard gives later is recovered when it answers again.
+    async fn gather<F>(
+        &self,
+        asked: Asked<'_, F>,
+        interrupt: impl Future<Output = ()>,
+        stop: impl Fn(),
+    ) -> Taken
+    where
+        F: Future<Output = Part>,
+    {
+        let Asked { share, shards: mut waiting, mut parts, limit } = asked;
+        let (mut taken, mut has_stopped) = (Taken::default(), false);
+        let is_bounded = self.link.options().cluster;
+        let mut limit = pin!(sleep(limit));
+        let mut interrupt = pin!(interrupt);
+        while !waiting.is_empty() {
+            let stops = tokio::select! {
+                biased;
+                Some(part) = parts.next() => {
+                    waiting.retain(|shard| *shard != part.0);
+                    self.add_part(&mut taken, share, part);
+                    !taken.jobs.is_empty() || taken.failure.as_ref().is_some_and(|error| !error.is_unavailable())
+                }
+                () = &mut interrupt, if !has_stopped => true,
+                () = &mut limit, if is_bounded => break,
+            };
+            if stops && !has_stopped {
+                has_stopped = true;
+                stop();
+                limit.as_mut().reset(Instant::now() + LATE_TIMEOUT);
+            }
+        }
+        for shard in waiting {
+            self.add_part(&mut taken, share, (shard, Err(silent(shard, SHARD_TIMEOUT))));
+        }
+        taken
+    }
+
+    fn add_part(&self, taken: &mut Taken, share: Share<'_>, (shard, answer): Part) {
+        match answer {
+            Ok(jobs) => {
+                taken.answers += 1;
+                taken.jobs.extend(jobs);
+            }
+            Err(error) => {
+                self.breaker.claim_failed(shard, (share.queue, share.worker), &error);
+                // One that others cause as well must not hide one that has to be seen.
+                if taken.failure.as_ref().is_none_or(Error::is_unavailable) {
+                    taken.failure = Some(error);
+                }
+            }
+        }
     }
 
     async fn take_from(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
@@ -207,7 +285,7 @@ impl RedisStore {
         &self,
         share: Share<'_>,
         wait: Duration,
-        interrupt: Shared<I>,
+        interrupt: I,
     ) -> Result<Vec<Claimed>, Error>
     where
         I: Future<Output = ()>,
@@ -216,29 +294,32 @@ impl RedisStore {
             return self.await_jobs(share, wait, interrupt).await;
         }
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        let mut reads = FuturesUnordered::new();
-        for shard in self.shuffled_shards() {
-            let (mut stopped, interrupt) = (stopped.clone(), interrupt.clone());
+        let (shards, parts) = (self.reachable_shards(), FuturesUnordered::new());
+        for &shard in &shards {
+            let mut stopped = stopped.clone();
             let end = async move {
-                tokio::select! {
-                    () = interrupt => {}
-                    _ = stopped.wait_for(|stopped| *stopped) => {}
-                }
+                let _ = stopped.wait_for(|stopped| *stopped).await;
             };
-            reads.push(self.await_jobs(Share { shard, starting: 1, held: 0, ..share }, wait, end));
+            let part = Share { shard, starting: 1, held: 0, ..share };
+            parts.push(async move { (shard, self.await_jobs(part, wait, end).await) });
         }
-        let mut taken = Taken::default();
-        while let Some(answer) = reads.next().await {
-            taken.add(answer);
-            if !taken.jobs.is_empty() || taken.failure.is_some() {
-                stop.send_replace(true);
+        let leaves_some_out = shards.len() < usize::from(self.keys.shards());
+        let interrupt = async {
+            tokio::select! {
+                () = interrupt => {}
+                () = self.breaker.closed(), if leaves_some_out => {}
             }
-        }
-        drop(reads);
-        let mut jobs = taken.sorted(share, &self.doubts)?;
+        };
+        let stop = || {
+            stop.send_replace(true);
+        };
+        let asked = Asked { share, shards, parts, limit: wait + SHARD_TIMEOUT };
+        let taken = self.gather(asked, interrupt, stop).await;
+        let mut jobs = taken.sorted()?;
         let asked = share.starting.min(jobs.len());
         // They are claimed all the same: at worst a crash counts for one that had not started.
-        if let Err(error) = self.hold_back(&mut jobs[asked..], share.worker).await {
+        let held_back = timeout(SHARD_TIMEOUT, self.hold_back(&mut jobs[asked..], share.worker)).await;
+        if let Ok(Err(error)) = held_back {
             tracing::warn!(error = error.chain(), "cannot mark jobs as held");
         }
         Ok(jobs)

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use futures_util::future::join_all;
 use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Page};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Timestamp};
 
 use super::ms;
 use super::stream::{HELD, claimed};
+use crate::breaker::SHARD_TIMEOUT;
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
@@ -71,22 +71,13 @@ impl RedisStore {
 
     /// The queues in which there may be leases that have run out, and the time of each shard. A shard that fails is left out.
     async fn overdue(&self, expired: &Expired<'_>) -> Result<(Place, Vec<(u16, Timestamp)>), Error> {
-        let shards = 0..self.keys.shards();
-        let answers = join_all(shards.clone().map(|shard| self.overdue_in(shard, expired))).await;
-        let (mut place, mut times, mut failure) = (Place::default(), Vec::new(), None);
-        for (shard, answer) in shards.zip(answers) {
-            match answer {
-                Ok((time, queues)) => {
-                    times.push((shard, time));
-                    place.queues.extend(queues.into_iter().map(|queue| (shard, queue)));
-                }
-                Err(error) => failure = Some(error),
-            }
+        let parts = self.each_shard(SHARD_TIMEOUT, |shard| self.overdue_in(shard, expired)).await;
+        let (mut place, mut times) = (Place::default(), Vec::new());
+        for (shard, (time, queues)) in parts.any()?.answers {
+            times.push((shard, time));
+            place.queues.extend(queues.into_iter().map(|queue| (shard, queue)));
         }
-        match failure {
-            Some(error) if times.is_empty() => Err(error),
-            _ => Ok((place, times)),
-        }
+        Ok((place, times))
     }
 
     async fn overdue_in(&self, shard: u16, expired: &Expired<'_>) -> Result<(Timestamp, Vec<Queue>), Error> {

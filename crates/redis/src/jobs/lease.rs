@@ -1,33 +1,75 @@
 //! Starting held jobs and extending leases.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use tidemill_core::store::{Claimed, Extend, Held, Start, Verdict};
 use tidemill_core::{Delivery, Error, Lease, WorkerId};
 
 use super::list::UNLOCKED;
 use super::{by_place, ms};
+use crate::breaker::SHARD_TIMEOUT;
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{entry_id, ints};
 
+/// What a busy server may need to extend leases, however short they are.
+const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
+
 impl RedisStore {
     pub(crate) async fn start_jobs(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
-        let mut verdicts = vec![Verdict::Accepted; start.leases.len()];
-        for (first, members) in by_place(start.leases.iter()) {
-            let leases: Vec<&Lease> = members.iter().map(|&member| &start.leases[member]).collect();
-            let held = match first.queue.delivery {
-                Delivery::AtLeastOnce => self.start_entries(&leases, start.worker).await?,
-                // A job taken from a list is gone from there whether it starts or not.
-                Delivery::AtMostOnce => self.extend_locks(&leases, (start.worker, 0)).await?,
-            };
-            for (member, held) in members.into_iter().zip(held) {
-                verdicts[member] = if held == Held::Lost { Verdict::LeaseLost } else { Verdict::Accepted };
-            }
-        }
-        Ok(verdicts)
+        let part = |leases: Vec<Lease>| self.start_part(leases, start.worker);
+        let held = self.each_place(start.leases, SHARD_TIMEOUT, part).await?;
+        // Of leases whose place failed nobody knows whether they were started: they are not run, and given back.
+        let verdict = |held| {
+            if matches!(held, Held::Lost | Held::Unknown) { Verdict::LeaseLost } else { Verdict::Accepted }
+        };
+        Ok(held.into_iter().map(verdict).collect())
     }
 
-    async fn start_entries(&self, leases: &[&Lease], worker: &WorkerId) -> Result<Vec<Held>, Error> {
+    /// Starts jobs of one place.
+    async fn start_part(&self, leases: Vec<Lease>, worker: &WorkerId) -> Result<Vec<Held>, Error> {
+        match leases[0].queue.delivery {
+            Delivery::AtLeastOnce => self.start_entries(&leases, worker).await,
+            // A job taken from a list is gone from there whether it starts or not.
+            Delivery::AtMostOnce => self.extend_locks(&leases, (worker, 0)).await,
+        }
+    }
+
+    /// Asks the place of each lease, all at once: one that fails must not keep the leases of others from being extended. Its
+    /// own are [`Held::Unknown`] then. An error only if every place fails.
+    async fn each_place<F>(
+        &self,
+        leases: &[Lease],
+        limit: Duration,
+        part: impl Fn(Vec<Lease>) -> F,
+    ) -> Result<Vec<Held>, Error>
+    where
+        F: Future<Output = Result<Vec<Held>, Error>>,
+    {
+        let places = by_place(leases.iter());
+        let calls = places.iter().map(|(first, members)| {
+            let leases = members.iter().map(|&member| leases[member].clone()).collect();
+            self.breaker.in_time(first.shard, limit, part(leases))
+        });
+        let (mut held, mut answers, mut failure) = (vec![Held::Unknown; leases.len()], 0, None);
+        for ((first, members), answer) in places.iter().zip(join_all(calls).await) {
+            match answer {
+                Ok(answer) => {
+                    answers += 1;
+                    members.iter().zip(answer).for_each(|(&member, answer)| held[member] = answer);
+                }
+                Err(error) => {
+                    let queue = &first.queue;
+                    tracing::debug!(%queue, shard = first.shard, error = error.chain(), "leases are in doubt");
+                    failure = Some(error);
+                }
+            }
+        }
+        failure.filter(|_| answers == 0).map_or(Ok(held), Err)
+    }
+
+    async fn start_entries(&self, leases: &[Lease], worker: &WorkerId) -> Result<Vec<Held>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
         let keys = [self.keys.target(shard, queue)];
         let mut call = Call::new(&self.scripts.start, &keys).arg(self.group(queue)).arg(worker.as_str());
@@ -53,28 +95,27 @@ impl RedisStore {
     }
 
     pub(crate) async fn extend_leases(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
-        let mut held = vec![Held::Yes; extend.leases.len()];
-        let places = by_place(extend.leases.iter());
-        let parts = places.iter().map(|(_, members)| self.extend_part(&extend, members));
-        // All at once: a shard that does not answer must not keep the leases of others from being extended.
-        for ((_, members), answer) in places.iter().zip(join_all(parts).await) {
-            members.iter().zip(answer?).for_each(|(&member, answer)| held[member] = answer);
-        }
-        Ok(held)
+        let limit = (extend.lease / 6).clamp(SHORTEST_LIMIT, SHARD_TIMEOUT);
+        let (worker, lease) = (extend.worker, ms(extend.lease));
+        self.each_place(extend.leases, limit, |leases| self.extend_part(leases, worker, lease)).await
     }
 
     /// Extends leases of one place.
-    async fn extend_part(&self, extend: &Extend<'_>, members: &[usize]) -> Result<Vec<Held>, Error> {
-        let leases: Vec<&Lease> = members.iter().map(|&member| &extend.leases[member]).collect();
+    async fn extend_part(
+        &self,
+        leases: Vec<Lease>,
+        worker: &WorkerId,
+        lease: i64,
+    ) -> Result<Vec<Held>, Error> {
         match leases[0].queue.delivery {
-            Delivery::AtLeastOnce => self.extend_entries(&leases, (extend.worker, ms(extend.lease))).await,
-            Delivery::AtMostOnce => self.extend_locks(&leases, (extend.worker, ms(extend.lease))).await,
+            Delivery::AtLeastOnce => self.extend_entries(&leases, (worker, lease)).await,
+            Delivery::AtMostOnce => self.extend_locks(&leases, (worker, lease)).await,
         }
     }
 
     async fn extend_entries(
         &self,
-        leases: &[&Lease],
+        leases: &[Lease],
         (worker, lease): (&WorkerId, i64),
     ) -> Result<Vec<Held>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
@@ -96,7 +137,7 @@ impl RedisStore {
     /// Extends locks; with a life of 0, only asks for them. Of jobs that are never locked there is nothing to ask.
     async fn extend_locks(
         &self,
-        leases: &[&Lease],
+        leases: &[Lease],
         (worker, life): (&WorkerId, i64),
     ) -> Result<Vec<Held>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tidemill_core::store::{Promote, Promoted, Pruned};
 use tidemill_core::{Delivery, Error, Queue, WorkerId};
 
 use super::SCRIPT_BYTES;
+use crate::breaker::SHARD_TIMEOUT;
 use crate::chains::errand::{self, Errand};
 use crate::error::odd_answer;
 use crate::keys::letter;
@@ -23,8 +23,11 @@ const ERRANDS: usize = 64;
 /// How many pops of dead workers one prune of a list ends.
 const SWEPT_POPS: usize = 256;
 
-/// How long one shard of several has for its part: the others are not to wait for it.
-const SHARD_ANSWER: Duration = Duration::from_secs(3);
+/// How long one shard of several has to promote: it makes several trips, and the others wait for it.
+const PROMOTE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// How long one shard of several has to be pruned, which takes many trips.
+const PRUNE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How soon a shard that did not answer is asked again.
 const SHARD_AGAIN: Duration = Duration::from_secs(1);
@@ -34,32 +37,19 @@ impl RedisStore {
         if self.keys.shards() == 1 {
             return self.promote_shard(0, &promote).await;
         }
-        let one = async |shard| {
-            let answer = tokio::time::timeout(SHARD_ANSWER, self.promote_shard(shard, &promote)).await;
-            let message = || format!("shard {shard} did not promote within {SHARD_ANSWER:?}");
-            answer.unwrap_or_else(|_| Err(Error::Unavailable { message: message(), source: None }))
-        };
-        let (mut all, mut failures, mut answers) = (Promoted::default(), Vec::new(), 0);
-        for part in join_all((0..self.keys.shards()).map(one)).await {
-            match part {
-                Ok(part) => {
-                    answers += 1;
-                    all.moved += part.moved;
-                    all.next = all.next.into_iter().chain(part.next).min();
-                }
-                Err(error) => failures.push(error),
-            }
+        let parts =
+            self.each_shard(PROMOTE_TIMEOUT, |shard| self.promote_shard(shard, &promote)).await.any()?;
+        let mut all = Promoted::default();
+        for (_, part) in parts.answers {
+            all.moved += part.moved;
+            all.next = all.next.into_iter().chain(part.next).min();
         }
         // What the other shards did has taken place. One that did not answer is asked again soon.
-        match failures.pop() {
-            Some(error) if answers == 0 => Err(error),
-            Some(error) => {
-                tracing::warn!(error = error.chain(), "one shard was not promoted");
-                all.next = all.next.into_iter().chain([SHARD_AGAIN]).min();
-                Ok(all)
-            }
-            None => Ok(all),
+        if let Some((_, error)) = parts.failures.first() {
+            tracing::debug!(error = error.chain(), "one shard was not promoted");
+            all.next = all.next.into_iter().chain([SHARD_AGAIN]).min();
         }
+        Ok(all)
     }
 
     async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
@@ -104,18 +94,26 @@ impl RedisStore {
 
     pub(crate) async fn prune_traces(&self, queues: &[Queue]) -> Result<Pruned, Error> {
         let mut pruned = Pruned::default();
-        self.clock.set(self.link.time().await?);
-        for queue in queues {
-            for shard in 0..self.keys.shards() {
-                let (removed, more) = self.unless_damaged("pruning", self.prune_queue(shard, queue).await)?;
-                pruned.traces += removed;
-                pruned.more |= more;
-            }
-        }
-        for shard in 0..self.keys.shards() {
-            pruned.traces += self.unless_damaged("repairing the index", self.repair_index(shard).await)?;
+        for (_, (traces, more)) in
+            self.each_shard(PRUNE_TIMEOUT, |shard| self.prune_shard(shard, queues)).await.any()?.answers
+        {
+            pruned.traces += traces;
+            pruned.more |= more;
         }
         Ok(pruned)
+    }
+
+    /// Removes what is left over in a shard. Returns how much, and whether there may be more.
+    async fn prune_shard(&self, shard: u16, queues: &[Queue]) -> Result<(u64, bool), Error> {
+        self.clock.set(self.link.time(shard).await?);
+        let (mut traces, mut more) = (0, false);
+        for queue in queues {
+            let (removed, is_more) = self.unless_damaged("pruning", self.prune_queue(shard, queue).await)?;
+            traces += removed;
+            more |= is_more;
+        }
+        let repaired = self.unless_damaged("repairing the index", self.repair_index(shard).await)?;
+        Ok((traces + repaired, more))
     }
 
     /// Removes what is left over of a queue. Returns how much, and whether there may be more.
@@ -130,16 +128,23 @@ impl RedisStore {
     }
 
     pub(crate) async fn remove_worker(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
-        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
-            for shard in 0..self.keys.shards() {
-                self.remove_consumers((shard, queue), worker.as_str()).await?;
-            }
-        }
+        let left = self
+            .each_shard(SHARD_TIMEOUT, |shard| self.remove_from(shard, worker, queues))
+            .await
+            .all()
+            .map(drop);
         self.prepared
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .retain(|(_, _, prepared)| prepared != worker);
-        self.remove_copies(worker).await
+        left.and(self.remove_copies(worker).await)
+    }
+
+    async fn remove_from(&self, shard: u16, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
+            self.remove_consumers((shard, queue), worker.as_str()).await?;
+        }
+        Ok(())
     }
 
     async fn remove_consumers(&self, (shard, queue): (u16, &Queue), worker: &str) -> Result<u64, Error> {

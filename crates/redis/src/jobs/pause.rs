@@ -3,54 +3,64 @@
 use tidemill_core::store::Wake;
 use tidemill_core::{Delivery, Error, Queue};
 
+use crate::breaker::SHARD_TIMEOUT;
 use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
 
 impl RedisStore {
     pub(crate) async fn pause_queue(&self, queue: &Queue) -> Result<(), Error> {
-        for shard in 0..self.keys.shards() {
-            let (paused, queues) = (self.keys.paused(shard, queue), self.keys.queues(shard));
-            match queue.delivery {
-                Delivery::AtLeastOnce => {
-                    let keys = [self.keys.target(shard, queue), paused, queues];
-                    let call = Call::new(&self.scripts.pause, &keys).arg(self.group(queue));
-                    self.link.call(shard, call.arg(member(queue))).await?;
-                }
-                Delivery::AtMostOnce => {
-                    // What can fail comes first.
-                    let enter = redis::cmd("SADD").arg(queues).arg(member(queue)).take();
-                    self.link.query::<i64>(shard, &enter).await?;
-                    self.link.query::<()>(shard, redis::cmd("SET").arg(paused).arg(1)).await?;
-                }
+        let paused = self.each_shard(SHARD_TIMEOUT, |shard| self.pause_in(shard, queue)).await;
+        // The shards that answered are paused, whatever the others do.
+        self.note_paused(queue, true);
+        let announced = self.announce(queue).await;
+        paused.all().and(announced)
+    }
+
+    async fn pause_in(&self, shard: u16, queue: &Queue) -> Result<(), Error> {
+        let (paused, queues) = (self.keys.paused(shard, queue), self.keys.queues(shard));
+        match queue.delivery {
+            Delivery::AtLeastOnce => {
+                let keys = [self.keys.target(shard, queue), paused, queues];
+                let call = Call::new(&self.scripts.pause, &keys).arg(self.group(queue));
+                self.link.call(shard, call.arg(member(queue))).await.map(drop)
+            }
+            Delivery::AtMostOnce => {
+                // What can fail comes first.
+                let enter = redis::cmd("SADD").arg(queues).arg(member(queue)).take();
+                self.link.query::<i64>(shard, &enter).await?;
+                self.link.query::<()>(shard, redis::cmd("SET").arg(paused).arg(1)).await
             }
         }
-        self.note_paused(queue, true);
-        self.announce(queue).await
     }
 
     pub(crate) async fn resume_queue(&self, queue: &Queue) -> Result<(), Error> {
-        for shard in 0..self.keys.shards() {
-            let paused = self.keys.paused(shard, queue);
-            match queue.delivery {
-                Delivery::AtLeastOnce => {
-                    let keys = [self.keys.target(shard, queue), paused];
-                    let call = Call::new(&self.scripts.resume, &keys).arg(self.group(queue));
-                    self.link.call(shard, call).await?;
-                }
-                Delivery::AtMostOnce => {
-                    self.link.query::<i64>(shard, redis::cmd("DEL").arg(paused)).await?;
-                }
+        let resumed = self.each_shard(SHARD_TIMEOUT, |shard| self.resume_in(shard, queue)).await;
+        self.note_paused(queue, false);
+        let announced = self.announce(queue).await;
+        resumed.all().and(announced)
+    }
+
+    async fn resume_in(&self, shard: u16, queue: &Queue) -> Result<(), Error> {
+        let paused = self.keys.paused(shard, queue);
+        match queue.delivery {
+            Delivery::AtLeastOnce => {
+                let keys = [self.keys.target(shard, queue), paused];
+                let call = Call::new(&self.scripts.resume, &keys).arg(self.group(queue));
+                self.link.call(shard, call).await.map(drop)
+            }
+            Delivery::AtMostOnce => {
+                self.link.query::<i64>(shard, redis::cmd("DEL").arg(paused)).await.map(drop)
             }
         }
-        self.note_paused(queue, false);
-        self.announce(queue).await
     }
 
     async fn announce(&self, queue: &Queue) -> Result<(), Error> {
+        // In a Cluster every server hears every message.
+        let shard = self.reachable_shards().first().copied().unwrap_or(0);
         let mut publish = redis::cmd("PUBLISH");
         publish.arg(self.keys.channel()).arg(Wake::everyone(queue.clone()).to_string());
-        match self.link.query::<i64>(0, &publish).await {
+        match self.link.query::<i64>(shard, &publish).await {
             // As in scripts: the change is made, and listeners find it by polling.
             Ok(_) | Err(Error::Denied(_)) => Ok(()),
             Err(error) => Err(error),

@@ -3,17 +3,15 @@
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use futures_util::future::join_all;
 use redis::Pipeline;
 use tidemill_core::store::{Claimed, Recover};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
-use tokio::time::timeout;
 
 use super::claim::Share;
 use super::pops::mark;
 use super::stream::{HELD, claimed};
+use crate::breaker::SHARD_TIMEOUT;
 use crate::error::{classify, is_no_group};
 use crate::store::RedisStore;
 use crate::value::{Trace, array, bytes, entry_id, read_group};
@@ -21,15 +19,12 @@ use crate::value::{Trace, array, bytes, entry_id, read_group};
 /// How many entries one look returns. What is left is found by the next look.
 const MAX_RECOVERED: usize = 1_000;
 
-/// How long a shard may take: the others' jobs do not wait longer for it, and the next look asks it again.
-const SHARD_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// Workers some of whose shards failed while others gave jobs, by queue.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts(Mutex<HashSet<(Queue, WorkerId)>>);
 
 impl Doubts {
-    pub(super) fn note(&self, queue: &Queue, worker: &WorkerId) {
+    pub(crate) fn note(&self, queue: &Queue, worker: &WorkerId) {
         self.lock().insert((queue.clone(), worker.clone()));
     }
 
@@ -58,22 +53,18 @@ struct Found {
 impl RedisStore {
     pub(crate) async fn recover_claims(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
         self.doubts.end(recover.queue, recover.worker);
-        let shards = 0..self.keys.shards();
-        let looks = shards.clone().map(|shard| timeout(SHARD_TIMEOUT, self.recover_shard(shard, &recover)));
-        let (mut jobs, mut failure, mut answers) = (Vec::new(), None, 0);
-        for (shard, answer) in shards.zip(join_all(looks).await) {
-            match answer.unwrap_or_else(|_| Err(silent(shard))) {
-                Ok(found) => {
-                    answers += 1;
-                    jobs.extend(found.jobs);
-                    let place = (recover.queue.clone(), shard, recover.worker.clone());
-                    self.pops.recovered(&place, &found.pops);
-                }
-                Err(error) => failure = Some(error),
-            }
+        let parts = self.each_shard(SHARD_TIMEOUT, |shard| self.recover_shard(shard, &recover)).await;
+        for (shard, _) in &parts.failures {
+            self.breaker.remember(*shard, (recover.queue, recover.worker));
+        }
+        let mut jobs = Vec::new();
+        for (shard, found) in parts.any()?.answers {
+            jobs.extend(found.jobs);
+            let place = (recover.queue.clone(), shard, recover.worker.clone());
+            self.pops.recovered(&place, &found.pops);
         }
         jobs.retain(|claimed| !recover.known.contains(&claimed.lease));
-        failure.filter(|_| answers == 0).map_or(Ok(jobs), Err)
+        Ok(jobs)
     }
 
     async fn recover_shard(&self, shard: u16, recover: &Recover<'_>) -> Result<Found, Error> {
@@ -163,8 +154,4 @@ fn locked((shard, recover): (u16, &Recover<'_>), job: &[u8], trace: &[u8]) -> Op
     let lease = Lease { queue: recover.queue.clone(), job, shard, token: trace.token };
     let is_unknown = trace.worker == recover.worker.as_str() && !recover.known.contains(&lease);
     is_unknown.then(|| Claimed::read(trace.envelope, true, |_| lease))
-}
-
-fn silent(shard: u16) -> Error {
-    Error::Unavailable { message: format!("shard {shard} has not answered"), source: None }
 }

@@ -1,14 +1,17 @@
 //! Ending claims. Most jobs end well, and leave a record at most; those take the short way.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Record, Verdict};
-use tidemill_core::{Delivery, Error, JobId, Queue};
+use tidemill_core::{Delivery, Error, JobId, Lease, Queue};
 
 use super::list::UNLOCKED;
 use super::{by_place, ms, portions};
+use crate::breaker::left_out_error;
 use crate::chains::errand::Errand;
 use crate::chains::{Changes, next_queue};
 use crate::error::odd_answer;
@@ -21,6 +24,9 @@ use crate::value::{UNTRACKED, array, entry_id, int};
 
 /// What a lease is to someone who never extended it: only used for entries of consumers nobody knows.
 pub(crate) const UNKNOWN_LEASE_MS: u64 = 30_000;
+
+/// How long one shard of several has to end claims, in several trips if there are many. The verdicts of others wait for it.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Which claims may be ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,9 +62,48 @@ impl RedisStore {
         self.end_claims(settlements, Mode::Rescue).await
     }
 
+    /// Each shard by itself, all at once. Where some fail and others answer, nothing is known of those that failed.
     async fn end_claims(&self, settlements: &[Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
         settlements.iter().try_for_each(|settlement| next_queue(&settlement.change).map(drop))?;
-        let (of_runs, others): (Vec<_>, Vec<_>) =
+        if self.keys.shards() == 1 {
+            return self.end_of_shard(&settlements.iter().collect::<Vec<_>>(), mode).await;
+        }
+        let shards = by_shard(settlements);
+        let calls = shards.iter().map(|(shard, members)| {
+            let part: Vec<&Settlement> = members.iter().map(|&member| &settlements[member]).collect();
+            self.end_in_shard(*shard, part, mode)
+        });
+        let (mut verdicts, mut answers, mut failure) = (vec![Verdict::Unknown; settlements.len()], 0, None);
+        for ((shard, members), answer) in shards.iter().zip(join_all(calls).await) {
+            match answer {
+                Ok(answer) => {
+                    answers += 1;
+                    members.iter().zip(answer).for_each(|(&member, verdict)| verdicts[member] = verdict);
+                }
+                Err(error) => {
+                    tracing::debug!(shard, error = error.chain(), "settlements are in doubt");
+                    failure = Some(error);
+                }
+            }
+        }
+        failure.filter(|_| answers == 0).map_or(Ok(verdicts), Err)
+    }
+
+    /// A shard that is known not to answer is not asked: whoever settles tries again, and goes on with others meanwhile.
+    async fn end_in_shard(
+        &self,
+        shard: u16,
+        part: Vec<&Settlement>,
+        mode: Mode,
+    ) -> Result<Vec<Verdict>, Error> {
+        if self.breaker.is_open(shard) {
+            return Err(left_out_error(shard));
+        }
+        self.breaker.bounded(shard, SETTLE_TIMEOUT, self.end_of_shard(&part, mode)).await
+    }
+
+    async fn end_of_shard(&self, settlements: &[&Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
+        let (of_runs, others): (Vec<&Settlement>, Vec<&Settlement>) =
             settlements.iter().partition(|settlement| is_of_runs(settlement));
         if of_runs.is_empty() {
             return self.end_others(&others, mode).await;
@@ -67,44 +112,62 @@ impl RedisStore {
             // The first of two settlements of one lease counts, so they take their turn.
             let mut verdicts = Vec::with_capacity(settlements.len());
             for one in settlements.chunks(1) {
-                verdicts.extend(Box::pin(self.end_claims(one, mode)).await?);
+                verdicts.extend(Box::pin(self.end_of_shard(one, mode)).await?);
             }
             return Ok(verdicts);
         }
         let (of_runs, others) =
             tokio::try_join!(self.end_for_runs(&of_runs, mode), self.end_others(&others, mode))?;
         let (mut of_runs, mut others) = (of_runs.into_iter(), others.into_iter());
-        let next = |settlement: &Settlement| match is_of_runs(settlement) {
+        let next = |settlement: &&Settlement| match is_of_runs(settlement) {
             true => of_runs.next(),
             false => others.next(),
         };
         settlements.iter().map(next).collect::<Option<_>>().ok_or_else(|| odd_answer("settle"))
     }
 
+    /// Each queue by itself: a damaged key of one must not lose the verdicts on the jobs of others.
     async fn end_others(&self, settlements: &[&Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
-        let mut verdicts = vec![Verdict::Accepted; settlements.len()];
+        let (mut verdicts, mut answers, mut failure) = (vec![Verdict::Unknown; settlements.len()], 0, None);
         for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
-            let place = (first.shard, &first.queue);
-            let weigh = |member: usize| weight(&settlements[member].change);
-            let groups = by_way(settlements, members, mode).into_iter();
-            let groups = groups
-                .flat_map(|(way, members)| portions(members, weigh).into_iter().map(move |part| (way, part)));
-            for (way, members) in groups {
-                let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
-                let answer = match (first.queue.delivery, way) {
-                    (Delivery::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
-                    (Delivery::AtLeastOnce, Way::Long(next)) => {
-                        self.settle_entries(place, next, &part, mode).await?
-                    }
-                    (Delivery::AtMostOnce, way) => {
-                        let next = if let Way::Long(next) = way { next } else { None };
-                        self.release_locks(place, next, &part, mode).await?
-                    }
-                };
-                for (member, accepted) in members.into_iter().zip(answer) {
-                    verdicts[member] = if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
+            match self.end_of_place(first, (settlements, members), mode).await {
+                Ok(answer) => {
+                    answers += 1;
+                    answer.into_iter().for_each(|(member, verdict)| verdicts[member] = verdict);
                 }
+                // The server answers for none of its queues.
+                Err(error) if error.is_unavailable() => return Err(error),
+                Err(error) => failure = Some(error),
             }
+        }
+        failure.filter(|_| answers == 0).map_or(Ok(verdicts), Err)
+    }
+
+    async fn end_of_place(
+        &self,
+        first: &Lease,
+        (settlements, members): (&[&Settlement], Vec<usize>),
+        mode: Mode,
+    ) -> Result<Vec<(usize, Verdict)>, Error> {
+        let (place, mut verdicts) = ((first.shard, &first.queue), Vec::with_capacity(members.len()));
+        let weigh = |member: usize| weight(&settlements[member].change);
+        let groups = by_way(settlements, members, mode).into_iter();
+        let groups = groups
+            .flat_map(|(way, members)| portions(members, weigh).into_iter().map(move |part| (way, part)));
+        for (way, members) in groups {
+            let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
+            let answer = match (first.queue.delivery, way) {
+                (Delivery::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
+                (Delivery::AtLeastOnce, Way::Long(next)) => {
+                    self.settle_entries(place, next, &part, mode).await?
+                }
+                (Delivery::AtMostOnce, way) => {
+                    let next = if let Way::Long(next) = way { next } else { None };
+                    self.release_locks(place, next, &part, mode).await?
+                }
+            };
+            let verdict = |accepted| if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
+            verdicts.extend(members.into_iter().zip(answer.into_iter().map(verdict)));
         }
         Ok(verdicts)
     }
@@ -229,6 +292,18 @@ impl RedisStore {
     }
 }
 
+/// The positions of settlements by shard.
+fn by_shard(settlements: &[Settlement]) -> Vec<(u16, Vec<usize>)> {
+    let mut shards: Vec<(u16, Vec<usize>)> = Vec::new();
+    for (position, Settlement { lease, .. }) in settlements.iter().enumerate() {
+        match shards.iter_mut().find(|(shard, _)| *shard == lease.shard) {
+            Some((_, members)) => members.push(position),
+            None => shards.push((lease.shard, vec![position])),
+        }
+    }
+    shards
+}
+
 /// Groups settlements of one place by what one script can do. Two settlements of one lease must take their turn,
 /// because the first counts: where there are such, each is a group of its own.
 fn by_way<'a>(settlements: &[&'a Settlement], members: Vec<usize>, mode: Mode) -> Vec<(Way<'a>, Vec<usize>)> {
@@ -267,7 +342,7 @@ fn weight(change: &Change) -> usize {
 }
 
 /// Whether no lease is settled twice.
-fn are_distinct(settlements: &[Settlement]) -> bool {
+fn are_distinct(settlements: &[&Settlement]) -> bool {
     let mut leases = HashSet::with_capacity(settlements.len());
     settlements.iter().all(|Settlement { lease, .. }| leases.insert((lease.shard, &lease.queue, lease.token)))
 }

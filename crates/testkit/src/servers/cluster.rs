@@ -66,6 +66,19 @@ impl RedisCluster {
         }
     }
 
+    /// Makes a master announce another port to clients, such as that of a proxy in front of it. The masters' own traffic does
+    /// not pass there. Waits until all of them say so.
+    pub fn announce(&self, index: usize, port: u16) -> Result<(), Error> {
+        let port = port.to_string();
+        self.nodes[index].command(&["CONFIG", "SET", "cluster-announce-port", &port])?;
+        wait_for("the announced port", || {
+            let says_so = |node: &Redis| {
+                node.command(&["CLUSTER", "NODES"]).is_ok_and(|nodes| nodes.contains(&format!(":{port}@")))
+            };
+            Ok(self.nodes.iter().all(says_so).then_some(()))
+        })
+    }
+
     /// The masters, each to be paused, killed or restarted on its own.
     pub fn nodes(&self) -> &[Redis] {
         &self.nodes

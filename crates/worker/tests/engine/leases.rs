@@ -44,6 +44,64 @@ async fn a_running_job_keeps_its_lease_for_as_long_as_it_takes() {
 }
 
 #[tokio::test]
+async fn a_batch_of_leases_that_fails_does_not_keep_the_next_from_being_extended() {
+    let world = World::new().await;
+    world.pings(600).await;
+    let handler = |_: Ping| async {
+        std::future::pending::<()>().await;
+        Ok::<_, Fail>(1)
+    };
+    world.plan().always(Verb::Extend, Fault::Away);
+    world.plan().always(Verb::Expired, Fault::Away);
+    let running = Background::run(world.worker().handle(handler).queue("default", 1).prefetch(1_500));
+    world.as_time_passes(world.plan().called_about(Verb::Extend, 600 - 512)).await;
+    running.kill().await;
+}
+
+#[tokio::test]
+async fn leases_of_which_nothing_is_known_end_no_job_and_are_asked_for_again() {
+    let world = World::new().await;
+    let jobs = world.pings(2).await;
+    let (finish, finished) = tokio::sync::watch::channel(false);
+    let (told, mut was_told) = mpsc::channel(4);
+    let handler = move |_: Ping, cx: JobContext| {
+        let (mut finished, told) = (finished.clone(), told.clone());
+        async move {
+            told.send("begun").await.unwrap();
+            let finished = async { finished.wait_for(|finished| *finished).await.map(drop).unwrap() };
+            tokio::select! {
+                () = finished => Ok::<_, Fail>(1),
+                () = cx.cancelled() => {
+                    told.send("stopped").await.unwrap();
+                    Ok(2)
+                }
+            }
+        }
+    };
+    // The part that has the first job falls silent for longer than a lease, and nobody rescues meanwhile.
+    world.plan().cut_off(Some(&jobs[0]));
+    world.plan().always(Verb::Expired, Fault::Away);
+    let running = Background::run(world.worker().handle(handler).queue("default", 2));
+    assert_eq!((was_told.recv().await, was_told.recv().await), (Some("begun"), Some("begun")));
+    let begun = world.clock.now();
+    for beats in 1.. {
+        world.as_time_passes(world.plan().called(Verb::Extend, beats)).await;
+        if begun.until(world.clock.now()) > LEASE * 2 {
+            break;
+        }
+    }
+    assert!(was_told.try_recv().is_err(), "a handler was stopped");
+    finish.send(true).unwrap();
+    // What is known of one settlement does not wait for the other.
+    world.becomes(&jobs[1], State::Done).await;
+    assert_eq!(world.state(&jobs[0]).await, Some(State::Running));
+    world.plan().cut_off(None);
+    world.as_time_passes(world.becomes(&jobs[0], State::Done)).await;
+    let report = running.stop().await;
+    assert_eq!((report.total.lost, report.total.done), (0, 2));
+}
+
+#[tokio::test]
 async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
     let world = World::new().await;
     let job = world.ping().await;

@@ -51,6 +51,8 @@ pub(crate) struct Plan {
     standing: Mutex<Vec<(Verb, Fault)>>,
     calls: watch::Sender<Vec<(Verb, usize)>>,
     locked: watch::Sender<Option<(JobId, Lock)>>,
+    /// A job in a part of the store that does not answer.
+    cut_off: Mutex<Option<JobId>>,
 }
 
 impl Default for Plan {
@@ -60,6 +62,7 @@ impl Default for Plan {
             standing: Mutex::default(),
             calls: watch::Sender::new(Vec::new()),
             locked: watch::Sender::new(None),
+            cut_off: Mutex::default(),
         }
     }
 }
@@ -92,6 +95,20 @@ impl Plan {
     pub(crate) async fn called(&self, verb: Verb, times: usize) {
         let enough = |calls: &Vec<(Verb, usize)>| calls.iter().filter(|call| call.0 == verb).count() >= times;
         self.calls.subscribe().wait_for(enough).await.unwrap();
+    }
+
+    /// Completes when `verb` has been called about so many jobs.
+    pub(crate) async fn called_about(&self, verb: Verb, jobs: usize) {
+        self.calls.subscribe().wait_for(|calls| calls.contains(&(verb, jobs))).await.unwrap();
+    }
+
+    /// The part of the store that has this job answers nothing about leases and settlements; all others do.
+    pub(crate) fn cut_off(&self, job: Option<&JobId>) {
+        *self.cut_off.lock().unwrap() = job.cloned();
+    }
+
+    pub(crate) fn is_cut_off(&self, job: &JobId) -> bool {
+        self.cut_off.lock().unwrap().as_ref() == Some(job)
     }
 
     /// Somebody's transaction locks a job.
@@ -151,6 +168,6 @@ fn lost() -> Error {
     Error::Unanswered { message: "planned".into(), source: None }
 }
 
-fn away() -> Error {
+pub(crate) fn away() -> Error {
     Error::Unavailable { message: "planned".into(), source: None }
 }

@@ -19,7 +19,7 @@ use tidemill_core::store::{
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Lease, Store, Timestamp};
 
-use crate::plan::{Plan, Verb};
+use crate::plan::{Plan, Verb, away};
 
 /// The real store behind a plan.
 #[derive(Debug)]
@@ -74,13 +74,29 @@ impl Store for Planned {
     }
 
     async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
-        self.plan.carry_out((Verb::Extend, extend.leases.len()), self.inner.extend(extend)).await
+        let Extend { worker, leases, lease } = extend;
+        let answer = |lease: &Lease| !self.plan.is_cut_off(&lease.job);
+        let reached: Vec<_> = leases.iter().filter(|lease| answer(lease)).cloned().collect();
+        if reached.is_empty() && !leases.is_empty() {
+            return self.plan.carry_out((Verb::Extend, leases.len()), async { Err(away()) }).await;
+        }
+        let extend = self.inner.extend(Extend { worker, leases: &reached, lease });
+        let mut held = self.plan.carry_out((Verb::Extend, leases.len()), extend).await?.into_iter();
+        let held = |lease: &Lease| reached.contains(lease).then(|| held.next()).flatten();
+        Ok(leases.iter().map(held).map(|held| held.unwrap_or(Held::Unknown)).collect())
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
         let settle = async {
             self.plan.pass_locks(settlements).await?;
-            self.inner.settle(settlements).await
+            let answer = |settlement: &&Settlement| !self.plan.is_cut_off(&settlement.lease.job);
+            let reached: Vec<_> = settlements.iter().filter(answer).cloned().collect();
+            if reached.is_empty() && !settlements.is_empty() {
+                return Err(away());
+            }
+            let mut verdicts = self.inner.settle(&reached).await?.into_iter();
+            let verdict = |settlement| answer(&settlement).then(|| verdicts.next()).flatten();
+            Ok(settlements.iter().map(verdict).map(|verdict| verdict.unwrap_or(Verdict::Unknown)).collect())
         };
         self.plan.carry_out((Verb::Settle, settlements.len()), settle).await
     }

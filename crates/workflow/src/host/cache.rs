@@ -162,7 +162,7 @@ impl Cache {
                 slot.settled = true;
                 None
             }
-            Verdict::LeaseLost => shelf.remove(&ticket.run),
+            Verdict::LeaseLost | Verdict::Unknown => shelf.remove(&ticket.run),
         };
         drop(shelf);
         drop(refused);
