@@ -8,7 +8,7 @@ use redis::{Cmd, Pipeline, RedisError};
 use tidemill_core::store::{Finding, Severity};
 use tidemill_core::{Clock as _, Error};
 
-use crate::error::classify;
+use crate::error::{classify, is_denied};
 use crate::link::Link;
 use crate::store::RedisStore;
 use crate::value::text;
@@ -123,6 +123,9 @@ impl Link {
         commands: impl Iterator<Item = &'a Cmd> + Send,
         error: RedisError,
     ) -> RedisError {
+        if is_denied(&error) {
+            return self.explain_denial(shard, error).await;
+        }
         if !error.to_string().contains("WRONGTYPE") {
             return error;
         }

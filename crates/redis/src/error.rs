@@ -9,12 +9,18 @@ use tidemill_core::Error;
 
 use crate::damage::DAMAGED;
 
+/// What an error about missing rights begins with, once they are known by name.
+pub(crate) const DENIED: &str = "the user lacks a right";
+
 /// Classifies an error of the driver. `what` says what was tried.
 pub(crate) fn classify(what: &str, error: RedisError) -> Error {
     let code = error.code().unwrap_or_default().to_owned();
     let text = error.to_string();
     if let (true, Some(keys)) = (text.starts_with(DAMAGED), error.detail()) {
         return Error::Unsuitable(format!("{what}: {keys}"));
+    }
+    if let (true, Some(rights)) = (text.starts_with(DENIED), error.detail()) {
+        return Error::Denied(format!("{what}: {rights}"));
     }
     match code.as_str() {
         "OOM" => Error::Full("Redis is out of memory".into()),
@@ -71,7 +77,8 @@ fn is_without_master(error: &RedisError) -> bool {
 /// Whether the user lacks a right: to a command, a key or a channel, alone or in a script.
 pub(crate) fn is_denied(error: &RedisError) -> bool {
     // In a script, of Redis 7.0 and of later ones; and of EXEC.
-    let elsewhere = ["The user executing the script can't", "ACL failure in script", "because of: NOPERM"];
+    let elsewhere =
+        ["The user executing the script can't", "ACL failure in script", "because of: NOPERM", DENIED];
     error.code() == Some("NOPERM") || {
         let text = error.to_string();
         elsewhere.iter().any(|words| text.contains(words))

@@ -7,7 +7,7 @@ mod look;
 mod reap;
 mod sessions;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tidemill_core::Error;
@@ -27,7 +27,7 @@ use crate::store::RedisStore;
 /// What this process has for the fleet.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    scripts: FleetScripts,
+    scripts: Arc<FleetScripts>,
     /// Where the walks over what other programs write, and over what is known, go on. Each process has its own: together they are
     /// only sooner.
     walks: Mutex<[String; 2]>,
@@ -35,11 +35,12 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new(flags: bool) -> Self {
-        Self { scripts: FleetScripts::new(flags), walks: Mutex::new([(); 2].map(|()| "0".to_owned())) }
+        let walks = Mutex::new([(); 2].map(|()| "0".to_owned()));
+        Self { scripts: Arc::new(FleetScripts::new(flags)), walks }
     }
 
-    pub(crate) fn scripts(&self) -> impl Iterator<Item = &Script> {
-        self.scripts.iter()
+    pub(crate) fn scripts(&self) -> Arc<FleetScripts> {
+        self.scripts.clone()
     }
 }
 

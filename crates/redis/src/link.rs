@@ -5,13 +5,13 @@
 
 mod blocking;
 mod confirm;
+mod grants;
 mod node;
 mod pubsub;
 mod topology;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, FromRedisValue, Pipeline, RedisError, Value};
@@ -19,6 +19,7 @@ use tidemill_core::{Error, Timestamp};
 
 pub(crate) use blocking::Blocking;
 use confirm::REPLICAS_MS;
+use grants::Grants;
 pub(crate) use node::Node;
 pub(crate) use pubsub::Subscriptions;
 pub(crate) use topology::servers;
@@ -26,7 +27,6 @@ pub(crate) use topology::servers;
 use crate::error::{classify, is_connection, is_denied, is_moved, is_no_script};
 use crate::keys::Keys;
 use crate::options::Options;
-use crate::rights::Rights;
 use crate::script::Script;
 
 /// The way to the servers.
@@ -38,8 +38,8 @@ pub(crate) struct Link {
     shards: RwLock<Vec<Arc<Node>>>,
     /// Commands sent, for whoever counts.
     sent: AtomicU64,
-    /// The scripts that the user has no right to run as a whole, by hash, and why.
-    refused: OnceLock<HashMap<String, String>>,
+    /// What the user may not do, as it was last asked.
+    grants: Grants,
 }
 
 impl Link {
@@ -51,24 +51,8 @@ impl Link {
             first.reach().await.map_err(|error| unreachable(&options, error))?;
             vec![first; usize::from(options.shards)]
         };
-        let (shards, sent, refused) = (RwLock::new(nodes), AtomicU64::new(0), OnceLock::new());
-        Ok(Self { options, keys, shards, sent, refused })
-    }
-
-    /// Never sends these scripts: the server would end them between two writes.
-    pub(crate) fn refuse(&self, scripts: HashMap<String, String>) {
-        let _ = self.refused.set(scripts);
-    }
-
-    /// What the user lacks on any of the servers.
-    pub(crate) async fn rights(&self) -> Result<Rights, Error> {
-        let mut rights = Rights::default();
-        for node in self.nodes() {
-            let shard = (0..self.keys.shards()).find(|shard| Arc::ptr_eq(&self.node(*shard), &node));
-            let sample = self.keys.sample(shard.unwrap_or_default());
-            rights.merge(Rights::of_store(&node, &self.options, sample).await?);
-        }
-        Ok(rights)
+        let (shards, sent, grants) = (RwLock::new(nodes), AtomicU64::new(0), Grants::default());
+        Ok(Self { options, keys, shards, sent, grants })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -166,16 +150,9 @@ impl Link {
         }
     }
 
-    fn check_right(&self, script: &Script) -> Result<(), Error> {
-        match self.refused.get().and_then(|refused| refused.get(&script.sha)) {
-            Some(why) => Err(Error::Denied(why.clone())),
-            None => Ok(()),
-        }
-    }
-
     /// Calls a script by its hash; loads it where it is not known.
     pub(crate) async fn call(&self, shard: u16, call: Call<'_>) -> Result<Value, Error> {
-        self.check_right(call.script)?;
+        self.check_right(shard, call.script).await?;
         let what = || format!("script {}", call.script.name);
         match self.send(shard, &call.command).await {
             Err(error) if is_no_script(&error) => {
@@ -201,7 +178,7 @@ impl Link {
         if wanted == 0 {
             return Ok(Written { answer: self.call(shard, call).await?, shortfall: None });
         }
-        self.check_right(call.script)?;
+        self.check_right(shard, call.script).await?;
         let what = || format!("script {}", call.script.name);
         let (answer, reached) = match Box::pin(self.send_confirmed(shard, &call.command)).await {
             Err(error) if is_no_script(&error) => {

@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 }
 
 /// What a user lacks.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Rights {
     user: String,
     needed: Vec<Missing>,

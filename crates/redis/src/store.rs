@@ -80,7 +80,8 @@ impl RedisStore {
         rights.check()?;
         let clock = Arc::new(ServerClock::default());
         clock.set(link.time(0).await?);
-        link.refuse(rights.refused(scripts.iter().chain(registry.scripts())));
+        let (of_jobs, of_fleet) = (scripts.clone(), registry.scripts());
+        link.refuse(move |rights| rights.refused(of_jobs.iter().chain(of_fleet.iter())));
         let adder = Arc::new(Adder {
             link: link.clone(),
             keys: keys.clone(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use tidemill_core::courier::{Courier, Tiding, Topic};
 use tidemill_core::store::Wake;
-use tidemill_core::{Error, JobId, Queue, QueueName};
+use tidemill_core::{Error, JobId, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisCourier, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{done, job};
@@ -54,6 +54,35 @@ async fn users_databases_and_passwords_of_sentinels_are_used_and_never_shown() {
         let error = connect(&url).await.map(drop).unwrap_err().chain();
         assert!(error.contains(named) && !error.contains("hunter"), "{named}: {error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_the_next_master_does_not_give_are_named_before_a_script_is_sent() {
+    let user = ["--user", "worker", "on", ">hunter2", "~*", "&*", "+@all"];
+    let args = user.iter().map(|word| (*word).to_owned()).collect();
+    let sentinel = RedisSentinel::with(RedisOptions { args, ..RedisOptions::default() }, None).unwrap();
+    let url = format!("redis+sentinel://worker:hunter2@{}/mymaster?replicas=1", sentinel.hosts());
+    let store = connect(&url).await.unwrap();
+    let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("mail").unwrap()));
+    scene.enqueue(job()).await;
+    let claimed = scene.claim_one().await;
+    // Rights are not replicated.
+    for server in &sentinel.servers()[1..] {
+        server.command(&["ACL", "SETUSER", "worker", "-xdel"]).unwrap();
+    }
+    sentinel.servers()[0].kill().unwrap();
+    let settlement = scene.settlement(&claimed, done());
+    let refused = async {
+        loop {
+            match store.settle(std::slice::from_ref(&settlement)).await {
+                Err(Error::Denied(why)) => break why,
+                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    };
+    let why = tokio::time::timeout(PATIENCE, refused).await.unwrap();
+    assert!(why.contains("may not finish (it lacks XDEL): ACL SETUSER worker +xdel"), "{why}");
+    assert!(!why.contains("hunter2"), "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -194,6 +194,34 @@ async fn a_user_who_may_only_enqueue_does_that_and_breaks_nothing() {
 }
 
 #[tokio::test]
+async fn a_right_that_goes_while_the_store_is_open_is_named_with_the_line_that_grants_it() {
+    let user = User::new("demoted", "~NAMESPACE* &NAMESPACE* +@all -@dangerous");
+    let scene = user.scene().await;
+    let id = scene.enqueue(job()).await;
+    // What was asked on connect is not believed for ever.
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    user.redis.command(&["ACL", "SETUSER", "demoted", "-xreadgroup"]).unwrap();
+    let claim = || scene.store.claim(Claim::now(&scene.queue, &scene.worker, LONG, 1));
+    let why = denied(claim().await.map(drop));
+    assert!(
+        why.contains("lacks rights (XREADGROUP)") && why.contains("ACL SETUSER demoted +xreadgroup"),
+        "{why}"
+    );
+    user.redis.command(&["ACL", "SETUSER", "demoted", "+xreadgroup", "-xack"]).unwrap();
+    let claimed = claim().await.unwrap().pop().unwrap();
+    assert_eq!(claimed.lease.job, id);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let why = denied(scene.store.settle(&[scene.settlement(&claimed, done())]).await.map(drop));
+    assert!(why.contains("XACK") && why.contains("ACL SETUSER demoted +xack"), "{why}");
+    // From now on the script is not even sent, until the right is there again.
+    let why = denied(scene.store.settle(&[scene.settlement(&claimed, done())]).await.map(drop));
+    assert!(why.contains("may not finish (it lacks XACK): ACL SETUSER demoted +xack"), "{why}");
+    user.redis.command(&["ACL", "SETUSER", "demoted", "+xack"]).unwrap();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    scene.settle(&claimed, done()).await;
+}
+
+#[tokio::test]
 async fn a_worker_without_client_commands_claims_and_can_be_interrupted() {
     let user = User::new("clientless", "~NAMESPACE* &NAMESPACE* +@all -client");
     let scene = user.scene().await;

@@ -2,6 +2,7 @@
 //! whichever server is the master when the connection is opened.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ pub(crate) struct Node {
     origin: Origin,
     address: String,
     shared: RwLock<Option<Open>>,
+    /// The number of the connection by which the server was asked what the user may do.
+    judged: AtomicU64,
     /// Whoever finds the connection broken opens the next one; the others wait for it here.
     opening: Mutex<()>,
     /// Connections for blocking reads, which would stall everyone on the shared one.
@@ -74,8 +77,8 @@ impl Node {
 
     fn from(origin: Origin, address: String) -> Arc<Self> {
         let (shared, opening, blocking) = (RwLock::default(), Mutex::default(), Pool::default());
-        let confirming = Confirming::default();
-        Arc::new(Self { origin, address, shared, opening, blocking, confirming })
+        let (confirming, judged) = (Confirming::default(), AtomicU64::default());
+        Arc::new(Self { origin, address, shared, judged, opening, blocking, confirming })
     }
 
     pub(super) fn address(&self) -> &str {
@@ -107,7 +110,7 @@ impl Node {
             }
             let client = self.origin.client().await.map_err(not_connected)?;
             let connection = connect(&client, Some(RESPONSE_TIMEOUT)).await?;
-            let open = Open { connection, client, number: fastrand::u64(..) };
+            let open = Open { connection, client, number: fastrand::u64(1..) };
             *self.shared.write().unwrap_or_else(PoisonError::into_inner) = Some(open.clone());
             Ok(open)
         })
@@ -128,6 +131,23 @@ impl Node {
     pub(super) fn is_current(&self, number: u64) -> bool {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
         shared.as_ref().is_some_and(|open| open.number == number)
+    }
+
+    /// The number of the shared connection; 0 if there is none.
+    pub(super) fn number(&self) -> u64 {
+        let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
+        shared.as_ref().map_or(0, |open| open.number)
+    }
+
+    /// The server that the connection of this number leads to has been asked what the user may do.
+    pub(super) fn judged(&self, number: u64) {
+        self.judged.store(number, Ordering::Relaxed);
+    }
+
+    /// Whether the server that the shared connection leads to has been asked.
+    pub(super) fn is_judged(&self) -> bool {
+        let number = self.number();
+        number != 0 && number == self.judged.load(Ordering::Relaxed)
     }
 
     /// Opens a connection for subscriptions.
