@@ -9,6 +9,7 @@ use tidemill_core::store::{Finding, Severity};
 use tidemill_core::{Clock as _, Error};
 
 use crate::error::{classify, is_denied};
+use crate::keys::{FLEET_SHARD, OF_RUNS};
 use crate::link::Link;
 use crate::store::RedisStore;
 use crate::value::text;
@@ -16,11 +17,14 @@ use crate::value::text;
 /// How many keys of one command are looked at to find out which is damaged.
 const KEYS_EXPLAINED: usize = 256;
 
+/// How many keys one trip asks for.
+const KEYS_ASKED: usize = 1_000;
+
 /// How many complaints are remembered, so that each is logged once.
 const COMPLAINTS: usize = 1_000;
 
 /// Keys with one name.
-const NAMES: [(&str, &str); 11] = [
+const NAMES: [(&str, &str); 21] = [
     ("jobs", "hash"),
     ("queues", "set"),
     ("waiters", "zset"),
@@ -32,10 +36,20 @@ const NAMES: [(&str, &str); 11] = [
     ("runs", "zset"),
     ("runs-ended", "zset"),
     ("workflows", "set"),
+    ("cluster:lifetime_connections", "hash"),
+    ("cluster:active_connections", "hash"),
+    ("fleet:places", "hash"),
+    ("fleet:counts", "hash"),
+    ("fleet:members", "zset"),
+    ("fleet:stale", "zset"),
+    ("fleet:grace", "zset"),
+    ("fleet:sessions", "zset"),
+    ("fleet:ends", "zset"),
+    ("fleet:lines", "zset"),
 ];
 
 /// How the names of other keys begin.
-const FAMILIES: [(&str, &str); 11] = [
+const FAMILIES: [(&str, &str); 23] = [
     ("job:", "string"),
     ("receipt:", "string"),
     ("waits:", "hash"),
@@ -47,6 +61,18 @@ const FAMILIES: [(&str, &str); 11] = [
     ("runs:", "zset"),
     ("runs-ended:", "zset"),
     ("run-key:", "string"),
+    ("effects:", "list"),
+    ("worker:cmd:", "string"),
+    ("worker:", "hash"),
+    ("fleet:live:", "zset"),
+    ("fleet:leaving:", "zset"),
+    ("fleet:free:", "zset"),
+    ("fleet:limits:", "set"),
+    ("fleet:session:", "hash"),
+    ("fleet:held:", "zset"),
+    ("fleet:line:", "zset"),
+    ("fleet:asked:", "zset"),
+    ("fleet:ticket:", "string"),
 ];
 
 /// What a key should hold, by its name behind the prefix; `None` if it is none of those that can be damaged.
@@ -64,6 +90,9 @@ fn kind_of_queue(name: &str) -> Option<&'static str> {
     };
     if rest.contains(":lock:") {
         return Some("string");
+    }
+    if rest.contains(":taken:") {
+        return Some("list");
     }
     Some(match rest.rsplit_once(':').map_or("", |(_, part)| part) {
         "scheduled" | "blocked" | "purged" | "takers" => "zset",
@@ -210,17 +239,22 @@ impl RedisStore {
             damaged.extend(self.damaged_among(shard, names).await?);
             let queues =
                 self.unless_damaged("looking for damaged keys", self.names_of_queues(shard).await)?;
-            for part in queues.chunks(64) {
-                let keys = part.iter().flat_map(|queue| self.keys.of_queue(shard, queue)).collect();
-                damaged.extend(self.damaged_among(shard, keys).await?);
-            }
+            let of_queues = queues.iter().flat_map(|queue| self.keys.of_queue(shard, queue)).collect();
+            damaged.extend(self.damaged_among(shard, of_queues).await?);
+            damaged.extend(self.damaged_among(shard, self.keys_of_runs(shard).await?).await?);
         }
+        damaged.extend(self.damaged_among(FLEET_SHARD, self.keys_of_fleet().await?).await?);
         Ok(damaged)
     }
 
     async fn damaged_among(&self, shard: u16, keys: Vec<String>) -> Result<Vec<(u16, Damage)>, Error> {
-        let damaged = self.link.damaged(shard, keys).await.map_err(|error| classify("TYPE", error))?;
-        Ok(damaged.into_iter().map(|damage| (shard, damage)).collect())
+        let mut found = Vec::new();
+        for part in keys.chunks(KEYS_ASKED) {
+            let damaged =
+                self.link.damaged(shard, part.to_vec()).await.map_err(|error| classify("TYPE", error))?;
+            found.extend(damaged.into_iter().map(|damage| (shard, damage)));
+        }
+        Ok(found)
     }
 
     /// What is damaged, and what to do about it.
@@ -233,17 +267,32 @@ impl RedisStore {
                 findings.push(Finding::new(Severity::Bad, format!("queue {}", info.queue), problem));
             }
         }
-        for (_, damage) in &damaged {
-            let message = format!("{damage}: `tidemill doctor --fix` renames it, and it is made anew");
+        for (shard, damage) in &damaged {
+            let message = format!("{damage}: {}", self.advice(*shard, damage));
             findings.push(Finding::new(Severity::Bad, "damaged key", message));
         }
+        findings.extend(self.never_due().await?);
         Ok(findings)
+    }
+
+    fn advice(&self, shard: u16, damage: &Damage) -> &'static str {
+        if self.is_of_run(shard, damage) {
+            return "restore it from a backup; `tidemill doctor --fix` leaves it, because the run would lose what it has done";
+        }
+        "`tidemill doctor --fix` renames it, and it is made anew"
+    }
+
+    /// Whether the key is a run's own: nobody could make it anew.
+    fn is_of_run(&self, shard: u16, damage: &Damage) -> bool {
+        let name = damage.key.strip_prefix(self.keys.prefix(shard)).unwrap_or_default();
+        OF_RUNS.iter().any(|family| name.starts_with(family))
     }
 
     /// Renames damaged keys, so that they can be looked at and are made anew when they are needed; restores lost positions.
     pub(crate) async fn fix_damage(&self) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
-        for (shard, damage) in self.damaged_keys().await? {
+        let damaged = self.damaged_keys().await?.into_iter();
+        for (shard, damage) in damaged.filter(|(shard, damage)| !self.is_of_run(*shard, damage)) {
             let aside = format!("{}:damaged-{}", damage.key, self.clock.now().0);
             let rename = redis::cmd("RENAME").arg(&damage.key).arg(&aside).take();
             self.link.query::<()>(shard, &rename).await?;
@@ -280,6 +329,12 @@ mod tests {
             ("queue:mail:lock:a:running", "string"),
             ("queue:mail:running", "hash"),
             ("queue:mail:purged:ready", "list"),
+            ("queue:mail:takers", "zset"),
+            ("queue:mail:taken:host:1:0:7", "list"),
+            ("worker:chromium:a", "hash"),
+            ("worker:cmd:chromium:a", "string"),
+            ("fleet:live:chromium:cdp", "zset"),
+            ("fleet:limits:chromium:cdp", "set"),
             ("stream:ready", "stream"),
             ("jobs", "hash"),
             ("job:a", "string"),

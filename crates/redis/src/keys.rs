@@ -291,6 +291,38 @@ impl Keys {
         format!("{}cluster:lifetime_connections", self.prefix(FLEET_SHARD))
     }
 
+    /// Every key of a run.
+    pub(crate) fn of_run(&self, shard: u16, run: &str) -> Vec<String> {
+        let prefix = self.prefix(shard);
+        OF_RUNS.iter().map(|family| format!("{prefix}{family}{run}")).collect()
+    }
+
+    /// The indexes of runs of a type: all of them, and those that have ended.
+    pub(crate) fn of_workflow_type(&self, shard: u16, workflow: &str) -> Vec<String> {
+        let prefix = self.prefix(shard);
+        ["runs:", "runs-ended:"].iter().map(|family| format!("{prefix}{family}{workflow}")).collect()
+    }
+
+    /// The types of runs there are.
+    pub(crate) fn workflows(&self, shard: u16) -> String {
+        format!("{}workflows", self.prefix(shard))
+    }
+
+    /// A key of the fleet by what scripts call it, such as `fleet:members`.
+    pub(crate) fn of_fleet(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix(FLEET_SHARD))
+    }
+
+    /// Every key of a member of the fleet, `KIND:NAME`, that has a place with this offer.
+    pub(crate) fn of_member(&self, member: &str, offer: Option<&str>) -> Vec<String> {
+        let own = ["worker:", "worker:cmd:", "fleet:held:"].map(|family| format!("{family}{member}"));
+        let kind = member.split(':').next().unwrap_or_default();
+        let shared = ["live", "leaving", "limits", "line", "asked"];
+        let shared =
+            offer.into_iter().flat_map(|offer| shared.map(|part| format!("fleet:{part}:{kind}:{offer}")));
+        own.into_iter().chain(shared).map(|name| self.of_fleet(&name)).collect()
+    }
+
     /// Proof that a call of a slot, or a chain that is tied to others, was added.
     pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
         format!("{}receipt:{of}", self.prefix(shard))
@@ -380,6 +412,9 @@ fn of_workflow(queue: &str) -> Option<(&str, Option<&str>)> {
     let is_route = route.is_none_or(|route| is_sound(route) && !PARTS.contains(&route));
     (is_sound(workflow) && is_route && parts.next().is_none()).then_some((workflow, route))
 }
+
+/// How the keys that belong to a run begin.
+pub(crate) const OF_RUNS: [&str; 5] = ["instances-", "events-", "seen-", "timers-", "effects:"];
 
 /// How the keys that belong to a queue end.
 const PARTS: [&str; 13] = [

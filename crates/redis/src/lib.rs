@@ -23,6 +23,7 @@ mod script;
 mod search;
 mod sentinels;
 mod store;
+mod suspects;
 mod tls;
 mod url;
 mod value;

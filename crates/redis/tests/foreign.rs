@@ -15,11 +15,13 @@ use tidemill_core::job::State;
 use tidemill_core::redrive::{Letters, drop};
 use tidemill_core::settle::{Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{
-    Cancelled, Claim, Due, Enqueue, Enqueued, Expired, List, NewJob, Promote, Promoted, Severity, Verdict,
+    Cancelled, Claim, Due, Enqueue, Enqueued, Expired, Finding, List, NewJob, Promote, Promoted, Severity,
+    Verdict,
 };
 use tidemill_core::{DeadLetter, Delivery, Error, JobId, Namespace, Queue, QueueName, Reason, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::scene::{Yard, order};
 use tidemill_testkit::servers::Redis;
 
 const STREAM: &str = "ns:stream:q";
@@ -71,6 +73,12 @@ impl Stage {
     async fn count(&self, command: &[&str]) -> i64 {
         let Value::Int(count) = self.try_ask(command).await.unwrap() else { panic!("{command:?}") };
         count
+    }
+
+    /// What `doctor` finds bad.
+    async fn bad(&self) -> Vec<Finding> {
+        let findings = self.store.checkup().await.unwrap().findings;
+        findings.into_iter().filter(|finding| finding.severity == Severity::Bad).collect()
     }
 
     /// Reads one entry as another program in the same group, and returns its id.
@@ -328,21 +336,112 @@ async fn damaged_keys_are_listed_and_renamed() {
         stage.ask(&["DEL", key]).await;
         stage.ask(&["SET", key, "precious"]).await;
     }
-    let bad = async || {
-        let findings = stage.store.checkup().await.unwrap().findings;
-        findings.into_iter().filter(|finding| finding.severity == Severity::Bad).collect::<Vec<_>>()
-    };
-    let findings = format!("{:?}", bad().await);
+    let findings = format!("{:?}", stage.bad().await);
     for key in damaged.into_iter().chain([PAUSED]) {
         assert!(findings.contains(&format!("`{key}`")), "{key} in {findings}");
     }
     assert_eq!(stage.store.fix().await.unwrap().len(), 5);
-    assert!(bad().await.is_empty(), "{:?}", bad().await);
+    assert!(stage.bad().await.is_empty(), "{:?}", stage.bad().await);
     let aside = stage.ask(&["KEYS", "ns:stream:q:leases:damaged-*"]).await;
     assert!(aside.contains("damaged-"), "{aside}");
     assert!(stage.store.fix().await.unwrap().is_empty());
     stage.store.resume(&scene.queue).await.unwrap();
     assert_eq!(scene.claim_one().await.lease.job, id("j1"));
+}
+
+#[tokio::test]
+async fn damaged_keys_of_runs_are_listed_and_left_alone() {
+    let stage = Stage::new().await;
+    let scene = Scene::new(stage.store.clone(), order().queue);
+    let run = scene.start_run(order()).await;
+    let keys =
+        ["instances-", "events-", "seen-", "timers-", "effects:"].map(|family| format!("ns:{family}{run}"));
+    for key in &keys {
+        stage.ask(&["DEL", key]).await;
+        // None of them is a set.
+        stage.ask(&["SADD", key, "precious"]).await;
+    }
+    stage.ask(&["DEL", "ns:runs-ended:order"]).await;
+    stage.ask(&["SET", "ns:runs-ended:order", "precious"]).await;
+    let findings = format!("{:?}", stage.bad().await);
+    for key in keys.iter().map(String::as_str).chain(["ns:runs-ended:order"]) {
+        assert!(findings.contains(&format!("`{key}` holds a ")), "{key} in {findings}");
+    }
+    assert!(findings.contains("restore it from a backup"), "{findings}");
+    // An index can be made anew, a run cannot.
+    let fixed = stage.store.fix().await.unwrap();
+    assert_eq!(fixed.len(), 1, "{fixed:?}");
+    assert_eq!(stage.bad().await.len(), keys.len());
+    for key in &keys {
+        assert_eq!(stage.count(&["SCARD", key]).await, 1, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn damaged_keys_of_the_fleet_are_listed_and_made_anew() {
+    let stage = Stage::new().await;
+    let yard = Yard::new(stage.store.clone());
+    let (member, wish) = (yard.join("one", 1, 0).await, yard.wish());
+    yard.get(&wish).await;
+    let session = format!("ns:fleet:session:{}", wish.session);
+    let own = [format!("ns:worker:{member}"), format!("ns:fleet:held:{member}"), session];
+    let shared = ["ns:fleet:members", "ns:fleet:counts", "ns:cluster:active_connections"].map(str::to_owned);
+    for key in &own {
+        stage.ask(&["DEL", key]).await;
+        stage.ask(&["SET", key, "precious"]).await;
+    }
+    let findings = format!("{:?}", stage.bad().await);
+    for key in &own {
+        assert!(findings.contains(&format!("`{key}` holds a string")), "{key} in {findings}");
+    }
+    for key in &shared {
+        stage.ask(&["DEL", key]).await;
+        stage.ask(&["SET", key, "precious"]).await;
+    }
+    let findings = format!("{:?}", stage.bad().await);
+    for key in &shared {
+        assert!(findings.contains(&format!("`{key}` holds a string")), "{key} in {findings}");
+    }
+    while !stage.store.fix().await.unwrap().is_empty() {}
+    assert!(stage.bad().await.is_empty(), "{:?}", stage.bad().await);
+    yard.join("two", 1, 0).await;
+}
+
+#[tokio::test]
+async fn jobs_that_are_never_due_are_named() {
+    let stage = Stage::new().await;
+    let scene = stage.scene();
+    stage.store.make_known(std::slice::from_ref(&scene.queue)).await.unwrap();
+    assert!(stage.bad().await.is_empty());
+    stage.ask(&["ZADD", "ns:stream:q:scheduled", "+inf", r#"{"job_id":"endless","task_type":"t"}"#]).await;
+    stage
+        .ask(&["ZADD", "ns:stream:q:scheduled", "4102444800000", r#"{"job_id":"later","task_type":"t"}"#])
+        .await;
+    stage.ask(&["ZADD", "ns:timers", "+inf", "r1 1 a"]).await;
+    let findings = format!("{:?}", stage.bad().await);
+    for said in [
+        "`ns:stream:q:scheduled` has 1 entries that are never due",
+        "endless",
+        "`ns:timers` has 1 entries",
+        "r1 1 a",
+    ] {
+        assert!(findings.contains(said), "{said} in {findings}");
+    }
+    assert!(!findings.contains("later"), "{findings}");
+    // When they should be due nobody knows.
+    assert!(stage.store.fix().await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_list_in_use_is_not_damaged() {
+    let stage = Stage::new().await;
+    let scene = stage.scene_on("list", Delivery::AtMostOnce);
+    scene.enqueue_many(3).await;
+    scene.claim(2).await;
+    // What a pop of another worker has left, whose answer was lost.
+    stage.ask(&["ZADD", "ns:queue:list:takers", "4102444800000", "host:1:0:7"]).await;
+    stage.ask(&["RPUSH", "ns:queue:list:taken:host:1:0:7", r#"{"job_id":"popped","task_type":"t"}"#]).await;
+    assert!(stage.bad().await.is_empty(), "{:?}", stage.bad().await);
 }
 
 #[tokio::test]
