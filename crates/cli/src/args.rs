@@ -37,7 +37,8 @@ Exit code: 0 done, 1 failed, 2 wrong use.";
 /// What every command understands.
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// Where the jobs live: sqlite:FILE, redis://…, rediss://…, redis+cluster://… or postgres://…
+    /// Where the jobs live: sqlite:FILE, sqlite::memory:, postgres://…, redis://…, redis+cluster://…,
+    /// redis+sentinel://HOST,HOST/MASTER, redis+unix:///SOCKET or unix:///SOCKET; rediss… for TLS
     /// [env: TIDEMILL_STORE] [default: sqlite:tidemill.db]
     #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
