@@ -121,7 +121,8 @@ impl RedisStore {
             return Ok(jobs);
         }
         let (from, to) = (self.keys.target(share.shard, share.queue), share.taken(&self.keys, pop.number));
-        let wait_secs = wait.as_secs_f64().max(0.001);
+        // Redis 6.2 rounds 0.001 seconds down to 0 ms, which is for ever.
+        let wait_secs = wait.as_secs_f64().max(0.002);
         let command = redis::cmd("BLMOVE").arg(from).arg(to).arg("RIGHT").arg("LEFT").arg(wait_secs).take();
         let answer = match self.block(share.shard, (&command, wait), interrupt).await {
             Err(error) if error.code() == Some("UNBLOCKED") => Value::Nil,
