@@ -188,6 +188,9 @@ async fn jobs_that_a_purge_has_set_apart_can_be_cancelled() {
 async fn a_bulk_is_added_a_few_large_jobs_at_a_time() {
     let stage = Stage::new().await;
     let mill = Mill::new(stage.store.clone());
+    // The server is to know the script before it is counted.
+    let small = serde_json::value::to_raw_value("x").unwrap();
+    mill.untyped_jobs("small", vec![small; 2]).queue("q").enqueue().await.unwrap();
     let payload = serde_json::value::to_raw_value(&"x".repeat(LARGE)).unwrap();
     let payloads = vec![payload; 20];
     let (scripts, ids) = stage.scripts(mill.untyped_jobs("large", payloads).queue("q").enqueue()).await;
