@@ -5,8 +5,10 @@
 
 mod figures;
 mod gateway;
+mod jobs;
 mod leases;
 mod overhead;
+mod rescue;
 
 use std::path::PathBuf;
 
@@ -26,6 +28,10 @@ enum What {
     Gateway(Gateway),
     /// How long a lease takes in a large fleet, and how many commands it costs.
     Leases(Leases),
+    /// What jobs cost this process: enqueued one by one and in bulk, and worked off.
+    Jobs(Jobs),
+    /// How late jobs of a killed worker run again, one in each of many queues.
+    Rescue(Rescue),
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,10 +69,44 @@ struct Leases {
     seconds: u32,
 }
 
+#[derive(Debug, clap::Args)]
+struct Jobs {
+    /// The store.
+    #[arg(long, default_value = "sqlite::memory:")]
+    store: String,
+    /// How many jobs are added one by one.
+    #[arg(long, default_value_t = 10_000)]
+    single: usize,
+    /// How many jobs are added in bulk.
+    #[arg(long, default_value_t = 100_000)]
+    bulk: usize,
+    /// Measure jobs that run at most once.
+    #[arg(long)]
+    at_most_once: bool,
+}
+
+#[derive(Debug, clap::Args)]
+struct Rescue {
+    /// The store; not one in memory, because two processes use it.
+    #[arg(long)]
+    store: String,
+    /// The program `tidemill`; beside this one unless given.
+    #[arg(long)]
+    tidemill: Option<PathBuf>,
+    /// How many queues there are.
+    #[arg(long, default_value_t = 200)]
+    queues: usize,
+    /// For how many seconds jobs are leased.
+    #[arg(long, default_value_t = 3)]
+    lease: u64,
+}
+
 #[tokio::main]
 async fn main() -> Result<()> {
     match Args::parse().what {
         What::Gateway(wanted) => overhead::run(&wanted).await,
         What::Leases(wanted) => leases::run(&wanted).await,
+        What::Jobs(wanted) => jobs::run(&wanted).await,
+        What::Rescue(wanted) => rescue::run(&wanted).await,
     }
 }

@@ -164,6 +164,33 @@ impl Link {
         }
     }
 
+    /// Calls a script and reads, in one trip, what it has set apart for this caller.
+    pub(crate) async fn call_and_read(
+        &self,
+        shard: u16,
+        call: Call<'_>,
+        read: Cmd,
+    ) -> Result<(Value, Value), Error> {
+        self.check_right(call.script)?;
+        let what = || format!("script {}", call.script.name);
+        let mut both = Pipeline::with_capacity(2);
+        both.add_command(call.command).add_command(read);
+        let answer = match self.pipeline(shard, &both).await {
+            Err(error) if is_no_script(&error) => {
+                let load = redis::cmd("SCRIPT").arg("LOAD").arg(&call.script.code).take();
+                self.send(shard, &load).await.map_err(|error| classify(&what(), error))?;
+                self.pipeline(shard, &both).await
+            }
+            // It was not executed, and by now it is known where to.
+            Err(error) if is_moved(&error) => self.pipeline(shard, &both).await,
+            answer => answer,
+        };
+        let answer = answer.map_err(|error| classify(&what(), error))?;
+        <[Value; 2]>::try_from(answer)
+            .map(|[answer, read]| (answer, read))
+            .map_err(|_| crate::error::odd_answer(&what()))
+    }
+
     async fn failed(&self, error: RedisError) -> RedisError {
         if is_connection(&error) || is_moved(&error) {
             self.refresh().await;

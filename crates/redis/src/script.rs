@@ -104,7 +104,7 @@ scripts! {
         extend: Queue, Runs;
         finish: Close, Runs;
         settle: Chain, Runs;
-        pop: Basics, Runs;
+        pop: Bare, Runs;
         unpop: Basics, Runs;
         sweep: Queue, Runs;
         overdue: Run, Runs;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tidemill_core::store::{Due, NewJob};
 use tidemill_core::{Delivery, Error, Queue, retry};
+use tokio::time::Instant;
 
 use super::receipt::{RECEIPT_MS, Receipt, Receipts};
 use crate::clock::ServerClock;
@@ -28,15 +29,21 @@ impl Adder {
         place: (u16, &Queue),
         jobs: impl Iterator<Item = &'a NewJob> + Clone,
     ) -> Result<Written, Error> {
-        let receipt = self.receipts.take();
-        retry::until_answered(&*self.clock, || self.try_add(place, jobs.clone(), &receipt)).await
+        let mut receipt = self.receipts.take(place.0);
+        let renewal = receipt.renews().then(Instant::now);
+        let try_add = || self.try_add(place, jobs.clone(), (&receipt, renewal.is_some()));
+        let written = retry::until_answered(&*self.clock, try_add).await?;
+        if let Some(begun) = renewal {
+            receipt.renewed(begun);
+        }
+        Ok(written)
     }
 
     async fn try_add<'a>(
         &self,
         (shard, queue): (u16, &Queue),
         jobs: impl Iterator<Item = &'a NewJob>,
-        receipt: &Receipt<'_>,
+        (receipt, renews): (&Receipt<'_>, bool),
     ) -> Result<Written, Error> {
         let keys = [
             self.keys.target(shard, queue),
@@ -44,8 +51,11 @@ impl Adder {
             self.keys.queues(shard),
             self.keys.receipt(shard, &receipt.name()),
         ];
-        let mut call =
-            Call::new(&self.scripts.add, &keys).arg(queue.name.as_str()).arg(receipt.number).arg(RECEIPT_MS);
+        let mut call = Call::new(&self.scripts.add, &keys)
+            .arg(queue.name.as_str())
+            .arg(receipt.number)
+            .arg(RECEIPT_MS)
+            .arg(i64::from(renews));
         for job in jobs {
             call.push(job.id.chain().as_str());
             call.push(&job.envelope[..]);

@@ -48,7 +48,7 @@ impl RedisStore {
         if part.iter().any(|job| job.tracked) {
             return self.enqueue_tracked(place, part).await;
         }
-        let receipt = self.adder.receipts.take();
+        let receipt = self.adder.receipts.take(place.0);
         let untracked = || self.enqueue_untracked(place, part, &receipt);
         Ok((all_new(), retry::until_answered(&*self.clock, untracked).await?))
     }
@@ -76,7 +76,7 @@ impl RedisStore {
             // Only what is not made yet: what is made may have run by now, and would be made again.
             let missing: Vec<usize> = (0..jobs.len()).filter(|&index| !created[index]).collect();
             let part: Vec<&NewJob> = missing.iter().map(|&index| jobs[index]).collect();
-            let receipt = self.adder.receipts.take();
+            let receipt = self.adder.receipts.take(place.0);
             let try_it = || self.try_enqueue_tracked(place, &part, &receipt);
             let (new, written) = retry::until_answered(&*self.clock, try_it).await?;
             missing.into_iter().zip(new).for_each(|(index, new)| created[index] = new == 1);

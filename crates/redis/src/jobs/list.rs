@@ -1,8 +1,8 @@
 //! Taking from a list: popped from the right, several at a time.
 //!
 //! A tracked job is then locked by its id, so that two copies of it never run at once. An untracked one has an
-//! id that exists once by construction; it is taken, and that is all. Until then the server keeps copies of what was popped
-//! (`pops`), so that an answer that is lost loses no job.
+//! id that exists once by construction; it is taken, and that is all. Until then the server keeps what was popped (`pops`),
+//! so that an answer that is lost loses no job.
 
 use std::future::Future;
 use std::sync::PoisonError;
@@ -21,7 +21,7 @@ use crate::error::{classify, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{bytes, int, text};
+use crate::value::{array, bytes, int, text};
 
 /// The token of a job that was never locked.
 pub(super) const UNLOCKED: Token = Token(0);
@@ -59,7 +59,7 @@ impl RedisStore {
         Ok((popped.len(), self.take(share, pop.number, &popped).await?))
     }
 
-    /// Pops, and has the server keep copies. Returns nothing from a paused queue.
+    /// Has the server set jobs apart, and reads them in the same trip. Returns nothing from a paused queue.
     async fn pop(
         &self,
         share: Share<'_>,
@@ -82,13 +82,14 @@ impl RedisStore {
             .arg(ms(life))
             .arg(i64::from(blocks_for.is_some()));
         pop.over.iter().for_each(|number| call.push(mark(worker, *number)));
-        let answer = self.link.call(shard, call).await?;
+        let read = redis::cmd("LRANGE").arg(taken(pop.number)).arg(0).arg(-1).take();
+        let (moved, jobs) = self.link.call_and_read(shard, call, read).await?;
         pop.told();
-        if let Value::Array(items) = answer {
-            return Ok(items.into_iter().filter_map(bytes).collect());
+        if int(&moved).is_none() {
+            self.note_paused(queue, true);
+            return Ok(Vec::new());
         }
-        self.note_paused(queue, true);
-        Ok(Vec::new())
+        Ok(array(jobs).unwrap_or_default().into_iter().filter_map(bytes).collect())
     }
 
     /// Makes sure, once per process, that the queue can be found: whoever writes into its list from outside

@@ -4,34 +4,53 @@
 //! after the other is under way, and one key for each slot holds the number of the last call that took effect: a call
 //! whose number is not greater has taken effect, or has been given up. There are as many slots as calls at once.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tidemill_core::JobId;
+use tokio::time::Instant;
 
-/// How long a receipt lives: longer than any repeat comes after its first call, and than a command is on its way.
-pub(crate) const RECEIPT_MS: u64 = 60_000;
+/// How long a receipt lives. Less `RENEW_AFTER`, it is longer than any repeat comes after its first call, and than a command
+/// is on its way.
+pub(crate) const RECEIPT_MS: u64 = 90_000;
+
+/// A receipt's life begins anew with a call this long after the last that has begun it. To do so with every call would be a
+/// noticeable part of what a single enqueue costs the server.
+const RENEW_AFTER: Duration = Duration::from_secs(30);
 
 /// The slots of a process.
 #[derive(Debug)]
 pub(crate) struct Receipts {
     /// Names this process, or rather this store in it.
     process: String,
-    slots: Mutex<Slots>,
+    /// By shard: each has keys of its own.
+    slots: Mutex<HashMap<u16, Slots>>,
 }
 
 #[derive(Debug, Default)]
 struct Slots {
-    /// Slots without a call under way, each with the number of its next call. The last one used is used first.
-    idle: Vec<(u64, u64)>,
+    /// Slots without a call under way. The last one used is used first.
+    idle: Vec<Slot>,
     /// How many slots there are.
     count: u64,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Slot {
+    id: u64,
+    /// The number of its next call.
+    next: u64,
+    /// When its key's life was last known to begin.
+    renewed: Option<Instant>,
 }
 
 /// The number of a call, to be left in its slot's key.
 #[derive(Debug)]
 pub(crate) struct Receipt<'a> {
     receipts: &'a Receipts,
-    slot: u64,
+    shard: u16,
+    slot: Slot,
     pub(crate) number: u64,
 }
 
@@ -40,28 +59,43 @@ impl Receipts {
         Self { process: JobId::generate().to_string(), slots: Mutex::default() }
     }
 
-    /// Takes a slot for one call and all its repeats.
-    pub(crate) fn take(&self) -> Receipt<'_> {
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let (slot, number) = slots.idle.pop().unwrap_or_else(|| {
+    /// Takes a slot for one call to a shard, and all its repeats.
+    pub(crate) fn take(&self, shard: u16) -> Receipt<'_> {
+        let mut shards = self.lock();
+        let slots = shards.entry(shard).or_default();
+        let slot = slots.idle.pop().unwrap_or_else(|| {
             slots.count += 1;
-            (slots.count, 1)
+            Slot { id: slots.count, next: 1, renewed: None }
         });
-        Receipt { receipts: self, slot, number }
+        Receipt { receipts: self, shard, slot, number: slot.next }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u16, Slots>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Receipt<'_> {
     /// What its key is named after.
     pub(crate) fn name(&self) -> String {
-        format!("{}-{}", self.receipts.process, self.slot)
+        format!("{}-{}", self.receipts.process, self.slot.id)
+    }
+
+    /// Whether the life of its key has to begin anew with this call.
+    pub(crate) fn renews(&self) -> bool {
+        self.slot.renewed.is_none_or(|at| at.elapsed() >= RENEW_AFTER)
+    }
+
+    /// The life of its key has begun anew, at this time or later.
+    pub(crate) fn renewed(&mut self, at: Instant) {
+        self.slot.renewed = Some(at);
     }
 }
 
 impl Drop for Receipt<'_> {
     fn drop(&mut self) {
-        let mut slots = self.receipts.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.idle.push((self.slot, self.number + 1));
+        let idle = Slot { next: self.number + 1, ..self.slot };
+        self.receipts.lock().entry(self.shard).or_default().idle.push(idle);
     }
 }
 
@@ -72,13 +106,29 @@ mod tests {
     #[test]
     fn calls_at_once_have_slots_of_their_own_and_later_ones_greater_numbers() {
         let receipts = Receipts::new();
-        let (one, other) = (receipts.take(), receipts.take());
+        let (one, other) = (receipts.take(0), receipts.take(0));
         assert_ne!(one.name(), other.name());
         let (name, number) = (one.name(), one.number);
         drop(one);
-        let next = receipts.take();
+        let next = receipts.take(0);
         assert_eq!(next.name(), name);
         assert!(next.number > number);
-        assert_ne!(Receipts::new().take().name(), name);
+        assert_ne!(Receipts::new().take(0).name(), name);
+    }
+
+    #[test]
+    fn a_key_is_renewed_by_the_first_answered_call_and_again_after_a_while() {
+        let receipts = Receipts::new();
+        assert!(receipts.take(0).renews());
+        let mut second = receipts.take(0);
+        assert!(second.renews(), "the first call may not have taken effect");
+        second.renewed(Instant::now());
+        drop(second);
+        assert!(receipts.take(1).renews(), "another shard has another key");
+        let mut third = receipts.take(0);
+        assert!(!third.renews());
+        third.renewed(Instant::now().checked_sub(RENEW_AFTER).unwrap());
+        drop(third);
+        assert!(receipts.take(0).renews());
     }
 }
