@@ -1,6 +1,7 @@
 //! The store: what it is made of, how it is opened, and which part does what.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, Once};
 
 use async_trait::async_trait;
@@ -64,6 +65,8 @@ pub struct RedisStore {
     /// Shards whose servers do not answer.
     pub(crate) breaker: Breaker,
     pub(crate) noted: Noted,
+    /// How many streams were pruned, for whose turn it is next.
+    pub(crate) pruned_streams: AtomicUsize,
 }
 
 impl RedisStore {
@@ -111,6 +114,7 @@ impl RedisStore {
             pops: Pops::default(),
             doubts,
             noted: Noted::default(),
+            pruned_streams: AtomicUsize::new(0),
         })
     }
 

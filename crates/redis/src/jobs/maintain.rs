@@ -1,5 +1,6 @@
 //! What any process does for all: promoting due jobs, removing traces.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidemill_core::store::{Promote, Promoted, Pruned};
@@ -28,6 +29,13 @@ const PROMOTE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How long one shard of several has to be pruned, which takes many trips.
 const PRUNE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// In how many rounds all streams are pruned, if there are many: a round twice a minute, with two calls for each, would be
+/// most of what an idle worker with hundreds of queues costs the server.
+const PRUNE_ROUNDS: usize = 4;
+
+/// How many streams are pruned in every round.
+const MIN_PRUNED_STREAMS: usize = 16;
 
 /// How soon a shard that did not answer is asked again.
 const SHARD_AGAIN: Duration = Duration::from_secs(1);
@@ -94,8 +102,9 @@ impl RedisStore {
 
     pub(crate) async fn prune_traces(&self, queues: &[Queue]) -> Result<Pruned, Error> {
         let mut pruned = Pruned::default();
+        let turn: Vec<Queue> = self.prune_turn(queues).cloned().collect();
         for (_, (traces, more)) in
-            self.each_shard(PRUNE_TIMEOUT, |shard| self.prune_shard(shard, queues)).await.any()?.answers
+            self.each_shard(PRUNE_TIMEOUT, |shard| self.prune_shard(shard, &turn)).await.any()?.answers
         {
             pruned.traces += traces;
             pruned.more |= more;
@@ -114,6 +123,16 @@ impl RedisStore {
         }
         let repaired = self.unless_damaged("repairing the index", self.repair_index(shard).await)?;
         Ok((traces + repaired, more))
+    }
+
+    /// The queues whose turn it is: all lists, and of many streams some after the others.
+    fn prune_turn<'a>(&self, queues: &'a [Queue]) -> impl Iterator<Item = &'a Queue> {
+        let (lists, streams): (Vec<_>, Vec<_>) =
+            queues.iter().partition(|queue| queue.delivery == Delivery::AtMostOnce);
+        let count = streams.len().div_ceil(PRUNE_ROUNDS).max(MIN_PRUNED_STREAMS).min(streams.len());
+        let first = self.pruned_streams.fetch_add(count, Ordering::Relaxed) % streams.len().max(1);
+        let turn: Vec<_> = streams.iter().copied().cycle().skip(first).take(count).collect();
+        lists.into_iter().chain(turn)
     }
 
     /// Removes what is left over of a queue. Returns how much, and whether there may be more.
