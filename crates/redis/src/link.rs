@@ -171,7 +171,7 @@ impl Link {
         call: Call<'_>,
         read: Cmd,
     ) -> Result<(Value, Value), Error> {
-        self.check_right(call.script)?;
+        self.check_right(shard, call.script).await?;
         let what = || format!("script {}", call.script.name);
         let mut both = Pipeline::with_capacity(2);
         both.add_command(call.command).add_command(read);
