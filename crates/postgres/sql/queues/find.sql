@@ -1,4 +1,5 @@
--- The number of a queue, if it has one.
+-- The numbers of those queues that have one.
 --
--- $1 name   $2 delivery
-SELECT number FROM queues WHERE name = $1 AND delivery = $2
+-- $1 names   $2 deliveries
+SELECT name, delivery, number FROM queues
+WHERE (name, delivery) IN (SELECT * FROM unnest($1::text[], $2::smallint[]))

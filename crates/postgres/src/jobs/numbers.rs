@@ -25,10 +25,30 @@ impl Inner {
         if let Some(number) = self.numbers.lock().get(queue) {
             return Ok(Some(*number));
         }
-        let rows = self.pool.query(&FIND_QUEUE, &[&queue.name.as_str(), &code(queue.delivery)]).await?;
-        let number = rows.first().map(|row| row.get("number"));
-        self.numbers.lock().extend(number.map(|number| (queue.clone(), number)));
-        Ok(number)
+        Ok(self.find_numbers(std::slice::from_ref(queue)).await?.first().copied())
+    }
+
+    /// The numbers of those queues that anybody has ever used. All that are not known are asked for at once.
+    pub(crate) async fn find_numbers(&self, queues: &[Queue]) -> Result<Vec<i32>, Error> {
+        let unknown: Vec<&Queue> = {
+            let known = self.numbers.lock();
+            queues.iter().filter(|queue| !known.contains_key(queue)).collect()
+        };
+        if !unknown.is_empty() {
+            let names: Vec<&str> = unknown.iter().map(|queue| queue.name.as_str()).collect();
+            let deliveries: Vec<i16> = unknown.iter().map(|queue| code(queue.delivery)).collect();
+            let rows = self.pool.query(&FIND_QUEUE, &[&names, &deliveries]).await?;
+            for row in rows {
+                let is_it = |queue: &&&Queue| {
+                    queue.name.as_str() == row.get::<_, &str>("name")
+                        && code(queue.delivery) == row.get::<_, i16>("delivery")
+                };
+                let found = unknown.iter().find(is_it).map(|queue| ((*queue).clone(), row.get("number")));
+                self.numbers.lock().extend(found);
+            }
+        }
+        let known = self.numbers.lock();
+        Ok(queues.iter().filter_map(|queue| known.get(queue).copied()).collect())
     }
 
     /// The number of a queue, which is given one if it has none.

@@ -19,10 +19,7 @@ impl Inner {
     /// A scheduled job is a waiting one whose time has not come, so there is nothing to move; the time until
     /// the next is all there is to say. Alarms of runs are another matter.
     pub(crate) async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
-        let mut numbers = Vec::with_capacity(promote.queues.len());
-        for queue in promote.queues {
-            numbers.extend(self.find_number(queue).await?);
-        }
+        let numbers = self.find_numbers(promote.queues).await?;
         let most = i64::try_from(promote.limit.max(1)).unwrap_or(BATCH).min(BATCH);
         let rows = self.pool.query(&PROMOTE, &[&numbers, &most]).await?;
         let row = rows.first().ok_or_else(nothing)?;
