@@ -390,7 +390,7 @@ end
 --   job: kind ('s' or 'l'), queue, id, due, envelope        cancel: id         alarm: seq, due, letter
 --   record: chain, record, how long it is kept in ms        drop: seq          attributes: number, then per one: name, value
 --   alarms: drop all
--- or 'staged' and the mark under which they were staged.
+-- or 'staged', the mark under which they were staged, and their number.
 local READ = {
   job = function(w)
     local e = { q = queue(w, w.read(), w.read()), id = w.read(), due = w.read(), envelope = w.read() }
@@ -454,7 +454,9 @@ local function read_effects(w, id)
   if count == 'staged' then
     expect_pending(w, id)
     effects.staged = PREFIX .. 'staged:' .. w.read()
-    effects.lost = not expect(effects.staged, 'list')
+    expect(effects.staged, 'list')
+    -- A server that lost some of them may have been given the rest since.
+    effects.lost = redis.call('LLEN', effects.staged) ~= tonumber(w.read())
     return effects
   end
   for i = 1, tonumber(count) do effects[i] = READ[w.read()](w) end

@@ -171,6 +171,39 @@ async fn nothing_overtakes_what_a_commit_has_left_to_be_done() {
     assert_eq!(ask(&redis, &["EXISTS", "tidemill:timers"]), "0");
 }
 
+/// Deletes what is staged when a part of `all` is there, once: what a failover to a replica that lags behind does.
+async fn lose_a_portion(url: String, all: u64) {
+    let lose = "for _, key in ipairs(redis.call('KEYS', '*staged*')) do
+        local there = redis.call('LLEN', key)
+        if there > 0 and there < tonumber(ARGV[1]) then return redis.call('DEL', key) end
+    end
+    return 0";
+    let client = redis::Client::open(url).unwrap();
+    let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+    let mut call = redis::cmd("EVAL");
+    call.arg(lose).arg(0).arg(all);
+    while call.query_async::<u64>(&mut connection).await.unwrap() == 0 {}
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_whose_effects_were_lost_in_part_does_not_count() {
+    let redis = Redis::start().unwrap();
+    let store = connect(&redis.url()).await;
+    let scene = scene(&store);
+    let run = scene.start_run(order()).await;
+    let task = scene.task_of(&run).await;
+    let effects: Vec<Effect> = (1..=5_000).map(|seq| activity(&run, seq)).collect();
+    let losing = tokio::spawn(lose_a_portion(redis.url(), 5_000));
+    let verdict = scene.try_commit(&task, effects.clone(), Then::GoesOn).await;
+    tokio::time::timeout(LONG, losing).await.expect("a portion was there to be lost").unwrap();
+    let there = scene.on_activities().counts().await.ready;
+    assert_eq!(verdict, Verdict::LeaseLost, "{there} of 5000 activities were made by a commit that counts");
+    scene.on_activities().assert_counts([0, 0, 0, 0]).await;
+    // The claim is still held, and what it did can be done again.
+    assert_eq!(scene.try_commit(&task, effects, Then::GoesOn).await, Verdict::Accepted);
+    scene.on_activities().assert_counts([5_000, 0, 0, 0]).await;
+}
+
 #[tokio::test]
 async fn a_run_begins_with_a_large_journal_and_much_to_do() {
     let redis = Redis::start().unwrap();

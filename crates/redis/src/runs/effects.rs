@@ -53,9 +53,10 @@ pub(super) fn push_effects(call: &mut Call<'_>, effects: &Given<'_, Effect>) {
             call.push(effects.len());
             effects.iter().for_each(|effect| write_effect(effect, &mut |text| call.push(text)));
         }
-        Given::Staged { mark, .. } => {
+        Given::Staged { mark, count } => {
             call.push("staged");
             call.push(mark);
+            call.push(*count);
         }
     }
 }
