@@ -74,12 +74,13 @@ pub(crate) struct Held {
 
 impl Held {
     /// Whether the store must know the session, so that one it does not know has been ended. Not of a session that was
-    /// attached before, nor, without a wake-up, of one whose first attach failed: that store may have lost its data.
+    /// attached before, nor, without a wake-up, of one whose first attach failed: that store may have lost its data. Of a
+    /// session that is kept only when a client takes it over.
     pub(crate) fn must_exist(&self) -> bool {
         match &self.stay {
             Stay::Connected { verdict: Some(_), .. } => true,
             Stay::Connected { .. } => !self.known && (!self.told || self.doubted),
-            Stay::Kept(_) => self.doubted,
+            Stay::Kept(_) => false,
         }
     }
 }
@@ -153,6 +154,7 @@ impl Holdings {
         if may_keep && !keep.is_zero() {
             held.stay = Stay::Kept(Instant::now() + keep);
             book.urgent.insert(session.clone());
+            book.named.remove(session);
         } else {
             book.end(session);
         }
@@ -167,10 +169,12 @@ impl Holdings {
     }
 
     /// A wake-up says that a session is to end, or is another's. Anyone may publish one, so the store is asked: soon, and not
-    /// once for each.
+    /// once for each. Not about a session that is kept: an attach would enter it again if it has been ended, and a client that
+    /// comes back asks the store anyway.
     pub(crate) fn ask_about(&self, session: &SessionId) {
         let mut book = self.book();
-        let Some(held) = book.held.get_mut(session) else { return };
+        let held = book.held.get_mut(session);
+        let Some(held) = held.filter(|held| matches!(held.stay, Stay::Connected { .. })) else { return };
         held.doubted = true;
         book.named.insert(session.clone());
         drop(book);
@@ -251,21 +255,38 @@ impl Drop for Hold {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_session_that_is_taken_back_is_not_over() {
-        let (holdings, session) = (Holdings::default(), SessionId::generate());
-        let terms = Terms {
+    fn terms() -> Terms {
+        Terms {
             member: "chromium:a".parse().unwrap(),
             keep: Duration::from_secs(60),
             detail: Bytes::new(),
             started_at: Timestamp(0),
             ends: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_wake_up_about_a_kept_session_decides_nothing() {
+        let (holdings, session) = (Holdings::default(), SessionId::generate());
+        let connected = Stay::Connected { cut: None, traffic: Arc::default(), verdict: None };
+        let turn = holdings.enter(&session, terms(), connected);
+        holdings.ask_about(&session);
+        holdings.leave(&session, turn, true);
+        // The store is told that it is kept. One that has lost its data enters it again, whatever was published.
+        holdings.ask_about(&session);
+        let book = holdings.book();
+        assert!(book.urgent.contains(&session) && book.named.is_empty());
+        assert!(!book.held[&session].must_exist());
+    }
+
+    #[test]
+    fn a_session_that_is_taken_back_is_not_over() {
+        let (holdings, session) = (Holdings::default(), SessionId::generate());
         let kept = || Stay::Kept(Instant::now());
-        holdings.enter(&session, terms.clone(), kept());
+        holdings.enter(&session, terms(), kept());
         holdings.book().end(&session);
         assert_eq!(holdings.book().over, std::slice::from_ref(&session));
-        holdings.enter(&session, terms, kept());
+        holdings.enter(&session, terms(), kept());
         assert!(holdings.book().over.is_empty());
         // Nor if the store was being told.
         holdings.book().still_over([&session].into_iter());
