@@ -7,14 +7,19 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::clock_watch::{Asked, ClockWatch};
-use crate::lease::heartbeat;
+use crate::lease::{MAX_HEARTBEAT, heartbeat};
 use crate::name::{Delivery, Queue};
 use crate::settle::Change;
 use crate::settle::{Settlement, decide_expired, decide_forgotten, decide_malformed};
-use crate::store::{Error, Expired, Hold, Store, Verdict};
+use crate::store::{ClockSetBack, Error, Expired, Hold, Store, Verdict};
 
 /// How many leases one page holds: one page is one round trip, and bounds what a store does at once.
 const PAGE: usize = 256;
+
+/// How long a lease may last when the store's clock was set back, until it is extended. A limit, and not the length of the
+/// step taken off: every worker notices the step, some leases were extended since, and nobody knows how long each one is.
+/// Whatever its lease, a live worker may miss two heartbeats.
+const SET_BACK_LEASE: Duration = Duration::from_millis(MAX_HEARTBEAT.as_millis() as u64 * 3);
 
 /// Looks for leases that have run out, again and again, and takes no clock at its word that was set in between.
 #[derive(Debug)]
@@ -50,7 +55,7 @@ impl Rescuer {
             let page = store.expired(Expired { queues, lease, cursor, limit: PAGE }).await?;
             self.note(&page.times, Asked { at, answered: store.clock().monotonic() });
             if let Some(from) = self.set_back_from {
-                store.clock_went_back(from).await?;
+                store.clock_went_back(ClockSetBack { from, lease_limit: SET_BACK_LEASE }).await?;
                 looked.set_back_from = self.set_back_from.take();
             }
             looked.rescued += self.rescue(store, page.holds).await?;

@@ -40,12 +40,12 @@ use tidemill_core::store::runs::{
     Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
-    Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
+    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
+    QueueInfo, Recover, Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, JobId, Queue, Store, Timestamp, WorkerId};
+use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
 use tokio::task::JoinSet;
 
 pub use floor::floors;
@@ -177,8 +177,8 @@ impl Store for PostgresStore {
         self.inner.expired(expired).await
     }
 
-    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
-        self.inner.clock_went_back(from).await
+    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+        self.inner.clock_went_back(step).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::job::State;
-use tidemill_core::store::{Due, NewJob};
+use tidemill_core::store::{ClockSetBack, Due, NewJob};
 use tidemill_core::{Queue, QueueName, Store};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::job;
@@ -34,10 +34,26 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     query(&url, AN_HOUR_AHEAD).await;
     scene.claim_nothing().await;
     let from = scene.store.clock().now().after(HOUR);
-    scene.store.clock_went_back(from).await.unwrap();
+    scene.store.clock_went_back(ClockSetBack { from, lease_limit: lease }).await.unwrap();
     assert_eq!(scene.state(&later).await, Some(State::Scheduled));
     assert_eq!(scene.clone().leasing(HOUR).claim(2).await.len(), 2);
-    // The lease that was there ends as if nobody had set the clock.
+    // The lease that was there ends within the limit.
     scene.expire_and_rescue(1).await;
-    scene.store.clock_went_back(from).await.unwrap();
+    scene.store.clock_went_back(ClockSetBack { from, lease_limit: lease }).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_back_that_eight_workers_notice_ends_no_lease_early() {
+    let url = shared_postgres().database().unwrap();
+    let store: Arc<dyn Store> = Arc::new(connect(&url).await);
+    let scene = Scene::new(store, Queue::at_least_once(QueueName::new("mail").unwrap())).leasing(HOUR);
+    scene.enqueue_many(1).await;
+    scene.claim(1).await;
+    for _ in 0..8 {
+        let from = scene.store.clock().now().after(HOUR / 8);
+        scene.store.clock_went_back(ClockSetBack { from, lease_limit: HOUR }).await.unwrap();
+    }
+    let left = "SELECT (until - tidemill.now_ms())::text FROM tidemill.leases";
+    let left: i64 = query(&url, left).await[0][0].parse().unwrap();
+    assert!(left > 3_600_000 / 2, "{left} ms are left of a lease of an hour");
 }

@@ -12,12 +12,12 @@ use tidemill_core::store::runs::{
     Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
-    Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
+    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
+    QueueInfo, Recover, Redrive, Start, Verdict, Wakes,
 };
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, Store, Timestamp};
+use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
 
 use crate::call::{Cost, Tx};
@@ -178,8 +178,8 @@ impl Store for SqliteStore {
         jobs::expired(self, expired).await
     }
 
-    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
-        jobs::clock_went_back(self, from).await
+    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+        jobs::clock_went_back(self, step).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

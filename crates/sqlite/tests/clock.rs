@@ -140,3 +140,29 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     clock.advance(LONG);
     assert!(rescuer.look(&store).await.unwrap().rescued >= 1);
 }
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_robs_no_live_worker_however_many_notice() {
+    let (store, clock) = stopped().await;
+    let scene = scene(&store);
+    let mut rescuers = Vec::new();
+    for _ in 0..8 {
+        rescuers.push(rescuer(&store, &clock).await);
+    }
+    scene.enqueue_many(2).await;
+    let claimed = scene.claim(2).await;
+    for rescuer in &mut rescuers {
+        rescuer.look(&store).await.unwrap();
+    }
+    clock.step(-29_000);
+    // One of the two extends its lease before anybody has noticed the step.
+    assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Held::Yes]);
+    for rescuer in &mut rescuers {
+        assert!(rescuer.look(&store).await.unwrap().set_back_from.is_some());
+    }
+    // No heartbeat is due before this.
+    clock.advance(MAX_HEARTBEAT - Duration::from_millis(1));
+    assert_eq!(rescuers[0].look(&store).await.unwrap().rescued, 0);
+    clock.advance(LONG);
+    assert_eq!(rescuers[0].look(&store).await.unwrap().rescued, 2);
+}

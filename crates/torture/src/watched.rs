@@ -9,9 +9,9 @@ use tidemill::store::runs::{
     Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill::store::{
-    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
-    Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
+    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
+    QueueInfo, Recover, Redrive, Start, Verdict, Wakes,
 };
 use tidemill::{Clock, Error, RunId, Store};
 
@@ -77,8 +77,8 @@ impl Store for Watched {
         self.inner.expired(expired).await
     }
 
-    async fn clock_went_back(&self, from: tidemill::Timestamp) -> Result<(), Error> {
-        self.inner.clock_went_back(from).await
+    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+        self.inner.clock_went_back(step).await
     }
 
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {

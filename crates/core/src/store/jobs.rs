@@ -200,6 +200,15 @@ pub struct Promoted {
     pub next: Option<Duration>,
 }
 
+/// A step of the store's clock into the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockSetBack {
+    /// What the clock would show now had nobody set it back.
+    pub from: Timestamp,
+    /// From now on no lease lasts longer, until it is extended. Longer than any worker waits between two extensions.
+    pub lease_limit: Duration,
+}
+
 /// Which expired leases to show.
 #[derive(Debug)]
 pub struct Expired<'a> {

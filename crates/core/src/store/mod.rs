@@ -23,8 +23,9 @@ pub use inspect::{
     COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
 };
 pub use jobs::{
-    Cancelled, Claim, Claimed, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired, ExpiredLeases,
-    Extend, Held, Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive, Start, Verdict,
+    Cancelled, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired,
+    ExpiredLeases, Extend, Held, Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive, Start,
+    Verdict,
 };
 pub use news::News;
 use runs::{
@@ -32,7 +33,7 @@ use runs::{
 };
 pub use wake::{Wake, Wakes};
 
-use crate::clock::{Clock, Timestamp};
+use crate::clock::Clock;
 use crate::name::{JobId, Queue, WorkerId};
 use crate::settle::Settlement;
 use crate::workflow::RunId;
@@ -136,10 +137,11 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// queues there are. Changes nothing that a lease depends on. Where a store has shards, one that fails is left out.
     async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error>;
 
-    /// Somebody has set the store's clock back, from `from` on. What was ready then stays ready, and leases end when they
-    /// would have. For a store that compares what waits with its clock. Twice is once.
-    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
-        let _ = from;
+    /// Somebody has set the store's clock back. What was ready then stays ready, and no lease ends later than the limit
+    /// from now. For a store that compares what waits with its clock. Every worker calls it for the same step: the second
+    /// call changes nothing, and no call ends a lease that its worker extends.
+    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+        let _ = step;
         Ok(())
     }
 

@@ -1,4 +1,5 @@
--- Leases that end by the clock as it was before it was set back end when they would have.
+-- After the clock was set back no lease lasts longer than the limit, until it is extended. Every worker that notices the step
+-- does this: a limit changes nothing the second time, and leaves alone what was extended since.
 --
--- $1 what the clock would show
-UPDATE leases SET until = until - ($1 - now_ms()) WHERE until >= $1
+-- $1 limit in ms
+UPDATE leases SET until = now_ms() + $1 WHERE until > now_ms() + $1

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidemill_core::store::{
-    Claimed, Expired, ExpiredLeases, Extend, Held, Hold, Recover, Start, Verdict, Wake,
+    Claimed, ClockSetBack, Expired, ExpiredLeases, Extend, Held, Hold, Recover, Start, Verdict, Wake,
 };
 use tidemill_core::{Error, Queue, Timestamp};
 use tokio_postgres::Row;
@@ -80,11 +80,11 @@ impl Inner {
         Ok(ExpiredLeases { holds: page.items, next: page.next, times: times.into_iter().collect() })
     }
 
-    pub(crate) async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
-        self.pool.execute(&SHORTEN, &[&from.0]).await?;
+    pub(crate) async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+        self.pool.execute(&SHORTEN, &[&ms(step.lease_limit)]).await?;
         self.lease_mark.forget();
         loop {
-            let rows = self.pool.query(&ADVANCE, &[&from.0, &MAX_RECOVERED]).await?;
+            let rows = self.pool.query(&ADVANCE, &[&step.from.0, &MAX_RECOVERED]).await?;
             let moved: i64 = rows.first().map_or(0, |row| row.get("moved"));
             self.hub.announce(Wake::Everything);
             if moved < MAX_RECOVERED {

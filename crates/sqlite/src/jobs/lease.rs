@@ -2,8 +2,8 @@
 
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::name::Queue;
-use tidemill_core::store::{Expired, ExpiredLeases, Extend, Held, Hold, Start, Verdict, Wake};
-use tidemill_core::{Error, Timestamp, Token};
+use tidemill_core::store::{ClockSetBack, Expired, ExpiredLeases, Extend, Held, Hold, Start, Verdict, Wake};
+use tidemill_core::{Error, Token};
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -105,9 +105,11 @@ fn expired_page(tx: &Tx<'_>, after: i64, limit: usize) -> Result<Vec<(Leased, St
 /// How many jobs one transaction makes ready again.
 const BATCH: usize = 4_096;
 
-pub(crate) async fn clock_went_back(store: &SqliteStore, from: Timestamp) -> Result<(), Error> {
+pub(crate) async fn clock_went_back(store: &SqliteStore, step: ClockSetBack) -> Result<(), Error> {
+    let ClockSetBack { from, lease_limit } = step;
     let leases = move |tx: &mut Tx<'_>| {
-        Ok(tx.connection.execute(include_str!("../../sql/jobs/shorten.sql"), [tx.now.0, from.0])?)
+        let latest = tx.now.after(lease_limit).0;
+        Ok(tx.connection.execute(include_str!("../../sql/jobs/shorten.sql"), [latest])?)
     };
     store.write(Cost::change(BATCH), leases).await?;
     let ready = move |tx: &mut Tx<'_>| {

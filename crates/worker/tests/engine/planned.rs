@@ -12,12 +12,12 @@ use tidemill_core::store::runs::{
     Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
-    Redrive, Start, Verdict, Wake, Wakes,
+    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
+    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
+    QueueInfo, Recover, Redrive, Start, Verdict, Wake, Wakes,
 };
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, Lease, Store, Timestamp};
+use tidemill_core::{Clock, Error, Lease, Store};
 
 use crate::plan::{Plan, Verb, away};
 
@@ -109,8 +109,8 @@ impl Store for Planned {
         self.plan.carry_out((Verb::Expired, expired.limit), self.inner.expired(expired)).await
     }
 
-    async fn clock_went_back(&self, from: Timestamp) -> Result<(), Error> {
-        self.inner.clock_went_back(from).await
+    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+        self.inner.clock_went_back(step).await
     }
 
     async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
