@@ -24,7 +24,7 @@ use crate::clock::ServerClock;
 use crate::damage::Complaints;
 use crate::fleet::Registry;
 use crate::inspect::server::Server;
-use crate::jobs::{Adder, Clerk, Cursors, Doubts, Noted, Orphans, Pops, Receipts};
+use crate::jobs::{Adder, Clerk, Cursors, Doubts, Noted, Orphans, Pops, Receipts, Rounds};
 use crate::keys::Keys;
 use crate::link::Link;
 use crate::options::Options;
@@ -56,6 +56,8 @@ pub struct RedisStore {
     pub(crate) orphans: Orphans,
     /// How far the index has been looked at for jobs that are gone.
     pub(crate) cursors: Cursors,
+    /// Which queues the next look for expired leases asks about.
+    pub(crate) rounds: Rounds,
     /// What is damaged and has been logged.
     pub(crate) complaints: Complaints,
     /// Pops from lists, and what became of their answers.
@@ -110,6 +112,7 @@ impl RedisStore {
             prepared: Mutex::default(),
             orphans: Orphans::default(),
             cursors: Cursors::default(),
+            rounds: Rounds::default(),
             complaints: Complaints::default(),
             pops: Pops::default(),
             doubts,

@@ -18,7 +18,7 @@ use tidemill_core::store::{Cancelled, Due, Promote, Verdict};
 use tidemill_core::{Delivery, Mill, Queue, QueueName, Store, job::State};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, dead, job, retry, until};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::{LONG, SHORT, Scene};
 use tidemill_testkit::servers::Redis;
 
 /// The size of a large job.
@@ -198,4 +198,42 @@ async fn a_bulk_is_added_a_few_large_jobs_at_a_time() {
     assert!(scripts >= 20 / FEW, "20 jobs of {LARGE} bytes were added by {scripts} scripts");
     let most_in_one = 20_u64.div_ceil(scripts);
     assert!(most_in_one <= FEW, "a script added {most_in_one} jobs of {LARGE} bytes");
+}
+
+/// How often the server has executed a command.
+fn calls(redis: &Redis, command: &str) -> u64 {
+    let stats = redis.command(&["INFO", "commandstats"]).unwrap();
+    let start = format!("cmdstat_{command}:calls=");
+    let line = stats.lines().find_map(|line| line.strip_prefix(&start));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_look_for_expired_leases_asks_about_some_of_many_queues() {
+    let stage = Stage::new().await;
+    let [served, _] = stage.scenes();
+    let other = QueueName::new("other-1234").unwrap();
+    let other = Scene::new(stage.store.clone(), Queue::at_least_once(other)).leasing(SHORT);
+    let served = served.leasing(SHORT);
+    let many = "for i = 1, 3000 do redis.call('SADD', 'tidemill:queues', 's other-' .. i) end return 1";
+    stage.redis.command(&["EVAL", many, "0"]).unwrap();
+    for scene in [&served, &other] {
+        scene.enqueue_many(1).await;
+        scene.claim(1).await;
+    }
+    for wanted in [&served.queue, &other.queue] {
+        until("the lease to be found", || async {
+            let before = calls(&stage.redis, "xpending");
+            let mut page = served.expired(None, 10).await;
+            let asked = calls(&stage.redis, "xpending") - before;
+            assert!(asked < 1_000, "one look asked {asked} times about 3000 queues");
+            let mut found = page.holds;
+            while page.next.is_some() {
+                page = served.expired(page.next, 10).await;
+                found.append(&mut page.holds);
+            }
+            found.iter().any(|hold| hold.claimed.lease.queue == *wanted).then_some(())
+        })
+        .await;
+    }
 }

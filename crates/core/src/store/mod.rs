@@ -134,7 +134,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error>;
 
     /// A page of leases that have run out, of every queue, a bounded number. One look costs about the same however many
-    /// queues there are. Changes nothing that a lease depends on. Where a store has shards, one that fails is left out.
+    /// queues there are; a store that must ask for each looks at some hundreds of them each time, the caller's first. Changes
+    /// nothing that a lease depends on. Where a store has shards, one that fails is left out.
     async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error>;
 
     /// Somebody has set the store's clock back. What was ready then stays ready, and no lease ends later than the limit

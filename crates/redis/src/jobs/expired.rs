@@ -1,14 +1,15 @@
-//! Finding leases that have run out, in all queues: a script names the queues of a shard in which there may be some, and those
-//! are looked at one by one.
+//! Finding leases that have run out: a script names the queues of a shard in which there may be some (`overdue`), and those are
+//! looked at one by one.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Page};
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Timestamp};
+use tidemill_core::{Delivery, Error, JobId, Lease, Queue, Timestamp};
 
 use super::ms;
+use super::overdue::read_member;
 use super::stream::{HELD, claimed};
 use crate::breaker::SHARD_TIMEOUT;
 use crate::error::{classify, is_no_group, odd_answer};
@@ -78,23 +79,6 @@ impl RedisStore {
             place.queues.extend(queues.into_iter().map(|queue| (shard, queue)));
         }
         Ok((place, times))
-    }
-
-    async fn overdue_in(&self, shard: u16, expired: &Expired<'_>) -> Result<(Timestamp, Vec<Queue>), Error> {
-        let options = self.link.options();
-        let keys = [self.keys.jobs(shard), self.keys.queues(shard)];
-        let mut call = Call::new(&self.scripts.overdue, &keys).arg(&options.default_group);
-        for (queue, group) in &options.groups {
-            call.push(queue.as_str());
-            call.push(group);
-        }
-        call.push("");
-        call.push(ms(expired.lease));
-        expired.queues.iter().for_each(|queue| call.push(queue.name.as_str()));
-        let answer = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("overdue"))?;
-        let time = answer.first().and_then(int).ok_or_else(|| odd_answer("overdue"))?;
-        let queues = answer.into_iter().skip(1).filter_map(text).filter_map(|member| read_member(&member));
-        Ok((Timestamp(time), queues.collect()))
     }
 
     async fn expired_in(
@@ -229,17 +213,6 @@ impl fmt::Display for Place {
         f.write_str(self.position.as_deref().unwrap_or_default())?;
         self.queues.iter().try_for_each(|(shard, queue)| write!(f, "\n{shard} {}", member(queue)))
     }
-}
-
-/// The queue that the set of queues calls so.
-fn read_member(member: &str) -> Option<Queue> {
-    let (kind, name) = member.split_once(' ')?;
-    let delivery = match kind {
-        "s" => Delivery::AtLeastOnce,
-        "l" => Delivery::AtMostOnce,
-        _ => return None,
-    };
-    Some(Queue { name: QueueName::new(name).ok()?, delivery })
 }
 
 /// A job that was taken from a list and whose lock is gone.
