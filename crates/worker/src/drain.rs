@@ -52,7 +52,12 @@ impl Drainer {
                 continue;
             }
             match self.is_empty().await {
-                Ok(true) => empty_looks += 1,
+                Ok(true) => {
+                    empty_looks += 1;
+                    if empty_looks < 2 {
+                        self.end_claims().await;
+                    }
+                }
                 Ok(false) => {
                     empty_looks = 0;
                     tokio::time::sleep(pause).await;
@@ -61,6 +66,12 @@ impl Drainer {
                 Err(error) => tokio::time::sleep(outage.failed(&error)).await,
             }
         }
+    }
+
+    /// A claim may have taken jobs that its answer is still bringing, and not every store counts those.
+    async fn end_claims(&self) {
+        let claims = self.station.lanes.iter().map(|lane| lane.claims.interrupt());
+        futures_util::future::join_all(claims).await;
     }
 
     fn is_busy_here(&self) -> bool {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidemill_core::Queue;
 use tokio::sync::Notify;
 
+use crate::claims::Claims;
 use crate::pace::Pace;
 use crate::stats::Counters;
 
@@ -24,6 +25,7 @@ pub(crate) struct Lane {
     pub(crate) queue: Queue,
     pub(crate) concurrency: usize,
     pub(crate) counters: Counters,
+    pub(crate) claims: Claims,
     /// How long its handlers run.
     pub(crate) pace: Pace,
     /// Told whenever a slot becomes free.
@@ -43,6 +45,7 @@ impl Lane {
             prefetch,
             most,
             counters: Counters::default(),
+            claims: Claims::default(),
             pace: Pace::default(),
             freed: Notify::new(),
             running: AtomicUsize::new(0),

@@ -44,6 +44,7 @@ mod batch;
 mod blockers;
 mod build;
 mod card;
+mod claims;
 mod companion;
 mod completer;
 mod context;

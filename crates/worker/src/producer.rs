@@ -213,10 +213,11 @@ impl Producer {
     async fn on_claimed(&mut self, claimed: Result<Vec<Claimed>, Error>) {
         self.claim = None;
         self.reserved = 0;
-        match claimed {
+        let started = match claimed {
             Err(error) => {
                 self.doubt.begin();
                 self.pause = Pause::Outage(Box::pin(sleep(self.outage.failed(&error))));
+                Vec::new()
             }
             Ok(claimed) => {
                 self.outage.is_over();
@@ -224,10 +225,11 @@ impl Producer {
                     self.doubt.begin_unless_begun();
                 }
                 self.beware_of_hollow(claimed.is_empty());
-                let started = self.take_in(claimed).await;
-                self.run_all(started);
+                self.take_in(claimed).await
             }
-        }
+        };
+        self.lane.claims.end();
+        self.run_all(started);
     }
 
     /// Recovered jobs have not run, whatever the store says of them: they wait in the buffer and are started like held ones.

@@ -55,11 +55,16 @@ impl Caller {
         let (station, lane, shutdown) = (self.station.clone(), self.lane.clone(), self.shutdown.clone());
         let Wanted { max, starting, at_most } = wanted;
         let wait = at_most.map_or(self.wait, |at_most| at_most.min(self.wait));
+        let mut interrupted = lane.claims.begin();
         Box::pin(async move {
             // Dropping a claim may strand a job. So one that takes too long is first asked to end.
             let patience = wait + ANSWER;
             let interrupt = Box::pin(async move {
-                let _ = tokio::time::timeout(patience, shutdown.cancelled()).await;
+                tokio::select! {
+                    () = shutdown.cancelled() => {}
+                    _ = interrupted.changed() => {}
+                    () = tokio::time::sleep(patience) => {}
+                }
             });
             let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
             let claim = Claim { queue, worker, lease, max, starting, wait, interrupt };

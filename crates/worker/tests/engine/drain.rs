@@ -1,11 +1,13 @@
 //! Draining ends when there is nothing to do, and not before.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidemill_core::Store;
 use tidemill_core::job::State;
 use tidemill_worker::{Fail, JobContext};
 
+use crate::plan::{Fault, Verb};
 use crate::world::{Background, Ping, World, patiently, queue};
 
 async fn plain(job: Ping) -> Result<u32, Fail> {
@@ -72,4 +74,14 @@ async fn a_paused_queue_does_not_hold_up_a_drain_and_goes_on_when_resumed() {
     world.store.resume(&queue()).await.unwrap();
     running.next().await;
     running.stop().await;
+}
+
+#[tokio::test]
+async fn a_drain_waits_for_jobs_that_a_claim_has_taken_and_not_brought_yet() {
+    let world = World::new().await;
+    world.store.uncounted.store(true, Ordering::SeqCst);
+    world.plan().next(Verb::Claim, Fault::Late, 1);
+    world.pings(3).await;
+    let report = patiently(world.worker().handle(plain).queue("default", 4).drain()).await.unwrap();
+    assert_eq!(report.total.done, 3);
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::pending;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use tidemill_core::settle::Settlement;
 use tidemill_core::{Error, JobId};
@@ -31,6 +32,8 @@ pub(crate) enum Fault {
     Silent,
     /// The effect takes place, but the answer is lost.
     AnswerLost,
+    /// The effect takes place, and the answer takes a while.
+    Late,
     /// The request itself is refused, whatever it is.
     Refused,
 }
@@ -152,6 +155,11 @@ impl Plan {
             Some(Fault::Away) => Err(away()),
             Some(Fault::Refused) => Err(Error::Invalid("planned".into())),
             Some(Fault::Silent) => pending().await,
+            Some(Fault::Late) => {
+                let answer = call.await;
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                answer
+            }
             Some(Fault::AnswerLost) => call.await.and(Err(lost())),
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Planned {
     /// What others tell.
     pub(crate) others: Listeners<Wake>,
     pub(crate) shard: LostShard,
+    /// Whether running jobs are not counted, as those that run at most once and have no entry in an index.
+    pub(crate) uncounted: AtomicBool,
 }
 
 /// A part of the store whose answer to a claim is lost, while the rest of it answers.
@@ -118,7 +120,11 @@ impl Store for Planned {
     }
 
     async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        self.plan.carry_out((Verb::Queues, 0), self.inner.queues()).await
+        let mut infos = self.plan.carry_out((Verb::Queues, 0), self.inner.queues()).await?;
+        if self.uncounted.load(Ordering::SeqCst) {
+            infos.iter_mut().for_each(|info| info.running = 0);
+        }
+        Ok(infos)
     }
 
     async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {

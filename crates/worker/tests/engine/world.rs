@@ -63,6 +63,7 @@ impl World {
             muted: false.into(),
             others: Listeners::default(),
             shard: LostShard::default(),
+            uncounted: false.into(),
         });
         let mill = Mill::new(store.clone());
         Self { store, clock, mill }
