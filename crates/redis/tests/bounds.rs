@@ -17,7 +17,7 @@ use tidemill_core::settle::Settlement;
 use tidemill_core::store::{Cancelled, Due, Promote, Verdict};
 use tidemill_core::{Delivery, Mill, Queue, QueueName, Store, job::State};
 use tidemill_redis::{Options, RedisStore};
-use tidemill_testkit::conformance::scene::{Traits, dead, job, retry, until};
+use tidemill_testkit::conformance::scene::{Traits, dead, done, job, retry, until};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
 use tidemill_testkit::servers::Redis;
 
@@ -236,4 +236,47 @@ async fn a_look_for_expired_leases_asks_about_some_of_many_queues() {
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn of_large_jobs_in_a_list_a_few_are_taken_at_a_time() {
+    let stage = Stage::new().await;
+    let [_, scene] = stage.scenes();
+    // Many at once, and as few as a script moves one by one.
+    for at_once in [24, 8] {
+        for _ in 0..24 {
+            let payload = format!("\"{}\"", "x".repeat(1_000_000));
+            scene.enqueue(Traits { payload, ..Traits::default() }.job()).await;
+        }
+        let mut taken = 0;
+        while taken < 24 {
+            let claimed = scene.claim_with(at_once, at_once, LONG).await;
+            assert!(claimed.len() < 8, "one script took {} jobs of 1 MB", claimed.len());
+            taken += claimed.len();
+            for job in &claimed {
+                scene.settle(job, done()).await;
+            }
+        }
+        scene.assert_counts([0, 0, 0, 0]).await;
+    }
+}
+
+#[tokio::test]
+async fn what_dead_workers_have_taken_from_a_list_is_ended_a_few_large_jobs_at_a_time() {
+    let stage = Stage::new().await;
+    let [_, scene] = stage.scenes();
+    scene.enqueue_many(1).await;
+    // The first look loads the scripts.
+    assert!(scene.all_expired(100).await.is_empty());
+    for _ in 0..40 {
+        let envelope = large(Due::Now).job().envelope;
+        let envelope = std::str::from_utf8(&envelope).unwrap();
+        stage.redis.command(&["LPUSH", "tidemill:queue:q:taken:dead:1", envelope]).unwrap();
+    }
+    stage.redis.command(&["ZADD", "tidemill:queue:q:takers", "1", "dead:1"]).unwrap();
+    let before = calls(&stage.redis, "evalsha");
+    assert_eq!(scene.all_expired(100).await.len(), 40);
+    let scripts = calls(&stage.redis, "evalsha") - before;
+    assert!(scripts >= 40 / FEW, "{scripts} scripts ended 40 large jobs");
+    assert_eq!(stage.redis.command(&["EXISTS", "tidemill:queue:q:takers"]).unwrap(), "0");
 }

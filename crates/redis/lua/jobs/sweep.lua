@@ -1,23 +1,25 @@
 -- Of pops whose worker has not come back in time, makes the jobs ones whose lock has run out: a rescue decides what becomes
 -- of them. A job that cannot be found by its id is lost, as it would be with a worker that had begun it.
 -- KEYS  running, takers
--- ARGV  how many pops at most
--- Returns how many there were.
-local running, takers, time = KEYS[1], KEYS[2], redis.call('TIME')
+-- ARGV  how many pops at most, how many bytes, about
+-- Returns how many pops there were, and 1 if there is more to do, else 0.
+local running, takers, time, bytes = KEYS[1], KEYS[2], redis.call('TIME'), tonumber(ARGV[2])
 expect(running, 'hash')
 local token = string.format('%.0f', tonumber(time[1]) * 1000000 + tonumber(time[2]))
 local late = redis.call('ZRANGEBYSCORE', takers, '-inf', whole(now()), 'LIMIT', 0, ARGV[1])
-for _, mark in ipairs(late) do
+for n, mark in ipairs(late) do
   local taken, worker = string.gsub(takers, 'takers$', 'taken:' .. string.gsub(mark, '%%', '%%%%')), string.match(mark, '^(.*):')
   -- What is no list holds no jobs, and stays as it is.
-  local copies = redis.pcall('LRANGE', taken, 0, -1)
-  for _, envelope in ipairs(copies) do
+  local envelope = redis.pcall('RPOP', taken)
+  while type(envelope) == 'string' do
     local id = id_in(envelope)
     if id and not string.find(envelope, '"tracked":false', 1, true) then
       redis.call('HSETNX', running, id, token .. ' ' .. worker .. ' ' .. envelope)
     end
+    bytes = bytes - #envelope
+    if bytes <= 0 then return { n - 1, 1 } end
+    envelope = redis.pcall('RPOP', taken)
   end
-  if not copies.err then redis.call('DEL', taken) end
   redis.call('ZREM', takers, mark)
 end
-return #late
+return { #late, #late == tonumber(ARGV[1]) and 1 or 0 }

@@ -8,15 +8,15 @@ use redis::{Pipeline, Value};
 use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Page};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, Timestamp};
 
-use super::ms;
 use super::overdue::read_member;
 use super::stream::{HELD, claimed};
+use super::{SCRIPT_BYTES, ms};
 use crate::breaker::SHARD_TIMEOUT;
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{Trace, array, entries, int, text};
+use crate::value::{Trace, array, entries, int, ints, text};
 
 /// One entry of XPENDING.
 struct Pending {
@@ -162,8 +162,17 @@ impl RedisStore {
     /// Ends pops whose worker has not come back in time. Returns how many there were.
     pub(super) async fn sweep_pops(&self, shard: u16, queue: &Queue, limit: usize) -> Result<u64, Error> {
         let keys = [self.keys.running(shard, queue), self.keys.takers(shard, queue)];
-        let swept = self.link.call(shard, Call::new(&self.scripts.sweep, &keys).arg(limit)).await?;
-        Ok(int(&swept).and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+        let mut swept = 0;
+        loop {
+            let call = Call::new(&self.scripts.sweep, &keys).arg(limit).arg(SCRIPT_BYTES);
+            let [count, more] = ints(self.link.call(shard, call).await?, "sweep")?[..] else {
+                return Err(odd_answer("sweep"));
+            };
+            swept += u64::try_from(count).unwrap_or(0);
+            if more == 0 {
+                return Ok(swept);
+            }
+        }
     }
 
     /// Jobs taken from a list whose lock has run out: their runner is gone, and so are they. Those that a dead worker has

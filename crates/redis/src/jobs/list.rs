@@ -16,7 +16,7 @@ use tidemill_core::{Error, JobId, Lease, Token};
 use super::claim::Share;
 use super::pops::{Pop, mark};
 use super::stream::nameless;
-use super::{ms, portions};
+use super::{SCRIPT_BYTES, ms, portions};
 use crate::error::{classify, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
@@ -27,7 +27,7 @@ use crate::value::{array, bytes, int, text};
 pub(super) const UNLOCKED: Token = Token(0);
 
 impl RedisStore {
-    /// Takes what is there, without waiting.
+    /// Takes what is there, without waiting. Of large jobs fewer than there are.
     pub(super) async fn pop_list(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
         self.prepare_list(share).await?;
         let mut taken = Vec::new();
@@ -80,7 +80,8 @@ impl RedisStore {
             .arg(share.starting + share.held)
             .arg(mark(worker, pop.number))
             .arg(ms(life))
-            .arg(i64::from(blocks_for.is_some()));
+            .arg(i64::from(blocks_for.is_some()))
+            .arg(SCRIPT_BYTES);
         pop.over.iter().for_each(|number| call.push(mark(worker, *number)));
         let read = redis::cmd("LRANGE").arg(taken(pop.number)).arg(0).arg(-1).take();
         let (moved, jobs) = self.link.call_and_read(shard, call, read).await?;
