@@ -162,6 +162,40 @@ async fn on_redis_a_pop_from_a_list_loses_nothing() {
     }
 }
 
+/// The worker has found the jobs of a pop whose answer was lost. Then the answer is lost to the request that extends their leases.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_redis_a_recovered_pop_loses_nothing() {
+    const JOBS: u32 = 20;
+    let redis = Redis::start().unwrap();
+    let direct = tidemill::connect(&redis.url()).await.unwrap();
+    let add = async |number: u32| {
+        let job = direct.job(Ping(number)).delivery(Delivery::AtMostOnce).tracked(number == 0);
+        job.enqueue().await.unwrap();
+    };
+    // The server knows the scripts from now on.
+    add(0).await;
+    let mut first = Background::start(&direct, at_most_once);
+    first.next().await;
+    first.stop().await;
+    let proxy = Proxy::to(redis.port()).await.unwrap();
+    let through = tidemill::connect(&proxy.url(&redis.url())).await.unwrap();
+    for number in 0..JOBS {
+        add(number).await;
+    }
+    proxy.drop_answer_to(":takers");
+    let mut worker = Background::start(&through, |worker| worker.at_most_once(Ping::QUEUE, 4).prefetch(60));
+    tokio::time::timeout(FOR_EVER, dropped(&proxy)).await.unwrap();
+    let extended = "tidemill:queue:mail:untracked";
+    proxy.drop_answer_to(&format!(":running\r\n${}\r\n{extended}", extended.len()));
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..JOBS {
+        seen.insert(worker.next().await.0);
+    }
+    assert_eq!(seen.len(), JOBS as usize);
+    assert_eq!(proxy.answers_dropped(), 2);
+    assert_eq!(worker.stop().await.total.done, u64::from(JOBS));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_a_pop_that_waits_loses_nothing() {
     for kind in [Kind::Untracked, Kind::Tracked] {

@@ -21,6 +21,9 @@ const WAIT: Duration = Duration::from_secs(5);
 /// command in three seconds.
 const WAIT_PER_QUEUE: Duration = Duration::from_secs(3);
 
+/// How long found jobs wait for their leases to be extended. A worker that leaves does not wait much longer for all of it.
+const EXTENSION: Duration = Duration::from_secs(1);
+
 /// A call under way.
 pub(crate) type Trip<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
@@ -72,7 +75,9 @@ impl Caller {
         })
     }
 
-    /// Finds what a failed claim has taken, and extends its leases: what is still held then is this worker's to run.
+    /// Finds what a failed claim has taken, and extends its leases: what is still held then is this worker's to run. If nobody
+    /// knows whether it is, it is so too: the store has handed the jobs over and may not find them again. What was lost turns out
+    /// when it is to start.
     pub(crate) fn recover(&self, known: HashSet<Lease>) -> Trip<Vec<Claimed>> {
         let (station, lane) = (self.station.clone(), self.lane.clone());
         Box::pin(async move {
@@ -84,9 +89,10 @@ impl Caller {
                 return Ok(found);
             }
             let extend = Extend { worker, leases: &leases, lease };
-            let held = within(ANSWER, "extend", station.store.extend(extend)).await?;
-            let mut held = held.into_iter();
-            found.retain(|_| held.next().is_some_and(|held| held != Held::Lost));
+            if let Ok(held) = within(EXTENSION, "extend", station.store.extend(extend)).await {
+                let mut held = held.into_iter();
+                found.retain(|_| held.next().is_some_and(|held| held != Held::Lost));
+            }
             Ok(found)
         })
     }
