@@ -31,6 +31,8 @@ pub(super) struct Share<'a> {
     pub(super) worker: &'a WorkerId,
     pub(super) lease: Duration,
     pub(super) shard: u16,
+    /// The number of the claim, for pops from a list.
+    pub(super) claim: u64,
     /// Jobs to start at once.
     pub(super) starting: usize,
     /// Jobs to hold beyond those.
@@ -93,6 +95,16 @@ impl Taken {
 
 impl RedisStore {
     pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+        if claim.queue.delivery == Delivery::AtLeastOnce {
+            return self.claim_as(0, claim).await;
+        }
+        let pops = self.pops.claim(claim.queue, claim.worker, self.keys.shards());
+        let jobs = self.claim_as(pops.number, claim).await;
+        pops.ended();
+        jobs
+    }
+
+    async fn claim_as(&self, number: u64, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
         let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
         if !wait.is_zero() {
             self.restrictions_logged.call_once(|| self.log_restrictions());
@@ -110,7 +122,7 @@ impl RedisStore {
             return self.sit_out(deadline, interrupt).await;
         }
         let starting = starting.min(max);
-        let share = Share { queue, worker, lease, shard: 0, starting, held: max - starting };
+        let share = Share { queue, worker, lease, shard: 0, claim: number, starting, held: max - starting };
         // One read that blocks does both: it takes what is there, and waits if nothing is.
         let blocks = starting > 0 && !wait.is_zero();
         if blocks && share.held == 0 && self.keys.shards() == 1 {

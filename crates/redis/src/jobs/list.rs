@@ -34,7 +34,7 @@ impl RedisStore {
         loop {
             let missing = share.missing(&taken);
             let wanted = missing.starting + missing.held;
-            let mut pop = self.pops.begin(share.place());
+            let mut pop = self.pops.begin(share.place(), share.claim);
             let (popped, jobs) = match self.pop_once(missing, &mut pop).await {
                 Ok(answer) => answer,
                 Err(error) if taken.is_empty() => return Err(error),
@@ -115,7 +115,7 @@ impl RedisStore {
         interrupt: impl Future<Output = ()>,
     ) -> Result<Vec<Claimed>, Error> {
         self.prepare_list(share).await?;
-        let mut pop = self.pops.begin(share.place());
+        let mut pop = self.pops.begin(share.place(), share.claim);
         let popped = self.pop(share, &mut pop, Some(wait)).await?;
         if !popped.is_empty() || self.seems_paused(share.queue) {
             let jobs = self.take(share, pop.number, &popped).await?;

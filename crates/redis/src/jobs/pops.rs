@@ -1,9 +1,11 @@
 //! The pops of each worker from each list: those under way, those whose answer was lost, and those that are over.
 //!
 //! A pop has a number, and the server keeps what it took under that number until the next pop says that the answer has
-//! arrived. So what a pop took is never lost while its worker lives.
+//! arrived. It has when the claim that popped has ended: one that is dropped before takes what it has with it. So what a pop took
+//! is never lost while its worker lives.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,11 +25,16 @@ pub(super) fn mark(worker: &WorkerId, number: u64) -> String {
 
 /// The pops of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Pops(Mutex<HashMap<Place, State>>);
+pub(crate) struct Pops {
+    places: Mutex<HashMap<Place, State>>,
+    claims: AtomicU64,
+}
 
 #[derive(Debug)]
 struct State {
     next: u64,
+    /// Their answers have arrived, and their claims, which have these numbers, have yet to end.
+    arrived: Vec<(u64, u64)>,
     /// Their answers have arrived, and the server still has their copies.
     over: Vec<u64>,
     /// Their answers have not arrived.
@@ -37,20 +44,33 @@ struct State {
 impl Default for State {
     fn default() -> Self {
         // Not what another process with the same name may have begun with.
-        Self { next: fastrand::u64(..) >> 16, over: Vec::new(), in_doubt: Vec::new() }
+        Self { next: fastrand::u64(..) >> 16, arrived: Vec::new(), over: Vec::new(), in_doubt: Vec::new() }
     }
 }
 
 impl Pops {
-    /// Begins a pop.
-    pub(super) fn begin(&self, place: Place) -> Pop<'_> {
+    /// Begins a claim, which may pop several times from each of these shards.
+    pub(super) fn claim(&self, queue: &Queue, worker: &WorkerId, shards: u16) -> ListClaim<'_> {
+        let number = self.claims.fetch_add(1, Ordering::Relaxed);
+        ListClaim {
+            pops: self,
+            queue: queue.clone(),
+            worker: worker.clone(),
+            shards,
+            number,
+            has_ended: false,
+        }
+    }
+
+    /// Begins a pop of a claim.
+    pub(super) fn begin(&self, place: Place, claim: u64) -> Pop<'_> {
         let mut places = self.lock();
         let state = places.entry(place.clone()).or_default();
         let late = state.in_doubt.extract_if(.., |(_, since)| since.elapsed() > IN_DOUBT);
         state.over.extend(late.map(|(number, _)| number));
         let number = state.next;
         state.next += 1;
-        Pop { pops: self, over: state.over.clone(), place, number, is_answered: false }
+        Pop { pops: self, over: state.over.clone(), place, claim, number, is_answered: false }
     }
 
     /// The pops of a worker whose answers were lost.
@@ -77,7 +97,42 @@ impl Pops {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Place, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A claim under way. Dropped before it has ended, all that it popped is in doubt.
+#[derive(Debug)]
+pub(super) struct ListClaim<'a> {
+    pops: &'a Pops,
+    queue: Queue,
+    worker: WorkerId,
+    shards: u16,
+    pub(super) number: u64,
+    has_ended: bool,
+}
+
+impl ListClaim<'_> {
+    /// Its caller has what it popped.
+    pub(super) fn ended(mut self) {
+        self.has_ended = true;
+    }
+}
+
+impl Drop for ListClaim<'_> {
+    fn drop(&mut self) {
+        let mut places = self.pops.lock();
+        for shard in 0..self.shards {
+            let Some(state) = places.get_mut(&(self.queue.clone(), shard, self.worker.clone())) else {
+                continue;
+            };
+            let popped = state.arrived.extract_if(.., |(claim, _)| *claim == self.number);
+            let popped = popped.map(|(_, number)| number);
+            match self.has_ended {
+                true => state.over.extend(popped),
+                false => state.in_doubt.extend(popped.map(|number| (number, Instant::now()))),
+            }
+        }
     }
 }
 
@@ -86,6 +141,7 @@ impl Pops {
 pub(super) struct Pop<'a> {
     pops: &'a Pops,
     place: Place,
+    claim: u64,
     pub(super) number: u64,
     /// Earlier pops that are over, to be told to the server.
     pub(super) over: Vec<u64>,
@@ -105,7 +161,7 @@ impl Pop<'_> {
     pub(super) fn answered(mut self, has_copies: bool) {
         self.is_answered = true;
         if has_copies && let Some(state) = self.pops.lock().get_mut(&self.place) {
-            state.over.push(self.number);
+            state.arrived.push((self.claim, self.number));
         }
     }
 }
@@ -133,24 +189,45 @@ mod tests {
     #[test]
     fn a_pop_without_an_answer_is_in_doubt_until_it_is_recovered() {
         let (pops, place) = (Pops::default(), place());
-        let number = pops.begin(place.clone()).number;
+        let number = pops.begin(place.clone(), 0).number;
         assert_eq!(pops.in_doubt(&place), [number]);
         pops.recovered(&place, &[number]);
         assert!(pops.in_doubt(&place).is_empty());
-        assert_eq!(pops.begin(place).over, [number]);
+        assert_eq!(pops.begin(place, 0).over, [number]);
     }
 
     #[test]
     fn the_server_is_told_of_a_pop_that_is_over_until_it_has_heard_of_it() {
         let (pops, place) = (Pops::default(), place());
-        let first = pops.begin(place.clone());
+        let claim = pops.claim(&place.0, &place.2, 1);
+        let first = pops.begin(place.clone(), claim.number);
         let number = first.number;
         first.answered(true);
-        assert_eq!(pops.begin(place.clone()).over, [number]);
-        let mut again = pops.begin(place.clone());
+        claim.ended();
+        assert_eq!(pops.begin(place.clone(), 1).over, [number]);
+        let mut again = pops.begin(place.clone(), 1);
         assert_eq!(again.over, [number]);
         again.told();
         again.answered(false);
-        assert!(pops.begin(place).over.is_empty());
+        assert!(pops.begin(place, 1).over.is_empty());
+    }
+
+    #[test]
+    fn what_a_claim_has_popped_is_in_doubt_if_it_is_dropped_before_its_end() {
+        let (pops, place) = (Pops::default(), place());
+        let (dropped, other) = (pops.claim(&place.0, &place.2, 1), pops.claim(&place.0, &place.2, 1));
+        let pop = |claim: &ListClaim<'_>| {
+            let pop = pops.begin(place.clone(), claim.number);
+            let (number, over) = (pop.number, pop.over.clone());
+            pop.answered(true);
+            (number, over)
+        };
+        let (number, _) = pop(&dropped);
+        // The server keeps its copies meanwhile.
+        assert_eq!(pop(&other).1, [0; 0]);
+        drop(dropped);
+        assert_eq!(pops.in_doubt(&place), [number]);
+        other.ended();
+        assert_eq!(pops.in_doubt(&place), [number]);
     }
 }

@@ -106,7 +106,7 @@ impl RedisStore {
     async fn recover_list(&self, shard: u16, recover: &Recover<'_>) -> Result<Found, Error> {
         let mut found = Found { jobs: self.recover_locks(shard, recover).await?, pops: Vec::new() };
         let Recover { queue, worker, lease, .. } = *recover;
-        let share = Share { queue, worker, lease, shard, starting: usize::MAX, held: 0 };
+        let share = Share { queue, worker, lease, shard, claim: 0, starting: usize::MAX, held: 0 };
         for number in self.pops.in_doubt(&share.place()) {
             let copies = redis::cmd("LRANGE").arg(share.taken(&self.keys, number)).arg(0).arg(-1).take();
             let copies = self.link.send(shard, &copies).await.map_err(|error| classify("LRANGE", error))?;
