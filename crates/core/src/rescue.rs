@@ -99,7 +99,7 @@ fn verdict_on(store: &dyn Store, hold: Hold) -> Settlement {
     let change = match &claimed.body {
         // Taken when it was claimed: whoever had it, it does not come back. Whoever waits for it is told.
         Ok(envelope) if claimed.lease.queue.delivery == Delivery::AtMostOnce => {
-            decide_forgotten(envelope, now)
+            decide_forgotten(envelope, claimed.started, now)
         }
         Err(_) if claimed.lease.queue.delivery == Delivery::AtMostOnce => Change::Finish(None),
         Ok(envelope) => decide_expired(envelope, claimed.started, now),

@@ -261,10 +261,13 @@ fn crashed(envelope: &Envelope, now: Timestamp) -> Result<Change, Malformed> {
 
 const DIED: &str = "the worker died or lost its lease while the job was running";
 
+const NOT_BEGUN: &str = "the job was taken, and its worker did not come back";
+
 /// Decides what becomes of an at-most-once job whose lease ran out: it does not run again, and if its result was to be
 /// kept, that it has none is.
-pub fn decide_forgotten(envelope: &Envelope, now: Timestamp) -> Change {
-    finish(envelope, now, End::Cancelled(Some(DIED.to_owned())))
+pub fn decide_forgotten(envelope: &Envelope, started: bool, now: Timestamp) -> Change {
+    let reason = if started { DIED } else { NOT_BEGUN };
+    finish(envelope, now, End::Cancelled(Some(reason.to_owned())))
 }
 
 /// Decides what becomes of a job that arrives with its attempts used up, as other programs may write one: it does not run.

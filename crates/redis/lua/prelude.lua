@@ -12,14 +12,16 @@ local function chain_of(id)
   return id
 end
 
--- The job id in an envelope; nil if it is none. Half a character and a great depth are beyond this reader, but are JSON, and
--- what Tidemill writes begins with the id.
+-- The job id in an envelope, and whether its job has an index entry; nil if it is no envelope. Half a character and a great
+-- depth are beyond this reader, but are JSON, and what Tidemill writes begins with the id and says behind its last object that
+-- there is no entry.
 local function id_in(envelope)
   local sound, read = pcall(cjson.decode, envelope)
   if not sound and (string.find(read, 'unicode escape', 1, true) or string.find(read, 'nested', 1, true)) then
-    return string.match(envelope, '^{"job_id":"([^"\\]+)"')
+    local id = string.match(envelope, '^{"job_id":"([^"\\]+)"')
+    return id, not string.find(string.match(envelope, '}([^{}]*)}$') or '', '"tracked":false', 1, true)
   end
-  return sound and type(read) == 'table' and type(read.job_id) == 'string' and read.job_id or nil
+  if sound and type(read) == 'table' and type(read.job_id) == 'string' then return read.job_id, read.tracked ~= false end
 end
 
 -- When a job is due: '' now, '+N' in N ms, 'N' at N ms.

@@ -113,11 +113,15 @@ pub(crate) fn parse_token(id: &str) -> Option<Token> {
     Some(Token(u128::from(ms.parse::<u64>().ok()?) << 64 | u128::from(seq.parse::<u64>().ok()?)))
 }
 
-/// What is known of a job taken from a list: `token worker envelope`.
+/// What the name of a worker ends with as the holder of jobs that have not begun.
+pub(crate) const HELD: &str = "+held";
+
+/// What is known of a job taken from a list: `token worker envelope`. Behind the worker stands `+held` if the job has not begun.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) token: Token,
     pub(crate) worker: String,
+    pub(crate) started: bool,
     pub(crate) envelope: Bytes,
 }
 
@@ -125,8 +129,10 @@ impl Trace {
     pub(crate) fn read(value: &[u8]) -> Option<Self> {
         let mut parts = value.splitn(3, |&byte| byte == b' ');
         let token = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
-        let worker = std::str::from_utf8(parts.next()?).ok()?.to_owned();
-        Some(Self { token: Token(token), worker, envelope: Bytes::copy_from_slice(parts.next()?) })
+        let holder = std::str::from_utf8(parts.next()?).ok()?;
+        let (worker, started) = holder.strip_suffix(HELD).map_or((holder, true), |worker| (worker, false));
+        let envelope = Bytes::copy_from_slice(parts.next()?);
+        Some(Self { token: Token(token), worker: worker.to_owned(), started, envelope })
     }
 }
 

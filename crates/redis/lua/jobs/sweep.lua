@@ -1,5 +1,6 @@
 -- Of pops whose worker has not come back in time, makes the jobs ones whose lock has run out: a rescue decides what becomes
--- of them. A job that cannot be found by its id is lost, as it would be with a worker that had begun it.
+-- of them, and is told by '+held' that none of them has begun. A job that cannot be found by its id is lost, as it would be
+-- with a worker that had begun it.
 -- KEYS  running, takers
 -- ARGV  how many pops at most, how many bytes, about
 -- Returns how many pops there were, and 1 if there is more to do, else 0.
@@ -12,10 +13,8 @@ for n, mark in ipairs(late) do
   -- What is no list holds no jobs, and stays as it is.
   local envelope = redis.pcall('RPOP', taken)
   while type(envelope) == 'string' do
-    local id = id_in(envelope)
-    if id and not string.find(envelope, '"tracked":false', 1, true) then
-      redis.call('HSETNX', running, id, token .. ' ' .. worker .. ' ' .. envelope)
-    end
+    local id, tracked = id_in(envelope)
+    if id and tracked then redis.call('HSETNX', running, id, token .. ' ' .. worker .. '+held ' .. envelope) end
     bytes = bytes - #envelope
     if bytes <= 0 then return { n - 1, 1 } end
     envelope = redis.pcall('RPOP', taken)

@@ -9,14 +9,14 @@ use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Page};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue, Timestamp};
 
 use super::overdue::read_member;
-use super::stream::{HELD, claimed};
+use super::stream::claimed;
 use super::{SCRIPT_BYTES, ms};
 use crate::breaker::SHARD_TIMEOUT;
 use crate::error::{classify, is_no_group, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{Trace, array, entries, int, ints, text};
+use crate::value::{HELD, Trace, array, entries, int, ints, text};
 
 /// One entry of XPENDING.
 struct Pending {
@@ -227,7 +227,7 @@ impl fmt::Display for Place {
 /// A job that was taken from a list and whose lock is gone.
 fn taken((queue, shard): (&Queue, u16), job: JobId, trace: Trace) -> Hold {
     let lease = Lease { queue: queue.clone(), job, shard, token: trace.token };
-    Hold { claimed: Claimed::read(trace.envelope, true, |_| lease), by: trace.worker }
+    Hold { claimed: Claimed::read(trace.envelope, trace.started, |_| lease), by: trace.worker }
 }
 
 fn pending(item: Value) -> Option<Pending> {

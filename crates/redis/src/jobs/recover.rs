@@ -10,11 +10,11 @@ use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
 
 use super::claim::Share;
 use super::pops::mark;
-use super::stream::{HELD, claimed};
+use super::stream::claimed;
 use crate::breaker::SHARD_TIMEOUT;
 use crate::error::{classify, is_no_group};
 use crate::store::RedisStore;
-use crate::value::{Trace, array, bytes, entry_id, read_group};
+use crate::value::{HELD, Trace, array, bytes, entry_id, read_group};
 
 /// How many entries one look returns. What is left is found by the next look.
 const MAX_RECOVERED: usize = 1_000;

@@ -15,10 +15,7 @@ use crate::error::{classify, is_no_group};
 use crate::keys::member;
 use crate::link::{Blocking, Call};
 use crate::store::RedisStore;
-use crate::value::{Entry, UNTRACKED, entry_id, read_group};
-
-/// Marks the consumer that holds a worker's buffered jobs.
-pub(super) const HELD: &str = "+held";
+use crate::value::{Entry, HELD, UNTRACKED, entry_id, read_group};
 
 impl RedisStore {
     /// Takes what is there, without waiting.
