@@ -112,13 +112,6 @@ local function expect_place(q, h, letter)
   end
 end
 
--- Of a list's job that was cancelled, notes that one copy of it, or one more, is to be dropped when it is popped. What another
--- program has put there instead of a number counts as none.
-local function note_dropped(dropped, chain, change)
-  local count = (tonumber(redis.call('HGET', dropped, chain) or 0) or 0) + change
-  if count > 0 then redis.call('HSET', dropped, chain, whole(count)) else redis.call('HDEL', dropped, chain) end
-end
-
 -- Takes a job away from where it is; `q` has the keys of its queue and its group. Returns nil if it is not there, else
 -- 'running' or 'waiting', and what a blocked job was registered with: a list of 'POSITION CHAIN'.
 local function take(q, h, letter, reference)
@@ -148,6 +141,6 @@ local function take(q, h, letter, reference)
     return 'running', {}
   end
   -- Taking it out of the middle of a list costs a walk; whoever pops it drops it instead.
-  note_dropped(q.dropped, q.chain, 1)
+  drop_copy(q.dropped, q.chain)
   return 'waiting', {}
 end

@@ -31,6 +31,26 @@ local function due_at(due, time)
   return tonumber(due)
 end
 
+-- Tells copies that are to be dropped (see `dropped.lua`) from the one that is about to be added. Nothing is deleted here: who
+-- may only enqueue may not.
+local function replace_dropped(q, chain, envelope)
+  local dropped = q.target .. ':dropped'
+  if q.has_dropped == nil then
+    -- A key that holds something else drops nothing.
+    local length = redis.pcall('HLEN', dropped)
+    q.has_dropped = type(length) == 'number' and length > 0
+  end
+  local value = q.has_dropped and redis.call('HGET', dropped, chain)
+  if not value then return end
+  -- Those that look the same could not be told from it. This is rare, and may cost a walk.
+  local count = tonumber(string.match(value, '^%d+')) or 1
+  for _, list in ipairs({ q.target, q.target .. ':purged:ready' }) do
+    local removed = redis.pcall('LREM', list, 0, envelope)
+    if type(removed) == 'number' then count = math.max(count - removed, 0) end
+  end
+  redis.call('HSET', dropped, chain, whole(count) .. ' ' .. redis.sha1hex(envelope))
+end
+
 -- Makes a job wait: at once in `target`, or from `at` on in `scheduled`. `q` has kind ('s' or 'l'), name,
 -- target, scheduled, jobs. Notes in `q.sooner` if it is now the earliest of the scheduled ones.
 local function put(q, chain, tracked, envelope, at, time)
@@ -43,6 +63,7 @@ local function put(q, chain, tracked, envelope, at, time)
     local entry = redis.call('XADD', q.target, '*', 'data', envelope)
     if tracked then redis.call('HSET', q.jobs, chain, 's ' .. q.name .. ' ' .. entry) end
   else
+    if tracked then replace_dropped(q, chain, envelope) end
     redis.call('LPUSH', q.target, envelope)
     if tracked then redis.call('HSET', q.jobs, chain, 'l ' .. q.name) end
   end

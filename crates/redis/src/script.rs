@@ -30,6 +30,8 @@ enum Basis {
     Queue,
     /// Also what happens when a chain ends.
     Close,
+    /// Queues and the index, and cancelled jobs of lists.
+    Dropped,
     /// Also what happens when one goes on.
     Chain,
     /// Also one job wherever it is.
@@ -44,9 +46,10 @@ enum Basis {
 
 impl Basis {
     /// Whether a script on this basis needs a part. Each builds on those before it; positions and the fleet on the basics
-    /// alone.
+    /// alone, and cancelled jobs of lists on queues.
     fn needs(self, part: Self) -> bool {
         match self {
+            Self::Dropped => matches!(part, Self::Basics | Self::Queue | Self::Dropped),
             Self::Position => matches!(part, Self::Basics | Self::Position),
             Self::Fleet => matches!(part, Self::Basics | Self::Fleet),
             _ => part <= self,
@@ -55,10 +58,11 @@ impl Basis {
 }
 
 /// What each basis adds.
-const PARTS: [(Basis, &str); 9] = [
+const PARTS: [(Basis, &str); 10] = [
     (Basis::Basics, include_str!("../lua/basics.lua")),
     (Basis::Queue, include_str!("../lua/prelude.lua")),
     (Basis::Close, include_str!("../lua/close.lua")),
+    (Basis::Dropped, include_str!("../lua/dropped.lua")),
     (Basis::Chain, include_str!("../lua/chain.lua")),
     (Basis::Place, include_str!("../lua/place.lua")),
     (Basis::Position, include_str!("../lua/position.lua")),
@@ -108,7 +112,7 @@ scripts! {
         unpop: Basics, Runs;
         sweep: Queue, Runs;
         overdue: Run, Runs;
-        lock: Queue, Runs;
+        lock: Dropped, Runs;
         hold: Queue, Runs;
         cancel_untracked: Basics, Runs;
         forget_untracked: Basics, Runs;

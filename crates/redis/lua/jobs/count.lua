@@ -29,13 +29,21 @@ local function read_entries(r)
   return count
 end
 
+-- How many copies in the list are to be dropped. Of very many chains each counts for one.
+local function dropped_copies()
+  local chains, copies = size('HLEN', KEYS[6]), 0
+  if chains == 0 or chains > 100 then return chains end
+  for _, value in ipairs(redis.call('HVALS', KEYS[6])) do copies = copies + (tonumber(string.match(value, '^%d+')) or 1) end
+  return copies
+end
+
 local length = size(kind == 's' and 'XLEN' or 'LLEN', target)
 local is_sound = #damaged == 0
 local scheduled, dead, blocked = size('ZCARD', KEYS[2]), size('XLEN', KEYS[3]), size('ZCARD', KEYS[7])
 local ready, running, is_paused, is_lost = length, 0, false, false
 if kind == 'l' then
   running, is_paused = size('HLEN', KEYS[5]), redis.call('EXISTS', paused) == 1
-  ready = length - size('HLEN', KEYS[6])
+  ready = length - dropped_copies()
 elseif is_sound then
   local r = reading(target, paused, group)
   running, is_paused, is_lost = r.pending, r.paused, not r.known

@@ -14,10 +14,7 @@ local out = { token }
 for i = 4, #ARGV, 2 do
   local n, id, chain = (i - 2) / 2, ARGV[i], chain_of(ARGV[i])
   local mine = redis.call('LREM', KEYS[4], 1, ARGV[i + 1]) == 1
-  if mine and has_dropped and redis.call('HEXISTS', KEYS[2], chain) == 1 then
-    -- What another program has put there instead of a number counts as one.
-    local left = (tonumber(redis.call('HGET', KEYS[2], chain)) or 1) - 1
-    if left > 0 then redis.call('HSET', KEYS[2], chain, whole(left)) else redis.call('HDEL', KEYS[2], chain) end
+  if mine and has_dropped and is_dropped(KEYS[2], chain, ARGV[i + 1]) then
     out[n + 1] = 2
   elseif mine and redis.call('SET', KEYS[n + 5], token, 'NX', 'PX', ARGV[1]) then
     redis.call('HSET', KEYS[1], id, token .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 1])

@@ -22,17 +22,14 @@ local function into(jobs, read)
   return function(item)
     local reference, envelope = read(item)
     local id = id_in(envelope)
-    jobs[#jobs + 1] = { reference = reference, chain = id and chain_of(id), stays = id and carries_a_run(id),
+    jobs[#jobs + 1] = { reference = reference, copy = not reference and envelope, chain = id and chain_of(id), stays = id and carries_a_run(id),
       told = id and removal(w, id, says) }
     return #envelope
   end
 end
 
 local function remove(job)
-  if job.chain and redis.call('HEXISTS', q.dropped, job.chain) == 1 then
-    note_dropped(q.dropped, job.chain, -1)
-    return
-  end
+  if job.chain and job.copy and is_dropped(q.dropped, job.chain, job.copy) then return end
   if job.chain and redis.call('HDEL', w.h.jobs, job.chain) == 1 then
     close(w.h, job.chain, '', 0)
     w.h.ended[#w.h.ended + 1] = 'finished ' .. job.chain

@@ -1,9 +1,14 @@
 -- A page of index entries of a list's jobs that are neither in the list, which is empty, nor with a runner. Writes
--- nothing: one that was taken in this moment looks the same.
--- KEYS  jobs, list, running
+-- nothing about them: one that was taken in this moment looks the same. If no pop has copies either, none is left to be dropped.
+-- KEYS  jobs, list, running, dropped, takers
 -- ARGV  queue, cursor, how many to look at
 -- Returns the next cursor ('0': that was the last page), then chains.
 if redis.call('LLEN', KEYS[2]) > 0 then return { '0' } end
+local is_popped = redis.call('EXISTS', KEYS[4]) == 0 or redis.call('EXISTS', KEYS[2] .. ':purged:ready') == 1
+for _, mark in ipairs(is_popped and {} or redis.call('ZRANGE', KEYS[5], 0, 255)) do
+  is_popped = is_popped or redis.call('EXISTS', KEYS[2] .. ':taken:' .. mark) == 1
+end
+if not is_popped and redis.call('ZCARD', KEYS[5]) <= 256 then redis.call('DEL', KEYS[4]) end
 local page = redis.call('HSCAN', KEYS[1], ARGV[2], 'COUNT', ARGV[3])
 local out = { page[1] }
 for i = 1, #page[2], 2 do

@@ -61,7 +61,13 @@ impl RedisStore {
     }
 
     async fn suspects(&self, shard: u16, queue: &Queue, cursor: &mut String) -> Result<Vec<String>, Error> {
-        let keys = [self.keys.jobs(shard), self.keys.target(shard, queue), self.keys.running(shard, queue)];
+        let keys = [
+            self.keys.jobs(shard),
+            self.keys.target(shard, queue),
+            self.keys.running(shard, queue),
+            self.keys.dropped(shard, queue),
+            self.keys.takers(shard, queue),
+        ];
         let from = if cursor.is_empty() { "0" } else { cursor.as_str() };
         let call = Call::new(&self.scripts.suspects, &keys).arg(queue.name.as_str()).arg(from).arg(PAGE);
         let odd = || odd_answer("suspects");
