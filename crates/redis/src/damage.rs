@@ -24,7 +24,7 @@ const KEYS_ASKED: usize = 1_000;
 const COMPLAINTS: usize = 1_000;
 
 /// Keys with one name.
-const NAMES: [(&str, &str); 21] = [
+const NAMES: [(&str, &str); 22] = [
     ("jobs", "hash"),
     ("queues", "set"),
     ("waiters", "zset"),
@@ -32,6 +32,7 @@ const NAMES: [(&str, &str); 21] = [
     ("errands", "zset"),
     ("keyed", "hash"),
     ("reserved", "hash"),
+    ("released", "zset"),
     ("timers", "zset"),
     ("runs", "zset"),
     ("runs-ended", "zset"),

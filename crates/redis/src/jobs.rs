@@ -31,6 +31,7 @@ pub(crate) use add::Adder;
 pub(crate) use enqueue::due;
 pub(crate) use group::Clerk;
 pub(crate) use letters::letter_name;
+pub(crate) use list::lock_token;
 pub(crate) use orphans::Orphans;
 pub(crate) use overdue::Rounds;
 pub(crate) use pops::Pops;

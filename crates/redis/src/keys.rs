@@ -328,6 +328,11 @@ impl Keys {
         format!("{}receipt:{of}", self.prefix(shard))
     }
 
+    /// Claims of jobs that were never locked and have been given up: `TOKEN JOB` by when that was.
+    pub(crate) fn released(&self, shard: u16) -> String {
+        format!("{}released", self.prefix(shard))
+    }
+
     /// The channel of wake-ups.
     pub(crate) fn channel(&self) -> &str {
         &self.channel

@@ -136,7 +136,7 @@ impl Trace {
     }
 }
 
-/// Set in the token of a stream entry whose job has no index entry. No clock reaches this bit.
+/// Set in the token of a job without an index entry. No clock reaches this bit.
 pub(crate) const UNTRACKED: u128 = 1 << 127;
 
 /// The entry id of a token.

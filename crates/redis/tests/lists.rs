@@ -11,11 +11,12 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidemill_core::job::State;
-use tidemill_core::store::{Held, Wake};
-use tidemill_core::{Delivery, Queue, QueueName};
+use tidemill_core::store::{Cancelled, Held, Verdict, Wake};
+use tidemill_core::{Delivery, JobId, Queue, QueueName};
 use tidemill_redis::{Options, RedisStore};
-use tidemill_testkit::conformance::scene::{done, job, until};
+use tidemill_testkit::conformance::scene::{Traits, dead, done, envelope, job, until};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::Redis;
 
 struct Stage {
@@ -100,4 +101,123 @@ async fn the_end_of_a_job_that_another_program_took_away_is_announced() {
     let heard = async { while wakes.next().await.unwrap() != Wake::Finished(id.clone()) {} };
     tokio::time::timeout(LONG, heard).await.unwrap();
     assert!(scene.get(&id).await.is_none());
+}
+
+/// Two jobs that a dead worker has popped and not locked, one of them with a payload that talks like an envelope.
+#[tokio::test]
+async fn jobs_that_a_dead_worker_has_popped_are_ended_with_the_true_reason() {
+    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let scene = &stage.scene;
+    let mut ids = Vec::new();
+    for payload in [r#"{"a":1}"#, r#"{"tracked":false}"#, r#"{"tracked":false,"half":"\ud800"}"#] {
+        let traits = Traits { payload: payload.to_owned(), keep: Some(LONG), ..Traits::default() };
+        ids.push(scene.enqueue(traits.job()).await);
+    }
+    let nameless = Traits { payload: r#"{"half":"\ud800"}"#.to_owned(), ..Traits::default() };
+    scene.enqueue_batch(vec![nameless.untracked()]).await.unwrap();
+    stage.ask(&["ZADD", "tidemill:queue:q:takers", "1", "host:7:1"]);
+    for _ in 0..4 {
+        stage.ask(&["LMOVE", "tidemill:queue:q", "tidemill:queue:q:taken:host:7:1", "RIGHT", "RIGHT"]);
+    }
+    assert_eq!(scene.rescue().await, 3);
+    for id in &ids {
+        let info = scene.get(id).await.unwrap();
+        let reason = info.record.and_then(|record| record.error).unwrap_or_default();
+        assert_eq!(info.state, State::Cancelled);
+        assert_eq!(reason, "the job was taken, and its worker did not come back");
+    }
+}
+
+/// Another program takes a job off the list, and the job is cancelled: no later job of its id pays for it.
+#[tokio::test]
+async fn a_job_is_not_dropped_for_an_older_one_of_its_id_that_is_gone() {
+    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let scene = &stage.scene;
+    let id = JobId::new("f1").unwrap();
+    let of = |payload: &str| Traits { payload: payload.to_owned(), ..Traits::default() }.job_of(id.clone());
+    scene.enqueue(of("1")).await;
+    stage.ask(&["RPOP", "tidemill:queue:q"]);
+    let other = scene.enqueue(job()).await;
+    assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Removed);
+    // The copy that is to be dropped is gone, and this one is not it.
+    scene.enqueue(of("2")).await;
+    let claimed = scene.claim(2).await;
+    let ids: Vec<&JobId> = claimed.iter().map(|claimed| &claimed.lease.job).collect();
+    assert_eq!(ids, [&other, &id]);
+    for claimed in &claimed {
+        scene.settle(claimed, done()).await;
+    }
+    assert_eq!(stage.ask(&["EXISTS", "tidemill:queue:q:dropped"]), "0");
+}
+
+/// Cancelled copies that are still in the list are dropped, and those that replace them are not, whatever they look like.
+#[tokio::test]
+async fn a_job_that_replaces_cancelled_ones_runs_once() {
+    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let scene = &stage.scene;
+    let id = JobId::new("f1").unwrap();
+    let of = |payload: &str| Traits { payload: payload.to_owned(), ..Traits::default() }.job_of(id.clone());
+    for payloads in [["1", "2", "3"], ["1", "1", "1"], ["1", "2", "1"], ["1", "1", "2"]] {
+        for payload in &payloads[..2] {
+            scene.enqueue(of(payload)).await;
+            assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Removed);
+        }
+        scene.enqueue(of(payloads[2])).await;
+        let claimed = scene.claim_one().await;
+        assert_eq!(envelope(&claimed).payload(), payloads[2].as_bytes());
+        scene.settle(&claimed, done()).await;
+        scene.claim_nothing().await;
+        assert_eq!(stage.ask(&["EXISTS", "tidemill:queue:q:dropped"]), "0", "{payloads:?}");
+    }
+}
+
+/// A batch is settled but for the jobs of one queue, and says so.
+#[tokio::test]
+async fn a_settlement_that_fails_for_one_queue_answers_for_the_others() {
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        let stage = Stage::new(delivery).await;
+        let [sound, spoiled] = ["a", "b"].map(|name| {
+            Scene::new(stage.scene.store.clone(), Queue { name: QueueName::new(name).unwrap(), delivery })
+        });
+        let mut settlements = Vec::new();
+        for scene in [&sound, &spoiled, &sound] {
+            scene.enqueue(job()).await;
+            let claimed = scene.claim_one().await;
+            settlements.push(scene.settlement(&claimed, dead("bad")));
+        }
+        let prefix = if delivery == Delivery::AtLeastOnce { "stream" } else { "queue" };
+        let key = format!("tidemill:{prefix}:b:cancelled");
+        stage.ask(&["SET", &key, "x"]);
+        let (accepted, unknown) = (Verdict::Accepted, Verdict::Unknown);
+        assert_eq!(sound.store.settle(&settlements).await.unwrap(), [accepted, unknown, accepted]);
+        sound.assert_counts([0, 0, 0, 2]).await;
+        stage.ask(&["DEL", &key]);
+        assert_eq!(sound.store.settle(&settlements[1..2]).await.unwrap(), [accepted]);
+        assert_eq!(sound.store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 3]);
+        sound.assert_counts([0, 0, 0, 2]).await;
+        spoiled.assert_counts([0, 0, 0, 1]).await;
+    }
+}
+
+/// The server has settled the jobs of one queue, and its answer about those of the next is lost.
+#[tokio::test]
+async fn a_settlement_keeps_the_verdicts_from_before_an_answer_that_is_lost() {
+    let redis = Redis::start().unwrap();
+    let proxy = Proxy::to(redis.port()).await.unwrap();
+    let options = Options::parse(&proxy.url(&redis.url())).unwrap();
+    let store = Arc::new(RedisStore::connect(options).await.unwrap());
+    let [first, second] = ["a", "b"].map(|name| {
+        let queue = Queue { name: QueueName::new(name).unwrap(), delivery: Delivery::AtLeastOnce };
+        Scene::new(store.clone(), queue)
+    });
+    let mut settlements = Vec::new();
+    for scene in [&first, &second] {
+        scene.enqueue(job()).await;
+        let claimed = scene.claim_one().await;
+        settlements.push(scene.settlement(&claimed, dead("bad")));
+    }
+    proxy.drop_answer_to("tidemill:stream:b:cancelled");
+    let answer = first.store.settle(&settlements).await.unwrap();
+    assert_eq!(answer, [Verdict::Accepted, Verdict::Unknown]);
+    assert_eq!(proxy.answers_dropped(), 1);
 }

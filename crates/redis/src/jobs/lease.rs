@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use tidemill_core::store::{Claimed, Extend, Held, Start, Verdict};
 use tidemill_core::{Delivery, Error, Lease, WorkerId};
 
-use super::list::UNLOCKED;
+use super::list::{is_unlocked, lock_token};
 use super::{by_place, ms};
 use crate::breaker::SHARD_TIMEOUT;
 use crate::link::Call;
@@ -141,7 +141,7 @@ impl RedisStore {
         (worker, life): (&WorkerId, i64),
     ) -> Result<Vec<Held>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
-        if life == 0 && leases.iter().all(|lease| lease.token == UNLOCKED) {
+        if life == 0 && leases.iter().all(is_unlocked) {
             return Ok(vec![Held::Yes; leases.len()]);
         }
         let mut keys = vec![
@@ -152,12 +152,12 @@ impl RedisStore {
         keys.extend(leases.iter().map(|lease| self.keys.lock(shard, queue, &lease.job)));
         let mut call = Call::new(&self.scripts.hold, &keys).arg(life).arg(worker.as_str());
         for lease in leases {
-            call.push(lease.token.0.to_string());
+            call.push(lock_token(lease));
             call.push(lease.job.chain().as_str());
             call.push(lease.job.as_str());
         }
         if life > 0 {
-            self.noted.add(leases.iter().filter(|lease| lease.token == UNLOCKED).map(|lease| &lease.job));
+            self.noted.add(leases.iter().filter(|lease| is_unlocked(lease)).map(|lease| &lease.job));
         }
         let answer = ints(self.link.call(shard, call).await?, "hold")?;
         Ok(answer.into_iter().map(held).collect())

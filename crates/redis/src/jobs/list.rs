@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::Value;
 use tidemill_core::store::Claimed;
-use tidemill_core::{Error, JobId, Lease, Token};
+use tidemill_core::{Clock as _, Error, JobId, Lease, Timestamp, Token};
 
 use super::claim::Share;
 use super::pops::{Pop, mark};
@@ -21,10 +21,25 @@ use crate::error::{classify, odd_answer};
 use crate::keys::member;
 use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, bytes, int, text};
+use crate::value::{UNTRACKED, array, bytes, int, text};
 
-/// The token of a job that was never locked.
-pub(super) const UNLOCKED: Token = Token(0);
+/// The tokens of jobs of one pop that are not locked: one after the other from the first on.
+fn unlocked_tokens(now: Timestamp) -> impl Iterator<Item = Token> {
+    let time = u128::from(now.0.unsigned_abs()) << 64;
+    // Each is that of one claim only, so that a settlement that comes again is known by it.
+    let first = u128::from(fastrand::u64(..) >> 1);
+    (first..).map(move |number| Token(UNTRACKED | time | number))
+}
+
+/// Whether a job taken from a list was never locked. No time of a lock reaches this bit.
+pub(super) fn is_unlocked(lease: &Lease) -> bool {
+    lease.token.0 & UNTRACKED != 0
+}
+
+/// What the lock of a job holds, for scripts; `0` if it was never locked.
+pub(crate) fn lock_token(lease: &Lease) -> String {
+    if is_unlocked(lease) { "0".to_owned() } else { lease.token.0.to_string() }
+}
 
 impl RedisStore {
     /// Takes what is there, without waiting. Of large jobs fewer than there are.
@@ -151,16 +166,19 @@ impl RedisStore {
         pop: u64,
         popped: &[Bytes],
     ) -> Result<Vec<Claimed>, Error> {
-        let unlocked = |id: Option<&JobId>| Lease {
+        let unlocked = |id: Option<&JobId>, token: Token| Lease {
             queue: share.queue.clone(),
             job: id.cloned().unwrap_or_else(|| nameless(&JobId::generate().to_string())),
             shard: share.shard,
-            token: UNLOCKED,
+            token,
         };
         let mut jobs: Vec<Claimed> = popped
             .iter()
+            .zip(unlocked_tokens(self.clock.now()))
             .enumerate()
-            .map(|(position, data)| Claimed::read(data.clone(), position < share.starting, unlocked))
+            .map(|(position, (data, token))| {
+                Claimed::read(data.clone(), position < share.starting, |id| unlocked(id, token))
+            })
             .collect();
         let tracked: Vec<usize> = (0..jobs.len())
             .filter(|&position| jobs[position].body.as_ref().is_ok_and(|envelope| envelope.tracked()))
@@ -174,7 +192,7 @@ impl RedisStore {
             let Some((token, verdicts)) = self.lock(share, pop, to_lock).await? else {
                 // Taken by a read that was blocked when the queue was paused. What is locked by now stays so.
                 self.put_back(share, pop).await?;
-                keep.iter_mut().zip(&jobs).for_each(|(keep, job)| *keep &= job.lease.token != UNLOCKED);
+                keep.iter_mut().zip(&jobs).for_each(|(keep, job)| *keep &= !is_unlocked(&job.lease));
                 break;
             };
             for (position, verdict) in part.into_iter().zip(verdicts) {

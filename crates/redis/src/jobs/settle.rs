@@ -9,7 +9,7 @@ use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{Record, Verdict};
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue};
 
-use super::list::UNLOCKED;
+use super::list::is_unlocked;
 use super::{by_place, ms, portions};
 use crate::breaker::left_out_error;
 use crate::chains::errand::Errand;
@@ -24,6 +24,10 @@ use crate::value::{UNTRACKED, array, entry_id, int};
 
 /// What a lease is to someone who never extended it: only used for entries of consumers nobody knows.
 pub(crate) const UNKNOWN_LEASE_MS: u64 = 30_000;
+
+/// How long it is known that a job which was never locked has been given up, so that a repeat does nothing. A worker repeats
+/// a settlement for as long as the store is away.
+const RELEASE_MS: u64 = 3_600_000;
 
 /// How long one shard of several has to end claims, in several trips if there are many. The verdicts of others wait for it.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -128,19 +132,18 @@ impl RedisStore {
 
     /// Each queue by itself: a damaged key of one must not lose the verdicts on the jobs of others.
     async fn end_others(&self, settlements: &[&Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
-        let (mut verdicts, mut answers, mut failure) = (vec![Verdict::Unknown; settlements.len()], 0, None);
+        let (mut verdicts, mut failure) = (vec![Verdict::Unknown; settlements.len()], None);
         for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
-            match self.end_of_place(first, (settlements, members), mode).await {
-                Ok(answer) => {
-                    answers += 1;
-                    answer.into_iter().for_each(|(member, verdict)| verdicts[member] = verdict);
-                }
+            let answer = self.end_of_place(first, (settlements, members), mode, &mut verdicts).await;
+            let is_silent = answer.as_ref().is_err_and(Error::is_unavailable);
+            failure = answer.err().or(failure);
+            if is_silent {
                 // The server answers for none of its queues.
-                Err(error) if error.is_unavailable() => return Err(error),
-                Err(error) => failure = Some(error),
+                break;
             }
         }
-        failure.filter(|_| answers == 0).map_or(Ok(verdicts), Err)
+        let has_answered = verdicts.iter().any(|verdict| *verdict != Verdict::Unknown);
+        failure.filter(|_| !has_answered).map_or(Ok(verdicts), Err)
     }
 
     async fn end_of_place(
@@ -148,8 +151,9 @@ impl RedisStore {
         first: &Lease,
         (settlements, members): (&[&Settlement], Vec<usize>),
         mode: Mode,
-    ) -> Result<Vec<(usize, Verdict)>, Error> {
-        let (place, mut verdicts) = ((first.shard, &first.queue), Vec::with_capacity(members.len()));
+        verdicts: &mut [Verdict],
+    ) -> Result<(), Error> {
+        let place = (first.shard, &first.queue);
         let weigh = |member: usize| weight(&settlements[member].change);
         let groups = by_way(settlements, members, mode).into_iter();
         let groups = groups
@@ -166,10 +170,11 @@ impl RedisStore {
                     self.release_locks(place, next, &part, mode).await?
                 }
             };
-            let verdict = |accepted| if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
-            verdicts.extend(members.into_iter().zip(answer.into_iter().map(verdict)));
+            for (member, accepted) in members.into_iter().zip(answer) {
+                verdicts[member] = if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
+            }
         }
-        Ok(verdicts)
+        Ok(())
     }
 
     /// The hot path: acknowledge, delete, forget, and keep what is to be kept.
@@ -238,12 +243,13 @@ impl RedisStore {
         part: &[&Settlement],
         mode: Mode,
     ) -> Result<Vec<i64>, Error> {
-        if part.iter().all(|settlement| settlement.lease.token == UNLOCKED && leaves_nothing(settlement)) {
+        if part.iter().all(|settlement| is_unlocked(&settlement.lease) && leaves_nothing(settlement)) {
             self.remove_notes((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
             return Ok(vec![1; part.len()]);
         }
         let changes = self.changes(shard, part).await?;
         let mut keys = self.keys_of_ends((shard, queue), self.keys.running(shard, queue), next);
+        keys.push(self.keys.released(shard));
         for (index, settlement) in part.iter().enumerate() {
             keys.push(self.keys.lock(shard, queue, &settlement.lease.job));
             changes.push_keys(&mut keys, index);
@@ -252,9 +258,11 @@ impl RedisStore {
             .arg(self.keys.channel())
             .arg(queue.name.as_str())
             .arg(next.map_or("", |queue| queue.name.as_str()))
-            .arg(mode.word());
+            .arg(mode.word())
+            .arg(RELEASE_MS);
         for (index, settlement) in part.iter().enumerate() {
-            call.push(settlement.lease.token.0.to_string());
+            let unlocked = if is_unlocked(&settlement.lease) { "u" } else { "" };
+            call.push(format!("{unlocked}{}", settlement.lease.token.0));
             changes.push_args(&mut call, index);
         }
         let answer = self.link.call(shard, call).await?;
@@ -307,8 +315,12 @@ fn by_shard(settlements: &[Settlement]) -> Vec<(u16, Vec<usize>)> {
 /// Groups settlements of one place by what one script can do. Two settlements of one lease must take their turn,
 /// because the first counts: where there are such, each is a group of its own.
 fn by_way<'a>(settlements: &[&'a Settlement], members: Vec<usize>, mode: Mode) -> Vec<(Way<'a>, Vec<usize>)> {
-    let mut tokens = HashSet::with_capacity(members.len());
-    let is_distinct = members.iter().all(|&member| tokens.insert(settlements[member].lease.token));
+    let mut leases = HashSet::with_capacity(members.len());
+    // Jobs that were locked together have one token.
+    let is_distinct = members.iter().all(|&member| {
+        let lease = &settlements[member].lease;
+        leases.insert((lease.token, &lease.job))
+    });
     let mut groups: Vec<(Way<'a>, Vec<usize>)> = Vec::new();
     for member in members {
         let way = way_of(settlements[member], mode);
@@ -344,7 +356,7 @@ fn weight(change: &Change) -> usize {
 /// Whether no lease is settled twice.
 fn are_distinct(settlements: &[&Settlement]) -> bool {
     let mut leases = HashSet::with_capacity(settlements.len());
-    settlements.iter().all(|Settlement { lease, .. }| leases.insert((lease.shard, &lease.queue, lease.token)))
+    settlements.iter().all(|Settlement { lease, .. }| leases.insert(lease))
 }
 
 fn leaves_nothing(settlement: &Settlement) -> bool {

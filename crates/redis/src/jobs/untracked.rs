@@ -9,7 +9,7 @@ use tidemill_core::job::State;
 use tidemill_core::store::JobInfo;
 use tidemill_core::{Delivery, Error, JobId, Lease, Queue};
 
-use super::list::UNLOCKED;
+use super::list::is_unlocked;
 use crate::error::classify;
 use crate::link::Call;
 use crate::store::RedisStore;
@@ -33,7 +33,7 @@ impl Noted {
         if noted.is_empty() {
             return Vec::new();
         }
-        let ended = leases.filter(|lease| lease.token == UNLOCKED && noted.remove(&lease.job));
+        let ended = leases.filter(|lease| is_unlocked(lease) && noted.remove(&lease.job));
         ended.map(|lease| &lease.job).collect()
     }
 }

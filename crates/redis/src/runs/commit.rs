@@ -14,7 +14,7 @@ use super::push_removal;
 use super::stage::Given;
 use crate::chains::errand::Errand;
 use crate::error::odd_answer;
-use crate::jobs::{Mode, UNKNOWN_LEASE_MS, ms, portions};
+use crate::jobs::{Mode, UNKNOWN_LEASE_MS, lock_token, ms, portions};
 use crate::keys::letter;
 use crate::link::Call;
 use crate::search::Place;
@@ -115,7 +115,7 @@ fn push_settlement(call: &mut Call<'_>, settlement: &Settlement, effects: Option
     call.push(lease.queue.name.as_str());
     call.push(match lease.queue.delivery {
         Promise::AtLeastOnce => entry_id(lease.token),
-        Promise::AtMostOnce => lease.token.0.to_string(),
+        Promise::AtMostOnce => lock_token(lease),
     });
     call.push(lease.job.as_str());
     match &settlement.change {

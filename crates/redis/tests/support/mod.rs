@@ -70,7 +70,7 @@ async fn subject(options: Options, namespace: Namespace, servers: Vec<String>) -
 }
 
 /// Every key of a namespace that holds something beyond the registry of queues, what is in it, and every
-/// consumer. Receipts expire by themselves; an empty stream keeps its group, which is its position.
+/// consumer. Receipts expire by themselves, and so do notes of what was given up; an empty stream keeps its group, which is its position.
 pub(crate) async fn left_behind(servers: Vec<String>, namespace: Namespace) -> Vec<String> {
     let mut left = Vec::new();
     for server in servers {
@@ -86,7 +86,7 @@ pub(crate) async fn left_behind(servers: Vec<String>, namespace: Namespace) -> V
 }
 
 async fn remains(connection: &mut MultiplexedConnection, key: String) -> Option<String> {
-    if key.ends_with(":queues") || key.contains(":receipt:") {
+    if key.ends_with(":queues") || key.contains(":receipt:") || key.ends_with(":released") {
         return None;
     }
     let kind: String = redis::cmd("TYPE").arg(&key).query_async(connection).await.unwrap();

@@ -67,6 +67,7 @@ macro_rules! conformance {
                 a_finished_job_is_gone,
                 a_second_settlement_has_no_effect,
                 two_settlements_of_one_lease_in_one_batch_are_one,
+                an_untracked_job_is_given_up_once,
                 a_wrong_token_has_no_effect,
                 a_late_settlement_has_no_effect_on_the_next_holder,
                 a_late_settlement_has_no_effect_on_a_rescued_job_that_waits,

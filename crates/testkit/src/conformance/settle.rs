@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidemill_core::job::State;
 use tidemill_core::lease::{Lease, Token};
 use tidemill_core::settle::{Change, Outcome, Settlement};
-use tidemill_core::store::{Claimed, Verdict};
+use tidemill_core::store::{Claimed, NewJob, Verdict};
 
 use super::scene::{LONG, SHORT, Traits, dead, done, envelope, job, retry};
 use super::{Scene, Subject};
@@ -48,6 +48,29 @@ pub async fn two_settlements_of_one_lease_in_one_batch_are_one(subject: Subject)
         let both = [scene.settlement(&claimed, dead("bad")), scene.settlement(&claimed, done())];
         assert_eq!(scene.store.settle(&both).await.unwrap(), [Verdict::Accepted, Verdict::LeaseLost]);
         assert_eq!(scene.state(&id).await, Some(State::Dead));
+    }
+}
+
+pub async fn an_untracked_job_is_given_up_once(subject: Subject) {
+    for scene in subject.scenes() {
+        // The second of each is the repeat of a settlement whose answer was lost.
+        let jobs: Vec<NewJob> = (0..3).map(|_| Traits::default().untracked()).collect();
+        scene.enqueue_batch(jobs).await.unwrap();
+        let claimed = scene.claim(3).await;
+        let handed_back = |claimed: &Claimed| scene.settlement(claimed, Outcome::HandedBack);
+        let all: Vec<Settlement> = claimed.iter().map(handed_back).collect();
+        assert_eq!(scene.store.settle(&all).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_eq!(scene.store.settle(&all).await.unwrap(), [Verdict::LeaseLost; 3]);
+        scene.assert_counts([3, 0, 0, 0]).await;
+
+        let again = scene.claim(3).await;
+        let late: Vec<Verdict> = scene.store.settle(&all).await.unwrap();
+        assert_eq!(late, [Verdict::LeaseLost; 3], "of claims that have ended");
+        let buried = |claimed: &Claimed| scene.settlement(claimed, dead("bad"));
+        let all: Vec<Settlement> = again.iter().map(buried).collect();
+        assert_eq!(scene.store.settle(&all).await.unwrap(), [Verdict::Accepted; 3]);
+        assert_eq!(scene.store.settle(&all).await.unwrap(), [Verdict::LeaseLost; 3]);
+        scene.assert_counts([0, 0, 0, 3]).await;
     }
 }
 
