@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::clock_watch::{Asked, ClockWatch};
+use crate::dead::DeadLetter;
+use crate::envelope::Envelope;
 use crate::lease::{MAX_HEARTBEAT, heartbeat};
 use crate::name::{Delivery, Queue};
 use crate::settle::Change;
@@ -40,6 +42,17 @@ pub struct Looked {
     pub set_back_from: Option<Timestamp>,
 }
 
+/// A job that a rescue has moved to the dead letters.
+#[derive(Debug, Clone, Copy)]
+pub struct Death<'a> {
+    /// Where it was.
+    pub queue: &'a Queue,
+    /// As its last worker had it; none if its bytes are no envelope.
+    pub envelope: Option<&'a Envelope>,
+    /// As it is kept.
+    pub letter: &'a DeadLetter,
+}
+
 impl Rescuer {
     /// One that serves `queues` with this lease: see [`Expired`].
     pub fn new(queues: Vec<Queue>, lease: Duration) -> Self {
@@ -48,6 +61,15 @@ impl Rescuer {
 
     /// Rescues every expired lease, page by page.
     pub async fn look(&mut self, store: &dyn Store) -> Result<Looked, Error> {
+        self.look_and_report(store, &mut |_| {}).await
+    }
+
+    /// The same, and reports each job that was moved to the dead letters: it may have run elsewhere for the last time.
+    pub async fn look_and_report(
+        &mut self,
+        store: &dyn Store,
+        died: &mut (dyn FnMut(Death<'_>) + Send),
+    ) -> Result<Looked, Error> {
         let (mut looked, mut cursor) = (Looked::default(), None);
         loop {
             let at = store.clock().monotonic();
@@ -58,7 +80,7 @@ impl Rescuer {
                 store.clock_went_back(ClockSetBack { from, lease_limit: SET_BACK_LEASE }).await?;
                 looked.set_back_from = self.set_back_from.take();
             }
-            looked.rescued += self.rescue(store, page.holds).await?;
+            looked.rescued += self.rescue(store, page.holds, died).await?;
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(looked);
@@ -73,7 +95,12 @@ impl Rescuer {
         }
     }
 
-    async fn rescue(&self, store: &dyn Store, mut holds: Vec<Hold>) -> Result<u64, Error> {
+    async fn rescue(
+        &self,
+        store: &dyn Store,
+        mut holds: Vec<Hold>,
+        died: &mut (dyn FnMut(Death<'_>) + Send),
+    ) -> Result<u64, Error> {
         let now = store.clock().monotonic();
         holds.retain(|hold| {
             self.clocks.as_ref().is_none_or(|clocks| clocks.trusts(hold.claimed.lease.shard, now))
@@ -81,9 +108,20 @@ impl Rescuer {
         if holds.is_empty() {
             return Ok(0);
         }
-        let settlements: Vec<_> = holds.into_iter().map(|hold| verdict_on(store, hold)).collect();
+        let settlements: Vec<_> = holds.iter().map(|hold| verdict_on(store, hold)).collect();
         let verdicts = store.rescue(&settlements).await?;
-        Ok(verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count() as u64)
+        let mut rescued = 0;
+        for ((hold, settlement), verdict) in holds.iter().zip(&settlements).zip(verdicts) {
+            if verdict != Verdict::Accepted {
+                continue;
+            }
+            rescued += 1;
+            if let Change::Bury(letter) = &settlement.change {
+                let envelope = hold.claimed.body.as_ref().ok();
+                died(Death { queue: &settlement.lease.queue, envelope, letter });
+            }
+        }
+        Ok(rescued)
     }
 }
 
@@ -93,9 +131,9 @@ pub async fn rescue(store: &dyn Store, queues: &[Queue], lease: Duration) -> Res
     Ok(rescuer.look(store).await?.rescued)
 }
 
-fn verdict_on(store: &dyn Store, hold: Hold) -> Settlement {
+fn verdict_on(store: &dyn Store, hold: &Hold) -> Settlement {
     let now = store.clock().now();
-    let claimed = hold.claimed;
+    let claimed = &hold.claimed;
     let change = match &claimed.body {
         // Taken when it was claimed: whoever had it, it does not come back. Whoever waits for it is told.
         Ok(envelope) if claimed.lease.queue.delivery == Delivery::AtMostOnce => {
@@ -105,5 +143,5 @@ fn verdict_on(store: &dyn Store, hold: Hold) -> Settlement {
         Ok(envelope) => decide_expired(envelope, claimed.started, now),
         Err((raw, error)) => decide_malformed(&claimed.lease, raw, error, now),
     };
-    Settlement { lease: claimed.lease, change }
+    Settlement { lease: claimed.lease.clone(), change }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long after each look the next one follows. The sum exceeds the time that a claim may take, and a lease.
+/// How long after each look the next one follows. The sum exceeds the default lease, and the time that a claim may take
+/// on up to 19 queues of one worker. A job that a still later claim has taken waits for the end of its lease.
 const PAUSES: [Duration; 6] = [
     Duration::from_secs(1),
     Duration::from_secs(2),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidemill_core::rescue::Death;
 use tidemill_core::{DeadLetter, Envelope, Kind, Queue};
 use tracing::warn;
 
@@ -83,6 +84,18 @@ impl FailureLog {
         warn!(%job, %kind, %queue, attempt, "job is dead after attempt {attempt} ({}): {error}", letter.reason);
     }
 
+    /// A job whose worker died, or lost its lease, in its last attempt.
+    pub(crate) fn died_unattended(&self, death: &Death<'_>) {
+        let Death { queue, envelope, letter } = death;
+        match envelope {
+            Some(envelope) => self.died(envelope, queue, letter),
+            None => {
+                let error = shorten(letter.last_error.as_deref().unwrap_or_default());
+                warn!(job = %letter.job, %queue, "a message is no envelope, to the dead letters: {error}");
+            }
+        }
+    }
+
     /// Logs how many failures were left out of the windows that are over. Call it from time to time.
     pub(crate) fn report_omitted(&self) {
         let mut windows = self.lock();
@@ -100,9 +113,10 @@ impl FailureLog {
         let mut windows = self.lock();
         let own = Some(kind.clone());
         let key = if windows.contains_key(&own) || windows.len() < MAX_KINDS { own } else { None };
-        let window = windows.entry(key).or_insert_with(Window::new);
+        let window = windows.entry(key.clone()).or_insert_with(Window::new);
         if window.begun.elapsed() >= WINDOW {
-            window.report(Some(kind));
+            // The window may be the one that kinds share.
+            window.report(key.as_ref());
             *window = Window::new();
         }
         let (limit, max) = limit(window);
@@ -146,5 +160,68 @@ fn shorten(error: &str) -> String {
     match line.char_indices().nth(MAX_ERROR_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+    use std::sync::Arc;
+
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    /// Notes down the kinds that are logged.
+    #[derive(Clone, Default)]
+    struct LoggedKinds(Arc<Mutex<Vec<String>>>);
+
+    impl Subscriber for LoggedKinds {
+        fn enabled(&self, _: &Metadata<'_>) -> bool {
+            true
+        }
+
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+        fn event(&self, event: &Event<'_>) {
+            event.record(&mut self.clone());
+        }
+
+        fn enter(&self, _: &Id) {}
+
+        fn exit(&self, _: &Id) {}
+    }
+
+    impl Visit for LoggedKinds {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            if field.name() == "kind" {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).push(format!("{value:?}"));
+            }
+        }
+    }
+
+    fn kind(name: &str) -> Kind {
+        Kind::new(name).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[test]
+    fn what_was_left_out_of_the_shared_window_is_not_said_of_one_kind() {
+        let (log, logged) = (FailureLog::default(), LoggedKinds::default());
+        let admits = |name: &str| log.admits(&kind(name), |window| (&mut window.failures, MAX_FAILURES));
+        (0..MAX_KINDS).for_each(|number| assert!(admits(&format!("k{number}"))));
+        let begun = Instant::now().checked_sub(WINDOW).unwrap_or_else(Instant::now);
+        let failures = Limit { logged: MAX_FAILURES, omitted: 3 };
+        log.lock().insert(None, Window { begun, failures, deaths: Limit::default() });
+        tracing::subscriber::with_default(logged.clone(), || assert!(admits("late")));
+        let logged = logged.0.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(*logged, ["(other kinds)"]);
     }
 }

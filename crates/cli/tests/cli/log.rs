@@ -81,3 +81,19 @@ fn an_outage_is_logged_once_when_it_begins_and_once_when_it_is_over() {
     assert_eq!(said.0, said.1, "{log:?}");
     assert!(said.0 <= 2, "one outage, and at most one more while the server starts: {log:?}");
 }
+
+#[test]
+fn the_death_of_a_job_whose_worker_was_killed_is_logged() {
+    let place = Place::new();
+    place.ok(&["enqueue", "mail", "--id", "m1", "--max-attempts", "1"]);
+    let first = place.start(&["worker", "--lease", "1s", "--exec", "mail=echo > begun; sleep 20"]);
+    place.wait_for("begun");
+    first.signal("KILL");
+    let mut other = place.start(&["worker", "--lease", "1s", "--exec", "mail=true"]);
+    until("the death", || place.run(&["dlq", "show", "m1"]).code == Some(0));
+    other.signal("TERM");
+    assert_eq!(other.code(), Some(0));
+    let log = std::io::read_to_string(other.0.stderr.take().unwrap()).unwrap();
+    let died = log.lines().find(|line| line.contains("job is dead after attempt 1 (max_attempts_exceeded)"));
+    assert!(died.is_some_and(|line| line.contains("WARN") && line.contains("job=m1")), "{log}");
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::rescue;
+use tidemill_core::rescue::{self, Death};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -47,7 +47,8 @@ impl Rescuer {
 
     async fn look(&mut self) -> Result<(), Error> {
         // Page after page: after a mass death there are many, so this gets longer than one answer.
-        let look = self.rescuer.look(&*self.station.store);
+        let mut died = |death: Death<'_>| self.station.failure_log.died_unattended(&death);
+        let look = self.rescuer.look_and_report(&*self.station.store, &mut died);
         let looked = within(ANSWER * 6, "rescue", look).await?;
         if looked.rescued > 0 {
             info!("rescued {} jobs whose lease had run out", looked.rescued);
