@@ -11,7 +11,7 @@ use crate::job::State;
 use crate::name::{JobId, Kind, Queue};
 use crate::retry::{Answer, ask, until_answered};
 use crate::store::guard::check_removal;
-use crate::store::{Error, JobInfo, List, Redrive, Store};
+use crate::store::{Error, JobInfo, List, Redrive, Revival, Store};
 
 const PAGE: usize = 256;
 
@@ -58,7 +58,8 @@ pub fn revived(letter: &DeadLetter) -> Option<Bytes> {
 }
 
 /// Redrives the letters of `queue` that `letters` takes, each job once: one that dies again meanwhile stays dead. Returns how
-/// many moved. A letter that is no envelope stays where it is.
+/// many moved. A letter that is no envelope stays where it is. A repeated call does not find a letter that the job has got
+/// since: see [`Revival::letter`].
 pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &Letters) -> Result<u64, Error> {
     let (mut moved, mut tried) = (0, HashSet::new());
     let mut pages = Pages::new(store, queue, letters);
@@ -67,7 +68,10 @@ pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &Letters) -> Res
         page.retain(|letter| tried.insert(letter.job.clone()));
         let chosen: Vec<_> = page
             .into_iter()
-            .filter_map(|letter| revived(&letter).map(|envelope| (letter.job, envelope)))
+            .filter_map(|letter| {
+                let envelope = revived(&letter)?;
+                Some(Revival { job: letter.job, letter: letter.bytes, envelope })
+            })
             .collect();
         if !chosen.is_empty() {
             let redrive = || store.redrive(Redrive { queue, letters: &chosen });

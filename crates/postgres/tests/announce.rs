@@ -13,8 +13,8 @@ use tidemill_core::job::State;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{Close, Delivered, Delivery, Started, Terminate, Then};
 use tidemill_core::store::{
-    Cancelled, Claim, Complete, Completed, Deleted, Enqueue, Enqueued, NewJob, Record, Redrive, Verdict,
-    Wake, Wakes,
+    Cancelled, Claim, Complete, Completed, Deleted, Enqueue, Enqueued, NewJob, Record, Redrive, Revival,
+    Verdict, Wake, Wakes,
 };
 use tidemill_core::workflow::{RunId, Status};
 use tidemill_core::{JobId, Store, Timestamp, WorkerId};
@@ -152,7 +152,8 @@ async fn a_repeated_redrive_is_announced_again() {
     let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
     let traits = Traits::default();
     let id = scene.bury(&traits, "bad").await;
-    let letters = [(id.clone(), traits.job_of(id).envelope)];
+    let letter = scene.letter(&id).await.bytes;
+    let letters = [Revival { job: id.clone(), letter, envelope: traits.job_of(id).envelope }];
     let mail = queue("mail");
     let redrive = async |store: &PostgresStore| {
         store.redrive(Redrive { queue: &mail, letters: &letters }).await.unwrap()

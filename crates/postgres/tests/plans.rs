@@ -64,7 +64,7 @@ const STATEMENTS: [(&str, &str); 30] = [
     ("leases/finish", "'{1,2}', '{a,b}', false"),
     ("leases/requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
     ("leases/bury", "'{1}', '{a}', false, '{x}'"),
-    ("letters/redrive", "1, '{a}', '{0}', '{x}'"),
+    ("letters/redrive", "1, '{a}', '{0}', '{x}', '{y}'"),
     ("runs/journal", "'run-4', 1, 100, 1000"),
     ("runs/get", "'run-4'"),
     ("runs/list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100, 100"),

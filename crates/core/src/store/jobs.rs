@@ -292,8 +292,19 @@ pub enum Deleted {
 pub struct Redrive<'a> {
     /// To which queue.
     pub queue: &'a Queue,
-    /// Which, with the envelope each starts anew with.
-    pub letters: &'a [(JobId, Bytes)],
+    /// Which.
+    pub letters: &'a [Revival],
+}
+
+/// A letter to bring back.
+#[derive(Debug, Clone)]
+pub struct Revival {
+    /// The job.
+    pub job: JobId,
+    /// The letter as it was found. A job that has died again since has another one.
+    pub letter: Bytes,
+    /// The envelope that the job starts anew with.
+    pub envelope: Bytes,
 }
 
 /// What pruning removed.

@@ -24,8 +24,8 @@ pub use inspect::{
 };
 pub use jobs::{
     Cancelled, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Held, Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive, Start,
-    Verdict,
+    ExpiredLeases, Extend, Held, Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive,
+    Revival, Start, Verdict,
 };
 pub use news::News;
 use runs::{
@@ -158,7 +158,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error>;
 
     /// Moves letters out of the dead letters with a fresh envelope each, ready at once. Each move is atomic;
-    /// a letter that is gone is skipped. Returns how many moved.
+    /// a letter that is gone, or is another one by now, is skipped. Returns how many moved.
     async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error>;
 
     /// Deletes letters for good. Returns how many there were. Those of tasks stay: their runs go on when they are redriven,

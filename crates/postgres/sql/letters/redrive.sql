@@ -1,12 +1,13 @@
 -- Brings letters back, each with a new number, so that a worker which had it before its death stays fenced. The letter
--- of an earlier step is not the chain's any more.
+-- of an earlier step is not the chain's any more, and that of an earlier death not the job's.
 -- Letters come sorted by id, so that two redrives lock them in the same order.
 --
--- $1 queue   $2 chains   $3 steps   $4 envelopes
+-- $1 queue   $2 chains   $3 steps   $4 envelopes   $5 letters as they were found
 WITH back AS (
     UPDATE jobs SET state = 0, seq = nextval('job_seq'), due = now_ms(), envelope = letter.envelope
-    FROM unnest($2::text[], $3::integer[], $4::bytea[]) AS letter (id, step, envelope)
+    FROM unnest($2::text[], $3::integer[], $4::bytea[], $5::bytea[]) AS letter (id, step, envelope, found)
     WHERE jobs.id = ANY (ARRAY[letter.id]) AND jobs.state = 2 AND jobs.queue = $1 AND jobs.step = letter.step
+        AND jobs.envelope = letter.found
     RETURNING jobs.id, jobs.due, jobs.seq
 )
 INSERT INTO ready (queue, due, seq, id)

@@ -11,14 +11,15 @@ use crate::sql::{DROP_LETTERS, REDRIVE};
 impl Inner {
     pub(crate) async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
         let mut letters: Vec<_> =
-            redrive.letters.iter().map(|(job, envelope)| (job.chain(), job.step(), envelope)).collect();
+            redrive.letters.iter().map(|letter| (letter.job.chain(), letter.job.step(), letter)).collect();
         letters.sort_by(|one, other| one.0.cmp(&other.0));
         letters.dedup_by(|one, other| one.0 == other.0);
         let chains: Vec<&str> = letters.iter().map(|(chain, ..)| chain.as_str()).collect();
         let steps: Vec<i32> = letters.iter().map(|(_, step, _)| i32::try_from(*step).unwrap_or(-1)).collect();
-        let envelopes: Vec<&[u8]> = letters.iter().map(|(.., envelope)| &***envelope).collect();
+        let envelopes: Vec<&[u8]> = letters.iter().map(|(.., letter)| &*letter.envelope).collect();
+        let found: Vec<&[u8]> = letters.iter().map(|(.., letter)| &*letter.letter).collect();
         let Some(number) = self.find_number(redrive.queue).await? else { return Ok(0) };
-        let moved = self.pool.execute(&REDRIVE, &[&number, &chains, &steps, &envelopes]).await?;
+        let moved = self.pool.execute(&REDRIVE, &[&number, &chains, &steps, &envelopes, &found]).await?;
         // Also if none moved: the call that moved them may have been this one, and its answer lost.
         if !letters.is_empty() {
             let jobs = letters.len();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redis::Value;
-use tidemill_core::store::Redrive;
+use tidemill_core::store::{Redrive, Revival};
 use tidemill_core::{DeadLetter, Envelope, Error, JobId, Queue};
 
 use super::portions;
@@ -27,10 +27,13 @@ type Found = Vec<(usize, String)>;
 
 impl RedisStore {
     pub(crate) async fn redrive_letters(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
-        let jobs: Vec<&JobId> = redrive.letters.iter().map(|(job, _)| job).collect();
+        let jobs: Vec<&JobId> = redrive.letters.iter().map(|letter| &letter.job).collect();
         let mut moved = 0;
         for (shard, found) in self.find_letters(redrive.queue, &jobs).await? {
-            let weigh = |position: usize| redrive.letters[found[position].0].1.len();
+            let weigh = |position: usize| {
+                let Revival { letter, envelope, .. } = &redrive.letters[found[position].0];
+                letter.len() + envelope.len()
+            };
             for portion in portions((0..found.len()).collect(), weigh) {
                 let part: Vec<_> = portion.into_iter().map(|position| &found[position]).collect();
                 moved += self.redrive_some(shard, &redrive, &part).await?;
@@ -49,10 +52,11 @@ impl RedisStore {
         let keys = [self.keys.target(shard, queue), self.keys.dlq(shard, queue), self.keys.jobs(shard)];
         let mut call = Call::new(&self.scripts.redrive, &keys).arg(letter(queue)).arg(queue.name.as_str());
         for (index, entry) in part {
-            let (job, envelope) = &redrive.letters[*index];
+            let Revival { job, letter, envelope } = &redrive.letters[*index];
             let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
             call.push(entry);
             call.push(job.as_str());
+            call.push(&letter[..]);
             call.push(if tracked { "1" } else { "0" });
             call.push(&envelope[..]);
         }

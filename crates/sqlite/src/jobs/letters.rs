@@ -4,7 +4,7 @@ use rusqlite::{OptionalExtension, params};
 use tidemill_core::Error;
 use tidemill_core::chain::Blocker;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::{Redrive, Wake};
+use tidemill_core::store::{Redrive, Revival, Wake};
 
 use super::queue;
 use crate::call::{Cost, Tx};
@@ -17,13 +17,13 @@ pub(crate) async fn redrive(store: &SqliteStore, redrive: Redrive<'_>) -> Result
     store.write(Cost::change(letters.len()), move |tx| redrive_all(tx, &queue, &letters)).await
 }
 
-fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[(JobId, bytes::Bytes)]) -> Result<u64, Failure> {
+fn redrive_all(tx: &mut Tx<'_>, queue: &Queue, letters: &[Revival]) -> Result<u64, Failure> {
     let Some(known) = queue::find(tx.connection, queue)? else { return Ok(0) };
     let mut redrive = tx.connection.prepare_cached(include_str!("../../sql/letters/redrive.sql"))?;
     let mut moved = 0_usize;
-    for (job, envelope) in letters {
+    for Revival { job, letter, envelope } in letters {
         let chain = job.chain();
-        let key = params![chain.as_str(), known.number, &envelope[..], tx.now.0];
+        let key = params![chain.as_str(), known.number, &envelope[..], tx.now.0, &letter[..]];
         if let Some(seq) = redrive.query_row(key, |row| row.get(0)).optional()? {
             queue::line_up(tx, known.number, tx.now, seq)?;
             moved += 1;

@@ -122,6 +122,7 @@ macro_rules! conformance {
                 foreign_fields_survive_death_and_return,
                 a_letter_is_brought_back_as_if_new,
                 letters_are_brought_back_once_though_jobs_die_again_at_once,
+                a_job_that_has_died_again_is_not_brought_back_by_its_old_letter,
                 a_letter_that_is_gone_is_skipped,
                 letters_are_brought_back_by_kind_reason_and_error,
                 hundreds_of_letters_are_brought_back_page_by_page,

@@ -12,10 +12,17 @@ use tidemill_core::job::State;
 use tidemill_core::name::{JobId, Kind, Queue};
 use tidemill_core::redrive::{Letters, drop, redrive, revived};
 use tidemill_core::settle::{Settlement, decide_malformed};
-use tidemill_core::store::{Due, NewJob, Redrive, Store, Verdict};
+use tidemill_core::store::{Due, NewJob, Redrive, Revival, Store, Verdict};
 
 use super::scene::{Traits, dead, done, envelope, job, until};
 use super::{Scene, Subject};
+
+/// How a job is brought back.
+async fn revival(scene: &Scene, job: &JobId) -> Revival {
+    let letter = scene.letter(job).await;
+    let envelope = revived(&letter).unwrap();
+    Revival { job: letter.job, letter: letter.bytes, envelope }
+}
 
 async fn bring_back(scene: &Scene, letters: Letters) -> u64 {
     redrive(&*scene.store, &scene.queue, &letters).await.unwrap()
@@ -69,14 +76,29 @@ pub async fn a_letter_is_brought_back_as_if_new(subject: Subject) {
 pub async fn a_letter_that_is_gone_is_skipped(subject: Subject) {
     for scene in subject.scenes() {
         let (here, gone) = (scene.bury(&Traits::default(), "bad").await, job());
-        let fresh = revived(&scene.letter(&here).await).unwrap();
-        let letters = [(gone.id.clone(), gone.envelope), (here, fresh)];
+        let of_gone = Revival { job: gone.id.clone(), letter: gone.envelope.clone(), envelope: gone.envelope };
+        let letters = [of_gone, revival(&scene, &here).await];
         let both = Redrive { queue: &scene.queue, letters: &letters };
         assert_eq!(scene.store.redrive(both).await.unwrap(), 1);
         let again = Redrive { queue: &scene.queue, letters: &letters };
         assert_eq!(scene.store.redrive(again).await.unwrap(), 0);
         assert_eq!(scene.state(&gone.id).await, None);
         scene.assert_counts([1, 0, 0, 0]).await;
+    }
+}
+
+/// A repeated call may come after the job has run and died again.
+pub async fn a_job_that_has_died_again_is_not_brought_back_by_its_old_letter(subject: Subject) {
+    for scene in subject.scenes() {
+        let id = scene.bury(&Traits::default(), "bad").await;
+        let letters = [revival(&scene, &id).await];
+        let first = Redrive { queue: &scene.queue, letters: &letters };
+        assert_eq!(scene.store.redrive(first).await.unwrap(), 1);
+        scene.settle(&scene.claim_one().await, dead("worse")).await;
+        let again = Redrive { queue: &scene.queue, letters: &letters };
+        assert_eq!(scene.store.redrive(again).await.unwrap(), 0);
+        scene.assert_counts([0, 0, 0, 1]).await;
+        assert_eq!(bring_back(&scene, Letters::default()).await, 1);
     }
 }
 
