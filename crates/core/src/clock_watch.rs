@@ -45,7 +45,9 @@ impl ClockWatch {
 
     /// Notes what a shard's clock has shown. If it was set back, returns what it would show had it not been.
     ///
-    /// A clock that is seen for the first time may have been set a moment ago: it is trusted after a beat.
+    /// A clock that is seen for the first time may have been set a moment ago: it is trusted after a beat. With a lease of 30 s or
+    /// more that is as long as any live worker takes to extend its leases. With a shorter one it is not: to wait longer would
+    /// delay the rescue by a lone worker that was restarted, which is far more frequent than a step.
     pub fn note(&mut self, shard: u16, time: Timestamp, asked: Asked) -> Option<Timestamp> {
         let before = self.shards.get(&shard).copied();
         let mut doubted_until = before.map_or(asked.answered + self.beat, |seen| seen.doubted_until);
