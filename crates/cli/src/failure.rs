@@ -73,10 +73,10 @@ fn line(error: &anyhow::Error) -> String {
 fn code(error: &anyhow::Error) -> u8 {
     let of = |cause: &(dyn std::error::Error + 'static)| {
         let complaint = cause.downcast_ref::<Complaint>().map(|complaint| complaint.code);
-        let invalid = matches!(of_store(cause), Some(Error::Invalid(_)))
-            || cause.is::<InvalidName>()
-            || cause.is::<BuildError>();
-        complaint.or(invalid.then_some(WRONG_USE))
+        // A store's error may have another one as its cause, which does not count.
+        let store = of_store(cause).map(|error| if let Error::Invalid(_) = error { WRONG_USE } else { 1 });
+        let invalid = cause.is::<InvalidName>() || cause.is::<BuildError>();
+        complaint.or(store).or(invalid.then_some(WRONG_USE))
     };
     error.chain().find_map(of).unwrap_or(1)
 }

@@ -3,12 +3,15 @@
 use std::future::Future;
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Timestamp};
 use crate::store::Error;
 
-/// The pause before each repeat. Together with the time that a store waits for an answer, all repeats end well before
-/// the receipts do that stores keep for them (60 s).
+/// The pause before each repeat.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+
+/// A call that leaves a receipt is repeated no later than so long after the first try. Receipts live at least 60 s. The
+/// difference is for a repeat that takes long to reach the server.
+const REPEAT_WITHIN: Duration = Duration::from_secs(30);
 
 /// An answer, perhaps of a repeated call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,7 +22,14 @@ pub struct Answer<T> {
     pub after_unknown: bool,
 }
 
-/// Makes a call that is safe to repeat, and repeats it while it gets no answer, three times in all.
+impl<T> Answer<Result<T, Error>> {
+    /// The value of a call that returns some errors as answers, because they are not worth a repeat.
+    pub fn flatten(self) -> Result<T, Error> {
+        self.value.map_err(|error| if self.after_unknown { unknown(error) } else { error })
+    }
+}
+
+/// Makes a call that is safe to repeat at any time, and repeats it while it gets no answer, three times in all.
 ///
 /// If no call was answered and one of them may have taken effect, the error is [`Error::Unanswered`], whatever became
 /// of the others.
@@ -31,7 +41,28 @@ where
 }
 
 /// The same for a caller whose answer depends on whether it was the first call that took effect.
-pub async fn ask<T, F>(clock: &dyn Clock, mut call: impl FnMut() -> F) -> Result<Answer<T>, Error>
+pub async fn ask<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answer<T>, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    repeat(clock, None, call).await
+}
+
+/// The same for a call that is safe to repeat only while the receipt lives that its first try may have left: a process
+/// that was stopped, or a machine that was suspended, may go on after that.
+pub async fn with_receipt<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answer<T>, Error>
+where
+    F: Future<Output = Result<T, Error>>,
+{
+    let begun = Moment::now(clock);
+    repeat(clock, Some(begun), call).await
+}
+
+async fn repeat<T, F>(
+    clock: &dyn Clock,
+    receipt_from: Option<Moment>,
+    mut call: impl FnMut() -> F,
+) -> Result<Answer<T>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -43,14 +74,43 @@ where
             _ => break,
         }
         clock.sleep(pause).await;
+        let is_late = receipt_from.is_some_and(|begun| begun.until(Moment::now(clock)) > REPEAT_WITHIN);
+        if is_unknown && is_late {
+            break;
+        }
         result = call().await;
     }
     match result {
-        Err(Error::Unavailable { message, source }) if is_unknown => {
-            Err(Error::Unanswered { message, source })
-        }
-        Err(Error::Full(message)) if is_unknown => Err(Error::Unanswered { message, source: None }),
+        Err(error) if is_unknown => Err(unknown(error)),
         result => result.map(|value| Answer { value, after_unknown: is_unknown }),
+    }
+}
+
+/// What an error says if a call before it may have taken effect.
+pub fn unknown(error: Error) -> Error {
+    match error {
+        // It says itself that the effect took place.
+        Error::Unanswered { .. } | Error::Unconfirmed(_) => error,
+        Error::Unavailable { message, source } => Error::Unanswered { message, source },
+        other => Error::unanswered("a later try failed", other),
+    }
+}
+
+/// A moment by two clocks of this process: the monotonic one stops while the machine is suspended, the other can be set.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    monotonic: Duration,
+    wall: Timestamp,
+}
+
+impl Moment {
+    fn now(clock: &dyn Clock) -> Self {
+        Self { monotonic: clock.monotonic(), wall: Timestamp::of_this_process() }
+    }
+
+    /// How much time passed until `later`, by the clock that shows more.
+    fn until(self, later: Self) -> Duration {
+        later.monotonic.saturating_sub(self.monotonic).max(self.wall.until(later.wall))
     }
 }
 
@@ -58,16 +118,26 @@ where
 mod tests {
     use std::collections::VecDeque;
     use std::pin::Pin;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use futures_util::FutureExt;
 
     use super::*;
-    use crate::Timestamp;
 
-    #[derive(Debug)]
-    struct NoTime;
+    /// A clock that shows ever more seconds, so many from look to look.
+    #[derive(Debug, Default)]
+    struct Passing {
+        seconds: u64,
+        looks: AtomicU64,
+    }
 
-    impl Clock for NoTime {
+    impl Clock for Passing {
         fn now(&self) -> Timestamp {
             Timestamp(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            Duration::from_secs(self.looks.fetch_add(self.seconds, Ordering::Relaxed))
         }
 
         fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -87,8 +157,19 @@ mod tests {
     fn ask<const N: usize>(answers: [Result<u8, Error>; N]) -> (Result<u8, Error>, usize) {
         let mut answers = VecDeque::from(answers);
         let call = || std::future::ready(answers.pop_front().unwrap());
-        let result = futures_util::FutureExt::now_or_never(until_answered(&NoTime, call)).unwrap();
+        let result = until_answered(&Passing::default(), call).now_or_never().unwrap();
         (result, answers.len())
+    }
+
+    /// The same for calls with a receipt, if so many seconds pass from look to look at the clock.
+    fn ask_slowly<const N: usize>(
+        seconds: u64,
+        answers: [Result<u8, Error>; N],
+    ) -> (Result<u8, Error>, usize) {
+        let (mut answers, clock) = (VecDeque::from(answers), Passing { seconds, ..Passing::default() });
+        let call = || std::future::ready(answers.pop_front().unwrap());
+        let result = with_receipt(&clock, call).now_or_never().unwrap();
+        (result.map(|answer| answer.value), answers.len())
     }
 
     #[test]
@@ -105,5 +186,43 @@ mod tests {
         assert!(matches!(ask([Err(lost()), full()]), (Err(Error::Unanswered { .. }), 0)));
         assert!(matches!(ask([Err(away()), Err(away()), Err(away())]), (Err(Error::Unavailable { .. }), 0)));
         assert!(matches!(ask([Err(away()), full()]), (Err(Error::Full(_)), 0)));
+    }
+
+    #[test]
+    fn whatever_error_a_repeat_gets_the_first_call_may_have_taken_effect() {
+        let errors: [fn(String) -> Error; 6] =
+            [Error::Full, Error::Denied, Error::Unsuitable, Error::Invalid, Error::NotFound, Error::Corrupt];
+        for error in errors {
+            let cause = error("why".into()).to_string();
+            let (result, _) = ask([Err(lost()), Err(error("why".into()))]);
+            let Err(error @ Error::Unanswered { .. }) = &result else { panic!("{cause}: {result:?}") };
+            assert!(error.chain().ends_with(&cause), "{}", error.chain());
+            let answer = Answer { value: Err::<(), _>(Error::Invalid("no".into())), after_unknown: true };
+            assert!(matches!(answer.flatten(), Err(Error::Unanswered { .. })));
+        }
+        let made = || Err(Error::Unconfirmed("it was made".into()));
+        assert!(matches!(ask([Err(lost()), made()]), (Err(Error::Unconfirmed(_)), 0)));
+    }
+
+    #[test]
+    fn a_call_is_not_repeated_when_its_receipt_may_be_gone() {
+        assert!(matches!(ask_slowly(12, [Err(lost()), Err(lost()), Ok(1)]), (Ok(1), 0)));
+        assert!(matches!(
+            ask_slowly(20, [Err(lost()), Err(lost()), Ok(1)]),
+            (Err(Error::Unanswered { .. }), 1)
+        ));
+        assert!(matches!(ask_slowly(62, [Err(lost()), Ok(1)]), (Err(Error::Unanswered { .. }), 1)));
+        // What had no effect needs no receipt.
+        assert!(matches!(ask_slowly(62, [Err(away()), Err(away()), Ok(1)]), (Ok(1), 0)));
+    }
+
+    #[test]
+    fn time_passes_while_the_machine_is_suspended() {
+        let second = Duration::from_secs(1);
+        let begun = Moment { monotonic: second, wall: Timestamp(1_000) };
+        let woken = Moment { monotonic: second * 2, wall: Timestamp(61_000) };
+        assert_eq!(begun.until(woken), second * 60);
+        let set_back = Moment { monotonic: second * 50, wall: Timestamp(0) };
+        assert_eq!(begun.until(set_back), second * 49);
     }
 }

@@ -28,7 +28,7 @@ use std::time::Duration;
 use tidemill_core::Lease;
 
 pub(crate) use add::Adder;
-pub(crate) use enqueue::due;
+pub(crate) use enqueue::{after_others, due};
 pub(crate) use group::Clerk;
 pub(crate) use letters::letter_name;
 pub(crate) use list::lock_token;

@@ -16,7 +16,7 @@ use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::Traits;
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
-use tidemill_testkit::servers::{Redis, RedisOptions};
+use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Plain;
@@ -144,4 +144,43 @@ async fn a_replica_confirms_what_was_written_and_not_less() {
         assert!(matches!(answer, Err(Error::Unconfirmed(_))), "{answer:?}");
     }
     replica.resume().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_not_denied_because_its_repeat_was() {
+    let redis = Redis::start().unwrap();
+    redis.command(&["ACL", "SETUSER", "ux", "on", ">pw", "~*", "&*", "+@all"]).unwrap();
+    let proxy = Proxy::to(redis.port()).await.unwrap();
+    let url = proxy.url(&redis.url()).replace("redis://", "redis://ux:pw@");
+    let mill = Mill::new(connect(&url).await);
+    mill.job(Plain).enqueue().await.unwrap();
+    // The connections that there are stay; nobody can open another.
+    redis.command(&["ACL", "SETUSER", "ux", "off"]).unwrap();
+    proxy.drop_answer_to("plain");
+    let answer = mill.job(Plain).enqueue().await;
+    assert_eq!(redis.command(&["XLEN", "tidemill:stream:default"]).unwrap(), "2");
+    let Err(error @ Error::Unanswered { .. }) = &answer else { panic!("{answer:?}") };
+    assert!(error.chain().contains("access denied"), "{}", error.chain());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_of_a_cluster_does_not_hide_what_the_others_have_made() {
+    let cluster = RedisCluster::start().unwrap();
+    let mut partly = 0;
+    for node in cluster.nodes() {
+        let mill = Mill::new(connect(&cluster.url()).await);
+        let before = ready(&mill).await;
+        node.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
+        let answer = mill.jobs((0..150).map(|_| Plain)).enqueue().await;
+        node.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
+        let (made, error) = (ready(&mill).await - before, answer.unwrap_err());
+        assert!(error.made.len() as u64 <= made, "{error}: {made} are there");
+        assert!((error.made.len() + error.unknown.len()) as u64 >= made, "{error}: {made} are there");
+        partly += usize::from(made > 0);
+    }
+    assert!(partly > 0, "no node was asked after another");
+}
+
+async fn ready(mill: &Mill) -> u64 {
+    mill.store().queues().await.unwrap().iter().map(|info| info.ready).sum()
 }

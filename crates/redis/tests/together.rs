@@ -104,7 +104,7 @@ async fn a_full_server_refuses_every_one_of_them_and_has_nothing_of_any() {
     for refused in join_all((0..20).map(|_| stage.mill.job(Kept).enqueue())).await {
         assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     }
-    let batch = stage.mill.jobs([Kept, Kept]).enqueue().await;
+    let batch = stage.mill.jobs([Kept, Kept]).enqueue().await.map_err(Error::from);
     assert!(matches!(batch, Err(Error::Full(_))), "{batch:?}");
     assert_eq!(stage.ask(&["DBSIZE"]), "0");
 }

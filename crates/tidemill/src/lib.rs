@@ -75,7 +75,7 @@ mod wake;
 
 pub use connect::{Connector, connect, connector};
 pub use tidemill_core::bell::Pace;
-pub use tidemill_core::client::{Bulk, Enqueue, WaitError};
+pub use tidemill_core::client::{Bulk, BulkError, Enqueue, WaitError};
 pub use tidemill_core::courier::InProcess;
 pub use tidemill_core::{
     Backoff, Chain, Clock, DeadLetter, Dedup, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits,

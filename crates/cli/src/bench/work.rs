@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidemill::floor::Floor;
 use tidemill::workflow::RunError;
-use tidemill::{BuildError, Delivery, Error, Fail, Job, Mill, QueueName, Worker, WorkerError};
+use tidemill::{BuildError, BulkError, Delivery, Error, Fail, Job, Mill, QueueName, Worker, WorkerError};
 
 /// Fills the envelope up to about 300 bytes.
 pub(super) const PADDING: &str =
@@ -105,6 +105,12 @@ impl std::error::Error for BenchError {
 impl From<Error> for BenchError {
     fn from(error: Error) -> Self {
         Self::Store(error)
+    }
+}
+
+impl From<BulkError> for BenchError {
+    fn from(error: BulkError) -> Self {
+        Self::Store(error.into())
     }
 }
 

@@ -4,23 +4,18 @@ use std::io;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::limits::{MAX_BATCH, MAX_DELAY};
-use tidemill::{Dedup, Delivery, Error, JobId, Kind, Mill, QueueName, WaitError};
+use tidemill::{BulkError, Dedup, Delivery, Error, JobId, Kind, Mill, QueueName, WaitError};
 
 use crate::context::Context;
 use crate::failure::Complaint;
 use crate::payload;
 use crate::when::{self, When};
 
-/// Up to this many jobs are made one by one, so that each can be looked up while it waits; more are made in
-/// bulk.
-const ONE_BY_ONE: usize = 100;
-
-/// How many of them are under way at once.
-const AT_ONCE: usize = 16;
+/// Up to this many jobs can be looked up while they wait.
+const TRACKED: usize = 100;
 
 /// How long a result is kept for `--wait`.
 const KEPT_TO_WAIT: Duration = Duration::from_secs(600);
@@ -60,7 +55,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "count")]
     id: Option<JobId>,
 
-    /// Make this many of them; more than 100 are made in bulk and cannot be looked up by id while they wait
+    /// Make this many of them; more than 100 cannot be looked up by id while they wait
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
 
@@ -123,10 +118,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     let payload = payload::read("payload", &args.payload, context.settings.limits.payload)?;
     check_due(&args)?;
     let mill = context.mill_or_new().await?;
-    let ids = if args.count as usize <= ONE_BY_ONE {
-        one_by_one(&args, &mill, &payload, context).await?
+    let ids = if args.count == 1 {
+        make_one(&args, &mill, &payload, context).await?
     } else {
-        in_bulk(&args, &mill, &payload, context).await?
+        make_many(&args, &mill, &payload, context).await?
     };
     if let Some(timeout) = args.wait {
         for id in &ids {
@@ -199,72 +194,94 @@ impl Args {
     }
 }
 
-async fn one_by_one(
+async fn make_one(
     args: &Args,
     mill: &Mill,
     payload: &RawValue,
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
-    let make = |_| {
-        let job = plan!(mill.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
-        let job = match &args.id {
-            Some(id) => job.id(id.as_str()),
-            None => job,
-        };
-        let job = match args.dedup() {
-            Some(dedup) => job.dedup(dedup),
-            None => job,
-        };
-        let handle = |id: &JobId| mill.handle::<Box<RawValue>>(id.clone());
-        args.after.iter().fold(job, |job, id| job.after(&handle(id))).enqueue()
+    let job = plan!(mill.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
+    let job = match &args.id {
+        Some(id) => job.id(id.as_str()),
+        None => job,
     };
-    let mut made = stream::iter(0..args.count).map(make).buffered(AT_ONCE);
-    let mut ids = Vec::new();
-    while let Some(handle) = context
-        .answer(made.try_next())
-        .await
-        .map_err(|error| so_far(error, ids.len(), (args.kind.as_str(), args.count)))?
-    {
-        args.tell(handle.id(), handle.created(), context)?;
-        ids.push(handle.id().clone());
-    }
-    Ok(ids)
+    let job = match args.dedup() {
+        Some(dedup) => job.dedup(dedup),
+        None => job,
+    };
+    let handle = |id: &JobId| mill.handle::<Box<RawValue>>(id.clone());
+    let job = args.after.iter().fold(job, |job, id| job.after(&handle(id)));
+    let made = context.answer(job.enqueue()).await.map_err(|error| not_made(error, &args.kind))?;
+    args.tell(made.id(), made.created(), context)?;
+    Ok(vec![made.id().clone()])
 }
 
-async fn in_bulk(
+async fn make_many(
     args: &Args,
     mill: &Mill,
     payload: &RawValue,
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
-    let (count, mut ids) = (args.count as usize, Vec::new());
-    while ids.len() < count {
-        let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - ids.len())];
-        let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args);
-        for id in context
-            .answer(bulk.enqueue())
-            .await
-            .map_err(|error| so_far(error, ids.len(), (args.kind.as_str(), args.count)))?
-        {
+    let (count, mut begun, mut ids) = (args.count as usize, 0, Vec::new());
+    let mut unconfirmed = None;
+    while begun < count {
+        let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - begun)];
+        begun += payloads.len();
+        let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args).tracked(count <= TRACKED);
+        let (made, failure) = match context.answer(bulk.enqueue()).await {
+            Ok(made) => (made, None),
+            Err(BulkError { made, unknown, error, .. }) => {
+                (made.into_iter().map(|(_, id)| id).collect(), Some((unknown.len(), error)))
+            }
+        };
+        for id in made {
             args.tell(&id, true, context)?;
             ids.push(id);
         }
+        match failure {
+            // Every job was made so far.
+            Some((_, error @ Error::Unconfirmed(_))) => unconfirmed = Some(error),
+            Some((unknown, error)) => {
+                let counts = Counts { made: ids.len(), unknown, count };
+                return Err(not_all_made(error, &args.kind, &counts));
+            }
+            None => {}
+        }
     }
-    Ok(ids)
+    match unconfirmed {
+        Some(error) => Err(not_all_made(error, &args.kind, &Counts { made: count, unknown: 0, count })),
+        None => Ok(ids),
+    }
+}
+
+/// The error, and what is known of the job that was to be made.
+fn not_made(error: Error, kind: &Kind) -> anyhow::Error {
+    let said = match error {
+        // It says itself that the job was made.
+        Error::Unconfirmed(_) => return error.into(),
+        Error::Unanswered { .. } => format!("cannot tell whether `{kind}` was enqueued"),
+        _ => format!("cannot enqueue `{kind}`"),
+    };
+    anyhow::Error::new(error).context(said)
+}
+
+/// How many of the jobs that were to be made were made.
+struct Counts {
+    made: usize,
+    /// How many more may have been.
+    unknown: usize,
+    count: usize,
 }
 
 /// The error, and what is known of the jobs that were to be made.
-fn so_far(error: Error, made: usize, (kind, count): (&str, u32)) -> anyhow::Error {
-    let said = match (&error, count) {
-        // It says itself that the job was made.
-        (Error::Unconfirmed(_), 1) => return error.into(),
-        (Error::Unconfirmed(_), count) => format!("{made} of {count} jobs were made and confirmed"),
-        (Error::Unanswered { .. }, 1) => format!("cannot tell whether `{kind}` was enqueued"),
-        (Error::Unanswered { .. }, count) => {
-            format!("cannot enqueue all `{kind}`: {made} of {count} jobs were made, and more may have been")
-        }
-        (_, 1) => format!("cannot enqueue `{kind}`"),
-        (_, count) => format!("cannot enqueue `{kind}`: {made} of {count} jobs were made"),
+fn not_all_made(error: Error, kind: &Kind, counts: &Counts) -> anyhow::Error {
+    let Counts { made, unknown, count } = counts;
+    let said = match (made, unknown) {
+        (made, 0) if made == count => format!("{made} of {count} jobs were made"),
+        (_, 0) => format!("cannot enqueue all `{kind}`: {made} of {count} jobs were made"),
+        _ => format!(
+            "cannot enqueue all `{kind}`: {made} of {count} jobs were made, and up to {unknown} more may have been"
+        ),
     };
     anyhow::Error::new(error).context(said)
 }
@@ -290,16 +307,27 @@ pub(crate) async fn wait(
 mod tests {
     use super::*;
 
+    fn kind() -> Kind {
+        "mail".parse().unwrap()
+    }
+
     #[test]
-    fn what_may_have_been_made_is_not_denied() {
-        let unanswered = || Error::Unanswered { message: "enqueue".into(), source: None };
-        let unavailable = || Error::Unavailable { message: "enqueue".into(), source: None };
-        let said = |error, made, count| so_far(error, made, ("mail", count)).to_string();
-        assert_eq!(said(unanswered(), 0, 1), "cannot tell whether `mail` was enqueued");
-        let some = "cannot enqueue all `mail`: 0 of 500 jobs were made, and more may have been";
-        assert_eq!(said(unanswered(), 0, 500), some);
-        assert_eq!(said(unavailable(), 0, 500), "cannot enqueue `mail`: 0 of 500 jobs were made");
+    fn a_job_that_may_have_been_made_is_not_denied() {
+        let unanswered = Error::Unanswered { message: "enqueue".into(), source: None };
+        assert_eq!(not_made(unanswered, &kind()).to_string(), "cannot tell whether `mail` was enqueued");
         let made = "job a was made, but 0 of 1 replicas confirmed it within 2s";
-        assert_eq!(said(Error::Unconfirmed(made.into()), 0, 1), made);
+        assert_eq!(not_made(Error::Unconfirmed(made.into()), &kind()).to_string(), made);
+    }
+
+    #[test]
+    fn of_many_jobs_it_is_said_how_many_were_made_and_how_many_may_have_been() {
+        let said = |made, unknown| {
+            let error = Error::Full("memory".into());
+            not_all_made(error, &kind(), &Counts { made, unknown, count: 1500 }).to_string()
+        };
+        assert_eq!(said(500, 0), "cannot enqueue all `mail`: 500 of 1500 jobs were made");
+        let more = "cannot enqueue all `mail`: 500 of 1500 jobs were made, and up to 250 more may have been";
+        assert_eq!(said(500, 250), more);
+        assert_eq!(said(1500, 0), "1500 of 1500 jobs were made");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, BufReader};
 
+use tidemill_testkit::servers::Redis;
+
 use crate::place::{Place, until};
 
 #[test]
@@ -112,4 +114,32 @@ fn an_interrupted_measurement_leaves_nothing_behind() {
     let queue = &place.json(&["queue", "show", "tidemill-bench"])[0];
     let left = ["ready", "scheduled", "running", "dead"].map(|state| queue[state].as_u64().unwrap());
     assert_eq!(left, [0, 0, 0, 0]);
+}
+
+#[test]
+fn of_jobs_that_fill_a_server_exactly_those_that_were_made_are_printed() {
+    let (place, redis) = (Place::new(), Redis::start().unwrap());
+    redis.command(&["CONFIG", "SET", "maxmemory", "6mb"]).unwrap();
+    let payload = format!("\"{}\"", "x".repeat(1000));
+    let many = ["enqueue", "mail", "--count", "20000", "--payload", &payload, "--store", &redis.url()];
+    let run = place.run(&many);
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    let made = redis.command(&["XLEN", "tidemill:stream:default"]).unwrap();
+    assert_eq!(run.stdout.lines().count().to_string(), made);
+    let said =
+        format!("cannot enqueue all `mail`: {made} of 20000 jobs were made: the store takes no writes");
+    assert!(run.stderr.contains(&said) && made != "0", "{}", run.stderr);
+}
+
+#[test]
+fn jobs_that_no_replica_has_confirmed_are_all_made_and_printed() {
+    let (place, redis) = (Place::new(), Redis::start().unwrap());
+    let url = format!("{}?replicas=1", redis.url());
+    for count in ["20", "300"] {
+        redis.command(&["FLUSHALL"]).unwrap();
+        let run = place.run(&["enqueue", "mail", "--count", count, "--store", &url]);
+        assert_eq!((run.code, run.stdout.lines().count().to_string()), (Some(1), count.to_owned()));
+        assert_eq!(redis.command(&["XLEN", "tidemill:stream:default"]).unwrap(), count);
+        assert!(run.stderr.contains(&format!("{count} of {count} jobs were made")), "{}", run.stderr);
+    }
 }

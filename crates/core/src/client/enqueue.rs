@@ -4,12 +4,11 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::future::ready;
-use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+use super::bulk::{self, BulkError};
 use super::{Handle, Job, Mill};
 use crate::chain::{Dedup, Links, Output, check_blockers};
 use crate::clock::Timestamp;
@@ -22,9 +21,6 @@ use crate::store::{self, Due, Enqueued, Error, NewJob};
 
 /// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
 const BULK_BATCH: usize = 250;
-
-/// How many batches of a bulk are under way at once: while the store writes one, the next is on its way.
-const BULK_IN_FLIGHT: usize = 3;
 
 /// How a job is to be treated; the same for one job and for many.
 #[derive(Debug, Clone)]
@@ -349,15 +345,14 @@ impl<P: Serialize> Bulk<P> {
     }
 
     /// Makes the jobs and returns their ids in order. All are checked before the first is written. They are
-    /// written in atomic batches, some at a time: after an error, some batches may be there. By default
-    /// they are not [`tracked`](Self::tracked).
-    pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
-        let (mill, batch) = (self.mill.clone(), self.batch);
-        let (queue, jobs) = self.prepare()?;
-        let store = &*mill.store;
-        let write = |jobs| store.enqueue(store::Enqueue { queue: &queue, jobs }).boxed();
-        let batches: Vec<_> = batches(&jobs, batch).into_iter().map(write).collect();
-        stream::iter(batches).buffered(BULK_IN_FLIGHT).try_for_each(|_| ready(Ok(()))).await?;
+    /// written in batches, some at a time. By default they are not [`tracked`](Self::tracked).
+    ///
+    /// # Errors
+    /// Some jobs may be there after an error: [`BulkError`] says which.
+    pub async fn enqueue(self) -> Result<Vec<JobId>, BulkError> {
+        let (mill, batch, count) = (self.mill.clone(), self.batch, self.payloads.len());
+        let (queue, jobs) = self.prepare().map_err(|error| BulkError::before_all(count, error))?;
+        bulk::write(&*mill.store, &queue, batches(&jobs, batch)).await?;
         Ok(jobs.into_iter().map(|job| job.id).collect())
     }
 

@@ -1,5 +1,6 @@
 //! The typed client: makes jobs and waits for their results.
 
+mod bulk;
 mod complete;
 mod control;
 mod enqueue;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
+pub use bulk::BulkError;
 pub use enqueue::{Bulk, Enqueue, Prepared};
 pub use handle::{Handle, WaitError};
 pub use watch::Watch;

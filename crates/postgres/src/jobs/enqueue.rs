@@ -23,7 +23,7 @@ impl Inner {
         let receipt = Receipt::new(self.pool.clock.now());
         let mut again = false;
         let enqueue = || self.try_enqueue(queue, jobs, (&receipt, std::mem::replace(&mut again, true)));
-        let made = retry::until_answered(&self.pool.clock, enqueue).await??;
+        let made = retry::with_receipt(&self.pool.clock, enqueue).await?.flatten()?;
         for wake in wakes(queue, jobs, &made, self.pool.clock.now()) {
             self.hub.announce_surely(wake).await;
         }

@@ -9,8 +9,8 @@ use super::link::{Made, made};
 use crate::Inner;
 use crate::sql::FIND_RECEIPT;
 
-/// How long receipts are kept: longer than any repeat comes after its first call, and than the store's clock as a client
-/// knows it is wrong.
+/// How long receipts are kept: longer than repeats are begun after the first call (`retry::with_receipt`), and than the
+/// store's clock as a client knows it is wrong.
 pub(super) const RECEIPT_MS: i64 = 120_000;
 
 /// The name of one call and all its repeats.

@@ -9,7 +9,7 @@ use super::errand::{Carried, Errand};
 use super::look::{Life, missing};
 use super::register::new_mark;
 use crate::error::odd_answer;
-use crate::jobs::RECEIPT_MS;
+use crate::jobs::{RECEIPT_MS, after_others};
 use crate::link::Call;
 use crate::store::RedisStore;
 use crate::value::{array, int, text};
@@ -47,7 +47,7 @@ impl RedisStore {
         let receipts: Vec<String> = jobs.iter().map(|_| new_mark()).collect();
         let mut again = false;
         let begin = || self.try_begin(queue, jobs, (&receipts, std::mem::replace(&mut again, true)));
-        retry::until_answered(&*self.clock, begin).await
+        Ok(retry::with_receipt(&*self.clock, begin).await?.value)
     }
 
     async fn try_begin(
@@ -101,7 +101,8 @@ impl RedisStore {
             if positions.is_empty() {
                 continue;
             }
-            let begun = self.begin_in(shard, batch, &positions).await?;
+            let begun = self.begin_in(shard, batch, &positions).await;
+            let begun = begun.map_err(|error| after_others(!owed.is_empty(), error))?;
             owed.push((shard, positions, begun));
         }
         for (_, positions, begun) in &owed {
@@ -111,13 +112,15 @@ impl RedisStore {
                 batch.answers[index] = Some(if ours { Enqueued::Created } else { Enqueued::Exists });
             }
         }
-        self.assign_keys(batch).await?;
+        let assigned = self.assign_keys(batch).await;
+        assigned.map_err(|error| after_others(!owed.is_empty(), error))?;
         let mut confirmed = Ok(());
         for (shard, _, begun) in owed {
             confirmed = confirmed.and(begun.confirmed);
             for (_, carried) in self.carry_all(shard, begun.errands).await {
-                if let Carried::Vanished(chain) = carried? {
-                    return Err(missing(&chain));
+                if let Carried::Vanished(chain) = carried.map_err(retry::unknown)? {
+                    // The job that was to wait for it is taken back; the others are not.
+                    return Err(after_others(batch.jobs.len() > 1, missing(&chain)));
                 }
             }
         }

@@ -32,7 +32,7 @@ impl Adder {
         let mut receipt = self.receipts.take(place.0);
         let renewal = receipt.renews().then(Instant::now);
         let try_add = || self.try_add(place, jobs.clone(), (&receipt, renewal.is_some()));
-        let written = retry::until_answered(&*self.clock, try_add).await?;
+        let written = retry::with_receipt(&*self.clock, try_add).await?.value;
         if let Some(begun) = renewal {
             receipt.renewed(begun);
         }

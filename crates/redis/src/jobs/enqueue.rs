@@ -26,9 +26,11 @@ impl RedisStore {
             return Ok(vec![Enqueued::Created]);
         }
         let (mut answers, mut confirmed) = (vec![Enqueued::Created; jobs.len()], Ok(()));
-        for (shard, positions) in self.by_shard(jobs) {
+        for (index, (shard, positions)) in self.by_shard(jobs).into_iter().enumerate() {
             let part: Vec<&NewJob> = positions.iter().map(|&position| &jobs[position]).collect();
-            let (made, written) = self.enqueue_in((shard, queue), &part).await?;
+            let added = self.enqueue_in((shard, queue), &part).await;
+            // The shards before this one have their jobs.
+            let (made, written) = added.map_err(|error| after_others(index > 0, error))?;
             confirmed = confirmed.and(written.confirmed(&were_made(&part)));
             positions.into_iter().zip(made).for_each(|(position, made)| answers[position] = made);
         }
@@ -50,7 +52,7 @@ impl RedisStore {
         }
         let receipt = self.adder.receipts.take(place.0);
         let untracked = || self.enqueue_untracked(place, part, &receipt);
-        Ok((all_new(), retry::until_answered(&*self.clock, untracked).await?))
+        Ok((all_new(), retry::with_receipt(&*self.clock, untracked).await?.value))
     }
 
     pub(crate) fn by_shard(&self, jobs: &[NewJob]) -> Vec<(u16, Vec<usize>)> {
@@ -78,12 +80,17 @@ impl RedisStore {
             let part: Vec<&NewJob> = missing.iter().map(|&index| jobs[index]).collect();
             let receipt = self.adder.receipts.take(place.0);
             let try_it = || self.try_enqueue_tracked(place, &part, &receipt);
-            let (new, written) = retry::until_answered(&*self.clock, try_it).await?;
+            let added = retry::with_receipt(&*self.clock, try_it).await;
+            let (new, written) = added.map_err(|error| after_others(created.contains(&true), error))?.value;
             missing.into_iter().zip(new).for_each(|(index, new)| created[index] = new == 1);
             let is_there = |(job, created): (&&NewJob, &bool)| (!created).then(|| job.id.chain());
             let there: Vec<JobId> = jobs.iter().zip(&created).filter_map(is_there).collect();
             let forget = || self.forget_lost(place.0, &there);
-            if there.is_empty() || retry::until_answered(&*self.clock, forget).await? == 0 {
+            if there.is_empty() {
+                return Ok((created.into_iter().map(made).collect(), written));
+            }
+            let forgotten = retry::until_answered(&*self.clock, forget).await;
+            if forgotten.map_err(|error| after_others(created.contains(&true), error))? == 0 {
                 return Ok((created.into_iter().map(made).collect(), written));
             }
         }
@@ -156,6 +163,11 @@ fn were_made(jobs: &[&NewJob]) -> String {
         [job] => format!("job {} was made", job.id),
         _ => "the jobs were made".to_owned(),
     }
+}
+
+/// The error of a call that has made other jobs before.
+pub(crate) fn after_others(has_made: bool, error: Error) -> Error {
+    if has_made { retry::unknown(error) } else { error }
 }
 
 fn made(new: bool) -> Enqueued {

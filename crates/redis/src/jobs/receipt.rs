@@ -11,8 +11,8 @@ use std::time::Duration;
 use tidemill_core::JobId;
 use tokio::time::Instant;
 
-/// How long a receipt lives. Less `RENEW_AFTER`, it is longer than any repeat comes after its first call, and than a command
-/// is on its way.
+/// How long a receipt lives. Less `RENEW_AFTER`, it is longer than repeats are begun after the first call
+/// (`retry::with_receipt`), and than a command is on its way.
 pub(crate) const RECEIPT_MS: u64 = 90_000;
 
 /// A receipt's life begins anew with a call this long after the last that has begun it. To do so with every call would be a

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod build;
+mod bulk;
 mod cancel;
 mod chains;
 mod drain;

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 /// A verb of the store, as far as a worker uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verb {
+    Enqueue,
     Claim,
     Recover,
     Start,
@@ -36,6 +37,8 @@ pub(crate) enum Fault {
     Late,
     /// The request itself is refused, whatever it is.
     Refused,
+    /// The effect takes place, but replicas do not confirm it.
+    Unconfirmed,
 }
 
 /// What others' locks on a job do to a settlement.
@@ -161,6 +164,7 @@ impl Plan {
                 answer
             }
             Some(Fault::AnswerLost) => call.await.and(Err(lost())),
+            Some(Fault::Unconfirmed) => call.await.and(Err(Error::Unconfirmed("planned".into()))),
         }
     }
 

@@ -128,7 +128,8 @@ impl Store for Planned {
     }
 
     async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        self.inner.enqueue(enqueue).await
+        let jobs = enqueue.jobs.len();
+        self.plan.carry_out((Verb::Enqueue, jobs), self.inner.enqueue(enqueue)).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {

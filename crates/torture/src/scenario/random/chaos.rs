@@ -119,14 +119,14 @@ impl<'a> Chaos<'a> {
         let (act, count) = (self.act(), self.random.usize(1..60));
         let count = if act.deed == Deed::Abort { 1 } else { count };
         let jobs = self.stage.mill.jobs((0..count).map(|_| act)).max_attempts(attempts(act.deed));
-        let made = jobs.enqueue().await;
+        let made = jobs.enqueue().await.map_err(Error::from);
         self.note(made, act.deed, Delivery::AtLeastOnce)
     }
 
     async fn make_once(&mut self) -> Result<()> {
         let act = Act { deed: Deed::Finish, nap_ms: self.random.u64(0..50) };
         let jobs = self.stage.mill.jobs((0..self.random.usize(1..20)).map(|_| act));
-        let made = jobs.queue(ONCE).delivery(Delivery::AtMostOnce).enqueue().await;
+        let made = jobs.queue(ONCE).delivery(Delivery::AtMostOnce).enqueue().await.map_err(Error::from);
         self.note(made, act.deed, Delivery::AtMostOnce)
     }
 

@@ -1,0 +1,54 @@
+//! Bulks of which a part fails: the caller learns what became of each job.
+
+use tidemill_core::client::BulkError;
+use tidemill_core::{Error, JobId};
+
+use crate::plan::{Fault, Verb};
+use crate::world::{Ping, World};
+
+/// Enqueues fifty jobs in batches of ten, of which the first one fails.
+async fn enqueue(world: &World, fault: Fault) -> BulkError {
+    world.plan().next(Verb::Enqueue, fault, 1);
+    let pings = world.mill.jobs((0..50).map(|n| Ping { n })).batch(10);
+    pings.enqueue().await.unwrap_err()
+}
+
+/// Whether exactly these jobs of the bulk are there, each with the payload of its position.
+async fn are_there(world: &World, jobs: &[(usize, JobId)]) -> bool {
+    for (position, job) in jobs {
+        let payload = format!("{{\"n\":{position}}}");
+        assert_eq!(world.envelope(job).await.payload(), payload.as_bytes());
+    }
+    world.store.inner.queues().await.unwrap()[0].ready == jobs.len() as u64
+}
+
+#[tokio::test]
+async fn batches_under_way_are_awaited_after_an_error_and_no_other_is_begun() {
+    let world = World::new().await;
+    let error = enqueue(&world, Fault::Away).await;
+    assert_eq!(error.to_string(), "20 of 50 jobs were made");
+    let positions: Vec<usize> = error.made.iter().map(|(position, _)| *position).collect();
+    assert_eq!(positions, (10..30).collect::<Vec<_>>());
+    assert!(are_there(&world, &error.made).await);
+    assert_eq!(world.plan().count(Verb::Enqueue), 3);
+    // Whoever looks at the error alone is not told that nothing took place.
+    assert!(matches!(Error::from(error), Error::Unanswered { .. }));
+}
+
+#[tokio::test]
+async fn jobs_that_may_have_been_made_are_told_apart() {
+    let world = World::new().await;
+    let error = enqueue(&world, Fault::AnswerLost).await;
+    assert_eq!(error.to_string(), "20 of 50 jobs were made, and up to 10 more may have been");
+    let all = [error.unknown, error.made].concat();
+    assert!(are_there(&world, &all).await);
+}
+
+#[tokio::test]
+async fn a_replica_that_is_away_keeps_no_job_from_being_made() {
+    let world = World::new().await;
+    let error = enqueue(&world, Fault::Unconfirmed).await;
+    assert_eq!(error.to_string(), "50 of 50 jobs were made");
+    assert!(are_there(&world, &error.made).await);
+    assert!(matches!(Error::from(error), Error::Unconfirmed(_)));
+}
