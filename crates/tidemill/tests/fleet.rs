@@ -160,11 +160,12 @@ async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
     let (redis, mill) = shared_registry().await;
     let gateway = serve(&mill).await;
     let (endpoint, now) = (serve_handshakes().await, mill.store().clock().now().0);
-    ask(&redis, "HSETNX cluster:active_connections chromium:abc 0");
-    ask(&redis, "HSETNX cluster:lifetime_connections chromium:abc 0");
+    // The counters come last: a gateway that looks in between removes counters without a worker.
     let fields = format!("id abc browserType chromium endpoint ws://{endpoint}/abc status available");
     ask(&redis, &format!("HSET worker:chromium:abc {fields} startedAt {now} lastHeartbeat {now}"));
     ask(&redis, "EXPIRE worker:chromium:abc 60");
+    ask(&redis, "HSETNX cluster:active_connections chromium:abc 0");
+    ask(&redis, "HSETNX cluster:lifetime_connections chromium:abc 0");
     let headers = "x-playwright-browser: chromium\r\nUser-Agent: Playwright/1.64.0\r\n";
     let found = async {
         loop {
