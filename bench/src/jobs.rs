@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use futures_util::stream::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use tidemill::{Delivery, Fail, Job, Mill, Worker};
+use tidemill::{Client, Fail, Guarantee, Job, Worker};
 
 const QUEUE: &str = "tidemill-bench";
 
@@ -37,44 +37,44 @@ async fn noop(job: Noop) -> Result<(), Fail> {
 
 /// Measures it.
 pub(crate) async fn run(wanted: &super::Jobs) -> Result<()> {
-    let mill = tidemill::connect(&wanted.store).await?;
-    let delivery = if wanted.at_most_once { Delivery::AtMostOnce } else { Delivery::AtLeastOnce };
+    let client = tidemill::connect(&wanted.store).await?;
+    let delivery = if wanted.at_most_once { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce };
     // Connections are opened and statements are prepared.
-    single(&mill, delivery, (100, 10)).await?;
-    work(&mill, delivery, 100).await?;
+    single(&client, delivery, (100, 10)).await?;
+    work(&client, delivery, 100).await?;
     for at_once in [1, 16, 100] {
         let jobs = wanted.single;
         measure(
             &format!("enqueue one by one, {at_once} at once"),
             jobs,
-            single(&mill, delivery, (jobs, at_once)),
+            single(&client, delivery, (jobs, at_once)),
         )
         .await?;
-        measure("work", jobs, work(&mill, delivery, jobs)).await?;
+        measure("work", jobs, work(&client, delivery, jobs)).await?;
     }
-    measure("enqueue in bulk", wanted.bulk, bulk(&mill, delivery, wanted.bulk)).await?;
-    measure("work", wanted.bulk, work(&mill, delivery, wanted.bulk)).await
+    measure("enqueue in bulk", wanted.bulk, bulk(&client, delivery, wanted.bulk)).await?;
+    measure("work", wanted.bulk, work(&client, delivery, wanted.bulk)).await
 }
 
-async fn single(mill: &Mill, delivery: Delivery, (jobs, at_once): (usize, usize)) -> Result<()> {
+async fn single(client: &Client, delivery: Guarantee, (jobs, at_once): (usize, usize)) -> Result<()> {
     let one = |n| {
-        let enqueue = mill.job(Noop::new(n)).queue(QUEUE).delivery(delivery).enqueue();
+        let enqueue = client.job(Noop::new(n)).queue(QUEUE).guarantee(delivery).enqueue();
         async { enqueue.await.map(drop) }
     };
     futures_util::stream::iter(0..jobs).map(one).buffer_unordered(at_once).try_collect::<Vec<_>>().await?;
     Ok(())
 }
 
-async fn bulk(mill: &Mill, delivery: Delivery, jobs: usize) -> Result<()> {
-    mill.jobs((0..jobs).map(Noop::new)).queue(QUEUE).delivery(delivery).enqueue().await?;
+async fn bulk(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
+    client.jobs((0..jobs).map(Noop::new)).queue(QUEUE).guarantee(delivery).enqueue().await?;
     Ok(())
 }
 
-async fn work(mill: &Mill, delivery: Delivery, jobs: usize) -> Result<()> {
-    let worker = Worker::new(mill).handle(noop);
+async fn work(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
+    let worker = Worker::new(client).handle(noop);
     let worker = match delivery {
-        Delivery::AtLeastOnce => worker.queue(QUEUE, CONCURRENCY),
-        Delivery::AtMostOnce => worker.at_most_once(QUEUE, CONCURRENCY),
+        Guarantee::AtLeastOnce => worker.queue(QUEUE, CONCURRENCY),
+        Guarantee::AtMostOnce => worker.at_most_once(QUEUE, CONCURRENCY),
     };
     let report = worker.drain().await?;
     ensure!(report.total.done == jobs as u64, "{} of {jobs} jobs were done", report.total.done);

@@ -4,27 +4,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use tidemill::Mill;
-use tidemill_core::fleet::{Offer, Room, SessionId, Standard};
-use tidemill_core::name::WorkerId;
-use tidemill_core::store::fleet::{Beat, Lease, Leased, Member, Release, Status};
+use tidemill::Client;
+use tidemill_core::fleet::{Capacity, Offer, SessionId, WorkerDefaults};
+use tidemill_core::name::HolderId;
+use tidemill_core::store::fleet::{
+    BeatParams, LeaseParams, Leased, ReleaseParams, WorkerEntry, WorkerStatus,
+};
 use tokio::task::JoinSet;
 
 use crate::figures::Times;
 
 /// Measures it.
 pub(crate) async fn run(wanted: &super::Leases) -> Result<()> {
-    let mill = tidemill::connect(&wanted.store).await?;
+    let client = tidemill::connect(&wanted.store).await?;
     let members: Vec<_> = (0..wanted.members).map(member).collect::<Result<_>>()?;
-    let fleet = mill.store().fleet();
+    let fleet = client.store().fleet();
     for some in members.chunks(100) {
         fleet.join(some).await?;
     }
-    one(&mill).await?;
-    let before = mill.store().commands();
-    one(&mill).await?;
-    println!("a lease and a release: {} commands", mill.store().commands() - before);
-    let times = many(&mill, &members, wanted).await?;
+    one(&client).await?;
+    let before = client.store().commands();
+    one(&client).await?;
+    println!("a lease and a release: {} commands", client.store().commands() - before);
+    let times = many(&client, &members, wanted).await?;
     println!(
         "{} leases/s among {} members: p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms",
         wanted.rate,
@@ -37,35 +39,35 @@ pub(crate) async fn run(wanted: &super::Leases) -> Result<()> {
     fleet.part(&all).await.context("the members could not leave")
 }
 
-fn member(number: usize) -> Result<Member> {
-    Ok(Member {
+fn member(number: usize) -> Result<WorkerEntry> {
+    Ok(WorkerEntry {
         id: format!("chromium:bench-{number}").parse()?,
         offer: Offer::new("cdp")?,
         endpoint: format!("ws://127.0.0.1:1/{number}"),
-        status: Status::Available,
-        room: Room { concurrent: 5, lifetime: 50 },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent: 5, lifetime: 50 },
         fresh: Duration::from_secs(60),
         detail: Bytes::from_static(b"{}"),
     })
 }
 
 /// Leases at the wanted rate while all members beat, and gives each back after a second.
-async fn many(mill: &Mill, members: &[Member], wanted: &super::Leases) -> Result<Times> {
+async fn many(client: &Client, members: &[WorkerEntry], wanted: &super::Leases) -> Result<Times> {
     let mut times = Times::new()?;
     let (mut running, mut ticks) =
         (JoinSet::new(), tokio::time::interval(Duration::from_secs(1) / wanted.rate));
-    let (beating, all) = (mill.clone(), members.to_vec());
+    let (beating, all) = (client.clone(), members.to_vec());
     let beats = tokio::spawn(async move {
         for some in all.chunks(20).cycle() {
-            let beat = Beat { members: some, grace: Duration::ZERO };
+            let beat = BeatParams { members: some, grace: Duration::ZERO };
             let _ = beating.store().fleet().beat(beat).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
     for _ in 0..wanted.rate * wanted.seconds {
         ticks.tick().await;
-        let mill = mill.clone();
-        running.spawn(async move { one(&mill).await });
+        let client = client.clone();
+        running.spawn(async move { one(&client).await });
         while let Some(ended) = running.try_join_next() {
             times.add(ended??);
         }
@@ -78,9 +80,9 @@ async fn many(mill: &Mill, members: &[Member], wanted: &super::Leases) -> Result
 }
 
 /// How long one lease took. It is given back a second later.
-async fn one(mill: &Mill) -> Result<Duration> {
-    let (session, holder) = (SessionId::generate(), WorkerId::of_process("bench", std::process::id(), 0));
-    let lease = Lease {
+async fn one(client: &Client) -> Result<Duration> {
+    let (session, holder) = (SessionId::generate(), HolderId::of_process("bench", std::process::id(), 0));
+    let lease = LeaseParams {
         session: session.clone(),
         kind: "chromium".parse()?,
         offers: vec!["cdp".parse()?],
@@ -90,15 +92,15 @@ async fn one(mill: &Mill) -> Result<Duration> {
         detail: Bytes::from_static(b"{}"),
         refused: Vec::new(),
         line: None,
-        standard: Standard::default(),
+        standard: WorkerDefaults::default(),
     };
     let begun = Instant::now();
-    let leased = mill.store().fleet().lease(&lease).await?;
+    let leased = client.store().fleet().lease(&lease).await?;
     let took = begun.elapsed();
     if !matches!(leased, Leased::Given(_)) {
         bail!("nothing was given: {leased:?}");
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    mill.store().fleet().release(&[Release { session, holder }]).await?;
+    client.store().fleet().release(&[ReleaseParams { session, holder }]).await?;
     Ok(took)
 }

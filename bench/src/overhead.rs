@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::json;
-use tidemill_core::fleet::{Offer, Room};
-use tidemill_core::store::fleet::{Beat, Member, Status};
+use tidemill_core::fleet::{Capacity, Offer};
+use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerStatus};
 use tidemill_testkit::browser::{Browser, Cdp, serve_page};
 
 use crate::figures::{Times, compare};
@@ -34,22 +34,22 @@ pub(crate) async fn run(wanted: &super::Gateway) -> Result<()> {
 
 /// Enters the browser as a member that takes any number of sessions, and lets it beat.
 async fn enter(store: &str, endpoint: &str) -> Result<tokio::task::JoinHandle<()>> {
-    let mill = tidemill::connect(store).await?;
-    let member = Member {
+    let client = tidemill::connect(store).await?;
+    let member = WorkerEntry {
         id: "chromium:measured".parse()?,
         offer: Offer::new("cdp")?,
         endpoint: endpoint.to_owned(),
-        status: Status::Available,
-        room: Room { concurrent: 100_000, lifetime: 0 },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent: 100_000, lifetime: 0 },
         fresh: Duration::from_secs(15),
         detail: Bytes::from_static(b"{}"),
     };
-    mill.store().fleet().join(from_ref(&member)).await?;
+    client.store().fleet().join(from_ref(&member)).await?;
     Ok(tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            let beat = Beat { members: from_ref(&member), grace: Duration::ZERO };
-            let _ = mill.store().fleet().beat(beat).await;
+            let beat = BeatParams { members: from_ref(&member), grace: Duration::ZERO };
+            let _ = client.store().fleet().beat(beat).await;
         }
     }))
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tidemill::{Fail, Job, Mill, State, Worker};
+use tidemill::{Client, Fail, Job, State, Worker};
 use tokio::process::{Child, Command};
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
@@ -38,15 +38,15 @@ async fn run_again(
 
 /// Measures it.
 pub(crate) async fn run(wanted: &super::Rescue) -> Result<()> {
-    let mill = tidemill::connect(&wanted.store).await?;
+    let client = tidemill::connect(&wanted.store).await?;
     let names: Vec<_> = (0..wanted.queues).map(|queue| format!("tidemill-bench-{queue}")).collect();
     for (queue, name) in names.iter().enumerate() {
-        mill.job(Hang { queue }).queue(name).enqueue().await?;
+        client.job(Hang { queue }).queue(name).enqueue().await?;
     }
     let lease = Duration::from_secs(wanted.lease);
     let mut doomed = start(wanted, &names)?;
     let all_run = async {
-        while running(&mill).await? < wanted.queues as u64 {
+        while running(&client).await? < wanted.queues as u64 {
             sleep(Duration::from_millis(50)).await
         }
         anyhow::Ok(())
@@ -54,7 +54,7 @@ pub(crate) async fn run(wanted: &super::Rescue) -> Result<()> {
     timeout(PATIENCE, all_run).await.context("not all jobs have started")??;
 
     let (seen, mut again) = mpsc::unbounded_channel::<(usize, Instant)>();
-    let worker = Worker::new(&mill).state(seen).handle(run_again).lease(lease);
+    let worker = Worker::new(&client).state(seen).handle(run_again).lease(lease);
     let worker = names.iter().fold(worker, |worker, name| worker.queue(name, 1));
     let over = Arc::new(Notify::new());
     let stop = over.clone();
@@ -81,8 +81,8 @@ pub(crate) async fn run(wanted: &super::Rescue) -> Result<()> {
     Ok(())
 }
 
-async fn running(mill: &Mill) -> Result<u64> {
-    Ok(mill.store().queues().await?.iter().map(|queue| queue.running).sum())
+async fn running(client: &Client) -> Result<u64> {
+    Ok(client.store().list_queues().await?.iter().map(|queue| queue.running).sum())
 }
 
 /// Starts a worker of all queues in a process of its own.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidemill::{Connector, Mill};
+use tidemill::{Client, Connector};
 
 use crate::config::Settings;
 use crate::failure::Complaint;
@@ -19,7 +19,7 @@ pub(crate) enum Purpose {
 }
 
 /// Opens the store.
-pub(crate) async fn open(settings: &Settings, purpose: Purpose) -> anyhow::Result<Mill> {
+pub(crate) async fn open(settings: &Settings, purpose: Purpose) -> anyhow::Result<Client> {
     let connector = connector(settings)?;
     match sqlite_file(&settings.store.url) {
         Some(":memory:") if purpose != Purpose::Alone => {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidemill::Mill;
+use tidemill::Client;
 
 use crate::config::Settings;
 use crate::connect::{self, Purpose};
@@ -24,7 +24,7 @@ pub(crate) struct Context {
     /// Progress, on stderr.
     pub(crate) screen: Screen,
     /// The store, once a command has opened it.
-    opened: OnceLock<Mill>,
+    opened: OnceLock<Client>,
 }
 
 impl Context {
@@ -35,23 +35,23 @@ impl Context {
     }
 
     /// The store, for a command that only looks at what is there.
-    pub(crate) async fn mill(&self) -> anyhow::Result<Mill> {
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
         self.open(Purpose::Look).await
     }
 
     /// The store, for a command that begins something others take up.
-    pub(crate) async fn mill_or_new(&self) -> anyhow::Result<Mill> {
+    pub(crate) async fn client_or_new(&self) -> anyhow::Result<Client> {
         self.open(Purpose::Begin).await
     }
 
     /// The store, for a command that does everything by itself.
-    pub(crate) async fn own_mill(&self) -> anyhow::Result<Mill> {
+    pub(crate) async fn own_mill(&self) -> anyhow::Result<Client> {
         self.open(Purpose::Alone).await
     }
 
-    async fn open(&self, purpose: Purpose) -> anyhow::Result<Mill> {
-        let mill = self.answer(connect::open(&self.settings, purpose)).await?;
-        Ok(self.opened.get_or_init(|| mill).clone())
+    async fn open(&self, purpose: Purpose) -> anyhow::Result<Client> {
+        let client = self.answer(connect::open(&self.settings, purpose)).await?;
+        Ok(self.opened.get_or_init(|| client).clone())
     }
 
     /// Awaits an answer of the store. If it is late, a line on stderr says what the command waits for.
@@ -86,8 +86,8 @@ impl Context {
 
     /// What was announced leaves before this process ends.
     pub(crate) async fn flush(&self) {
-        if let Some(mill) = self.opened.get() {
-            mill.store().flush().await;
+        if let Some(client) = self.opened.get() {
+            client.store().flush().await;
         }
     }
 }

@@ -19,7 +19,7 @@ impl Timestamp {
     pub const MAX: Self = Self(253_402_207_200_000);
 
     /// This process's idea of now. Stores use it as a base for their own; nothing is leased by it.
-    pub fn of_this_process() -> Self {
+    pub fn now() -> Self {
         Self(jiff::Timestamp::now().as_millisecond())
     }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use crate::name::{InvalidName, name, within};
 
 name!(
-    /// What kind of worker a member is: `chromium`, `firefox`, `webkit`, or [`jobs`](MemberKind::jobs). No colon, and
+    /// What kind of worker a member is: `chromium`, `firefox`, `webkit`, or [`jobs`](WorkerKind::jobs). No colon, and
     /// not `cmd`: `worker:cmd:{kind}:{id}` must not be a member's own key.
-    MemberKind, "kind of worker", |name| within(name, "._-") && name.len() <= 32 && name != "cmd",
+    WorkerKind, "kind of worker", |name| within(name, "._-") && name.len() <= 32 && name != "cmd",
     "1 to 32 of the characters a-z A-Z 0-9 . _ -, and not cmd"
 );
 
@@ -35,7 +35,7 @@ name!(
     "1 to 64 of the characters a-z A-Z 0-9 _ -"
 );
 
-impl MemberKind {
+impl WorkerKind {
     /// The kind of processes that run jobs.
     pub fn jobs() -> Self {
         Self("jobs".into())
@@ -49,7 +49,7 @@ impl MemberKind {
 
 impl Offer {
     /// What a member is taken to offer that does not say: the server of some version of Playwright.
-    pub fn unsaid() -> Self {
+    pub fn unspecified() -> Self {
         Self("playwright".into())
     }
 
@@ -73,29 +73,29 @@ impl SessionId {
 
 /// Who a member is: `chromium:abc123`, as in `worker:chromium:abc123`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MemberId {
+pub struct WorkerKey {
     /// Of which kind.
-    pub kind: MemberKind,
+    pub kind: WorkerKind,
     /// Which of that kind.
     pub name: MemberName,
 }
 
-impl fmt::Display for MemberId {
+impl fmt::Display for WorkerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.kind, self.name)
     }
 }
 
-impl FromStr for MemberId {
+impl FromStr for WorkerKey {
     type Err = InvalidName;
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let rule = "a kind, a colon and a name, such as chromium:abc123";
         let (kind, name) = text.split_once(':').ok_or_else(|| InvalidName::new("worker", text, rule))?;
-        Ok(Self { kind: MemberKind::new(kind)?, name: MemberName::new(name)? })
+        Ok(Self { kind: WorkerKind::new(kind)?, name: MemberName::new(name)? })
     }
 }
 
-impl serde::Serialize for MemberId {
+impl serde::Serialize for WorkerKey {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         s.collect_str(self)
     }
@@ -103,14 +103,14 @@ impl serde::Serialize for MemberId {
 
 /// How much a member takes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-pub struct Room {
+pub struct Capacity {
     /// How many sessions at once.
     pub concurrent: u32,
     /// How many in its whole life; after that many it is drained and replaced. 0 is any number.
     pub lifetime: u32,
 }
 
-impl Room {
+impl Capacity {
     /// How many sessions below its end a member must be to be preferred, among `workers` like it: so many that not all
     /// of them reach their end at the same time.
     fn margin(&self, workers: u32) -> u32 {
@@ -124,28 +124,28 @@ impl Room {
 
     /// Whether there is a place for one more.
     pub fn is_free(&self, active: u32, lifetime: u64) -> bool {
-        active < self.concurrent && !self.is_spent(lifetime)
+        active < self.concurrent && !self.is_exhausted(lifetime)
     }
 
     /// Whether it has had all the sessions it may have.
-    pub fn is_spent(&self, lifetime: u64) -> bool {
+    pub fn is_exhausted(&self, lifetime: u64) -> bool {
         self.lifetime > 0 && lifetime >= u64::from(self.lifetime)
     }
 }
 
 /// What is taken for granted of members that do not say: those that other programs entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standard {
+pub struct WorkerDefaults {
     /// How much one takes on.
-    pub room: Room,
+    pub room: Capacity,
     /// How long after its last beat one is taken for dead.
     pub fresh: Duration,
 }
 
-impl Default for Standard {
+impl Default for WorkerDefaults {
     /// Five at once, fifty in all, dead after a minute.
     fn default() -> Self {
-        Self { room: Room { concurrent: 5, lifetime: 50 }, fresh: Duration::from_secs(60) }
+        Self { room: Capacity { concurrent: 5, lifetime: 50 }, fresh: Duration::from_secs(60) }
     }
 }
 
@@ -155,30 +155,30 @@ mod tests {
 
     #[test]
     fn a_member_is_a_kind_and_a_name() {
-        let id: MemberId = "jobs:host:1:0:ab".parse().unwrap();
+        let id: WorkerKey = "jobs:host:1:0:ab".parse().unwrap();
         assert_eq!((id.kind.as_str(), id.name.as_str()), ("jobs", "host:1:0:ab"));
         assert_eq!(id.to_string(), "jobs:host:1:0:ab");
         for bad in ["", "chromium", "chromium:", ":a", "cmd:chromium:a", "a b:c"] {
-            assert!(bad.parse::<MemberId>().is_err(), "{bad:?}");
+            assert!(bad.parse::<WorkerKey>().is_err(), "{bad:?}");
         }
     }
 
     #[test]
     fn the_margin_is_a_share_of_the_lifetime_and_at_least_one() {
-        let room = Room { concurrent: 1, lifetime: 50 };
+        let room = Capacity { concurrent: 1, lifetime: 50 };
         assert_eq!([0, 1, 3, 50, 51].map(|workers| room.margin(workers)), [50, 50, 16, 1, 1]);
     }
 
     #[test]
     fn whoever_is_near_its_end_is_not_preferred() {
-        let room = Room { concurrent: 1, lifetime: 30 };
+        let room = Capacity { concurrent: 1, lifetime: 30 };
         assert!(room.is_preferred(19, 3) && !room.is_preferred(20, 3));
-        assert!(!Room { concurrent: 1, lifetime: 1 }.is_preferred(0, 1));
+        assert!(!Capacity { concurrent: 1, lifetime: 1 }.is_preferred(0, 1));
     }
 
     #[test]
     fn a_member_without_a_lifetime_is_never_spent() {
-        let room = Room { concurrent: 2, lifetime: 0 };
+        let room = Capacity { concurrent: 2, lifetime: 0 };
         assert!(room.is_free(1, u64::MAX) && !room.is_free(2, 0) && room.is_preferred(u64::MAX, 1));
     }
 }

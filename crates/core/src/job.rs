@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Where a job is. It is in one place only, and every move is one atomic effect of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum JobState {
     /// Waits for other chains to close.
     Blocked,
     /// Waits for its time.
@@ -25,7 +25,7 @@ pub enum State {
 
 /// What happens to a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Event {
+pub enum JobEvent {
     /// The last chain it waited for has closed.
     Unblocked,
     /// Its time has come.
@@ -51,21 +51,21 @@ pub enum Event {
 /// An event that cannot happen to a job in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a job that is {state} cannot be {event:?}")]
-pub struct IllegalMove {
+pub struct IllegalTransition {
     /// Where the job is.
-    pub state: State,
+    pub state: JobState,
     /// What was to happen to it.
-    pub event: Event,
+    pub event: JobEvent,
 }
 
-impl State {
+impl JobState {
     /// Every state, in the order of a job's life.
     pub const ALL: [Self; 7] =
         [Self::Blocked, Self::Scheduled, Self::Ready, Self::Running, Self::Done, Self::Dead, Self::Cancelled];
 
     /// The state after `event`.
-    pub fn next(self, event: Event) -> Result<Self, IllegalMove> {
-        use Event as E;
+    pub fn next(self, event: JobEvent) -> Result<Self, IllegalTransition> {
+        use JobEvent as E;
         Ok(match (self, event) {
             // One that is not due yet is then scheduled, which is to be ready later.
             (Self::Blocked, E::Unblocked) => Self::Ready,
@@ -78,7 +78,7 @@ impl State {
             (Self::Blocked | Self::Scheduled | Self::Ready | Self::Running, E::Completed) => Self::Done,
             (Self::Blocked | Self::Scheduled | Self::Ready | Self::Running, E::Cancelled) => Self::Cancelled,
             (Self::Dead, E::Redriven) => Self::Ready,
-            (state, event) => return Err(IllegalMove { state, event }),
+            (state, event) => return Err(IllegalTransition { state, event }),
         })
     }
 
@@ -100,7 +100,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.word())
     }
@@ -109,13 +109,13 @@ impl fmt::Display for State {
 /// A word that is no state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no job state: blocked, scheduled, ready, running, done, dead or cancelled")]
-pub struct UnknownState(String);
+pub struct UnknownJobState(String);
 
-impl FromStr for State {
-    type Err = UnknownState;
-    fn from_str(word: &str) -> Result<Self, UnknownState> {
+impl FromStr for JobState {
+    type Err = UnknownJobState;
+    fn from_str(word: &str) -> Result<Self, UnknownJobState> {
         let found = Self::ALL.into_iter().find(|state| state.word() == word);
-        found.ok_or_else(|| UnknownState(word.chars().take(64).collect()))
+        found.ok_or_else(|| UnknownJobState(word.chars().take(64).collect()))
     }
 }
 
@@ -125,22 +125,22 @@ mod tests {
 
     #[test]
     fn every_word_reads_back() {
-        for state in State::ALL {
-            assert_eq!(state.to_string().parse::<State>(), Ok(state));
+        for state in JobState::ALL {
+            assert_eq!(state.to_string().parse::<JobState>(), Ok(state));
         }
-        assert!("gone".parse::<State>().is_err());
+        assert!("gone".parse::<JobState>().is_err());
     }
 
     #[test]
     fn nothing_leaves_a_final_state_but_a_redriven_letter() {
-        use Event::*;
-        for state in State::ALL.into_iter().filter(|state| state.is_final()) {
+        use JobEvent::*;
+        for state in JobState::ALL.into_iter().filter(|state| state.is_final()) {
             let events = [
                 Unblocked, Promoted, Claimed, Finished, Completed, Requeued, Postponed, Buried, Cancelled,
                 Redriven,
             ];
             for event in events {
-                let expected = state == State::Dead && event == Redriven;
+                let expected = state == JobState::Dead && event == Redriven;
                 assert_eq!(state.next(event).is_ok(), expected, "{state} {event:?}");
             }
         }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn an_illegal_move_names_both_sides() {
-        let error = State::Ready.next(Event::Finished).unwrap_err();
+        let error = JobState::Ready.next(JobEvent::Finished).unwrap_err();
         assert_eq!(error.to_string(), "a job that is ready cannot be Finished");
     }
 }

@@ -4,37 +4,33 @@
 //! This crate knows no runtime, no database and no HTTP.
 
 pub mod backoff;
-pub mod bell;
+pub mod baseline;
 pub mod chain;
 pub mod client;
 pub mod clock;
-pub mod clock_watch;
-pub mod courier;
-pub mod dead;
+pub mod clock_monitor;
+pub mod dead_letter;
 pub mod envelope;
 pub mod fleet;
-pub mod floor;
-pub mod hub;
 pub mod job;
 pub mod lease;
 pub mod limits;
 pub mod name;
-pub mod redrive;
-pub mod rescue;
 pub mod retry;
 pub mod settle;
 pub mod store;
 pub mod transaction;
+pub mod wake;
 pub mod workflow;
 
 pub use backoff::Backoff;
 pub use chain::{Chain, Dedup, Next};
-pub use client::{Handle, Job, Mill};
+pub use client::{Client, Job, JobHandle};
 pub use clock::{Clock, Timestamp};
-pub use dead::{DeadLetter, Reason};
+pub use dead_letter::{DeadLetter, DeathReason};
 pub use envelope::Envelope;
 pub use lease::{Lease, Token};
 pub use limits::Limits;
-pub use name::{Delivery, JobId, Kind, Namespace, Queue, QueueName, WorkerId};
+pub use name::{Guarantee, HolderId, JobId, Kind, Namespace, Queue, QueueName};
 pub use settle::{Change, Outcome};
 pub use store::{Error, Store};

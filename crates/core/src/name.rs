@@ -105,7 +105,7 @@ name!(
 name!(
     /// The identity of a worker process: `{hostname}:{pid}:{index}:{boot}`. The boot id keeps a restarted
     /// container, which often has the same hostname and pid, from passing for the one that died.
-    WorkerId, "worker id", |name| (1..=256).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
+    HolderId, "worker id", |name| (1..=256).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
     "1 to 256 printable ASCII characters without spaces"
 );
 
@@ -190,7 +190,7 @@ impl JobId {
     }
 
     /// Whether it is what a run goes on by, its task or an errand, and nothing that the run can do without.
-    pub fn carries_a_run(&self) -> bool {
+    pub fn is_run_internal(&self) -> bool {
         self.part().is_some() && !self.is_activity()
     }
 
@@ -215,7 +215,7 @@ impl JobId {
     }
 }
 
-impl WorkerId {
+impl HolderId {
     /// Names a process. `hostname` is cleaned of what a name may not hold rather than refused, because
     /// nobody chooses it for us.
     pub fn of_process(hostname: &str, pid: u32, index: u32) -> Self {
@@ -234,14 +234,14 @@ impl Default for Namespace {
 /// What a queue promises about each of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
+pub enum Guarantee {
     /// Taken off the queue when claimed: a crash loses it, and it never runs twice by itself.
     AtMostOnce,
     /// Leased when claimed: a crash brings it back, so it may run again.
     AtLeastOnce,
 }
 
-impl fmt::Display for Delivery {
+impl fmt::Display for Guarantee {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::AtMostOnce => "at_most_once",
@@ -250,7 +250,7 @@ impl fmt::Display for Delivery {
     }
 }
 
-impl FromStr for Delivery {
+impl FromStr for Guarantee {
     type Err = InvalidName;
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         match text {
@@ -268,26 +268,27 @@ pub struct Queue {
     /// What it is called.
     pub name: QueueName,
     /// What it promises.
-    pub delivery: Delivery,
+    #[serde(rename = "delivery")]
+    pub guarantee: Guarantee,
 }
 
 impl Queue {
     /// The at-least-once queue `name`.
     pub fn at_least_once(name: QueueName) -> Self {
-        Self { name, delivery: Delivery::AtLeastOnce }
+        Self { name, guarantee: Guarantee::AtLeastOnce }
     }
 
     /// The at-most-once queue `name`.
     pub fn at_most_once(name: QueueName) -> Self {
-        Self { name, delivery: Delivery::AtMostOnce }
+        Self { name, guarantee: Guarantee::AtMostOnce }
     }
 }
 
 impl fmt::Display for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.delivery {
-            Delivery::AtLeastOnce => write!(f, "{}", self.name),
-            Delivery::AtMostOnce => write!(f, "{} (at most once)", self.name),
+        match self.guarantee {
+            Guarantee::AtLeastOnce => write!(f, "{}", self.name),
+            Guarantee::AtMostOnce => write!(f, "{} (at most once)", self.name),
         }
     }
 }
@@ -316,11 +317,11 @@ mod tests {
         let id = |text| JobId::new(text).unwrap();
         let run = RunId::new("order-7!3").unwrap();
         assert_eq!((run.task(), run.task().run()), (id("order-7!3!task"), Some(run.clone())));
-        assert!(run.task().is_task() && run.task().carries_a_run());
+        assert!(run.task().is_task() && run.task().is_run_internal());
         assert_eq!((run.part(4).run(), run.part(4).is_task()), (Some(run.clone()), false));
-        assert!(!run.part(4).carries_a_run() && run.part("c4").carries_a_run());
+        assert!(!run.part(4).is_run_internal() && run.part("c4").is_run_internal());
         for nobodys in ["order-7", "!task", "order-7!", "Hello!World", "a!b-c"] {
-            assert_eq!((id(nobodys).run(), id(nobodys).carries_a_run()), (None, false), "{nobodys}");
+            assert_eq!((id(nobodys).run(), id(nobodys).is_run_internal()), (None, false), "{nobodys}");
         }
         assert!(RunId::new("order-7!task").is_err());
     }

@@ -7,22 +7,22 @@ use crate::clock::{Clock, Timestamp};
 use crate::store::Error;
 
 /// The pause before each repeat.
-const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
 /// A call that leaves a receipt is repeated no later than so long after the first try. Receipts live at least 60 s. The
 /// difference is for a repeat that takes long to reach the server.
-const REPEAT_WITHIN: Duration = Duration::from_secs(30);
+const RECEIPT_WINDOW: Duration = Duration::from_secs(30);
 
 /// An answer, perhaps of a repeated call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer<T> {
+pub struct Answered<T> {
     /// The answer.
     pub value: T,
     /// Whether a call before the one that was answered may have taken effect.
     pub after_unknown: bool,
 }
 
-impl<T> Answer<Result<T, Error>> {
+impl<T> Answered<Result<T, Error>> {
     /// The value of a call that returns some errors as answers, because they are not worth a repeat.
     pub fn flatten(self) -> Result<T, Error> {
         self.value.map_err(|error| if self.after_unknown { unknown(error) } else { error })
@@ -41,7 +41,7 @@ where
 }
 
 /// The same for a caller whose answer depends on whether it was the first call that took effect.
-pub async fn ask<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answer<T>, Error>
+pub async fn ask<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answered<T>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -50,31 +50,32 @@ where
 
 /// The same for a call that is safe to repeat only while the receipt lives that its first try may have left: a process
 /// that was stopped, or a machine that was suspended, may go on after that.
-pub async fn with_receipt<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answer<T>, Error>
+pub async fn with_receipt<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answered<T>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let begun = Moment::now(clock);
+    let begun = TwoClockInstant::now(clock);
     repeat(clock, Some(begun), call).await
 }
 
 async fn repeat<T, F>(
     clock: &dyn Clock,
-    receipt_from: Option<Moment>,
+    receipt_from: Option<TwoClockInstant>,
     mut call: impl FnMut() -> F,
-) -> Result<Answer<T>, Error>
+) -> Result<Answered<T>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
     let mut is_unknown = false;
     let mut result = call().await;
-    for pause in PAUSES {
+    for pause in RETRY_DELAYS {
         match &result {
             Err(error) if error.is_unavailable() => is_unknown |= matches!(error, Error::Unanswered { .. }),
             _ => break,
         }
         clock.sleep(pause).await;
-        let is_late = receipt_from.is_some_and(|begun| begun.until(Moment::now(clock)) > REPEAT_WITHIN);
+        let is_late =
+            receipt_from.is_some_and(|begun| begun.until(TwoClockInstant::now(clock)) > RECEIPT_WINDOW);
         if is_unknown && is_late {
             break;
         }
@@ -82,7 +83,7 @@ where
     }
     match result {
         Err(error) if is_unknown => Err(unknown(error)),
-        result => result.map(|value| Answer { value, after_unknown: is_unknown }),
+        result => result.map(|value| Answered { value, after_unknown: is_unknown }),
     }
 }
 
@@ -98,14 +99,14 @@ pub fn unknown(error: Error) -> Error {
 
 /// A moment by two clocks of this process: the monotonic one stops while the machine is suspended, the other can be set.
 #[derive(Debug, Clone, Copy)]
-struct Moment {
+struct TwoClockInstant {
     monotonic: Duration,
     wall: Timestamp,
 }
 
-impl Moment {
+impl TwoClockInstant {
     fn now(clock: &dyn Clock) -> Self {
-        Self { monotonic: clock.monotonic(), wall: Timestamp::of_this_process() }
+        Self { monotonic: clock.monotonic(), wall: Timestamp::now() }
     }
 
     /// How much time passed until `later`, by the clock that shows more.
@@ -126,12 +127,12 @@ mod tests {
 
     /// A clock that shows ever more seconds, so many from look to look.
     #[derive(Debug, Default)]
-    struct Passing {
+    struct SteppingClock {
         seconds: u64,
         looks: AtomicU64,
     }
 
-    impl Clock for Passing {
+    impl Clock for SteppingClock {
         fn now(&self) -> Timestamp {
             Timestamp(0)
         }
@@ -157,7 +158,7 @@ mod tests {
     fn ask<const N: usize>(answers: [Result<u8, Error>; N]) -> (Result<u8, Error>, usize) {
         let mut answers = VecDeque::from(answers);
         let call = || std::future::ready(answers.pop_front().unwrap());
-        let result = until_answered(&Passing::default(), call).now_or_never().unwrap();
+        let result = until_answered(&SteppingClock::default(), call).now_or_never().unwrap();
         (result, answers.len())
     }
 
@@ -166,7 +167,8 @@ mod tests {
         seconds: u64,
         answers: [Result<u8, Error>; N],
     ) -> (Result<u8, Error>, usize) {
-        let (mut answers, clock) = (VecDeque::from(answers), Passing { seconds, ..Passing::default() });
+        let (mut answers, clock) =
+            (VecDeque::from(answers), SteppingClock { seconds, ..SteppingClock::default() });
         let call = || std::future::ready(answers.pop_front().unwrap());
         let result = with_receipt(&clock, call).now_or_never().unwrap();
         (result.map(|answer| answer.value), answers.len())
@@ -197,7 +199,7 @@ mod tests {
             let (result, _) = ask([Err(lost()), Err(error("why".into()))]);
             let Err(error @ Error::Unanswered { .. }) = &result else { panic!("{cause}: {result:?}") };
             assert!(error.chain().ends_with(&cause), "{}", error.chain());
-            let answer = Answer { value: Err::<(), _>(Error::Invalid("no".into())), after_unknown: true };
+            let answer = Answered { value: Err::<(), _>(Error::Invalid("no".into())), after_unknown: true };
             assert!(matches!(answer.flatten(), Err(Error::Unanswered { .. })));
         }
         let made = || Err(Error::Unconfirmed("it was made".into()));
@@ -219,10 +221,10 @@ mod tests {
     #[test]
     fn time_passes_while_the_machine_is_suspended() {
         let second = Duration::from_secs(1);
-        let begun = Moment { monotonic: second, wall: Timestamp(1_000) };
-        let woken = Moment { monotonic: second * 2, wall: Timestamp(61_000) };
+        let begun = TwoClockInstant { monotonic: second, wall: Timestamp(1_000) };
+        let woken = TwoClockInstant { monotonic: second * 2, wall: Timestamp(61_000) };
         assert_eq!(begun.until(woken), second * 60);
-        let set_back = Moment { monotonic: second * 50, wall: Timestamp(0) };
+        let set_back = TwoClockInstant { monotonic: second * 50, wall: Timestamp(0) };
         assert_eq!(begun.until(set_back), second * 49);
     }
 }

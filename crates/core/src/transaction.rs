@@ -10,11 +10,11 @@ use std::marker::PhantomData;
 use async_trait::async_trait;
 
 use crate::backoff::Backoff;
-use crate::chain::{End, Output};
+use crate::chain::{Completion, IntoCompletion};
 use crate::clock::Timestamp;
 use crate::envelope::Envelope;
 use crate::lease::Lease;
-use crate::settle::{Circumstances, Outcome, Settlement, decide};
+use crate::settle::{DecideContext, Outcome, Settlement, decide};
 use crate::store::Error;
 
 /// Work in a transaction of a store's own, not yet committed.
@@ -24,12 +24,12 @@ pub trait Uncommitted: Send {
     ///
     /// An error means that it is not known whether this took place. The caller may then settle the claim as if it
     /// had not: if it had, the lease is gone.
-    async fn commit(self: Box<Self>, claim: &Claim) -> Result<Committed, Error>;
+    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error>;
 }
 
 /// The claim that ends with the transaction.
 #[derive(Debug, Clone)]
-pub struct Claim {
+pub struct TransactionClaim {
     /// Whose lease.
     pub lease: Lease,
     /// The job.
@@ -38,17 +38,17 @@ pub struct Claim {
     pub payload_limit: usize,
 }
 
-impl Claim {
+impl TransactionClaim {
     /// The settlement of a job that ended like this.
-    pub fn settlement(&self, end: End, now: Timestamp) -> Result<Settlement, Error> {
+    pub fn settlement(&self, end: Completion, now: Timestamp) -> Result<Settlement, Error> {
         let outcome = match end {
-            End::Output(output) => Outcome::Done(output),
-            End::Continue(next) => {
+            Completion::Output(output) => Outcome::Done(output),
+            Completion::Continue(next) => {
                 next.check(self.payload_limit)?;
                 Outcome::Continue(next)
             }
         };
-        let circumstances = Circumstances { now, backoff: Backoff::DEFAULT, random: 0.0 };
+        let circumstances = DecideContext { now, backoff: Backoff::DEFAULT, random: 0.0 };
         Ok(Settlement { lease: self.lease.clone(), change: decide(&self.envelope, outcome, circumstances) })
     }
 }
@@ -66,12 +66,12 @@ pub enum Committed {
 
 /// The end of a job, together with work in a transaction. Returned by a handler in place of the output `O`.
 #[must_use = "nothing is committed before the handler returns this"]
-pub struct Done<O: Output> {
+pub struct Done<O: IntoCompletion> {
     work: Box<dyn Uncommitted>,
     output: PhantomData<fn() -> O>,
 }
 
-impl<O: Output> Done<O> {
+impl<O: IntoCompletion> Done<O> {
     /// The end of a job whose output the work knows.
     pub fn new(work: Box<dyn Uncommitted>) -> Self {
         Self { work, output: PhantomData }
@@ -83,7 +83,7 @@ impl<O: Output> Done<O> {
     }
 }
 
-impl<O: Output> fmt::Debug for Done<O> {
+impl<O: IntoCompletion> fmt::Debug for Done<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Done")
     }

@@ -38,7 +38,7 @@ impl Inner {
             slots(&health),
             leases(health.get("late")),
         ];
-        findings.extend(self.hub.checkup().await);
+        findings.extend(self.bus.checkup().await);
         let version: String = server.get("version");
         Ok(Checkup { server: format!("postgresql {version}"), durability: durability(&server), findings })
     }

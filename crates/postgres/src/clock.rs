@@ -22,7 +22,7 @@ struct Anchor {
 impl ServerClock {
     /// Until it has been set, the time of this process.
     pub(crate) fn new() -> Self {
-        Self { anchor: Mutex::new(Anchor { here: Instant::now(), there: Timestamp::of_this_process() }) }
+        Self { anchor: Mutex::new(Anchor { here: Instant::now(), there: Timestamp::now() }) }
     }
 
     /// The server said it was `there` at some moment between `asked` and now.

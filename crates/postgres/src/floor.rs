@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use tidemill_core::floor::{Batch, Errand, Floor};
-use tidemill_core::{Delivery, Error};
+use tidemill_core::baseline::{Baseline, BaselineBatch, BaselineWork};
+use tidemill_core::{Error, Guarantee};
 use tokio::sync::{Mutex, Notify};
 use tokio_postgres::types::Type;
 
@@ -19,7 +19,7 @@ use crate::sql::{FLOOR_ACKNOWLEDGE, FLOOR_CLAIM, FLOOR_ENQUEUE, FLOOR_READ};
 use crate::statements::Call;
 
 /// The raw loops of this store.
-pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
+pub async fn floors(options: Options) -> Result<Vec<Box<dyn Baseline>>, Error> {
     let pool = Pool::new(&options)?;
     migrate(&pool).await?;
     if pool.opener.is_pooled() {
@@ -119,17 +119,17 @@ impl Table {
 }
 
 #[async_trait]
-impl Floor for Table {
+impl Baseline for Table {
     fn work(&self) -> &'static str {
         "table"
     }
 
-    fn delivery(&self) -> Delivery {
-        Delivery::AtLeastOnce
+    fn delivery(&self) -> Guarantee {
+        Guarantee::AtLeastOnce
     }
 
-    fn batch(&self) -> Batch {
-        Batch { enqueue: 500, take: 500 }
+    fn batch(&self) -> BaselineBatch {
+        BaselineBatch { enqueue: 500, take: 500 }
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
@@ -158,15 +158,15 @@ impl Floor for Table {
         }
     }
 
-    async fn transact(&self, errand: Errand) -> Result<bool, Error> {
+    async fn transact(&self, errand: BaselineWork) -> Result<bool, Error> {
         self.make().await?;
         let mut held = self.pool.hold().await?;
         let connection = held.connection()?;
         let work = async {
             connection.client.batch_execute("BEGIN").await?;
             match errand {
-                Errand::Read => drop(connection.query(&self.calls.read, &[]).await?),
-                Errand::Write => {
+                BaselineWork::Read => drop(connection.query(&self.calls.read, &[]).await?),
+                BaselineWork::Write => {
                     drop(connection.query(&self.calls.enqueue, &[&[&b"{}"[..]].as_slice()]).await?);
                 }
             }

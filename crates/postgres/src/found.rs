@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::job::State;
-use tidemill_core::store::{JobInfo, Record};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{JobInfo, JobRecord};
 use tidemill_core::{Error, JobId, Timestamp};
 use tokio_postgres::Row;
 
@@ -78,13 +78,13 @@ impl Found {
             queue: None,
             state,
             data: Bytes::new(),
-            due: (state == State::Scheduled).then_some(Timestamp(self.due)),
+            due: (state == JobState::Scheduled).then_some(Timestamp(self.due)),
             held_by: self.worker.clone(),
             cancelling: self.cancelling.unwrap_or(false),
             waits_for,
             record: None,
         };
-        if matches!(state, State::Done | State::Cancelled) {
+        if matches!(state, JobState::Done | JobState::Cancelled) {
             return Ok(JobInfo {
                 job: job.chain(),
                 record: Some(self.into_record(job.chain(), state)?),
@@ -95,24 +95,24 @@ impl Found {
         Ok(JobInfo { queue: Some(queue), data: self.envelope.into(), ..info })
     }
 
-    fn state(&self, job: &JobId) -> Result<State, Error> {
+    fn state(&self, job: &JobId) -> Result<JobState, Error> {
         Ok(match self.state {
-            0 if self.worker.is_some() => State::Running,
-            0 if self.later => State::Scheduled,
-            0 => State::Ready,
-            1 => State::Blocked,
-            2 => State::Dead,
-            3 => State::Done,
-            4 => State::Cancelled,
+            0 if self.worker.is_some() => JobState::Running,
+            0 if self.later => JobState::Scheduled,
+            0 => JobState::Ready,
+            1 => JobState::Blocked,
+            2 => JobState::Dead,
+            3 => JobState::Done,
+            4 => JobState::Cancelled,
             other => return Err(Error::Corrupt(format!("job {job} has the state {other}"))),
         })
     }
 
-    fn into_record(self, job: JobId, state: State) -> Result<Record, Error> {
+    fn into_record(self, job: JobId, state: JobState) -> Result<JobRecord, Error> {
         let (Some(finished), Some(keep)) = (self.finished, self.keep) else {
             return Err(Error::Corrupt(format!("the record of job {job} has no time")));
         };
-        Ok(Record {
+        Ok(JobRecord {
             job,
             state,
             output: self.envelope.into(),

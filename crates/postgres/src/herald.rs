@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidemill_core::Error;
-use tidemill_core::courier::{Courier, Errand, Hint, Leaves, Satchel, Tiding, Tidings, Topic};
-use tidemill_core::hub::Listeners;
-use tidemill_core::store::{Finding, Severity, Wake};
+use tidemill_core::store::{Finding, Severity};
+use tidemill_core::wake::Subscribers;
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{Hint, Message, MessageStream, Pending, SendTiming, Subject, Transport, WakeBatch};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -48,8 +49,8 @@ struct Desk {
     listen: Option<Opener>,
     /// Whether it was said in the log how wake-ups travel.
     said: AtomicBool,
-    satchel: Satchel,
-    listeners: Listeners<Tiding>,
+    satchel: Pending,
+    listeners: Subscribers<Message>,
     /// Whether anybody here wants to hear from other processes.
     wanted: AtomicBool,
     begin: Notify,
@@ -112,8 +113,8 @@ impl Herald {
             pool,
             listen,
             said: AtomicBool::new(false),
-            satchel: Satchel::default(),
-            listeners: Listeners::default(),
+            satchel: Pending::default(),
+            listeners: Subscribers::default(),
             wanted: AtomicBool::new(false),
             begin: Notify::new(),
         };
@@ -157,17 +158,17 @@ impl fmt::Debug for Herald {
 }
 
 #[async_trait]
-impl Courier for Herald {
-    fn tell(&self, wake: Wake) -> Leaves {
-        self.desk.satchel.tell(wake)
+impl Transport for Herald {
+    fn publish(&self, wake: Wake) -> SendTiming {
+        self.desk.satchel.add(wake)
     }
 
     async fn flush(&self) {
         let _ = timeout(PATIENCE, self.desk.satchel.flushed()).await;
     }
 
-    fn listen(&self, _: Topic) -> Tidings {
-        let listener = self.desk.listeners.listen();
+    fn subscribe(&self, _: Subject) -> MessageStream {
+        let listener = self.desk.listeners.subscribe();
         if !self.desk.wanted.swap(true, Ordering::SeqCst) {
             self.desk.begin.notify_one();
         }
@@ -175,7 +176,7 @@ impl Courier for Herald {
     }
 
     /// Everybody hears the whole count; the database decides who is too late.
-    async fn take(&self, _: &Hint) -> bool {
+    async fn take_hint(&self, _: &Hint) -> bool {
         true
     }
 
@@ -217,7 +218,7 @@ impl Rider {
             let errand = self.next_errand().await;
             match in_time("a wake-up", self.ride(errand.as_ref())).await {
                 Ok(()) => {
-                    errand.iter().for_each(|errand| self.desk.satchel.done(errand));
+                    errand.iter().for_each(|errand| self.desk.satchel.sent(errand));
                     sleep(REST).await;
                 }
                 Err(error) => {
@@ -231,7 +232,7 @@ impl Rider {
     }
 
     /// Waits for something to tell, or for a reason to begin to listen.
-    async fn next_errand(&mut self) -> Option<Errand> {
+    async fn next_errand(&mut self) -> Option<WakeBatch> {
         loop {
             if self.is_deaf() {
                 return None;
@@ -243,7 +244,7 @@ impl Rider {
                 }
             };
             tokio::select! {
-                errand = self.desk.satchel.errand(sleep(BUSY)) => return Some(errand),
+                errand = self.desk.satchel.next_batch(sleep(BUSY)) => return Some(errand),
                 () = self.desk.begin.notified() => {}
                 () = cut => self.line = None,
             }
@@ -255,7 +256,7 @@ impl Rider {
         self.desk.wanted.load(Ordering::SeqCst) && !is_settled
     }
 
-    async fn ride(&mut self, errand: Option<&Errand>) -> Result<(), Error> {
+    async fn ride(&mut self, errand: Option<&WakeBatch>) -> Result<(), Error> {
         let deaf = self.is_deaf();
         let line = match &mut self.line {
             Some(line) if !line.connection.client.is_closed() => line,
@@ -278,7 +279,7 @@ async fn open(desk: &Arc<Desk>) -> Result<Line, Error> {
     let heard = move |notification: tokio_postgres::Notification| {
         if notification.process_id() != own_id.load(Ordering::Relaxed) {
             let wake: Wake = notification.payload().parse().unwrap_or(Wake::Everything);
-            hearing.listeners.tell(&wake.into());
+            hearing.listeners.publish(&wake.into());
         }
     };
     let connection = desk.opener().open(&desk.pool.clock, Box::new(heard)).await?;
@@ -299,11 +300,11 @@ impl Line {
         let listen = format!("LISTEN \"{}\"", channel(&desk.pool));
         self.connection.client.batch_execute(&listen).await.map_err(|error| classify("LISTEN", error))?;
         self.hearing = Hearing::Yes;
-        desk.listeners.tell(&Wake::Everything.into());
+        desk.listeners.publish(&Wake::Everything.into());
         Ok(())
     }
 
-    async fn notify(&mut self, pool: &Pool, errand: &Errand) -> Result<(), Error> {
+    async fn notify(&mut self, pool: &Pool, errand: &WakeBatch) -> Result<(), Error> {
         pool.count_one();
         let payloads: Vec<String> = errand.wakes.iter().map(Wake::to_string).collect();
         let answer = self.connection.query(pool.call(&NOTIFY)?, &[&channel(pool), &payloads]).await;

@@ -1,8 +1,8 @@
 //! Looking at jobs and queues.
 
 use bytes::Bytes;
-use tidemill_core::job::State;
-use tidemill_core::store::{COUNT_CAP, JobInfo, List, Page, QueueInfo};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{COUNT_CAP, JobInfo, ListJobsParams, Page, QueueInfo};
 use tidemill_core::{Error, JobId, Timestamp};
 use tokio_postgres::Row;
 
@@ -21,24 +21,24 @@ impl Inner {
         rows.first().map(|row| Found::read(row).into_info()).transpose()
     }
 
-    pub(crate) async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+    pub(crate) async fn list(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
         let Some(number) = self.find_number(list.queue).await? else { return Ok(Page::default()) };
         let Cursor { place, seq } = Cursor::read(list.cursor.as_deref())?;
         let limit = i64::try_from(list.limit).unwrap_or(i64::MAX);
-        let later = list.state == State::Scheduled;
+        let later = list.state == JobState::Scheduled;
         let rows = match list.state {
-            State::Scheduled | State::Ready => {
+            JobState::Scheduled | JobState::Ready => {
                 let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                     [&number, &place, &seq, &limit, &later];
                 self.pool.query(&LIST_WAITING, &params).await?
             }
-            State::Blocked => {
+            JobState::Blocked => {
                 let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                     [&number, &place, &seq, &limit, &NAMED];
                 self.pool.query(&LIST_BLOCKED, &params).await?
             }
-            State::Running => self.pool.query(&LIST_RUNNING, &[&number, &place, &seq, &limit]).await?,
-            State::Dead => self.pool.query(&LIST_LETTERS, &[&number, &place, &seq, &limit]).await?,
+            JobState::Running => self.pool.query(&LIST_RUNNING, &[&number, &place, &seq, &limit]).await?,
+            JobState::Dead => self.pool.query(&LIST_LETTERS, &[&number, &place, &seq, &limit]).await?,
             ended => return Err(Error::Invalid(format!("jobs that are {ended} are not listed"))),
         };
         page(&rows, list.limit, "place", |row| read_listed(&list, row))
@@ -51,13 +51,13 @@ impl Inner {
     }
 }
 
-fn read_listed(list: &List<'_>, row: &Row) -> Result<JobInfo, Error> {
+fn read_listed(list: &ListJobsParams<'_>, row: &Row) -> Result<JobInfo, Error> {
     Ok(JobInfo {
         job: job_at(row)?,
         queue: Some(list.queue.clone()),
         state: list.state,
         data: Bytes::copy_from_slice(row.get("envelope")),
-        due: (list.state == State::Scheduled).then(|| Timestamp(row.get("place"))),
+        due: (list.state == JobState::Scheduled).then(|| Timestamp(row.get("place"))),
         held_by: row.get("worker"),
         cancelling: row.get("cancelling"),
         waits_for: waits_for(row)?,

@@ -33,19 +33,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
 
 use async_trait::async_trait;
-use tidemill_core::courier::Courier;
-use tidemill_core::hub::Hub;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
+    StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
-    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
-    QueueInfo, Recover, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
+    EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
+    ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
+    StartParams, Verdict,
 };
+use tidemill_core::wake::Bus;
+use tidemill_core::wake::Transport;
+use tidemill_core::wake::WakeStream;
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
+use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
 use tokio::task::JoinSet;
 
 pub use floor::floors;
@@ -67,14 +70,14 @@ pub struct PostgresStore {
     inner: Arc<Inner>,
     clerk: Clerk,
     durability: Durability,
-    /// The clerk's work and the hub's. They end with the store.
+    /// The clerk's work and the bus's. They end with the store.
     _tasks: JoinSet<()>,
 }
 
 /// What the verbs work with; they are spread over the modules.
 pub(crate) struct Inner {
     pool: Arc<Pool>,
-    hub: Hub,
+    bus: Bus,
     /// For ends that a commit tells of itself; none if wake-ups travel another way.
     voice: Option<Voice>,
     numbers: Numbers,
@@ -95,11 +98,11 @@ impl PostgresStore {
         let pool = Arc::new(Pool::new(&options)?);
         let voice = options.courier.is_none().then(|| Voice::new(herald::channel(&pool)));
         let listen = options.for_listening().map(|options| Opener::new(&options)).transpose()?;
-        let courier: Arc<dyn Courier> =
+        let courier: Arc<dyn Transport> =
             options.courier.unwrap_or_else(|| Arc::new(Herald::start(pool.clone(), listen)));
         let inner = Arc::new(Inner {
             pool,
-            hub: Hub::new(options.pace, Some(courier)),
+            bus: Bus::new(options.pace, Some(courier)),
             voice,
             numbers: Numbers::default(),
             marks: Marks::default(),
@@ -115,7 +118,7 @@ impl PostgresStore {
         let (clerk, work) = Clerk::new(inner.clone());
         tasks.spawn(work);
         let served = inner.clone();
-        tasks.spawn(async move { served.hub.serve(&served.pool.clock).await });
+        tasks.spawn(async move { served.bus.run_transport(&served.pool.clock).await });
         Ok(Self { inner, clerk, durability, _tasks: tasks })
     }
 }
@@ -141,27 +144,27 @@ impl fmt::Debug for PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        let Enqueue { queue, jobs } = enqueue;
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+        let EnqueueParams { queue, jobs } = enqueue;
         if Clerk::takes(jobs) {
             return self.told(self.clerk.enqueue(queue, jobs.to_vec()).await);
         }
         self.told(self.inner.enqueue(queue, jobs).await)
     }
 
-    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.inner.claim(claim).await
     }
 
-    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.inner.recover(recover).await
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
         self.inner.start(start).await
     }
 
-    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
         self.inner.extend(extend).await
     }
 
@@ -169,15 +172,15 @@ impl Store for PostgresStore {
         self.told(self.inner.settle(settlements, Ending::Current).await)
     }
 
-    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         self.inner.promote(promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
         self.inner.expired(expired).await
     }
 
-    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
         self.inner.clock_went_back(step).await
     }
 
@@ -189,11 +192,11 @@ impl Store for PostgresStore {
         self.told(self.inner.cancel(job).await)
     }
 
-    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         self.told(self.inner.redrive(redrive).await)
     }
 
-    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
         self.told(self.inner.drop_letters(queue, jobs).await)
     }
 
@@ -213,12 +216,12 @@ impl Store for PostgresStore {
         self.inner.prune().await
     }
 
-    async fn leave(&self, _worker: &WorkerId, _queues: &[Queue]) -> Result<(), Error> {
+    async fn leave(&self, _worker: &HolderId, _queues: &[Queue]) -> Result<(), Error> {
         // A worker leaves traces only in leases, and this one holds none.
         Ok(())
     }
 
-    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         self.told(self.inner.start_run(run).await)
     }
 
@@ -226,35 +229,35 @@ impl Store for PostgresStore {
         self.told(self.inner.deliver(deliveries).await)
     }
 
-    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
         self.told(self.inner.terminate(terminate).await)
     }
 
-    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
         self.inner.journal(read).await
     }
 
-    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
         self.inner.run(run).await
     }
 
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
         self.inner.runs(list).await
     }
 
-    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
         self.inner.prune_runs(prune).await
     }
 
-    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         self.inner.get(job).await
     }
 
-    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
         self.inner.list(list).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
         self.inner.queues().await
     }
 
@@ -263,18 +266,18 @@ impl Store for PostgresStore {
     }
 
     async fn flush(&self) {
-        self.inner.hub.flush().await;
+        self.inner.bus.flush().await;
     }
 
-    fn listen(&self) -> Wakes {
-        self.inner.hub.listen()
+    fn subscribe(&self) -> WakeStream {
+        self.inner.bus.subscribe()
     }
 
     fn clock(&self) -> &dyn Clock {
         &self.inner.pool.clock
     }
 
-    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         self.told(self.inner.complete(complete).await)
     }
 

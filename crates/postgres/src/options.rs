@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::bell::Pace;
-use tidemill_core::courier::Courier;
+use tidemill_core::wake::PollInterval;
+use tidemill_core::wake::Transport;
 use tokio_postgres::config::{Host, SslMode};
 
 /// How many connections a process opens at most: more than the cores of most database servers only makes
@@ -18,7 +18,7 @@ const CONNECTIONS: usize = 8;
 const SCHEMA: &str = "tidemill";
 
 /// How often an idle queue is looked at.
-const PACE: Pace = Pace::new(Duration::from_secs(1), Duration::from_secs(4));
+const PACE: PollInterval = PollInterval::new(Duration::from_secs(1), Duration::from_secs(4));
 
 /// How long a connection attempt may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,12 +34,12 @@ pub struct Options {
     /// How many connections to open at most, beside one for wake-ups.
     pub connections: usize,
     /// How often an idle queue is looked at although nothing has rung: a lost wake-up costs this much.
-    pub pace: Pace,
+    pub pace: PollInterval,
     /// A second URL of the same database that does not lead through a pooler, for LISTEN. A secret as well. Without it
     /// LISTEN uses `url`, unless that leads through a pooler: then work from other processes is found by polling.
     pub listen: Option<String>,
     /// Who carries wake-ups between processes; LISTEN and NOTIFY, if nobody else.
-    pub courier: Option<Arc<dyn Courier>>,
+    pub courier: Option<Arc<dyn Transport>>,
 }
 
 impl Options {

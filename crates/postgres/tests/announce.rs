@@ -9,15 +9,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::runs::{Close, Delivered, Delivery, Started, Terminate, Then};
-use tidemill_core::store::{
-    Cancelled, Claim, Complete, Completed, Deleted, Enqueue, Enqueued, NewJob, Record, Redrive, Revival,
-    Verdict, Wake, Wakes,
+use tidemill_core::store::runs::{
+    AfterCommit, CloseRun, Delivered, Delivery, StartRunResult, TerminateParams,
 };
-use tidemill_core::workflow::{RunId, Status};
-use tidemill_core::{JobId, Store, Timestamp, WorkerId};
+use tidemill_core::store::{
+    Cancelled, ClaimParams, CompleteParams, Completed, Deleted, EnqueueParams, Enqueued, JobRecord, NewJob,
+    RedriveItem, RedriveParams, Verdict,
+};
+use tidemill_core::wake::{Wake, WakeStream};
+use tidemill_core::workflow::{RunId, RunStatus};
+use tidemill_core::{HolderId, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{Traits, order_of, signal};
@@ -32,7 +35,7 @@ const LEASE: Duration = Duration::from_secs(600);
 /// A store and what it announces.
 struct Heard {
     store: PostgresStore,
-    wakes: Wakes,
+    wakes: WakeStream,
 }
 
 impl Heard {
@@ -42,7 +45,7 @@ impl Heard {
 
     async fn at(url: &str) -> Self {
         let store = connect(url).await;
-        let wakes = store.listen();
+        let wakes = store.subscribe();
         let mut heard = Self { store, wakes };
         heard.hear(|wake| *wake == Wake::Everything).await;
         heard
@@ -66,13 +69,13 @@ impl Heard {
 
 async fn enqueue(store: &PostgresStore, job: &NewJob) -> Enqueued {
     let (queue, jobs) = (queue("mail"), [job.clone()]);
-    store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await.unwrap().remove(0)
+    store.enqueue(EnqueueParams { queue: &queue, jobs: &jobs }).await.unwrap().remove(0)
 }
 
 fn done(job: &JobId) -> Change {
-    Change::Finish(Some(Record {
+    Change::Finish(Some(JobRecord {
         job: job.chain(),
-        state: State::Done,
+        state: JobState::Done,
         output: "1".into(),
         error: None,
         finished_at: Timestamp(1),
@@ -92,8 +95,8 @@ async fn a_repeated_enqueue_is_announced_again() {
 async fn a_repeated_settlement_is_announced_again() {
     let (mut heard, job) = (Heard::new().await, chain());
     enqueue(&heard.store, &job).await;
-    let (mail, worker) = (queue("mail"), WorkerId::of_process("host", 1, 0));
-    let claimed = heard.store.claim(Claim::now(&mail, &worker, LEASE, 1)).await.unwrap().remove(0);
+    let (mail, worker) = (queue("mail"), HolderId::of_process("host", 1, 0));
+    let claimed = heard.store.claim(ClaimParams::now(&mail, &worker, LEASE, 1)).await.unwrap().remove(0);
     let settlement = [Settlement { lease: claimed.lease, change: done(&job.id) }];
     let settle = async |store: &PostgresStore| store.settle(&settlement).await.unwrap().remove(0);
     let verdicts = heard.hear_again(&Wake::Finished(job.id.clone()), settle).await;
@@ -115,10 +118,10 @@ async fn a_repeated_cancel_delete_or_complete_is_announced_again() {
     assert_eq!(answers, (Deleted::Yes, Deleted::NotFound));
     let change = done(&three.id);
     let complete = async |store: &PostgresStore| {
-        store.complete(Complete { job: &three.id, change: &change }).await.unwrap()
+        store.complete(CompleteParams { job: &three.id, change: &change }).await.unwrap()
     };
     let answers = heard.hear_again(&Wake::Finished(three.id.clone()), complete).await;
-    assert_eq!(answers, (Completed::Yes, Completed::Ended(State::Done)));
+    assert_eq!(answers, (Completed::Yes, Completed::Ended(JobState::Done)));
 }
 
 #[tokio::test]
@@ -130,16 +133,16 @@ async fn a_repeated_start_delivery_or_end_of_a_run_is_announced_again() {
     let tasks = Wake::Queue { queue: new.queue.clone(), jobs: 1 };
     let start = async |store: &PostgresStore| store.start_run(&new).await.unwrap();
     let answers = heard.hear_again(&tasks, start).await;
-    assert_eq!(answers, (Started::Created, Started::Existing(new.run.clone())));
-    scene.commit(&scene.task_of(&new.run).await, Vec::new(), Then::GoesOn).await;
+    assert_eq!(answers, (StartRunResult::Created, StartRunResult::Existing(new.run.clone())));
+    scene.commit(&scene.task_of(&new.run).await, Vec::new(), AfterCommit::GoesOn).await;
     let once = [Delivery { id: Some("once".into()), ..signal(&new.run, 1) }];
     let deliver = async |store: &PostgresStore| store.deliver(&once).await.unwrap().remove(0);
     let answers = heard.hear_again(&tasks, deliver).await;
     assert_eq!(answers, (Delivered::Yes, Delivered::Again));
-    let close = Close { status: Status::Terminated, output: "".into(), error: None, told: None };
-    let cursor = scene.store.run(&new.run).await.unwrap().unwrap().cursor;
+    let close = CloseRun { status: RunStatus::Terminated, output: "".into(), error: None, told: None };
+    let cursor = scene.store.get_run(&new.run).await.unwrap().unwrap().cursor;
     let terminate = async |store: &PostgresStore| {
-        store.terminate(Terminate { run: &new.run, cursor, effects: &[], close: &close }).await.unwrap()
+        store.terminate(TerminateParams { run: &new.run, cursor, effects: &[], close: &close }).await.unwrap()
     };
     let answers = heard.hear_again(&Wake::Finished(new.run.task()), terminate).await;
     assert_eq!(answers, (Verdict::Accepted, Verdict::LeaseLost));
@@ -153,10 +156,10 @@ async fn a_repeated_redrive_is_announced_again() {
     let traits = Traits::default();
     let id = scene.bury(&traits, "bad").await;
     let letter = scene.letter(&id).await.bytes;
-    let letters = [Revival { job: id.clone(), letter, envelope: traits.job_of(id).envelope }];
+    let letters = [RedriveItem { job: id.clone(), letter, envelope: traits.job_of(id).envelope }];
     let mail = queue("mail");
     let redrive = async |store: &PostgresStore| {
-        store.redrive(Redrive { queue: &mail, letters: &letters }).await.unwrap()
+        store.redrive(RedriveParams { queue: &mail, letters: &letters }).await.unwrap()
     };
     let meant = Wake::Queue { queue: queue("mail"), jobs: 1 };
     assert_eq!(heard.hear_again(&meant, redrive).await, (1, 0));
@@ -168,7 +171,7 @@ async fn after_an_answer_that_was_lost_everybody_looks() {
     let url = server.database().unwrap();
     let proxy = Proxy::to(server.port()).await.unwrap();
     let (here, there) = (connect(&proxy.url(&url)).await, connect(&url).await);
-    let mut wakes = there.listen();
+    let mut wakes = there.subscribe();
     while wakes.next().await.unwrap() != Wake::Everything {}
     let job = chain();
     enqueue(&there, &job).await;
@@ -177,7 +180,7 @@ async fn after_an_answer_that_was_lost_everybody_looks() {
     assert_eq!(proxy.answers_dropped(), 1);
     let heard = async { while wakes.next().await.unwrap() != Wake::Everything {} };
     tokio::time::timeout(FOR_EVER, heard).await.unwrap();
-    assert!(there.get(&job.id).await.unwrap().is_none());
+    assert!(there.get_job(&job.id).await.unwrap().is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -186,12 +189,14 @@ async fn a_job_whose_enqueue_had_to_be_repeated_is_given_to_a_waiting_claim() {
     let url = server.database().unwrap();
     let proxy = Proxy::to(server.port()).await.unwrap();
     let (here, there) = (connect(&proxy.url(&url)).await, connect(&url).await);
-    let (mail, worker) = (queue("mail"), WorkerId::of_process("host", 1, 0));
+    let (mail, worker) = (queue("mail"), HolderId::of_process("host", 1, 0));
     let job = chain();
     proxy.drop_answer_to(job.id.as_str());
     enqueue(&here, &job).await;
     assert_eq!(proxy.answers_dropped(), 1);
-    let claimed =
-        there.claim(Claim { wait: FOR_EVER, ..Claim::now(&mail, &worker, LEASE, 1) }).await.unwrap();
+    let claimed = there
+        .claim(ClaimParams { wait: FOR_EVER, ..ClaimParams::now(&mail, &worker, LEASE, 1) })
+        .await
+        .unwrap();
     assert_eq!(claimed[0].lease.job, job.id);
 }

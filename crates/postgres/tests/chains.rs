@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tidemill_core::chain::{Blocker, Dedup, Links, with_blockers};
-use tidemill_core::job::State;
-use tidemill_core::settle::{Change, Settlement, Step};
-use tidemill_core::store::{Claimed, Due, Enqueue, Enqueued, NewJob, Record, Verdict};
+use tidemill_core::chain::{Blocker, Dedup, JobLinks, with_blockers};
+use tidemill_core::job::JobState;
+use tidemill_core::settle::{Change, NextJob, Settlement};
+use tidemill_core::store::{Claimed, Due, EnqueueParams, Enqueued, JobRecord, NewJob, Verdict};
 use tidemill_core::{Error, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
@@ -27,7 +27,7 @@ use world::{connect, query, queue, session};
 const JOBS: usize = 200;
 
 /// A job that keeps its result.
-fn chain(id: JobId, links: Links) -> NewJob {
+fn chain(id: JobId, links: JobLinks) -> NewJob {
     let envelope = format!(
         r#"{{"job_id":{},"task_type":"t","payload":"\u0000","keep_result_ms":60000}}  "#,
         serde_json(&id)
@@ -39,14 +39,14 @@ fn serde_json(id: &JobId) -> String {
     format!("\"{}\"", id.as_str().replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-fn after(chains: &[JobId]) -> Links {
-    Links { after: chains.to_vec(), dedup: None }
+fn after(chains: &[JobId]) -> JobLinks {
+    JobLinks { after: chains.to_vec(), dedup: None }
 }
 
 fn closed(claimed: Claimed, output: &'static str) -> Settlement {
-    let record = Record {
+    let record = JobRecord {
         job: claimed.lease.job.chain(),
-        state: State::Done,
+        state: JobState::Done,
         output: Bytes::from_static(output.as_bytes()),
         error: None,
         finished_at: Timestamp(0),
@@ -56,7 +56,7 @@ fn closed(claimed: Claimed, output: &'static str) -> Settlement {
 }
 
 async fn enqueue(store: &PostgresStore, name: &str, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-    store.enqueue(Enqueue { queue: &queue(name), jobs }).await
+    store.enqueue(EnqueueParams { queue: &queue(name), jobs }).await
 }
 
 /// Four stores on one database, with four connections each.
@@ -68,7 +68,7 @@ async fn fleet() -> (String, Vec<Arc<PostgresStore>>) {
 
 /// Starts chains and claims them.
 async fn claimed_chains(store: &Arc<PostgresStore>, count: usize) -> Vec<Claimed> {
-    let jobs: Vec<_> = (0..count).map(|_| chain(JobId::generate(), Links::default())).collect();
+    let jobs: Vec<_> = (0..count).map(|_| chain(JobId::generate(), JobLinks::default())).collect();
     enqueue(store, "blockers", &jobs).await.unwrap();
     let scene = Scene::new(store.clone(), queue("blockers"));
     let claimed = scene.claim(count).await;
@@ -141,7 +141,7 @@ async fn of_200_keys_with_four_callers_each_200_chains_come() {
     let (url, stores) = fleet().await;
     let calls = (0..4 * JOBS).map(|at| {
         let (store, key) = (stores[at % 4].clone(), format!("key {}", at / 4));
-        let job = chain(JobId::generate(), Links { after: Vec::new(), dedup: Some(Dedup::open(key)) });
+        let job = chain(JobId::generate(), JobLinks { after: Vec::new(), dedup: Some(Dedup::open(key)) });
         tokio::spawn(async move {
             let made = enqueue(&store, "jobs", std::slice::from_ref(&job)).await.unwrap();
             match &made[0] {
@@ -163,7 +163,7 @@ async fn of_200_keys_with_four_callers_each_200_chains_come() {
 #[tokio::test(flavor = "multi_thread")]
 async fn chains_that_are_removed_in_every_way_while_others_begin_to_wait_lose_nobody() {
     let (url, stores) = fleet().await;
-    let blockers: Vec<_> = (0..JOBS).map(|_| chain(JobId::generate(), Links::default())).collect();
+    let blockers: Vec<_> = (0..JOBS).map(|_| chain(JobId::generate(), JobLinks::default())).collect();
     enqueue(&stores[0], "blockers", &blockers).await.unwrap();
     let mut tasks = Vec::new();
     for (at, blocker) in blockers.iter().enumerate() {
@@ -196,39 +196,39 @@ async fn what_a_job_is_told_is_what_the_contract_says_to_the_letter() {
     let (_, stores) = fleet().await;
     let store = &stores[0];
     let odd = JobId::new(r#"a"b\c"#).unwrap();
-    enqueue(store, "blockers", &[chain(odd.clone(), Links::default())]).await.unwrap();
+    enqueue(store, "blockers", &[chain(odd.clone(), JobLinks::default())]).await.unwrap();
     let scene = Scene::new(store.clone(), queue("blockers"));
     let waiting = chain(JobId::generate(), after(std::slice::from_ref(&odd)));
     enqueue(store, "waiting", std::slice::from_ref(&waiting)).await.unwrap();
     let settlement = closed(scene.claim_one().await, r#"{"a": [1]}"#);
     store.settle(std::slice::from_ref(&settlement)).await.unwrap();
     let Change::Finish(Some(record)) = &settlement.change else { panic!() };
-    let told = Blocker::told_by(record);
+    let told = Blocker::notice(record);
     let expected = with_blockers(&waiting.envelope, [&*told]);
-    let info = store.get(&waiting.id).await.unwrap().unwrap();
+    let info = store.get_job(&waiting.id).await.unwrap().unwrap();
     assert_eq!(info.data, expected);
-    let removed = chain(JobId::generate(), Links::default());
+    let removed = chain(JobId::generate(), JobLinks::default());
     let late = chain(JobId::generate(), after(&[odd, removed.id.clone()]));
     enqueue(store, "blockers", std::slice::from_ref(&removed)).await.unwrap();
     enqueue(store, "waiting", std::slice::from_ref(&late)).await.unwrap();
     store.cancel(&removed.id).await.unwrap();
-    let gone = Blocker::told_by_removed(&removed.id);
+    let gone = Blocker::removed_notice(&removed.id);
     let expected = with_blockers(&late.envelope, [&*told, &*gone]);
-    assert_eq!(store.get(&late.id).await.unwrap().unwrap().data, expected);
+    assert_eq!(store.get_job(&late.id).await.unwrap().unwrap().data, expected);
 }
 
 #[tokio::test]
 async fn a_batch_may_hold_a_chain_and_after_it_those_that_wait_for_it() {
     let (_, stores) = fleet().await;
-    let first = chain(JobId::generate(), Links::default());
+    let first = chain(JobId::generate(), JobLinks::default());
     let second = chain(JobId::generate(), after(std::slice::from_ref(&first.id)));
     let made = enqueue(&stores[0], "jobs", &[second.clone(), first.clone()]).await;
     assert!(matches!(made, Err(Error::NotFound(_))), "{made:?}");
-    assert!(stores[0].get(&first.id).await.unwrap().is_none());
+    assert!(stores[0].get_job(&first.id).await.unwrap().is_none());
     let made = enqueue(&stores[0], "jobs", &[first, second.clone()]).await.unwrap();
     assert_eq!(made, [Enqueued::Created, Enqueued::Created]);
-    let info = stores[0].get(&second.id).await.unwrap().unwrap();
-    assert_eq!(info.state, State::Blocked);
+    let info = stores[0].get_job(&second.id).await.unwrap().unwrap();
+    assert_eq!(info.state, JobState::Blocked);
     let itself = chain(JobId::new("itself").unwrap(), after(&[JobId::new("itself").unwrap()]));
     assert!(matches!(enqueue(&stores[0], "jobs", &[itself]).await, Err(Error::NotFound(_))));
 }
@@ -238,7 +238,7 @@ async fn a_batch_may_hold_a_chain_and_after_it_those_that_wait_for_it() {
 async fn a_chain_that_is_closed_by_a_transaction_which_cannot_see_who_waits_releases_them_all_the_same() {
     let (url, stores) = fleet().await;
     for level in ["REPEATABLE READ", "SERIALIZABLE"] {
-        let blocker = chain(JobId::generate(), Links::default());
+        let blocker = chain(JobId::generate(), JobLinks::default());
         enqueue(&stores[0], "blockers", std::slice::from_ref(&blocker)).await.unwrap();
         let user = session(&url).await;
         user.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}; SELECT 1 FROM tidemill.jobs"))
@@ -297,7 +297,7 @@ async fn a_chain_does_not_close_past_a_transaction_that_begins_to_wait_for_it() 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_begins_to_wait_for_a_chain_that_an_open_transaction_closes_learns_how_that_ends() {
     let (url, stores) = fleet().await;
-    for (end, state) in [("COMMIT", State::Ready), ("ROLLBACK", State::Blocked)] {
+    for (end, state) in [("COMMIT", JobState::Ready), ("ROLLBACK", JobState::Blocked)] {
         let blocker = claimed_chains(&stores[0], 1).await.remove(0).lease.job;
         let user = session(&url).await;
         user.batch_execute("BEGIN").await.unwrap();
@@ -310,7 +310,7 @@ async fn whoever_begins_to_wait_for_a_chain_that_an_open_transaction_closes_lear
         assert!(!registering.is_finished(), "it must not look before the transaction has ended");
         user.batch_execute(end).await.unwrap();
         assert_eq!(registering.await.unwrap(), [Enqueued::Created]);
-        assert_eq!(stores[2].get(&id).await.unwrap().unwrap().state, state, "{end}");
+        assert_eq!(stores[2].get_job(&id).await.unwrap().unwrap().state, state, "{end}");
     }
     let scene = Scene::new(stores[3].clone(), queue("waiting"));
     let told = String::from_utf8(scene.claim_one().await.body.unwrap().bytes().to_vec()).unwrap();
@@ -330,8 +330,8 @@ async fn a_transaction_that_begins_to_wait_for_a_chain_holds_up_the_end_of_no_ot
     let settlements: Vec<_> = claimed.into_iter().map(|claimed| closed(claimed, "1")).collect();
     let refused = stores[0].settle(&settlements).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
-    assert_eq!(stores[1].get(&chains[0]).await.unwrap().unwrap().state, State::Running);
-    assert_eq!(stores[1].get(&chains[1]).await.unwrap().unwrap().state, State::Done);
+    assert_eq!(stores[1].get_job(&chains[0]).await.unwrap().unwrap().state, JobState::Running);
+    assert_eq!(stores[1].get_job(&chains[1]).await.unwrap().unwrap().state, JobState::Done);
     user.batch_execute("COMMIT").await.unwrap();
     assert_eq!(stores[0].settle(&settlements).await.unwrap(), [Verdict::Accepted; 2]);
     assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
@@ -349,7 +349,7 @@ async fn a_step_that_is_to_wait_for_a_chain_being_closed_is_refused_until_that_h
     user.query_one(close, &[&blocker.as_str()]).await.unwrap();
     let next = going.lease.job.at_step(1);
     let job = chain(next.clone(), after(std::slice::from_ref(&blocker)));
-    let change = Change::Continue(Box::new(Step { queue: queue("waiting"), job }));
+    let change = Change::Continue(Box::new(NextJob { queue: queue("waiting"), job }));
     let settlement = [Settlement { lease: going.lease, change }];
     let refused = stores[1].settle(&settlement).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");

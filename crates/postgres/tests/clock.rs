@@ -8,8 +8,8 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::job::State;
-use tidemill_core::store::{ClockSetBack, Due, NewJob};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{ClockStep, Due, NewJob};
 use tidemill_core::{Queue, QueueName, Store};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::job;
@@ -34,12 +34,12 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     query(&url, AN_HOUR_AHEAD).await;
     scene.claim_nothing().await;
     let from = scene.store.clock().now().after(HOUR);
-    scene.store.clock_went_back(ClockSetBack { from, lease_limit: lease }).await.unwrap();
-    assert_eq!(scene.state(&later).await, Some(State::Scheduled));
+    scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: lease }).await.unwrap();
+    assert_eq!(scene.state(&later).await, Some(JobState::Scheduled));
     assert_eq!(scene.clone().leasing(HOUR).claim(2).await.len(), 2);
     // The lease that was there ends within the limit.
     scene.expire_and_rescue(1).await;
-    scene.store.clock_went_back(ClockSetBack { from, lease_limit: lease }).await.unwrap();
+    scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: lease }).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +51,7 @@ async fn a_step_back_that_eight_workers_notice_ends_no_lease_early() {
     scene.claim(1).await;
     for _ in 0..8 {
         let from = scene.store.clock().now().after(HOUR / 8);
-        scene.store.clock_went_back(ClockSetBack { from, lease_limit: HOUR }).await.unwrap();
+        scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: HOUR }).await.unwrap();
     }
     let left = "SELECT (until - tidemill.now_ms())::text FROM tidemill.leases";
     let left: i64 = query(&url, left).await[0][0].parse().unwrap();

@@ -34,7 +34,7 @@ async fn many_processes_can_start_on_an_empty_database_at_once() {
         paused.unwrap();
     }
     assert_eq!(query(&url, "SELECT version FROM tidemill.migrations").await, [["1"], ["2"], ["3"], ["4"]]);
-    assert_eq!(stores[0].queues().await.unwrap().len(), 1);
+    assert_eq!(stores[0].list_queues().await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -42,7 +42,7 @@ async fn two_schemas_in_one_database_are_two_stores() {
     let url = shared_postgres().database().unwrap();
     let (one, other) = (connect(&url).await, connect(&format!("{url}?schema=other")).await);
     one.pause(&Queue::at_least_once(QueueName::new("jobs").unwrap())).await.unwrap();
-    assert_eq!((one.queues().await.unwrap().len(), other.queues().await.unwrap().len()), (1, 0));
+    assert_eq!((one.list_queues().await.unwrap().len(), other.list_queues().await.unwrap().len()), (1, 0));
 }
 
 #[tokio::test]

@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidemill_core::courier::{Courier, InProcess};
 use tidemill_core::fleet::SessionId;
 use tidemill_core::store::Store;
-use tidemill_core::store::fleet::{Attach, Attached, Lease, Leased, Line, Release};
-use tidemill_core::{Timestamp, WorkerId};
+use tidemill_core::store::fleet::{AttachParams, Attached, LeaseParams, Leased, ReleaseParams, WaitParams};
+use tidemill_core::wake::{NoTransport, Transport};
+use tidemill_core::{HolderId, Timestamp};
 use tidemill_postgres::{Options, PostgresStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 use tidemill_testkit::conformance::{SHORT, until};
@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(3);
 async fn yards(url: &str, many: u32) -> Vec<Yard> {
     let yard = async |number| {
         let mut yard = Yard::new(Arc::new(connect(url).await) as Arc<dyn Store>);
-        yard.holder = WorkerId::of_process("gateway", number, 0);
+        yard.holder = HolderId::of_process("gateway", number, 0);
         yard
     };
     join_all((0..many).map(yard)).await
@@ -71,7 +71,7 @@ async fn of_many_who_claim_a_forgotten_place_at_once_as_many_hold_it_as_there_ar
     let claims = yards.iter().flat_map(|yard| {
         let member = &member;
         let claim = move |_| {
-            let held: Vec<Attach> = (0..3).map(|_| yard.hold(&SessionId::generate(), member)).collect();
+            let held: Vec<AttachParams> = (0..3).map(|_| yard.hold(&SessionId::generate(), member)).collect();
             async move { yard.fleet().attach(&held).await.unwrap() }
         };
         (0..3).map(claim)
@@ -98,14 +98,14 @@ async fn batches_about_the_same_members_in_other_orders_take_turns() {
             ids.reverse();
         }
         async move {
-            let beat = |members| tidemill_core::store::fleet::Beat { members, grace: Duration::ZERO };
+            let beat = |members| tidemill_core::store::fleet::BeatParams { members, grace: Duration::ZERO };
             for _ in 0..30 {
                 let on = |n: usize| &members[n % members.len()].id;
                 let held: Vec<_> = ids.iter().enumerate().map(|(n, id)| yard.hold(id, on(n))).collect();
                 yard.fleet().attach(&held).await.unwrap();
                 yard.fleet().beat(beat(&members)).await.unwrap();
                 let holder = &yard.holder;
-                let over = ids.iter().map(|id| Release { session: id.clone(), holder: holder.clone() });
+                let over = ids.iter().map(|id| ReleaseParams { session: id.clone(), holder: holder.clone() });
                 yard.fleet().release(&over.collect::<Vec<_>>()).await.unwrap();
                 yard.reap().await;
             }
@@ -119,12 +119,13 @@ async fn batches_about_the_same_members_in_other_orders_take_turns() {
 async fn a_lease_is_one_round_trip_whatever_becomes_of_it() {
     let url = shared_postgres().database().unwrap();
     // Nothing but the verbs themselves is sent: announcements would travel on a connection of their own.
-    let courier: Option<Arc<dyn Courier>> = Some(Arc::new(InProcess));
+    let courier: Option<Arc<dyn Transport>> = Some(Arc::new(NoTransport));
     let options = Options { courier, ..Options::parse(&url).unwrap() };
     let yard = Yard::new(Arc::new(PostgresStore::connect(options).await.unwrap()));
     yard.join("a", 1, 0).await;
     let first = yard.wish();
-    let waiting = Lease { line: Some(Line { most: 9, ttl: Duration::from_secs(60) }), ..yard.wish() };
+    let waiting =
+        LeaseParams { line: Some(WaitParams { most: 9, ttl: Duration::from_secs(60) }), ..yard.wish() };
     let mut before = yard.store.commands();
     for wish in [&first, &first, &waiting, &waiting, &yard.wish()] {
         yard.ask(wish).await;
@@ -141,9 +142,9 @@ async fn times_without_end_and_ids_with_quotes_are_kept() {
     let mut member = chromium("a", 1, 0);
     (member.id, member.fresh) = (r#"chromium:it's\"{a},b%""#.parse().unwrap(), Duration::MAX);
     yard.enter(&member).await;
-    let mut wish = Lease { keep: Duration::MAX, ..yard.wish() };
+    let mut wish = LeaseParams { keep: Duration::MAX, ..yard.wish() };
     assert_eq!(yard.get(&wish).await.member, member.id);
-    let held = Attach { started_at: Timestamp(7), ..yard.hold(&wish.session, &member.id) };
+    let held = AttachParams { started_at: Timestamp(7), ..yard.hold(&wish.session, &member.id) };
     assert_eq!(yard.attach(&held).await, Attached::Held);
     wish.refused.push(member.id.clone());
     assert!(matches!(yard.ask(&wish).await, Leased::Refused { .. }));
@@ -162,7 +163,7 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     let (session, _) = yard.open().await;
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
     // Its holder says that it lasts for less long than was thought when the member was found full.
-    let short = Attach { ttl: SHORT, ..yard.hold(&session, &a) };
+    let short = AttachParams { ttl: SHORT, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&short).await, Attached::Held);
     let second = until("the place", || async {
         let wish = yard.wish();
@@ -189,7 +190,7 @@ async fn after_a_crash_nobody_is_given_a_member_before_holders_have_spoken() {
     query(&database, "CREATE TABLE afterwards ()").await;
     let (session, _) = yard.open().await;
     server.restart().unwrap();
-    until("the server", || async { yard.fleet().lines().await.ok() }).await;
+    until("the server", || async { yard.fleet().list_waiting().await.ok() }).await;
     // Its place is free, as far as the server knows. Of the other it may have forgotten that it is not.
     let none = async || matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. });
     assert!(none().await, "the member has not beaten since");

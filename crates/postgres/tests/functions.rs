@@ -8,7 +8,7 @@ mod world;
 use std::sync::Arc;
 
 use tidemill_core::envelope::Envelope;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::{JobId, Outcome};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::servers::shared_postgres;
@@ -44,9 +44,9 @@ async fn a_job_may_be_later_deduplicated_and_wait_for_others() {
     let first = call(&url, "enqueue('mail', 'send', dedup => 'k')").await;
     assert_eq!(call(&url, "enqueue('mail', 'send', dedup => 'k')").await, first);
     let waiting = call(&url, &format!("enqueue('mail', 'send', after_chains => ARRAY['{first}'])")).await;
-    assert_eq!(scene.state(&JobId::new(&waiting).unwrap()).await, Some(State::Blocked));
+    assert_eq!(scene.state(&JobId::new(&waiting).unwrap()).await, Some(JobState::Blocked));
     let later = call(&url, "enqueue('mail', 'send', delay => '30 years', id => 'later')").await;
-    assert_eq!(scene.state(&JobId::new(&later).unwrap()).await, Some(State::Scheduled));
+    assert_eq!(scene.state(&JobId::new(&later).unwrap()).await, Some(JobState::Scheduled));
     assert_eq!(call(&url, &format!("complete('{first}', '[1]')")).await, "yes");
     assert_eq!(call(&url, &format!("complete('{first}', '[1]')")).await, "done");
     assert_eq!(call(&url, "complete('nothing', '[1]')").await, "not_found");
@@ -228,5 +228,5 @@ async fn a_lease_that_is_not_the_current_one_fails_with_a_code_of_its_own() {
     let error = user.query(settle, &[&(token + 1), &claimed.lease.job.as_str()]).await.unwrap_err();
     assert_eq!(error.code().unwrap().code(), "TM001");
     user.query(settle, &[&token, &claimed.lease.job.as_str()]).await.unwrap();
-    assert!(scene.store.get(&claimed.lease.job).await.unwrap().is_none());
+    assert!(scene.store.get_job(&claimed.lease.job).await.unwrap().is_none());
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tidemill_core::{Error, Job, JobId, Mill, Store};
+use tidemill_core::{Client, Error, Job, JobId, Store};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
 use tidemill_testkit::servers::shared_postgres;
@@ -47,8 +47,8 @@ async fn no_job_is_accepted_twice_while_backends_are_terminated() {
 async fn receipts_are_pruned_when_no_repeat_can_come() {
     let url = shared_postgres().database().unwrap();
     let store = Arc::new(connect(&url).await);
-    let mill = Mill::new(store.clone());
-    mill.job(Plain).enqueue().await.unwrap();
+    let client = Client::new(store.clone());
+    client.job(Plain).enqueue().await.unwrap();
     let count = "SELECT count(*) FROM tidemill.receipts";
     store.prune(&[]).await.unwrap();
     assert_eq!(query(&url, count).await, [["1"]]);
@@ -65,15 +65,15 @@ async fn receipts_are_pruned_when_no_repeat_can_come() {
 async fn a_locked_id_fails_nobody_else() {
     let url = shared_postgres().database().unwrap();
     let store = Arc::new(connect(&url).await);
-    let mill = Mill::new(store.clone());
-    mill.job(Plain).enqueue().await.unwrap();
+    let client = Client::new(store.clone());
+    client.job(Plain).enqueue().await.unwrap();
     let user = session(&url).await;
     user.batch_execute("BEGIN; SELECT tidemill.enqueue('default', 'plain', id => 'mine')").await.unwrap();
     let began = Instant::now();
-    let named =
-        (0..40).map(|n| mill.job(Plain).id(&if n == 7 { "mine".into() } else { format!("j{n}") }).enqueue());
+    let named = (0..40)
+        .map(|n| client.job(Plain).id(&if n == 7 { "mine".into() } else { format!("j{n}") }).enqueue());
     let fresh = async {
-        let answers = join_all((0..40).map(|_| mill.job(Plain).enqueue())).await;
+        let answers = join_all((0..40).map(|_| client.job(Plain).enqueue())).await;
         (answers, began.elapsed())
     };
     let (named, (fresh, waited)) = tokio::join!(join_all(named), fresh);
@@ -87,5 +87,5 @@ async fn a_locked_id_fails_nobody_else() {
     fresh.into_iter().for_each(|answer| drop(answer.unwrap()));
     assert!(waited < took, "jobs with ids of their own took {waited:?}, as long as the locked one");
     user.batch_execute("ROLLBACK").await.unwrap();
-    assert!(store.get(&JobId::new("mine").unwrap()).await.unwrap().is_none());
+    assert!(store.get_job(&JobId::new("mine").unwrap()).await.unwrap().is_none());
 }

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use tidemill_core::chain::Links;
+use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Claim, Due, Enqueue, NewJob, Wake};
-use tidemill_core::{Envelope, Error, JobId, Queue, QueueName, Store, WorkerId};
+use tidemill_core::store::{ClaimParams, Due, EnqueueParams, NewJob};
+use tidemill_core::wake::Wake;
+use tidemill_core::{Envelope, Error, HolderId, JobId, Queue, QueueName, Store};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::servers::{Postgres, shared_postgres};
 use world::{connect, query};
@@ -34,7 +35,7 @@ fn job() -> NewJob {
         due: Due::Now,
         tracked: true,
         fresh: false,
-        links: Links::default(),
+        links: JobLinks::default(),
     }
 }
 
@@ -51,13 +52,14 @@ async fn surely<T, F: Future<Output = Result<T, Error>>>(mut act: impl FnMut() -
 
 /// Takes one job all the way; returns its id.
 async fn run_one(store: &PostgresStore) -> JobId {
-    let (queue, worker) = (queue(), WorkerId::of_process("host", 1, 0));
-    let claim = || Claim { wait: Duration::from_secs(1), ..Claim::now(&queue, &worker, LEASE, 1) };
+    let (queue, worker) = (queue(), HolderId::of_process("host", 1, 0));
+    let claim =
+        || ClaimParams { wait: Duration::from_secs(1), ..ClaimParams::now(&queue, &worker, LEASE, 1) };
     let claimed = loop {
         if let Some(claimed) = surely(|| store.claim(claim())).await.pop() {
             break claimed;
         }
-        surely(|| tidemill_core::rescue::rescue(store, std::slice::from_ref(&queue), LEASE)).await;
+        surely(|| tidemill_core::settle::expired::rescue(store, std::slice::from_ref(&queue), LEASE)).await;
     };
     let job = claimed.body.as_ref().map(Envelope::id).unwrap().clone();
     let settlement = [Settlement { lease: claimed.lease, change: Change::Finish(None) }];
@@ -78,7 +80,7 @@ async fn work_goes_on_while_backends_are_terminated() {
             let job = job();
             left.insert(job.id.clone());
             let jobs = [job.clone()];
-            surely(|| store.enqueue(Enqueue { queue: &queue, jobs: &jobs })).await;
+            surely(|| store.enqueue(EnqueueParams { queue: &queue, jobs: &jobs })).await;
         }
         let cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE datname = current_database() AND application_name = 'tidemill'";
@@ -95,7 +97,7 @@ async fn work_goes_on_while_backends_are_terminated() {
 async fn an_idle_claim_and_a_listener_outlive_a_restart_of_the_server() {
     let server = Postgres::start().unwrap();
     let store = Arc::new(connect(&server.database().unwrap()).await);
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     assert_eq!(wakes.next().await, Some(Wake::Everything));
     let (waiting, worker) = (
         store.clone(),
@@ -109,7 +111,7 @@ async fn an_idle_claim_and_a_listener_outlive_a_restart_of_the_server() {
     while wakes.next().await != Some(Wake::Everything) {}
     let (job, queue) = (job(), queue());
     let jobs = [job.clone()];
-    surely(|| waiting.enqueue(Enqueue { queue: &queue, jobs: &jobs })).await;
+    surely(|| waiting.enqueue(EnqueueParams { queue: &queue, jobs: &jobs })).await;
     let ran = tokio::time::timeout(Duration::from_secs(30), worker).await.unwrap().unwrap();
     assert_eq!(ran, job.id);
 }
@@ -125,7 +127,7 @@ async fn a_server_that_is_away_is_not_stormed() {
         tokio::spawn(async move {
             let mut errors = 0;
             while begun.elapsed() < Duration::from_secs(2) {
-                let error = store.get(&JobId::generate()).await.unwrap_err();
+                let error = store.get_job(&JobId::generate()).await.unwrap_err();
                 assert!(error.is_unavailable(), "{error}");
                 errors += 1;
             }
@@ -144,19 +146,21 @@ async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
     let store = connect(&server.database().unwrap()).await;
     server.pause().unwrap();
     let id = JobId::generate();
-    let answer = tokio::time::timeout(Duration::from_secs(60), store.get(&id)).await;
+    let answer = tokio::time::timeout(Duration::from_secs(60), store.get_job(&id)).await;
     server.resume().unwrap();
     assert!(matches!(&answer, Ok(Err(error)) if error.is_unavailable()), "{answer:?}");
-    assert!(surely(|| store.get(&id)).await.is_none());
+    assert!(surely(|| store.get_job(&id)).await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_is_quiet() {
     let store = connect(&shared_postgres().database().unwrap()).await;
-    let (queue, worker) = (queue(), WorkerId::of_process("host", 1, 0));
+    let (queue, worker) = (queue(), HolderId::of_process("host", 1, 0));
     store.resume(&queue).await.unwrap();
-    let wait =
-        |seconds| Claim { wait: Duration::from_secs(seconds), ..Claim::now(&queue, &worker, LEASE, 10) };
+    let wait = |seconds| ClaimParams {
+        wait: Duration::from_secs(seconds),
+        ..ClaimParams::now(&queue, &worker, LEASE, 10)
+    };
     // The first one opens connections and begins to listen.
     assert!(store.claim(wait(1)).await.unwrap().is_empty());
     let (before, begun) = (store.commands(), Instant::now());

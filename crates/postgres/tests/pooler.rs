@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use tidemill_core::store::{Severity, Wake};
+use tidemill_core::store::Severity;
+use tidemill_core::wake::Wake;
 use tidemill_core::{Outcome, Queue, QueueName, Store};
 use tidemill_postgres::{Options, PostgresStore};
 use tidemill_testkit::conformance::Scene;
@@ -121,7 +122,7 @@ async fn works_and_leaves_nothing(mode: PoolMode, settings: &[&str]) {
     let stores = join_all((0..4).map(|_| open(&url))).await;
     let neighbours = join_all((0..2).map(|_| neighbour(&url)));
     tokio::join!(join_all(stores.iter().map(work)), neighbours);
-    let queues = stores[0].queues().await.unwrap();
+    let queues = stores[0].list_queues().await.unwrap();
     assert_eq!((queues[0].ready, queues[0].running, queues[0].dead), (0, 0, 0));
     drop(stores);
     let fresh = state(&session(&direct).await).await;
@@ -178,7 +179,7 @@ async fn wake_ups_come_by_the_direct_url_and_doctor_says_so() {
     let pooler = pooler(&server, PoolMode::Transaction, &[]);
     let url = format!("{}?listen={direct}", pooler.url(&direct));
     let (here, elsewhere) = (open(&url).await, open(&pooler.url(&direct)).await);
-    let mut wakes = here.listen();
+    let mut wakes = here.subscribe();
     assert_eq!(wakes.next().await, Some(Wake::Everything));
     scene(&elsewhere).enqueue(chain()).await;
     assert!(matches!(wakes.next().await, Some(Wake::Queue { .. })));

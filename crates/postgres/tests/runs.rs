@@ -14,11 +14,13 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
-    Delivery, Effect, EntryKind, Position, ReadJournal, Then, Written, stamped, task as task_bytes,
+    AfterCommit, Delivery, Effect, EntryKind, ReadJournalParams, RunPosition, StoredEntry, stamped,
+    task as task_bytes,
 };
-use tidemill_core::store::{Claim, Complete, Completed, Verdict, Wake};
+use tidemill_core::store::{ClaimParams, CompleteParams, Completed, Verdict};
+use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Store, Timestamp, WorkerId};
+use tidemill_core::{HolderId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{Task, activity, completed, order, signal, timer};
@@ -42,7 +44,7 @@ fn told(delivery: Delivery) -> Change {
 /// That an activity has ended.
 fn ended(run: &RunId, seq: u64) -> Delivery {
     let entry = format!(r#"{{"at":1,"event":{{"activity_done":{{"seq":{seq},"result":{{"ok":1}}}}}}}}"#);
-    let written = Written { kind: EntryKind::Answer, entry: entry.into() };
+    let written = StoredEntry { kind: EntryKind::Answer, entry: entry.into() };
     Delivery { run: run.clone(), written, id: None, seq: Some(seq) }
 }
 
@@ -60,7 +62,7 @@ async fn batches_that_want_each_others_claims_take_turns() {
             scene.signal(&run, [1]).await;
             let task = scene.task_of(&run).await;
             let cancel = vec![Effect::CancelJob(run.part(1)), timer(2, scene.after(Duration::from_secs(60)))];
-            batches[which].push(task.settlement(cancel, Then::GoesOn));
+            batches[which].push(task.settlement(cancel, AfterCommit::GoesOn));
             batches[1 - which].push(Settlement { lease: claimed.lease, change: told(ended(&run, 1)) });
         }
         let (one, two) = tokio::join!(store.settle(&batches[0]), other.settle(&batches[1]));
@@ -70,7 +72,7 @@ async fn batches_that_want_each_others_claims_take_turns() {
         // Whatever came first, both runs have a task with the activity's end.
         for _ in 0..2 {
             let task = scene.task().await;
-            scene.commit(&task, Vec::new(), Then::GoesOn).await;
+            scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
         }
     }
 }
@@ -91,17 +93,17 @@ async fn signals_commits_and_alarms_of_few_runs_at_once_are_all_kept() {
         }
     });
     let work = async {
-        let (mut seen, worker) = (0, WorkerId::new("w").unwrap());
+        let (mut seen, worker) = (0, HolderId::new("w").unwrap());
         let tasks = order().queue;
         while seen < 3 * 4 * 25 {
             scene.promote().await;
-            let mut claim = Claim::now(&tasks, &worker, Duration::from_secs(30), 3);
+            let mut claim = ClaimParams::now(&tasks, &worker, Duration::from_secs(30), 3);
             claim.wait = Duration::from_millis(20);
             let claimed: Vec<_> = scene.store.claim(claim).await.unwrap().into_iter().map(Task::of).collect();
             seen += claimed.iter().map(|task| task.signals().len()).sum::<usize>();
             let past = |task: &Task| vec![timer(task.last(), Timestamp(1))];
             let settlements: Vec<_> =
-                claimed.iter().map(|task| task.settlement(past(task), Then::GoesOn)).collect();
+                claimed.iter().map(|task| task.settlement(past(task), AfterCommit::GoesOn)).collect();
             let verdicts = scene.store.settle(&settlements).await.unwrap();
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Accepted), "{verdicts:?}");
         }
@@ -115,20 +117,20 @@ async fn a_task_has_the_bytes_that_the_contract_says() {
     let new = order();
     scene.start_run(new.clone()).await;
     let first = stamped(&new.journal[0].entry, scene.run(&new.run).await.started_at);
-    let at = Position { cursor: 0, last_commit: None };
+    let at = RunPosition { cursor: 0, last_commit: None };
     let expected = task_bytes(&new.head, &new.opening, at, [(1, &first[..])]);
     let task = scene.task_of(&new.run).await;
     assert_eq!(task.claimed.body.as_ref().unwrap().bytes(), &expected);
-    let last_commit = Some(scene.commit_named(&task, Then::GoesOn).await);
+    let last_commit = Some(scene.commit_named(&task, AfterCommit::GoesOn).await);
     // Bytes that are no text are appended as they are, and nothing falls over.
     let odd = Bytes::from_static(b"\xff\x00{");
-    let written = Written { kind: EntryKind::Message, entry: odd.clone() };
+    let written = StoredEntry { kind: EntryKind::Message, entry: odd.clone() };
     store.deliver(&[Delivery { written: written.clone(), ..signal(&new.run, 1) }]).await.unwrap();
-    let read = ReadJournal { run: &new.run, from: 3, limit: 10, bytes: 1 << 20 };
-    assert_eq!(store.journal(read).await.unwrap(), [(3, written)]);
+    let read = ReadJournalParams { run: &new.run, from: 3, limit: 10, bytes: 1 << 20 };
+    assert_eq!(store.read_journal(read).await.unwrap(), [(3, written)]);
     let claimed = scene.on_tasks().claim_one().await;
     let (raw, _) = claimed.body.unwrap_err();
-    assert_eq!(raw, task_bytes(&new.head, b"", Position { cursor: 1, last_commit }, [(3, &odd[..])]));
+    assert_eq!(raw, task_bytes(&new.head, b"", RunPosition { cursor: 1, last_commit }, [(3, &odd[..])]));
 }
 
 #[tokio::test]
@@ -140,7 +142,7 @@ async fn an_activity_that_is_completed_in_a_transaction_tells_its_run_when_that_
         let seq = if isolation == "SERIALIZABLE" { 2 } else { 1 };
         client.batch_execute(&format!("BEGIN ISOLATION LEVEL {isolation}")).await.unwrap();
         let (job, change) = (run.part(seq), told(ended(&run, seq)));
-        let complete = Complete { job: &job, change: &change };
+        let complete = CompleteParams { job: &job, change: &change };
         let (completed, pending) = store.complete_in(&client, complete).await.unwrap();
         assert_eq!(completed, Completed::Yes);
         scene.no_task().await;
@@ -148,9 +150,12 @@ async fn an_activity_that_is_completed_in_a_transaction_tells_its_run_when_that_
         store.announce(pending).await;
         let task = scene.task_of(&run).await;
         assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], seq);
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     }
-    assert_eq!(store.queues().await.unwrap().iter().map(|queue| queue.ready + queue.running).sum::<u64>(), 0);
+    assert_eq!(
+        store.list_queues().await.unwrap().iter().map(|queue| queue.ready + queue.running).sum::<u64>(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -180,7 +185,7 @@ async fn a_batch_of_commits_is_one_trip() {
     let mut settlements = Vec::new();
     for _ in 0..20 {
         let run = scene.start_run(order()).await;
-        settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], Then::GoesOn));
+        settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], AfterCommit::GoesOn));
     }
     scene.parked(|run| vec![activity(run, 1)]).await;
     // Wake-ups have a connection and a pace of their own.
@@ -195,7 +200,7 @@ async fn a_batch_of_commits_is_one_trip() {
 async fn the_commit_that_ends_a_run_tells_the_other_processes_itself() {
     let (url, store, scene) = scene().await;
     let other = connect(&url).await;
-    let mut heard = other.listen();
+    let mut heard = other.subscribe();
     // The first thing heard is that it listens now.
     assert_eq!(tokio::time::timeout(FOR_EVER, heard.next()).await.unwrap(), Some(Wake::Everything));
     let run = scene.start_run(order()).await;

@@ -8,10 +8,10 @@ mod world;
 use std::sync::Arc;
 
 use sqlx::{Connection, PgConnection};
-use tidemill_core::chain::{Dedup, End, Links};
-use tidemill_core::job::State;
-use tidemill_core::store::{Complete, Completed, Enqueued, NewJob};
-use tidemill_core::transaction::Claim;
+use tidemill_core::chain::{Completion, Dedup, JobLinks};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, NewJob};
+use tidemill_core::transaction::TransactionClaim;
 use tidemill_core::{Error, JobId, Store};
 use tidemill_postgres::PostgresStore;
 use tidemill_testkit::conformance::{LONG, Scene};
@@ -44,7 +44,7 @@ async fn jobs_are_made_with_the_commit_and_not_without_it() {
             assert_eq!(waiting.await.unwrap()[0].lease.job, job.id);
         } else {
             transaction.rollback().await.unwrap();
-            assert!(store.get(&job.id).await.unwrap().is_none());
+            assert!(store.get_job(&job.id).await.unwrap().is_none());
         }
         assert_eq!(query(&url, "SELECT id FROM orders").await.len(), usize::from(commits));
     }
@@ -54,14 +54,14 @@ async fn jobs_are_made_with_the_commit_and_not_without_it() {
 async fn keys_and_chains_that_are_waited_for_work_as_ever() {
     let (_, store, mut user) = arrange().await;
     let once =
-        |key: &str| NewJob { links: Links { after: Vec::new(), dedup: Some(Dedup::any(key)) }, ..chain() };
+        |key: &str| NewJob { links: JobLinks { after: Vec::new(), dedup: Some(Dedup::any(key)) }, ..chain() };
     let first = once("k");
-    let after = NewJob { links: Links { after: vec![first.id.clone()], dedup: None }, ..chain() };
+    let after = NewJob { links: JobLinks { after: vec![first.id.clone()], dedup: None }, ..chain() };
     let jobs = [first.clone(), once("k"), after.clone()];
     let made = store.enqueue_in_sqlx(&mut user, &queue("jobs"), &jobs).await.unwrap();
     assert_eq!(made, [Enqueued::Created, Enqueued::Duplicate(first.id.clone()), Enqueued::Created]);
-    assert_eq!(store.get(&after.id).await.unwrap().unwrap().state, State::Blocked);
-    let lost = NewJob { links: Links { after: vec![JobId::generate()], dedup: None }, ..chain() };
+    assert_eq!(store.get_job(&after.id).await.unwrap().unwrap().state, JobState::Blocked);
+    let lost = NewJob { links: JobLinks { after: vec![JobId::generate()], dedup: None }, ..chain() };
     let refused = store.enqueue_in_sqlx(&mut user, &queue("jobs"), &[lost]).await;
     assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
 }
@@ -73,16 +73,16 @@ async fn a_job_is_completed_with_the_commit() {
     scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
     let (lease, envelope) = (claimed.lease, claimed.body.unwrap());
-    let claim = Claim { lease, envelope, payload_limit: 1 << 20 };
-    let change = claim.settlement(End::Output("5".into()), store.clock().now()).unwrap().change;
-    let complete = Complete { job: &claim.lease.job, change: &change };
+    let claim = TransactionClaim { lease, envelope, payload_limit: 1 << 20 };
+    let change = claim.settlement(Completion::Output("5".into()), store.clock().now()).unwrap().change;
+    let complete = CompleteParams { job: &claim.lease.job, change: &change };
     let mut transaction = user.begin().await.unwrap();
     let (completed, pending) = store.complete_in_sqlx(&mut transaction, complete).await.unwrap();
     assert_eq!(completed, Completed::Yes);
-    assert_eq!(scene.state(&claim.lease.job).await, Some(State::Running));
+    assert_eq!(scene.state(&claim.lease.job).await, Some(JobState::Running));
     let seen = store.get_in_sqlx(&mut transaction, &claim.lease.job).await.unwrap().unwrap();
-    assert_eq!((seen.state, &seen.record.unwrap().output[..]), (State::Done, &b"5"[..]));
+    assert_eq!((seen.state, &seen.record.unwrap().output[..]), (JobState::Done, &b"5"[..]));
     transaction.commit().await.unwrap();
     store.announce(pending).await;
-    assert_eq!(scene.state(&claim.lease.job).await, Some(State::Done));
+    assert_eq!(scene.state(&claim.lease.job).await, Some(JobState::Done));
 }

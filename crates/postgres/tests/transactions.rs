@@ -11,11 +11,14 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use tidemill_core::chain::{Chain, Next};
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{self, Complete, Completed, Enqueued, Extend, Held, Start, Verdict, Wake};
-use tidemill_core::transaction::{Claim, Committed, Done};
-use tidemill_core::{Error, Job, JobId, Mill, Outcome, Store};
+use tidemill_core::store::{
+    self, CompleteParams, Completed, Enqueued, ExtendParams, Extended, StartParams, Verdict,
+};
+use tidemill_core::transaction::{Committed, Done, TransactionClaim};
+use tidemill_core::wake::Wake;
+use tidemill_core::{Client, Error, Job, JobId, Outcome, Store};
 use tidemill_postgres::{Options, PostgresStore};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::faults::Proxy;
@@ -36,33 +39,40 @@ async fn orders(url: &str) -> usize {
 }
 
 /// A claim as a worker has it.
-async fn claim(scene: &Scene) -> Claim {
+async fn claim(scene: &Scene) -> TransactionClaim {
     let claimed = scene.claim_one().await;
-    Claim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
+    TransactionClaim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
 }
 
-async fn claim_new(scene: &Scene) -> Claim {
+async fn claim_new(scene: &Scene) -> TransactionClaim {
     scene.enqueue(chain()).await;
     claim(scene).await
 }
 
 /// A claim of a job that has yet to be started.
-async fn claim_ahead(scene: &Scene) -> Claim {
+async fn claim_ahead(scene: &Scene) -> TransactionClaim {
     scene.enqueue(chain()).await;
     let (Scene { store, queue, worker, lease }, interrupt) = (scene, Box::pin(std::future::pending()));
-    let ahead =
-        store::Claim { queue, worker, lease: *lease, max: 1, starting: 0, wait: Duration::ZERO, interrupt };
+    let ahead = store::ClaimParams {
+        queue,
+        worker,
+        lease: *lease,
+        max: 1,
+        starting: 0,
+        wait: Duration::ZERO,
+        interrupt,
+    };
     let claimed = store.claim(ahead).await.unwrap().remove(0);
-    Claim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
+    TransactionClaim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
 }
 
 /// What a worker does with the end of a job.
-async fn commit(done: Done<i32>, claim: &Claim) -> Result<Committed, Error> {
+async fn commit(done: Done<i32>, claim: &TransactionClaim) -> Result<Committed, Error> {
     done.into_work().commit(claim).await
 }
 
 /// Whether the lease is still the current one, which is then used up.
-async fn is_held(store: &PostgresStore, claim: &Claim) -> bool {
+async fn is_held(store: &PostgresStore, claim: &TransactionClaim) -> bool {
     let envelope = claim.envelope.bytes().clone();
     let change = Change::Requeue { envelope, delay: Duration::ZERO };
     let settlement = Settlement { lease: claim.lease.clone(), change };
@@ -72,7 +82,7 @@ async fn is_held(store: &PostgresStore, claim: &Claim) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
     let (url, store, scene) = arrange().await;
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     let (mut user, job) = (session(&url).await, chain());
     let jobs = std::slice::from_ref(&job);
     let transaction = user.transaction().await.unwrap();
@@ -84,7 +94,7 @@ async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
     let tx = store.begin().await.unwrap();
     assert_eq!(tx.enqueue(&scene.queue, jobs).await.unwrap(), [Enqueued::Created]);
     tx.rollback().await.unwrap();
-    assert!(store.get(&job.id).await.unwrap().is_none());
+    assert!(store.get_job(&job.id).await.unwrap().is_none());
     // Whatever was announced comes before this.
     store.pause(&queue("marker")).await.unwrap();
     loop {
@@ -106,13 +116,13 @@ async fn a_transaction_sees_the_jobs_it_has_made_itself() {
     let transaction = user.transaction().await.unwrap();
     store.enqueue_in(&transaction, &scene.queue, jobs).await.unwrap();
     let seen = store.get_in(&transaction, &job.id).await.unwrap().unwrap();
-    assert_eq!((seen.job, seen.state, seen.data), (job.id.clone(), State::Ready, job.envelope.clone()));
-    assert!(store.get(&job.id).await.unwrap().is_none());
+    assert_eq!((seen.job, seen.state, seen.data), (job.id.clone(), JobState::Ready, job.envelope.clone()));
+    assert!(store.get_job(&job.id).await.unwrap().is_none());
     transaction.rollback().await.unwrap();
     let tx = store.begin().await.unwrap();
     assert!(tx.get(&job.id).await.unwrap().is_none());
     tx.enqueue(&scene.queue, jobs).await.unwrap();
-    assert_eq!(tx.get(&job.id).await.unwrap().unwrap().state, State::Ready);
+    assert_eq!(tx.get(&job.id).await.unwrap().unwrap().state, JobState::Ready);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -152,8 +162,8 @@ async fn the_work_and_the_end_of_the_job_are_committed_together() {
     assert_eq!(orders(&url).await, 0);
     assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Committed::Yes);
     assert_eq!(orders(&url).await, 1);
-    let record = store.get(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
-    assert_eq!((record.state, &record.output[..]), (State::Done, &b"7"[..]));
+    let record = store.get_job(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
+    assert_eq!((record.state, &record.output[..]), (JobState::Done, &b"7"[..]));
     assert!(!is_held(&store, &claim).await);
 }
 
@@ -166,7 +176,7 @@ async fn nothing_of_the_work_has_happened_if_the_lease_is_lost() {
     scene.complete(&claim.lease.job, Outcome::Done("1".into())).await;
     assert_eq!(commit(tx.done(7), &claim).await.unwrap(), Committed::LeaseLost);
     assert_eq!(orders(&url).await, 0);
-    let record = store.get(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
+    let record = store.get_job(&claim.lease.job).await.unwrap().unwrap().record.unwrap();
     assert_eq!(&record.output[..], b"1");
 }
 
@@ -310,27 +320,29 @@ async fn a_commit_whose_answer_is_lost_is_not_repeated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_afterwards() {
     let (url, store, scene) = arrange().await;
-    let mill = Mill::new(store.clone());
+    let client = Client::new(store.clone());
     let claim = claim_new(&scene).await;
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     let mut user = session(&url).await;
-    let change =
-        claim.settlement(tidemill_core::chain::End::Output("5".into()), store.clock().now()).unwrap().change;
-    let complete = || Complete { job: &claim.lease.job, change: &change };
+    let change = claim
+        .settlement(tidemill_core::chain::Completion::Output("5".into()), store.clock().now())
+        .unwrap()
+        .change;
+    let complete = || CompleteParams { job: &claim.lease.job, change: &change };
     let transaction = user.transaction().await.unwrap();
     let (completed, _) = store.complete_in(&transaction, complete()).await.unwrap();
     assert_eq!(completed, Completed::Yes);
     transaction.rollback().await.unwrap();
-    assert_eq!(store.get(&claim.lease.job).await.unwrap().unwrap().state, State::Running);
+    assert_eq!(store.get_job(&claim.lease.job).await.unwrap().unwrap().state, JobState::Running);
     let transaction = user.transaction().await.unwrap();
     let (completed, pending) = store.complete_in(&transaction, complete()).await.unwrap();
     assert_eq!(completed, Completed::Yes);
     transaction.commit().await.unwrap();
     store.announce(pending).await;
     while wakes.next().await.unwrap() != Wake::Lost(claim.lease.job.clone()) {}
-    assert_eq!(mill.handle::<i32>(claim.lease.job.clone()).wait().await.unwrap(), 5);
+    assert_eq!(client.handle::<i32>(claim.lease.job.clone()).wait().await.unwrap(), 5);
     let tx = store.begin().await.unwrap();
-    assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(State::Done));
+    assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(JobState::Done));
 }
 
 /// Of three jobs of one worker a user's transaction completes one, and stays open.
@@ -338,26 +350,26 @@ async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_af
 async fn an_open_transaction_does_not_hold_up_jobs_it_has_nothing_to_do_with() {
     let (url, store, scene) = arrange().await;
     let claims = [claim_new(&scene).await, claim_new(&scene).await, claim_new(&scene).await];
-    let end = |claim: &Claim| {
-        claim.settlement(tidemill_core::chain::End::Output("5".into()), store.clock().now()).unwrap()
+    let end = |claim: &TransactionClaim| {
+        claim.settlement(tidemill_core::chain::Completion::Output("5".into()), store.clock().now()).unwrap()
     };
     let settlements: Vec<_> = claims.iter().map(end).collect();
     let mut user = session(&url).await;
     let transaction = user.transaction().await.unwrap();
-    let complete = Complete { job: &claims[0].lease.job, change: &settlements[0].change };
+    let complete = CompleteParams { job: &claims[0].lease.job, change: &settlements[0].change };
     let _ = store.complete_in(&transaction, complete).await.unwrap();
     let until = "SELECT until FROM tidemill.leases ORDER BY seq";
     let before = query(&url, until).await;
     let leases: Vec<_> = claims.iter().map(|claim| claim.lease.clone()).collect();
-    let extend = Extend { worker: &scene.worker, leases: &leases, lease: LONG * 10 };
-    assert_eq!(store.extend(extend).await.unwrap(), [Held::Yes; 3]);
+    let extend = ExtendParams { worker: &scene.worker, leases: &leases, lease: LONG * 10 };
+    assert_eq!(store.extend(extend).await.unwrap(), [Extended::Yes; 3]);
     let after = query(&url, until).await;
     assert_eq!(after[0], before[0]);
     assert!(after[1] != before[1] && after[2] != before[2], "{before:?} {after:?}");
     let refused = store.settle(&settlements).await;
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
     for claim in &claims[1..] {
-        assert_eq!(store.get(&claim.lease.job).await.unwrap().unwrap().state, State::Done);
+        assert_eq!(store.get_job(&claim.lease.job).await.unwrap().unwrap().state, JobState::Done);
     }
     transaction.commit().await.unwrap();
     let verdicts = store.settle(&settlements).await.unwrap();
@@ -374,11 +386,11 @@ async fn an_open_transaction_does_not_hold_up_the_start_of_jobs_it_has_nothing_t
     let mut user = session(&url).await;
     let transaction = user.transaction().await.unwrap();
     let change = &claims[0]
-        .settlement(tidemill_core::chain::End::Output("5".into()), store.clock().now())
+        .settlement(tidemill_core::chain::Completion::Output("5".into()), store.clock().now())
         .unwrap()
         .change;
-    let _ = store.complete_in(&transaction, Complete { job: &leases[0].job, change }).await.unwrap();
-    let start = || Start { worker: &scene.worker, leases: &leases };
+    let _ = store.complete_in(&transaction, CompleteParams { job: &leases[0].job, change }).await.unwrap();
+    let start = || StartParams { worker: &scene.worker, leases: &leases };
     assert_eq!(store.start(start()).await.unwrap(), [Verdict::LeaseLost, Verdict::Accepted]);
     let started = "SELECT started FROM tidemill.leases ORDER BY seq";
     assert_eq!(query(&url, started).await, [["f"], ["t"]]);
@@ -401,7 +413,7 @@ async fn connections_for_handlers_are_plain_few_and_used_again() {
         async move { store.begin().await.unwrap().query_one(pid, &[]).await.unwrap().get::<_, i32>(0) }
     });
     // The store's own statements do not wait for handlers.
-    assert!(store.get(&JobId::generate()).await.unwrap().is_none());
+    assert!(store.get_job(&JobId::generate()).await.unwrap().is_none());
     assert!(!second.is_finished());
     drop(tx);
     assert_eq!(second.await.unwrap(), row.get::<_, i32>(0));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidemill_core::{Error, Queue, WorkerId};
+use tidemill_core::{Error, HolderId, Queue};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -23,7 +23,7 @@ pub(crate) const SHARD_TIMEOUT: Duration = Duration::from_secs(2);
 const PROBE_PAUSE: Duration = Duration::from_millis(300);
 
 /// Whose claims on a shard have failed: what these have taken is to be recovered when the shard answers.
-type Claimers = HashSet<(Queue, WorkerId)>;
+type Claimers = HashSet<(Queue, HolderId)>;
 
 /// The shards that are left out, shared with the tasks that wait for their servers.
 #[derive(Debug, Default)]
@@ -86,13 +86,13 @@ impl Breaker {
     }
 
     /// A claim on a shard has failed, and may have taken jobs. A shard that answers can be asked for them at once.
-    pub(crate) fn claim_failed(&self, shard: u16, (queue, worker): (&Queue, &WorkerId), error: &Error) {
+    pub(crate) fn claim_failed(&self, shard: u16, (queue, worker): (&Queue, &HolderId), error: &Error) {
         self.failed(shard, error);
         self.remember(shard, (queue, worker));
     }
 
     /// What a worker's claims may have taken from a shard is to be recovered when the shard answers.
-    pub(crate) fn remember(&self, shard: u16, (queue, worker): (&Queue, &WorkerId)) {
+    pub(crate) fn remember(&self, shard: u16, (queue, worker): (&Queue, &HolderId)) {
         match self.open.lock().get_mut(&shard) {
             Some(claimers) => {
                 claimers.insert((queue.clone(), worker.clone()));

@@ -15,13 +15,13 @@ pub(crate) struct ServerClock {
 impl ServerClock {
     /// Takes note of what the server's clock says now.
     pub(crate) fn set(&self, server: Timestamp) {
-        self.offset.store(server.0 - Timestamp::of_this_process().0, Ordering::Relaxed);
+        self.offset.store(server.0 - Timestamp::now().0, Ordering::Relaxed);
     }
 }
 
 impl Clock for ServerClock {
     fn now(&self) -> Timestamp {
-        Timestamp(Timestamp::of_this_process().0 + self.offset.load(Ordering::Relaxed))
+        Timestamp(Timestamp::now().0 + self.offset.load(Ordering::Relaxed))
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -12,11 +12,11 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::fleet::{MemberId, SessionId, Standard};
+use tidemill_core::fleet::{SessionId, WorkerDefaults, WorkerKey};
 use tidemill_core::store::Page;
 use tidemill_core::store::fleet::{
-    Attach, Attached, Beat, Fleet, Lease, Leased, LineInfo, ListMembers, ListSessions, Member, MemberInfo,
-    ORDER, Orders, Reaped, Release, SessionInfo,
+    AttachParams, Attached, BeatParams, Fleet, LeaseParams, Leased, ListSessionsParams, ListWorkersParams,
+    ORDER_TIMEOUT, Reaped, ReleaseParams, SessionInfo, WaitingInfo, WorkerEntry, WorkerInfo, WorkerOrders,
 };
 
 use crate::keys::FLEET_SHARD;
@@ -46,13 +46,13 @@ impl Registry {
 
 impl RedisStore {
     /// A call of a script about the fleet. More arguments follow.
-    fn call_on_fleet<'a>(&self, script: &'a Script, standard: Standard) -> Call<'a> {
+    fn call_on_fleet<'a>(&self, script: &'a Script, standard: WorkerDefaults) -> Call<'a> {
         Call::new(script, &[self.keys.fleet()])
             .arg(self.keys.channel())
             .arg(standard.room.concurrent)
             .arg(standard.room.lifetime)
             .arg(millis(standard.fresh))
-            .arg(ORDER.as_secs())
+            .arg(ORDER_TIMEOUT.as_secs())
     }
 
     async fn ask_fleet(&self, call: Call<'_>) -> Result<redis::Value, Error> {
@@ -62,27 +62,27 @@ impl RedisStore {
 
 #[async_trait]
 impl Fleet for RedisStore {
-    async fn join(&self, members: &[Member]) -> Result<(), Error> {
+    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error> {
         self.enter_members(members).await
     }
 
-    async fn beat(&self, beat: Beat<'_>) -> Result<Vec<Orders>, Error> {
+    async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
         self.keep_members(beat).await
     }
 
-    async fn part(&self, members: &[MemberId]) -> Result<(), Error> {
+    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error> {
         self.remove_members(members).await
     }
 
-    async fn lease(&self, lease: &Lease) -> Result<Leased, Error> {
+    async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         self.lease_member(lease).await
     }
 
-    async fn attach(&self, attach: &[Attach]) -> Result<Vec<Attached>, Error> {
+    async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
         self.hold_sessions(attach).await
     }
 
-    async fn release(&self, release: &[Release]) -> Result<Vec<bool>, Error> {
+    async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
         self.end_sessions(release).await
     }
 
@@ -90,31 +90,31 @@ impl Fleet for RedisStore {
         self.close_session(session).await
     }
 
-    async fn drain(&self, member: &MemberId) -> Result<bool, Error> {
+    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error> {
         self.drain_member(member).await
     }
 
-    async fn reap(&self, standard: Option<Standard>) -> Result<Reaped, Error> {
+    async fn reap(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error> {
         self.reap_fleet(standard).await
     }
 
-    async fn member(&self, member: &MemberId) -> Result<Option<MemberInfo>, Error> {
+    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
         self.find_member(member).await
     }
 
-    async fn members(&self, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error> {
+    async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
         self.list_members(list).await
     }
 
-    async fn session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
+    async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
         self.find_session(session).await
     }
 
-    async fn sessions(&self, list: ListSessions<'_>) -> Result<Page<SessionInfo>, Error> {
+    async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error> {
         self.list_sessions(list).await
     }
 
-    async fn lines(&self) -> Result<Vec<LineInfo>, Error> {
+    async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
         self.list_lines().await
     }
 }

@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use redis::Pipeline;
 use redis::aio::MultiplexedConnection;
-use tidemill_core::floor::{Batch, Floor};
-use tidemill_core::{Delivery, Error};
+use tidemill_core::baseline::{Baseline, BaselineBatch};
+use tidemill_core::{Error, Guarantee};
 
 use crate::error::classify;
 use crate::options::Options;
@@ -22,14 +22,14 @@ use crate::value::{array, bytes, entry_id, read_group};
 const BLOCK: Duration = Duration::from_secs(5);
 
 /// The raw loops on a server, with the smallest batches at which it is near its best.
-pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
+pub async fn floors(options: Options) -> Result<Vec<Box<dyn Baseline>>, Error> {
     if options.cluster {
         return Err(Error::Invalid("a Cluster has no single raw loop: measure one of its servers".into()));
     }
     let client = redis::Client::open(options.info.clone()).map_err(|error| classify("connecting", error))?;
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let connect = || client.get_multiplexed_async_connection_with_config(&config);
-    let mut loops: Vec<Box<dyn Floor>> = Vec::new();
+    let mut loops: Vec<Box<dyn Baseline>> = Vec::new();
     for work in [Work::Stream, Work::List] {
         let shared = connect().await.map_err(|error| classify("connecting", error))?;
         let blocking = connect().await.map_err(|error| classify("connecting", error))?;
@@ -104,20 +104,20 @@ impl RawLoop {
 }
 
 #[async_trait]
-impl Floor for RawLoop {
+impl Baseline for RawLoop {
     fn work(&self) -> &'static str {
         self.work.name()
     }
 
-    fn delivery(&self) -> Delivery {
+    fn delivery(&self) -> Guarantee {
         match self.work {
-            Work::Stream => Delivery::AtLeastOnce,
-            Work::List => Delivery::AtMostOnce,
+            Work::Stream => Guarantee::AtLeastOnce,
+            Work::List => Guarantee::AtMostOnce,
         }
     }
 
-    fn batch(&self) -> Batch {
-        Batch { enqueue: 100, take: 64 }
+    fn batch(&self) -> BaselineBatch {
+        BaselineBatch { enqueue: 100, take: 64 }
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {

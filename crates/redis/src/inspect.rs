@@ -9,8 +9,8 @@ pub(crate) use page::blank;
 
 use bytes::Bytes;
 use redis::{Pipeline, Value};
-use tidemill_core::job::State;
-use tidemill_core::store::{JobInfo, Record};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{JobInfo, JobRecord};
 use tidemill_core::{Error, JobId, Timestamp};
 
 use crate::error::classify;
@@ -49,7 +49,7 @@ impl RedisStore {
         Ok(None)
     }
 
-    pub(crate) async fn find_record(&self, job: &JobId) -> Result<Option<Record>, Error> {
+    pub(crate) async fn find_record(&self, job: &JobId) -> Result<Option<JobRecord>, Error> {
         let shard = self.keys.shard_of(job);
         let ask = redis::cmd("GET").arg(self.keys.record(shard, job)).take();
         let value: Value = self.link.query(shard, &ask).await?;
@@ -57,7 +57,7 @@ impl RedisStore {
     }
 
     async fn look_at(&self, job: &JobId, place: &Place) -> Result<Option<JobInfo>, Error> {
-        let base = page::blank(job.clone(), &place.queue, State::Ready);
+        let base = page::blank(job.clone(), &place.queue, JobState::Ready);
         let info = match place.letter {
             Some('s') => self.look_at_entry(base, place).await?,
             Some('d' | 'D') => self.look_at_letter(base, place).await?,
@@ -94,7 +94,7 @@ impl RedisStore {
             // Another program has acknowledged it: it is done.
             return Ok(None);
         }
-        let state = if position.holder.is_some() { State::Running } else { State::Ready };
+        let state = if position.holder.is_some() { JobState::Running } else { JobState::Ready };
         let holder = position.holder;
         Ok(Some(JobInfo { state, data: found.data, held_by: holder, cancelling, ..base }))
     }
@@ -104,7 +104,7 @@ impl RedisStore {
         let dlq = self.keys.dlq(place.shard, &place.queue);
         let range = redis::cmd("XRANGE").arg(dlq).arg(entry).arg(entry).take();
         let found = entries(self.link.query(place.shard, &range).await?)?.pop();
-        Ok(found.map(|letter| JobInfo { state: State::Dead, data: letter.data, ..base }))
+        Ok(found.map(|letter| JobInfo { state: JobState::Dead, data: letter.data, ..base }))
     }
 
     async fn look_at_scheduled(&self, base: JobInfo, place: &Place) -> Result<Option<JobInfo>, Error> {
@@ -113,12 +113,12 @@ impl RedisStore {
         let Some(due) = self.link.query::<Option<f64>>(place.shard, &ask).await? else { return Ok(None) };
         #[expect(clippy::cast_possible_truncation, reason = "due times are whole milliseconds")]
         let due = Some(Timestamp(due as i64));
-        Ok(Some(JobInfo { state: State::Scheduled, data: place.reference.clone(), due, ..base }))
+        Ok(Some(JobInfo { state: JobState::Scheduled, data: place.reference.clone(), due, ..base }))
     }
 
     /// A job in a list, or taken from it. Its envelope is somewhere in the list, or only with its runner.
     pub(crate) async fn taken(&self, job: &JobId, place: &Place) -> Result<JobInfo, Error> {
-        let base = page::blank(job.clone(), &place.queue, State::Ready);
+        let base = page::blank(job.clone(), &place.queue, JobState::Ready);
         let (shard, queue) = (place.shard, &place.queue);
         let mut batch = Pipeline::new();
         batch.cmd("HGET").arg(self.keys.running(shard, queue)).arg(base.job.as_str());
@@ -129,7 +129,7 @@ impl RedisStore {
         let trace = answer.next().and_then(bytes).and_then(|value| Trace::read(&value));
         let cancelling = answer.next().as_ref().and_then(int) == Some(1);
         if let Some(Trace { worker, envelope, .. }) = trace {
-            let (state, held_by) = (State::Running, Some(worker));
+            let (state, held_by) = (JobState::Running, Some(worker));
             return Ok(JobInfo { state, data: envelope, held_by, cancelling, ..base });
         }
         let near: Vec<Bytes> = array(answer.next().unwrap_or(Value::Nil))
@@ -142,7 +142,7 @@ impl RedisStore {
             None => Ok(self.popped(place, &base.job).await?.map_or_else(
                 || base.clone(),
                 |(worker, data)| JobInfo {
-                    state: State::Running,
+                    state: JobState::Running,
                     data,
                     held_by: Some(worker),
                     ..base.clone()
@@ -167,7 +167,7 @@ impl RedisStore {
     }
 }
 
-fn recorded(job: &JobId, record: Record) -> JobInfo {
+fn recorded(job: &JobId, record: JobRecord) -> JobInfo {
     JobInfo {
         job: job.chain(),
         queue: None,

@@ -1,8 +1,8 @@
 //! Every key and channel, in one place. `docs/redis-schema.md` documents each.
 
-use tidemill_core::courier::Hint;
+use tidemill_core::wake::Hint;
 use tidemill_core::workflow::{RunId, WORKFLOW_QUEUE, WorkflowName};
-use tidemill_core::{Delivery, JobId, Namespace, Queue};
+use tidemill_core::{Guarantee, JobId, Namespace, Queue};
 
 use crate::options::Options;
 use crate::rights::Sample;
@@ -85,13 +85,13 @@ impl Keys {
     /// take jobs from. The same is in `lua/run.lua`.
     pub(crate) fn target(&self, shard: u16, queue: &Queue) -> String {
         let (prefix, name) = (self.prefix(shard), queue.name.as_str());
-        match (queue.delivery, of_workflow(name)) {
-            (Delivery::AtMostOnce, _) => format!("{prefix}queue:{name}"),
-            (Delivery::AtLeastOnce, Some((workflow, None))) => format!("{prefix}workflow:{workflow}"),
-            (Delivery::AtLeastOnce, Some((workflow, Some(route)))) => {
+        match (queue.guarantee, of_workflow(name)) {
+            (Guarantee::AtMostOnce, _) => format!("{prefix}queue:{name}"),
+            (Guarantee::AtLeastOnce, Some((workflow, None))) => format!("{prefix}workflow:{workflow}"),
+            (Guarantee::AtLeastOnce, Some((workflow, Some(route)))) => {
                 format!("{prefix}workflow:{workflow}:{route}")
             }
-            (Delivery::AtLeastOnce, None) => format!("{prefix}stream:{name}"),
+            (Guarantee::AtLeastOnce, None) => format!("{prefix}stream:{name}"),
         }
     }
 
@@ -445,9 +445,9 @@ pub(crate) fn is_of_workflow(queue: &Queue) -> bool {
 
 /// The letter that stands for a delivery in scripts and in the index.
 pub(crate) fn letter(queue: &Queue) -> &'static str {
-    match queue.delivery {
-        Delivery::AtLeastOnce => "s",
-        Delivery::AtMostOnce => "l",
+    match queue.guarantee {
+        Guarantee::AtLeastOnce => "s",
+        Guarantee::AtMostOnce => "l",
     }
 }
 
@@ -462,8 +462,8 @@ mod tests {
 
     use super::*;
 
-    fn queue(name: &str, delivery: Delivery) -> Queue {
-        Queue { name: QueueName::new(name).unwrap(), delivery }
+    fn queue(name: &str, delivery: Guarantee) -> Queue {
+        Queue { name: QueueName::new(name).unwrap(), guarantee: delivery }
     }
 
     #[test]
@@ -471,7 +471,7 @@ mod tests {
         let namespace = Namespace::new("msaas:dev:").unwrap();
         let keys = Keys::new(&Options::parse("redis://h").unwrap().namespace(namespace));
         let (list, stream) =
-            (queue("jobs.generic", Delivery::AtMostOnce), queue("jobs.browser", Delivery::AtLeastOnce));
+            (queue("jobs.generic", Guarantee::AtMostOnce), queue("jobs.browser", Guarantee::AtLeastOnce));
         assert_eq!(keys.target(0, &list), "msaas:dev:queue:jobs.generic");
         assert_eq!(keys.scheduled(0, &list), "msaas:dev:queue:jobs.generic:scheduled");
         let job = JobId::new("j1").unwrap();
@@ -490,11 +490,11 @@ mod tests {
             ("workflow/order/eu/west", "stream:workflow/order/eu/west"),
             ("workflow/", "stream:workflow/"),
         ] {
-            assert_eq!(keys.target(0, &queue(name, Delivery::AtLeastOnce)), key);
+            assert_eq!(keys.target(0, &queue(name, Guarantee::AtLeastOnce)), key);
         }
-        let order = queue("workflow/order", Delivery::AtLeastOnce);
+        let order = queue("workflow/order", Guarantee::AtLeastOnce);
         assert_eq!(keys.scheduled(0, &order), "workflow:order:scheduled");
-        assert_eq!(keys.target(0, &queue("workflow/order", Delivery::AtMostOnce)), "queue:workflow/order");
+        assert_eq!(keys.target(0, &queue("workflow/order", Guarantee::AtMostOnce)), "queue:workflow/order");
         let run = RunId::new("run-123").unwrap();
         assert_eq!(
             (keys.instance(0, &run), keys.events(0, &run)),

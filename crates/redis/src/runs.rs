@@ -13,7 +13,7 @@ mod start;
 mod terminate;
 
 pub(crate) use commit::is_of_runs;
-use tidemill_core::store::runs::{Alarm, MAX_NEWS, MAX_NEWS_BYTES, REMOVED};
+use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, REMOVED, RunTimer};
 
 use crate::link::Call;
 use crate::script::Script;
@@ -30,9 +30,9 @@ impl RedisStore {
     /// The arguments of a world, as `lua/run.lua` reads them.
     pub(crate) fn push_world(&self, call: &mut Call<'_>) {
         let options = self.link.options();
-        call.push(MAX_NEWS);
-        call.push(MAX_NEWS_BYTES);
-        call.push(Alarm::ALL.map(Alarm::letter).concat());
+        call.push(MAX_TASK_EVENTS);
+        call.push(MAX_TASK_EVENT_BYTES);
+        call.push(RunTimer::ALL.map(RunTimer::letter).concat());
         call.push(&options.default_group);
         call.push(options.groups.len());
         for (queue, group) in &options.groups {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redis::Value;
-use tidemill_core::{DeadLetter, Delivery, Envelope, Error, JobId, Queue, QueueName};
+use tidemill_core::{DeadLetter, Envelope, Error, Guarantee, JobId, Queue, QueueName};
 
 use crate::jobs::{NAMELESS, letter_name};
 use crate::store::RedisStore;
@@ -63,8 +63,8 @@ impl Place {
     pub(crate) fn read(shard: u16, value: Bytes) -> Option<Self> {
         let letter = char::from(*value.first()?);
         let delivery = match letter {
-            's' | 'S' | 'd' | 'b' => Delivery::AtLeastOnce,
-            'l' | 'L' | 'D' => Delivery::AtMostOnce,
+            's' | 'S' | 'd' | 'b' => Guarantee::AtLeastOnce,
+            'l' | 'L' | 'D' => Guarantee::AtMostOnce,
             _ => return None,
         };
         let rest = value.get(2..)?;
@@ -72,7 +72,7 @@ impl Place {
         let name = QueueName::new(std::str::from_utf8(&rest[..end]).ok()?).ok()?;
         let reference = value.slice((2 + end + 1).min(value.len())..);
         let letter = Some(letter);
-        Some(Self { shard, queue: Queue { name, delivery }, letter, reference, indexed: value })
+        Some(Self { shard, queue: Queue { name, guarantee: delivery }, letter, reference, indexed: value })
     }
 }
 
@@ -127,9 +127,9 @@ impl RedisStore {
         let Some(made) = made_at(job) else { return Ok(None) };
         let shard = self.keys.shard_of(job);
         for queue in self.names_of_queues(shard).await? {
-            let found = match queue.delivery {
-                Delivery::AtLeastOnce => self.search_stream((shard, &queue), job, made).await?,
-                Delivery::AtMostOnce => None,
+            let found = match queue.guarantee {
+                Guarantee::AtLeastOnce => self.search_stream((shard, &queue), job, made).await?,
+                Guarantee::AtMostOnce => None,
             };
             if let Some(entry) = found {
                 let (letter, indexed) = (Some('s'), Bytes::new());
@@ -147,7 +147,7 @@ impl RedisStore {
                     redis::cmd("XRANGE").arg(self.keys.dlq(shard, &queue)).arg(entry).arg(entry).take();
                 let found = entries(self.link.query(shard, &range).await?)?.pop();
                 if found.is_some_and(|found| letter_name(&found) == *job) {
-                    let letter = Some(if queue.delivery == Delivery::AtLeastOnce { 'd' } else { 'D' });
+                    let letter = Some(if queue.guarantee == Guarantee::AtLeastOnce { 'd' } else { 'D' });
                     let (reference, indexed) = (Bytes::copy_from_slice(entry.as_bytes()), Bytes::new());
                     return Ok(Some(Place { shard, queue, letter, reference, indexed }));
                 }
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn an_id_says_when_it_was_made() {
-        let now = u64::try_from(tidemill_core::Timestamp::of_this_process().0).unwrap();
+        let now = u64::try_from(tidemill_core::Timestamp::now().0).unwrap();
         assert!(made_at(&JobId::generate()).unwrap().abs_diff(now) < 10_000);
         assert!(made_at(&JobId::new("order-17").unwrap()).is_none());
     }
@@ -210,7 +210,7 @@ mod tests {
         assert_eq!((place.letter, place.queue.name.as_str()), (Some('S'), "mail"));
         assert_eq!(&place.reference[..], b"{\"a b\":1}");
         let place = Place::read(0, Bytes::from_static(b"l mail")).unwrap();
-        assert!(place.reference.is_empty() && place.queue.delivery == Delivery::AtMostOnce);
+        assert!(place.reference.is_empty() && place.queue.guarantee == Guarantee::AtMostOnce);
         let place = Place::read(0, Bytes::from_static(b"b mail a~2 0f")).unwrap();
         assert_eq!((place.wait().unwrap().0.as_str(), place.mark()), ("a~2", Some("0f")));
         assert!(Place::read(0, Bytes::from_static(b"x mail")).is_none());

@@ -8,15 +8,17 @@ use async_trait::async_trait;
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::Fleet;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
+    StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, Complete, Completed, Deleted, Durability, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Finding, Held, JobInfo, List, Page, Promote, Promoted, Pruned, QueueInfo, Recover,
-    Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, ClaimParams, Claimed, CompleteParams, Completed, Deleted, Durability, EnqueueParams,
+    Enqueued, ExpiredLeases, ExtendParams, Extended, Finding, JobInfo, ListExpiredParams, ListJobsParams,
+    Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams, StartParams, Verdict,
 };
+use tidemill_core::wake::WakeStream;
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Clock, Error, JobId, Queue, Store, WorkerId};
+use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
 use tokio::time::Instant;
 
 use crate::breaker::Breaker;
@@ -51,7 +53,7 @@ pub struct RedisStore {
     /// Queues that this process has paused or seen paused, with when to look again.
     pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
     /// Streams whose group exists and whose rescuers know this worker's lease.
-    pub(crate) prepared: Mutex<HashSet<(Queue, u16, WorkerId)>>,
+    pub(crate) prepared: Mutex<HashSet<(Queue, u16, HolderId)>>,
     /// Jobs of lists that nobody seems to have.
     pub(crate) orphans: Orphans,
     /// How far the index has been looked at for jobs that are gone.
@@ -136,27 +138,27 @@ impl RedisStore {
 
 #[async_trait]
 impl Store for RedisStore {
-    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
         self.enqueue_jobs(enqueue).await
     }
 
-    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.claim_jobs(claim).await
     }
 
-    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.recover_claims(recover).await
     }
 
-    fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
+    fn needs_recover(&self, queue: &Queue, worker: &HolderId) -> bool {
         self.doubts.contain(queue, worker)
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
         self.start_jobs(start).await
     }
 
-    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
         self.extend_leases(extend).await
     }
 
@@ -164,11 +166,11 @@ impl Store for RedisStore {
         self.settle_claims(settlements).await
     }
 
-    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         self.promote_due(promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
         self.expired_leases(expired).await
     }
 
@@ -180,11 +182,11 @@ impl Store for RedisStore {
         self.cancel_job(job).await
     }
 
-    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         self.redrive_letters(redrive).await
     }
 
-    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
         self.delete_letters(queue, jobs).await
     }
 
@@ -204,23 +206,23 @@ impl Store for RedisStore {
         self.prune_traces(queues).await
     }
 
-    async fn make_known(&self, queues: &[Queue]) -> Result<(), Error> {
+    async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
         self.register(queues).await
     }
 
-    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+    async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
         self.remove_worker(worker, queues).await
     }
 
-    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         self.find_job(job).await
     }
 
-    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
         self.list_jobs(list).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
         self.known_queues().await
     }
 
@@ -232,7 +234,7 @@ impl Store for RedisStore {
         self.fix_damage().await
     }
 
-    fn listen(&self) -> Wakes {
+    fn subscribe(&self) -> WakeStream {
         self.waker.listen()
     }
 
@@ -240,7 +242,7 @@ impl Store for RedisStore {
         &*self.clock
     }
 
-    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         self.complete_job(complete).await
     }
 
@@ -248,7 +250,7 @@ impl Store for RedisStore {
         self.delete_chain(chain).await
     }
 
-    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         self.begin_run(run).await
     }
 
@@ -256,27 +258,27 @@ impl Store for RedisStore {
         self.deliver_events(deliveries).await
     }
 
-    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
         self.terminate_run(terminate).await
     }
 
-    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
         self.read_journal(read).await
     }
 
-    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
         self.find_run(run).await
     }
 
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
         self.list_runs(list).await
     }
 
-    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
         self.remove_ended(prune).await
     }
 
-    fn near(&self, one: &RunId, other: &RunId) -> bool {
+    fn same_shard(&self, one: &RunId, other: &RunId) -> bool {
         self.keys.shard_of_run(one) == self.keys.shard_of_run(other)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
 use tidemill_core::Queue;
-use tidemill_core::store::{Wake, Wakes};
+use tidemill_core::wake::{Wake, WakeStream};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
@@ -58,7 +58,7 @@ impl Waker {
         std::future::pending().await
     }
 
-    pub(crate) fn listen(&self) -> Wakes {
+    pub(crate) fn listen(&self) -> WakeStream {
         let receiver = self.sender.subscribe();
         self.task.get_or_init(|| {
             let (link, channel, sender) = (self.link.clone(), self.channel.clone(), self.sender.clone());

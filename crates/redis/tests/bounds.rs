@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use support::mortal::Mortal;
-use tidemill_core::redrive::{Letters, redrive};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, redrive};
 use tidemill_core::settle::Settlement;
-use tidemill_core::store::{Cancelled, Due, Promote, Verdict};
-use tidemill_core::{Delivery, Mill, Queue, QueueName, Store, job::State};
+use tidemill_core::store::{Cancelled, Due, PromoteParams, Verdict};
+use tidemill_core::{Client, Guarantee, Queue, QueueName, Store, job::JobState};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, dead, done, job, retry, until};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
@@ -56,8 +56,9 @@ async fn connect(url: &str) -> Arc<RedisStore> {
 
 /// A stream and a list.
 fn scenes(store: &Arc<RedisStore>) -> [Scene; 2] {
-    [Delivery::AtLeastOnce, Delivery::AtMostOnce]
-        .map(|delivery| Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), delivery }))
+    [Guarantee::AtLeastOnce, Guarantee::AtMostOnce].map(|delivery| {
+        Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
+    })
 }
 
 fn large(due: Due) -> Traits {
@@ -95,7 +96,7 @@ async fn promoting_reaches_a_queue_beside_one_with_large_jobs() {
     light.enqueue(soon.job()).await;
     let queues = [heavy.queue.clone(), light.queue.clone()];
     until("the light job to be ready", || async {
-        stage.store.promote(Promote { queues: &queues, limit: 512 }).await.unwrap();
+        stage.store.promote(PromoteParams { queues: &queues, limit: 512 }).await.unwrap();
         (light.counts().await.ready == 1).then_some(())
     })
     .await;
@@ -138,7 +139,8 @@ async fn settling_and_redriving_large_jobs_moves_a_few_at_a_time() {
             assert_eq!(verdicts.unwrap(), vec![Verdict::Accepted; 20]);
             assert!(scripts >= 20 / FEW, "{scripts} calls settled 20 large jobs");
         }
-        let (scripts, moved) = stage.scripts(redrive(&*stage.store, &scene.queue, &Letters::default())).await;
+        let (scripts, moved) =
+            stage.scripts(redrive(&*stage.store, &scene.queue, &DeadLetterFilter::default())).await;
         assert_eq!(moved.unwrap(), 20);
         assert!(scripts >= 20 / FEW, "{scripts} calls redrove 20 large jobs");
         scene.assert_counts([20, 0, 0, 0]).await;
@@ -169,8 +171,8 @@ async fn a_purge_whose_caller_dies_is_completed_by_others() {
         })
         .await;
         scene.assert_counts([1, 1, 0, 0]).await;
-        assert_eq!(scene.state(&ready).await, Some(State::Ready));
-        assert_eq!(scene.state(&scheduled).await, Some(State::Scheduled));
+        assert_eq!(scene.state(&ready).await, Some(JobState::Ready));
+        assert_eq!(scene.state(&scheduled).await, Some(JobState::Scheduled));
         assert_eq!(store.purge(&scene.queue).await.unwrap(), 2);
     }
 }
@@ -187,13 +189,13 @@ async fn jobs_that_a_purge_has_set_apart_can_be_cancelled() {
 #[tokio::test]
 async fn a_bulk_is_added_a_few_large_jobs_at_a_time() {
     let stage = Stage::new().await;
-    let mill = Mill::new(stage.store.clone());
+    let client = Client::new(stage.store.clone());
     // The server is to know the script before it is counted.
     let small = serde_json::value::to_raw_value("x").unwrap();
-    mill.untyped_jobs("small", vec![small; 2]).queue("q").enqueue().await.unwrap();
+    client.untyped_jobs("small", vec![small; 2]).queue("q").enqueue().await.unwrap();
     let payload = serde_json::value::to_raw_value(&"x".repeat(LARGE)).unwrap();
     let payloads = vec![payload; 20];
-    let (scripts, ids) = stage.scripts(mill.untyped_jobs("large", payloads).queue("q").enqueue()).await;
+    let (scripts, ids) = stage.scripts(client.untyped_jobs("large", payloads).queue("q").enqueue()).await;
     assert_eq!(ids.unwrap().len(), 20);
     assert!(scripts >= 20 / FEW, "20 jobs of {LARGE} bytes were added by {scripts} scripts");
     let most_in_one = 20_u64.div_ceil(scripts);

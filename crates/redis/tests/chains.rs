@@ -12,11 +12,11 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use support::mortal::Mortal;
 use support::{left_behind, one_server};
-use tidemill_core::chain::{Continuation, Dedup, Links};
-use tidemill_core::job::State;
+use tidemill_core::chain::{Continuation, Dedup, JobLinks};
+use tidemill_core::job::JobState;
 use tidemill_core::name::Kind;
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Claimed, Deleted, Due, Enqueue, Enqueued, NewJob, Promote};
+use tidemill_core::store::{Claimed, Deleted, Due, EnqueueParams, Enqueued, NewJob, PromoteParams};
 use tidemill_core::{JobId, Namespace, Queue, QueueName};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, done};
@@ -26,13 +26,13 @@ use tidemill_testkit::servers::Redis;
 /// Long enough to be told of, short enough to wait for its end.
 const BRIEF: Duration = Duration::from_millis(300);
 
-fn brief(links: Links) -> NewJob {
+fn brief(links: JobLinks) -> NewJob {
     let job = Traits { keep: Some(BRIEF), ..Traits::default() }.job();
     NewJob { links, fresh: true, ..job }
 }
 
-fn after(chains: &[JobId]) -> Links {
-    Links { after: chains.to_vec(), dedup: None }
+fn after(chains: &[JobId]) -> JobLinks {
+    JobLinks { after: chains.to_vec(), dedup: None }
 }
 
 fn queue() -> Queue {
@@ -62,7 +62,7 @@ impl Pair {
 
     /// Two open chains, claimed by the heir.
     async fn two_open(&self) -> [Claimed; 2] {
-        let jobs: Vec<_> = (0..2).map(|_| brief(Links::default())).collect();
+        let jobs: Vec<_> = (0..2).map(|_| brief(JobLinks::default())).collect();
         self.heir.enqueue_batch(jobs).await.unwrap();
         self.heir.claim(2).await.try_into().unwrap()
     }
@@ -129,7 +129,7 @@ async fn whoever_dies_while_a_job_begins_to_wait_leaves_it_waiting_or_nothing() 
             let made = pair.doomed.enqueue_batch(vec![job]).await;
             pair.heal().await;
             let is_there = pair.heir.state(&id).await;
-            assert!(is_there.is_none() || is_there == Some(State::Blocked), "{requests}: {is_there:?}");
+            assert!(is_there.is_none() || is_there == Some(JobState::Blocked), "{requests}: {is_there:?}");
             assert!(made.is_err() || is_there.is_some(), "{requests}: an acknowledged job is gone");
             for claimed in &open {
                 pair.heir.settle(claimed, done()).await;
@@ -183,7 +183,7 @@ async fn whoever_dies_while_a_chain_goes_on_to_wait_leaves_it_waiting() {
         async move {
             let pair = Pair::on(redis, format!("n{requests}:")).await;
             let [first, open] = pair.two_open().await;
-            let closed = brief(Links::default());
+            let closed = brief(JobLinks::default());
             pair.heir.enqueue(closed.clone()).await;
             pair.heir.settle(&pair.heir.claim_one().await, done()).await;
             let chains = [open.lease.job.clone(), closed.id, JobId::generate()];
@@ -195,13 +195,13 @@ async fn whoever_dies_while_a_chain_goes_on_to_wait_leaves_it_waiting() {
             }
             pair.heal().await;
             let info = pair.heir.get(&first.lease.job).await.unwrap();
-            assert_eq!((info.state, info.waits_for), (State::Blocked, vec![open.lease.job.clone()]));
+            assert_eq!((info.state, info.waits_for), (JobState::Blocked, vec![open.lease.job.clone()]));
             pair.heir.settle(&open, done()).await;
             let claimed = pair.heir.claim_one().await;
             assert_eq!(claimed.lease.job, first.lease.job.at_step(1));
             let told = claimed.body.as_ref().unwrap().blockers().unwrap();
             assert_eq!(told.len(), 3);
-            assert_eq!((told[0].state, told[2].state), (State::Done, State::Cancelled));
+            assert_eq!((told[0].state, told[2].state), (JobState::Done, JobState::Cancelled));
             pair.heir.settle(&claimed, done()).await;
             pair.assert_nothing_is_left(&format!("after {requests} requests")).await;
             !pair.mortal.is_dead()
@@ -223,7 +223,7 @@ async fn whoever_dies_while_starting_a_chain_once_leaves_one_or_none() {
         let redis = &redis;
         async move {
             let pair = Pair::on(redis, format!("k{requests}:")).await;
-            let once = || brief(Links { after: Vec::new(), dedup: Some(Dedup::open("the key")) });
+            let once = || brief(JobLinks { after: Vec::new(), dedup: Some(Dedup::open("the key")) });
             pair.mortal.dies_after(requests);
             let (mut ids, mut jobs) = (Vec::new(), vec![once(), once()]);
             ids.push(jobs[0].id.clone());
@@ -251,7 +251,7 @@ async fn whoever_dies_while_a_waiter_is_removed_keeps_nobody_from_deleting() {
             let pair = Pair::on(redis, format!("d{requests}:")).await;
             let open = pair.two_open().await;
             let chains = open.each_ref().map(|claimed| claimed.lease.job.clone());
-            let links = Links { dedup: Some(Dedup::any("the key")), ..after(&chains) };
+            let links = JobLinks { dedup: Some(Dedup::any("the key")), ..after(&chains) };
             let id = pair.heir.enqueue(brief(links)).await;
             pair.mortal.dies_after(requests);
             if pair.doomed.store.delete(&id).await.is_err() {
@@ -283,14 +283,14 @@ async fn a_server_that_forgets_everything_or_its_scripts_keeps_nobody_from_going
 
     let open = pair.two_open().await;
     let chains = open.each_ref().map(|claimed| claimed.lease.job.clone());
-    let links = Links { dedup: Some(Dedup::open("k")), ..after(&chains) };
+    let links = JobLinks { dedup: Some(Dedup::open("k")), ..after(&chains) };
     let lost = pair.heir.enqueue(brief(links.clone())).await;
     redis.command(&["FLUSHALL"]).unwrap();
     assert_eq!(pair.heir.state(&lost).await, None);
     assert_eq!(pair.heir.store.delete(&chains[0]).await.unwrap(), Deleted::NotFound);
     let refused = pair.heir.enqueue_batch(vec![brief(links)]).await;
     assert!(matches!(refused, Err(tidemill_core::Error::NotFound(_))), "{refused:?}");
-    pair.heir.enqueue(brief(Links { after: Vec::new(), dedup: Some(Dedup::open("k")) })).await;
+    pair.heir.enqueue(brief(JobLinks { after: Vec::new(), dedup: Some(Dedup::open("k")) })).await;
     assert_eq!(pair.drain().await.len(), 1);
     pair.assert_nothing_is_left("after FLUSHALL").await;
 }
@@ -304,7 +304,7 @@ async fn on_a_full_server_chains_go_on_close_and_release() {
     redis.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
     for links in [
         after(std::slice::from_ref(&open.lease.job)),
-        Links { dedup: Some(Dedup::open("k")), ..Links::default() },
+        JobLinks { dedup: Some(Dedup::open("k")), ..JobLinks::default() },
     ] {
         let refused = pair.heir.enqueue_batch(vec![brief(links)]).await;
         assert!(matches!(refused, Err(tidemill_core::Error::Full(_))), "{refused:?}");
@@ -348,7 +348,7 @@ async fn what_is_left_of_a_drained_store_is_its_queues() {
     let mut last = Vec::new();
     for round in 0..30 {
         let dedup = (round % 3 == 0).then(|| Dedup::any(format!("key {round}")));
-        last = vec![scene.enqueue(brief(Links { after: last, dedup })).await];
+        last = vec![scene.enqueue(brief(JobLinks { after: last, dedup })).await];
     }
     for _ in 0..30 {
         scene.settle(&scene.claim_one().await, done()).await;
@@ -374,7 +374,7 @@ async fn an_idle_store_costs_one_command_a_look() {
     let before = scene.store.commands();
     for _ in 0..10 {
         let queues = [scene.queue.clone()];
-        scene.store.promote(Promote { queues: &queues, limit: 10 }).await.unwrap();
+        scene.store.promote(PromoteParams { queues: &queues, limit: 10 }).await.unwrap();
     }
     assert_eq!(scene.store.commands() - before, 10);
 }
@@ -407,7 +407,7 @@ mod races {
     async fn two_hundred_pairs(subject: Subject) {
         let scene = subject.scene();
         let other = scene.through(subject.other().await);
-        let waiting = subject.scene_on("waiting", tidemill_core::Delivery::AtLeastOnce);
+        let waiting = subject.scene_on("waiting", tidemill_core::Guarantee::AtLeastOnce);
         let kept = Traits { keep: Some(Duration::from_secs(60)), ..Traits::default() };
         scene.enqueue_batch((0..400).map(|_| kept.job()).collect()).await.unwrap();
         let claimed = scene.claim(400).await;
@@ -437,11 +437,12 @@ mod races {
         let other = scene.through(subject.other().await);
         let starting = (0..800).map(|index| {
             let scene = [&scene, &other][index % 2].clone();
-            let links = Links { after: Vec::new(), dedup: Some(Dedup::open(format!("key {}", index / 4))) };
+            let links =
+                JobLinks { after: Vec::new(), dedup: Some(Dedup::open(format!("key {}", index / 4))) };
             let job = NewJob { links, fresh: true, ..job() };
             tokio::spawn(async move {
                 let jobs = [job];
-                let enqueue = Enqueue { queue: &scene.queue, jobs: &jobs };
+                let enqueue = EnqueueParams { queue: &scene.queue, jobs: &jobs };
                 scene.store.enqueue(enqueue).await.unwrap().remove(0)
             })
         });

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use redis::aio::MultiplexedConnection;
-use tidemill_core::courier::{Courier, Hint, Scheduled, Tiding, Tidings, Topic};
-use tidemill_core::store::{Severity, Wake};
+use tidemill_core::store::Severity;
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{ForeignJobs, Hint, Message, MessageStream, Subject, Transport};
 use tidemill_core::{JobId, Namespace, Queue, QueueName};
 use tidemill_redis::{Options, RedisCourier};
 use tidemill_testkit::conformance::until;
@@ -31,23 +32,23 @@ async fn connection(url: &str) -> MultiplexedConnection {
     redis::Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap()
 }
 
-async fn next(tidings: &mut Tidings) -> Tiding {
-    tokio::time::timeout(PATIENCE, tidings.next()).await.unwrap().unwrap()
+async fn next(messages: &mut MessageStream) -> Message {
+    tokio::time::timeout(PATIENCE, messages.next()).await.unwrap().unwrap()
 }
 
 /// Listens, and waits until the process is subscribed to every channel of the topic.
-async fn listen(courier: &RedisCourier, topic: Topic) -> Tidings {
-    let channels = if topic == Topic::Work { 2 } else { 3 };
+async fn listen(courier: &RedisCourier, topic: Subject) -> MessageStream {
+    let channels = if topic == Subject::Work { 2 } else { 3 };
     listen_to_new(courier, topic, channels).await
 }
 
 /// Each channel that nobody here has listened to before says that there was a gap.
-async fn listen_to_new(courier: &RedisCourier, topic: Topic, channels: usize) -> Tidings {
-    let mut tidings = courier.listen(topic);
+async fn listen_to_new(courier: &RedisCourier, topic: Subject, channels: usize) -> MessageStream {
+    let mut messages = courier.subscribe(topic);
     for _ in 0..channels {
-        assert_eq!(next(&mut tidings).await, Wake::Everything.into());
+        assert_eq!(next(&mut messages).await, Wake::Everything.into());
     }
-    tidings
+    messages
 }
 
 async fn subscribers(connection: &mut MultiplexedConnection, channel: &str) -> i64 {
@@ -58,35 +59,37 @@ async fn subscribers(connection: &mut MultiplexedConnection, channel: &str) -> i
 
 async fn what_one_tells_the_other_hears(url: &str, namespace: &str) {
     let (here, there) = (courier(url, namespace).await, courier(url, namespace).await);
-    let mut news = listen(&there, Topic::News).await;
+    let mut news = listen(&there, Subject::News).await;
     let job = JobId::generate();
     let wakes = [
         Wake::Finished(job.clone()),
         Wake::Lost(job.clone()),
         Wake::Cancel(job),
         Wake::Sooner(queue("mail")),
-        Wake::everyone(queue("mail")),
+        Wake::all_waiters(queue("mail")),
         Wake::Everything,
     ];
     for wake in wakes {
-        here.tell(wake.clone());
+        here.publish(wake.clone());
         assert_eq!(next(&mut news).await, wake.into());
     }
-    let mut work = listen_to_new(&there, Topic::Work, 1).await;
-    here.tell(Wake::Queue { queue: queue("mail"), jobs: 2 });
-    here.tell(Wake::Queue { queue: queue("mail"), jobs: 1 });
-    let Tiding::Scheduled(Scheduled { type_name, hint: Some(hint) }) = next(&mut work).await else {
+    let mut work = listen_to_new(&there, Subject::Work, 1).await;
+    here.publish(Wake::Queue { queue: queue("mail"), jobs: 2 });
+    here.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
+    let Message::ForeignJobs(ForeignJobs { type_name, hint: Some(hint) }) = next(&mut work).await else {
         panic!("jobs are announced with a hint")
     };
     assert_eq!(type_name, "mail");
     // Both were told within a millisecond, or else there are two hints.
     let mut shares = 0;
-    while there.take(&hint).await {
+    while there.take_hint(&hint).await {
         shares += 1;
     }
     if shares < 3 {
-        let Tiding::Scheduled(Scheduled { hint: Some(hint), .. }) = next(&mut work).await else { panic!() };
-        while there.take(&hint).await {
+        let Message::ForeignJobs(ForeignJobs { hint: Some(hint), .. }) = next(&mut work).await else {
+            panic!()
+        };
+        while there.take_hint(&hint).await {
             shares += 1;
         }
     }
@@ -108,13 +111,13 @@ async fn what_one_process_tells_the_other_hears_through_a_cluster() {
 async fn a_process_does_not_hear_of_its_own_jobs() {
     let url = shared_redis().url();
     let (here, there) = (courier(&url, "own:").await, courier(&url, "own:").await);
-    let (mut own, mut others) = (listen(&here, Topic::Work).await, listen(&there, Topic::Work).await);
-    here.tell(Wake::Queue { queue: queue("mail"), jobs: 1 });
-    assert!(matches!(next(&mut others).await, Tiding::Scheduled(_)));
-    there.tell(Wake::Queue { queue: queue("other"), jobs: 1 });
+    let (mut own, mut others) = (listen(&here, Subject::Work).await, listen(&there, Subject::Work).await);
+    here.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
+    assert!(matches!(next(&mut others).await, Message::ForeignJobs(_)));
+    there.publish(Wake::Queue { queue: queue("other"), jobs: 1 });
     // The first thing it hears is the other's.
     assert!(
-        matches!(next(&mut own).await, Tiding::Scheduled(Scheduled { type_name, .. }) if type_name == "other")
+        matches!(next(&mut own).await, Message::ForeignJobs(ForeignJobs { type_name, .. }) if type_name == "other")
     );
 }
 
@@ -123,18 +126,18 @@ async fn an_announcement_in_two_forms_is_heard_once_and_a_foreign_one_beside_it_
     let url = shared_redis().url();
     let (here, there, mut direct) =
         (courier(&url, "twin:").await, courier(&url, "twin:").await, connection(&url).await);
-    let mut work = listen(&there, Topic::Work).await;
+    let mut work = listen(&there, Subject::Work).await;
     let mut raw = redis::Client::open(url.as_str()).unwrap().get_async_pubsub().await.unwrap();
     raw.subscribe("twin:sched").await.unwrap();
-    here.tell(Wake::Queue { queue: queue("mail"), jobs: 3 });
+    here.publish(Wake::Queue { queue: queue("mail"), jobs: 3 });
     here.flush().await;
     let mut messages = raw.on_message();
     let mut said = async || messages.next().await.unwrap().get_payload::<String>().unwrap();
     assert!(said().await.ends_with(":mail"));
     assert_eq!(said().await, "mail");
     let _: i64 = redis::cmd("PUBLISH").arg("twin:sched").arg("mail").query_async(&mut direct).await.unwrap();
-    let heard = [next(&mut work).await, next(&mut work).await].map(|tiding| match tiding {
-        Tiding::Scheduled(Scheduled { hint, .. }) => hint.is_some(),
+    let heard = [next(&mut work).await, next(&mut work).await].map(|message| match message {
+        Message::ForeignJobs(ForeignJobs { hint, .. }) => hint.is_some(),
         other => panic!("{other:?}"),
     });
     assert_eq!(heard, [true, false]);
@@ -142,8 +145,8 @@ async fn an_announcement_in_two_forms_is_heard_once_and_a_foreign_one_beside_it_
     assert_eq!(counted, 3);
     // One form alone, if the URL says so.
     let old = courier(&format!("{url}?queuert=0.11"), "twin:").await;
-    old.tell(Wake::Queue { queue: queue("old"), jobs: 1 });
-    here.tell(Wake::Queue { queue: queue("new"), jobs: 1 });
+    old.publish(Wake::Queue { queue: queue("old"), jobs: 1 });
+    here.publish(Wake::Queue { queue: queue("new"), jobs: 1 });
     here.flush().await;
     old.flush().await;
     let mut forms = Vec::new();
@@ -159,12 +162,12 @@ async fn a_hint_has_a_ttl_from_its_first_moment_to_its_last_and_is_never_made_by
     let (courier, mut direct) = (courier(&url, "ttl:").await, connection(&url).await);
     let hint: Hint = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
     let key = format!("ttl:hint:{hint}");
-    assert!(!courier.take(&hint).await);
+    assert!(!courier.take_hint(&hint).await);
     let exists: bool = redis::cmd("EXISTS").arg(&key).query_async(&mut direct).await.unwrap();
     assert!(!exists, "taking makes no hint");
     let _: () = redis::cmd("SET").arg(&key).arg(2).arg("EX").arg(60).query_async(&mut direct).await.unwrap();
     for taken in [true, true, false, false] {
-        assert_eq!(courier.take(&hint).await, taken);
+        assert_eq!(courier.take_hint(&hint).await, taken);
         let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut direct).await.unwrap();
         assert!((1..=60).contains(&left), "{left} s are left");
     }
@@ -172,7 +175,7 @@ async fn a_hint_has_a_ttl_from_its_first_moment_to_its_last_and_is_never_made_by
     assert_eq!(value, 0);
     // What another program's script has done to it is put right.
     let _: () = redis::cmd("SET").arg(&key).arg(0).query_async(&mut direct).await.unwrap();
-    assert!(!courier.take(&hint).await);
+    assert!(!courier.take_hint(&hint).await);
     let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut direct).await.unwrap();
     assert!((1..=60).contains(&left), "{left} s are left");
 }
@@ -183,7 +186,7 @@ async fn after_its_time_no_hint_is_left() {
     let short = options(&url, "short:").hint_ttl(Duration::from_secs(1));
     let (courier, mut direct) = (RedisCourier::connect(short).await.unwrap(), connection(&url).await);
     for number in 0..100 {
-        courier.tell(Wake::Queue { queue: queue(&format!("q{number}")), jobs: 5 });
+        courier.publish(Wake::Queue { queue: queue(&format!("q{number}")), jobs: 5 });
     }
     courier.flush().await;
     until("the end of all hints", || {
@@ -206,8 +209,8 @@ async fn after_its_time_no_hint_is_left() {
 async fn what_says_nothing_is_ignored_and_counted() {
     let url = shared_redis().url();
     let (courier, mut direct) = (courier(&url, "noise:").await, connection(&url).await);
-    let mut work = listen(&courier, Topic::Work).await;
-    let _news = listen_to_new(&courier, Topic::News, 2).await;
+    let mut work = listen(&courier, Subject::Work).await;
+    let _news = listen_to_new(&courier, Subject::News, 2).await;
     let long = "x".repeat(10_000);
     let noise: [(&str, &[u8]); 6] = [
         ("sched", b""),
@@ -222,8 +225,8 @@ async fn what_says_nothing_is_ignored_and_counted() {
         let _: i64 = redis::cmd("PUBLISH").arg(channel).arg(message).query_async(&mut direct).await.unwrap();
     }
     let _: i64 = redis::cmd("PUBLISH").arg("noise:sched").arg("mail").query_async(&mut direct).await.unwrap();
-    let plain = Scheduled { type_name: "mail".into(), hint: None };
-    assert_eq!(next(&mut work).await, Tiding::Scheduled(plain));
+    let plain = ForeignJobs { type_name: "mail".into(), hint: None };
+    assert_eq!(next(&mut work).await, Message::ForeignJobs(plain));
     until("the count", || async { (courier.ignored() == 6).then_some(()) }).await;
     let findings = courier.checkup().await;
     assert!(findings.iter().any(|finding| finding.message.starts_with("6 messages")), "{findings:?}");
@@ -234,8 +237,8 @@ async fn a_process_subscribes_once_per_channel_and_only_while_somebody_listens()
     let url = shared_redis().url();
     let (courier, mut direct) = (courier(&url, "once:").await, connection(&url).await);
     assert_eq!(subscribers(&mut direct, "once:sched").await, 0);
-    let first = listen(&courier, Topic::Work).await;
-    let more: Vec<_> = (0..100).map(|_| courier.listen(Topic::Work)).collect();
+    let first = listen(&courier, Subject::Work).await;
+    let more: Vec<_> = (0..100).map(|_| courier.subscribe(Subject::Work)).collect();
     assert_eq!(subscribers(&mut direct, "once:sched").await, 1);
     assert_eq!(subscribers(&mut direct, "once:chainc").await, 0);
     drop((first, more));
@@ -244,24 +247,24 @@ async fn a_process_subscribes_once_per_channel_and_only_while_somebody_listens()
         async move { (subscribers(&mut direct, "once:sched").await == 0).then_some(()) }
     })
     .await;
-    let _again = listen(&courier, Topic::Work).await;
+    let _again = listen(&courier, Subject::Work).await;
 }
 
 async fn goes_on_after(url: &str, restart: impl FnOnce()) {
     let (here, there) = (courier(url, "gap:").await, courier(url, "gap:").await);
-    let mut work = listen(&there, Topic::Work).await;
+    let mut work = listen(&there, Subject::Work).await;
     restart();
     // What is told while the server is away costs nothing and fails nobody.
     for _ in 0..10_000 {
-        here.tell(Wake::Finished(JobId::generate()));
+        here.publish(Wake::Finished(JobId::generate()));
     }
     assert_eq!(next(&mut work).await, Wake::Everything.into());
     let mut repeat = tokio::time::interval(Duration::from_millis(100));
-    let heard = async { while !matches!(next(&mut work).await, Tiding::Scheduled(_)) {} };
+    let heard = async { while !matches!(next(&mut work).await, Message::ForeignJobs(_)) {} };
     let tell = async {
         loop {
             repeat.tick().await;
-            here.tell(Wake::Queue { queue: queue("mail"), jobs: 1 });
+            here.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
         }
     };
     tokio::select! {
@@ -291,8 +294,8 @@ async fn a_server_that_is_away_keeps_nobody_from_beginning() {
     let server = Redis::start().unwrap();
     server.kill().unwrap();
     let courier = courier(&server.url(), "away:").await;
-    let mut work = courier.listen(Topic::Work);
-    courier.tell(Wake::Queue { queue: queue("mail"), jobs: 1 });
+    let mut work = courier.subscribe(Subject::Work);
+    courier.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
     courier.flush().await;
     assert!(work.next().now_or_never().is_none());
     let findings = courier.checkup().await;

@@ -10,8 +10,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use tidemill_core::store::{Extend, Held, Verdict};
-use tidemill_core::{Delivery, Error, Queue, QueueName, Store};
+use tidemill_core::store::{ExtendParams, Extended, Verdict};
+use tidemill_core::{Error, Guarantee, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{done, job, until};
@@ -72,8 +72,9 @@ async fn claims_settles_and_heartbeats_follow_to_the_promoted_server() {
     .await;
     let url = format!("redis://127.0.0.1:{}", moving.port);
     let store = Arc::new(RedisStore::connect(Options::parse(&url).unwrap()).await.unwrap());
-    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
-        let scene = Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), delivery });
+    for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
+        let scene =
+            Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });
         scene.enqueue_many(2).await;
     }
     let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap()));
@@ -82,9 +83,9 @@ async fn claims_settles_and_heartbeats_follow_to_the_promoted_server() {
     let waiting = tokio::spawn({
         let other = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("empty").unwrap()));
         async move {
-            let claim = tidemill_core::store::Claim {
+            let claim = tidemill_core::store::ClaimParams {
                 wait: std::time::Duration::from_secs(2),
-                ..tidemill_core::store::Claim::now(&other.queue, &other.worker, other.lease, 1)
+                ..tidemill_core::store::ClaimParams::now(&other.queue, &other.worker, other.lease, 1)
             };
             let _ = other.store.claim(claim).await;
         }
@@ -95,12 +96,13 @@ async fn claims_settles_and_heartbeats_follow_to_the_promoted_server() {
     moving.target.store(new.port(), Ordering::SeqCst);
 
     let leases = [claimed.lease.clone()];
-    let extend = || store.extend(Extend { worker: &scene.worker, leases: &leases, lease: scene.lease });
-    assert_eq!(persist("the heartbeat to follow", extend).await, [Held::Yes]);
+    let extend = || store.extend(ExtendParams { worker: &scene.worker, leases: &leases, lease: scene.lease });
+    assert_eq!(persist("the heartbeat to follow", extend).await, [Extended::Yes]);
     let end = [scene.settlement(&claimed, done())];
     assert_eq!(persist("the settlement to follow", || store.settle(&end)).await, [Verdict::Accepted]);
     waiting.await.unwrap();
-    let next = || store.claim(tidemill_core::store::Claim::now(&scene.queue, &scene.worker, scene.lease, 1));
+    let next =
+        || store.claim(tidemill_core::store::ClaimParams::now(&scene.queue, &scene.worker, scene.lease, 1));
     let next = persist("the claim to follow", next).await;
     assert_eq!(next.len(), 1);
     scene.settle(&next[0], done()).await;

@@ -11,8 +11,8 @@
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use tidemill_core::fleet::{MemberId, Offer};
-use tidemill_core::store::fleet::{Lease, Leased, Reaped, Status};
+use tidemill_core::fleet::{Offer, WorkerKey};
+use tidemill_core::store::fleet::{LeaseParams, Leased, Reaped, WorkerStatus};
 use tidemill_core::{Namespace, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
@@ -62,7 +62,7 @@ impl Stage {
     }
 
     /// What its worker does when it starts, and when it finds its key gone.
-    fn register(&self, name: &str) -> MemberId {
+    fn register(&self, name: &str) -> WorkerKey {
         let (key, now) = (format!("worker:chromium:{name}"), self.now());
         self.ask(&format!("HSETNX cluster:active_connections chromium:{name} 0"));
         self.ask(&format!("HSETNX cluster:lifetime_connections chromium:{name} 0"));
@@ -81,8 +81,8 @@ impl Stage {
         (!id.is_empty()).then(|| [field("id"), field("endpoint"), field("startedAt"), id.clone()])
     }
 
-    fn wish(&self) -> Lease {
-        Lease { offers: vec![Offer::unsaid()], ..self.yard.wish() }
+    fn wish(&self) -> LeaseParams {
+        LeaseParams { offers: vec![Offer::unspecified()], ..self.yard.wish() }
     }
 }
 
@@ -107,7 +107,7 @@ async fn its_worker_is_found_given_out_counted_and_ordered() {
         stage.ask(&format!("HSET worker:chromium:abc123 status {status}"));
         assert!(matches!(stage.yard.ask(&stage.wish()).await, Leased::Refused { .. }), "{status}");
         assert_eq!(stage.yard.reap().await, Reaped::default(), "{status}");
-        assert_eq!(stage.yard.member(&id).await.unwrap().member.status, Status::Draining);
+        assert_eq!(stage.yard.member(&id).await.unwrap().member.status, WorkerStatus::Draining);
     }
     stage.ask(&format!("HSET worker:chromium:abc123 lastHeartbeat {}", stage.now() - 100_000));
     assert_eq!(stage.yard.reap().await.members, [id]);
@@ -156,7 +156,7 @@ async fn its_proxy_is_given_our_member_and_nobody_closes_it_meanwhile() {
     // The owner of a member that is used up says so, and the proxy sees it.
     stage
         .yard
-        .beat(&tidemill_core::store::fleet::Member { status: Status::Draining, ..member.clone() })
+        .beat(&tidemill_core::store::fleet::WorkerEntry { status: WorkerStatus::Draining, ..member.clone() })
         .await;
     assert_eq!(stage.select(), None);
     stage.ask("HINCRBY cluster:active_connections chromium:ours -1");

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tidemill_core::courier::{Courier, Tiding, Topic};
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{Message, Subject, Transport};
 use tidemill_core::{Error, JobId, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisCourier, RedisStore};
 use tidemill_testkit::conformance::Scene;
@@ -91,17 +91,17 @@ async fn wake_ups_follow_a_failover() {
     let options = Options::parse(&sentinel.url()).unwrap();
     let here = RedisCourier::connect(options.clone()).await.unwrap();
     let there = RedisCourier::connect(options).await.unwrap();
-    let mut tidings = there.listen(Topic::News);
+    let mut messages = there.subscribe(Subject::News);
     sentinel.servers()[0].kill().unwrap();
     let mut number = 0;
     let heard = async {
         loop {
             // What is told while nobody listens yet is lost, so it is told again.
             number += 1;
-            let _ = here.tell(Wake::Lost(JobId::new(&format!("job-{number}")).unwrap()));
+            let _ = here.publish(Wake::Lost(JobId::new(&format!("job-{number}")).unwrap()));
             here.flush().await;
-            let soon = tokio::time::timeout(Duration::from_millis(300), tidings.next()).await;
-            if let Ok(Some(Tiding::Wake(Wake::Lost(_)))) = soon {
+            let soon = tokio::time::timeout(Duration::from_millis(300), messages.next()).await;
+            if let Ok(Some(Message::Wake(Wake::Lost(_)))) = soon {
                 let is_master = sentinel.servers()[1].command(&["INFO", "replication"]).unwrap();
                 break assert!(is_master.contains("role:master"), "{is_master}");
             }

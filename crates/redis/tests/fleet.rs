@@ -10,8 +10,10 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberId, Offer, Room, Standard};
-use tidemill_core::store::fleet::{Attach, Attached, Lease, Leased, Line, ListSessions, Member, Reaped};
+use tidemill_core::fleet::{Capacity, Offer, WorkerDefaults, WorkerKey};
+use tidemill_core::store::fleet::{
+    AttachParams, Attached, LeaseParams, Leased, ListSessionsParams, Reaped, WaitParams, WorkerEntry,
+};
 use tidemill_core::{Error, Namespace, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::SHORT;
@@ -46,7 +48,7 @@ impl Stage {
     }
 
     /// What a worker of another program does when it starts.
-    fn register(&self, name: &str) -> MemberId {
+    fn register(&self, name: &str) -> WorkerKey {
         let (worker, now) = (format!("worker:chromium:{name}"), self.seconds());
         let endpoint = format!("ws://worker:3131/playwright/chromium/{name}");
         self.ask(&format!(
@@ -59,12 +61,12 @@ impl Stage {
     }
 
     /// A wish for a member of another program.
-    fn wish(&self) -> Lease {
-        Lease { offers: vec![Offer::unsaid()], ..self.yard.wish() }
+    fn wish(&self) -> LeaseParams {
+        LeaseParams { offers: vec![Offer::unspecified()], ..self.yard.wish() }
     }
 
     /// Which member a new session gets. It is ended at once.
-    async fn given(&self) -> Option<MemberId> {
+    async fn given(&self) -> Option<WorkerKey> {
         let wish = self.wish();
         let Leased::Given(grant) = self.yard.ask(&wish).await else { return None };
         assert!(self.yard.release(&wish.session).await);
@@ -80,14 +82,14 @@ async fn a_worker_of_another_program_is_found_and_given_out() {
     assert_eq!(stage.yard.reap().await, Reaped::default(), "it is found once");
     let wish = stage.wish();
     let grant = stage.yard.get(&wish).await;
-    assert_eq!((&grant.member, grant.offer), (&id, Offer::unsaid()));
+    assert_eq!((&grant.member, grant.offer), (&id, Offer::unspecified()));
     assert_eq!(grant.endpoint, "ws://worker:3131/playwright/chromium/abc123");
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:abc123"), "1");
     assert_eq!(stage.ask("HGET cluster:lifetime_connections chromium:abc123"), "1");
     stage.yard.release(&wish.session).await;
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:abc123"), "0");
     let info = stage.yard.member(&id).await.unwrap();
-    assert_eq!((info.member.room, info.is_fresh, info.lifetime), (Standard::default().room, true, 1));
+    assert_eq!((info.member.room, info.is_fresh, info.lifetime), (WorkerDefaults::default().room, true, 1));
     assert_eq!(stage.yard.members(None).await.len(), 1);
 }
 
@@ -124,9 +126,10 @@ async fn what_such_a_worker_says_later_counts_at_once() {
 async fn a_worker_of_another_program_has_the_room_and_the_time_that_are_standard() {
     let stage = Stage::new().await;
     let id = stage.register("a");
-    let standard = Standard { room: Room { concurrent: 2, lifetime: 3 }, fresh: Duration::from_secs(30) };
+    let standard =
+        WorkerDefaults { room: Capacity { concurrent: 2, lifetime: 3 }, fresh: Duration::from_secs(30) };
     stage.yard.fleet().reap(Some(standard)).await.unwrap();
-    let wish = || Lease { standard, ..stage.wish() };
+    let wish = || LeaseParams { standard, ..stage.wish() };
     let (first, second) = (wish(), wish());
     stage.yard.get(&first).await;
     stage.yard.get(&second).await;
@@ -149,10 +152,11 @@ async fn who_reaps_later_does_not_change_what_such_a_worker_may_do() {
     let id = stage.register("a");
     assert_eq!(stage.yard.fleet().reap(None).await.unwrap(), Reaped::default(), "it is not entered");
     assert_eq!(stage.ask("HLEN fleet:places"), "0");
-    let standard = Standard { room: Room { concurrent: 1, lifetime: 7 }, fresh: Duration::from_secs(30) };
+    let standard =
+        WorkerDefaults { room: Capacity { concurrent: 1, lifetime: 7 }, fresh: Duration::from_secs(30) };
     assert_eq!(stage.yard.fleet().reap(Some(standard)).await.unwrap().found, from_ref(&id));
     let place = "playwright 1 7 30000";
-    for other in [None, Some(Standard::default())] {
+    for other in [None, Some(WorkerDefaults::default())] {
         assert_eq!(stage.yard.fleet().reap(other).await.unwrap(), Reaped::default());
         assert_eq!(stage.ask("HGET fleet:places chromium:a"), place);
         assert_eq!(stage.yard.member(&id).await.unwrap().member.room, standard.room);
@@ -258,7 +262,7 @@ async fn a_server_that_comes_back_without_its_last_leases_gives_nobody_what_is_h
     stage.ask("SAVE");
     let (session, _) = stage.yard.open().await;
     stage.redis.restart().unwrap();
-    until("the server", || async { stage.yard.fleet().lines().await.ok() }).await;
+    until("the server", || async { stage.yard.fleet().list_waiting().await.ok() }).await;
     assert!(stage.yard.sessions(None).await.is_empty(), "it has forgotten the lease, and nothing else");
     let full =
         async || matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { workers: 1, .. });
@@ -364,11 +368,11 @@ async fn a_lease_among_a_thousand_members_is_one_command() {
         stage.yard.open().await;
     }
     assert_eq!(stage.store.commands() - before, 300);
-    assert_eq!(stage.yard.fleet().sessions(everything()).await.unwrap().items.len(), 301);
+    assert_eq!(stage.yard.fleet().list_sessions(everything()).await.unwrap().items.len(), 301);
 }
 
-fn everything() -> ListSessions<'static> {
-    ListSessions { member: None, cursor: None, limit: 1000 }
+fn everything() -> ListSessionsParams<'static> {
+    ListSessionsParams { member: None, cursor: None, limit: 1000 }
 }
 
 #[tokio::test]
@@ -397,10 +401,11 @@ async fn the_places_of_a_gateway_that_died_come_back_however_many() {
 async fn members_of_different_limits_are_compared_by_what_they_have_had() {
     let stage = Stage::new().await;
     for (name, limit) in [("brief", 3), ("long", 40), ("endless", 0)] {
-        stage.yard.enter(&Member { offer: offer(name), ..chromium(name, 9, limit) }).await;
+        stage.yard.enter(&WorkerEntry { offer: offer(name), ..chromium(name, 9, limit) }).await;
     }
-    let any = || Lease { offers: ["brief", "long", "endless"].map(offer).to_vec(), ..stage.yard.wish() };
-    let only = |name: &str| Lease { offers: vec![offer(name)], ..stage.yard.wish() };
+    let any =
+        || LeaseParams { offers: ["brief", "long", "endless"].map(offer).to_vec(), ..stage.yard.wish() };
+    let only = |name: &str| LeaseParams { offers: vec![offer(name)], ..stage.yard.wish() };
     stage.yard.get(&only("long")).await;
     assert_eq!(stage.yard.get(&any()).await.offer, offer("long"), "it has had one");
     for _ in 0..3 {
@@ -412,20 +417,20 @@ async fn members_of_different_limits_are_compared_by_what_they_have_had() {
 #[tokio::test]
 async fn what_is_too_long_is_refused() {
     let stage = Stage::new().await;
-    let long = Member { endpoint: "x".repeat(2049), ..chromium("a", 1, 0) };
+    let long = WorkerEntry { endpoint: "x".repeat(2049), ..chromium("a", 1, 0) };
     assert!(matches!(stage.yard.fleet().join(&[long]).await, Err(Error::Invalid(_))));
     let yard = &stage.yard;
-    let nothing = Lease { offers: Vec::new(), ..yard.wish() };
+    let nothing = LeaseParams { offers: Vec::new(), ..yard.wish() };
     assert!(matches!(yard.fleet().lease(&nothing).await, Err(Error::Invalid(_))));
     let (session, a) = (yard.wish().session, chromium("a", 1, 0).id);
-    let talkative = Attach { detail: vec![b' '; 8193].into(), ..yard.hold(&session, &a) };
+    let talkative = AttachParams { detail: vec![b' '; 8193].into(), ..yard.hold(&session, &a) };
     assert!(matches!(yard.fleet().attach(&[talkative]).await, Err(Error::Invalid(_))));
     let eternal = Duration::MAX;
-    yard.enter(&Member { fresh: eternal, ..chromium("a", 1, 0) }).await;
-    yard.get(&Lease {
+    yard.enter(&WorkerEntry { fresh: eternal, ..chromium("a", 1, 0) }).await;
+    yard.get(&LeaseParams {
         ttl: eternal,
         keep: eternal,
-        line: Some(Line { most: 9, ttl: eternal }),
+        line: Some(WaitParams { most: 9, ttl: eternal }),
         ..yard.wish()
     })
     .await;

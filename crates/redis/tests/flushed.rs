@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::chain::Links;
+use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Claim, Due, Enqueue, Extend, Held, NewJob, Start, Verdict};
-use tidemill_core::{JobId, Lease, Queue, QueueName, Store, WorkerId};
+use tidemill_core::store::{
+    ClaimParams, Due, EnqueueParams, ExtendParams, Extended, NewJob, StartParams, Verdict,
+};
+use tidemill_core::{HolderId, JobId, Lease, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::servers::Redis;
 
@@ -18,14 +20,14 @@ const LEASE: Duration = Duration::from_secs(30);
 fn job() -> NewJob {
     let id = JobId::generate();
     let envelope = Bytes::from(format!(r#"{{"job_id":"{id}","task_type":"t"}}"#));
-    NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links: Links::default() }
+    NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() }
 }
 
 /// Claims one started and one held job, then has the server forget everything.
-async fn flushed(server: &Redis, queue: &Queue, worker: &WorkerId) -> (RedisStore, Vec<Lease>) {
+async fn flushed(server: &Redis, queue: &Queue, worker: &HolderId) -> (RedisStore, Vec<Lease>) {
     let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
-    store.enqueue(Enqueue { queue, jobs: &[job(), job()] }).await.unwrap();
-    let claim = Claim { starting: 1, ..Claim::now(queue, worker, LEASE, 2) };
+    store.enqueue(EnqueueParams { queue, jobs: &[job(), job()] }).await.unwrap();
+    let claim = ClaimParams { starting: 1, ..ClaimParams::now(queue, worker, LEASE, 2) };
     let leases: Vec<_> = store.claim(claim).await.unwrap().into_iter().map(|claimed| claimed.lease).collect();
     assert_eq!(leases.len(), 2);
     server.command(&["FLUSHALL"]).unwrap();
@@ -36,12 +38,13 @@ async fn flushed(server: &Redis, queue: &Queue, worker: &WorkerId) -> (RedisStor
 async fn every_lease_is_lost_and_the_next_job_is_given_out() {
     let server = Redis::start().unwrap();
     let queue = Queue::at_least_once(QueueName::new("jobs").unwrap());
-    let worker = WorkerId::of_process("host", 1, 0);
+    let worker = HolderId::of_process("host", 1, 0);
     let (store, leases) = flushed(&server, &queue, &worker).await;
 
-    let extended = store.extend(Extend { worker: &worker, leases: &leases, lease: LEASE }).await.unwrap();
-    assert_eq!(extended, [Held::Lost, Held::Lost]);
-    let started = store.start(Start { worker: &worker, leases: &leases }).await.unwrap();
+    let extended =
+        store.extend(ExtendParams { worker: &worker, leases: &leases, lease: LEASE }).await.unwrap();
+    assert_eq!(extended, [Extended::Lost, Extended::Lost]);
+    let started = store.start(StartParams { worker: &worker, leases: &leases }).await.unwrap();
     assert_eq!(started, [Verdict::LeaseLost, Verdict::LeaseLost]);
     let again = Change::Requeue { envelope: job().envelope, delay: Duration::ZERO };
     for change in [Change::Finish(None), again] {
@@ -51,6 +54,6 @@ async fn every_lease_is_lost_and_the_next_job_is_given_out() {
         assert_eq!(store.rescue(&settlements).await.unwrap(), [Verdict::LeaseLost; 2]);
     }
 
-    store.enqueue(Enqueue { queue: &queue, jobs: &[job()] }).await.unwrap();
-    assert_eq!(store.claim(Claim::now(&queue, &worker, LEASE, 2)).await.unwrap().len(), 1);
+    store.enqueue(EnqueueParams { queue: &queue, jobs: &[job()] }).await.unwrap();
+    assert_eq!(store.claim(ClaimParams::now(&queue, &worker, LEASE, 2)).await.unwrap().len(), 1);
 }

@@ -10,15 +10,15 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
-use tidemill_core::chain::Links;
-use tidemill_core::job::State;
-use tidemill_core::redrive::{Letters, drop};
+use tidemill_core::chain::JobLinks;
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead};
+use tidemill_core::job::JobState;
 use tidemill_core::settle::{Outcome, Settlement, decide_malformed};
 use tidemill_core::store::{
-    Cancelled, Claim, Due, Enqueue, Enqueued, Expired, Finding, List, NewJob, Promote, Promoted, Severity,
-    Verdict,
+    Cancelled, ClaimParams, Due, EnqueueParams, Enqueued, Finding, ListExpiredParams, ListJobsParams, NewJob,
+    PromoteParams, Promoted, Severity, Verdict,
 };
-use tidemill_core::{DeadLetter, Delivery, Error, JobId, Namespace, Queue, QueueName, Reason, Store};
+use tidemill_core::{DeadLetter, DeathReason, Error, Guarantee, JobId, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{Yard, order};
@@ -48,11 +48,11 @@ impl Stage {
     }
 
     fn scene(&self) -> Scene {
-        self.scene_on("q", Delivery::AtLeastOnce)
+        self.scene_on("q", Guarantee::AtLeastOnce)
     }
 
-    fn scene_on(&self, name: &str, delivery: Delivery) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), delivery })
+    fn scene_on(&self, name: &str, delivery: Guarantee) -> Scene {
+        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), guarantee: delivery })
     }
 
     async fn try_ask(&self, command: &[&str]) -> Result<Value, RedisError> {
@@ -108,7 +108,7 @@ impl Stage {
     async fn enqueue(&self, id: &str) -> Enqueued {
         let queue = Queue::at_least_once(QueueName::new("q").unwrap());
         let jobs = [job(id, &[])];
-        self.store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await.unwrap()[0].clone()
+        self.store.enqueue(EnqueueParams { queue: &queue, jobs: &jobs }).await.unwrap()[0].clone()
     }
 }
 
@@ -121,7 +121,7 @@ fn job(id: &str, after: &[&str]) -> NewJob {
         due: Due::Now,
         tracked: true,
         fresh: false,
-        links: Links { after, dedup: None },
+        links: JobLinks { after, dedup: None },
     }
 }
 
@@ -141,8 +141,8 @@ async fn what_another_consumer_has_acknowledged_and_not_deleted_is_done() {
         stage.acknowledge(&entry).await;
     }
     scene.assert_counts([1, 0, 0, 0]).await;
-    assert_eq!(scene.list(State::Ready, 10).await.len(), 1);
-    assert_eq!((scene.state(&id("j1")).await, scene.state(&id("j3")).await), (None, Some(State::Ready)));
+    assert_eq!(scene.list(JobState::Ready, 10).await.len(), 1);
+    assert_eq!((scene.state(&id("j1")).await, scene.state(&id("j3")).await), (None, Some(JobState::Ready)));
     assert_eq!(stage.enqueue("j2").await, Enqueued::Created, "its id is free");
     scene.assert_counts([2, 0, 0, 0]).await;
     assert_eq!(stage.store.purge(&queue).await.unwrap(), 2);
@@ -222,12 +222,12 @@ async fn who_waits_for_a_job_that_another_consumer_has_taken_is_told_so() {
     stage.enqueue("first").await;
     let queue = scene.queue.clone();
     let jobs = [job("second", &["first"])];
-    stage.store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await.unwrap();
+    stage.store.enqueue(EnqueueParams { queue: &queue, jobs: &jobs }).await.unwrap();
     stage.consume().await;
     stage.prune(&scene).await;
     let claimed = scene.claim_one().await;
     assert_eq!(claimed.lease.job, id("second"));
-    assert_eq!(claimed.body.unwrap().blockers().unwrap()[0].state, State::Cancelled);
+    assert_eq!(claimed.body.unwrap().blockers().unwrap()[0].state, JobState::Cancelled);
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn a_due_time_without_end_and_damaged_keys_stop_no_other_promotion() {
     let sound = stage.scene();
     let queues = ["list", "ended", "typed", "q"].map(|name| Queue {
         name: QueueName::new(name).unwrap(),
-        delivery: if name == "list" { Delivery::AtMostOnce } else { Delivery::AtLeastOnce },
+        guarantee: if name == "list" { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce },
     });
     let envelope = |id: &str| format!(r#"{{"job_id":"{id}","task_type":"t"}}"#);
     stage.ask(&["SET", "ns:queue:list", "x"]).await;
@@ -285,7 +285,7 @@ async fn a_due_time_without_end_and_damaged_keys_stop_no_other_promotion() {
     stage.ask(&["SET", "ns:stream:typed:scheduled", "x"]).await;
     stage.ask(&["ZADD", "ns:timers", "+inf", "no alarm"]).await;
     stage.ask(&["ZADD", "ns:stream:q:scheduled", "1", &envelope("c")]).await;
-    let promoted = stage.store.promote(Promote { queues: &queues, limit: 100 }).await.unwrap();
+    let promoted = stage.store.promote(PromoteParams { queues: &queues, limit: 100 }).await.unwrap();
     assert_eq!(promoted, Promoted { moved: 1, next: None });
     assert_eq!(sound.claim_one().await.lease.job, id("c"));
     assert_eq!(stage.count(&["ZCARD", "ns:queue:list:scheduled"]).await, 1, "nothing is lost");
@@ -294,34 +294,39 @@ async fn a_due_time_without_end_and_damaged_keys_stop_no_other_promotion() {
 #[tokio::test]
 async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
     let stage = Stage::new().await;
-    let (sound, damaged) = (stage.scene(), stage.scene_on("bad", Delivery::AtLeastOnce));
+    let (sound, damaged) = (stage.scene(), stage.scene_on("bad", Guarantee::AtLeastOnce));
     stage.enqueue("j1").await;
-    stage.store.make_known(std::slice::from_ref(&damaged.queue)).await.unwrap();
+    stage.store.register(std::slice::from_ref(&damaged.queue)).await.unwrap();
     stage.ask(&["SET", "ns:stream:bad", "x"]).await;
     stage.ask(&["SET", "ns:stream:bad:scheduled", "x"]).await;
     let named = |error: Error, key: &str| {
         let text = error.to_string();
         assert!(text.contains(&format!("`{key}` holds a string instead of a")), "{text}");
     };
-    let claim = Claim::now(&damaged.queue, &damaged.worker, damaged.lease, 1);
+    let claim = ClaimParams::now(&damaged.queue, &damaged.worker, damaged.lease, 1);
     named(stage.store.claim(claim).await.unwrap_err(), "ns:stream:bad");
     let wait = std::time::Duration::from_millis(10);
-    let claim = Claim { wait, ..Claim::now(&damaged.queue, &damaged.worker, damaged.lease, 1) };
+    let claim = ClaimParams { wait, ..ClaimParams::now(&damaged.queue, &damaged.worker, damaged.lease, 1) };
     named(stage.store.claim(claim).await.unwrap_err(), "ns:stream:bad");
     let jobs = [job("j2", &[])];
-    let enqueue = Enqueue { queue: &damaged.queue, jobs: &jobs };
+    let enqueue = EnqueueParams { queue: &damaged.queue, jobs: &jobs };
     named(stage.store.enqueue(enqueue).await.unwrap_err(), "ns:stream:bad");
-    let list = List { queue: &damaged.queue, state: State::Scheduled, cursor: None, limit: 10 };
-    named(stage.store.list(list).await.unwrap_err(), "ns:stream:bad:scheduled");
+    let list = ListJobsParams { queue: &damaged.queue, state: JobState::Scheduled, cursor: None, limit: 10 };
+    named(stage.store.list_jobs(list).await.unwrap_err(), "ns:stream:bad:scheduled");
     // What is done for all queues is done for the others.
-    assert!(stage.store.expired(expired(&damaged)).await.unwrap().holds.is_empty());
+    assert!(stage.store.list_expired(expired(&damaged)).await.unwrap().holds.is_empty());
     stage.store.prune(&[damaged.queue.clone(), sound.queue.clone()]).await.unwrap();
     sound.assert_counts([1, 0, 0, 0]).await;
     assert_eq!(damaged.counts().await.problems.len(), 2);
 }
 
-fn expired(scene: &Scene) -> Expired<'_> {
-    Expired { queues: std::slice::from_ref(&scene.queue), lease: scene.lease, cursor: None, limit: 10 }
+fn expired(scene: &Scene) -> ListExpiredParams<'_> {
+    ListExpiredParams {
+        queues: std::slice::from_ref(&scene.queue),
+        lease: scene.lease,
+        cursor: None,
+        limit: 10,
+    }
 }
 
 #[tokio::test]
@@ -411,7 +416,7 @@ async fn damaged_keys_of_the_fleet_are_listed_and_made_anew() {
 async fn jobs_that_are_never_due_are_named() {
     let stage = Stage::new().await;
     let scene = stage.scene();
-    stage.store.make_known(std::slice::from_ref(&scene.queue)).await.unwrap();
+    stage.store.register(std::slice::from_ref(&scene.queue)).await.unwrap();
     assert!(stage.bad().await.is_empty());
     stage.ask(&["ZADD", "ns:stream:q:scheduled", "+inf", r#"{"job_id":"endless","task_type":"t"}"#]).await;
     stage
@@ -435,7 +440,7 @@ async fn jobs_that_are_never_due_are_named() {
 #[tokio::test]
 async fn a_list_in_use_is_not_damaged() {
     let stage = Stage::new().await;
-    let scene = stage.scene_on("list", Delivery::AtMostOnce);
+    let scene = stage.scene_on("list", Guarantee::AtMostOnce);
     scene.enqueue_many(3).await;
     scene.claim(2).await;
     // What a pop of another worker has left, whose answer was lost.
@@ -463,23 +468,23 @@ async fn an_entry_without_data_is_buried_with_all_its_fields() {
 async fn letters_that_cannot_be_read_are_listed_shown_and_dropped() {
     let stage = Stage::new().await;
     for (delivery, dlq) in
-        [(Delivery::AtLeastOnce, "ns:stream:q:dlq"), (Delivery::AtMostOnce, "ns:queue:q:dlq")]
+        [(Guarantee::AtLeastOnce, "ns:stream:q:dlq"), (Guarantee::AtMostOnce, "ns:queue:q:dlq")]
     {
         let scene = stage.scene_on("q", delivery);
-        stage.store.make_known(std::slice::from_ref(&scene.queue)).await.unwrap();
+        stage.store.register(std::slice::from_ref(&scene.queue)).await.unwrap();
         stage.ask(&["XADD", dlq, "*", "data", "no letter"]).await;
         stage.ask(&["XADD", dlq, "*", "other", "field"]).await;
         stage.ask(&["XADD", dlq, "*", "data", r#"{"job_id":"a","task_type":"t"}"#]).await;
-        let listed = scene.list(State::Dead, 10).await;
+        let listed = scene.list(JobState::Dead, 10).await;
         assert_eq!(listed.len(), 3);
         let shown = scene.get(&listed[0].job).await.unwrap();
-        assert_eq!((shown.state, &shown.data[..]), (State::Dead, &b"no letter"[..]));
-        assert_eq!(DeadLetter::found(&shown).reason, Reason::Unreadable);
-        let one = Letters { jobs: vec![listed[0].job.clone()], ..Letters::default() };
-        assert_eq!(drop(&*stage.store, &scene.queue, &one).await.unwrap(), 1);
-        let others = Letters { reason: Some("unreadable".into()), ..Letters::default() };
-        assert_eq!(drop(&*stage.store, &scene.queue, &others).await.unwrap(), 1);
-        assert_eq!(scene.list(State::Dead, 10).await.len(), 1, "the one that can be read");
-        assert_eq!(drop(&*stage.store, &scene.queue, &Letters::default()).await.unwrap(), 1);
+        assert_eq!((shown.state, &shown.data[..]), (JobState::Dead, &b"no letter"[..]));
+        assert_eq!(DeadLetter::from_stored(&shown).reason, DeathReason::Unreadable);
+        let one = DeadLetterFilter { jobs: vec![listed[0].job.clone()], ..DeadLetterFilter::default() };
+        assert_eq!(drop_dead(&*stage.store, &scene.queue, &one).await.unwrap(), 1);
+        let others = DeadLetterFilter { reason: Some("unreadable".into()), ..DeadLetterFilter::default() };
+        assert_eq!(drop_dead(&*stage.store, &scene.queue, &others).await.unwrap(), 1);
+        assert_eq!(scene.list(JobState::Dead, 10).await.len(), 1, "the one that can be read");
+        assert_eq!(drop_dead(&*stage.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
     }
 }

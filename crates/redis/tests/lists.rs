@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use tidemill_core::job::State;
-use tidemill_core::store::{Cancelled, Held, Verdict, Wake};
-use tidemill_core::{Delivery, JobId, Queue, QueueName};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{Cancelled, Extended, Verdict};
+use tidemill_core::wake::Wake;
+use tidemill_core::{Guarantee, JobId, Queue, QueueName};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, dead, done, envelope, job, until};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
@@ -25,10 +26,10 @@ struct Stage {
 }
 
 impl Stage {
-    async fn new(delivery: Delivery) -> Self {
+    async fn new(delivery: Guarantee) -> Self {
         let redis = Redis::start().unwrap();
         let store = Arc::new(RedisStore::connect(Options::parse(&redis.url()).unwrap()).await.unwrap());
-        let scene = Scene::new(store, Queue { name: QueueName::new("q").unwrap(), delivery });
+        let scene = Scene::new(store, Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });
         Self { redis, scene }
     }
 
@@ -39,7 +40,7 @@ impl Stage {
 
 #[tokio::test]
 async fn a_claim_passes_over_thousands_of_cancelled_jobs() {
-    let Stage { scene, .. } = &Stage::new(Delivery::AtMostOnce).await;
+    let Stage { scene, .. } = &Stage::new(Guarantee::AtMostOnce).await;
     let ids = scene.enqueue_many(4_000).await;
     for part in ids.chunks(200) {
         join_all(part.iter().map(|id| scene.store.cancel(id))).await.into_iter().for_each(|answer| {
@@ -54,7 +55,7 @@ async fn a_claim_passes_over_thousands_of_cancelled_jobs() {
 
 #[tokio::test]
 async fn a_lock_that_has_run_out_is_held_until_it_is_rescued() {
-    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let stage = Stage::new(Guarantee::AtMostOnce).await;
     let scene = stage.scene.clone().leasing(SHORT);
     let id = scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
@@ -62,7 +63,7 @@ async fn a_lock_that_has_run_out_is_held_until_it_is_rescued() {
     let is_gone = || async { (stage.ask(&["EXISTS", &lock]) == "0").then_some(()) };
     until("the lock to run out", is_gone).await;
     let leases = [claimed.lease.clone()];
-    assert_eq!(stage.scene.extend(&leases).await, [Held::Yes]);
+    assert_eq!(stage.scene.extend(&leases).await, [Extended::Yes]);
     assert_eq!(stage.ask(&["EXISTS", &lock]), "1");
     assert!(scene.all_expired(10).await.is_empty());
     scene.settle(&claimed, done()).await;
@@ -70,28 +71,28 @@ async fn a_lock_that_has_run_out_is_held_until_it_is_rescued() {
     scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
     scene.expire_and_rescue(1).await;
-    assert_eq!(stage.scene.extend(&[claimed.lease]).await, [Held::Lost]);
+    assert_eq!(stage.scene.extend(&[claimed.lease]).await, [Extended::Lost]);
 }
 
 #[tokio::test]
 async fn a_job_that_a_dead_worker_has_popped_is_shown_as_running() {
-    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let stage = Stage::new(Guarantee::AtMostOnce).await;
     let id = stage.scene.enqueue(job()).await;
     // What a worker leaves that dies behind its pop.
     let till = i64::try_from(LONG.as_millis()).unwrap() + stage.scene.store.clock().now().0;
     stage.ask(&["ZADD", "tidemill:queue:q:takers", &till.to_string(), "host:7:1"]);
     stage.ask(&["LMOVE", "tidemill:queue:q", "tidemill:queue:q:taken:host:7:1", "RIGHT", "RIGHT"]);
     let info = stage.scene.get(&id).await.unwrap();
-    assert_eq!((info.state, info.held_by.as_deref()), (State::Running, Some("host:7")));
+    assert_eq!((info.state, info.held_by.as_deref()), (JobState::Running, Some("host:7")));
     assert_eq!(info.job, id);
 }
 
 #[tokio::test]
 async fn the_end_of_a_job_that_another_program_took_away_is_announced() {
-    let stage = Stage::new(Delivery::AtLeastOnce).await;
+    let stage = Stage::new(Guarantee::AtLeastOnce).await;
     let scene = &stage.scene;
     let id = scene.enqueue(job()).await;
-    let mut wakes = scene.store.listen();
+    let mut wakes = scene.store.subscribe();
     while wakes.next().await.unwrap() != Wake::Everything {}
     let claimed = scene.claim_one().await;
     let entry = format!("{}-{}", claimed.lease.token.0 >> 64, claimed.lease.token.0 & u128::from(u64::MAX));
@@ -106,7 +107,7 @@ async fn the_end_of_a_job_that_another_program_took_away_is_announced() {
 /// Two jobs that a dead worker has popped and not locked, one of them with a payload that talks like an envelope.
 #[tokio::test]
 async fn jobs_that_a_dead_worker_has_popped_are_ended_with_the_true_reason() {
-    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let stage = Stage::new(Guarantee::AtMostOnce).await;
     let scene = &stage.scene;
     let mut ids = Vec::new();
     for payload in [r#"{"a":1}"#, r#"{"tracked":false}"#, r#"{"tracked":false,"half":"\ud800"}"#] {
@@ -123,7 +124,7 @@ async fn jobs_that_a_dead_worker_has_popped_are_ended_with_the_true_reason() {
     for id in &ids {
         let info = scene.get(id).await.unwrap();
         let reason = info.record.and_then(|record| record.error).unwrap_or_default();
-        assert_eq!(info.state, State::Cancelled);
+        assert_eq!(info.state, JobState::Cancelled);
         assert_eq!(reason, "the job was taken, and its worker did not come back");
     }
 }
@@ -131,7 +132,7 @@ async fn jobs_that_a_dead_worker_has_popped_are_ended_with_the_true_reason() {
 /// Another program takes a job off the list, and the job is cancelled: no later job of its id pays for it.
 #[tokio::test]
 async fn a_job_is_not_dropped_for_an_older_one_of_its_id_that_is_gone() {
-    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let stage = Stage::new(Guarantee::AtMostOnce).await;
     let scene = &stage.scene;
     let id = JobId::new("f1").unwrap();
     let of = |payload: &str| Traits { payload: payload.to_owned(), ..Traits::default() }.job_of(id.clone());
@@ -153,7 +154,7 @@ async fn a_job_is_not_dropped_for_an_older_one_of_its_id_that_is_gone() {
 /// Cancelled copies that are still in the list are dropped, and those that replace them are not, whatever they look like.
 #[tokio::test]
 async fn a_job_that_replaces_cancelled_ones_runs_once() {
-    let stage = Stage::new(Delivery::AtMostOnce).await;
+    let stage = Stage::new(Guarantee::AtMostOnce).await;
     let scene = &stage.scene;
     let id = JobId::new("f1").unwrap();
     let of = |payload: &str| Traits { payload: payload.to_owned(), ..Traits::default() }.job_of(id.clone());
@@ -174,10 +175,13 @@ async fn a_job_that_replaces_cancelled_ones_runs_once() {
 /// A batch is settled but for the jobs of one queue, and says so.
 #[tokio::test]
 async fn a_settlement_that_fails_for_one_queue_answers_for_the_others() {
-    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+    for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
         let stage = Stage::new(delivery).await;
         let [sound, spoiled] = ["a", "b"].map(|name| {
-            Scene::new(stage.scene.store.clone(), Queue { name: QueueName::new(name).unwrap(), delivery })
+            Scene::new(
+                stage.scene.store.clone(),
+                Queue { name: QueueName::new(name).unwrap(), guarantee: delivery },
+            )
         });
         let mut settlements = Vec::new();
         for scene in [&sound, &spoiled, &sound] {
@@ -185,7 +189,7 @@ async fn a_settlement_that_fails_for_one_queue_answers_for_the_others() {
             let claimed = scene.claim_one().await;
             settlements.push(scene.settlement(&claimed, dead("bad")));
         }
-        let prefix = if delivery == Delivery::AtLeastOnce { "stream" } else { "queue" };
+        let prefix = if delivery == Guarantee::AtLeastOnce { "stream" } else { "queue" };
         let key = format!("tidemill:{prefix}:b:cancelled");
         stage.ask(&["SET", &key, "x"]);
         let (accepted, unknown) = (Verdict::Accepted, Verdict::Unknown);
@@ -207,7 +211,7 @@ async fn a_settlement_keeps_the_verdicts_from_before_an_answer_that_is_lost() {
     let options = Options::parse(&proxy.url(&redis.url())).unwrap();
     let store = Arc::new(RedisStore::connect(options).await.unwrap());
     let [first, second] = ["a", "b"].map(|name| {
-        let queue = Queue { name: QueueName::new(name).unwrap(), delivery: Delivery::AtLeastOnce };
+        let queue = Queue { name: QueueName::new(name).unwrap(), guarantee: Guarantee::AtLeastOnce };
         Scene::new(store.clone(), queue)
     });
     let mut settlements = Vec::new();

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use tidemill_core::store::{Enqueue, NewJob};
-use tidemill_core::{Delivery, Error, Job, JobId, Mill, Queue, QueueName, Store};
+use tidemill_core::store::{EnqueueParams, NewJob};
+use tidemill_core::{Client, Error, Guarantee, Job, JobId, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::Traits;
 use tidemill_testkit::faults::Proxy;
@@ -50,11 +50,11 @@ async fn no_job_is_accepted_twice_while_clients_are_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn receipts_cost_as_many_keys_as_there_were_calls_at_once() {
     let redis = Redis::start().unwrap();
-    let mill = Mill::new(connect(&redis.url()).await);
+    let client = Client::new(connect(&redis.url()).await);
     for number in 0..200 {
-        mill.job(Plain).enqueue().await.unwrap();
-        mill.job(Plain).id(&format!("j{number}")).enqueue().await.unwrap();
-        mill.jobs([Plain, Plain]).enqueue().await.unwrap();
+        client.job(Plain).enqueue().await.unwrap();
+        client.job(Plain).id(&format!("j{number}")).enqueue().await.unwrap();
+        client.jobs([Plain, Plain]).enqueue().await.unwrap();
     }
     let script = "return #redis.call('KEYS', '*receipt:*')";
     assert_eq!(redis.command(&["EVAL", script, "0"]).unwrap(), "1");
@@ -68,7 +68,7 @@ async fn untracked_jobs_are_added_once_if_the_first_request_arrives_after_its_re
     let queues: Vec<Queue> = (0..8)
         .map(|number| Queue {
             name: QueueName::new(&format!("q{number}")).unwrap(),
-            delivery: if number % 2 == 0 { Delivery::AtLeastOnce } else { Delivery::AtMostOnce },
+            guarantee: if number % 2 == 0 { Guarantee::AtLeastOnce } else { Guarantee::AtMostOnce },
         })
         .collect();
     let url = proxy.url(&redis.url());
@@ -76,7 +76,7 @@ async fn untracked_jobs_are_added_once_if_the_first_request_arrives_after_its_re
     proxy.black_hole();
     let calls = queues.iter().zip(&stores).map(async |(queue, store)| {
         let jobs: Vec<NewJob> = (0..3).map(|_| Traits::default().untracked()).collect();
-        store.enqueue(Enqueue { queue, jobs: &jobs }).await
+        store.enqueue(EnqueueParams { queue, jobs: &jobs }).await
     });
     let resume = async {
         // The clients give the first requests up and repeat them over other connections.
@@ -87,7 +87,7 @@ async fn untracked_jobs_are_added_once_if_the_first_request_arrives_after_its_re
     answers.into_iter().for_each(|answer| drop(answer.unwrap()));
     // Whatever is still on its way arrives.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let infos = beside.queues().await.unwrap();
+    let infos = beside.list_queues().await.unwrap();
     let ready: Vec<u64> = infos.iter().map(|info| info.ready).collect();
     assert_eq!(ready, [3; 8], "{infos:?}");
 }
@@ -97,14 +97,14 @@ async fn untracked_jobs_are_added_once_if_the_first_request_arrives_after_its_re
 async fn a_missing_replica_multiplies_nothing_and_holds_up_nobody_else() {
     let redis = Redis::start().unwrap();
     let store = connect(&format!("{}?replicas=1", redis.url())).await;
-    let mill = Mill::new(store.clone());
+    let client = Client::new(store.clone());
     let began = Instant::now();
     let calls = (0..20).map(|number| {
-        let job = mill.job(Plain);
+        let job = client.job(Plain);
         if number % 2 == 0 { job.id(&format!("j{number}")).enqueue() } else { job.enqueue() }
     });
     let (answers, looked) = tokio::join!(join_all(calls), async {
-        while store.get(&JobId::new("j0").unwrap()).await.unwrap().is_none() {}
+        while store.get_job(&JobId::new("j0").unwrap()).await.unwrap().is_none() {}
         began.elapsed()
     });
     let took = began.elapsed();
@@ -127,9 +127,9 @@ async fn a_replica_confirms_what_was_written_and_not_less() {
     });
     let replica = replica.unwrap();
     let store = connect(&format!("{}?replicas=1", redis.url())).await;
-    let mill = Mill::new(store);
+    let client = Client::new(store);
     let enqueue = |number: usize| {
-        let job = mill.job(Plain);
+        let job = client.job(Plain);
         if number.is_multiple_of(2) { job.id(&format!("j{number}")).enqueue() } else { job.enqueue() }
     };
     // The replica is on its way.
@@ -152,12 +152,12 @@ async fn a_job_is_not_denied_because_its_repeat_was() {
     redis.command(&["ACL", "SETUSER", "ux", "on", ">pw", "~*", "&*", "+@all"]).unwrap();
     let proxy = Proxy::to(redis.port()).await.unwrap();
     let url = proxy.url(&redis.url()).replace("redis://", "redis://ux:pw@");
-    let mill = Mill::new(connect(&url).await);
-    mill.job(Plain).enqueue().await.unwrap();
+    let client = Client::new(connect(&url).await);
+    client.job(Plain).enqueue().await.unwrap();
     // The connections that there are stay; nobody can open another.
     redis.command(&["ACL", "SETUSER", "ux", "off"]).unwrap();
     proxy.drop_answer_to("plain");
-    let answer = mill.job(Plain).enqueue().await;
+    let answer = client.job(Plain).enqueue().await;
     assert_eq!(redis.command(&["XLEN", "tidemill:stream:default"]).unwrap(), "2");
     let Err(error @ Error::Unanswered { .. }) = &answer else { panic!("{answer:?}") };
     assert!(error.chain().contains("access denied"), "{}", error.chain());
@@ -168,12 +168,12 @@ async fn a_full_server_of_a_cluster_does_not_hide_what_the_others_have_made() {
     let cluster = RedisCluster::start().unwrap();
     let mut partly = 0;
     for node in cluster.nodes() {
-        let mill = Mill::new(connect(&cluster.url()).await);
-        let before = ready(&mill).await;
+        let client = Client::new(connect(&cluster.url()).await);
+        let before = ready(&client).await;
         node.command(&["CONFIG", "SET", "maxmemory", "1"]).unwrap();
-        let answer = mill.jobs((0..150).map(|_| Plain)).enqueue().await;
+        let answer = client.jobs((0..150).map(|_| Plain)).enqueue().await;
         node.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
-        let (made, error) = (ready(&mill).await - before, answer.unwrap_err());
+        let (made, error) = (ready(&client).await - before, answer.unwrap_err());
         assert!(error.made.len() as u64 <= made, "{error}: {made} are there");
         assert!((error.made.len() + error.unknown.len()) as u64 >= made, "{error}: {made} are there");
         partly += usize::from(made > 0);
@@ -181,6 +181,6 @@ async fn a_full_server_of_a_cluster_does_not_hide_what_the_others_have_made() {
     assert!(partly > 0, "no node was asked after another");
 }
 
-async fn ready(mill: &Mill) -> u64 {
-    mill.store().queues().await.unwrap().iter().map(|info| info.ready).sum()
+async fn ready(client: &Client) -> u64 {
+    client.store().list_queues().await.unwrap().iter().map(|info| info.ready).sum()
 }

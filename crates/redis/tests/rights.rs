@@ -11,10 +11,10 @@ mod support;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::courier::Courier;
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Cancelled, Claim, Severity};
-use tidemill_core::workflow::Status;
+use tidemill_core::store::{Cancelled, ClaimParams, Severity};
+use tidemill_core::wake::Transport;
+use tidemill_core::workflow::RunStatus;
 use tidemill_core::{Error, Namespace, Queue, QueueName};
 use tidemill_redis::{Options, RedisCourier, RedisStore, worker_rules};
 use tidemill_testkit::conformance::scene::{completed, done, job, order};
@@ -160,7 +160,7 @@ async fn a_refused_publish_leaves_no_half_change() {
     user.redis.command(&["ACL", "SETUSER", "muted", "resetchannels"]).unwrap();
     tasks.commit(&task, Vec::new(), completed("7")).await;
     let after = tasks.run(&run).await;
-    assert_eq!((after.status, after.length), (Status::Completed, tasks.journal(&run).await.len() as u64));
+    assert_eq!((after.status, after.length), (RunStatus::Completed, tasks.journal(&run).await.len() as u64));
     assert_eq!(scene.store.cancel(&cancelled).await.unwrap(), Cancelled::Requested);
     for one in &claimed {
         let outcome = if one.lease.job == kept { done() } else { Outcome::Cancelled };
@@ -178,7 +178,7 @@ async fn a_user_who_may_only_enqueue_does_that_and_breaks_nothing() {
     let user = User::new("producer", &format!("~NAMESPACE* &NAMESPACE* +@all -@dangerous {without}"));
     let scene = user.scene().await;
     let id = scene.enqueue(job()).await;
-    let nothing = scene.store.claim(Claim::now(&scene.queue, &scene.worker, LONG, 1)).await.map(drop);
+    let nothing = scene.store.claim(ClaimParams::now(&scene.queue, &scene.worker, LONG, 1)).await.map(drop);
     let why = denied(nothing);
     assert!(why.contains("xreadgroup"), "{why}");
     let why = denied(scene.store.cancel(&id).await.map(drop));
@@ -201,7 +201,7 @@ async fn a_right_that_goes_while_the_store_is_open_is_named_with_the_line_that_g
     // What was asked on connect is not believed for ever.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     user.redis.command(&["ACL", "SETUSER", "demoted", "-xreadgroup"]).unwrap();
-    let claim = || scene.store.claim(Claim::now(&scene.queue, &scene.worker, LONG, 1));
+    let claim = || scene.store.claim(ClaimParams::now(&scene.queue, &scene.worker, LONG, 1));
     let why = denied(claim().await.map(drop));
     assert!(
         why.contains("lacks rights (XREADGROUP)") && why.contains("ACL SETUSER demoted +xreadgroup"),
@@ -227,7 +227,8 @@ async fn a_worker_without_client_commands_claims_and_can_be_interrupted() {
     let scene = user.scene().await;
     works(&scene).await;
     let interrupt = Box::pin(tokio::time::sleep(Duration::from_millis(50)));
-    let claim = Claim { wait: PATIENCE, interrupt, ..Claim::now(&scene.queue, &scene.worker, LONG, 1) };
+    let claim =
+        ClaimParams { wait: PATIENCE, interrupt, ..ClaimParams::now(&scene.queue, &scene.worker, LONG, 1) };
     let taken = tokio::time::timeout(PATIENCE / 2, scene.store.claim(claim)).await;
     assert_eq!(taken.unwrap().unwrap().len(), 0);
 }

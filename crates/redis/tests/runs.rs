@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::redrive::{Letters, drop, redrive};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive};
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, Effect, EntryKind, NewRun, ReadJournal, Restart, SEEN_FOR, Then,
+    AfterCommit, ContinueAsNew, DELIVERY_ID_RETENTION, Delivered, Delivery, Effect, EntryKind,
+    ReadJournalParams, StartRunParams,
 };
-use tidemill_core::store::{Claimed, Complete, Completed, NewJob, Verdict};
-use tidemill_core::workflow::{RunId, Status};
+use tidemill_core::store::{Claimed, CompleteParams, Completed, NewJob, Verdict};
+use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{Error, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{
@@ -87,7 +88,7 @@ impl Stage {
     }
 }
 
-fn run_123() -> NewRun {
+fn run_123() -> StartRunParams {
     order_of(RunId::new("run-123").unwrap())
 }
 
@@ -98,7 +99,7 @@ async fn a_run_has_the_keys_that_other_programs_look_at() {
     assert_eq!(stage.ask(&["XLEN", "workflow:order"]), "1");
     let task = stage.scene.task_of(&run).await;
     let due = stage.scene.after(Duration::from_secs(60));
-    stage.scene.commit(&task, vec![timer(1, due)], Then::GoesOn).await;
+    stage.scene.commit(&task, vec![timer(1, due)], AfterCommit::GoesOn).await;
     let state = stage.ask(&["GET", "instances-run-123"]);
     let state: serde_json::Value = serde_json::from_str(&state).unwrap();
     assert_eq!((&state["cursor"], &state["length"]), (&1.into(), &2.into()));
@@ -110,7 +111,7 @@ async fn a_run_has_the_keys_that_other_programs_look_at() {
         stage.list(&["XPENDING", "workflow:order", "tidemill-workers"]).await[0],
         redis::Value::Int(0)
     );
-    let queues = stage.store.queues().await.unwrap();
+    let queues = stage.store.list_queues().await.unwrap();
     assert_eq!(queues.iter().map(|info| info.queue.name.as_str()).collect::<Vec<_>>(), ["workflow/order"]);
 }
 
@@ -130,7 +131,7 @@ async fn the_message_that_started_a_run_ends_without_its_task() {
     stage.scene.settle(&again, Outcome::Done(Bytes::new())).await;
     stage.scene.signal(&run, [2]).await;
     stage.scene.no_task().await;
-    stage.scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.signals(), [1, 2]);
     stage.scene.commit(&task, Vec::new(), completed("1")).await;
@@ -148,17 +149,17 @@ async fn a_message_that_is_tried_again_or_dies_does_not_pass_for_the_task() {
     let run = stage.scene.start_run(run_123()).await;
     let task = stage.scene.task_of(&run).await;
     stage.scene.settle(&message, dead("bad")).await;
-    stage.scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     stage.scene.no_task().await;
     stage.scene.signal(&run, [1]).await;
-    assert_eq!(redrive(&*stage.store, &stage.scene.queue, &Letters::default()).await.unwrap(), 1);
+    assert_eq!(redrive(&*stage.store, &stage.scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
     let mut claimed = stage.scene.claim(2).await;
     claimed.sort_by_key(|claimed| claimed.body.as_ref().unwrap().kind().as_str() == "workflow:order");
     stage.scene.settle(&claimed.pop().unwrap(), dead("bad")).await;
-    assert_eq!(drop(&*stage.store, &stage.scene.queue, &Letters::default()).await.unwrap(), 1);
+    assert_eq!(drop_dead(&*stage.store, &stage.scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
     stage.scene.signal(&run, [2]).await;
     stage.scene.no_task().await;
-    stage.scene.commit(&Task::of(claimed.pop().unwrap()), Vec::new(), Then::GoesOn).await;
+    stage.scene.commit(&Task::of(claimed.pop().unwrap()), Vec::new(), AfterCommit::GoesOn).await;
     assert_eq!(stage.scene.task_of(&run).await.signals(), [2]);
 }
 
@@ -180,7 +181,7 @@ async fn a_full_server_starts_and_tells_no_run_and_lets_running_ones_go_on() {
     stage.scene.on_activities().settle(&claimed, done()).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], 1);
-    stage.scene.commit(&task, vec![activity(&run, 3)], Then::GoesOn).await;
+    stage.scene.commit(&task, vec![activity(&run, 3)], AfterCommit::GoesOn).await;
     stage.scene.commit(&last, Vec::new(), completed("1")).await;
     let task = stage.scene.task_when_due().await;
     assert_eq!(task.news[0].1["event"]["timer_fired"]["seq"], 2);
@@ -199,7 +200,7 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     let (trips, _) = stage.commands(stage.scene.start_run(order())).await;
     assert_eq!(trips, 1);
     let tasks = [stage.scene.task_of(&one).await, stage.scene.task_of(&two).await];
-    let first = tasks.iter().map(|task| task.settlement(vec![activity(&task.run, 1)], Then::GoesOn));
+    let first = tasks.iter().map(|task| task.settlement(vec![activity(&task.run, 1)], AfterCommit::GoesOn));
     let (trips, verdicts) = stage.commands(stage.store.settle(&first.collect::<Vec<_>>())).await;
     assert_eq!((trips, verdicts.unwrap()), (1, vec![Verdict::Accepted; 2]));
     let (trips, _) = stage.commands(stage.store.deliver(&[signal(&one, 1), signal(&two, 2)])).await;
@@ -208,7 +209,7 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     let activities = stage.scene.on_activities();
     let jobs = activities.claim(2).await;
     let mut batch: Vec<_> = jobs.iter().map(|job| activities.settlement(job, done())).collect();
-    batch.push(Task::of(stage.scene.claim_one().await.clone()).settlement(Vec::new(), Then::GoesOn));
+    batch.push(Task::of(stage.scene.claim_one().await.clone()).settlement(Vec::new(), AfterCommit::GoesOn));
     batch.push(task.settlement(Vec::new(), completed("1")));
     batch.rotate_left(1);
     let (trips, verdicts) = stage.commands(stage.store.settle(&batch)).await;
@@ -224,7 +225,7 @@ async fn one_lease_in_a_batch_twice_counts_once_whatever_the_ends_are() {
     let commit = task.settlement(Vec::new(), completed("1"));
     let verdicts = stage.store.settle(&[back, commit]).await.unwrap();
     assert_eq!(verdicts, [Verdict::Accepted, Verdict::LeaseLost]);
-    assert_eq!(stage.scene.run(&run).await.status, Status::Running);
+    assert_eq!(stage.scene.run(&run).await.status, RunStatus::Running);
     stage.scene.task_of(&run).await;
 }
 
@@ -236,11 +237,11 @@ async fn an_activity_is_completed_from_outside_and_the_run_is_told() {
     let running = activities.claim_one().await;
     for seq in [1, 2] {
         let job = run.part(seq);
-        let info = stage.store.get(&job).await.unwrap().unwrap();
+        let info = stage.store.get_job(&job).await.unwrap().unwrap();
         let claimed =
             Claimed { body: Ok(tidemill_core::Envelope::read(info.data).unwrap()), ..running.clone() };
         let change = activities.settlement(&claimed, done()).change;
-        let complete = || stage.store.complete(Complete { job: &job, change: &change });
+        let complete = || stage.store.complete(CompleteParams { job: &job, change: &change });
         assert_eq!(complete().await.unwrap(), Completed::Yes);
         assert_eq!(complete().await.unwrap(), Completed::NotFound);
     }
@@ -263,7 +264,7 @@ async fn an_at_most_once_activity_tells_its_run_also_of_the_death_of_its_worker(
     worker.settle(&first, done()).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], 1);
-    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(3))], Then::GoesOn).await;
+    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(3))], AfterCommit::GoesOn).await;
     let mortal = worker.leasing(SHORT);
     let second = mortal.claim_one().await;
     assert_eq!(second.lease.job, run.part(2));
@@ -293,7 +294,7 @@ async fn the_groups_of_queues_are_theirs_when_a_run_cancels_its_activity() {
     let job = stage.scene.on_activities().claim_one().await;
     stage.scene.signal(&run, [1]).await;
     let task = stage.scene.task_of(&run).await;
-    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(1))], Then::GoesOn).await;
+    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(1))], AfterCommit::GoesOn).await;
     assert_eq!(stage.scene.on_activities().try_settle(&job, done()).await, Verdict::Accepted);
     stage.scene.task_of(&run).await;
 }
@@ -315,12 +316,15 @@ async fn a_damaged_run_disturbs_no_other() {
         stage.ask(damage);
         let answer = stage.store.deliver(&[signal(&bad, 1), signal(&good, 2)]).await;
         assert!(matches!(answer, Err(Error::Corrupt(_))), "{answer:?} after {damage:?}");
-        let batch = [task.settlement(Vec::new(), Then::GoesOn), other.settlement(Vec::new(), Then::GoesOn)];
+        let batch = [
+            task.settlement(Vec::new(), AfterCommit::GoesOn),
+            other.settlement(Vec::new(), AfterCommit::GoesOn),
+        ];
         let verdicts = stage.store.settle(&batch).await.unwrap();
         assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted], "{damage:?}");
         assert_eq!(stage.scene.task_of(&good).await.signals(), [2]);
         stage.scene.no_task().await;
-        let listed = stage.store.runs(Default::default()).await.unwrap();
+        let listed = stage.store.list_runs(Default::default()).await.unwrap();
         assert!(listed.items.len() <= 2);
     }
 }
@@ -335,7 +339,7 @@ async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does(
         stage.ask(&["FLUSHALL"]);
         let bad = stage.scene.start_run(order_of(RunId::new("bad").unwrap())).await;
         let task = stage.scene.task_of(&bad).await;
-        stage.scene.commit(&task, vec![activity(&bad, 1)], Then::GoesOn).await;
+        stage.scene.commit(&task, vec![activity(&bad, 1)], AfterCommit::GoesOn).await;
         let job = stage.scene.on_activities().claim_one().await;
         stage.scene.signal(&bad, [1]).await;
         let task = stage.scene.task_of(&bad).await;
@@ -344,21 +348,22 @@ async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does(
             stage.ask(&["SET", "events-bad", "no stream"]);
         }
         let before = stage.everything().await;
-        let again = Restart { first: order().journal[0].entry.clone(), seen_for: SEEN_FOR };
-        for then in [Then::GoesOn, Then::Restarts(again), completed("1")] {
+        let again =
+            ContinueAsNew { first: order().journal[0].entry.clone(), seen_for: DELIVERY_ID_RETENTION };
+        for then in [AfterCommit::GoesOn, AfterCommit::Restarts(again), completed("1")] {
             let timer = timer(7, stage.scene.after(Duration::from_secs(60)));
             let verdict = stage.scene.try_commit(&task, vec![activity(&bad, 2), timer], then).await;
             assert_eq!(verdict, Verdict::LeaseLost, "{damage:?}");
         }
         assert_eq!(stage.scene.on_activities().try_settle(&job, done()).await, Verdict::LeaseLost);
         let (id, change) = (bad.part(1), stage.scene.on_activities().settlement(&job, done()).change);
-        let refused = stage.store.complete(Complete { job: &id, change: &change }).await;
+        let refused = stage.store.complete(CompleteParams { job: &id, change: &change }).await;
         assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
         assert_eq!(stage.everything().await, before, "{damage:?}");
         if !repair.is_empty() {
             stage.ask(repair);
             stage.scene.on_activities().settle(&job, done()).await;
-            stage.scene.commit(&task, Vec::new(), Then::GoesOn).await;
+            stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
             assert_eq!(stage.scene.task_of(&bad).await.news[0].1["event"]["activity_done"]["seq"], 1);
         }
     }
@@ -377,11 +382,14 @@ async fn an_entry_that_is_no_json_is_shown_as_it_is_and_its_task_is_an_envelope(
     let half = r#"{"signal":{"name":"n","payload":"\ud800"}}"#;
     let half = Delivery { written: event(EntryKind::Message, half), ..signal(&run, 1) };
     assert_eq!(stage.scene.deliver(half.clone()).await, Delivered::Yes);
-    stage.scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     let envelope = stage.scene.claim_one().await.body.unwrap();
     assert!(String::from_utf8_lossy(envelope.bytes()).contains(r#""payload":"\ud800""#));
-    let journal =
-        stage.store.journal(ReadJournal { run: &run, from: 3, limit: 1, bytes: 1 << 20 }).await.unwrap();
+    let journal = stage
+        .store
+        .read_journal(ReadJournalParams { run: &run, from: 3, limit: 1, bytes: 1 << 20 })
+        .await
+        .unwrap();
     assert_eq!((journal[0].0, &journal[0].1.entry[..]), (3, &b"{torn"[..]));
 }
 
@@ -406,7 +414,7 @@ async fn a_key_of_the_wrong_type_keeps_a_run_from_starting_and_nothing_is_half_d
     stage.ask(&["SET", "stream:activities", "what is this?"]);
     let new = order();
     let effects = vec![activity(&new.run, 1)];
-    let refused = stage.store.start_run(&NewRun { effects, ..new }).await;
+    let refused = stage.store.start_run(&StartRunParams { effects, ..new }).await;
     assert!(matches!(refused, Err(Error::Unsuitable(_))), "{refused:?}");
     assert_eq!(stage.ask(&["DBSIZE"]), "1");
 }

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::chain::Links;
+use tidemill_core::chain::JobLinks;
 use tidemill_core::settle::{Change, Outcome, Settlement, decide_malformed};
-use tidemill_core::store::{Claim, Enqueue, Enqueued, Held, NewJob, Verdict};
+use tidemill_core::store::{ClaimParams, EnqueueParams, Enqueued, Extended, NewJob, Verdict};
 use tidemill_core::{
-    Delivery, Envelope, Error, Job, JobId, Mill, Namespace, Queue, QueueName, Reason, Store, job::State,
+    Client, DeathReason, Envelope, Error, Guarantee, Job, JobId, Namespace, Queue, QueueName, Store,
+    job::JobState,
 };
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
@@ -38,8 +39,8 @@ impl Stage {
         Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), redis }
     }
 
-    fn scene(&self, name: &str, delivery: Delivery) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), delivery })
+    fn scene(&self, name: &str, delivery: Guarantee) -> Scene {
+        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), guarantee: delivery })
     }
 
     fn ask(&self, command: &[&str]) -> String {
@@ -57,7 +58,7 @@ fn untracked(count: usize) -> Vec<NewJob> {
             due: tidemill_core::store::Due::Now,
             tracked: false,
             fresh: false,
-            links: Links::default(),
+            links: JobLinks::default(),
         }
     };
     (0..count).map(job).collect()
@@ -66,11 +67,14 @@ fn untracked(count: usize) -> Vec<NewJob> {
 #[tokio::test]
 async fn what_another_program_pushes_is_a_job_and_its_fields_survive() {
     let stage = Stage::new().await;
-    for (name, delivery) in [("jobs.generic", Delivery::AtMostOnce), ("jobs.browser", Delivery::AtLeastOnce)]
+    for (name, delivery) in
+        [("jobs.generic", Guarantee::AtMostOnce), ("jobs.browser", Guarantee::AtLeastOnce)]
     {
         match delivery {
-            Delivery::AtMostOnce => stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]),
-            Delivery::AtLeastOnce => stage.ask(&["XADD", "msaas:dev:stream:jobs.browser", "*", "data", SEED]),
+            Guarantee::AtMostOnce => stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]),
+            Guarantee::AtLeastOnce => {
+                stage.ask(&["XADD", "msaas:dev:stream:jobs.browser", "*", "data", SEED])
+            }
         };
         let scene = stage.scene(name, delivery);
         for attempt in 0..2 {
@@ -86,7 +90,9 @@ async fn what_another_program_pushes_is_a_job_and_its_fields_survive() {
             "{text}"
         );
         assert_eq!(
-            tidemill_core::redrive::drop(&*stage.store, &scene.queue, &Default::default()).await.unwrap(),
+            tidemill_core::dead_letter::redrive::drop_dead(&*stage.store, &scene.queue, &Default::default())
+                .await
+                .unwrap(),
             1
         );
     }
@@ -100,7 +106,7 @@ async fn what_is_no_envelope_is_buried_with_its_bytes_and_disturbs_nothing() {
     stage.ask(&["XADD", "msaas:dev:stream:q", "*", "data", SEED]);
     stage.ask(&["LPUSH", "msaas:dev:queue:q", "[]"]);
     stage.ask(&["ZADD", "msaas:dev:queue:q:scheduled", "1", "not json either"]);
-    for (delivery, garbage) in [(Delivery::AtLeastOnce, 2), (Delivery::AtMostOnce, 2)] {
+    for (delivery, garbage) in [(Guarantee::AtLeastOnce, 2), (Guarantee::AtMostOnce, 2)] {
         let scene = stage.scene("q", delivery);
         scene.promote().await;
         for claimed in scene.try_claim(10).await {
@@ -109,11 +115,11 @@ async fn what_is_no_envelope_is_buried_with_its_bytes_and_disturbs_nothing() {
             let settlement = Settlement { lease: claimed.lease.clone(), change };
             assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
         }
-        let letters = scene.list(State::Dead, 10).await;
+        let letters = scene.list(JobState::Dead, 10).await;
         assert_eq!(letters.len(), garbage);
         for info in letters {
             let letter = scene.letter(&info.job).await;
-            assert_eq!(letter.reason, Reason::InvalidEnvelope);
+            assert_eq!(letter.reason, DeathReason::InvalidEnvelope);
             assert!(String::from_utf8_lossy(&letter.bytes).contains("\"raw\":"));
         }
     }
@@ -122,11 +128,13 @@ async fn what_is_no_envelope_is_buried_with_its_bytes_and_disturbs_nothing() {
 #[tokio::test]
 async fn a_letter_that_another_program_wrote_can_be_redriven() {
     let stage = Stage::new().await;
-    let scene = stage.scene("jobs.browser", Delivery::AtLeastOnce);
+    let scene = stage.scene("jobs.browser", Guarantee::AtLeastOnce);
     let letter = SEED.replace("\"attempts\":0", "\"attempts\":2,\"dlq_reason\":\"max_attempts_exceeded\"");
     stage.ask(&["XADD", "msaas:dev:stream:jobs.browser:dlq", "*", "data", &letter]);
     let moved =
-        tidemill_core::redrive::redrive(&*stage.store, &scene.queue, &Default::default()).await.unwrap();
+        tidemill_core::dead_letter::redrive::redrive(&*stage.store, &scene.queue, &Default::default())
+            .await
+            .unwrap();
     assert_eq!(moved, 1);
     assert_eq!(scene.claim_one().await.body.unwrap().attempts(), 0);
     assert_eq!(stage.ask(&["XLEN", "msaas:dev:stream:jobs.browser:dlq"]), "0");
@@ -135,7 +143,7 @@ async fn a_letter_that_another_program_wrote_can_be_redriven() {
 #[tokio::test]
 async fn scripts_that_the_server_has_forgotten_are_sent_again() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(3).await;
     stage.ask(&["SCRIPT", "FLUSH"]);
     scene.enqueue_many(3).await;
@@ -150,7 +158,7 @@ async fn scripts_that_the_server_has_forgotten_are_sent_again() {
 #[tokio::test]
 async fn after_flushall_the_group_is_made_again() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(1).await;
     let lost = scene.claim_one().await;
     stage.ask(&["FLUSHALL"]);
@@ -163,13 +171,13 @@ async fn after_flushall_the_group_is_made_again() {
 async fn a_restarted_server_is_found_again() {
     let redis = Redis::with(RedisOptions { appendonly: true, ..RedisOptions::default() }).unwrap();
     let stage = Stage::on(redis).await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(2).await;
     stage.redis.restart().unwrap();
     let queue = scene.queue.clone();
     let mut answers = Vec::new();
     for _ in 0..20 {
-        let claim = Claim::now(&queue, &scene.worker, LONG, 2);
+        let claim = ClaimParams::now(&queue, &scene.worker, LONG, 2);
         answers.push(stage.store.claim(claim).await);
         if answers.last().unwrap().is_ok() {
             break;
@@ -183,17 +191,17 @@ async fn a_restarted_server_is_found_again() {
 #[tokio::test]
 async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(3).await;
     let jobs = scene.claim(3).await;
     stage.ask(&["CONFIG", "SET", "maxmemory", "1"]);
     let refused = scene.enqueue_batch(vec![tidemill_testkit::conformance::scene::job()]).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let batch = untracked(3);
-    let refused = scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &batch }).await;
+    let refused = scene.store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &batch }).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let leases: Vec<_> = jobs.iter().map(|job| job.lease.clone()).collect();
-    assert_eq!(scene.extend(&leases).await, vec![Held::Yes; 3]);
+    assert_eq!(scene.extend(&leases).await, vec![Extended::Yes; 3]);
     scene.settle(&jobs[0], Outcome::Done(Bytes::new())).await;
     scene.settle(&jobs[1], Outcome::Retry { error: "no".into(), after: Some(LONG) }).await;
     scene.settle(&jobs[2], tidemill_testkit::conformance::scene::dead("bad")).await;
@@ -202,7 +210,7 @@ async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
 
 #[tokio::test]
 async fn a_worker_that_comes_to_empty_a_full_server_is_let_in() {
-    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+    for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
         let stage = Stage::new().await;
         let client = stage.scene("q", delivery);
         client.enqueue_many(3).await;
@@ -239,10 +247,10 @@ async fn servers_that_would_lose_jobs_are_refused_with_a_reason() {
 #[tokio::test]
 async fn untracked_jobs_run_and_leave_nothing() {
     let stage = Stage::new().await;
-    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+    for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
         let scene = stage.scene("q", delivery);
         let jobs = untracked(50);
-        let add = scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs });
+        let add = scene.store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &jobs });
         assert_eq!(add.await.unwrap(), vec![Enqueued::Created; 50]);
         for claimed in scene.claim(50).await {
             scene.settle(&claimed, Outcome::Done(Bytes::new())).await;
@@ -261,10 +269,10 @@ async fn untracked_jobs_run_and_leave_nothing() {
 #[tokio::test]
 async fn an_untracked_job_is_found_and_cancelled_by_its_id() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     let jobs = untracked(3);
-    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs }).await.unwrap();
-    assert_eq!(scene.state(&jobs[1].id).await, Some(State::Ready));
+    scene.store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &jobs }).await.unwrap();
+    assert_eq!(scene.state(&jobs[1].id).await, Some(JobState::Ready));
     let cancelled = scene.store.cancel(&jobs[1].id).await.unwrap();
     assert_eq!(cancelled, tidemill_core::store::Cancelled::Removed);
     assert_eq!(scene.claim(2).await.len(), 2);
@@ -274,9 +282,9 @@ async fn an_untracked_job_is_found_and_cancelled_by_its_id() {
 #[tokio::test]
 async fn a_retried_untracked_job_leaves_no_index_entry() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     let jobs = untracked(1);
-    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs }).await.unwrap();
+    scene.store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &jobs }).await.unwrap();
     let first = scene.claim_one().await;
     scene.settle(&first, Outcome::Retry { error: "no".into(), after: Some(Duration::ZERO) }).await;
     let second = scene.claim_one().await;
@@ -288,7 +296,7 @@ async fn a_retried_untracked_job_leaves_no_index_entry() {
 #[tokio::test]
 async fn a_worker_with_a_longer_lease_is_not_robbed_by_one_with_a_shorter() {
     let stage = Stage::new().await;
-    let patient = stage.scene("q", Delivery::AtLeastOnce).leasing(LONG);
+    let patient = stage.scene("q", Guarantee::AtLeastOnce).leasing(LONG);
     patient.enqueue_many(1).await;
     let claimed = patient.claim_one().await;
     let hasty = patient.through(stage.store.clone()).leasing(SHORT);
@@ -300,7 +308,7 @@ async fn a_worker_with_a_longer_lease_is_not_robbed_by_one_with_a_shorter() {
 #[tokio::test]
 async fn a_lock_names_one_runner_and_always_expires() {
     let stage = Stage::new().await;
-    let scene = stage.scene("jobs.generic", Delivery::AtMostOnce);
+    let scene = stage.scene("jobs.generic", Guarantee::AtMostOnce);
     stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]);
     stage.ask(&["LPUSH", "msaas:dev:queue:jobs.generic", SEED]);
     let first = scene.claim_one().await;
@@ -315,25 +323,25 @@ async fn a_lock_names_one_runner_and_always_expires() {
 #[tokio::test]
 async fn a_lock_that_has_run_out_is_held_again_until_a_rescue_has_ended_it() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtMostOnce);
+    let scene = stage.scene("q", Guarantee::AtMostOnce);
     let job = scene.enqueue(tidemill_testkit::conformance::scene::job()).await;
     let claimed = scene.claim_one().await;
     let (lock, lease) = (format!("msaas:dev:queue:q:lock:{job}"), [claimed.lease.clone()]);
     assert_eq!(stage.ask(&["DEL", &lock]), "1");
-    assert_eq!(scene.extend(&lease).await, [Held::Yes]);
+    assert_eq!(scene.extend(&lease).await, [Extended::Yes]);
     let life: i64 = stage.ask(&["PTTL", &lock]).parse().unwrap();
     assert!(life > 0, "an extended lock runs out, too");
     assert_eq!(scene.rescue().await, 0, "its worker lives");
     assert_eq!(stage.ask(&["DEL", &lock]), "1");
     assert_eq!(scene.rescue().await, 1);
-    assert_eq!(scene.extend(&lease).await, [Held::Lost]);
+    assert_eq!(scene.extend(&lease).await, [Extended::Lost]);
     assert_eq!(stage.ask(&["EXISTS", &lock]), "0");
 }
 
 #[tokio::test]
 async fn a_consumer_that_holds_a_job_is_never_deleted() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(1).await;
     let claimed = scene.claim_one().await;
     scene.store.leave(&scene.worker, std::slice::from_ref(&scene.queue)).await.unwrap();
@@ -353,19 +361,19 @@ async fn a_lost_answer_makes_no_second_job() {
     let proxy = tidemill_testkit::faults::Proxy::to(stage.redis.port()).await.unwrap();
     let url = format!("redis://127.0.0.1:{}", proxy.port());
     let store = RedisStore::connect(Options::parse(&url).unwrap()).await.unwrap();
-    let mill = Mill::new(Arc::new(store));
-    mill.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
+    let client = Client::new(Arc::new(store));
+    client.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
     proxy.drop_answer_to("EXEC");
-    mill.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
+    client.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
     proxy.drop_answer_to("EVALSHA");
-    mill.job(Ping).enqueue().await.unwrap();
+    client.job(Ping).enqueue().await.unwrap();
     assert_eq!(stage.ask(&["XLEN", "tidemill:stream:default"]), "11");
 }
 
 #[tokio::test]
 async fn a_change_of_a_lease_that_was_never_given_changes_nothing() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(1).await;
     let claimed = scene.claim_one().await;
     let mut lease = claimed.lease.clone();
@@ -378,10 +386,10 @@ async fn a_change_of_a_lease_that_was_never_given_changes_nothing() {
 #[tokio::test]
 async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtMostOnce);
+    let scene = stage.scene("q", Guarantee::AtMostOnce);
     scene.store.pause(&scene.queue).await.unwrap();
     let jobs = untracked(3);
-    scene.store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs }).await.unwrap();
+    scene.store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &jobs }).await.unwrap();
     for _ in 0..3 {
         assert!(scene.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());
     }
@@ -396,7 +404,7 @@ async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
 #[tokio::test]
 async fn a_key_of_the_wrong_type_loses_no_job() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtLeastOnce);
+    let scene = stage.scene("q", Guarantee::AtLeastOnce);
     let soon = tidemill_testkit::conformance::scene::Traits {
         due: tidemill_core::store::Due::In(Duration::from_millis(1)),
         ..Default::default()
@@ -404,7 +412,8 @@ async fn a_key_of_the_wrong_type_loses_no_job() {
     scene.enqueue(soon.job()).await;
     stage.ask(&["SET", "msaas:dev:stream:q", "what is this?"]);
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let promote = tidemill_core::store::Promote { queues: std::slice::from_ref(&scene.queue), limit: 10 };
+    let promote =
+        tidemill_core::store::PromoteParams { queues: std::slice::from_ref(&scene.queue), limit: 10 };
     assert_eq!(scene.store.promote(promote).await.unwrap().moved, 0);
     assert_eq!(stage.ask(&["ZCARD", "msaas:dev:stream:q:scheduled"]), "1");
 }
@@ -412,7 +421,7 @@ async fn a_key_of_the_wrong_type_loses_no_job() {
 #[tokio::test]
 async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() {
     let stage = Stage::new().await;
-    let dead = stage.scene("q", Delivery::AtLeastOnce).leasing(SHORT);
+    let dead = stage.scene("q", Guarantee::AtLeastOnce).leasing(SHORT);
     dead.enqueue_many(1).await;
     dead.claim_one().await;
     let patient = dead.through(stage.store.clone()).leasing(LONG);
@@ -425,12 +434,12 @@ async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() 
 #[tokio::test]
 async fn a_job_that_was_taken_by_a_process_that_died_at_once_is_forgotten() {
     let stage = Stage::new().await;
-    let scene = stage.scene("q", Delivery::AtMostOnce);
+    let scene = stage.scene("q", Guarantee::AtMostOnce);
     let kept = tidemill_testkit::conformance::scene::Traits { keep: Some(LONG), ..Default::default() };
     let job = kept.job();
     scene.enqueue(job.clone()).await;
-    let waiting = stage.scene("waiting", Delivery::AtLeastOnce);
-    let links = Links { after: vec![job.id.clone()], dedup: None };
+    let waiting = stage.scene("waiting", Guarantee::AtLeastOnce);
+    let links = JobLinks { after: vec![job.id.clone()], dedup: None };
     let waiter = waiting.enqueue(NewJob { links, ..kept.job() }).await;
     stage.ask(&["RPOP", "msaas:dev:queue:q"]);
     assert_eq!(scene.enqueue_again(job.clone()).await, Enqueued::Exists);

@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidemill_core::settle::Settlement;
-use tidemill_core::store::{Claim, Claimed, Due, Extend, Held, Recover, Start, Verdict};
+use tidemill_core::store::{
+    ClaimParams, Claimed, Due, ExtendParams, Extended, RecoverParams, StartParams, Verdict,
+};
 use tidemill_core::{JobId, Lease, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, done};
@@ -49,7 +51,7 @@ impl Stage {
 
     async fn claim(&self, max: usize, starting: usize, wait: Duration) -> Vec<Claimed> {
         let Scene { queue, worker, lease, .. } = &self.scene;
-        let claim = Claim { wait, starting, ..Claim::now(queue, worker, *lease, max) };
+        let claim = ClaimParams { wait, starting, ..ClaimParams::now(queue, worker, *lease, max) };
         self.store.claim(claim).await.unwrap()
     }
 
@@ -57,11 +59,11 @@ impl Stage {
     async fn recovered(&self, known: &HashSet<Lease>) -> Vec<Claimed> {
         let Scene { queue, worker, lease, .. } = &self.scene;
         let begun = Instant::now();
-        while !self.store.has_doubt(queue, worker) {
+        while !self.store.needs_recover(queue, worker) {
             assert!(begun.elapsed() < PATIENCE, "nothing is in doubt");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        self.store.recover(Recover { queue, worker, lease: *lease, known }).await.unwrap()
+        self.store.recover(RecoverParams { queue, worker, lease: *lease, known }).await.unwrap()
     }
 }
 
@@ -93,9 +95,11 @@ async fn claims_go_on(queue: Queue) {
     while known.len() < 96 {
         assert!(begun.elapsed() < PATIENCE, "{} of 96 jobs", known.len());
         let set: HashSet<Lease> = known.iter().cloned().collect();
-        if stage.store.has_doubt(&stage.scene.queue, &stage.scene.worker) || begun.elapsed() > PATIENCE / 4 {
+        if stage.store.needs_recover(&stage.scene.queue, &stage.scene.worker)
+            || begun.elapsed() > PATIENCE / 4
+        {
             let Scene { queue, worker, lease, .. } = &stage.scene;
-            let recover = Recover { queue, worker, lease: *lease, known: &set };
+            let recover = RecoverParams { queue, worker, lease: *lease, known: &set };
             known.extend(leases_of(&stage.store.recover(recover).await.unwrap()));
         }
         known.extend(leases_of(&stage.claim(96, 96, Duration::ZERO).await));
@@ -142,23 +146,23 @@ async fn leases_on_the_other_servers_are_extended_and_nothing_is_said_of_the_res
     let stage = Stage::new(Queue::at_least_once(QueueName::new("q").unwrap())).await;
     stage.scene.enqueue_many(64).await;
     let leases = leases_of(&stage.scene.claim(64).await);
-    assert_eq!(stage.scene.extend(&leases).await, vec![Held::Yes; 64]);
+    assert_eq!(stage.scene.extend(&leases).await, vec![Extended::Yes; 64]);
     stage.proxy.black_hole();
-    let extend = Extend { worker: &stage.scene.worker, leases: &leases, lease: stage.scene.lease };
+    let extend = ExtendParams { worker: &stage.scene.worker, leases: &leases, lease: stage.scene.lease };
     let held = stage.store.extend(extend).await.unwrap();
-    let of = |wanted: Held| {
+    let of = |wanted: Extended| {
         let found = leases.iter().zip(&held).filter(|(_, held)| **held == wanted);
         found.map(|(lease, _)| lease.clone()).collect::<Vec<_>>()
     };
-    let (extended, unknown) = (of(Held::Yes), of(Held::Unknown));
+    let (extended, unknown) = (of(Extended::Yes), of(Extended::Unknown));
     assert_eq!(extended.len() + unknown.len(), 64, "{held:?}");
     assert!(!extended.is_empty() && !unknown.is_empty(), "{held:?}");
     assert!(shards(&extended).is_disjoint(&shards(&unknown)));
     // If nobody answers at all, that is an error.
-    let extend = Extend { worker: &stage.scene.worker, leases: &unknown, lease: stage.scene.lease };
+    let extend = ExtendParams { worker: &stage.scene.worker, leases: &unknown, lease: stage.scene.lease };
     assert!(stage.store.extend(extend).await.is_err());
     stage.proxy.resume().await.unwrap();
-    assert_eq!(stage.scene.extend(&leases).await, vec![Held::Yes; 64]);
+    assert_eq!(stage.scene.extend(&leases).await, vec![Extended::Yes; 64]);
 }
 
 #[tokio::test]
@@ -167,7 +171,7 @@ async fn held_jobs_of_the_other_servers_start() {
     stage.scene.enqueue_many(32).await;
     let leases = leases_of(&stage.claim(32, 0, Duration::ZERO).await);
     stage.proxy.black_hole();
-    let start = Start { worker: &stage.scene.worker, leases: &leases };
+    let start = StartParams { worker: &stage.scene.worker, leases: &leases };
     let verdicts = stage.store.start(start).await.unwrap();
     let started = verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count();
     assert!(started > 0 && started < 32, "{verdicts:?}");
@@ -234,18 +238,18 @@ async fn leases_on_the_other_servers_are_extended_while_one_is_stopped() {
     let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap())).leasing(LONG);
     scene.enqueue_many(64).await;
     let leases: Vec<Lease> = scene.claim(64).await.into_iter().map(|claimed| claimed.lease).collect();
-    assert_eq!(scene.extend(&leases).await, vec![Held::Yes; 64]);
+    assert_eq!(scene.extend(&leases).await, vec![Extended::Yes; 64]);
     let nodes = cluster.nodes();
     let before: Vec<u64> = nodes.iter().map(|node| calls(node, "xclaim")).collect();
     assert_eq!(before.iter().sum::<u64>(), 64);
     for silent in 0..nodes.len() {
         let before: Vec<u64> = nodes.iter().map(|node| calls(node, "xclaim")).collect();
         nodes[silent].pause().unwrap();
-        let extend = Extend { worker: &scene.worker, leases: &leases, lease: scene.lease };
+        let extend = ExtendParams { worker: &scene.worker, leases: &leases, lease: scene.lease };
         let answer = store.extend(extend).await;
         nodes[silent].resume().unwrap();
         let answer = answer.unwrap();
-        assert!(answer.contains(&Held::Unknown) && answer.contains(&Held::Yes), "{answer:?}");
+        assert!(answer.contains(&Extended::Unknown) && answer.contains(&Extended::Yes), "{answer:?}");
         for (at, node) in nodes.iter().enumerate().filter(|(at, _)| *at != silent) {
             let sent = calls(node, "xclaim") - before[at];
             assert!(sent > 0, "server {at} was asked for nothing while server {silent} was silent");

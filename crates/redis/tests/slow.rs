@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
-use tidemill_core::store::runs::{Effect, Then};
-use tidemill_core::store::{Due, Promote};
-use tidemill_core::{Delivery, JobId, Queue, QueueName, Store};
+use tidemill_core::store::runs::{AfterCommit, Effect};
+use tidemill_core::store::{Due, PromoteParams};
+use tidemill_core::{Guarantee, JobId, Queue, QueueName, Store};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, activity, completed, order, timer};
 use tidemill_testkit::conformance::{LONG, Scene};
@@ -56,8 +56,8 @@ impl Stage {
         println!("{what}: slowest {} ms; {} calls over {LOGGED_US} us", worst.join(", "), times.len());
     }
 
-    fn scene(&self, delivery: Delivery) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new("q").unwrap(), delivery })
+    fn scene(&self, delivery: Guarantee) -> Scene {
+        Scene::new(self.store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
     }
 }
 
@@ -73,11 +73,11 @@ async fn large_commits() {
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
     let activities = (1..=5_000).map(|seq| activity(&run, seq)).collect();
-    stage.measure("commit of 5,000 activities", scene.commit(&task, activities, Then::GoesOn)).await;
+    stage.measure("commit of 5,000 activities", scene.commit(&task, activities, AfterCommit::GoesOn)).await;
     scene.signal(&run, [1]).await;
     let (task, due) = (scene.task_of(&run).await, scene.after(100 * LONG));
     let timers = (5_001..=25_000).map(|seq| timer(seq, due)).collect();
-    stage.measure("commit of 20,000 timers", scene.commit(&task, timers, Then::GoesOn)).await;
+    stage.measure("commit of 20,000 timers", scene.commit(&task, timers, AfterCommit::GoesOn)).await;
     scene.signal(&run, [2]).await;
     let task = scene.task_of(&run).await;
     let cancel = |seq| Effect::CancelJob(JobId::new(&format!("{run}!{seq}")).unwrap());
@@ -92,7 +92,7 @@ async fn large_commits() {
 async fn large_jobs() {
     let stage = Stage::new().await;
     for (bytes, count) in [(100 << 10, 512), (1_000 << 10, 16), (300, 2_000)] {
-        for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
+        for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
             let (scene, soon) = (stage.scene(delivery), Due::In(Duration::from_millis(1)));
             let what = format!("{count} jobs of {bytes} bytes, {delivery:?}");
             let enqueue = async {
@@ -105,8 +105,12 @@ async fn large_jobs() {
                 let queues = [scene.queue.clone()];
                 let mut moved = 0;
                 while moved < count {
-                    moved +=
-                        stage.store.promote(Promote { queues: &queues, limit: 512 }).await.unwrap().moved;
+                    moved += stage
+                        .store
+                        .promote(PromoteParams { queues: &queues, limit: 512 })
+                        .await
+                        .unwrap()
+                        .moved;
                 }
             };
             stage.measure(&format!("{what}: promote"), promote).await;

@@ -4,9 +4,9 @@ use std::marker::PhantomData;
 
 use async_trait::async_trait;
 use rusqlite::Connection;
-use tidemill_core::chain::Output;
+use tidemill_core::chain::IntoCompletion;
 use tidemill_core::store::Verdict;
-use tidemill_core::transaction::{Claim, Committed, Uncommitted};
+use tidemill_core::transaction::{Committed, TransactionClaim, Uncommitted};
 use tidemill_core::{Error, Outcome};
 
 use crate::call::{Cost, Tx};
@@ -33,10 +33,10 @@ impl<O, F> Atomic<O, F> {
 #[async_trait]
 impl<O, F> Uncommitted for Atomic<O, F>
 where
-    O: Output,
+    O: IntoCompletion,
     F: FnOnce(&Connection) -> Result<O, Outcome> + Send + 'static,
 {
-    async fn commit(self: Box<Self>, claim: &Claim) -> Result<Committed, Error> {
+    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error> {
         let Self { store, work, .. } = *self;
         let (promises, claim) = (store.promises().clone(), claim.clone());
         let end = move |tx: &mut Tx<'_>| end(tx, &promises, &claim, work);
@@ -45,10 +45,10 @@ where
     }
 }
 
-fn end<O: Output>(
+fn end<O: IntoCompletion>(
     tx: &mut Tx<'_>,
     promises: &Promises,
-    claim: &Claim,
+    claim: &TransactionClaim,
     work: impl FnOnce(&Connection) -> Result<O, Outcome>,
 ) -> Result<Committed, Failure> {
     if !is_current(tx, &claim.lease)? {

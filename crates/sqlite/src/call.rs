@@ -1,6 +1,6 @@
 //! A piece of work on its way to a database thread, and its answer on the way back.
 
-use tidemill_core::store::{News, Wake};
+use tidemill_core::wake::{Wake, WakeSet};
 use tidemill_core::{Error, Timestamp};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -28,7 +28,7 @@ impl Tell for Announcements {
     }
 }
 
-impl Tell for News {
+impl Tell for WakeSet {
     fn add(&mut self, wake: Wake) {
         Self::add(self, wake);
     }

@@ -17,7 +17,7 @@ const LARGEST: i64 = 1 << 30;
 pub(crate) async fn checkup(store: &SqliteStore) -> Result<Checkup, Error> {
     let mut findings = store.read(|tx| look(tx)).await?;
     findings.push(writing(store).await);
-    findings.extend(store.hub().checkup().await);
+    findings.extend(store.bus().checkup().await);
     let server = format!("sqlite {}", rusqlite::version());
     Ok(Checkup { server, durability: store.durability(), findings })
 }

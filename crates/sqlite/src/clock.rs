@@ -16,7 +16,7 @@ pub(crate) struct MachineClock;
 
 impl Clock for MachineClock {
     fn now(&self) -> Timestamp {
-        Timestamp::of_this_process()
+        Timestamp::now()
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use rusqlite::{Connection, TransactionBehavior};
-use tidemill_core::floor::{Batch, Errand, Floor};
-use tidemill_core::{Delivery, Error};
+use tidemill_core::baseline::{Baseline, BaselineBatch, BaselineWork};
+use tidemill_core::{Error, Guarantee};
 
 use crate::connection::open;
 use crate::error::Failure;
 use crate::options::Options;
 
 /// The raw loops on this store: one, because both guarantees are the same table here.
-pub async fn floors(options: Options) -> Result<Vec<Box<dyn Floor>>, Error> {
+pub async fn floors(options: Options) -> Result<Vec<Box<dyn Baseline>>, Error> {
     // The loop's table lies beside ours, in a file that is opened in the same way.
     let connection = Arc::new(Mutex::new(blocking(move || open(&options)).await?));
     Ok(vec![Box::new(Table { connection })])
@@ -43,17 +43,17 @@ impl Table {
 }
 
 #[async_trait]
-impl Floor for Table {
+impl Baseline for Table {
     fn work(&self) -> &'static str {
         "table"
     }
 
-    fn delivery(&self) -> Delivery {
-        Delivery::AtLeastOnce
+    fn delivery(&self) -> Guarantee {
+        Guarantee::AtLeastOnce
     }
 
-    fn batch(&self) -> Batch {
-        Batch { enqueue: 256, take: 256 }
+    fn batch(&self) -> BaselineBatch {
+        BaselineBatch { enqueue: 256, take: 256 }
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
@@ -80,13 +80,13 @@ impl Floor for Table {
         Ok(None)
     }
 
-    async fn transact(&self, errand: Errand) -> Result<bool, Error> {
+    async fn transact(&self, errand: BaselineWork) -> Result<bool, Error> {
         let work = move |connection: &Connection| {
             match errand {
-                Errand::Read => {
+                BaselineWork::Read => {
                     connection.prepare_cached("SELECT 1")?.query_row([], |row| row.get::<_, i64>(0))?;
                 }
-                Errand::Write => {
+                BaselineWork::Write => {
                     connection.prepare_cached(include_str!("../sql/floor/make.sql"))?.execute([])?;
                     let mut enqueue = connection.prepare_cached(include_str!("../sql/floor/enqueue.sql"))?;
                     enqueue.execute([&b"{}"[..]])?;

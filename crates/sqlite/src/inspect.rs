@@ -1,9 +1,9 @@
 //! Looking at jobs and queues: one, a page, or counts that stop at a cap.
 
 use rusqlite::{Row, params};
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::{COUNT_CAP, JobInfo, List, Page, QueueInfo, Record};
+use tidemill_core::store::{COUNT_CAP, JobInfo, JobRecord, ListJobsParams, Page, QueueInfo};
 use tidemill_core::{Error, Timestamp};
 
 use crate::call::Tx;
@@ -31,35 +31,35 @@ fn look_at(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobInfo>, Failure> {
     let Found { seq, queue, job, due, place, body, .. } = found;
     let info = |state| plain(job, Some(queue), state, body);
     Ok(Some(match place {
-        Place::Dead => info(State::Dead),
+        Place::Dead => info(JobState::Dead),
         Place::Running { by, cancelling, .. } => {
-            JobInfo { held_by: Some(by), cancelling, ..info(State::Running) }
+            JobInfo { held_by: Some(by), cancelling, ..info(JobState::Running) }
         }
-        Place::Blocked => JobInfo { waits_for: waits_for(tx, seq)?, ..info(State::Blocked) },
-        Place::Waiting if due > tx.now => JobInfo { due: Some(due), ..info(State::Scheduled) },
-        Place::Waiting => info(State::Ready),
+        Place::Blocked => JobInfo { waits_for: waits_for(tx, seq)?, ..info(JobState::Blocked) },
+        Place::Waiting if due > tx.now => JobInfo { due: Some(due), ..info(JobState::Scheduled) },
+        Place::Waiting => info(JobState::Ready),
     }))
 }
 
 /// How the chain of a job ended, while that is kept.
-pub(crate) fn find_record(tx: &Tx<'_>, job: &JobId) -> Result<Option<Record>, Failure> {
+pub(crate) fn find_record(tx: &Tx<'_>, job: &JobId) -> Result<Option<JobRecord>, Failure> {
     let mut find = tx.connection.prepare_cached(include_str!("../sql/records/find.sql"))?;
     let job = job.chain();
     let mut rows = find.query(params![job.as_str(), tx.now.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let state = row.get_ref(0)?.as_str()?.parse::<State>();
+    let state = row.get_ref(0)?.as_str()?.parse::<JobState>();
     let state = state.map_err(|error| Error::Corrupt(error.to_string()))?;
     let (finished_at, expires) = (Timestamp(row.get(2)?), Timestamp(row.get(3)?));
     let (error, output) = (row.get(1)?, row::body(row, 4)?);
-    Ok(Some(Record { job, state, output, error, finished_at, keep: finished_at.until(expires) }))
+    Ok(Some(JobRecord { job, state, output, error, finished_at, keep: finished_at.until(expires) }))
 }
 
-fn ended(record: Record) -> JobInfo {
+fn ended(record: JobRecord) -> JobInfo {
     let info = plain(record.job.clone(), None, record.state, bytes::Bytes::new());
     JobInfo { record: Some(record), ..info }
 }
 
-fn plain(job: JobId, queue: Option<Queue>, state: State, data: bytes::Bytes) -> JobInfo {
+fn plain(job: JobId, queue: Option<Queue>, state: JobState, data: bytes::Bytes) -> JobInfo {
     JobInfo {
         job,
         queue,
@@ -73,10 +73,10 @@ fn plain(job: JobId, queue: Option<Queue>, state: State, data: bytes::Bytes) -> 
     }
 }
 
-pub(crate) async fn list(store: &SqliteStore, list: List<'_>) -> Result<Page<JobInfo>, Error> {
-    let List { queue, state, cursor, limit } = list;
+pub(crate) async fn list(store: &SqliteStore, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
+    let ListJobsParams { queue, state, cursor, limit } = list;
     let after = cursor.as_deref().map_or(Ok(Position::START), Position::read)?;
-    if matches!(state, State::Done | State::Cancelled) {
+    if matches!(state, JobState::Done | JobState::Cancelled) {
         return Err(Error::Invalid(format!("jobs that are {state} are not listed, only looked up by id")));
     }
     let queue = queue.clone();
@@ -106,7 +106,7 @@ fn shorten(text: &str) -> String {
 fn page(
     tx: &Tx<'_>,
     queue: &Queue,
-    state: State,
+    state: JobState,
     (after, limit): (Position, usize),
 ) -> Result<Page<JobInfo>, Failure> {
     let Some(known) = find_queue(tx.connection, queue)? else { return Ok(Page::default()) };
@@ -114,13 +114,13 @@ fn page(
     let waiting = include_str!("../sql/jobs/list_waiting.sql");
     let (sql, key) = match state {
         // What is ready comes before what is scheduled in one and the same line.
-        State::Ready => (waiting, vec![number, after.0, after.1, now, most]),
-        State::Scheduled => {
+        JobState::Ready => (waiting, vec![number, after.0, after.1, now, most]),
+        JobState::Scheduled => {
             let from = if after.0 > now { after } else { Position(now, i64::MAX) };
             (waiting, vec![number, from.0, from.1, i64::MAX, most])
         }
-        State::Running => (include_str!("../sql/jobs/list_running.sql"), vec![number, after.1, most]),
-        State::Blocked => (include_str!("../sql/jobs/list_blocked.sql"), vec![number, after.1, most]),
+        JobState::Running => (include_str!("../sql/jobs/list_running.sql"), vec![number, after.1, most]),
+        JobState::Blocked => (include_str!("../sql/jobs/list_blocked.sql"), vec![number, after.1, most]),
         _ => (include_str!("../sql/letters/list.sql"), vec![number, after.0, after.1, most]),
     };
     let mut list = tx.connection.prepare_cached(sql)?;
@@ -135,14 +135,19 @@ fn page(
 }
 
 /// A row of any list: a time, the job's number, its id, its bytes and, if it runs, by whom.
-fn listed(tx: &Tx<'_>, row: &Row<'_>, queue: &Queue, state: State) -> Result<(JobInfo, Position), Failure> {
+fn listed(
+    tx: &Tx<'_>,
+    row: &Row<'_>,
+    queue: &Queue,
+    state: JobState,
+) -> Result<(JobInfo, Position), Failure> {
     let place = Position(row.get(0)?, row.get(1)?);
     let id = row::job_id(row, 2, place.1)?;
     let info = plain(id, Some(queue.clone()), state, row::body(row, 3)?);
     let info = match state {
-        State::Scheduled => JobInfo { due: Some(Timestamp(place.0)), ..info },
-        State::Blocked => JobInfo { waits_for: waits_for(tx, place.1)?, ..info },
-        State::Running => JobInfo { held_by: row.get(4)?, cancelling: row.get(5)?, ..info },
+        JobState::Scheduled => JobInfo { due: Some(Timestamp(place.0)), ..info },
+        JobState::Blocked => JobInfo { waits_for: waits_for(tx, place.1)?, ..info },
+        JobState::Running => JobInfo { held_by: row.get(4)?, cancelling: row.get(5)?, ..info },
         _ => info,
     };
     Ok((info, place))

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidemill_core::courier::Courier;
 use tidemill_core::store::Durability;
+use tidemill_core::wake::Transport;
 use tidemill_core::{Clock, Error};
 
 /// Which database to open, and how.
@@ -17,7 +17,7 @@ pub struct Options {
     /// When a commit counts as done.
     pub synchronous: Synchronous,
     /// Who tells other processes of what happens here. Without anybody they notice that something was written.
-    pub courier: Option<Arc<dyn Courier>>,
+    pub courier: Option<Arc<dyn Transport>>,
 }
 
 /// Where a database is.

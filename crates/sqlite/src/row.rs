@@ -4,7 +4,7 @@ use bytes::Bytes;
 use rusqlite::Row;
 use tidemill_core::name::{JobId, Queue, QueueName};
 use tidemill_core::store::Claimed;
-use tidemill_core::workflow::{CommitId, Status};
+use tidemill_core::workflow::{CommitId, RunStatus};
 use tidemill_core::{Error, Lease, Token};
 
 use crate::error::Failure;
@@ -43,8 +43,8 @@ pub(crate) fn commit_id(row: &Row<'_>, column: usize) -> Result<Option<CommitId>
 }
 
 /// Where a run is.
-pub(crate) fn status(row: &Row<'_>, column: usize) -> Result<Status, Failure> {
-    let status = row.get_ref(column)?.as_str()?.parse::<Status>();
+pub(crate) fn status(row: &Row<'_>, column: usize) -> Result<RunStatus, Failure> {
+    let status = row.get_ref(column)?.as_str()?.parse::<RunStatus>();
     Ok(status.map_err(|error| Error::Corrupt(error.to_string()))?)
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn status(row: &Row<'_>, column: usize) -> Result<Status, Failure> {
 pub(crate) fn queue(row: &Row<'_>, column: usize) -> Result<Queue, Failure> {
     let name = QueueName::new(row.get_ref(column)?.as_str()?)?;
     let delivery = row.get_ref(column + 1)?.as_str()?.parse()?;
-    Ok(Queue { name, delivery })
+    Ok(Queue { name, guarantee: delivery })
 }
 
 /// A leased job as it is in the database; reading its envelope is left to whoever asked for it.

@@ -5,17 +5,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use tidemill_core::hub::Hub;
-use tidemill_core::name::{JobId, Queue, WorkerId};
+use tidemill_core::name::{HolderId, JobId, Queue};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
+    StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
-    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
-    QueueInfo, Recover, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
+    EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
+    ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
+    StartParams, Verdict,
 };
+use tidemill_core::wake::Bus;
+use tidemill_core::wake::WakeStream;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
@@ -52,10 +55,10 @@ struct Shared {
 }
 
 /// Without a courier there is nothing to bring.
-fn serve(hub: Arc<Hub>, clock: Arc<dyn Clock>, carried: bool) -> JoinSet<()> {
+fn serve(bus: Arc<Bus>, clock: Arc<dyn Clock>, carried: bool) -> JoinSet<()> {
     let mut service = JoinSet::new();
     if carried {
-        service.spawn(async move { hub.serve(&*clock).await });
+        service.spawn(async move { bus.run_transport(&*clock).await });
     }
     service
 }
@@ -77,7 +80,7 @@ impl SqliteStore {
             Location::Memory => (None, None),
         };
         let (commands, promises) = (AtomicU64::new(0), Arc::default());
-        let _service = serve(announcer.hub().clone(), clock.clone(), carried);
+        let _service = serve(announcer.bus().clone(), clock.clone(), carried);
         let shared =
             Shared { writer, reader, announcer, clock, durability, commands, file, promises, _service };
         Ok(Self { shared: Arc::new(shared) })
@@ -139,30 +142,30 @@ impl SqliteStore {
     }
 
     /// Where everything is announced, and claims wait.
-    pub(crate) fn hub(&self) -> &Hub {
-        self.shared.announcer.hub()
+    pub(crate) fn bus(&self) -> &Bus {
+        self.shared.announcer.bus()
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
         jobs::enqueue(self, enqueue).await
     }
 
-    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
         jobs::claim(self, claim).await
     }
 
-    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         jobs::recover(self, recover).await
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
         jobs::start(self, start).await
     }
 
-    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
         jobs::extend(self, extend).await
     }
 
@@ -170,15 +173,15 @@ impl Store for SqliteStore {
         jobs::settle(self, settlements).await
     }
 
-    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         jobs::promote(self, promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
         jobs::expired(self, expired).await
     }
 
-    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
         jobs::clock_went_back(self, step).await
     }
 
@@ -190,11 +193,11 @@ impl Store for SqliteStore {
         jobs::cancel(self, job).await
     }
 
-    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         jobs::redrive(self, redrive).await
     }
 
-    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
         jobs::drop_letters(self, queue, jobs).await
     }
 
@@ -215,19 +218,19 @@ impl Store for SqliteStore {
     }
 
     /// A worker that holds nothing has left nothing: its only traces are its leases.
-    async fn leave(&self, _worker: &WorkerId, _queues: &[Queue]) -> Result<(), Error> {
+    async fn leave(&self, _worker: &HolderId, _queues: &[Queue]) -> Result<(), Error> {
         Ok(())
     }
 
-    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         inspect::get(self, job).await
     }
 
-    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
         inspect::list(self, list).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
         inspect::queues(self).await
     }
 
@@ -236,18 +239,18 @@ impl Store for SqliteStore {
     }
 
     async fn flush(&self) {
-        self.hub().flush().await;
+        self.bus().flush().await;
     }
 
-    fn listen(&self) -> Wakes {
-        self.hear().with(self.hub().listen())
+    fn subscribe(&self) -> WakeStream {
+        self.hear().with(self.bus().subscribe())
     }
 
     fn clock(&self) -> &dyn Clock {
         &*self.shared.clock
     }
 
-    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         chains::complete(self, complete).await
     }
 
@@ -255,7 +258,7 @@ impl Store for SqliteStore {
         chains::delete(self, chain).await
     }
 
-    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         runs::start(self, run).await
     }
 
@@ -263,23 +266,23 @@ impl Store for SqliteStore {
         runs::deliver(self, deliveries).await
     }
 
-    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
         runs::terminate(self, terminate).await
     }
 
-    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
         runs::journal(self, read).await
     }
 
-    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
         runs::run(self, run).await
     }
 
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
         runs::list(self, list).await
     }
 
-    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
         runs::prune(self, prune).await
     }
 

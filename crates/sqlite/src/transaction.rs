@@ -5,10 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use rusqlite::Connection;
-use tidemill_core::chain::Output;
+use tidemill_core::chain::IntoCompletion;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::{Complete, Completed, Enqueue, Enqueued, JobInfo, NewJob, News, guard};
+use tidemill_core::store::{
+    CompleteParams, Completed, EnqueueParams, Enqueued, JobInfo, NewJob, reserved_ids,
+};
 use tidemill_core::transaction::Done;
+use tidemill_core::wake::WakeSet;
 use tidemill_core::{Error, Outcome, Store};
 
 use crate::atomic::Atomic;
@@ -52,8 +55,8 @@ impl SqliteStore {
         queue: &Queue,
         jobs: &[NewJob],
     ) -> Result<(Vec<Enqueued>, Pending), Error> {
-        guard::check_new(jobs)?;
-        self.take_part(tx, |tx| add_all(tx, Enqueue { queue, jobs }))
+        reserved_ids::check_new(jobs)?;
+        self.take_part(tx, |tx| add_all(tx, EnqueueParams { queue, jobs }))
     }
 
     /// Looks up a job as a transaction of the user's own sees it.
@@ -66,7 +69,7 @@ impl SqliteStore {
     pub fn complete_in(
         &self,
         tx: &Connection,
-        complete: Complete<'_>,
+        complete: CompleteParams<'_>,
     ) -> Result<(Completed, Pending), Error> {
         self.take_part(tx, |tx| complete_one(tx, &complete))
     }
@@ -74,7 +77,7 @@ impl SqliteStore {
     /// Wakes whoever waits, in this process, for what a transaction of the user's own has led to that has committed. Other
     /// processes notice by themselves, and so does this one a moment later if nobody calls this.
     pub fn announce(&self, mut pending: Pending) {
-        pending.0.take().into_iter().for_each(|wake| self.hub().announce(wake));
+        pending.0.take().into_iter().for_each(|wake| self.bus().publish(wake));
     }
 
     /// Runs `work` in a transaction on the store's own writer, once, and commits it together with whatever else waits to
@@ -104,7 +107,7 @@ impl SqliteStore {
     /// lease is lost by then, the work does not run.
     ///
     /// The work says how the job ends: with an output, by continuing, or, undone, with what it returns as an error.
-    pub fn done<O: Output>(
+    pub fn done<O: IntoCompletion>(
         &self,
         work: impl FnOnce(&Connection) -> Result<O, Outcome> + Send + 'static,
     ) -> Done<O> {
@@ -118,7 +121,7 @@ impl SqliteStore {
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, Failure>,
     ) -> Result<(T, Pending), Error> {
         self.check(connection)?;
-        let mut news = News::default();
+        let mut news = WakeSet::default();
         let mut tx = Tx { connection, now: self.clock().now(), announcements: &mut news };
         let done = apart(connection, || work(&mut tx))??;
         Ok((done, self.promises().keep(connection, news)))

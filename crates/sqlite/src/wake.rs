@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::StreamExt;
 use tidemill_core::Queue;
-use tidemill_core::bell::Pace;
-use tidemill_core::courier::Courier;
-use tidemill_core::hub::Hub;
-use tidemill_core::store::{Wake, Wakes};
+use tidemill_core::wake::Bus;
+use tidemill_core::wake::PollInterval;
+use tidemill_core::wake::Transport;
+use tidemill_core::wake::{Wake, WakeStream};
 
 /// What a transaction has to tell, each thing once.
 #[derive(Debug, Default)]
@@ -42,19 +42,19 @@ impl Announcements {
 /// Tells everyone who waits or listens.
 #[derive(Debug, Clone)]
 pub(crate) struct Announcer {
-    hub: Arc<Hub>,
+    bus: Arc<Bus>,
     /// How many want to hear of other processes.
     ears: Arc<AtomicUsize>,
 }
 
 impl Announcer {
-    pub(crate) fn new(courier: Option<Arc<dyn Courier>>) -> Self {
+    pub(crate) fn new(courier: Option<Arc<dyn Transport>>) -> Self {
         // Every change is rung for, so there is nothing to look for in between.
-        Self { hub: Arc::new(Hub::new(Pace::NEVER, courier)), ears: Arc::default() }
+        Self { bus: Arc::new(Bus::new(PollInterval::NEVER, courier)), ears: Arc::default() }
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.hub
+    pub(crate) fn bus(&self) -> &Arc<Bus> {
+        &self.bus
     }
 
     pub(crate) fn is_heard(&self) -> bool {
@@ -62,12 +62,12 @@ impl Announcer {
     }
 
     pub(crate) fn announce(&self, announcements: Announcements) {
-        announcements.wakes.into_iter().for_each(|wake| self.hub.announce(wake));
+        announcements.wakes.into_iter().for_each(|wake| self.bus.publish(wake));
     }
 
     /// Another process has written something.
     pub(crate) fn stir(&self) {
-        self.hub.pass_on(Wake::Everything);
+        self.bus.dispatch_local(Wake::Everything);
     }
 
     /// Somebody wants to hear of other processes, and whether it is the first: then the writer has to be told
@@ -84,7 +84,7 @@ pub(crate) struct Ear(Arc<AtomicUsize>);
 
 impl Ear {
     /// The wake-ups, listening to other processes for as long as anybody wants them.
-    pub(crate) fn with(self, wakes: Wakes) -> Wakes {
+    pub(crate) fn with(self, wakes: WakeStream) -> WakeStream {
         Box::pin(wakes.map(move |wake| {
             let _held = &self;
             wake

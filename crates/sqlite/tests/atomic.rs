@@ -12,9 +12,9 @@ use futures_util::future::join_all;
 use place::{Place, orders, scene};
 use rusqlite::Connection;
 use tidemill_core::chain::{Chain, Next};
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::store::{Claimed, Completed};
-use tidemill_core::transaction::{Claim, Committed, Done};
+use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::{Error, Job, Outcome};
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::scene::{chain, envelope, job, output};
@@ -23,8 +23,12 @@ use tidemill_testkit::conformance::{LONG, SHORT};
 /// Tells this program's child what to do: the path of the database.
 const PATH: &str = "TIDEMILL_TEST_DATABASE";
 
-fn claim(claimed: &Claimed) -> Claim {
-    Claim { lease: claimed.lease.clone(), envelope: envelope(claimed).clone(), payload_limit: 1 << 20 }
+fn claim(claimed: &Claimed) -> TransactionClaim {
+    TransactionClaim {
+        lease: claimed.lease.clone(),
+        envelope: envelope(claimed).clone(),
+        payload_limit: 1 << 20,
+    }
 }
 
 /// Work that writes a row with this number.
@@ -41,7 +45,7 @@ fn retry(error: &str) -> Outcome {
     Outcome::Retry { error: error.to_owned(), after: Some(Duration::ZERO) }
 }
 
-async fn commit<O: tidemill_core::chain::Output>(
+async fn commit<O: tidemill_core::chain::IntoCompletion>(
     done: Done<O>,
     claimed: &Claimed,
 ) -> Result<Committed, Error> {
@@ -96,7 +100,7 @@ async fn work_that_fails_is_undone_and_its_job_goes_on_as_it_says() {
     assert!(
         matches!(&failed, Committed::Failed(Outcome::Retry { error, .. }) if error.ends_with("panicked: too bad"))
     );
-    assert_eq!((orders(&place), scene.state(&id).await), (0, Some(State::Running)));
+    assert_eq!((orders(&place), scene.state(&id).await), (0, Some(JobState::Running)));
     scene.settle(&claimed, retry("refused")).await;
     let again = scene.claim_one().await;
     assert_eq!(envelope(&again).attempts(), 1);
@@ -147,7 +151,7 @@ async fn work_that_cannot_end_its_job_is_undone() {
     let id = scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
     // A payload beyond the limit of this worker.
-    let claim = Claim { payload_limit: 0, ..claim(&claimed) };
+    let claim = TransactionClaim { payload_limit: 0, ..claim(&claimed) };
     let work = store.done(|connection| insert(connection, 1).map(|()| Next::<Checkout>::job(Ship)));
     let refused = work.into_work().commit(&claim).await;
     assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
@@ -155,12 +159,12 @@ async fn work_that_cannot_end_its_job_is_undone() {
     let (inside, change, job) = (store.clone(), scene.settlement(&claimed, output("1")).change, id.clone());
     let work = store.done(move |connection| {
         insert(connection, 1)?;
-        let complete = tidemill_core::store::Complete { job: &job, change: &change };
+        let complete = tidemill_core::store::CompleteParams { job: &job, change: &change };
         assert_eq!(inside.complete_in(connection, complete).unwrap().0, Completed::Yes);
         Ok(())
     });
     assert_eq!(commit(work, &claimed).await.unwrap(), Committed::LeaseLost);
-    assert_eq!((orders(&place), scene.state(&id).await), (0, Some(State::Running)));
+    assert_eq!((orders(&place), scene.state(&id).await), (0, Some(JobState::Running)));
 }
 
 /// Not a case: the other process of the next one. Ends jobs, each with a row of its number, until it is killed.

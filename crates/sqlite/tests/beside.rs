@@ -5,7 +5,7 @@ mod place;
 
 use place::{Place, scene};
 use tidemill_core::Store;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
 use tidemill_core::store::Severity;
 use tidemill_testkit::conformance::scene::done;
@@ -89,11 +89,11 @@ async fn a_file_of_our_own_is_taken_over_with_its_jobs() {
     let store = place.open().await;
     let scene = scene(&store);
     let expected = [
-        ("ready", State::Ready),
-        ("later", State::Scheduled),
-        ("held", State::Running),
-        ("dead", State::Dead),
-        ("over", State::Done),
+        ("ready", JobState::Ready),
+        ("later", JobState::Scheduled),
+        ("held", JobState::Running),
+        ("dead", JobState::Dead),
+        ("over", JobState::Done),
     ];
     for (id, state) in expected {
         assert_eq!(scene.state(&JobId::new(id).unwrap()).await, Some(state), "{id}");

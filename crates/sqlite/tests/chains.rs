@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use place::{Place, scene};
-use tidemill_core::chain::{Dedup, Links};
-use tidemill_core::job::State;
-use tidemill_core::store::{Enqueue, Enqueued, NewJob};
-use tidemill_core::{Delivery, Error, JobId, Store};
+use tidemill_core::chain::{Dedup, JobLinks};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{EnqueueParams, Enqueued, NewJob};
+use tidemill_core::{Error, Guarantee, JobId, Store};
 use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
 use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
 
@@ -24,14 +24,14 @@ async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
     let store = place.open().await;
     let scene = scene(&store);
     let blocker = scene.enqueue(chain()).await;
-    let links = Links { after: vec![blocker.clone()], dedup: Some(Dedup::open("k")) };
+    let links = JobLinks { after: vec![blocker.clone()], dedup: Some(Dedup::open("k")) };
     let job = NewJob { fresh: true, links, ..chain_after(&[]) };
     scene.enqueue(job.clone()).await;
     scene.settle(&scene.claim_one().await, done()).await;
     scene.delete(&blocker).await;
     for _ in 0..2 {
         let again = [NewJob { fresh: false, ..job.clone() }];
-        let enqueue = Enqueue { queue: &scene.queue, jobs: &again };
+        let enqueue = EnqueueParams { queue: &scene.queue, jobs: &again };
         assert_eq!(store.enqueue(enqueue).await.unwrap(), [Enqueued::Exists]);
     }
     scene.assert_counts([1, 0, 0, 0]).await;
@@ -42,7 +42,7 @@ async fn an_at_most_once_job_that_was_lost_holds_nobody_up() {
     let place = Place::new();
     let store = place.open().await;
     let subject = Subject::new(std::sync::Arc::new(store.clone()), ());
-    let once = subject.scene_on("once", Delivery::AtMostOnce).leasing(SHORT);
+    let once = subject.scene_on("once", Guarantee::AtMostOnce).leasing(SHORT);
     let kept = Traits { keep: Some(LONG), ..Traits::default() };
     let lost = once.enqueue(kept.job()).await;
     let id = scene(&store).enqueue(chain_after(std::slice::from_ref(&lost))).await;
@@ -53,7 +53,7 @@ async fn an_at_most_once_job_that_was_lost_holds_nobody_up() {
     })
     .await;
     assert_eq!(claimed.lease.job, id);
-    assert_eq!(envelope(&claimed).blockers().unwrap()[0].state, State::Cancelled);
+    assert_eq!(envelope(&claimed).blockers().unwrap()[0].state, JobState::Cancelled);
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn a_batch_that_names_a_missing_chain_adds_nothing() {
     assert_eq!(scene.state(&first.id).await, None);
     // One that comes earlier in the batch is there.
     scene.enqueue_batch(vec![chain(), first.clone(), second.clone(), chain()]).await.unwrap();
-    assert_eq!(scene.state(&second.id).await, Some(State::Blocked));
+    assert_eq!(scene.state(&second.id).await, Some(JobState::Blocked));
     scene.assert_counts([3, 0, 0, 0]).await;
 }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use place::scene;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::lease::MAX_HEARTBEAT;
-use tidemill_core::rescue::{Looked, Rescuer};
-use tidemill_core::store::{Due, Held, NewJob, Wake};
+use tidemill_core::settle::expired::{RescueReport, Rescuer};
+use tidemill_core::store::{Due, Extended, NewJob};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Store, Timestamp};
 use tidemill_sqlite::{Options, PausedClock, SqliteStore};
 use tidemill_testkit::conformance::LONG;
@@ -33,9 +34,9 @@ async fn a_delayed_job_waits_for_the_stores_clock() {
     assert_eq!(scene.promote().await.next, Some(HOUR));
     clock.advance(HOUR - Duration::from_millis(1));
     scene.claim_nothing().await;
-    assert_eq!(scene.state(&id).await, Some(State::Scheduled));
+    assert_eq!(scene.state(&id).await, Some(JobState::Scheduled));
     clock.advance(Duration::from_millis(1));
-    assert_eq!(scene.state(&id).await, Some(State::Ready));
+    assert_eq!(scene.state(&id).await, Some(JobState::Ready));
     scene.claim(1).await;
 }
 
@@ -53,12 +54,12 @@ async fn a_waiting_claim_is_given_the_job_when_the_clock_reaches_it() {
 async fn waiting_ends_when_the_clock_says_so() {
     let (store, clock) = stopped().await;
     let waiting = scene(&store);
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     let claim = tokio::spawn(async move { waiting.claim_with(1, 1, HOUR).await });
     // The claim's first look is over when a later call has been answered.
     store.pause(&scene(&store).queue).await.unwrap();
     let wake = futures_util::StreamExt::next(&mut wakes).await;
-    assert_eq!(wake, Some(Wake::everyone(scene(&store).queue)));
+    assert_eq!(wake, Some(Wake::all_waiters(scene(&store).queue)));
     while !claim.is_finished() {
         clock.advance(HOUR);
         tokio::task::yield_now().await;
@@ -83,7 +84,7 @@ async fn a_lease_runs_out_by_the_stores_clock() {
 async fn rescuer(store: &SqliteStore, clock: &PausedClock) -> Rescuer {
     let mut rescuer = Rescuer::new(Vec::new(), LONG);
     for _ in 0..3 {
-        assert_eq!(rescuer.look(store).await.unwrap(), Looked::default());
+        assert_eq!(rescuer.rescue_all(store).await.unwrap(), RescueReport::default());
         clock.advance(MAX_HEARTBEAT);
     }
     rescuer
@@ -96,18 +97,18 @@ async fn a_clock_that_is_set_forward_robs_no_live_worker() {
     let mut rescuer = rescuer(&store, &clock).await;
     scene.enqueue_many(2).await;
     let claimed = scene.claim(2).await;
-    rescuer.look(&store).await.unwrap();
+    rescuer.rescue_all(&store).await.unwrap();
     clock.step(3_600_000);
     assert_eq!(scene.all_expired(10).await.len(), 2);
-    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 0);
+    assert_eq!(rescuer.rescue_all(&store).await.unwrap().rescued, 0);
     // One of the two lives: it extends its lease with its next heartbeat.
     clock.advance(MAX_HEARTBEAT);
-    assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Held::Yes]);
-    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 0);
+    assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Extended::Yes]);
+    assert_eq!(rescuer.rescue_all(&store).await.unwrap().rescued, 0);
     clock.advance(MAX_HEARTBEAT);
-    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 1);
-    assert_eq!(scene.state(&claimed[0].lease.job).await, Some(State::Running));
-    assert_eq!(scene.state(&claimed[1].lease.job).await, Some(State::Ready));
+    assert_eq!(rescuer.rescue_all(&store).await.unwrap().rescued, 1);
+    assert_eq!(scene.state(&claimed[0].lease.job).await, Some(JobState::Running));
+    assert_eq!(scene.state(&claimed[1].lease.job).await, Some(JobState::Ready));
 }
 
 #[tokio::test]
@@ -117,9 +118,9 @@ async fn a_lease_that_runs_out_on_a_steady_clock_is_rescued_by_the_next_look() {
     let mut rescuer = rescuer(&store, &clock).await;
     scene.enqueue_many(1).await;
     scene.claim(1).await;
-    rescuer.look(&store).await.unwrap();
+    rescuer.rescue_all(&store).await.unwrap();
     clock.advance(LONG);
-    assert_eq!(rescuer.look(&store).await.unwrap().rescued, 1);
+    assert_eq!(rescuer.rescue_all(&store).await.unwrap().rescued, 1);
 }
 
 #[tokio::test]
@@ -130,15 +131,15 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     scene.enqueue_many(3).await;
     let later = scene.enqueue(NewJob { due: Due::In(HOUR), ..job() }).await;
     scene.claim(1).await;
-    rescuer.look(&store).await.unwrap();
+    rescuer.rescue_all(&store).await.unwrap();
     clock.step(-3_600_000);
     scene.claim_nothing().await;
-    assert!(rescuer.look(&store).await.unwrap().set_back_from.is_some());
+    assert!(rescuer.rescue_all(&store).await.unwrap().set_back_from.is_some());
     assert_eq!(scene.claim(2).await.len(), 2);
-    assert_eq!(scene.state(&later).await, Some(State::Scheduled));
+    assert_eq!(scene.state(&later).await, Some(JobState::Scheduled));
     // The lease that was there ends as if nobody had set the clock.
     clock.advance(LONG);
-    assert!(rescuer.look(&store).await.unwrap().rescued >= 1);
+    assert!(rescuer.rescue_all(&store).await.unwrap().rescued >= 1);
 }
 
 #[tokio::test]
@@ -152,17 +153,17 @@ async fn a_clock_that_is_set_back_robs_no_live_worker_however_many_notice() {
     scene.enqueue_many(2).await;
     let claimed = scene.claim(2).await;
     for rescuer in &mut rescuers {
-        rescuer.look(&store).await.unwrap();
+        rescuer.rescue_all(&store).await.unwrap();
     }
     clock.step(-29_000);
     // One of the two extends its lease before anybody has noticed the step.
-    assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Held::Yes]);
+    assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Extended::Yes]);
     for rescuer in &mut rescuers {
-        assert!(rescuer.look(&store).await.unwrap().set_back_from.is_some());
+        assert!(rescuer.rescue_all(&store).await.unwrap().set_back_from.is_some());
     }
     // No heartbeat is due before this.
     clock.advance(MAX_HEARTBEAT - Duration::from_millis(1));
-    assert_eq!(rescuers[0].look(&store).await.unwrap().rescued, 0);
+    assert_eq!(rescuers[0].rescue_all(&store).await.unwrap().rescued, 0);
     clock.advance(LONG);
-    assert_eq!(rescuers[0].look(&store).await.unwrap().rescued, 2);
+    assert_eq!(rescuers[0].rescue_all(&store).await.unwrap().rescued, 2);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use place::{Place, scene};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Enqueue, NewJob, Verdict};
+use tidemill_core::store::{EnqueueParams, NewJob, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_testkit::conformance::scene::{Traits, done, job};
 use tidemill_testkit::conformance::until;
@@ -30,7 +30,7 @@ async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let too_much = tokio::spawn({
         let (store, queue) = (store.clone(), scene.queue.clone());
-        async move { store.enqueue(Enqueue { queue: &queue, jobs: &[big()] }).await }
+        async move { store.enqueue(EnqueueParams { queue: &queue, jobs: &[big()] }).await }
     });
     let endings: Vec<_> = running
         .into_iter()
@@ -59,7 +59,7 @@ async fn at_a_full_disk_nothing_is_written_half_and_jobs_can_still_settle() {
     scene.enqueue_many(10).await;
     let running = scene.claim(5).await;
     store.set_pragma("max_page_count = 40").await.unwrap();
-    let refused = store.enqueue(Enqueue { queue: &scene.queue, jobs: &[job(), big()] }).await;
+    let refused = store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &[job(), big()] }).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     scene.assert_counts([5, 0, 5, 0]).await;
     for claimed in &running {
@@ -77,7 +77,7 @@ async fn a_read_only_store_says_so_and_can_be_read() {
     let scene = scene(&store);
     scene.enqueue_many(3).await;
     store.set_pragma("query_only = on").await.unwrap();
-    let refused = store.enqueue(Enqueue { queue: &scene.queue, jobs: &[job()] }).await;
+    let refused = store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &[job()] }).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     scene.assert_counts([3, 0, 0, 0]).await;
 }
@@ -90,7 +90,7 @@ async fn a_caller_that_stops_waiting_stops_nothing() {
     let lock = place.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let jobs = [job()];
-    let enqueue = store.enqueue(Enqueue { queue: &scene.queue, jobs: &jobs });
+    let enqueue = store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &jobs });
     assert!(tokio::time::timeout(Duration::from_millis(10), enqueue).await.is_err());
     lock.execute_batch("COMMIT").unwrap();
     scene.claim(1).await;
@@ -106,13 +106,15 @@ async fn without_room_for_its_reserve_the_store_only_lets_jobs_go() {
     std::fs::remove_file(&reserve).unwrap();
     // A directory in its place is as good as a full disk.
     std::fs::create_dir(&reserve).unwrap();
-    let refused = store.enqueue(Enqueue { queue: &scene.queue, jobs: &[job()] }).await;
+    let refused = store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &[job()] }).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     for claimed in &scene.claim(10).await {
         scene.settle(claimed, done()).await;
     }
     scene.assert_counts([0; 4]).await;
     std::fs::remove_dir(&reserve).unwrap();
-    until("room", || async { store.enqueue(Enqueue { queue: &scene.queue, jobs: &[job()] }).await.ok() })
-        .await;
+    until("room", || async {
+        store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &[job()] }).await.ok()
+    })
+    .await;
 }

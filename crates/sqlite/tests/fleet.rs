@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Timestamp;
-use tidemill_core::store::fleet::{Attach, Attached, Leased, ORDER};
+use tidemill_core::store::fleet::{AttachParams, Attached, Leased, ORDER_TIMEOUT};
 use tidemill_sqlite::{Options, PausedClock, SqliteStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 
@@ -26,12 +26,12 @@ async fn is_full(yard: &Yard) -> bool {
 async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over() {
     let (yard, clock) = yard().await;
     let mut member = chromium("a", 1, 0);
-    member.fresh = ORDER * 100;
+    member.fresh = ORDER_TIMEOUT * 100;
     let a = yard.enter(&member).await;
     let (session, _) = yard.open().await;
     assert!(is_full(&yard).await);
     // Its holder says that it lasts for less long than was thought when the member was found full.
-    let short = Attach { ttl: MINUTE / 6, ..yard.hold(&session, &a) };
+    let short = AttachParams { ttl: MINUTE / 6, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&short).await, Attached::Held);
     assert!(is_full(&yard).await);
     clock.advance(MINUTE / 6);
@@ -49,10 +49,10 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
 async fn an_order_that_is_not_obeyed_lapses() {
     let (yard, clock) = yard().await;
     let mut member = chromium("a", 1, 0);
-    member.fresh = ORDER * 100;
+    member.fresh = ORDER_TIMEOUT * 100;
     let a = yard.enter(&member).await;
     assert!(yard.fleet().drain(&a).await.unwrap());
-    clock.advance(ORDER - Duration::from_millis(1));
+    clock.advance(ORDER_TIMEOUT - Duration::from_millis(1));
     assert!(is_full(&yard).await && yard.beat(&member).await.drain);
     clock.advance(Duration::from_millis(1));
     assert!(!yard.beat(&member).await.drain);
@@ -70,5 +70,5 @@ async fn a_session_outlives_its_holder_for_its_lease_and_not_longer() {
     assert_eq!(yard.counts(&a).await, (1, 1));
     clock.advance(Duration::from_millis(1));
     assert_eq!(yard.counts(&a).await, (0, 1));
-    assert!(yard.fleet().session(&session).await.unwrap().is_none(), "though nobody has reaped it");
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none(), "though nobody has reaped it");
 }

@@ -57,7 +57,7 @@ async fn a_damaged_file_gives_errors_and_never_a_panic() {
     fs::write(place.path(), bytes).unwrap();
     let error = match place.try_open().await {
         Err(error) => error,
-        Ok(store) => store.queues().await.unwrap_err(),
+        Ok(store) => store.list_queues().await.unwrap_err(),
     };
     assert!(matches!(error, Error::Corrupt(_)), "{error:?}");
 }
@@ -73,7 +73,7 @@ async fn a_row_that_makes_no_sense_does_not_hold_up_the_rest() {
     assert_eq!(claimed.iter().filter(|one| one.body.is_err()).count(), 1);
     assert_eq!(claimed[1].lease.job.as_str(), "invalid-2");
     place.raw().execute("UPDATE tidemill_queues SET name = 'not a name'", []).unwrap();
-    assert!(matches!(store.queues().await, Err(Error::Corrupt(_))));
+    assert!(matches!(store.list_queues().await, Err(Error::Corrupt(_))));
 }
 
 #[tokio::test]

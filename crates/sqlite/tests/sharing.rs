@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use place::{Place, scene, scene_on};
-use tidemill_core::store::{Claim, Due, Held, NewJob};
+use tidemill_core::store::{ClaimParams, Due, Extended, NewJob};
 use tidemill_core::{JobId, Store, Timestamp};
 use tidemill_sqlite::{Options, PausedClock, SqliteStore};
 use tidemill_testkit::conformance::scene::{done, job};
@@ -87,8 +87,8 @@ async fn a_waiting_claim_asks_nothing_while_other_queues_have_work() {
         let store = store.clone();
         async move {
             let interrupt = Box::pin(async { stopped.await.unwrap_or_default() });
-            let now = Claim::now(&here.queue, &here.worker, LONG, 1);
-            store.claim(Claim { wait: LONG, interrupt, ..now }).await
+            let now = ClaimParams::now(&here.queue, &here.worker, LONG, 1);
+            store.claim(ClaimParams { wait: LONG, interrupt, ..now }).await
         }
     });
     until("the first look", || async { (store.commands() == 1).then_some(()) }).await;
@@ -151,15 +151,15 @@ async fn extending_leases_that_were_extended_just_now_writes_nothing() {
     for _ in 0..3 {
         // Otherwise an extension would write the same end, and SQLite writes no page that stays the same.
         clock.advance(Duration::from_millis(10));
-        assert_eq!(scene.extend(&leases).await, [Held::Yes, Held::Yes]);
+        assert_eq!(scene.extend(&leases).await, [Extended::Yes, Extended::Yes]);
     }
     assert_eq!(version(&other).unwrap(), before, "each write would make other processes extend theirs");
     clock.advance(scene.lease / 3);
-    assert_eq!(scene.extend(&leases).await, [Held::Yes, Held::Yes]);
+    assert_eq!(scene.extend(&leases).await, [Extended::Yes, Extended::Yes]);
     assert!(version(&other).unwrap() > before);
     // What was cancelled is heard of all the same.
     store.cancel(&held[0]).await.unwrap();
-    assert_eq!(scene.extend(&leases).await, [Held::Cancelling, Held::Yes]);
+    assert_eq!(scene.extend(&leases).await, [Extended::Cancelling, Extended::Yes]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,7 +172,7 @@ async fn a_claim_that_nobody_waits_for_takes_nothing() {
     let lock = place.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let before = store.commands();
-    let claim = scene.store.claim(Claim::now(&scene.queue, &scene.worker, LONG, 1));
+    let claim = scene.store.claim(ClaimParams::now(&scene.queue, &scene.worker, LONG, 1));
     let given_up = tokio::time::timeout(Duration::from_millis(200), claim).await;
     assert!(given_up.is_err() && store.commands() > before);
     lock.execute_batch("COMMIT").unwrap();

@@ -8,8 +8,9 @@ use std::collections::HashSet;
 use futures_util::StreamExt;
 use place::{Place, orders, scene, scene_on};
 use rusqlite::{Connection, TransactionBehavior};
-use tidemill_core::job::State;
-use tidemill_core::store::{Complete, Completed, Enqueued, Wake, Wakes};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{CompleteParams, Completed, Enqueued};
+use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::{Error, JobId, Store};
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::scene::{chain, chain_after, job, output};
@@ -60,13 +61,13 @@ async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
     let (scene, mut user) = (scene(&store), place.raw());
     scene.enqueue(job()).await;
     scene.claim_one().await;
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     let tx = begin(&mut user);
     let _ = store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
     tx.rollback().unwrap();
     // Whatever is announced next is the first thing to be heard.
     store.pause(&scene_on(&store, "elsewhere").queue).await.unwrap();
-    assert_eq!(wakes.next().await, Some(Wake::everyone(scene_on(&store, "elsewhere").queue)));
+    assert_eq!(wakes.next().await, Some(Wake::all_waiters(scene_on(&store, "elsewhere").queue)));
     scene.assert_counts([0, 0, 1, 0]).await;
     assert_eq!(orders(&place), 0);
 }
@@ -130,10 +131,10 @@ async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
     let held = scene.claim_one().await;
     let waiter = scene.enqueue(chain_after(std::slice::from_ref(&id))).await;
     let change = scene.settlement(&held, output(r#""approved""#)).change;
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     for commit in [false, true] {
         let tx = begin(&mut user);
-        let (done, pending) = store.complete_in(&tx, Complete { job: &id, change: &change }).unwrap();
+        let (done, pending) = store.complete_in(&tx, CompleteParams { job: &id, change: &change }).unwrap();
         assert_eq!(done, Completed::Yes);
         if commit {
             tx.commit().unwrap();
@@ -145,7 +146,8 @@ async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
             let (own, news) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
             assert_eq!(news, HashSet::from([own]));
         }
-        let expected = if commit { [State::Done, State::Ready] } else { [State::Running, State::Blocked] };
+        let expected =
+            if commit { [JobState::Done, JobState::Ready] } else { [JobState::Running, JobState::Blocked] };
         assert_eq!([scene.state(&id).await, scene.state(&waiter).await], expected.map(Some));
     }
     let mut told = HashSet::new();
@@ -161,9 +163,9 @@ async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
 async fn enqueue_and_commit(
     store: &SqliteStore,
     user: &mut Connection,
-    wakes: &mut Wakes,
+    wakes: &mut WakeStream,
 ) -> (Wake, HashSet<Wake>) {
-    let (queue, last) = (scene_on(store, "own").queue, Wake::everyone(scene_on(store, "elsewhere").queue));
+    let (queue, last) = (scene_on(store, "own").queue, Wake::all_waiters(scene_on(store, "elsewhere").queue));
     let tx = begin(user);
     let (_, pending) = store.enqueue_in(&tx, &queue, &[job()]).unwrap();
     tx.commit().unwrap();
@@ -185,7 +187,7 @@ async fn a_commit_tells_nothing_of_what_another_transaction_rolled_back() {
     let place = Place::with_orders();
     let store = place.open().await;
     let (scene, mut user) = (scene(&store), place.raw());
-    let mut wakes = store.listen();
+    let mut wakes = store.subscribe();
     let tx = begin(&mut user);
     let (_, pending) = store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
     tx.rollback().unwrap();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use place::{Place, orders, scene};
 use rusqlite::Connection;
-use tidemill_core::store::Enqueue;
+use tidemill_core::store::EnqueueParams;
 use tidemill_core::{Error, Store};
 use tidemill_sqlite::{Options, SqliteStore, TransactError};
 use tidemill_testkit::conformance::scene::{chain_after, job};
@@ -64,7 +64,7 @@ async fn each_piece_of_work_runs_once_and_one_that_fails_harms_no_other() {
     let work: Vec<_> = work.collect();
     let enqueues = [vec![job()], vec![job(), chain_after(&[tidemill_core::JobId::generate()])]].map(|jobs| {
         let (store, queue) = (store.clone(), scene.queue.clone());
-        tokio::spawn(async move { store.enqueue(Enqueue { queue: &queue, jobs: &jobs }).await })
+        tokio::spawn(async move { store.enqueue(EnqueueParams { queue: &queue, jobs: &jobs }).await })
     });
     until("all to be sent", || async { (store.commands() == before + 32).then_some(()) }).await;
     lock.execute_batch("COMMIT").unwrap();

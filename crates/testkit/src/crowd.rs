@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{Stream, StreamExt};
 use tidemill_core::JobId;
-use tidemill_core::store::{Claim, NewJob};
+use tidemill_core::store::{ClaimParams, NewJob};
 
 use crate::conformance::scene::{LONG, Scene, job};
 
@@ -33,8 +33,8 @@ where
     let mut claims = FuturesUnordered::new();
     for _ in 0..CLAIMS {
         claims.push(async {
-            let claim = Claim::now(&scene.queue, &scene.worker, LONG, 1);
-            store.claim(Claim { wait: 20 * LONG, ..claim }).await.unwrap().remove(0).lease.job
+            let claim = ClaimParams::now(&scene.queue, &scene.worker, LONG, 1);
+            store.claim(ClaimParams { wait: 20 * LONG, ..claim }).await.unwrap().remove(0).lease.job
         });
     }
     // Everybody is in line, everything is set up, and the next regular look is a pause away after this.

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tidemill_core::client::{Enqueue, Mill};
-use tidemill_core::settle::{Circumstances, Outcome, Settlement, decide};
-use tidemill_core::store::{Claim, Claimed, Promote};
-use tidemill_core::{Backoff, Dedup, Delivery, Error, JobId, Queue, QueueName, Store, WorkerId};
+use tidemill_core::client::{Client, Enqueue};
+use tidemill_core::settle::{DecideContext, Outcome, Settlement, decide};
+use tidemill_core::store::{ClaimParams, Claimed, PromoteParams};
+use tidemill_core::{Backoff, Dedup, Error, Guarantee, HolderId, JobId, Queue, QueueName, Store};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The queues that the worker serves.
 fn queues() -> [Queue; 2] {
-    let queue = |name, delivery| Queue { name: QueueName::new(name).expect("a name"), delivery };
-    [queue("lost", Delivery::AtLeastOnce), queue("lost-once", Delivery::AtMostOnce)]
+    let queue = |name, delivery| Queue { name: QueueName::new(name).expect("a name"), guarantee: delivery };
+    [queue("lost", Guarantee::AtLeastOnce), queue("lost-once", Guarantee::AtMostOnce)]
 }
 
 /// Runs jobs as fast as it can, and counts how often each was given to it. Leases are long and nothing is rescued, so a
@@ -44,7 +44,7 @@ impl CountingWorker {
         let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
         let counted = runs.clone();
         let work = tokio::spawn(async move {
-            let worker = WorkerId::of_process("counting", 1, 0);
+            let worker = HolderId::of_process("counting", 1, 0);
             loop {
                 // A claim whose answer was lost has counted nothing, which makes no job run twice.
                 let _ = run_all(&*store, &worker, &counted).await;
@@ -85,14 +85,14 @@ impl Drop for CountingWorker {
 
 async fn run_all(
     store: &dyn Store,
-    worker: &WorkerId,
+    worker: &HolderId,
     runs: &Mutex<HashMap<JobId, usize>>,
 ) -> Result<(), Error> {
-    store.promote(Promote { queues: &queues(), limit: 100 }).await?;
+    store.promote(PromoteParams { queues: &queues(), limit: 100 }).await?;
     for queue in queues() {
-        let claimed = store.claim(Claim::now(&queue, worker, Duration::from_secs(3600), 500)).await?;
+        let claimed = store.claim(ClaimParams::now(&queue, worker, Duration::from_secs(3600), 500)).await?;
         let now = store.clock().now();
-        let circumstances = || Circumstances { now, backoff: Backoff::constant(Duration::ZERO), random: 0.0 };
+        let circumstances = || DecideContext { now, backoff: Backoff::constant(Duration::ZERO), random: 0.0 };
         let finish = |claimed: Claimed| {
             let change = decide(envelope(&claimed), Outcome::Done("null".into()), circumstances());
             Settlement { lease: claimed.lease, change }
@@ -111,20 +111,20 @@ const WAYS: [&str; 8] =
     ["plain", "explicit id", "delayed", "at most once", "untracked", "kept", "deduplicated", "after another"];
 
 /// A job whose envelope says `mark`, to be made in some way.
-async fn prepare(mill: &Mill, way: &str, mark: &str) -> Enqueue<Box<RawValue>> {
+async fn prepare(client: &Client, way: &str, mark: &str) -> Enqueue<Box<RawValue>> {
     let payload = RawValue::from_string(format!("{mark:?}")).expect("a payload");
-    let job = mill.untyped("test", payload).queue("lost");
+    let job = client.untyped("test", payload).queue("lost");
     match way {
         "plain" => job,
         "explicit id" => job.id(&own_id(mark)),
         "delayed" => job.delay(Duration::from_millis(1)),
-        "at most once" => job.queue("lost-once").delivery(Delivery::AtMostOnce).id(&own_id(mark)),
+        "at most once" => job.queue("lost-once").guarantee(Guarantee::AtMostOnce).id(&own_id(mark)),
         "untracked" => job.tracked(false),
         "kept" => job.keep_result(Duration::from_millis(1)),
         "deduplicated" => job.dedup(Dedup::open(own_id(mark))).keep_result(Duration::from_millis(1)),
         _ => {
             let payload = RawValue::from_string("null".to_owned()).expect("a payload");
-            let first = mill.untyped("test", payload).queue("lost").keep_result(Duration::from_secs(60));
+            let first = client.untyped("test", payload).queue("lost").keep_result(Duration::from_secs(60));
             job.after(&first.enqueue().await.expect("a job to wait for"))
         }
     }
@@ -138,12 +138,12 @@ fn own_id(mark: &str) -> String {
 /// Loses one answer for each way of enqueueing, many times. `through` is a client whose way leads through `proxy`; `beside` is
 /// another of the same store.
 pub async fn one_enqueue_stays_one_job(through: Arc<dyn Store>, proxy: &Proxy, beside: Arc<dyn Store>) {
-    let (mill, worker) = (Mill::new(through), CountingWorker::start(beside));
+    let (client, worker) = (Client::new(through), CountingWorker::start(beside));
     let mut wrong = Vec::new();
     for way in WAYS {
         for number in 0..TRIES {
             let mark = format!("{}-{number}", way.replace(' ', "-"));
-            let job = prepare(&mill, way, &mark).await;
+            let job = prepare(&client, way, &mark).await;
             let dropped = proxy.answers_dropped();
             proxy.drop_answer_to(&mark);
             let handle = job.enqueue().await.expect("a repeat is answered");
@@ -154,8 +154,8 @@ pub async fn one_enqueue_stays_one_job(through: Arc<dyn Store>, proxy: &Proxy, b
             }
         }
     }
-    bulks(&mill, proxy, &worker).await;
-    callers_at_once(&mill, proxy, &worker).await;
+    bulks(&client, proxy, &worker).await;
+    callers_at_once(&client, proxy, &worker).await;
     // What was made twice runs right after the first.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let (jobs, repeated) = worker.repeated();
@@ -164,11 +164,11 @@ pub async fn one_enqueue_stays_one_job(through: Arc<dyn Store>, proxy: &Proxy, b
 }
 
 /// Jobs in bulk; tracked ones take another way.
-async fn bulks(mill: &Mill, proxy: &Proxy, worker: &CountingWorker) {
+async fn bulks(client: &Client, proxy: &Proxy, worker: &CountingWorker) {
     for number in 0..TRIES {
         let mark = format!("bulk-{number}");
         let payload = |n| RawValue::from_string(format!("\"{mark}-{n}\"")).expect("a payload");
-        let bulk = mill.untyped_jobs("test", (0..50).map(payload).collect()).queue("lost");
+        let bulk = client.untyped_jobs("test", (0..50).map(payload).collect()).queue("lost");
         proxy.drop_answer_to(&format!("{mark}-7"));
         let ids = bulk.tracked(number % 2 == 0).enqueue().await.expect("a repeat is answered");
         worker.has_run(&ids).await;
@@ -176,18 +176,18 @@ async fn bulks(mill: &Mill, proxy: &Proxy, worker: &CountingWorker) {
 }
 
 /// Single jobs of many callers, which share what is sent.
-async fn callers_at_once(mill: &Mill, proxy: &Proxy, worker: &CountingWorker) {
+async fn callers_at_once(client: &Client, proxy: &Proxy, worker: &CountingWorker) {
     for number in 0..TRIES {
         let mark = format!("crowd-{number}");
         proxy.drop_answer_to(&mark);
         let calls = (0..20).map(|n| {
             let payload = RawValue::from_string(format!("\"{mark}-{n}\"")).expect("a payload");
-            mill.untyped("test", payload).queue("lost").enqueue()
+            client.untyped("test", payload).queue("lost").enqueue()
         });
         let handles = futures_util::future::try_join_all(calls).await.expect("a repeat is answered");
         let ids: Vec<JobId> = handles.iter().map(|handle| handle.id().clone()).collect();
         worker.has_run(&ids).await;
-        assert!(handles.iter().all(tidemill_core::Handle::created));
+        assert!(handles.iter().all(tidemill_core::JobHandle::created));
     }
 }
 
@@ -199,10 +199,10 @@ pub async fn no_job_is_accepted_twice(
     span: Duration,
     cut: impl AsyncFn(),
 ) -> usize {
-    let (mill, worker) = (Mill::new(through), CountingWorker::start(beside));
+    let (client, worker) = (Client::new(through), CountingWorker::start(beside));
     let began = tokio::time::Instant::now();
     let calls = (0..16).map(|caller| {
-        let mill = mill.clone();
+        let client = client.clone();
         tokio::spawn(async move {
             let mut acknowledged = 0;
             for number in 0.. {
@@ -210,7 +210,7 @@ pub async fn no_job_is_accepted_twice(
                     break;
                 }
                 let payload = RawValue::from_string(number.to_string()).expect("a payload");
-                let job = mill.untyped("test", payload).queue("lost");
+                let job = client.untyped("test", payload).queue("lost");
                 let job = if number % 4 == 3 { job.id(&format!("j-{caller}-{number}")) } else { job };
                 acknowledged += usize::from(job.enqueue().await.is_ok());
             }

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
-use tidemill::{Delivery, Fail, Job, Worker};
+use tidemill::{Fail, Guarantee, Job, Worker};
 
 #[derive(Serialize, Deserialize)]
 struct Ping {
@@ -15,7 +15,7 @@ struct Ping {
 impl Job for Ping {
     const KIND: &'static str = "ping";
     const QUEUE: &'static str = "pings";
-    const DELIVERY: Delivery = Delivery::AtMostOnce;
+    const GUARANTEE: Guarantee = Guarantee::AtMostOnce;
     type Output = ();
 }
 
@@ -26,12 +26,12 @@ async fn ping(_: Ping) -> Result<(), Fail> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
-    let mill = tidemill::connect(&url).await?;
+    let client = tidemill::connect(&url).await?;
     let begun = Instant::now();
-    let ids = mill.jobs((0..50_000).map(|n| Ping { n })).enqueue().await?;
+    let ids = client.jobs((0..50_000).map(|n| Ping { n })).enqueue().await?;
     println!("enqueued {} jobs in {:.2?}", ids.len(), begun.elapsed());
     let begun = Instant::now();
-    let report = Worker::new(&mill).handle(ping).at_most_once("pings", 256).drain().await?;
+    let report = Worker::new(&client).handle(ping).at_most_once("pings", 256).drain().await?;
     println!("ran {} jobs in {:.2?}", report.total.done, begun.elapsed());
     Ok(())
 }

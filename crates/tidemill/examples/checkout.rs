@@ -69,7 +69,7 @@ async fn reserve(job: Reserve, cx: JobContext) -> Result<Next<Checkout>, Fail> {
     let mut next = Next::job(Weigh { order: job.order });
     for (number, item) in job.items.into_iter().enumerate() {
         // The same id in every attempt: an item is packed once, however often this is tried.
-        next = next.after(&cx.mill().job(Pack { item }).id(&cx.child_id(number)).enqueue().await?);
+        next = next.after(&cx.client().job(Pack { item }).id(&cx.child_id(number)).enqueue().await?);
     }
     Ok(next)
 }
@@ -96,17 +96,17 @@ async fn ship(job: Ship) -> Result<Next<Checkout>, Fail> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("TIDEMILL_STORE").unwrap_or_else(|_| "sqlite::memory:".into());
-    let mill = tidemill::connect(&url).await?;
+    let client = tidemill::connect(&url).await?;
     let items = ["lamp", "typewriter"].map(String::from).to_vec();
     let order =
-        || mill.job(Reserve { order: 7, items: items.clone() }).dedup(Dedup::open("order 7")).enqueue();
+        || client.job(Reserve { order: 7, items: items.clone() }).dedup(Dedup::open("order 7")).enqueue();
     let chain = order().await?;
     assert_eq!(order().await?.id(), chain.id(), "clicking twice is one order");
 
     let worker =
-        || Worker::new(&mill).handle(reserve).handle(pack).handle(weigh).handle(ship).queue("default", 4);
+        || Worker::new(&client).handle(reserve).handle(pack).handle(weigh).handle(ship).queue("default", 4);
     worker().drain().await?;
-    mill.complete::<Approve>(chain.id(), Next::job(Ship { order: 7, grams: 1_400 })).await?;
+    client.complete::<Approve>(chain.id(), Next::job(Ship { order: 7, grams: 1_400 })).await?;
     println!("somebody said yes");
     worker().drain().await?;
     println!("{}", chain.wait().await?);

@@ -32,12 +32,12 @@ async fn links(job: Links, browser: Browser) -> Result<Vec<String>, Fail> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mill = tidemill::connect("sqlite:links.db").await?;
+    let client = tidemill::connect("sqlite:links.db").await?;
     let url = std::env::args().nth(1).unwrap_or_else(|| "https://example.com".into());
-    let found = mill.job(Links { url: url.clone() }).enqueue().await?;
-    let title = mill.job(NavigateExtract::new(url, "h1")).enqueue().await?;
+    let found = client.job(Links { url: url.clone() }).enqueue().await?;
+    let title = client.job(NavigateExtract::new(url, "h1")).enqueue().await?;
     let browsers = Browsers::new().wait(secs(60));
-    let worker = Worker::new(&mill).browsers(browsers).browser_jobs().handle(links).queue("default", 4);
+    let worker = Worker::new(&client).browsers(browsers).browser_jobs().handle(links).queue("default", 4);
     let answers = async {
         println!("links: {:?}", found.wait().await);
         println!("title: {:?}", title.wait().await);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::redrive::{self, Letters};
+use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
 use tidemill::{Backoff, Fail, Job, JobContext, Queue, QueueName, State, Worker};
 
 #[derive(Serialize, Deserialize)]
@@ -43,19 +43,20 @@ async fn send_email(job: SendEmail, State(mailer): State<Mailer>, cx: JobContext
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mill = tidemill::connect("sqlite::memory:").await?;
+    let client = tidemill::connect("sqlite::memory:").await?;
     let mailer = Mailer::default();
-    let worker = || Worker::new(&mill).state(mailer.clone()).handle(send_email).queue("mail", 8);
+    let worker = || Worker::new(&client).state(mailer.clone()).handle(send_email).queue("mail", 8);
 
-    mill.job(SendEmail { to: "ada@example.com".into() }).enqueue().await?;
-    mill.job(SendEmail { to: "nobody".into() }).enqueue().await?;
+    client.job(SendEmail { to: "ada@example.com".into() }).enqueue().await?;
+    client.job(SendEmail { to: "nobody".into() }).enqueue().await?;
     let report = worker().drain_scheduled().await?;
     println!("dead: {}", report.total.dead);
 
     mailer.up.store(true, Ordering::Relaxed);
     let queue = Queue::at_least_once(QueueName::new("mail")?);
-    let repairable = Letters { reason: Some("max_attempts_exceeded".into()), ..Letters::default() };
-    let moved = redrive::redrive(&**mill.store(), &queue, &repairable).await?;
+    let repairable =
+        DeadLetterFilter { reason: Some("max_attempts_exceeded".into()), ..DeadLetterFilter::default() };
+    let moved = redrive::redrive(&**client.store(), &queue, &repairable).await?;
     println!("redriven: {moved}");
     worker().drain().await?;
     Ok(())

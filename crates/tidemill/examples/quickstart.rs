@@ -23,12 +23,12 @@ async fn resize(job: Resize) -> Result<String, Fail> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
-    let mill = tidemill::connect(&url).await?;
-    let worker = Worker::new(&mill).handle(resize).queue("default", 4).build()?;
+    let client = tidemill::connect(&url).await?;
+    let worker = Worker::new(&client).handle(resize).queue("default", 4).build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(worker.run_until(stopped));
 
-    let handle = mill.job(Resize { image: "tide.png".into(), width: 640 }).enqueue().await?;
+    let handle = client.job(Resize { image: "tide.png".into(), width: 640 }).enqueue().await?;
     println!("enqueued {}", handle.id());
     println!("result:  {}", handle.wait_for(secs(10)).await?);
 

@@ -4,16 +4,16 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidemill_core::bell::Pace;
-use tidemill_core::courier::Courier;
-use tidemill_core::floor::Floor;
-use tidemill_core::{Error, Limits, Mill, Namespace, QueueName, Store};
+use tidemill_core::baseline::Baseline;
+use tidemill_core::wake::PollInterval;
+use tidemill_core::wake::Transport;
+use tidemill_core::{Client, Error, Limits, Namespace, QueueName, Store};
 
 use crate::wake::{IntoWakeUps, WakeUps};
 
 /// Connects to the store at `url`: `sqlite:app.db`, `sqlite::memory:`, `redis://…`, `rediss://…`,
 /// `redis+cluster://…`, `redis+sentinel://…`, `redis+unix://…` or `postgres://…`.
-pub async fn connect(url: &str) -> Result<Mill, Error> {
+pub async fn connect(url: &str) -> Result<Client, Error> {
     connector(url)?.connect().await
 }
 
@@ -92,7 +92,7 @@ impl Place {
     }
 
     /// Opens the store. One that is cut off while it is opened is tried again; one that does not answer for long is not.
-    async fn open(self, courier: Option<Arc<dyn Courier>>) -> Result<Arc<dyn Store>, Error> {
+    async fn open(self, courier: Option<Arc<dyn Transport>>) -> Result<Arc<dyn Store>, Error> {
         let began = Instant::now();
         for pause in OPEN_AGAIN {
             match self.clone().try_open(courier.clone()).await {
@@ -105,7 +105,7 @@ impl Place {
         self.try_open(courier).await
     }
 
-    async fn try_open(self, courier: Option<Arc<dyn Courier>>) -> Result<Arc<dyn Store>, Error> {
+    async fn try_open(self, courier: Option<Arc<dyn Transport>>) -> Result<Arc<dyn Store>, Error> {
         // A build with Redis alone has no use for it.
         let _ = &courier;
         Ok(match self {
@@ -146,14 +146,14 @@ impl Connector {
     }
 
     /// Chooses how idle workers learn of work from other processes: by a Redis server (`"redis://…"`), by
-    /// [`Listen`](crate::Listen) on PostgreSQL, or not at all ([`InProcess`](crate::InProcess)), and then by
+    /// [`Listen`](crate::Listen) on PostgreSQL, or not at all ([`NoTransport`](crate::NoTransport)), and then by
     /// looking now and then.
     ///
     /// ```no_run
     /// # use tidemill::{Error, Listen};
     /// # async fn connect() -> Result<(), Error> {
-    /// let mill = tidemill::connector("postgres://localhost/app")?.wake("redis://localhost")?.connect().await?;
-    /// let mill = tidemill::connector("postgres://localhost/app")?.wake(Listen)?.connect().await?;
+    /// let client = tidemill::connector("postgres://localhost/app")?.wake("redis://localhost")?.connect().await?;
+    /// let client = tidemill::connector("postgres://localhost/app")?.wake(Listen)?.connect().await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -165,7 +165,7 @@ impl Connector {
     }
 
     /// Sets how often an idle queue is looked at although nothing has rung. Only PostgreSQL has to be.
-    pub fn pace(mut self, pace: Pace) -> Result<Self, Error> {
+    pub fn pace(mut self, pace: PollInterval) -> Result<Self, Error> {
         match &mut self.place {
             #[cfg(feature = "postgres")]
             Place::Postgres(options) => {
@@ -209,17 +209,17 @@ impl Connector {
     }
 
     /// Opens the store.
-    pub async fn connect(mut self) -> Result<Mill, Error> {
+    pub async fn connect(mut self) -> Result<Client, Error> {
         self.settle_namespace()?;
         let Self { place, limits, source, namespace, wake } = self;
         let courier = match wake {
             Some(wake) => wake.courier(namespace).await?,
             None => None,
         };
-        let mill = Mill::new(place.open(courier).await?).limits(limits);
+        let client = Client::new(place.open(courier).await?).limits(limits);
         Ok(match source {
-            Some(source) => mill.source(&source),
-            None => mill,
+            Some(source) => client.source(&source),
+            None => client,
         })
     }
 
@@ -244,7 +244,7 @@ impl Connector {
     }
 
     /// The raw loops of this store, to measure against.
-    pub async fn floors(mut self) -> Result<Vec<Box<dyn Floor>>, Error> {
+    pub async fn floors(mut self) -> Result<Vec<Box<dyn Baseline>>, Error> {
         self.settle_namespace()?;
         match self.place {
             #[cfg(feature = "sqlite")]

@@ -14,9 +14,9 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mill = tidemill::connect("sqlite::memory:").await?;     // or sqlite:app.db, redis://…, postgres://…
-//! let handle = mill.job(Greet { name: "tide".into() }).enqueue().await?;
-//! Worker::new(&mill).handle(greet).queue("default", 10).drain().await?;
+//! let client = tidemill::connect("sqlite::memory:").await?;     // or sqlite:app.db, redis://…, postgres://…
+//! let handle = client.job(Greet { name: "tide".into() }).enqueue().await?;
+//! Worker::new(&client).handle(greet).queue("default", 10).drain().await?;
 //! assert_eq!(handle.wait().await?, "Hello, tide!");
 //! # Ok(())
 //! # }
@@ -54,9 +54,9 @@
 //!
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mill = tidemill::connect("sqlite::memory:").await?;
-//! let worker = Worker::new(&mill).workflow(&ORDER, order).activity(&CHARGE, charge).activity(&REFUND, refund);
-//! let run = mill.workflow(&ORDER, 99).key("order-7").start().await?;
+//! let client = tidemill::connect("sqlite::memory:").await?;
+//! let worker = Worker::new(&client).workflow(&ORDER, order).activity(&CHARGE, charge).activity(&REFUND, refund);
+//! let run = client.workflow(&ORDER, 99).key("order-7").start().await?;
 //! run.signal(&APPROVE, &true).await?;
 //! worker.run_until(async { assert_eq!(run.result().await.unwrap(), "receipt for 99") }).await?;
 //! # Ok(())
@@ -74,21 +74,21 @@ pub mod transaction;
 mod wake;
 
 pub use connect::{Connector, connect, connector};
-pub use tidemill_core::bell::Pace;
-pub use tidemill_core::client::{Bulk, BulkError, Enqueue, WaitError};
-pub use tidemill_core::courier::InProcess;
+pub use tidemill_core::client::{BulkError, Enqueue, EnqueueBulk, WaitError};
+pub use tidemill_core::wake::NoTransport;
+pub use tidemill_core::wake::PollInterval;
 pub use tidemill_core::{
-    Backoff, Chain, Clock, DeadLetter, Dedup, Delivery, Envelope, Error, Handle, Job, JobId, Kind, Limits,
-    Mill, Namespace, Next, Queue, QueueName, Reason, Store, Timestamp, WorkerId, chain, dead, envelope,
-    floor, job, limits, name, redrive, rescue, settle, store,
+    Backoff, Chain, Client, Clock, DeadLetter, DeathReason, Dedup, Envelope, Error, Guarantee, HolderId, Job,
+    JobHandle, JobId, Kind, Limits, Namespace, Next, Queue, QueueName, Store, Timestamp, baseline, chain,
+    dead_letter, envelope, job, limits, name, settle, store,
 };
 pub use tidemill_worker::{
     Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
     Report, State, Stats, Worker, WorkerError,
 };
 pub use tidemill_workflow::{
-    Activity, ActivityError, ChildError, Ctx, OnConflict, ParentClose, Query, Retry, RunError, RunHandle,
-    RunId, RunWorkflows, Signal, StartWorkflows, Update, Workflow, WorkflowError, join, select,
+    Activity, ActivityError, ChildError, Ctx, OnConflict, ParentClose, Query, RetryPolicy, RunError,
+    RunHandle, RunId, RunWorkflows, Signal, StartWorkflows, Update, Workflow, WorkflowError, join, select,
 };
 pub use transaction::{CompleteIn, InTransaction};
 pub use wake::{IntoWakeUps, Listen, WakeUps};
@@ -96,7 +96,7 @@ pub use wake::{IntoWakeUps, Listen, WakeUps};
 /// Everything about durable workflows: what their code uses, what runs them, and how they are tested.
 pub mod workflow {
     pub use tidemill_core::store::Page;
-    pub use tidemill_core::store::runs::{ListRuns, RunInfo};
+    pub use tidemill_core::store::runs::{ListRunsParams, RunInfo};
     pub use tidemill_core::workflow::*;
     pub use tidemill_workflow::{
         ACTIVITIES, Activity, ActivityCall, ActivityError, ActivityFn, Cancelled, CancelledFuture, ChildCall,

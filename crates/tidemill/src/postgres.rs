@@ -1,6 +1,6 @@
 //! Transactions on a PostgreSQL store: the user's tables and the jobs are in one database.
 
-use tidemill_core::{Error, Mill};
+use tidemill_core::{Client, Error};
 use tidemill_postgres::PostgresStore;
 #[cfg(feature = "sqlx")]
 pub use tidemill_postgres::sqlx;
@@ -10,8 +10,8 @@ pub use crate::transaction::postgres::Promised;
 use crate::transaction::store_of;
 
 /// Whether the store of this client is a PostgreSQL database.
-pub fn holds(mill: &Mill) -> bool {
-    mill.store().as_any().is::<PostgresStore>()
+pub fn holds(client: &Client) -> bool {
+    client.store().as_any().is::<PostgresStore>()
 }
 
 /// Begins a transaction on a connection of the store's, with the settings of the database and not of the store: the
@@ -32,6 +32,6 @@ pub fn holds(mill: &Mill) -> bool {
 ///     Ok(tx.done(row.get(0)))
 /// }
 /// ```
-pub async fn begin(mill: impl AsRef<Mill>) -> Result<Tx, Error> {
-    store_of::<PostgresStore>(mill.as_ref(), "PostgreSQL")?.get()?.begin().await
+pub async fn begin(client: impl AsRef<Client>) -> Result<Tx, Error> {
+    store_of::<PostgresStore>(client.as_ref(), "PostgreSQL")?.get()?.begin().await
 }

@@ -1,9 +1,9 @@
 //! Transactions on a SQLite store: the user's tables and the jobs are in one file.
 
-use tidemill_core::chain::Output;
+use tidemill_core::chain::IntoCompletion;
 use tidemill_core::settle::Outcome;
 use tidemill_core::transaction::Done;
-use tidemill_core::{Error, Mill};
+use tidemill_core::{Client, Error};
 pub use tidemill_sqlite::rusqlite;
 use tidemill_sqlite::rusqlite::Connection;
 use tidemill_sqlite::{SqliteStore, TransactError};
@@ -13,8 +13,8 @@ pub use crate::transaction::sqlite::Promised;
 use crate::transaction::store_of;
 
 /// Whether the store of this client is a SQLite database.
-pub fn holds(mill: &Mill) -> bool {
-    mill.store().as_any().is::<SqliteStore>()
+pub fn holds(client: &Client) -> bool {
+    client.store().as_any().is::<SqliteStore>()
 }
 
 /// The end of a job together with `work`: both are committed, in one transaction, or neither is. To be returned by
@@ -38,19 +38,19 @@ pub fn holds(mill: &Mill) -> bool {
 /// }
 /// # #[tokio::main]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let mill = tidemill::connect("sqlite::memory:").await?;
-/// # sqlite::transact(&mill, |db| Ok(db.execute_batch("CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER); INSERT INTO accounts VALUES (1, 5)")?)).await.map_err(|fail| format!("{fail:?}"))?;
-/// # let handle = mill.job(Deposit { account: 1, amount: 2 }).enqueue().await?;
-/// # Worker::new(&mill).handle(deposit).queue("default", 1).drain().await?;
+/// # let client = tidemill::connect("sqlite::memory:").await?;
+/// # sqlite::transact(&client, |db| Ok(db.execute_batch("CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER); INSERT INTO accounts VALUES (1, 5)")?)).await.map_err(|fail| format!("{fail:?}"))?;
+/// # let handle = client.job(Deposit { account: 1, amount: 2 }).enqueue().await?;
+/// # Worker::new(&client).handle(deposit).queue("default", 1).drain().await?;
 /// # assert_eq!(handle.wait().await?, 7);
 /// # Ok(())
 /// # }
 /// ```
-pub fn done<O: Output>(
+pub fn done<O: IntoCompletion>(
     cx: &JobContext,
     work: impl FnOnce(&Connection) -> Result<O, Fail> + Send + 'static,
 ) -> Result<Done<O>, Fail> {
-    let store = store_of::<SqliteStore>(cx.mill(), "SQLite").map_err(wrong_store)?;
+    let store = store_of::<SqliteStore>(cx.client(), "SQLite").map_err(wrong_store)?;
     let store = store.get().map_err(wrong_store)?;
     Ok(store.done(move |connection| work(connection).map_err(Outcome::from)))
 }
@@ -58,10 +58,10 @@ pub fn done<O: Output>(
 /// Runs `work` in a transaction of its own on the store's one writer, with the sync to disk shared by all who write at
 /// the same time: the first part of a staged handler, or anything else. It must be short.
 pub async fn transact<T: Send + 'static>(
-    mill: impl AsRef<Mill>,
+    client: impl AsRef<Client>,
     work: impl FnOnce(&Connection) -> Result<T, Fail> + Send + 'static,
 ) -> Result<T, Fail> {
-    let store = store_of::<SqliteStore>(mill.as_ref(), "SQLite").map_err(wrong_store)?;
+    let store = store_of::<SqliteStore>(client.as_ref(), "SQLite").map_err(wrong_store)?;
     store.get().map_err(wrong_store)?.transact(work).await.map_err(|error| match error {
         TransactError::Work(fail) => fail,
         TransactError::Panicked(panic) => Fail::retry(panic),

@@ -10,9 +10,9 @@
 //! # async fn remind(_: Remind) -> Result<(), Fail> { Ok(()) }
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let (mill, clock) = testing::paused().await?;
-//! mill.job(Remind).delay(mins(5)).enqueue().await?;
-//! let worker = || Worker::new(&mill).handle(remind).queue("default", 1);
+//! let (client, clock) = testing::paused().await?;
+//! client.job(Remind).delay(mins(5)).enqueue().await?;
+//! let worker = || Worker::new(&client).handle(remind).queue("default", 1);
 //!
 //! assert_eq!(worker().drain().await?.total.done, 0);   // not due yet
 //! clock.advance(mins(5));
@@ -23,18 +23,18 @@
 
 use std::sync::Arc;
 
-use tidemill_core::{Error, Mill, Timestamp};
+use tidemill_core::{Client, Error, Timestamp};
 pub use tidemill_sqlite::PausedClock;
 use tidemill_sqlite::{Options, SqliteStore};
 
 /// A store in this process's memory.
-pub async fn memory() -> Result<Mill, Error> {
-    Ok(Mill::new(Arc::new(SqliteStore::open(Options::memory()).await?)))
+pub async fn memory() -> Result<Client, Error> {
+    Ok(Client::new(Arc::new(SqliteStore::open(Options::memory()).await?)))
 }
 
 /// A store in this process's memory whose clock stands still until it is advanced.
-pub async fn paused() -> Result<(Mill, PausedClock), Error> {
-    let clock = PausedClock::new(Timestamp::of_this_process());
+pub async fn paused() -> Result<(Client, PausedClock), Error> {
+    let clock = PausedClock::new(Timestamp::now());
     let options = Options::memory().clock(Arc::new(clock.clone()));
-    Ok((Mill::new(Arc::new(SqliteStore::open(options).await?)), clock))
+    Ok((Client::new(Arc::new(SqliteStore::open(options).await?)), clock))
 }

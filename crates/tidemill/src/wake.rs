@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use tidemill_core::courier::{Courier, InProcess};
+use tidemill_core::wake::{NoTransport, Transport};
 use tidemill_core::{Error, Namespace};
 
 /// Wake-ups by LISTEN and NOTIFY: what a PostgreSQL store does unless told otherwise.
@@ -23,7 +23,7 @@ pub(crate) enum Way {
 }
 
 /// What can be given to [`Connector::wake`](crate::Connector::wake): the URL of a Redis server, [`Listen`] or
-/// [`InProcess`].
+/// [`NoTransport`].
 pub trait IntoWakeUps {
     /// Reads it. Nothing is opened yet.
     fn into_wake_ups(self) -> Result<WakeUps, Error>;
@@ -41,7 +41,7 @@ impl IntoWakeUps for Listen {
     }
 }
 
-impl IntoWakeUps for InProcess {
+impl IntoWakeUps for NoTransport {
     fn into_wake_ups(self) -> Result<WakeUps, Error> {
         Ok(WakeUps(Way::InProcess))
     }
@@ -99,12 +99,12 @@ impl WakeUps {
     pub(crate) async fn courier(
         self,
         namespace: Option<Namespace>,
-    ) -> Result<Option<Arc<dyn Courier>>, Error> {
+    ) -> Result<Option<Arc<dyn Transport>>, Error> {
         // Only Redis has channels to name.
         let _ = &namespace;
         Ok(match self.0 {
             Way::Listen => None,
-            Way::InProcess => Some(Arc::new(InProcess)),
+            Way::InProcess => Some(Arc::new(NoTransport)),
             #[cfg(feature = "redis")]
             Way::Redis(options) => {
                 let options = match namespace {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tidemill::fleet::agent::{Agent, Engine};
 use tidemill::fleet::gateway::Gateway;
-use tidemill::fleet::{Member, Room, Status};
-use tidemill::{Mill, Namespace};
+use tidemill::fleet::{Capacity, WorkerEntry, WorkerStatus};
+use tidemill::{Client, Namespace};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, shared_cluster, shared_postgres, shared_redis};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -65,26 +65,26 @@ async fn connect_to(gateway: SocketAddr, target: &str, headers: &str) -> (String
 }
 
 /// An agent and a gateway with their defaults; the browsers are commands that print an address.
-async fn start(mill: &Mill, directory: &std::path::Path) -> SocketAddr {
+async fn start(client: &Client, directory: &std::path::Path) -> SocketAddr {
     let command = format!("echo ws://{}/; sleep 1000 & wait", serve_handshakes().await);
     let engine =
         Engine::Command { command, kind: "chromium".parse().unwrap(), offer: "cdp".parse().unwrap() };
-    let agent = Agent::new(mill).engine(engine).directory(directory);
+    let agent = Agent::new(client).engine(engine).directory(directory);
     tokio::spawn(agent.run_until(std::future::pending::<()>()));
-    serve(mill).await
+    serve(client).await
 }
 
-async fn serve(mill: &Mill) -> SocketAddr {
+async fn serve(client: &Client) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(Gateway::new(mill).serve(listener, std::future::pending::<()>()));
+    tokio::spawn(Gateway::new(client).serve(listener, std::future::pending::<()>()));
     address
 }
 
 async fn the_ninth_client_waits(url: String) {
-    let mill = tidemill::connect(&url).await.unwrap();
+    let client = tidemill::connect(&url).await.unwrap();
     let directory = tempfile::tempdir().unwrap();
-    let gateway = start(&mill, directory.path()).await;
+    let gateway = start(&client, directory.path()).await;
     let mut held = Vec::new();
     for _ in 0..BROWSERS {
         let (status, stream) = connect(gateway).await;
@@ -117,22 +117,22 @@ async fn a_client_waits_while_all_browsers_are_in_use() {
 /// A gateway whose store's answer to a lease is lost.
 async fn a_lost_lease_is_repeated(url: &str, port: u16) {
     let proxy = Proxy::to(port).await.unwrap();
-    let mill = tidemill::connect(&proxy.url(url)).await.unwrap();
-    let gateway = serve(&mill).await;
-    let member = Member {
+    let client = tidemill::connect(&proxy.url(url)).await.unwrap();
+    let gateway = serve(&client).await;
+    let member = WorkerEntry {
         id: "chromium:only".parse().unwrap(),
         offer: "cdp".parse().unwrap(),
         endpoint: format!("ws://{}/", serve_handshakes().await),
-        status: Status::Available,
-        room: Room { concurrent: 1, lifetime: 1 },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent: 1, lifetime: 1 },
         fresh: Duration::from_secs(3600),
         detail: "{}".into(),
     };
-    mill.store().fleet().join(std::slice::from_ref(&member)).await.unwrap();
+    client.store().fleet().join(std::slice::from_ref(&member)).await.unwrap();
     proxy.drop_answer_to("lost-reply");
     let (status, _stream) = connect_to(gateway, "/?name=lost-reply", "").await;
     assert_eq!((status.as_str(), proxy.answers_dropped()), ("101", 1), "{url}");
-    let info = mill.store().fleet().member(&member.id).await.unwrap().unwrap();
+    let info = client.store().fleet().get_worker(&member.id).await.unwrap().unwrap();
     assert_eq!((info.active, info.lifetime), (1, 1), "{url}");
 }
 
@@ -145,7 +145,7 @@ async fn a_lease_whose_answer_is_lost_is_repeated() {
 }
 
 /// A Redis whose keys are literally those of playwright-distributed, and a store on it.
-async fn shared_registry() -> (Redis, Mill) {
+async fn shared_registry() -> (Redis, Client) {
     let redis = Redis::start().unwrap();
     let connector = tidemill::connector(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
     (redis, connector.connect().await.unwrap())
@@ -157,9 +157,9 @@ fn ask(redis: &Redis, command: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
-    let (redis, mill) = shared_registry().await;
-    let gateway = serve(&mill).await;
-    let (endpoint, now) = (serve_handshakes().await, mill.store().clock().now().0);
+    let (redis, client) = shared_registry().await;
+    let gateway = serve(&client).await;
+    let (endpoint, now) = (serve_handshakes().await, client.store().clock().now().0);
     // The counters come last: a gateway that looks in between removes counters without a worker.
     let fields = format!("id abc browserType chromium endpoint ws://{endpoint}/abc status available");
     ask(&redis, &format!("HSET worker:chromium:abc {fields} startedAt {now} lastHeartbeat {now}"));
@@ -185,9 +185,9 @@ async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_of_its_proxy_keeps_our_browser_until_it_disconnects() {
-    let (redis, mill) = shared_registry().await;
+    let (redis, client) = shared_registry().await;
     let directory = tempfile::tempdir().unwrap();
-    start(&mill, directory.path()).await;
+    start(&client, directory.path()).await;
     until("a browser", || ask(&redis, "HLEN cluster:active_connections") == "1").await;
     let first = "return redis.call('HKEYS', 'cluster:active_connections')[1]";
     let id = redis.command(&["EVAL", first, "0"]).unwrap();

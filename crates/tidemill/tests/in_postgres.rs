@@ -8,10 +8,10 @@
 )]
 
 use serde::{Deserialize, Serialize};
-use tidemill::postgres::tokio_postgres::{Client, NoTls};
+use tidemill::postgres::tokio_postgres::{Client as PgClient, NoTls};
 use tidemill::store::Completed;
 use tidemill::transaction::Done;
-use tidemill::{Chain, CompleteIn, Fail, InTransaction, Job, JobContext, Mill, Next, Worker, postgres};
+use tidemill::{Chain, Client, CompleteIn, Fail, InTransaction, Job, JobContext, Next, Worker, postgres};
 use tidemill_testkit::servers::Postgres;
 
 struct Sale;
@@ -47,8 +47,8 @@ async fn sell(job: Sell, cx: JobContext) -> Result<Done<Next<Sale>>, Fail> {
 }
 
 struct World {
-    mill: Mill,
     client: Client,
+    pg: PgClient,
     _server: Postgres,
 }
 
@@ -56,14 +56,14 @@ impl World {
     async fn new() -> Self {
         let server = Postgres::start().unwrap();
         let url = server.database().unwrap();
-        let (client, connection) = tidemill::postgres::tokio_postgres::connect(&url, NoTls).await.unwrap();
+        let (pg, connection) = tidemill::postgres::tokio_postgres::connect(&url, NoTls).await.unwrap();
         tokio::spawn(connection);
-        client.batch_execute("CREATE TABLE sold (item bigint NOT NULL)").await.unwrap();
-        Self { mill: tidemill::connect(&url).await.unwrap(), client, _server: server }
+        pg.batch_execute("CREATE TABLE sold (item bigint NOT NULL)").await.unwrap();
+        Self { client: tidemill::connect(&url).await.unwrap(), pg, _server: server }
     }
 
     async fn sold(&self) -> i64 {
-        self.client.query_one("SELECT count(*) FROM sold", &[]).await.unwrap().get(0)
+        self.pg.query_one("SELECT count(*) FROM sold", &[]).await.unwrap().get(0)
     }
 }
 
@@ -71,9 +71,9 @@ impl World {
 async fn jobs_and_their_ends_are_part_of_the_user_s_transactions() {
     let mut world = World::new().await;
     for commits in [false, true] {
-        let mut tx = world.client.transaction().await.unwrap();
-        let one = world.mill.job(Sell { item: 1 }).enqueue_in(&mut tx).await.unwrap();
-        let unlucky = world.mill.jobs([Sell { item: 13 }]).enqueue_in(&mut tx).await.unwrap();
+        let mut tx = world.pg.transaction().await.unwrap();
+        let one = world.client.job(Sell { item: 1 }).enqueue_in(&mut tx).await.unwrap();
+        let unlucky = world.client.jobs([Sell { item: 13 }]).enqueue_in(&mut tx).await.unwrap();
         let id = one.id().clone();
         if commits {
             tx.commit().await.unwrap();
@@ -81,20 +81,20 @@ async fn jobs_and_their_ends_are_part_of_the_user_s_transactions() {
         } else {
             tx.rollback().await.unwrap();
         }
-        assert_eq!(world.mill.store().get(&id).await.unwrap().is_some(), commits);
+        assert_eq!(world.client.store().get_job(&id).await.unwrap().is_some(), commits);
     }
-    Worker::new(&world.mill).handle(sell).queue("default", 2).drain().await.unwrap();
+    Worker::new(&world.client).handle(sell).queue("default", 2).drain().await.unwrap();
     assert_eq!(world.sold().await, 1, "what failed is undone");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_was_made_in_a_transaction_can_be_completed_in_it() {
     let mut world = World::new().await;
-    let mut tx = world.client.transaction().await.unwrap();
-    let sale = world.mill.job(Sell { item: 7 }).enqueue_in(&mut tx).await.unwrap();
+    let mut tx = world.pg.transaction().await.unwrap();
+    let sale = world.client.job(Sell { item: 7 }).enqueue_in(&mut tx).await.unwrap();
     let id = sale.id().clone();
-    let sold = world.mill.complete_in::<Sell>(&mut tx, &id, Next::job(Approve)).await.unwrap();
-    let approved = world.mill.complete_in::<Approve>(&mut tx, &id, Next::done(7)).await.unwrap();
+    let sold = world.client.complete_in::<Sell>(&mut tx, &id, Next::job(Approve)).await.unwrap();
+    let approved = world.client.complete_in::<Approve>(&mut tx, &id, Next::done(7)).await.unwrap();
     assert_eq!((*sold.promised(), *approved.promised()), (Completed::Yes, Completed::Yes));
     tx.commit().await.unwrap();
     approved.committed().await;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tidemill::sqlite::rusqlite::{Connection, TransactionBehavior};
 use tidemill::store::Completed;
 use tidemill::transaction::Done;
-use tidemill::{Chain, CompleteIn, Fail, InTransaction, Job, JobContext, Mill, Next, Worker, sqlite};
+use tidemill::{Chain, Client, CompleteIn, Fail, InTransaction, Job, JobContext, Next, Worker, sqlite};
 
 struct Sale;
 impl Chain for Sale {
@@ -49,7 +49,7 @@ async fn sell(job: Sell, cx: JobContext) -> Result<Done<Next<Sale>>, Fail> {
 
 struct World {
     folder: TempDir,
-    mill: Mill,
+    client: Client,
 }
 
 impl World {
@@ -61,8 +61,8 @@ impl World {
         connection
             .execute_batch("CREATE TABLE sold (item INTEGER NOT NULL); CREATE TABLE jobs (title TEXT)")
             .unwrap();
-        let mill = tidemill::connect(&format!("sqlite:{}", file.display())).await.unwrap();
-        Self { folder, mill }
+        let client = tidemill::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+        Self { folder, client }
     }
 
     fn connection(&self) -> Connection {
@@ -74,7 +74,7 @@ impl World {
     }
 
     async fn work(&self) {
-        Worker::new(&self.mill).handle(sell).queue("default", 2).drain().await.unwrap();
+        Worker::new(&self.client).handle(sell).queue("default", 2).drain().await.unwrap();
     }
 }
 
@@ -85,8 +85,8 @@ async fn a_job_is_there_if_and_only_if_its_transaction_commits() {
     for commits in [false, true] {
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
         tx.execute("INSERT INTO jobs VALUES ('my own')", []).unwrap();
-        let one = world.mill.job(Sell { item: 1 }).enqueue_in(&tx).unwrap();
-        let many = world.mill.jobs([Sell { item: 2 }, Sell { item: 3 }]).enqueue_in(&tx).unwrap();
+        let one = world.client.job(Sell { item: 1 }).enqueue_in(&tx).unwrap();
+        let many = world.client.jobs([Sell { item: 2 }, Sell { item: 3 }]).enqueue_in(&tx).unwrap();
         let id = one.id().clone();
         if commits {
             tx.commit().unwrap();
@@ -95,7 +95,7 @@ async fn a_job_is_there_if_and_only_if_its_transaction_commits() {
         } else {
             tx.rollback().unwrap();
         }
-        assert_eq!(world.mill.store().get(&id).await.unwrap().is_some(), commits);
+        assert_eq!(world.client.store().get_job(&id).await.unwrap().is_some(), commits);
     }
     world.work().await;
     assert_eq!(world.sold(), 3);
@@ -104,8 +104,8 @@ async fn a_job_is_there_if_and_only_if_its_transaction_commits() {
 #[tokio::test]
 async fn work_and_the_job_s_end_are_one_and_an_approval_is_part_of_the_user_s_transaction() {
     let world = World::new().await;
-    let unlucky = world.mill.job(Sell { item: 13 }).enqueue().await.unwrap();
-    let lucky = world.mill.job(Sell { item: 7 }).enqueue().await.unwrap();
+    let unlucky = world.client.job(Sell { item: 13 }).enqueue().await.unwrap();
+    let lucky = world.client.job(Sell { item: 7 }).enqueue().await.unwrap();
     world.work().await;
     assert_eq!(world.sold(), 1, "what failed is undone");
     assert!(unlucky.wait().await.unwrap_err().to_string().contains("unlucky"));
@@ -113,7 +113,7 @@ async fn work_and_the_job_s_end_are_one_and_an_approval_is_part_of_the_user_s_tr
     let mut connection = world.connection();
     for commits in [false, true] {
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-        let done = world.mill.complete_in::<Approve>(&tx, lucky.id(), Next::done(7)).unwrap();
+        let done = world.client.complete_in::<Approve>(&tx, lucky.id(), Next::done(7)).unwrap();
         assert_eq!(*done.promised(), Completed::Yes);
         if commits {
             tx.commit().unwrap();
@@ -128,8 +128,8 @@ async fn a_transaction_elsewhere_is_refused() {
     let world = World::new().await;
     let mut elsewhere = Connection::open_in_memory().unwrap();
     let tx = elsewhere.transaction().unwrap();
-    let error = world.mill.job(Sell { item: 1 }).enqueue_in(&tx).unwrap_err().to_string();
+    let error = world.client.job(Sell { item: 1 }).enqueue_in(&tx).unwrap_err().to_string();
     assert!(error.contains("this store is in"), "{error}");
-    let error = world.mill.job(Sell { item: 1 }).enqueue_in(&world.connection()).unwrap_err().to_string();
+    let error = world.client.job(Sell { item: 1 }).enqueue_in(&world.connection()).unwrap_err().to_string();
     assert!(error.contains("no transaction is open"), "{error}");
 }

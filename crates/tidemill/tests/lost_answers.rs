@@ -6,12 +6,12 @@
 use std::time::Duration;
 
 use serde_json::value::RawValue;
-use tidemill::chain::{Continuation, End};
-use tidemill::redrive::{self, Letters};
+use tidemill::chain::{Completion, Continuation};
+use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
 use tidemill::store::{Cancelled, Completed, Deleted};
-use tidemill::workflow::{Json, Status, What};
+use tidemill::workflow::{EntryContent, Json, RunStatus};
 use tidemill::{
-    Ctx, JobId, Kind, Mill, OnConflict, Queue, QueueName, RunHandle, RunId, RunWorkflows, StartWorkflows,
+    Client, Ctx, JobId, Kind, OnConflict, Queue, QueueName, RunHandle, RunId, RunWorkflows, StartWorkflows,
     Worker, Workflow, hours,
 };
 use tidemill_testkit::conformance::Scene;
@@ -28,8 +28,8 @@ const REQUESTS: usize = 60;
 /// A client that loses answers, and one beside it that does not.
 struct World {
     proxy: Proxy,
-    through: Mill,
-    beside: Mill,
+    through: Client,
+    beside: Client,
     url: String,
     _redis: Option<Redis>,
 }
@@ -76,13 +76,13 @@ impl World {
         job.keep_result(hours(1)).enqueue().await.unwrap().id().clone()
     }
 
-    async fn status<O>(&self, run: &RunHandle<O>) -> Status {
-        self.beside.store().run(run.id()).await.unwrap().unwrap().status
+    async fn status<O>(&self, run: &RunHandle<O>) -> RunStatus {
+        self.beside.store().get_run(run.id()).await.unwrap().unwrap().status
     }
 }
 
 async fn runs_are_started_once_and_the_answer_is_true(world: World) {
-    let start = |mill: &Mill, name: &str| mill.untyped_workflow("other", Json::null()).id(name);
+    let start = |client: &Client, name: &str| client.untyped_workflow("other", Json::null()).id(name);
     world
         .lose_each(async |name| {
             let run = start(&world.through, &name).on_conflict(OnConflict::Reject).start().await.unwrap();
@@ -99,12 +99,12 @@ async fn runs_are_started_once_and_the_answer_is_true(world: World) {
         .await;
     world
         .lose_each(async |name| {
-            let key = |mill: &Mill| mill.untyped_workflow("other", Json::null()).key(&name);
+            let key = |client: &Client| client.untyped_workflow("other", Json::null()).key(&name);
             let old = key(&world.beside).start().await.unwrap();
             let new = key(&world.through).on_conflict(OnConflict::TerminateExisting).start().await.unwrap();
             assert!(new.is_new() && new.id() != old.id(), "{name}");
-            assert_eq!(world.status(&old).await, Status::Terminated);
-            assert_eq!(world.status(&new).await, Status::Running);
+            assert_eq!(world.status(&old).await, RunStatus::Terminated);
+            assert_eq!(world.status(&new).await, RunStatus::Running);
         })
         .await;
     world
@@ -129,14 +129,14 @@ async fn a_reset_leaves_no_run_behind(world: World) {
             let first = loop {
                 let journal = run.journal().await.unwrap();
                 let mut entries = journal.entries.iter().zip(journal.base + 1..);
-                match entries.find(|(entry, _)| matches!(entry.what, What::Commit(_))) {
+                match entries.find(|(entry, _)| matches!(entry.what, EntryContent::Commit(_))) {
                     Some((_, position)) => break position,
                     None => tokio::time::sleep(Duration::from_millis(2)).await,
                 }
             };
             let again = world.through.run(&MAIN, run.id().clone()).reset(first).await.unwrap();
-            assert_eq!(world.status(&run).await, Status::Terminated);
-            assert_eq!(world.status(&again).await, Status::Running);
+            assert_eq!(world.status(&run).await, RunStatus::Terminated);
+            assert_eq!(world.status(&again).await, RunStatus::Running);
         })
         .await;
     stop.cancel();
@@ -148,19 +148,19 @@ async fn verbs_on_jobs_take_place_once(world: World) {
     let next = || {
         let payload = RawValue::from_string("2".into()).unwrap();
         let next = Continuation::untyped(Kind::new("k2").unwrap(), world.queue().name, &payload);
-        End::Continue(Box::new(next))
+        Completion::Continue(Box::new(next))
     };
     world
         .lose_each(async |name| {
             let job = world.job().await;
             assert_eq!(through.complete_untyped(&job, None, next()).await.unwrap(), Completed::Yes, "{name}");
-            assert_eq!(beside.store().get(&job).await.unwrap().unwrap().job.step(), 1, "{name}");
+            assert_eq!(beside.store().get_job(&job).await.unwrap().unwrap().job.step(), 1, "{name}");
         })
         .await;
     world
         .lose_each(async |name| {
             let job = world.job().await;
-            let end = End::Output("3".into());
+            let end = Completion::Output("3".into());
             assert_eq!(through.complete_untyped(&job, None, end).await.unwrap(), Completed::Yes, "{name}");
         })
         .await;
@@ -194,10 +194,12 @@ async fn letters_are_moved_once(world: World) {
             .lose_each(async |name| {
                 let job = world.job().await;
                 scene.settle(&scene.claim_one().await, dead("bad")).await;
-                let (store, letters) =
-                    (&**world.through.store(), Letters { jobs: vec![job.clone()], ..Letters::default() });
+                let (store, letters) = (
+                    &**world.through.store(),
+                    DeadLetterFilter { jobs: vec![job.clone()], ..DeadLetterFilter::default() },
+                );
                 let moved = match is_drop {
-                    true => redrive::drop(store, &world.queue(), &letters).await.unwrap(),
+                    true => redrive::drop_dead(store, &world.queue(), &letters).await.unwrap(),
                     false => redrive::redrive(store, &world.queue(), &letters).await.unwrap(),
                 };
                 assert_eq!(moved, 1, "{name}");

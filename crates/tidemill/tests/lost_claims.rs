@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::{Delivery, Fail, Job, JobContext, Mill, Report, Worker, WorkerError};
+use tidemill::{Client, Fail, Guarantee, Job, JobContext, Report, Worker, WorkerError};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions, shared_postgres};
 use tokio::sync::mpsc;
@@ -35,7 +35,7 @@ struct Background {
 }
 
 impl Background {
-    fn start(mill: &Mill, queue: impl FnOnce(Worker) -> Worker) -> Self {
+    fn start(client: &Client, queue: impl FnOnce(Worker) -> Worker) -> Self {
         let (begin, begun) = mpsc::unbounded_channel();
         let handler = move |ping: Ping, cx: JobContext| {
             let begin = begin.clone();
@@ -45,7 +45,7 @@ impl Background {
             }
         };
         let stop = CancellationToken::new();
-        let worker = queue(Worker::new(mill).handle(handler).lease(LEASE));
+        let worker = queue(Worker::new(client).handle(handler).lease(LEASE));
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, stop, run }
     }
@@ -116,13 +116,13 @@ enum Kind {
 }
 
 impl Adds {
-    async fn add(&self, mill: &Mill) {
+    async fn add(&self, client: &Client) {
         let (Self::Before(kind) | Self::After(kind)) = self;
-        let job = mill.job(Ping(7));
+        let job = client.job(Ping(7));
         let job = match kind {
             Kind::Stream => job,
-            Kind::Untracked => job.delivery(Delivery::AtMostOnce),
-            Kind::Tracked => job.delivery(Delivery::AtMostOnce).tracked(true),
+            Kind::Untracked => job.guarantee(Guarantee::AtMostOnce),
+            Kind::Tracked => job.guarantee(Guarantee::AtMostOnce).tracked(true),
         };
         job.enqueue().await.unwrap();
     }
@@ -169,7 +169,7 @@ async fn on_redis_a_recovered_pop_loses_nothing() {
     let redis = Redis::start().unwrap();
     let direct = tidemill::connect(&redis.url()).await.unwrap();
     let add = async |number: u32| {
-        let job = direct.job(Ping(number)).delivery(Delivery::AtMostOnce).tracked(number == 0);
+        let job = direct.job(Ping(number)).guarantee(Guarantee::AtMostOnce).tracked(number == 0);
         job.enqueue().await.unwrap();
     };
     // The server knows the scripts from now on.
@@ -242,8 +242,8 @@ async fn on_postgres_no_request_of_a_worker_loses_a_job() {
 /// Ends all connections of clients again and again while jobs run. None is counted as a crash, and none waits for a lease.
 async fn survives_kills(url: &str, kill: impl Fn()) {
     const JOBS: u32 = 400;
-    let mill = tidemill::connect(url).await.unwrap();
-    let mut worker = Background::start(&mill, |worker| worker.queue(Ping::QUEUE, 8).prefetch(4));
+    let client = tidemill::connect(url).await.unwrap();
+    let mut worker = Background::start(&client, |worker| worker.queue(Ping::QUEUE, 8).prefetch(4));
     let producer = tidemill::connect(url).await.unwrap();
     let adds = tokio::spawn(async move {
         for number in 0..JOBS {

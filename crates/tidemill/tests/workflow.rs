@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use tidemill::workflow::{ListRuns, Status, WorkflowName};
+use tidemill::workflow::{ListRunsParams, RunStatus, WorkflowName};
 use tidemill::{
-    Activity, Ctx, Fail, Mill, Namespace, ParentClose, Query, RunWorkflows, Signal, StartWorkflows, Update,
+    Activity, Client, Ctx, Fail, Namespace, ParentClose, Query, RunWorkflows, Signal, StartWorkflows, Update,
     Worker, Workflow, WorkflowError,
 };
 use tidemill_testkit::servers::{shared_cluster, shared_postgres, shared_redis};
@@ -58,8 +58,8 @@ async fn main_flow(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
     ctx.continue_as_new(&total)
 }
 
-fn worker(mill: &Mill) -> Worker {
-    let worker = Worker::new(mill).activity(&DOUBLE, double).workflow(&MAIN, main_flow);
+fn worker(client: &Client) -> Worker {
+    let worker = Worker::new(client).activity(&DOUBLE, double).workflow(&MAIN, main_flow);
     worker.workflow(&CHILD, child).workflow(&FOREVER, forever)
 }
 
@@ -67,23 +67,26 @@ async fn patiently<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), future).await.unwrap()
 }
 
-async fn works_on(mill: Mill) {
+async fn works_on(client: Client) {
     let stop = CancellationToken::new();
-    let workers = [1, 2].map(|_| tokio::spawn(worker(&mill).run_until(stop.clone().cancelled_owned())));
-    let run = mill.workflow(&MAIN, 1).key("k").start().await.unwrap();
-    assert_eq!(mill.workflow(&MAIN, 1).key("k").start().await.unwrap().id(), run.id());
+    let workers = [1, 2].map(|_| tokio::spawn(worker(&client).run_until(stop.clone().cancelled_owned())));
+    let run = client.workflow(&MAIN, 1).key("k").start().await.unwrap();
+    assert_eq!(client.workflow(&MAIN, 1).key("k").start().await.unwrap().id(), run.id());
     run.signal(&ADD, &3).await.unwrap();
     // 1, twice 0..5, twice 0..3, 3, and what the update adds.
     assert_eq!(patiently(run.update(&SET, &70)).await.unwrap(), 100);
     assert_eq!(patiently(run.result()).await.unwrap(), 100);
     assert_eq!(patiently(run.query(&TOTAL, &())).await.unwrap(), 100);
-    let list =
-        ListRuns { workflow: Some(WorkflowName::new("forever").unwrap()), limit: 10, ..Default::default() };
-    let orphan = mill.runs(list).await.unwrap().items.remove(0).run;
-    let orphan = mill.run(&FOREVER, orphan);
+    let list = ListRunsParams {
+        workflow: Some(WorkflowName::new("forever").unwrap()),
+        limit: 10,
+        ..Default::default()
+    };
+    let orphan = client.runs(list).await.unwrap().items.remove(0).run;
+    let orphan = client.run(&FOREVER, orphan);
     let ended = patiently(orphan.result()).await.unwrap_err().to_string();
     assert!(ended.contains("terminated: the parent has ended"), "{ended}");
-    assert_eq!(run.info().await.unwrap().status, Status::Completed);
+    assert_eq!(run.info().await.unwrap().status, RunStatus::Completed);
     stop.cancel();
     for worker in workers {
         patiently(worker).await.unwrap().unwrap();

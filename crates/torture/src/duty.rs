@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
-use tidemill::{Event, Mill, Namespace, Report, Store, Worker};
+use tidemill::{Client, Event, Namespace, Report, Store, Worker};
 use tokio::sync::{broadcast, oneshot};
 
 use crate::act::{self, Desk};
@@ -68,7 +68,7 @@ impl From<&Report> for Account {
 
 impl Duty {
     /// Connects as the worker does.
-    pub async fn connect(&self) -> Result<Mill> {
+    pub async fn connect(&self) -> Result<Client> {
         let connector = tidemill::connector(&self.store)?;
         let connector = match &self.wake {
             Some(wake) => connector.wake(wake.as_str())?,
@@ -83,11 +83,11 @@ impl Duty {
 
     /// Works until standard input ends.
     pub async fn serve(self, ready: impl FnOnce()) -> Result<Account> {
-        let mill = self.connect().await.context("the worker cannot connect")?;
+        let client = self.connect().await.context("the worker cannot connect")?;
         let doom = Arc::new(Doom::new(self.fate, self.gate.clone()));
-        let mill = Mill::new(Arc::new(Watched { inner: mill.store().clone(), doom: doom.clone() }));
+        let client = Client::new(Arc::new(Watched { inner: client.store().clone(), doom: doom.clone() }));
         let ledger = Arc::new(Ledger::open(&self.ledger)?);
-        let worker = Worker::new(&mill)
+        let worker = Worker::new(&client)
             .state(Desk { ledger: ledger.clone(), gate: self.gate, doom: doom.clone() })
             .handle(act::act)
             .queue(act::QUEUE, self.concurrency)
@@ -98,7 +98,7 @@ impl Duty {
         let worker = if self.programs { program::handlers(worker) } else { worker };
         let worker = if self.orders { purchase::handlers(worker, &doom) } else { worker };
         let notes = tokio::spawn(note_settlements(worker.events(), ledger.clone()));
-        let counts = tokio::spawn(note_commands(mill.store().clone(), ledger));
+        let counts = tokio::spawn(note_commands(client.store().clone(), ledger));
         ready();
         let report = worker.run_until(end_of_input()).await?;
         counts.abort();

@@ -40,14 +40,14 @@ impl Post {
     pub async fn serve(self) -> Result<()> {
         match self {
             Self::Gateway { store, listen, lease_ms } => {
-                let mill = tidemill::connect(&store).await?;
+                let client = tidemill::connect(&store).await?;
                 let gateway =
-                    Gateway::new(&mill).brief_lease(Duration::from_millis(lease_ms)).grace(Duration::ZERO);
+                    Gateway::new(&client).brief_lease(Duration::from_millis(lease_ms)).grace(Duration::ZERO);
                 Ok(gateway.serve(TcpListener::bind(listen).await?, end_of_input()).await?)
             }
             Self::Agent { store, directory, browsers: (spare, most) } => {
-                let mill = tidemill::connect(&store).await?;
-                let agent = Agent::new(&mill).directory(directory).spare(spare).most(most);
+                let client = tidemill::connect(&store).await?;
+                let agent = Agent::new(&client).directory(directory).spare(spare).most(most);
                 Ok(agent.grace(Duration::ZERO).run_until(end_of_input()).await?)
             }
         }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use tidemill::store::runs::ReadJournal;
+use tidemill::store::runs::ReadJournalParams;
 use tidemill::workflow::testing::replay_every_prefix;
-use tidemill::workflow::{Command, Event, Journal, Program, Programs, What};
+use tidemill::workflow::{Command, EntryContent, Journal, Program, Programs, RunEvent};
 use tidemill::{RunId, Store};
 
 /// Every activity of a closed run has ended once, or was cancelled. Returns how many were asked for.
@@ -31,7 +31,7 @@ pub fn activities(journal: &Journal) -> BTreeMap<u64, &str> {
 pub fn ends(journal: &Journal) -> HashMap<u64, usize> {
     let mut ends = HashMap::new();
     for entry in &journal.entries {
-        if let What::Event(Event::ActivityDone { seq, .. }) = &entry.what {
+        if let EntryContent::Event(RunEvent::ActivityDone { seq, .. }) = &entry.what {
             *ends.entry(*seq).or_default() += 1;
         }
     }
@@ -41,14 +41,14 @@ pub fn ends(journal: &Journal) -> HashMap<u64, usize> {
 /// Everything that was asked for, in order.
 pub fn commands(journal: &Journal) -> impl Iterator<Item = &Command> {
     journal.entries.iter().flat_map(|entry| match &entry.what {
-        What::Commit(commit) => commit.commands.as_slice(),
-        What::Event(_) => &[],
+        EntryContent::Commit(commit) => commit.commands.as_slice(),
+        EntryContent::Event(_) => &[],
     })
 }
 
 /// How many commits there are.
 pub fn commits(journal: &Journal) -> usize {
-    journal.entries.iter().filter(|entry| matches!(entry.what, What::Commit(_))).count()
+    journal.entries.iter().filter(|entry| matches!(entry.what, EntryContent::Commit(_))).count()
 }
 
 /// Replays it from every prefix.
@@ -60,7 +60,8 @@ pub fn replays(program: Program, journal: &Journal) -> Result<()> {
 
 /// Each position is there once: what the store has is numbered without a gap.
 pub async fn assert_numbered(store: &dyn Store, run: &RunId) -> Result<()> {
-    let entries = store.journal(ReadJournal { run, from: 1, limit: 1_000, bytes: usize::MAX }).await?;
+    let entries =
+        store.read_journal(ReadJournalParams { run, from: 1, limit: 1_000, bytes: usize::MAX }).await?;
     let (first, _) = entries.first().with_context(|| format!("{run} has no journal"))?;
     let positions: Vec<_> = entries.iter().map(|(position, _)| *position).collect();
     let expected: Vec<_> = (*first..).take(entries.len()).collect();

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
-use tidemill::Mill;
+use tidemill::Client;
 
 use crate::audit::Audit;
 use crate::crew::Member;
@@ -15,7 +15,7 @@ use crate::stage::Stage;
 /// A namespace, a file or a database of its own.
 pub struct Room {
     /// A connection to it.
-    pub mill: Mill,
+    pub client: Client,
     duty: Duty,
     program: PathBuf,
 }
@@ -26,7 +26,7 @@ impl Room {
         let (store, namespace) = stage.place().corner(name)?;
         let ledger = stage.beside(&format!("ledger-{name}"));
         let duty = Duty { store, namespace, ledger, ..stage.duty(4) };
-        Ok(Self { mill: duty.connect().await?, duty, program: stage.program().to_owned() })
+        Ok(Self { client: duty.connect().await?, duty, program: stage.program().to_owned() })
     }
 
     /// What a worker here is told, unless it is told otherwise.
@@ -49,7 +49,7 @@ impl Room {
 
     /// Asserts that nothing is left to run.
     pub async fn assert_drained(&self) -> Result<()> {
-        for info in self.mill.store().queues().await? {
+        for info in self.client.store().list_queues().await? {
             let left = info.ready + info.scheduled + info.running;
             ensure!(left == 0 && info.dead == 0, "left behind in {}: {info:?}", info.queue.name);
         }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tempfile::TempDir;
-use tidemill::fleet::ListMembers;
-use tidemill::job::State;
-use tidemill::store::{List, QueueInfo};
-use tidemill::{DeadLetter, Mill, Queue, QueueName};
+use tidemill::fleet::ListWorkersParams;
+use tidemill::job::JobState;
+use tidemill::store::{ListJobsParams, QueueInfo};
+use tidemill::{Client, DeadLetter, Queue, QueueName};
 
 use crate::act::{ONCE, QUEUE};
 use crate::audit::Audit;
@@ -30,7 +30,7 @@ const GLANCE: Duration = Duration::from_millis(10);
 /// A store, a ledger and a program.
 pub struct Stage {
     /// A connection of the scenario's own.
-    pub mill: Mill,
+    pub client: Client,
     /// The lease that workers are told to take.
     pub lease: Duration,
     program: PathBuf,
@@ -43,10 +43,10 @@ impl Stage {
     /// Starts the store. Workers are started from `program`, this crate's own.
     pub async fn set(kind: Kind, program: &Path) -> Result<Self> {
         let place = Place::open(kind)?;
-        let mill = tidemill::connect(&place.url()).await?;
+        let client = tidemill::connect(&place.url()).await?;
         let folder = tempfile::Builder::new().prefix("tidemill-ledger-").tempdir()?;
         let (program, lease) = (program.to_owned(), Duration::from_secs(2));
-        Ok(Self { mill, lease, program, folder, place })
+        Ok(Self { client, lease, program, folder, place })
     }
 
     /// The store.
@@ -134,14 +134,14 @@ impl Stage {
 
     /// The counts of the at-least-once queue.
     pub async fn counts(&self) -> Result<QueueInfo> {
-        let queues = self.mill.store().queues().await?;
+        let queues = self.client.store().list_queues().await?;
         let queue = queue()?;
         queues.into_iter().find(|info| info.queue == queue).context("the queue is not known")
     }
 
     /// Whether nothing is left to run, in either queue.
     pub async fn is_drained(&self) -> Result<bool> {
-        let mut queues = match self.mill.store().queues().await {
+        let mut queues = match self.client.store().list_queues().await {
             Ok(queues) => queues.into_iter(),
             // It may be away; then we do not know.
             Err(error) if error.is_transient() => return Ok(false),
@@ -164,8 +164,8 @@ impl Stage {
     pub async fn letters(&self) -> Result<Vec<DeadLetter>> {
         let (queue, mut letters, mut cursor) = (queue()?, Vec::new(), None);
         loop {
-            let list = List { queue: &queue, state: State::Dead, cursor, limit: 256 };
-            let page = self.mill.store().list(list).await?;
+            let list = ListJobsParams { queue: &queue, state: JobState::Dead, cursor, limit: 256 };
+            let page = self.client.store().list_jobs(list).await?;
             for info in page.items {
                 letters.push(DeadLetter::read(info.data)?);
             }
@@ -178,8 +178,9 @@ impl Stage {
 
     /// Takes workers that were killed out of the fleet: they are taken for dead later than a scenario can wait.
     async fn bury(&self) -> Result<()> {
-        let fleet = self.mill.store().fleet();
-        let members = fleet.members(ListMembers { kind: None, cursor: None, limit: 1000 }).await?.items;
+        let fleet = self.client.store().fleet();
+        let members =
+            fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 1000 }).await?.items;
         let dead: Vec<_> = members.into_iter().map(|info| info.member.id).collect();
         Ok(fleet.part(&dead).await?)
     }
@@ -189,7 +190,7 @@ impl Stage {
         let queues = [queue()?, once()?];
         let begun = Instant::now();
         loop {
-            self.mill.store().prune(&queues).await?;
+            self.client.store().prune(&queues).await?;
             self.bury().await?;
             let left = leftovers::list(&self.place).await?;
             if left.is_empty() {

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use tidemill::name::{JobId, Queue, WorkerId};
+use tidemill::name::{HolderId, JobId, Queue};
 use tidemill::settle::{Change, Settlement};
 use tidemill::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
+    StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill::store::{
-    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
-    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
-    QueueInfo, Recover, Redrive, Start, Verdict, Wakes,
+    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
+    EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
+    ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
+    StartParams, Verdict, WakeStream,
 };
 use tidemill::{Clock, Error, RunId, Store};
 
@@ -40,18 +42,18 @@ impl Watched {
 
 #[async_trait]
 impl Store for Watched {
-    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
         let claimed = self.inner.claim(claim).await?;
         claimed.iter().for_each(|_| self.doom.reach(Point::Claimed));
         Ok(claimed)
     }
 
-    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.inner.recover(recover).await
     }
 
-    fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
-        self.inner.has_doubt(queue, worker)
+    fn needs_recover(&self, queue: &Queue, worker: &HolderId) -> bool {
+        self.inner.needs_recover(queue, worker)
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
@@ -61,35 +63,35 @@ impl Store for Watched {
         Ok(verdicts)
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
         self.inner.start(start).await
     }
 
-    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
         self.inner.extend(extend).await
     }
 
-    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         self.inner.promote(promote).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
-        self.inner.expired(expired).await
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
+        self.inner.list_expired(expired).await
     }
 
-    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
-        self.inner.clock_went_back(step).await
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
+        self.inner.adjust_for_clock_step(step).await
     }
 
-    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+    async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
         self.inner.leave(worker, queues).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        self.inner.queues().await
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        self.inner.list_queues().await
     }
 
-    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
         self.inner.enqueue(enqueue).await
     }
 
@@ -101,12 +103,12 @@ impl Store for Watched {
         self.inner.cancel(job).await
     }
 
-    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         self.inner.redrive(redrive).await
     }
 
-    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        self.inner.drop_letters(queue, jobs).await
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.inner.drop_dead(queue, jobs).await
     }
 
     async fn pause(&self, queue: &Queue) -> Result<(), Error> {
@@ -125,11 +127,11 @@ impl Store for Watched {
         self.inner.prune(queues).await
     }
 
-    async fn make_known(&self, queues: &[Queue]) -> Result<(), Error> {
-        self.inner.make_known(queues).await
+    async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
+        self.inner.register(queues).await
     }
 
-    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         self.inner.complete(complete).await
     }
 
@@ -137,7 +139,7 @@ impl Store for Watched {
         self.inner.delete(chain).await
     }
 
-    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         self.inner.start_run(run).await
     }
 
@@ -145,44 +147,44 @@ impl Store for Watched {
         self.inner.deliver(deliveries).await
     }
 
-    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
         self.inner.terminate(terminate).await
     }
 
-    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
-        self.inner.journal(read).await
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
+        self.inner.read_journal(read).await
     }
 
-    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        self.inner.run(run).await
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        self.inner.get_run(run).await
     }
 
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
-        self.inner.runs(list).await
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
+        self.inner.list_runs(list).await
     }
 
-    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
         self.inner.prune_runs(prune).await
     }
 
-    fn near(&self, one: &RunId, other: &RunId) -> bool {
-        self.inner.near(one, other)
+    fn same_shard(&self, one: &RunId, other: &RunId) -> bool {
+        self.inner.same_shard(one, other)
     }
 
-    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        self.inner.get(job).await
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.inner.get_job(job).await
     }
 
-    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
-        self.inner.list(list).await
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
+        self.inner.list_jobs(list).await
     }
 
     async fn checkup(&self) -> Result<Checkup, Error> {
         self.inner.checkup().await
     }
 
-    fn listen(&self) -> Wakes {
-        self.inner.listen()
+    fn subscribe(&self) -> WakeStream {
+        self.inner.subscribe()
     }
 
     async fn flush(&self) {

@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 use tidemill_core::chain::Blocker;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 
 use crate::fail::Fail;
 
@@ -37,7 +37,7 @@ impl Blockers {
 
 fn output<O: DeserializeOwned>(blocker: &Blocker) -> Result<O, Fail> {
     let chain = &blocker.chain;
-    if blocker.state != State::Done {
+    if blocker.state != JobState::Done {
         return Err(Fail::dead("blocker_cancelled", format!("chain {chain} was cancelled")));
     }
     let misfit =

@@ -1,8 +1,8 @@
 //! What a worker says of itself to the fleet: where it runs, what it serves, what it is doing.
 
 use serde::Serialize;
-use tidemill_core::store::fleet::MAX_DETAIL;
-use tidemill_core::{Delivery, Kind, QueueName, Timestamp};
+use tidemill_core::store::fleet::MAX_DETAIL_BYTES;
+use tidemill_core::{Guarantee, Kind, QueueName, Timestamp};
 
 use crate::lane::Lane;
 use crate::station::Station;
@@ -18,7 +18,7 @@ pub(crate) struct Card {
 #[derive(Serialize)]
 struct Served<'a> {
     name: &'a QueueName,
-    delivery: Delivery,
+    delivery: Guarantee,
     concurrency: usize,
 }
 
@@ -66,7 +66,7 @@ impl Card {
 }
 
 fn served(lane: &Lane) -> Served<'_> {
-    Served { name: &lane.queue.name, delivery: lane.queue.delivery, concurrency: lane.concurrency }
+    Served { name: &lane.queue.name, delivery: lane.queue.guarantee, concurrency: lane.concurrency }
 }
 
 /// Leaves out half of the longer list until the rest has room.
@@ -74,7 +74,7 @@ fn fit(mut detail: Detail<'_>) -> Vec<u8> {
     loop {
         let text = serde_json::to_vec(&detail).unwrap_or_else(|_| b"{}".to_vec());
         let (queues, kinds) = (detail.queues.len(), detail.kinds.len());
-        if text.len() <= MAX_DETAIL || queues + kinds == 0 {
+        if text.len() <= MAX_DETAIL_BYTES || queues + kinds == 0 {
             return text;
         }
         if kinds >= queues {
@@ -106,7 +106,7 @@ mod tests {
             unnamed: 0,
         };
         let text = fit(detail);
-        assert!(text.len() <= MAX_DETAIL);
+        assert!(text.len() <= MAX_DETAIL_BYTES);
         let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
         let named = json["kinds"].as_array().unwrap().len() as u64;
         assert_eq!(named + json["unnamed"].as_u64().unwrap(), 2000);

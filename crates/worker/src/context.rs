@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use tidemill_core::store::Verdict;
-use tidemill_core::transaction::Claim;
-use tidemill_core::{Envelope, JobId, Kind, Mill, Queue, Reason, Timestamp, WorkerId};
+use tidemill_core::transaction::TransactionClaim;
+use tidemill_core::{Client, DeathReason, Envelope, HolderId, JobId, Kind, Queue, Timestamp};
 
 use crate::assignment::Assignment;
 use crate::blockers::Blockers;
@@ -50,17 +50,17 @@ impl JobContext {
     /// How the chains ended that this job waited for.
     pub fn blockers(&self) -> Result<Blockers, Fail> {
         let blockers = self.envelope().blockers();
-        blockers.map(Blockers).map_err(|error| Fail::dead(Reason::InvalidEnvelope, error))
+        blockers.map(Blockers).map_err(|error| Fail::dead(DeathReason::InvalidEnvelope, error))
     }
 
     /// Who runs it.
-    pub fn worker(&self) -> &WorkerId {
+    pub fn worker(&self) -> &HolderId {
         &self.station.worker
     }
 
     /// The store's client, to make jobs from within a job.
-    pub fn mill(&self) -> &Mill {
-        &self.station.mill
+    pub fn client(&self) -> &Client {
+        &self.station.client
     }
 
     /// Whether the job may end now; from then on nothing stops it.
@@ -69,11 +69,11 @@ impl JobContext {
     }
 
     /// The claim on this job, for whatever ends it in a transaction.
-    pub(crate) fn claim(&self) -> Claim {
-        Claim {
+    pub(crate) fn claim(&self) -> TransactionClaim {
+        TransactionClaim {
             lease: self.assignment.lease.clone(),
             envelope: self.envelope().clone(),
-            payload_limit: self.station.mill.payload_limit(),
+            payload_limit: self.station.client.payload_limit(),
         }
     }
 
@@ -142,9 +142,9 @@ impl JobContext {
     }
 }
 
-impl AsRef<Mill> for JobContext {
-    fn as_ref(&self) -> &Mill {
-        self.mill()
+impl AsRef<Client> for JobContext {
+    fn as_ref(&self) -> &Client {
+        self.client()
     }
 }
 

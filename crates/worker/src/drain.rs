@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::store::{Promote, QueueInfo};
+use tidemill_core::store::{PromoteParams, QueueInfo};
 
 use crate::deadline::{ANSWER, within};
 use crate::station::Station;
@@ -42,7 +42,7 @@ impl Drainer {
         let (mut pause, mut empty_looks) = (BUSY_ELSEWHERE[0], 0);
         // A queue that only other programs fill must be known before it can be seen to be full.
         let queues = self.station.queues();
-        while let Err(error) = within(ANSWER, "make_known", self.station.store.make_known(&queues)).await {
+        while let Err(error) = within(ANSWER, "make_known", self.station.store.register(&queues)).await {
             tokio::time::sleep(outage.failed(&error)).await;
         }
         while empty_looks < 2 {
@@ -82,7 +82,7 @@ impl Drainer {
         if self.emptiness == Emptiness::Now && self.promotes_some().await? {
             return Ok(false);
         }
-        let infos = within(ANSWER, "queues", self.station.store.queues()).await?;
+        let infos = within(ANSWER, "queues", self.station.store.list_queues()).await?;
         let mine = infos.iter().filter(|info| self.station.lanes.iter().any(|lane| lane.queue == info.queue));
         Ok(mine.map(|info| self.left(info)).sum::<u64>() == 0 && !self.is_busy_here())
     }
@@ -90,7 +90,7 @@ impl Drainer {
     /// Whether jobs are due; if so they are ready now.
     async fn promotes_some(&self) -> Result<bool, Error> {
         let queues = self.station.queues();
-        let promote = Promote { queues: &queues, limit: 512 };
+        let promote = PromoteParams { queues: &queues, limit: 512 };
         let promoted = within(ANSWER, "promote", self.station.store.promote(promote)).await?;
         Ok(promoted.moved > 0 || promoted.next == Some(Duration::ZERO))
     }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use tidemill_core::fleet::MemberId;
+use tidemill_core::fleet::WorkerKey;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +54,7 @@ impl Engine {
     }
 
     /// Who this worker is to the store.
-    pub fn id(&self) -> &tidemill_core::WorkerId {
+    pub fn id(&self) -> &tidemill_core::HolderId {
         &self.station.worker
     }
 
@@ -129,12 +129,12 @@ impl Engine {
     }
 
     /// Who this worker is to the fleet, unless it keeps out of it.
-    fn member(&self) -> Option<MemberId> {
+    fn member(&self) -> Option<WorkerKey> {
         let is_known = !self.station.manner.anonymous;
         is_known.then(|| Roster::name(&self.station)).flatten()
     }
 
-    fn start_roster(&self, parts: &mut Shutdown, member: MemberId, calls: Arc<Calls>) {
+    fn start_roster(&self, parts: &mut Shutdown, member: WorkerKey, calls: Arc<Calls>) {
         let (kinds, any) = self.executor.kinds();
         let card = Card::new(kinds, any, self.station.store.clock().now());
         let draining = parts.end_of_claiming.clone();

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidemill_core::settle::{Change, Circumstances, Settlement, decide};
+use tidemill_core::settle::{Change, DecideContext, Settlement, decide};
 use tidemill_core::{Backoff, Envelope, Kind, Outcome};
 use tokio_util::task::TaskTracker;
 
@@ -188,7 +188,7 @@ impl Executor {
         };
         let error = error_of(&outcome);
         let ending = Ending::of(&outcome);
-        let circumstances = Circumstances {
+        let circumstances = DecideContext {
             now: self.station.store.clock().now(),
             backoff: handler.map_or(Backoff::DEFAULT, |handler| handler.backoff),
             random: fastrand::f64(),

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use tidemill_core::{Delivery, Mill};
+use tidemill_core::{Client, Guarantee};
 
 use crate::build::BuildError;
 use crate::extract::States;
@@ -32,8 +32,8 @@ impl Worker {
     }
 
     /// The client it works for.
-    pub fn mill(&self) -> &Mill {
-        &self.mill
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// The state its handlers share.
@@ -43,7 +43,7 @@ impl Worker {
 
     /// Whether it has been told to serve the at-least-once queue `name`.
     pub fn serves(&self, name: &str) -> bool {
-        self.queues.iter().any(|(known, delivery, _)| known == name && *delivery == Delivery::AtLeastOnce)
+        self.queues.iter().any(|(known, delivery, _)| known == name && *delivery == Guarantee::AtLeastOnce)
     }
 
     /// Lets every extension add what it has to.

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::Display;
 use std::time::Duration;
 
-use tidemill_core::dead::Cause;
+use tidemill_core::dead_letter::DeathCause;
 use tidemill_core::settle::Outcome;
 
 /// What a handler returns instead of an output.
@@ -87,7 +87,7 @@ impl From<Fail> for Outcome {
             Fail::Discard(why) => Self::Discard(why),
             Fail::Dead { reason, error } => {
                 let Ok(reason) = reason.parse();
-                Self::Dead(Cause { reason, error: Some(error) })
+                Self::Dead(DeathCause { reason, error: Some(error) })
             }
         }
     }

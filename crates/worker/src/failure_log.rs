@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tidemill_core::rescue::Death;
+use tidemill_core::settle::expired::RescuedDeath;
 use tidemill_core::{DeadLetter, Envelope, Kind, Queue};
 use tracing::warn;
 
@@ -85,8 +85,8 @@ impl FailureLog {
     }
 
     /// A job whose worker died, or lost its lease, in its last attempt.
-    pub(crate) fn died_unattended(&self, death: &Death<'_>) {
-        let Death { queue, envelope, letter } = death;
+    pub(crate) fn died_unattended(&self, death: &RescuedDeath<'_>) {
+        let RescuedDeath { queue, envelope, letter } = death;
         match envelope {
             Some(envelope) => self.died(envelope, queue, letter),
             None => {

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
-use tidemill_core::dead::{Cause, Reason};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
 use tidemill_core::{Envelope, Job, Outcome};
 
 use crate::context::JobContext;
@@ -101,8 +101,8 @@ impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> Handler for Typed<J, Args, F>
     }
 }
 
-fn misfit(error: &serde_json::Error) -> Cause {
-    Cause { reason: Reason::InvalidPayload, error: Some(error.to_string()) }
+fn misfit(error: &serde_json::Error) -> DeathCause {
+    DeathCause { reason: DeathReason::InvalidPayload, error: Some(error.to_string()) }
 }
 
 /// A handler that takes envelopes as they are.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{self, StreamExt};
-use tidemill_core::store::{Extend, Held};
+use tidemill_core::store::{ExtendParams, Extended};
 use tidemill_core::{Error, Lease};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -116,7 +116,7 @@ impl Heartbeat {
     async fn extend_batch(&self, batch: Vec<Arc<Assignment>>) -> Result<(), (Vec<Arc<Assignment>>, Error)> {
         let leases: Vec<Lease> = batch.iter().map(|job| job.lease.clone()).collect();
         let extend =
-            Extend { worker: &self.station.worker, leases: &leases, lease: self.station.manner.lease };
+            ExtendParams { worker: &self.station.worker, leases: &leases, lease: self.station.manner.lease };
         let limit = ANSWER.min(self.station.beat());
         let held = within(limit, "extend", self.station.store.extend(extend)).await;
         let held = match held {
@@ -124,7 +124,7 @@ impl Heartbeat {
             Err(error) => return Err((batch, error)),
         };
         batch.iter().zip(&held).for_each(|(job, held)| heed(job, *held));
-        let unknown = batch.iter().zip(&held).filter(|(_, held)| **held == Held::Unknown);
+        let unknown = batch.iter().zip(&held).filter(|(_, held)| **held == Extended::Unknown);
         let in_doubt: Vec<_> = unknown.map(|(job, _)| job.clone()).collect();
         match in_doubt.len() {
             0 => Ok(()),
@@ -136,14 +136,14 @@ impl Heartbeat {
     }
 }
 
-fn heed(job: &Assignment, held: Held) {
+fn heed(job: &Assignment, held: Extended) {
     match held {
         // Unknown: it is asked for again. Whoever runs the job is stopped only by the store's word.
-        Held::Yes | Held::Unknown => {}
+        Extended::Yes | Extended::Unknown => {}
         // Its own settlement or transaction has ended it, and says so in a moment.
-        Held::Lost if job.stop.is_ending() => {}
-        Held::Cancelling => job.stop.request(Why::Cancelled),
-        Held::Lost => {
+        Extended::Lost if job.stop.is_ending() => {}
+        Extended::Cancelling => job.stop.request(Why::Cancelled),
+        Extended::Lost => {
             warn!(job = %job.lease.job, queue = %job.lease.queue, "lost the lease; its handler is stopped");
             job.stop.request(Why::Lost);
         }

@@ -27,8 +27,8 @@
 //!     Ok(format!("{}, {}, for the {}. time", greeting.0, job.name, cx.attempt()))
 //! }
 //!
-//! # async fn example(mill: Mill) -> Result<(), Box<dyn std::error::Error>> {
-//! let worker = Worker::new(&mill).state(Greeting("Hello")).handle(greet).queue("default", 10);
+//! # async fn example(client: Mill) -> Result<(), Box<dyn std::error::Error>> {
+//! let worker = Worker::new(&client).state(Greeting("Hello")).handle(greet).queue("default", 10);
 //! let report = worker.drain().await?;
 //! println!("{} done", report.total.done);
 //! # Ok(())

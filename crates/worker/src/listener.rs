@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::Wake;
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::wake::Wake;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -28,7 +28,7 @@ pub(crate) struct Listener {
     /// Wakes the roster.
     pub(crate) calls: Arc<Calls>,
     /// Who this worker is to the fleet, if anybody.
-    pub(crate) member: Option<MemberId>,
+    pub(crate) member: Option<WorkerKey>,
 }
 
 impl Listener {
@@ -38,7 +38,7 @@ impl Listener {
 
     async fn listen_for_ever(&self) {
         loop {
-            let mut wakes = self.station.store.listen();
+            let mut wakes = self.station.store.subscribe();
             while let Some(wake) = wakes.next().await {
                 self.pass_on(&wake);
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::OptionFuture;
-use tidemill_core::envelope::Malformed;
+use tidemill_core::envelope::MalformedEnvelope;
 use tidemill_core::settle::{Settlement, decide_exhausted, decide_malformed};
 use tidemill_core::store::{Claimed, Verdict};
 use tidemill_core::{Envelope, Error, Lease};
@@ -221,7 +221,7 @@ impl Producer {
             }
             Ok(claimed) => {
                 self.outage.is_over();
-                if self.station.store.has_doubt(&self.lane.queue, &self.station.worker) {
+                if self.station.store.needs_recover(&self.lane.queue, &self.station.worker) {
                     self.doubt.begin_unless_begun();
                 }
                 self.beware_of_hollow(claimed.is_empty());
@@ -277,7 +277,7 @@ impl Producer {
         started
     }
 
-    fn bury_malformed(&self, lease: Lease, raw: &[u8], error: &Malformed) -> Ended {
+    fn bury_malformed(&self, lease: Lease, raw: &[u8], error: &MalformedEnvelope) -> Ended {
         warn!(queue = %lease.queue, job = %lease.job, "a message is no envelope, to the dead letters: {error}");
         let change = decide_malformed(&lease, raw, error, self.station.store.clock().now());
         self.never_ran(Settlement { lease, change })

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, MemberKind, MemberName, Offer, Room};
-use tidemill_core::store::fleet::{Beat, Member, Orders, Status};
+use tidemill_core::fleet::{Capacity, MemberName, Offer, WorkerKey, WorkerKind};
+use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerOrders, WorkerStatus};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
@@ -41,7 +41,7 @@ pub(crate) struct Calls {
 /// A worker's entry in the fleet.
 pub(crate) struct Roster {
     station: Arc<Station>,
-    id: MemberId,
+    id: WorkerKey,
     card: Card,
     calls: Arc<Calls>,
     /// Cancelled when the worker claims no more.
@@ -59,7 +59,7 @@ enum Next {
 impl Roster {
     pub(crate) fn new(
         station: Arc<Station>,
-        id: MemberId,
+        id: WorkerKey,
         card: Card,
         calls: Arc<Calls>,
         draining: CancellationToken,
@@ -68,9 +68,9 @@ impl Roster {
     }
 
     /// Who a worker is to the fleet.
-    pub(crate) fn name(station: &Station) -> Option<MemberId> {
+    pub(crate) fn name(station: &Station) -> Option<WorkerKey> {
         let name = MemberName::new(station.worker.as_str()).ok()?;
-        Some(MemberId { kind: MemberKind::jobs(), name })
+        Some(WorkerKey { kind: WorkerKind::jobs(), name })
     }
 
     /// Cancelled when the worker is ordered to go.
@@ -104,32 +104,32 @@ impl Roster {
     }
 
     /// Joins, or says that it lives: each time everything about itself, so that a store that lost its data has it again.
-    async fn speak(&self, joined: bool) -> Result<Option<Orders>, Error> {
+    async fn speak(&self, joined: bool) -> Result<Option<WorkerOrders>, Error> {
         let (members, fleet) = ([self.member()], self.station.store.fleet());
         if !joined {
             within(BEAT, "join", fleet.join(&members)).await?;
             return Ok(None);
         }
         // It takes no sessions, so nobody has to be given time to say what they hold.
-        let beat = Beat { members: &members, grace: Duration::ZERO };
+        let beat = BeatParams { members: &members, grace: Duration::ZERO };
         let orders = within(BEAT, "beat", fleet.beat(beat)).await?;
         Ok(orders.first().copied())
     }
 
-    fn member(&self) -> Member {
+    fn member(&self) -> WorkerEntry {
         let draining = self.draining.is_cancelled();
-        Member {
+        WorkerEntry {
             id: self.id.clone(),
             offer: Offer::jobs(),
             endpoint: String::new(),
-            status: if draining { Status::Draining } else { Status::Available },
-            room: Room { concurrent: 0, lifetime: 0 },
+            status: if draining { WorkerStatus::Draining } else { WorkerStatus::Available },
+            room: Capacity { concurrent: 0, lifetime: 0 },
             fresh: FRESH,
             detail: Bytes::from(self.card.write(&self.station)),
         }
     }
 
-    fn obey(&self, orders: Option<Orders>) {
+    fn obey(&self, orders: Option<WorkerOrders>) {
         if orders.is_some_and(|orders| orders.drain) && !self.draining.is_cancelled() {
             info!(worker = %self.station.worker, "ordered to go: nothing more is claimed");
             self.ordered.cancel();
@@ -160,7 +160,7 @@ impl Roster {
     /// Whether there is an order for this member, or no entry of it. Reads only: of workers that beat because others have
     /// written, each would call all the others.
     async fn is_wanted(&self) -> bool {
-        match within(BEAT, "member", self.station.store.fleet().member(&self.id)).await {
+        match within(BEAT, "member", self.station.store.fleet().get_worker(&self.id)).await {
             Ok(info) => info.is_none_or(|info| info.ordered),
             Err(_) => false,
         }

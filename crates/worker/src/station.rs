@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidemill_core::lease::heartbeat;
-use tidemill_core::store::runs::PruneRuns;
-use tidemill_core::{Mill, Queue, Store, WorkerId};
+use tidemill_core::store::runs::PruneRunsParams;
+use tidemill_core::{Client, HolderId, Queue, Store};
 use tokio::sync::broadcast;
 
 use crate::event::Event;
@@ -28,7 +28,7 @@ pub(crate) struct Manner {
     /// How long a claim waits for work, if somebody said so.
     pub(crate) block: Option<Duration>,
     /// How many ended runs of each workflow are kept at most, and how young one is that is kept all the same.
-    pub(crate) ended_runs: PruneRuns,
+    pub(crate) ended_runs: PruneRunsParams,
     /// Whether it keeps out of the fleet.
     pub(crate) anonymous: bool,
 }
@@ -40,7 +40,7 @@ impl Default for Manner {
             shutdown_grace: Duration::from_secs(25),
             cancel_grace: Duration::from_secs(5),
             block: None,
-            ended_runs: PruneRuns { most: 10_000, min_age: Duration::from_secs(60 * 60) },
+            ended_runs: PruneRunsParams { most: 10_000, min_age: Duration::from_secs(60 * 60) },
             anonymous: false,
         }
     }
@@ -50,9 +50,9 @@ impl Default for Manner {
 pub(crate) struct Station {
     pub(crate) store: Arc<dyn Store>,
     /// The same store, for handlers that make jobs of their own.
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     /// Who this worker is to the store.
-    pub(crate) worker: WorkerId,
+    pub(crate) worker: HolderId,
     pub(crate) manner: Manner,
     /// One per queue.
     pub(crate) lanes: Vec<Arc<Lane>>,
@@ -70,15 +70,15 @@ pub(crate) struct Station {
 
 impl Station {
     pub(crate) fn new(
-        mill: Mill,
+        client: Client,
         manner: Manner,
         lanes: Vec<Arc<Lane>>,
         events: Option<broadcast::Sender<Event>>,
     ) -> Self {
         let (leases, outbox) = (Leases::default(), Outbox::default());
         Self {
-            store: mill.store().clone(),
-            mill,
+            store: client.store().clone(),
+            client,
             worker: name_this_worker(),
             manner,
             lanes,
@@ -111,9 +111,9 @@ impl Station {
 }
 
 /// A process may run several workers; the index tells them apart.
-fn name_this_worker() -> WorkerId {
+fn name_this_worker() -> HolderId {
     static INDEX: AtomicU32 = AtomicU32::new(0);
     let hostname = rustix::system::uname();
     let index = INDEX.fetch_add(1, Ordering::Relaxed);
-    WorkerId::of_process(&hostname.nodename().to_string_lossy(), std::process::id(), index)
+    HolderId::of_process(&hostname.nodename().to_string_lossy(), std::process::id(), index)
 }

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::store::{Claim, Claimed, Extend, Held, Recover, Start, Verdict};
+use tidemill_core::store::{
+    ClaimParams, Claimed, ExtendParams, Extended, RecoverParams, StartParams, Verdict,
+};
 use tidemill_core::{Error, Lease};
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +72,7 @@ impl Caller {
                 }
             });
             let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
-            let claim = Claim { queue, worker, lease, max, starting, wait, interrupt };
+            let claim = ClaimParams { queue, worker, lease, max, starting, wait, interrupt };
             within(patience + ANSWER, "claim", station.store.claim(claim)).await
         })
     }
@@ -82,16 +84,16 @@ impl Caller {
         let (station, lane) = (self.station.clone(), self.lane.clone());
         Box::pin(async move {
             let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
-            let recover = Recover { queue, worker, lease, known: &known };
+            let recover = RecoverParams { queue, worker, lease, known: &known };
             let mut found = within(ANSWER, "recover", station.store.recover(recover)).await?;
             let leases: Vec<Lease> = found.iter().map(|claimed| claimed.lease.clone()).collect();
             if leases.is_empty() {
                 return Ok(found);
             }
-            let extend = Extend { worker, leases: &leases, lease };
+            let extend = ExtendParams { worker, leases: &leases, lease };
             if let Ok(held) = within(EXTENSION, "extend", station.store.extend(extend)).await {
                 let mut held = held.into_iter();
-                found.retain(|_| held.next().is_some_and(|held| held != Held::Lost));
+                found.retain(|_| held.next().is_some_and(|held| held != Extended::Lost));
             }
             Ok(found)
         })
@@ -101,7 +103,7 @@ impl Caller {
     pub(crate) fn start(&self, leases: Vec<Lease>) -> Trip<Vec<Verdict>> {
         let station = self.station.clone();
         Box::pin(async move {
-            let start = Start { worker: &station.worker, leases: &leases };
+            let start = StartParams { worker: &station.worker, leases: &leases };
             within(ANSWER, "start", station.store.start(start)).await
         })
     }

@@ -1,10 +1,10 @@
 //! What an attempt came to: an outcome that is still to be settled, or a transaction that has settled it.
 
-use tidemill_core::chain::{End, Output};
-use tidemill_core::dead::{Cause, Reason};
+use tidemill_core::chain::{Completion, IntoCompletion};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
 use tidemill_core::store::Verdict;
 use tidemill_core::transaction::{Committed, Done, Uncommitted};
-use tidemill_core::{Delivery, Error, Outcome};
+use tidemill_core::{Error, Guarantee, Outcome};
 
 use crate::context::JobContext;
 use crate::event::Ending;
@@ -25,7 +25,7 @@ impl From<Outcome> for Upshot {
 }
 
 /// What a handler may return for a job whose output is `O`: the output, or [`Done`] with a transaction.
-pub trait Returned<O: Output>: Send {
+pub trait Returned<O: IntoCompletion>: Send {
     #[doc(hidden)]
     fn conclude(self, kept: bool) -> Conclusion;
 }
@@ -34,18 +34,18 @@ pub trait Returned<O: Output>: Send {
 #[doc(hidden)]
 pub enum Conclusion {
     /// It says how the job ends.
-    End(Result<End, Error>),
+    End(Result<Completion, Error>),
     /// It has work that is to be committed with the job's end.
     Work(Box<dyn Uncommitted>),
 }
 
-impl<O: Output> Returned<O> for O {
+impl<O: IntoCompletion> Returned<O> for O {
     fn conclude(self, kept: bool) -> Conclusion {
         Conclusion::End(self.end(kept))
     }
 }
 
-impl<O: Output> Returned<O> for Done<O> {
+impl<O: IntoCompletion> Returned<O> for Done<O> {
     fn conclude(self, _kept: bool) -> Conclusion {
         Conclusion::Work(self.into_work())
     }
@@ -55,8 +55,8 @@ impl Conclusion {
     /// Brings it about, as far as that is not left to the completer.
     pub(crate) async fn into_upshot(self, context: &JobContext) -> Upshot {
         match self {
-            Self::End(Ok(End::Output(output))) => Outcome::Done(output).into(),
-            Self::End(Ok(End::Continue(next))) => admissible(Outcome::Continue(next), context).into(),
+            Self::End(Ok(Completion::Output(output))) => Outcome::Done(output).into(),
+            Self::End(Ok(Completion::Continue(next))) => admissible(Outcome::Continue(next), context).into(),
             Self::End(Err(error)) => invalid_output(&error).into(),
             Self::Work(work) => commit(work, context).await,
         }
@@ -81,10 +81,10 @@ async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> Upshot {
 /// A job that wants to continue, if it can.
 pub(crate) fn admissible(outcome: Outcome, context: &JobContext) -> Outcome {
     let Outcome::Continue(next) = &outcome else { return outcome };
-    if context.queue().delivery == Delivery::AtMostOnce {
+    if context.queue().guarantee == Guarantee::AtMostOnce {
         return invalid_output(&Error::Invalid("an at-most-once job cannot continue with another".into()));
     }
-    match next.check(context.mill().payload_limit()) {
+    match next.check(context.client().payload_limit()) {
         Ok(()) => outcome,
         Err(error) => invalid_output(&error),
     }
@@ -92,6 +92,6 @@ pub(crate) fn admissible(outcome: Outcome, context: &JobContext) -> Outcome {
 
 /// The work is done; doing it again would not make the output any better.
 fn invalid_output(error: &Error) -> Outcome {
-    let reason = Reason::Other("invalid_output".to_owned());
-    Outcome::Dead(Cause { reason, error: Some(error.to_string()) })
+    let reason = DeathReason::Other("invalid_output".to_owned());
+    Outcome::Dead(DeathCause { reason, error: Some(error.to_string()) })
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tidemill_core::limits::MAX_DURATION;
-use tidemill_core::{Backoff, Delivery, Envelope, Job, Kind, Mill, Outcome, Queue, QueueName};
+use tidemill_core::{Backoff, Client, Envelope, Guarantee, Job, Kind, Outcome, Queue, QueueName};
 use tokio::sync::broadcast;
 
 use crate::build::{BuildError, WorkerError};
@@ -41,11 +41,11 @@ struct Described {
 /// A worker: handlers, the state they share, and the queues they serve.
 #[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
 pub struct Worker {
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     pub(crate) states: States,
     state_twice: Option<&'static str>,
     handlers: Vec<Described>,
-    pub(crate) queues: Vec<(String, Delivery, usize)>,
+    pub(crate) queues: Vec<(String, Guarantee, usize)>,
     /// Engines on top of this one.
     pub(crate) extensions: Vec<Box<dyn Extension>>,
     /// What they run beside it.
@@ -58,10 +58,10 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker on the store of `mill`.
-    pub fn new(mill: &Mill) -> Self {
+    /// A worker on the store of `client`.
+    pub fn new(client: &Client) -> Self {
         Self {
-            mill: mill.clone(),
+            client: client.clone(),
             states: States::default(),
             state_twice: None,
             handlers: Vec::new(),
@@ -130,13 +130,13 @@ impl Worker {
 
     /// Serves the at-least-once queue `name`, running up to `concurrency` of its jobs at once.
     pub fn queue(mut self, name: &str, concurrency: usize) -> Self {
-        self.queues.push((name.to_owned(), Delivery::AtLeastOnce, concurrency));
+        self.queues.push((name.to_owned(), Guarantee::AtLeastOnce, concurrency));
         self
     }
 
     /// Serves the at-most-once queue `name`, running up to `concurrency` of its jobs at once.
     pub fn at_most_once(mut self, name: &str, concurrency: usize) -> Self {
-        self.queues.push((name.to_owned(), Delivery::AtMostOnce, concurrency));
+        self.queues.push((name.to_owned(), Guarantee::AtMostOnce, concurrency));
         self
     }
 
@@ -238,7 +238,7 @@ impl Worker {
         let lanes = lanes(self.queues, self.prefetch, self.batch_size)?;
         let registry = registry(self.handlers, &self.states)?;
         self.stats.attach(lanes.clone());
-        let station = Station::new(self.mill, self.manner, lanes, self.events.into_inner());
+        let station = Station::new(self.client, self.manner, lanes, self.events.into_inner());
         Ok(Engine::new(station, registry, self.stats, self.companions))
     }
 
@@ -261,7 +261,7 @@ impl Worker {
 }
 
 fn lanes(
-    queues: Vec<(String, Delivery, usize)>,
+    queues: Vec<(String, Guarantee, usize)>,
     prefetch: usize,
     batch_size: Option<usize>,
 ) -> Result<Vec<Arc<Lane>>, BuildError> {
@@ -271,7 +271,7 @@ fn lanes(
     let count = queues.len();
     let (mut seen, mut lanes) = (HashSet::new(), Vec::with_capacity(queues.len()));
     for (name, delivery, concurrency) in queues {
-        let queue = Queue { name: QueueName::new(&name)?, delivery };
+        let queue = Queue { name: QueueName::new(&name)?, guarantee: delivery };
         if concurrency == 0 {
             return Err(BuildError::NoConcurrency(queue));
         }

@@ -1,7 +1,7 @@
 //! What a workflow's code may run into.
 
 use serde::{Deserialize, Serialize};
-use tidemill_core::workflow::{ActivityFailure, ChildEnd, FailureKind, Json, Timeout};
+use tidemill_core::workflow::{ActivityFailure, ChildResult, FailureKind, Json, Timeout};
 
 /// The run was asked to end, and this await is not shielded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -107,12 +107,12 @@ pub enum ChildError {
 }
 
 impl ChildError {
-    pub(crate) fn of(workflow: &'static str, end: ChildEnd) -> Result<Json, Self> {
+    pub(crate) fn of(workflow: &'static str, end: ChildResult) -> Result<Json, Self> {
         match end {
-            ChildEnd::Ok(result) => Ok(result),
-            ChildEnd::Failed { message } => Err(Self::Failed { workflow, message }),
-            ChildEnd::Cancelled => Err(Self::Cancelled { workflow }),
-            ChildEnd::Terminated => Err(Self::Terminated { workflow }),
+            ChildResult::Ok(result) => Ok(result),
+            ChildResult::Failed { message } => Err(Self::Failed { workflow, message }),
+            ChildResult::Cancelled => Err(Self::Cancelled { workflow }),
+            ChildResult::Terminated => Err(Self::Terminated { workflow }),
         }
     }
 

@@ -58,7 +58,7 @@ pub use join::JoinAll;
 pub use machine::{Advance, LocalTask, Machine, Waiting, diagnose};
 pub use program::{Program, Programs};
 pub use saga::{RollbackFailed, Saga};
-pub use tidemill_core::workflow::{ParentClose, Retry, RunId};
+pub use tidemill_core::workflow::{ParentClose, RetryPolicy, RunId};
 
 /// What the macros expand to. Not for use by hand.
 #[doc(hidden)]

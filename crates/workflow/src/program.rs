@@ -79,7 +79,7 @@ fn declared<N>(name: Result<N, InvalidName>) -> N {
 }
 
 fn written<O: Serialize>(output: Result<O, WorkflowError>) -> Result<Json, WorkflowError> {
-    Json::of(&output?).map_err(|error| WorkflowError(Ending::Unwritable(error.to_string())))
+    Json::from_value(&output?).map_err(|error| WorkflowError(Ending::Unwritable(error.to_string())))
 }
 
 impl fmt::Debug for Program {

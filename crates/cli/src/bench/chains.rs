@@ -8,9 +8,9 @@ use std::time::Instant;
 
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
-use tidemill::floor::{Errand, Floor};
+use tidemill::baseline::{Baseline, BaselineWork};
 use tidemill::transaction::Done;
-use tidemill::{Chain, Delivery, Fail, Job, JobContext, Mill, Next, Worker};
+use tidemill::{Chain, Client, Fail, Guarantee, Job, JobContext, Next, Worker};
 
 use super::quantile;
 use super::rate::envelopes;
@@ -93,11 +93,11 @@ impl Manner {
     }
 
     /// What the transactions of one job do.
-    fn errands(self) -> &'static [Errand] {
+    fn errands(self) -> &'static [BaselineWork] {
         match self {
             Self::Plain => &[],
-            Self::Atomic => &[Errand::Write],
-            Self::Staged => &[Errand::Read, Errand::Write],
+            Self::Atomic => &[BaselineWork::Write],
+            Self::Staged => &[BaselineWork::Read, BaselineWork::Write],
         }
     }
 }
@@ -114,7 +114,7 @@ async fn plain(_: OneStep) -> Result<Next<Bench>, Fail> {
 
 async fn in_transactions(job: OneStep, cx: JobContext) -> Result<Done<Next<Bench>>, Fail> {
     let staged = job.manner == Manner::Staged;
-    if tidemill::sqlite::holds(cx.mill()) {
+    if tidemill::sqlite::holds(cx.client()) {
         if staged {
             tidemill::sqlite::transact(&cx, |db| {
                 Ok(db.query_row("SELECT 1", [], |row| row.get::<_, i64>(0))?)
@@ -133,15 +133,15 @@ async fn in_transactions(job: OneStep, cx: JobContext) -> Result<Done<Next<Bench
 
 /// Measures everything a store can do with chains.
 pub(crate) async fn run(
-    mill: &Mill,
-    floor: &dyn Floor,
+    client: &Client,
+    floor: &dyn Baseline,
     plan: &super::Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<ChainRow>, BenchError> {
-    let queue = Queue { name: "tidemill-bench", delivery: Delivery::AtLeastOnce, batch: BATCH };
-    queue.purge(mill).await?;
-    let transacts = floor.transact(Errand::Read).await?;
-    let bench = Measure { mill, floor, queue, transacts, plan, say };
+    let queue = Queue { name: "tidemill-bench", delivery: Guarantee::AtLeastOnce, batch: BATCH };
+    queue.purge(client).await?;
+    let transacts = floor.transact(BaselineWork::Read).await?;
+    let bench = Measure { client, floor, queue, transacts, plan, say };
     let mut rows = Vec::new();
     for concurrency in CONCURRENCIES {
         rows.push(bench.start(concurrency).await?);
@@ -158,8 +158,8 @@ pub(crate) async fn run(
 }
 
 struct Measure<'a> {
-    mill: &'a Mill,
-    floor: &'a dyn Floor,
+    client: &'a Client,
+    floor: &'a dyn Baseline,
     queue: Queue,
     transacts: bool,
     plan: &'a super::Plan,
@@ -197,7 +197,7 @@ impl Measure<'_> {
     }
 
     async fn clear(&self) -> Result<(), BenchError> {
-        self.queue.purge(self.mill).await
+        self.queue.purge(self.client).await
     }
 
     async fn start(&self, concurrency: usize) -> Result<ChainRow, BenchError> {
@@ -205,7 +205,7 @@ impl Measure<'_> {
         let raw = || self.timed(concurrency, || async { self.add(&one).await });
         let own = || {
             self.timed(concurrency, || async {
-                self.mill.job(OneStep::new(Manner::Plain)).queue(self.queue.name).enqueue().await?;
+                self.client.job(OneStep::new(Manner::Plain)).queue(self.queue.name).enqueue().await?;
                 Ok(())
             })
         };
@@ -215,7 +215,7 @@ impl Measure<'_> {
     /// One row in one transaction.
     async fn add(&self, envelopes: &[bytes::Bytes]) -> Result<(), BenchError> {
         if self.transacts {
-            self.floor.transact(Errand::Write).await?;
+            self.floor.transact(BaselineWork::Write).await?;
         } else {
             self.floor.commit(envelopes).await?;
         }
@@ -233,7 +233,7 @@ impl Measure<'_> {
         let own = || async {
             let jobs = vec![OneStep::new(Manner::Plain); self.plan.jobs];
             let begun = Instant::now();
-            self.mill.jobs(jobs).queue(self.queue.name).batch(BATCH).enqueue().await?;
+            self.client.jobs(jobs).queue(self.queue.name).batch(BATCH).enqueue().await?;
             Ok(self.plan.jobs as f64 / begun.elapsed().as_secs_f64())
         };
         self.turns(("start batched", BATCH, "one transaction: 100 rows"), raw, own).await
@@ -261,8 +261,8 @@ impl Measure<'_> {
         };
         let own = || async {
             let jobs = vec![OneStep::new(manner); self.plan.jobs];
-            self.mill.jobs(jobs).queue(self.queue.name).enqueue().await?;
-            let worker = Worker::new(self.mill);
+            self.client.jobs(jobs).queue(self.queue.name).enqueue().await?;
+            let worker = Worker::new(self.client);
             let worker =
                 if manner == Manner::Plain { worker.handle(plain) } else { worker.handle(in_transactions) };
             let begun = Instant::now();

@@ -6,10 +6,10 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidemill::floor::Floor;
+use tidemill::baseline::Baseline;
 use tidemill::settle::{Change, Settlement};
-use tidemill::store::{Claim, Verdict};
-use tidemill::{Delivery, Mill, Queue, QueueName, WorkerId};
+use tidemill::store::{ClaimParams, Verdict};
+use tidemill::{Client, Guarantee, HolderId, Queue, QueueName};
 
 use super::quantile;
 use super::rate::envelopes;
@@ -45,8 +45,8 @@ pub(crate) struct DepthRow {
 
 /// Times `samples` claims at each depth.
 pub(crate) async fn run(
-    mill: &Mill,
-    floor: &dyn Floor,
+    client: &Client,
+    floor: &dyn Baseline,
     (depths, samples): (&[usize], usize),
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<DepthRow>, BenchError> {
@@ -59,7 +59,7 @@ pub(crate) async fn run(
     let mut lines = Vec::new();
     for depth in depths {
         say(&format!("filling a queue with {depth}"));
-        lines.push(Line::fill(mill, *depth, floor.batch().enqueue).await?);
+        lines.push(Line::fill(client, *depth, floor.batch().enqueue).await?);
     }
     for sample in 0..WARM_UP + samples {
         for line in &mut lines {
@@ -75,21 +75,21 @@ pub(crate) async fn run(
 
 /// One queue, and how long it took to take from it.
 struct Line<'a> {
-    mill: &'a Mill,
+    client: &'a Client,
     queue: Queue,
     depth: usize,
-    worker: WorkerId,
+    worker: HolderId,
     claims: Vec<f64>,
     takes: Vec<f64>,
 }
 
 impl<'a> Line<'a> {
-    async fn fill(mill: &'a Mill, depth: usize, batch: usize) -> Result<Self, BenchError> {
+    async fn fill(client: &'a Client, depth: usize, batch: usize) -> Result<Self, BenchError> {
         let name = QueueName::new(&format!("tidemill-bench-{depth}")).map_err(tidemill::Error::from)?;
-        let queue = Queue { name, delivery: Delivery::AtLeastOnce };
-        mill.store().purge(&queue).await?;
-        let worker = WorkerId::new("tidemill-bench").map_err(tidemill::Error::from)?;
-        let line = Self { mill, queue, depth, worker, claims: Vec::new(), takes: Vec::new() };
+        let queue = Queue { name, guarantee: Guarantee::AtLeastOnce };
+        client.store().purge(&queue).await?;
+        let worker = HolderId::new("tidemill-bench").map_err(tidemill::Error::from)?;
+        let line = Self { client, queue, depth, worker, claims: Vec::new(), takes: Vec::new() };
         let mut left = depth;
         while left > 0 {
             let some = left.min(FILL);
@@ -100,15 +100,16 @@ impl<'a> Line<'a> {
     }
 
     async fn add(&self, jobs: usize, batch: usize) -> Result<(), BenchError> {
-        let jobs = self.mill.jobs((0..jobs).map(Noop::new)).queue(self.queue.name.as_str());
+        let jobs = self.client.jobs((0..jobs).map(Noop::new)).queue(self.queue.name.as_str());
         jobs.batch(batch).enqueue().await?;
         Ok(())
     }
 
     /// Claims, settles, and adds as many as were taken.
     async fn take(&mut self, counts: bool) -> Result<(), BenchError> {
-        let (store, begun) = (self.mill.store(), Instant::now());
-        let claimed = store.claim(Claim::now(&self.queue, &self.worker, tidemill::mins(1), TAKE)).await?;
+        let (store, begun) = (self.client.store(), Instant::now());
+        let claimed =
+            store.claim(ClaimParams::now(&self.queue, &self.worker, tidemill::mins(1), TAKE)).await?;
         let claim = begun.elapsed();
         let finish = |claimed: tidemill::store::Claimed| Settlement {
             lease: claimed.lease,
@@ -134,7 +135,7 @@ impl<'a> Line<'a> {
         raw_take_p50_us: f64,
         first: Option<&DepthRow>,
     ) -> Result<DepthRow, BenchError> {
-        let store = self.mill.store();
+        let store = self.client.store();
         store.purge(&self.queue).await?;
         store.leave(&self.worker, std::slice::from_ref(&self.queue)).await?;
         let (claim_p50_us, take_p50_us) = (quantile(&mut self.claims, 0.5), quantile(&mut self.takes, 0.5));
@@ -152,7 +153,7 @@ impl<'a> Line<'a> {
 }
 
 /// The raw loop has one place only, so its depths come one after the other.
-async fn raw(floor: &dyn Floor, depth: usize, samples: usize) -> Result<f64, BenchError> {
+async fn raw(floor: &dyn Baseline, depth: usize, samples: usize) -> Result<f64, BenchError> {
     floor.clear().await?;
     let batch: Vec<Bytes> = envelopes(floor.batch().enqueue.max(TAKE))?;
     let mut left = depth;

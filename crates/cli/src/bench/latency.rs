@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tidemill::floor::Floor;
-use tidemill::{Fail, Job, Mill, State, Worker};
+use tidemill::baseline::Baseline;
+use tidemill::{Client, Fail, Job, State, Worker};
 use tokio::sync::Notify;
 
 use super::rate::envelopes;
@@ -64,9 +64,9 @@ async fn stamp(job: Stamp, State(samples): State<Samples>) -> Result<(), Fail> {
 }
 
 /// Through Tidemill: single typed enqueues, one idle worker.
-pub(super) async fn own(mill: &Mill, queue: &Queue, wanted: usize) -> Result<Vec<f64>, BenchError> {
+pub(super) async fn own(client: &Client, queue: &Queue, wanted: usize) -> Result<Vec<f64>, BenchError> {
     let samples = Samples::new(wanted);
-    let worker = Worker::new(mill).state(samples.clone()).handle(stamp);
+    let worker = Worker::new(client).state(samples.clone()).handle(stamp);
     let full = samples.full.clone();
     let running =
         tokio::spawn(queue.join(worker, 16).build()?.run_until(async move { full.notified().await }));
@@ -74,14 +74,14 @@ pub(super) async fn own(mill: &Mill, queue: &Queue, wanted: usize) -> Result<Vec
     for _ in 0..wanted {
         tick.tick().await;
         let job = Stamp { made: samples.now(), padding: PADDING.to_owned() };
-        mill.job(job).queue(queue.name).delivery(queue.delivery).enqueue().await?;
+        client.job(job).queue(queue.name).guarantee(queue.delivery).enqueue().await?;
     }
     running.await.map_err(|error| tidemill::Error::Unsuitable(error.to_string()))??;
     Ok(samples.take())
 }
 
 /// Through a raw blocking read; none where there is no such thing.
-pub(super) async fn raw(floor: &dyn Floor, wanted: usize) -> Result<Option<Vec<f64>>, BenchError> {
+pub(super) async fn raw(floor: &dyn Baseline, wanted: usize) -> Result<Option<Vec<f64>>, BenchError> {
     floor.clear().await?;
     let envelopes = envelopes(wanted)?;
     let mut samples = Vec::with_capacity(wanted);

@@ -10,8 +10,8 @@ mod rate;
 mod work;
 mod workflows;
 
-use tidemill::Mill;
-use tidemill::floor::Floor;
+use tidemill::Client;
+use tidemill::baseline::Baseline;
 
 pub(crate) use chains::ChainRow;
 pub(crate) use depth::DepthRow;
@@ -52,23 +52,23 @@ pub(crate) struct Row {
 
 /// Measures every kind of work that a store has.
 pub(crate) async fn run(
-    mill: &Mill,
-    floors: &[Box<dyn Floor>],
+    client: &Client,
+    floors: &[Box<dyn Baseline>],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<Row>, BenchError> {
     let mut rows = Vec::new();
     for floor in floors {
-        rows.push(measure(mill, &**floor, plan, say).await?);
+        rows.push(measure(client, &**floor, plan, say).await?);
         floor.clear().await?;
     }
     Ok(rows)
 }
 
 /// Removes what waits in the queues of a measurement, and what the raw loops made.
-pub(crate) async fn clear(mill: &Mill, floors: &[Box<dyn Floor>]) -> Result<(), BenchError> {
+pub(crate) async fn clear(client: &Client, floors: &[Box<dyn Baseline>]) -> Result<(), BenchError> {
     for floor in floors {
-        work::Queue::new(&**floor).purge(mill).await?;
+        work::Queue::new(&**floor).purge(client).await?;
         floor.clear().await?;
     }
     Ok(())
@@ -76,63 +76,63 @@ pub(crate) async fn clear(mill: &Mill, floors: &[Box<dyn Floor>]) -> Result<(), 
 
 /// Measures what a store can do with chains.
 pub(crate) async fn run_chains(
-    mill: &Mill,
-    floors: &[Box<dyn Floor>],
+    client: &Client,
+    floors: &[Box<dyn Baseline>],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<ChainRow>, BenchError> {
     match loses_nothing(floors) {
-        Some(floor) => chains::run(mill, floor, plan, say).await,
+        Some(floor) => chains::run(client, floor, plan, say).await,
         None => Ok(Vec::new()),
     }
 }
 
 /// Measures runs of workflows.
 pub(crate) async fn run_workflows(
-    mill: &Mill,
-    floors: &[Box<dyn Floor>],
+    client: &Client,
+    floors: &[Box<dyn Baseline>],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
     match loses_nothing(floors) {
-        Some(floor) => workflows::run(mill, floor, plan, say).await,
+        Some(floor) => workflows::run(client, floor, plan, say).await,
         None => Ok(Vec::new()),
     }
 }
 
 /// Measures how long claims take in queues of these depths.
 pub(crate) async fn run_depths(
-    mill: &Mill,
-    floors: &[Box<dyn Floor>],
+    client: &Client,
+    floors: &[Box<dyn Baseline>],
     depths: &[usize],
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<DepthRow>, BenchError> {
     match loses_nothing(floors) {
-        Some(floor) => depth::run(mill, floor, (depths, plan.latency_samples), say).await,
+        Some(floor) => depth::run(client, floor, (depths, plan.latency_samples), say).await,
         None => Ok(Vec::new()),
     }
 }
 
 /// What must not get lost is compared with the loop that loses nothing.
-fn loses_nothing(floors: &[Box<dyn Floor>]) -> Option<&dyn Floor> {
-    floors.iter().map(|floor| &**floor).find(|floor| floor.delivery() == tidemill::Delivery::AtLeastOnce)
+fn loses_nothing(floors: &[Box<dyn Baseline>]) -> Option<&dyn Baseline> {
+    floors.iter().map(|floor| &**floor).find(|floor| floor.delivery() == tidemill::Guarantee::AtLeastOnce)
 }
 
 async fn measure(
-    mill: &Mill,
-    floor: &dyn Floor,
+    client: &Client,
+    floor: &dyn Baseline,
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Row, BenchError> {
     let queue = work::Queue::new(floor);
-    queue.purge(mill).await?;
+    queue.purge(client).await?;
     let (mut raw, mut own, mut ratios, mut commands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for round in 1..=plan.rounds {
         say(&format!("{}: round {round} of {}, raw loop", floor.work(), plan.rounds));
         let raw_rate = rate::raw(floor, plan.jobs).await?;
         say(&format!("{}: round {round} of {}, tidemill (raw {raw_rate:.0}/s)", floor.work(), plan.rounds));
-        let own_rate = rate::own(mill, &queue, plan.jobs).await?;
+        let own_rate = rate::own(client, &queue, plan.jobs).await?;
         say(&format!(
             "{}: round {round}: {:.0}/s, {:.2} of the raw loop",
             floor.work(),
@@ -146,7 +146,7 @@ async fn measure(
     }
     say(&format!("{}: latency at 100 jobs a second", floor.work()));
     let raw_latency = latency::raw(floor, plan.latency_samples).await?;
-    let latency = latency::own(mill, &queue, plan.latency_samples).await?;
+    let latency = latency::own(client, &queue, plan.latency_samples).await?;
     Ok(Row {
         work: floor.work(),
         raw_per_s: quantile(&mut raw, 0.5),
@@ -183,26 +183,27 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", directory.path().join("bench.db").display());
         let plan = Plan { jobs: 500, rounds: 1, latency_samples: 5 };
-        let mill = tidemill::connect(&url).await.unwrap();
+        let client = tidemill::connect(&url).await.unwrap();
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run(&mill, &floors, &plan, &|_| {}).await.unwrap();
+        let rows = run(&client, &floors, &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 1);
         assert!(rows[0].per_s > 0.0 && rows[0].raw_per_s > 0.0 && rows[0].latency_p50_us > 0.0);
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run_chains(&mill, &floors, &Plan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
+        let rows = run_chains(&client, &floors, &Plan { jobs: 200, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 7);
         assert!(rows.iter().all(|row| row.per_s > 0.0 && row.raw_per_s > 0.0));
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run_depths(&mill, &floors, &[150, 1_000], &plan, &|_| {}).await.unwrap();
+        let rows = run_depths(&client, &floors, &[150, 1_000], &plan, &|_| {}).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.depth).collect::<Vec<_>>(), [150, 1_000]);
         assert!(rows.iter().all(|row| row.claim_p50_us > 0.0 && row.raw_take_p50_us > 0.0));
         let floors = tidemill::connector(&url).unwrap().floors().await.unwrap();
-        let rows = run_workflows(&mill, &floors, &Plan { jobs: 50, ..plan }, &|_| {}).await.unwrap();
+        let rows = run_workflows(&client, &floors, &Plan { jobs: 50, ..plan }, &|_| {}).await.unwrap();
         assert_eq!(rows.len(), 2);
         assert!(rows.iter().all(|row| row.per_s > 0.0 && row.trips_per_run > 0.0));
-        let runs = mill.store().runs(tidemill::workflow::ListRuns { limit: 9, ..Default::default() });
+        let runs =
+            client.store().list_runs(tidemill::workflow::ListRunsParams { limit: 9, ..Default::default() });
         assert!(runs.await.unwrap().items.is_empty());
-        for queue in mill.store().queues().await.unwrap() {
+        for queue in client.store().list_queues().await.unwrap() {
             assert_eq!((queue.ready, queue.scheduled, queue.running, queue.dead), (0, 0, 0, 0));
         }
     }

@@ -1,9 +1,9 @@
 //! What is measured: a job that does nothing, in an envelope of about 300 bytes.
 
 use serde::{Deserialize, Serialize};
-use tidemill::floor::Floor;
+use tidemill::baseline::Baseline;
 use tidemill::workflow::RunError;
-use tidemill::{BuildError, BulkError, Delivery, Error, Fail, Job, Mill, QueueName, Worker, WorkerError};
+use tidemill::{BuildError, BulkError, Client, Error, Fail, Guarantee, Job, QueueName, Worker, WorkerError};
 
 /// Fills the envelope up to about 300 bytes.
 pub(super) const PADDING: &str =
@@ -38,31 +38,31 @@ async fn noop(job: Noop) -> Result<(), Fail> {
 /// Where it runs: a queue of its own with the guarantee of the raw loop.
 pub(super) struct Queue {
     pub(super) name: &'static str,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: Guarantee,
     pub(super) batch: usize,
 }
 
 impl Queue {
-    pub(super) fn new(floor: &dyn Floor) -> Self {
+    pub(super) fn new(floor: &dyn Baseline) -> Self {
         Self { name: "tidemill-bench", delivery: floor.delivery(), batch: floor.batch().enqueue }
     }
 
     /// Removes what an earlier, interrupted run has left.
-    pub(super) async fn purge(&self, mill: &Mill) -> Result<(), BenchError> {
+    pub(super) async fn purge(&self, client: &Client) -> Result<(), BenchError> {
         let (name, delivery) = (QueueName::new(self.name).map_err(Error::from)?, self.delivery);
-        mill.store().purge(&tidemill::Queue { name, delivery }).await?;
+        client.store().purge(&tidemill::Queue { name, guarantee: delivery }).await?;
         Ok(())
     }
 
     /// A worker of this queue.
-    pub(super) fn worker(&self, mill: &Mill) -> Worker {
-        self.join(Worker::new(mill).handle(noop), CONCURRENCY)
+    pub(super) fn worker(&self, client: &Client) -> Worker {
+        self.join(Worker::new(client).handle(noop), CONCURRENCY)
     }
 
     pub(super) fn join(&self, worker: Worker, concurrency: usize) -> Worker {
         match self.delivery {
-            Delivery::AtLeastOnce => worker.queue(self.name, concurrency),
-            Delivery::AtMostOnce => worker.at_most_once(self.name, concurrency),
+            Guarantee::AtLeastOnce => worker.queue(self.name, concurrency),
+            Guarantee::AtMostOnce => worker.at_most_once(self.name, concurrency),
         }
     }
 }

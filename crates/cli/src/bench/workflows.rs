@@ -8,10 +8,10 @@
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{StreamExt, TryStreamExt};
-use tidemill::floor::Floor;
-use tidemill::store::runs::PruneRuns;
+use tidemill::baseline::Baseline;
+use tidemill::store::runs::PruneRunsParams;
 use tidemill::workflow::{Activity, Ctx, RunHandle, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
-use tidemill::{Fail, Mill, Worker};
+use tidemill::{Client, Fail, Worker};
 use tokio::sync::oneshot;
 
 use super::rate::{self, envelopes};
@@ -63,13 +63,13 @@ async fn nothing(number: u64) -> Result<u64, Fail> {
 
 /// Measures runs one at a time, then many at once.
 pub(crate) async fn run(
-    mill: &Mill,
-    floor: &dyn Floor,
+    client: &Client,
+    floor: &dyn Baseline,
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
     let (stop, stopped) = oneshot::channel::<()>();
-    let worker = Worker::new(mill)
+    let worker = Worker::new(client)
         .workflow(&BENCH, three)
         .activity(&NOTHING, nothing)
         .workflow_concurrency(AT_ONCE)
@@ -77,18 +77,18 @@ pub(crate) async fn run(
     let worker = tokio::spawn(worker.run_until(async {
         let _ = stopped.await;
     }));
-    let rows = measure(mill, floor, plan, say).await;
+    let rows = measure(client, floor, plan, say).await;
     let _ = stop.send(());
     if let Ok(ended) = worker.await {
         ended?;
     }
-    remove(mill).await?;
+    remove(client).await?;
     rows
 }
 
 async fn measure(
-    mill: &Mill,
-    floor: &dyn Floor,
+    client: &Client,
+    floor: &dyn Baseline,
     plan: &Plan,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
@@ -97,12 +97,12 @@ async fn measure(
     for round in 1..=plan.rounds {
         floor.clear().await?;
         say(&format!("workflows, one at a time: round {round} of {}", plan.rounds));
-        single.add(raw_singly(floor, few).await?, one_by_one(mill, few).await?);
+        single.add(raw_singly(floor, few).await?, one_by_one(client, few).await?);
         floor.clear().await?;
         say(&format!("workflows, {AT_ONCE} at once: round {round} of {}", plan.rounds));
         let raw = rate::raw(floor, plan.jobs * ENVELOPES).await? / ENVELOPES as f64;
-        many.add(raw, at_once(mill, plan.jobs).await?);
-        remove(mill).await?;
+        many.add(raw, at_once(client, plan.jobs).await?);
+        remove(client).await?;
     }
     floor.clear().await?;
     Ok(vec![single.row(1), many.row(AT_ONCE)])
@@ -146,7 +146,7 @@ impl Rounds {
     }
 }
 
-async fn raw_singly(floor: &dyn Floor, runs: usize) -> Result<f64, BenchError> {
+async fn raw_singly(floor: &dyn Baseline, runs: usize) -> Result<f64, BenchError> {
     let one = envelopes(1)?;
     let begun = Instant::now();
     for _ in 0..runs * ENVELOPES {
@@ -156,33 +156,33 @@ async fn raw_singly(floor: &dyn Floor, runs: usize) -> Result<f64, BenchError> {
     Ok(runs as f64 / begun.elapsed().as_secs_f64())
 }
 
-async fn one_by_one(mill: &Mill, runs: usize) -> Result<Own, BenchError> {
-    let (begun, before) = (Instant::now(), mill.store().commands());
+async fn one_by_one(client: &Client, runs: usize) -> Result<Own, BenchError> {
+    let (begun, before) = (Instant::now(), client.store().commands());
     let mut samples = Vec::with_capacity(runs);
     for _ in 0..runs {
         let begun = Instant::now();
-        result(&start(mill).await?).await?;
+        result(&start(client).await?).await?;
         samples.push(begun.elapsed().as_secs_f64() * 1e6);
     }
-    let own = own(mill, runs, before, begun.elapsed());
+    let own = own(client, runs, before, begun.elapsed());
     Ok(Own { p50_us: Some(quantile(&mut samples, 0.5)), ..own })
 }
 
-async fn at_once(mill: &Mill, runs: usize) -> Result<Own, BenchError> {
-    let (begun, before) = (Instant::now(), mill.store().commands());
+async fn at_once(client: &Client, runs: usize) -> Result<Own, BenchError> {
+    let (begun, before) = (Instant::now(), client.store().commands());
     // One future for each run: a start that nobody polls because results are awaited would keep its connection.
-    let all = futures_util::stream::iter(0..runs).map(|_| async { result(&start(mill).await?).await });
+    let all = futures_util::stream::iter(0..runs).map(|_| async { result(&start(client).await?).await });
     all.buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
-    Ok(own(mill, runs, before, begun.elapsed()))
+    Ok(own(client, runs, before, begun.elapsed()))
 }
 
-fn own(mill: &Mill, runs: usize, before: u64, took: Duration) -> Own {
-    let trips = mill.store().commands().saturating_sub(before);
+fn own(client: &Client, runs: usize, before: u64, took: Duration) -> Own {
+    let trips = client.store().commands().saturating_sub(before);
     Own { per_s: runs as f64 / took.as_secs_f64(), trips_per_run: trips as f64 / runs as f64, p50_us: None }
 }
 
-async fn start(mill: &Mill) -> Result<RunHandle<u64>, BenchError> {
-    Ok(mill.workflow(&BENCH, 0).keep(KEPT).start().await?)
+async fn start(client: &Client) -> Result<RunHandle<u64>, BenchError> {
+    Ok(client.workflow(&BENCH, 0).keep(KEPT).start().await?)
 }
 
 async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
@@ -193,9 +193,9 @@ async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
 }
 
 /// Removes the runs that were kept for a moment; those of others have their own time.
-async fn remove(mill: &Mill) -> Result<(), BenchError> {
+async fn remove(client: &Client) -> Result<(), BenchError> {
     tokio::time::sleep(KEPT).await;
-    let over = PruneRuns { most: u64::MAX, min_age: Duration::ZERO };
-    while mill.store().prune_runs(over).await? > 0 {}
+    let over = PruneRunsParams { most: u64::MAX, min_age: Duration::ZERO };
+    while client.store().prune_runs(over).await? > 0 {}
     Ok(())
 }

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tidemill::Mill;
-use tidemill::floor::Floor;
+use tidemill::Client;
+use tidemill::baseline::Baseline;
 
 use crate::bench::{self, BenchError, ChainRow, DepthRow, Plan, Row, RunRow};
 use crate::connect;
@@ -63,7 +63,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
         rounds: number(args.rounds),
         latency_samples: number(args.samples),
     };
-    let mill = context.own_mill().await?;
+    let client = context.own_mill().await?;
     let floors = connect::connector(&context.settings)?.floors().await?;
     let line = context.screen.line();
     let say = |text: &str| {
@@ -72,16 +72,16 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     let depths: Vec<usize> = args.depth.iter().copied().map(number).collect();
     let measured = async {
         Ok(if args.chains {
-            Rows::Chains(bench::run_chains(&mill, &floors, &plan, &say).await?)
+            Rows::Chains(bench::run_chains(&client, &floors, &plan, &say).await?)
         } else if args.workflows.is_some() {
-            Rows::Workflows(bench::run_workflows(&mill, &floors, &plan, &say).await?)
+            Rows::Workflows(bench::run_workflows(&client, &floors, &plan, &say).await?)
         } else if depths.is_empty() {
-            Rows::Jobs(bench::run(&mill, &floors, &plan, &say).await?)
+            Rows::Jobs(bench::run(&client, &floors, &plan, &say).await?)
         } else {
-            Rows::Depths(bench::run_depths(&mill, &floors, &depths, &plan, &say).await?)
+            Rows::Depths(bench::run_depths(&client, &floors, &depths, &plan, &say).await?)
         })
     };
-    let measured = unless_interrupted(Box::pin(measured), &mill, &floors).await;
+    let measured = unless_interrupted(Box::pin(measured), &client, &floors).await;
     line.finish_and_clear();
     match measured? {
         Rows::Chains(rows) => show_chains(&rows, context),
@@ -103,8 +103,8 @@ enum Rows {
 /// it holds, and nothing is left in the store. A second signal ends it at once.
 async fn unless_interrupted(
     mut measured: Pin<Box<impl Future<Output = Result<Rows, BenchError>>>>,
-    mill: &Mill,
-    floors: &[Box<dyn Floor>],
+    client: &Client,
+    floors: &[Box<dyn Baseline>],
 ) -> anyhow::Result<Rows> {
     let mut signals = Signals::listen()?;
     tokio::select! {
@@ -114,7 +114,7 @@ async fn unless_interrupted(
     let cut_short = async {
         let empty = async {
             loop {
-                bench::clear(mill, floors).await?;
+                bench::clear(client, floors).await?;
                 tokio::time::sleep(CLEAR_INTERVAL).await;
             }
         };
@@ -125,7 +125,7 @@ async fn unless_interrupted(
             () = tokio::time::sleep(CUT_SHORT_TIMEOUT) => Ok(()),
         };
         ended?;
-        bench::clear(mill, floors).await
+        bench::clear(client, floors).await
     };
     tokio::select! {
         cleared = cut_short => cleared?,

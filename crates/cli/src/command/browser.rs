@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidemill::Mill;
+use tidemill::Client;
 use tidemill::fleet::agent::{Agent, AgentError, Engine, Ready};
-use tidemill::fleet::{MemberKind, Offer, Room};
+use tidemill::fleet::{Capacity, Offer, WorkerKind};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
@@ -69,7 +69,7 @@ struct Which {
 
     /// What clients ask for to get the command
     #[arg(long, value_name = "KIND", requires = "command", default_value = "chromium")]
-    kind: MemberKind,
+    kind: WorkerKind,
 
     /// What clients speak to the command
     #[arg(long, value_name = "OFFER", requires = "command", default_value = "cdp")]
@@ -119,8 +119,8 @@ struct Said {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill_or_new().await?;
-    let ready = args.agent(&mill).build().map_err(complaint)?;
+    let client = context.client_or_new().await?;
+    let ready = args.agent(&client).build().map_err(complaint)?;
     let mut signals = Signals::listen()?;
     greet(&ready, context)?;
     let stop = CancellationToken::new();
@@ -140,10 +140,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
 }
 
 impl Args {
-    fn agent(self, mill: &Mill) -> Agent {
+    fn agent(self, client: &Client) -> Agent {
         let Servers { playwright, concurrent, lifetime } = self.servers;
-        let mut agent = self.which.on(Agent::new(mill)).spare(self.spare).most(self.most);
-        agent = agent.grace(self.grace).start_within(self.start_time).room(Room { concurrent, lifetime });
+        let mut agent = self.which.on(Agent::new(client)).spare(self.spare).most(self.most);
+        agent = agent.grace(self.grace).start_within(self.start_time).room(Capacity { concurrent, lifetime });
         if let Some((listen, advertise)) = self.listen.zip(self.advertise) {
             agent = agent.listen(listen, advertise);
         }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
-use tidemill::chain::{Continuation, End};
-use tidemill::job::State;
+use tidemill::chain::{Completion, Continuation};
+use tidemill::job::JobState;
 use tidemill::store::{Completed, Deleted};
-use tidemill::{JobId, Kind, Mill, QueueName};
+use tidemill::{Client, JobId, Kind, QueueName};
 
 use crate::command::{enqueue, job};
 use crate::context::Context;
@@ -94,13 +94,13 @@ pub(crate) struct Complete {
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
     match action {
         Action::Start(args) => enqueue::run(args.kept(), context).await,
-        Action::Show { chain } => job::show(&chain, &context.mill().await?, context).await,
+        Action::Show { chain } => job::show(&chain, &context.client().await?, context).await,
         Action::Wait { chain, timeout } => {
-            enqueue::wait(&context.mill().await?, &chain, timeout, context).await?;
+            enqueue::wait(&context.client().await?, &chain, timeout, context).await?;
             Ok(ExitCode::SUCCESS)
         }
         Action::Complete(args) => complete(args, context).await,
-        Action::Delete { chains } => delete(&chains, &context.mill().await?, context).await,
+        Action::Delete { chains } => delete(&chains, &context.client().await?, context).await,
     }
 }
 
@@ -110,7 +110,7 @@ struct Answer<'a> {
     chain: &'a JobId,
     result: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<State>,
+    state: Option<JobState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     awaited_by: Option<JobId>,
 }
@@ -120,15 +120,15 @@ async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode>
     let end = match &args.next {
         Some(kind) => {
             let payload = payload::read("payload", &args.payload, limit)?;
-            End::Continue(Box::new(Continuation::untyped(kind.clone(), args.queue.clone(), &payload)))
+            Completion::Continue(Box::new(Continuation::untyped(kind.clone(), args.queue.clone(), &payload)))
         }
-        None => End::Output(Bytes::copy_from_slice(
+        None => Completion::Output(Bytes::copy_from_slice(
             payload::read("output", &args.output, limit)?.get().as_bytes(),
         )),
     };
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     let kind = args.kind.as_ref().map(Kind::as_str);
-    let (text, result, state) = match mill.complete_untyped(&args.chain, kind, end).await? {
+    let (text, result, state) = match client.complete_untyped(&args.chain, kind, end).await? {
         Completed::Yes => ("completed".to_owned(), "completed", None),
         Completed::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),
         Completed::NotFound => ("not found".to_owned(), "not_found", None),
@@ -139,9 +139,9 @@ async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode>
     Ok(if result == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-async fn delete(chains: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+async fn delete(chains: &[JobId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     each(chains, async |chain| {
-        let (text, result, awaited_by) = match mill.delete(chain).await? {
+        let (text, result, awaited_by) = match client.delete(chain).await? {
             Deleted::Yes => ("deleted".to_owned(), "deleted", None),
             Deleted::Awaited(by) => (format!("is not deleted: {by} waits for it"), "awaited", Some(by)),
             Deleted::NotFound => ("not found".to_owned(), "not_found", None),

@@ -49,17 +49,17 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     if args.demo {
         return demo::run(context).await;
     }
-    let mill = context.own_mill().await?;
+    let client = context.own_mill().await?;
     let groups = Arc::<Groups>::default();
     let worker = if args.crew.programs.is_empty() {
-        args.crew.worker(&mill, ECHOES).handle_any(echo)
+        args.crew.worker(&client, ECHOES).handle_any(echo)
     } else {
-        exec::handlers(args.crew.worker(&mill, cores()), args.crew.programs.clone(), &groups)
+        exec::handlers(args.crew.worker(&client, cores()), args.crew.programs.clone(), &groups)
     };
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;
     greet(&args.crew, context);
-    let view = QueueView::new(mill.store().clone(), stats, &context.screen);
+    let view = QueueView::new(client.store().clone(), stats, &context.screen);
     let begun = std::time::Instant::now();
     let report = tokio::select! {
         report = serve(engine, &groups, &context.screen, std::future::pending()) => report?,

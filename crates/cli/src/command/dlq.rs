@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tidemill::job::State;
-use tidemill::redrive::{self, Letters};
+use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
+use tidemill::job::JobState;
 use tidemill::store::JobInfo;
-use tidemill::{DeadLetter, Error, JobId, Kind, Mill, Queue, QueueName, Timestamp};
+use tidemill::{Client, DeadLetter, Error, JobId, Kind, Queue, QueueName, Timestamp};
 
 use crate::browse::{self, Found};
 use crate::confirm::confirm;
@@ -99,9 +99,9 @@ impl Filter {
         self.queue.is_none() && self.kind.is_none() && self.reason.is_none() && self.error.is_none()
     }
 
-    fn letters(&self, jobs: Vec<JobId>) -> Letters {
+    fn letters(&self, jobs: Vec<JobId>) -> DeadLetterFilter {
         let (kind, reason, error) = (self.kind.clone(), self.reason.clone(), self.error.clone());
-        Letters { jobs, kind, reason, error, before: None }
+        DeadLetterFilter { jobs, kind, reason, error, before: None }
     }
 }
 
@@ -116,14 +116,14 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
 }
 
 async fn list(filter: &Filter, limit: usize, context: &Context) -> anyhow::Result<()> {
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     let (letters, mut found) = (filter.letters(Vec::new()), Found::default());
-    let wanted = |info: &JobInfo| letters.take(&DeadLetter::found(info));
-    for info in browse::queues(&**mill.store(), filter.queue.as_ref()).await? {
-        found.add(&**mill.store(), (&info.queue, State::Dead), limit, wanted).await?;
+    let wanted = |info: &JobInfo| letters.matches(&DeadLetter::from_stored(info));
+    for info in browse::queues(&**client.store(), filter.queue.as_ref()).await? {
+        found.add(&**client.store(), (&info.queue, JobState::Dead), limit, wanted).await?;
     }
     let views: Vec<_> = found.jobs.iter().map(JobView::of).collect();
-    let now = mill.store().clock().now();
+    let now = client.store().clock().now();
     context.list((&views, found.more), "there are no such dead letters", |views| table(views, now))?;
     Ok(())
 }
@@ -145,17 +145,17 @@ fn table(views: &[JobView], now: Timestamp) -> Table {
 }
 
 async fn show(job: &JobId, context: &Context) -> anyhow::Result<()> {
-    let mill = context.mill().await?;
-    let view = JobView::of(&find(&mill, job).await?);
+    let client = context.client().await?;
+    let view = JobView::of(&find(&client, job).await?);
     if context.out.is_json() {
         return Ok(context.out.json(&view)?);
     }
-    Ok(context.out.table(&facts(&view, mill.store().clock().now()))?)
+    Ok(context.out.table(&facts(&view, client.store().clock().now()))?)
 }
 
-async fn find(mill: &Mill, job: &JobId) -> anyhow::Result<JobInfo> {
-    match mill.store().get(job).await? {
-        Some(info) if info.state == State::Dead => Ok(info),
+async fn find(client: &Client, job: &JobId) -> anyhow::Result<JobInfo> {
+    match client.store().get_job(job).await? {
+        Some(info) if info.state == JobState::Dead => Ok(info),
         Some(info) => Err(Complaint::failed(format!("job {job} is not dead: it is {}", info.state)).into()),
         None => Err(Error::NotFound(format!("job {job}")).into()),
     }
@@ -183,16 +183,16 @@ async fn act(choice: Choice, act: Act, context: &Context) -> anyhow::Result<Exit
         let complaint = Complaint::wrong_use("which dead letters? name ids, a filter, or --all");
         return Err(complaint.hint("`tidemill dlq list` takes the same filters and changes nothing").into());
     }
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     if let Act::Drop { yes: false } = act {
         let refusal = "dropping deletes dead letters for good: say --yes if that is meant";
         confirm(&format!("delete {} for good?", choice.describe()), refusal)?;
     }
     let (mut jobs, asked) = (0, choice.jobs.len() as u64);
-    for (queue, letters) in chosen(&mill, &choice).await? {
+    for (queue, letters) in chosen(&client, &choice).await? {
         jobs += match act {
-            Act::Redrive => redrive::redrive(&**mill.store(), &queue, &letters).await?,
-            Act::Drop { .. } => redrive::drop(&**mill.store(), &queue, &letters).await?,
+            Act::Redrive => redrive::redrive(&**client.store(), &queue, &letters).await?,
+            Act::Drop { .. } => redrive::drop_dead(&**client.store(), &queue, &letters).await?,
         };
     }
     let result = match act {
@@ -211,8 +211,8 @@ async fn act(choice: Choice, act: Act, context: &Context) -> anyhow::Result<Exit
 }
 
 /// The letters that are meant, queue by queue.
-async fn chosen(mill: &Mill, choice: &Choice) -> anyhow::Result<Vec<(Queue, Letters)>> {
-    let queues = browse::queues(&**mill.store(), choice.filter.queue.as_ref()).await?;
+async fn chosen(client: &Client, choice: &Choice) -> anyhow::Result<Vec<(Queue, DeadLetterFilter)>> {
+    let queues = browse::queues(&**client.store(), choice.filter.queue.as_ref()).await?;
     let letters = choice.filter.letters(choice.jobs.clone());
     Ok(queues.into_iter().filter(|info| info.dead > 0).map(|info| (info.queue, letters.clone())).collect())
 }

@@ -20,9 +20,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill().await?;
-    let fixed = if args.fix { mill.store().fix().await? } else { Vec::new() };
-    let mut checkup = mill.store().checkup().await?;
+    let client = context.client().await?;
+    let fixed = if args.fix { client.store().fix().await? } else { Vec::new() };
+    let mut checkup = client.store().checkup().await?;
     checkup.findings.extend(fixed);
     if context.out.is_json() {
         context.out.json(&checkup)?;

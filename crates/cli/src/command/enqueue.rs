@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::limits::{MAX_BATCH, MAX_DELAY};
-use tidemill::{BulkError, Dedup, Delivery, Error, JobId, Kind, Mill, QueueName, WaitError};
+use tidemill::{BulkError, Client, Dedup, Error, Guarantee, JobId, Kind, QueueName, WaitError};
 
 use crate::context::Context;
 use crate::failure::Complaint;
@@ -101,7 +101,7 @@ struct Made<'a> {
     job: &'a JobId,
     kind: &'a Kind,
     queue: &'a QueueName,
-    delivery: Delivery,
+    delivery: Guarantee,
     /// Whether it is new; if not, a job with its id was there already.
     created: bool,
 }
@@ -117,15 +117,15 @@ struct Ended<'a> {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
     let payload = payload::read("payload", &args.payload, context.settings.limits.payload)?;
     check_due(&args)?;
-    let mill = context.mill_or_new().await?;
+    let client = context.client_or_new().await?;
     let ids = if args.count == 1 {
-        make_one(&args, &mill, &payload, context).await?
+        make_one(&args, &client, &payload, context).await?
     } else {
-        make_many(&args, &mill, &payload, context).await?
+        make_many(&args, &client, &payload, context).await?
     };
     if let Some(timeout) = args.wait {
         for id in &ids {
-            wait(&mill, id, timeout, context).await?;
+            wait(&client, id, timeout, context).await?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -135,7 +135,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
 fn check_due(args: &Args) -> Result<(), Complaint> {
     let delay = match (args.delay, args.at) {
         (Some(delay), _) | (None, Some(When::In(delay))) => delay,
-        (None, Some(When::At(time))) => tidemill::Timestamp::of_this_process().until(time),
+        (None, Some(When::At(time))) => tidemill::Timestamp::now().until(time),
         (None, None) => Duration::ZERO,
     };
     if delay > MAX_DELAY {
@@ -147,7 +147,7 @@ fn check_due(args: &Args) -> Result<(), Complaint> {
 /// Says the same of one job and of many: the two have no type in common.
 macro_rules! plan {
     ($builder:expr, $args:expr) => {{
-        let (mut builder, args) = ($builder.queue($args.queue.as_str()).delivery($args.delivery()), $args);
+        let (mut builder, args) = ($builder.queue($args.queue.as_str()).guarantee($args.delivery()), $args);
         match (args.delay, args.at) {
             (Some(delay), _) | (None, Some(When::In(delay))) => builder = builder.delay(delay),
             (None, Some(When::At(time))) => builder = builder.at(time),
@@ -167,8 +167,8 @@ macro_rules! plan {
 }
 
 impl Args {
-    fn delivery(&self) -> Delivery {
-        if self.at_most_once { Delivery::AtMostOnce } else { Delivery::AtLeastOnce }
+    fn delivery(&self) -> Guarantee {
+        if self.at_most_once { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce }
     }
 
     /// The same, with a result that is kept: a chain is started to see it end.
@@ -196,11 +196,11 @@ impl Args {
 
 async fn make_one(
     args: &Args,
-    mill: &Mill,
+    client: &Client,
     payload: &RawValue,
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
-    let job = plan!(mill.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
+    let job = plan!(client.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
     let job = match &args.id {
         Some(id) => job.id(id.as_str()),
         None => job,
@@ -209,7 +209,7 @@ async fn make_one(
         Some(dedup) => job.dedup(dedup),
         None => job,
     };
-    let handle = |id: &JobId| mill.handle::<Box<RawValue>>(id.clone());
+    let handle = |id: &JobId| client.handle::<Box<RawValue>>(id.clone());
     let job = args.after.iter().fold(job, |job, id| job.after(&handle(id)));
     let made = context.answer(job.enqueue()).await.map_err(|error| not_made(error, &args.kind))?;
     args.tell(made.id(), made.created(), context)?;
@@ -218,7 +218,7 @@ async fn make_one(
 
 async fn make_many(
     args: &Args,
-    mill: &Mill,
+    client: &Client,
     payload: &RawValue,
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
@@ -227,7 +227,7 @@ async fn make_many(
     while begun < count {
         let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - begun)];
         begun += payloads.len();
-        let bulk = plan!(mill.untyped_jobs(args.kind.as_str(), payloads), args).tracked(count <= TRACKED);
+        let bulk = plan!(client.untyped_jobs(args.kind.as_str(), payloads), args).tracked(count <= TRACKED);
         let (made, failure) = match context.answer(bulk.enqueue()).await {
             Ok(made) => (made, None),
             Err(BulkError { made, unknown, error, .. }) => {
@@ -288,12 +288,12 @@ fn not_all_made(error: Error, kind: &Kind, counts: &Counts) -> anyhow::Error {
 
 /// Waits for a job's end and prints its output.
 pub(crate) async fn wait(
-    mill: &Mill,
+    client: &Client,
     job: &JobId,
     timeout: Option<Duration>,
     context: &Context,
 ) -> Result<(), anyhow::Error> {
-    let handle = mill.handle::<Box<RawValue>>(job.clone());
+    let handle = client.handle::<Box<RawValue>>(job.clone());
     let ended: Result<_, WaitError> = match timeout {
         Some(timeout) => handle.wait_for(timeout).await,
         None => handle.wait().await,

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tidemill::fleet::{ListMembers, MemberId, MemberKind};
-use tidemill::{Error, Mill};
+use tidemill::fleet::{ListWorkersParams, WorkerKey, WorkerKind};
+use tidemill::{Client, Error};
 
 use crate::browse;
 use crate::context::Context;
@@ -20,7 +20,7 @@ pub(crate) enum Action {
     List {
         /// Of this kind only: chromium, firefox, webkit, jobs
         #[arg(long)]
-        kind: Option<MemberKind>,
+        kind: Option<WorkerKind>,
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
@@ -30,14 +30,14 @@ pub(crate) enum Action {
     Show {
         /// Which worker
         #[arg(value_name = "KIND:NAME")]
-        worker: MemberId,
+        worker: WorkerKey,
     },
     /// Give workers nothing new, and have them end when they have nothing left to do
     #[command(after_help = "Example:\n  tidemill fleet drain chromium:abc123")]
     Drain {
         /// Which workers
         #[arg(value_name = "KIND:NAME", required = true)]
-        workers: Vec<MemberId>,
+        workers: Vec<WorkerKey>,
     },
 }
 
@@ -47,36 +47,36 @@ Examples:
   tidemill fleet drain chromium:abc123";
 
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     match action {
-        Action::List { kind, limit } => list(kind.as_ref(), limit, &mill, context).await,
-        Action::Show { worker } => show(&worker, &mill, context).await,
-        Action::Drain { workers } => drain(&workers, &mill, context).await,
+        Action::List { kind, limit } => list(kind.as_ref(), limit, &client, context).await,
+        Action::Show { worker } => show(&worker, &client, context).await,
+        Action::Drain { workers } => drain(&workers, &client, context).await,
     }
 }
 
 async fn list(
-    kind: Option<&MemberKind>,
+    kind: Option<&WorkerKind>,
     limit: usize,
-    mill: &Mill,
+    client: &Client,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let fleet = mill.store().fleet();
-    let page = |cursor, limit| fleet.members(ListMembers { kind, cursor, limit });
+    let fleet = client.store().fleet();
+    let page = |cursor, limit| fleet.list_workers(ListWorkersParams { kind, cursor, limit });
     let (found, more) = browse::first(limit, page).await?;
-    let (views, now) = (found.iter().map(MemberView::of).collect::<Vec<_>>(), mill.store().clock().now());
+    let (views, now) = (found.iter().map(MemberView::of).collect::<Vec<_>>(), client.store().clock().now());
     context.list((&views, more), "nobody works here", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn show(worker: &MemberId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let info = mill.store().fleet().member(worker).await?;
+async fn show(worker: &WorkerKey, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
+    let info = client.store().fleet().get_worker(worker).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("worker {worker}")))?;
     let view = MemberView::of(&info);
     if context.out.is_json() {
         context.out.json(&view)?;
     } else {
-        context.out.table(&facts(&view, mill.store().clock().now()))?;
+        context.out.table(&facts(&view, client.store().clock().now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -84,13 +84,13 @@ async fn show(worker: &MemberId, mill: &Mill, context: &Context) -> anyhow::Resu
 /// What ordering a worker to drain did, for programs.
 #[derive(Debug, Serialize)]
 struct Answer<'a> {
-    worker: &'a MemberId,
+    worker: &'a WorkerKey,
     result: &'static str,
 }
 
-async fn drain(workers: &[MemberId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+async fn drain(workers: &[WorkerKey], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     each(workers, async |worker| {
-        let there = mill.store().fleet().drain(worker).await?;
+        let there = client.store().fleet().drain(worker).await?;
         let (text, result) =
             if there { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
         context.out.result(format!("{worker} {text}"), &Answer { worker, result })?;

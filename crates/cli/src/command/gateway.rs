@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use tidemill::fleet::gateway::{Gateway, LeaseTooShort, ServeError, Token};
-use tidemill::fleet::{Room, Standard};
+use tidemill::fleet::{Capacity, WorkerDefaults};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -144,10 +144,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     if tokens.is_empty() && !args.listen.ip().to_canonical().is_loopback() {
         return Err(exposed(args.listen).into());
     }
-    let mill = context.mill_or_new().await?;
+    let client = context.client_or_new().await?;
     let hurry = CancellationToken::new();
     let gateway =
-        tokens.into_iter().fold(args.gateway(Gateway::new(&mill)), Gateway::token).hurry(hurry.clone());
+        tokens.into_iter().fold(args.gateway(Gateway::new(&client)), Gateway::token).hurry(hurry.clone());
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
@@ -221,7 +221,7 @@ impl Args {
     fn gateway(&self, gateway: Gateway) -> Gateway {
         let limits = &self.limits;
         let unless_zero = |time: Duration| Some(time).filter(|time| !time.is_zero());
-        let room = Room { concurrent: limits.foreign_concurrent, lifetime: limits.foreign_lifetime };
+        let room = Capacity { concurrent: limits.foreign_concurrent, lifetime: limits.foreign_lifetime };
         let gateway = gateway
             .queue(limits.queue_size, limits.queue_time)
             .session_time(unless_zero(limits.session_time))
@@ -231,7 +231,7 @@ impl Args {
             .dial_time(limits.dial_time)
             .connections(limits.connections)
             .grace(limits.grace)
-            .standard(Standard { room, fresh: limits.foreign_fresh });
+            .standard(WorkerDefaults { room, fresh: limits.foreign_fresh });
         let gateway = self.hosts.iter().fold(gateway, |gateway, host| gateway.allow_host(host));
         self.origins.iter().fold(gateway, |gateway, origin| gateway.allow_origin(origin))
     }

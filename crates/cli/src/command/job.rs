@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde::Serialize;
-use tidemill::job::State;
+use tidemill::job::JobState;
 use tidemill::store::Cancelled;
-use tidemill::{Error, JobId, Mill, QueueName};
+use tidemill::{Client, Error, JobId, QueueName};
 
 use crate::browse::{self, Found};
 use crate::command::enqueue;
@@ -35,7 +35,7 @@ pub(crate) enum Action {
         queue: Option<QueueName>,
         /// In this state only: running, ready, scheduled, blocked or dead
         #[arg(long)]
-        state: Option<State>,
+        state: Option<JobState>,
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
@@ -67,24 +67,24 @@ Examples:
 
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
     match action {
-        Action::List { state: Some(state @ (State::Done | State::Cancelled)), .. } => {
+        Action::List { state: Some(state @ (JobState::Done | JobState::Cancelled)), .. } => {
             let complaint = Complaint::wrong_use(format!("jobs that are {state} are not listed"));
             Err(complaint.hint("`tidemill job show ID` shows one whose result is kept").into())
         }
-        Action::Show { job } => show(&job, &context.mill().await?, context).await,
+        Action::Show { job } => show(&job, &context.client().await?, context).await,
         Action::List { queue, state, limit } => {
             list(queue.as_ref(), state, limit, context).await.map(|()| ExitCode::SUCCESS)
         }
-        Action::Cancel { jobs } => cancel(&jobs, &context.mill().await?, context).await,
+        Action::Cancel { jobs } => cancel(&jobs, &context.client().await?, context).await,
         Action::Wait { job, timeout } => {
-            enqueue::wait(&context.mill().await?, &job, timeout, context).await?;
+            enqueue::wait(&context.client().await?, &job, timeout, context).await?;
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-pub(crate) async fn show(job: &JobId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let Some(info) = mill.store().get(job).await? else {
+pub(crate) async fn show(job: &JobId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
+    let Some(info) = client.store().get_job(job).await? else {
         let complaint = Complaint::failed(Error::NotFound(format!("job {job}")).to_string());
         return Err(complaint
             .hint("a job that ended is forgotten unless its result is kept (--keep-result)")
@@ -94,28 +94,30 @@ pub(crate) async fn show(job: &JobId, mill: &Mill, context: &Context) -> anyhow:
     if context.out.is_json() {
         context.out.json(&view)?;
     } else {
-        context.out.table(&facts(&view, mill.store().clock().now()))?;
+        context.out.table(&facts(&view, client.store().clock().now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 async fn list(
     queue: Option<&QueueName>,
-    state: Option<State>,
+    state: Option<JobState>,
     limit: usize,
     context: &Context,
 ) -> anyhow::Result<()> {
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     let mut found = Found::default();
-    for info in browse::queues(&**mill.store(), queue).await? {
-        for listed in [State::Running, State::Ready, State::Scheduled, State::Blocked, State::Dead] {
+    for info in browse::queues(&**client.store(), queue).await? {
+        for listed in
+            [JobState::Running, JobState::Ready, JobState::Scheduled, JobState::Blocked, JobState::Dead]
+        {
             if state.is_none_or(|state| state == listed) {
-                found.add(&**mill.store(), (&info.queue, listed), limit, |_| true).await?;
+                found.add(&**client.store(), (&info.queue, listed), limit, |_| true).await?;
             }
         }
     }
     let views: Vec<_> = found.jobs.iter().map(JobView::of).collect();
-    let now = mill.store().clock().now();
+    let now = client.store().clock().now();
     context.list((&views, found.more), "there are no such jobs", |views| table(views, now))?;
     Ok(())
 }
@@ -126,19 +128,19 @@ struct Answer<'a> {
     job: &'a JobId,
     result: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    state: Option<State>,
+    state: Option<JobState>,
 }
 
-async fn cancel(jobs: &[JobId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+async fn cancel(jobs: &[JobId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     each(jobs, async |job| {
-        let (text, result, state) = match mill.cancel(job).await? {
+        let (text, result, state) = match client.cancel(job).await? {
             Cancelled::Removed => ("cancelled".to_owned(), "cancelled", None),
             Cancelled::Requested => ("is running and was told to stop".to_owned(), "requested", None),
             Cancelled::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),
             Cancelled::NotFound => ("not found".to_owned(), "not_found", None),
         };
         context.out.result(printable(&format!("{job} {text}")), &Answer { job, result, state })?;
-        Ok(result != "not_found" && state.is_none_or(|state| state == State::Cancelled))
+        Ok(result != "not_found" && state.is_none_or(|state| state == JobState::Cancelled))
     })
     .await
 }

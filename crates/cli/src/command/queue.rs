@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use tidemill::store::QueueInfo;
-use tidemill::{Mill, Queue};
+use tidemill::{Client, Queue};
 
 use crate::browse::QueueArg;
 use crate::confirm::confirm;
@@ -45,22 +45,22 @@ Examples:
   tidemill queue pause mail";
 
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     match action {
-        Action::List => list(&mill.store().queues().await?, context)?,
-        Action::Show(queue) => show(&queue.find(&**mill.store()).await?, context)?,
+        Action::List => list(&client.store().list_queues().await?, context)?,
+        Action::Show(queue) => show(&queue.find(&**client.store()).await?, context)?,
         Action::Pause(queue) => {
-            let queue = queue.find_or_new(&**mill.store()).await?;
-            mill.pause(&queue).await?;
+            let queue = queue.find_or_new(&**client.store()).await?;
+            client.pause(&queue).await?;
             told(&queue, "paused", None, context)?;
         }
         Action::Resume(queue) => {
-            let queue = queue.find(&**mill.store()).await?.queue;
-            mill.resume(&queue).await?;
+            let queue = queue.find(&**client.store()).await?.queue;
+            client.resume(&queue).await?;
             told(&queue, "resumed", None, context)?;
         }
         Action::Purge { queue, yes } => {
-            purge(&queue.find(&**mill.store()).await?, yes, &mill, context).await?
+            purge(&queue.find(&**client.store()).await?, yes, &client, context).await?
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -78,7 +78,7 @@ fn list(queues: &[QueueInfo], context: &Context) -> io::Result<()> {
     for info in queues {
         table.row(vec![
             Cell::text(info.queue.name.as_str()),
-            Cell::text(info.queue.delivery.to_string()),
+            Cell::text(info.queue.guarantee.to_string()),
             Cell::number(info.ready),
             Cell::number(info.scheduled),
             Cell::number(info.blocked),
@@ -103,7 +103,7 @@ fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
     }
     let mut facts = Table::facts();
     facts.fact("queue", info.queue.name.as_str());
-    facts.fact("delivery", info.queue.delivery.to_string());
+    facts.fact("delivery", info.queue.guarantee.to_string());
     facts.fact("state", openness(info));
     let counts = [
         ("ready", info.ready),
@@ -145,13 +145,13 @@ fn told(queue: &Queue, result: &str, jobs: Option<u64>, context: &Context) -> io
     context.out.result(text, &Done { queue, result, jobs })
 }
 
-async fn purge(info: &QueueInfo, yes: bool, mill: &Mill, context: &Context) -> anyhow::Result<()> {
+async fn purge(info: &QueueInfo, yes: bool, client: &Client, context: &Context) -> anyhow::Result<()> {
     if !yes {
         let jobs = thousands(info.ready + info.scheduled);
         let question = format!("delete {jobs} waiting jobs of queue {} for good?", info.queue);
         confirm(&question, "purging deletes jobs for good: say --yes if that is meant")?;
     }
-    let purged = mill.purge(&info.queue).await?;
+    let purged = client.purge(&info.queue).await?;
     if purged.after_unknown {
         context.screen.say("the answer to a first try was lost: it may have deleted more jobs");
     }

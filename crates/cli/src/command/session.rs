@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tidemill::fleet::{ListSessions, MemberId, SessionId};
-use tidemill::{Error, Mill};
+use tidemill::fleet::{ListSessionsParams, SessionId, WorkerKey};
+use tidemill::{Client, Error};
 
 use crate::browse;
 use crate::context::Context;
@@ -20,7 +20,7 @@ pub(crate) enum Action {
     List {
         /// On this worker only
         #[arg(long, value_name = "KIND:NAME")]
-        worker: Option<MemberId>,
+        worker: Option<WorkerKey>,
         /// How many at most
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: usize,
@@ -46,36 +46,36 @@ Examples:
   tidemill session close 5c1f0b8e1d5a4c7f9e3b2a1d0c9f8e7d";
 
 pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     match action {
-        Action::List { worker, limit } => list(worker.as_ref(), limit, &mill, context).await,
-        Action::Show { session } => show(&session, &mill, context).await,
-        Action::Close { sessions } => close(&sessions, &mill, context).await,
+        Action::List { worker, limit } => list(worker.as_ref(), limit, &client, context).await,
+        Action::Show { session } => show(&session, &client, context).await,
+        Action::Close { sessions } => close(&sessions, &client, context).await,
     }
 }
 
 async fn list(
-    worker: Option<&MemberId>,
+    worker: Option<&WorkerKey>,
     limit: usize,
-    mill: &Mill,
+    client: &Client,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let fleet = mill.store().fleet();
-    let page = |cursor, limit| fleet.sessions(ListSessions { member: worker, cursor, limit });
+    let fleet = client.store().fleet();
+    let page = |cursor, limit| fleet.list_sessions(ListSessionsParams { member: worker, cursor, limit });
     let (found, more) = browse::first(limit, page).await?;
-    let (views, now) = (found.iter().map(SessionView::of).collect::<Vec<_>>(), mill.store().clock().now());
+    let (views, now) = (found.iter().map(SessionView::of).collect::<Vec<_>>(), client.store().clock().now());
     context.list((&views, more), "there are no sessions", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn show(session: &SessionId, mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
-    let info = mill.store().fleet().session(session).await?;
+async fn show(session: &SessionId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
+    let info = client.store().fleet().get_session(session).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("session {session}")))?;
     let view = SessionView::of(&info);
     if context.out.is_json() {
         context.out.json(&view)?;
     } else {
-        context.out.table(&facts(&view, mill.store().clock().now()))?;
+        context.out.table(&facts(&view, client.store().clock().now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -87,9 +87,9 @@ struct Answer<'a> {
     result: &'static str,
 }
 
-async fn close(sessions: &[SessionId], mill: &Mill, context: &Context) -> anyhow::Result<ExitCode> {
+async fn close(sessions: &[SessionId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     each(sessions, async |session| {
-        let there = mill.store().fleet().close(session).await?;
+        let there = client.store().fleet().close(session).await?;
         let (text, result) = if there { ("is closed", "closed") } else { ("not found", "not_found") };
         context.out.result(format!("{session} {text}"), &Answer { session, result })?;
         Ok(there)

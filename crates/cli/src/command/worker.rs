@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidemill::{Counts, Mill, QueueName, Report, Worker};
+use tidemill::{Client, Counts, QueueName, Report, Worker};
 
 use crate::context::Context;
 use crate::exec::{self, Groups, Program};
@@ -103,8 +103,8 @@ impl Crew {
 
     /// A worker for these queues, without handlers. `usual` is how many jobs of a queue run at once if nobody
     /// says otherwise.
-    pub(crate) fn worker(&self, mill: &Mill, usual: usize) -> Worker {
-        let mut worker = Worker::new(mill).lease(self.lease).prefetch(self.prefetch);
+    pub(crate) fn worker(&self, client: &Client, usual: usize) -> Worker {
+        let mut worker = Worker::new(client).lease(self.lease).prefetch(self.prefetch);
         worker = worker.shutdown_grace(self.shutdown_grace);
         for lane in &self.at_most_once {
             worker = worker.at_most_once(lane.queue.as_str(), lane.concurrency.unwrap_or(usual));
@@ -149,9 +149,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
         .hint("--exec 'send_email=./mail.py' runs a program for one kind, --exec '*=cat' for any")
         .into());
     }
-    let mill = context.mill_or_new().await?;
+    let client = context.client_or_new().await?;
     let groups = Arc::<Groups>::default();
-    let worker = args.lending.lend(args.crew.worker(&mill, cores()));
+    let worker = args.lending.lend(args.crew.worker(&client, cores()));
     let worker = exec::handlers(worker, args.crew.programs, &groups);
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::{Backoff, Delivery, Fail, Job, JobContext, State, secs};
+use tidemill::{Backoff, Fail, Guarantee, Job, JobContext, State, secs};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
@@ -70,7 +70,7 @@ jobs! {
     ImportReport(file: String) is "import_report" on REPORTS, {}
     /// Lost if this process dies, and cheap.
     Ping(host: String) is "ping" on PINGS, {
-        const DELIVERY: Delivery = Delivery::AtMostOnce;
+        const GUARANTEE: Guarantee = Guarantee::AtMostOnce;
     }
 }
 

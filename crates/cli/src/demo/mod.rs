@@ -8,7 +8,7 @@ mod tally;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tidemill::{Mill, Worker, secs};
+use tidemill::{Client, Worker, secs};
 
 use crate::connect::describe;
 use crate::context::Context;
@@ -23,14 +23,14 @@ use tally::Tally;
 
 /// Runs the demo to its end, or to a signal.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = open(context).await?;
+    let client = open(context).await?;
     let studio = Studio::default();
-    let worker = worker(&mill, studio.clone());
+    let worker = worker(&client, studio.clone());
     let (stats, mut tally) = (worker.stats(), Tally::of(worker.events()));
     let engine = worker.build()?;
     greet(context);
-    let view = QueueView::new(mill.store().clone(), stats, &context.screen);
-    let (play, emptied) = (Play::new(&mill, studio), engine.emptied());
+    let view = QueueView::new(client.store().clone(), stats, &context.screen);
+    let (play, emptied) = (Play::new(&client, studio), engine.emptied());
     let (mut played, programs) = (Ok(()), Arc::<Groups>::default());
     let until = async {
         played = play.run().await;
@@ -44,21 +44,21 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
     context.screen.clear();
     played?;
     tally.rest();
-    summary::tell(&mill, &tally, context).await?;
+    summary::tell(&client, &tally, context).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The store of the demo: in memory, unless this very call names another. What the environment or a file
 /// names may well be production.
-async fn open(context: &Context) -> anyhow::Result<Mill> {
+async fn open(context: &Context) -> anyhow::Result<Client> {
     if context.settings.store.by_flag {
         return context.own_mill().await;
     }
     Ok(tidemill::connector("sqlite::memory:")?.source("demo").connect().await?)
 }
 
-fn worker(mill: &Mill, studio: Studio) -> Worker {
-    Worker::new(mill)
+fn worker(client: &Client, studio: Studio) -> Worker {
+    Worker::new(client)
         .state(studio)
         .handle(jobs::resize_image)
         .handle(jobs::render_video)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill::{Error, Mill, secs};
+use tidemill::{Client, Error, secs};
 use tokio::time::sleep;
 
 use super::jobs::{
@@ -21,13 +21,13 @@ const LATER: Duration = secs(4);
 
 /// The demo's script.
 pub(super) struct Play {
-    mill: Mill,
+    client: Client,
     studio: Studio,
 }
 
 impl Play {
-    pub(super) fn new(mill: &Mill, studio: Studio) -> Self {
-        Self { mill: mill.clone(), studio }
+    pub(super) fn new(client: &Client, studio: Studio) -> Self {
+        Self { client: client.clone(), studio }
     }
 
     /// Plays it to its end.
@@ -39,11 +39,11 @@ impl Play {
     /// What an office has to do in the morning, all at once.
     async fn office(&self) -> Result<(), Error> {
         let emails = (0..jobs::EMAILS).map(|n| SendEmail { to: format!("customer-{n}@example.com") });
-        self.mill.jobs(emails).enqueue().await?;
-        self.mill.jobs((0..jobs::CALLS).map(|number| CallApi { number })).enqueue().await?;
-        self.mill.jobs((0..jobs::IMPORTS).map(ImportReport::numbered)).enqueue().await?;
+        self.client.jobs(emails).enqueue().await?;
+        self.client.jobs((0..jobs::CALLS).map(|number| CallApi { number })).enqueue().await?;
+        self.client.jobs((0..jobs::IMPORTS).map(ImportReport::numbered)).enqueue().await?;
         let reminders = (0..jobs::REMINDERS).map(|n| SendReminder { to: format!("team-{n}@example.com") });
-        self.mill.jobs(reminders).delay(LATER).enqueue().await?;
+        self.client.jobs(reminders).delay(LATER).enqueue().await?;
         Ok(())
     }
 
@@ -51,19 +51,19 @@ impl Play {
         for wave in 0..WAVES {
             let number = |n| wave * jobs::IMAGES / WAVES + n;
             let images = (0..jobs::IMAGES / WAVES).map(|n| ResizeImage { number: number(n) });
-            self.mill.jobs(images).enqueue().await?;
+            self.client.jobs(images).enqueue().await?;
             let pings = (0..jobs::PINGED / WAVES).map(|n| Ping { host: format!("node-{n}") });
-            self.mill.jobs(pings).enqueue().await?;
+            self.client.jobs(pings).enqueue().await?;
             sleep(BETWEEN_WAVES).await;
         }
         Ok(())
     }
 
     async fn video(&self) -> Result<(), Error> {
-        let video = self.mill.job(RenderVideo { file: "holidays.mov".to_owned() }).enqueue().await?;
+        let video = self.client.job(RenderVideo { file: "holidays.mov".to_owned() }).enqueue().await?;
         self.studio.rendering.notified().await;
         sleep(PATIENCE).await;
-        self.mill.store().cancel(video.id()).await?;
+        self.client.store().cancel(video.id()).await?;
         Ok(())
     }
 }

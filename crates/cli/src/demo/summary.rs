@@ -1,6 +1,6 @@
 //! What the demo has shown: a table, the dead letter, and what to try next.
 
-use tidemill::Mill;
+use tidemill::Client;
 
 use super::tally::{Line, Tally};
 use crate::command::dev::program_name;
@@ -20,14 +20,14 @@ const STORY: [(&str, &str); 7] = [
 ];
 
 /// Tells it.
-pub(super) async fn tell(mill: &Mill, tally: &Tally, context: &Context) -> anyhow::Result<()> {
+pub(super) async fn tell(client: &Client, tally: &Tally, context: &Context) -> anyhow::Result<()> {
     let line = |kind: &str| tally.lines.iter().find(|line| line.kind == kind).cloned().unwrap_or_default();
     let lines: Vec<_> = STORY
         .into_iter()
         .map(|(kind, story)| (Line { kind: kind.to_owned(), ..line(kind) }, story))
         .collect();
     let died = match &tally.died {
-        Some(job) => mill.store().get(job).await?.map(|info| JobView::of(&info)),
+        Some(job) => client.store().get_job(job).await?.map(|info| JobView::of(&info)),
         None => None,
     };
     if context.out.is_json() {
@@ -40,7 +40,7 @@ pub(super) async fn tell(mill: &Mill, tally: &Tally, context: &Context) -> anyho
     context.out.table(&table(&lines))?;
     if let Some(letter) = &died {
         context.out.text(format!("\n{}", context.out.style().paint(Colour::Bold, "The dead letter")))?;
-        context.out.table(&facts(letter, mill.store().clock().now()))?;
+        context.out.table(&facts(letter, client.store().clock().now()))?;
     }
     Ok(next(died.as_ref(), context)?)
 }

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tidemill::chain::Continuation;
-use tidemill::dead::Cause;
+use tidemill::dead_letter::DeathCause;
 use tidemill::settle::Outcome;
 use tidemill::store::Due;
-use tidemill::{JobId, Kind, QueueName, Reason};
+use tidemill::{DeathReason, JobId, Kind, QueueName};
 
 use super::pipes::{MAX_OUTPUT, Pipes};
 
@@ -70,7 +70,10 @@ fn continues(written: &[u8]) -> Outcome {
         Ok(next) => Outcome::Continue(Box::new(next)),
         Err(error) => {
             let error = format!("the program wants to continue, but its output says not how: {error}");
-            Outcome::Dead(Cause { reason: Reason::Other("invalid_output".to_owned()), error: Some(error) })
+            Outcome::Dead(DeathCause {
+                reason: DeathReason::Other("invalid_output".to_owned()),
+                error: Some(error),
+            })
         }
     }
 }
@@ -85,17 +88,17 @@ fn continuation(written: &[u8]) -> anyhow::Result<Continuation> {
     Ok(next)
 }
 
-fn rejected(complaint: String) -> Cause {
+fn rejected(complaint: String) -> DeathCause {
     let last = complaint.lines().last().unwrap_or_default().trim();
     let reason =
         if last.is_empty() { "rejected".to_owned() } else { last.chars().take(MAX_REASON).collect() };
-    Cause { reason: Reason::Other(reason), error: (!complaint.is_empty()).then_some(complaint) }
+    DeathCause { reason: DeathReason::Other(reason), error: (!complaint.is_empty()).then_some(complaint) }
 }
 
 /// The work is done; doing it again would not make the output any shorter.
-fn too_long() -> Cause {
+fn too_long() -> DeathCause {
     let error = format!("the program wrote more than {MAX_OUTPUT} bytes of output");
-    Cause { reason: Reason::Other("invalid_output".to_owned()), error: Some(error) }
+    DeathCause { reason: DeathReason::Other("invalid_output".to_owned()), error: Some(error) }
 }
 
 fn describe(status: ExitStatus) -> String {
@@ -140,9 +143,9 @@ mod tests {
             retry("the program was killed by signal 9")
         );
         let Outcome::Dead(cause) = ended(65, "reading line 3\nno such address\n") else { panic!() };
-        assert_eq!(cause.reason, Reason::Other("no such address".into()));
+        assert_eq!(cause.reason, DeathReason::Other("no such address".into()));
         let Outcome::Dead(cause) = ended(65, "") else { panic!() };
-        assert_eq!((cause.reason, cause.error), (Reason::Other("rejected".into()), None));
+        assert_eq!((cause.reason, cause.error), (DeathReason::Other("rejected".into()), None));
     }
 
     #[test]

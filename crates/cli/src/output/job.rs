@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tidemill::job::State;
+use tidemill::job::JobState;
 use tidemill::store::JobInfo;
 use tidemill::workflow::RunId;
-use tidemill::{DeadLetter, Delivery, Envelope, JobId, QueueName, Reason, Timestamp};
+use tidemill::{DeadLetter, DeathReason, Envelope, Guarantee, JobId, QueueName, Timestamp};
 
 use super::{Cell, Colour, Table, printable, time::relative};
 
@@ -13,11 +13,11 @@ use super::{Cell, Colour, Table, printable, time::relative};
 #[derive(Debug, Serialize)]
 pub(crate) struct JobView {
     pub(crate) job: JobId,
-    pub(crate) state: State,
+    pub(crate) state: JobState,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<QueueName>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) delivery: Option<Delivery>,
+    pub(crate) delivery: Option<Guarantee>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
     /// The run it belongs to.
@@ -68,8 +68,8 @@ struct Meta {
 impl JobView {
     pub(crate) fn of(info: &JobInfo) -> Self {
         let envelope = Envelope::read(info.data.clone()).ok();
-        let letter = (info.state == State::Dead).then(|| DeadLetter::found(info));
-        let unreadable = letter.as_ref().filter(|letter| letter.reason == Reason::Unreadable);
+        let letter = (info.state == JobState::Dead).then(|| DeadLetter::from_stored(info));
+        let unreadable = letter.as_ref().filter(|letter| letter.reason == DeathReason::Unreadable);
         let remarks: Remarks = serde_json::from_slice(&info.data).unwrap_or_default();
         let record = info.record.as_ref();
         let discarded = record.and_then(|record| record.error.clone());
@@ -77,7 +77,7 @@ impl JobView {
             job: info.job.clone(),
             state: info.state,
             queue: info.queue.as_ref().map(|queue| queue.name.clone()),
-            delivery: info.queue.as_ref().map(|queue| queue.delivery),
+            delivery: info.queue.as_ref().map(|queue| queue.guarantee),
             kind: envelope.as_ref().map(|envelope| envelope.kind().to_string()),
             run: info.job.run(),
             attempts: envelope.as_ref().map(Envelope::attempts),
@@ -186,21 +186,21 @@ pub(crate) fn table(views: &[JobView], now: Timestamp) -> Table {
 fn note(view: &JobView, now: Timestamp) -> String {
     let error = view.last_error.as_deref().map(printable);
     match view.state {
-        State::Scheduled => [view.due.map(|due| relative(now, due)), error]
+        JobState::Scheduled => [view.due.map(|due| relative(now, due)), error]
             .into_iter()
             .flatten()
             .collect::<Vec<_>>()
             .join(": "),
-        State::Blocked => match &view.waits_for[..] {
+        JobState::Blocked => match &view.waits_for[..] {
             [] => String::new(),
             [one] => format!("waits for {one}"),
             [first, rest @ ..] => format!("waits for {first} and {} more", rest.len()),
         },
-        State::Running if view.cancelling => "told to stop".to_owned(),
-        State::Running => {
+        JobState::Running if view.cancelling => "told to stop".to_owned(),
+        JobState::Running => {
             view.held_by.as_deref().map(|by| format!("held by {}", printable(by))).unwrap_or_default()
         }
-        State::Dead => view.reason.as_deref().map(printable).unwrap_or_default(),
+        JobState::Dead => view.reason.as_deref().map(printable).unwrap_or_default(),
         _ => error.unwrap_or_default(),
     }
 }

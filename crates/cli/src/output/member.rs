@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::Timestamp;
-use tidemill::fleet::{MemberId, MemberInfo, Offer, Room, Status};
+use tidemill::fleet::{Capacity, Offer, WorkerInfo, WorkerKey, WorkerStatus};
 
 use super::time::relative;
 use super::{Cell, Colour, Table, printable, thousands};
@@ -11,12 +11,12 @@ use super::{Cell, Colour, Table, printable, thousands};
 /// A worker, for people and programs.
 #[derive(Debug, Serialize)]
 pub(crate) struct MemberView {
-    pub(crate) worker: MemberId,
+    pub(crate) worker: WorkerKey,
     pub(crate) offer: Offer,
     pub(crate) state: &'static str,
     pub(crate) active: u32,
     pub(crate) lifetime: u64,
-    pub(crate) room: Room,
+    pub(crate) room: Capacity,
     pub(crate) last_beat: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) endpoint: Option<String>,
@@ -25,7 +25,7 @@ pub(crate) struct MemberView {
 }
 
 impl MemberView {
-    pub(crate) fn of(info: &MemberInfo) -> Self {
+    pub(crate) fn of(info: &WorkerInfo) -> Self {
         let text = std::str::from_utf8(&info.member.detail).unwrap_or_default().trim();
         Self {
             worker: info.member.id.clone(),
@@ -50,10 +50,10 @@ impl MemberView {
 }
 
 /// What is most worth knowing: one that does not beat says nothing true any more.
-fn state(info: &MemberInfo) -> &'static str {
+fn state(info: &WorkerInfo) -> &'static str {
     match (info.is_fresh, info.member.status, info.ordered) {
         (false, ..) => "stale",
-        (_, Status::Draining, _) => "draining",
+        (_, WorkerStatus::Draining, _) => "draining",
         (_, _, true) => "ordered to drain",
         _ => "available",
     }
@@ -102,31 +102,31 @@ pub(crate) fn facts(view: &MemberView, now: Timestamp) -> Table {
 mod tests {
     use std::time::Duration;
 
-    use tidemill::fleet::Member;
+    use tidemill::fleet::WorkerEntry;
 
     use super::super::Style;
     use super::*;
 
-    fn info(id: &str, offer: &str, room: Room) -> MemberInfo {
-        let member = Member {
+    fn info(id: &str, offer: &str, room: Capacity) -> WorkerInfo {
+        let member = WorkerEntry {
             id: id.parse().unwrap(),
             offer: Offer::new(offer).unwrap(),
             endpoint: "ws://127.0.0.1:9222/devtools/browser/a".into(),
-            status: Status::Available,
+            status: WorkerStatus::Available,
             room,
             fresh: Duration::from_secs(15),
             detail: r#"{"host":"a"}"#.into(),
         };
         let last_beat = Timestamp(1_735_689_600_000);
-        MemberInfo { member, last_beat, is_fresh: true, ordered: false, active: 1, lifetime: 12 }
+        WorkerInfo { member, last_beat, is_fresh: true, ordered: false, active: 1, lifetime: 12 }
     }
 
     #[test]
     fn workers_are_shown_with_what_they_have_and_may_have() {
-        let browser = info("chromium:a", "cdp", Room { concurrent: 1, lifetime: 1 });
-        let server = info("chromium:b", "playwright-1.64", Room { concurrent: 5, lifetime: 50 });
-        let old = info("firefox:c", "bidi", Room { concurrent: 2, lifetime: 0 });
-        let all = [browser, MemberInfo { ordered: true, ..server }, MemberInfo { is_fresh: false, ..old }];
+        let browser = info("chromium:a", "cdp", Capacity { concurrent: 1, lifetime: 1 });
+        let server = info("chromium:b", "playwright-1.64", Capacity { concurrent: 5, lifetime: 50 });
+        let old = info("firefox:c", "bidi", Capacity { concurrent: 2, lifetime: 0 });
+        let all = [browser, WorkerInfo { ordered: true, ..server }, WorkerInfo { is_fresh: false, ..old }];
         let views: Vec<_> = all.iter().map(MemberView::of).collect();
         let now = Timestamp(1_735_689_603_000);
         insta::assert_snapshot!(table(&views, now).render(&Style::PLAIN));

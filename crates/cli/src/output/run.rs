@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tidemill::store::runs::RunInfo;
-use tidemill::workflow::{Json, RunId, Status, Topic, Version, WorkflowName};
+use tidemill::workflow::{Json, RunId, RunStatus, Topic, Version, WorkflowName};
 use tidemill::{QueueName, Timestamp};
 
 use super::timeline::span;
@@ -17,7 +17,7 @@ pub(crate) struct RunView {
     run: RunId,
     workflow: WorkflowName,
     version: Version,
-    status: Status,
+    status: RunStatus,
     queue: QueueName,
     started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,10 +60,10 @@ impl RunView {
 
     fn state(&self) -> Cell {
         let colour = match self.status {
-            Status::Running => Colour::Yellow,
-            Status::Completed => Colour::Green,
-            Status::Failed | Status::Terminated => Colour::Red,
-            Status::Cancelled => Colour::Dim,
+            RunStatus::Running => Colour::Yellow,
+            RunStatus::Completed => Colour::Green,
+            RunStatus::Failed | RunStatus::Terminated => Colour::Red,
+            RunStatus::Cancelled => Colour::Dim,
         };
         Cell::text(self.status.as_str()).colour(colour)
     }
@@ -111,7 +111,7 @@ pub(crate) fn facts(view: &RunView, now: Timestamp) -> Table {
         facts.fact("parent", parent.as_str());
     }
     for (name, value) in &view.attributes {
-        facts.fact(name.as_str(), printable(value.text()));
+        facts.fact(name.as_str(), printable(value.as_str()));
     }
     if let Some(next) = view.next_timer {
         facts.fact("next timer", relative(now, next));

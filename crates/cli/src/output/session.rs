@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tidemill::fleet::{MemberId, Offer, SessionId, SessionInfo};
-use tidemill::{Timestamp, WorkerId};
+use tidemill::fleet::{Offer, SessionId, SessionInfo, WorkerKey};
+use tidemill::{HolderId, Timestamp};
 
 use super::time::{brief, relative};
 use super::{Cell, Colour, Table, printable};
@@ -12,11 +12,11 @@ use super::{Cell, Colour, Table, printable};
 #[derive(Debug, Serialize)]
 pub(crate) struct SessionView {
     pub(crate) session: SessionId,
-    pub(crate) worker: MemberId,
+    pub(crate) worker: WorkerKey,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) offer: Option<Offer>,
     pub(crate) state: &'static str,
-    pub(crate) held_by: WorkerId,
+    pub(crate) held_by: HolderId,
     pub(crate) keep_seconds: f64,
     pub(crate) started_at: Timestamp,
     pub(crate) until: Timestamp,
@@ -115,7 +115,7 @@ mod tests {
             member: "chromium:a".parse().unwrap(),
             endpoint: "ws://127.0.0.1:9222/".into(),
             offer: Offer::new("cdp").ok(),
-            holder: WorkerId::new("host:7:0:ab").unwrap(),
+            holder: HolderId::new("host:7:0:ab").unwrap(),
             connected: true,
             closing: false,
             keep: Duration::from_secs(60),

@@ -4,7 +4,7 @@ use std::env;
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-use tidemill::job::State;
+use tidemill::job::JobState;
 
 /// A colour of the terminal's own palette, so that it fits the reader's background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +32,14 @@ impl Colour {
     }
 
     /// The colour of a job's state.
-    pub(crate) const fn of(state: State) -> Self {
+    pub(crate) const fn of(state: JobState) -> Self {
         match state {
-            State::Blocked | State::Scheduled => Self::Blue,
-            State::Ready => Self::Cyan,
-            State::Running => Self::Yellow,
-            State::Done => Self::Green,
-            State::Dead => Self::Red,
-            State::Cancelled => Self::Dim,
+            JobState::Blocked | JobState::Scheduled => Self::Blue,
+            JobState::Ready => Self::Cyan,
+            JobState::Running => Self::Yellow,
+            JobState::Done => Self::Green,
+            JobState::Dead => Self::Red,
+            JobState::Cancelled => Self::Dim,
         }
     }
 }

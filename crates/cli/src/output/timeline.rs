@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tidemill::Timestamp;
 use tidemill::workflow::{
-    ActivityEnd, ActivityFailure, ChildEnd, Command, Commit, End, Entry, Event, Sent, UpdateEnd, What,
+    ActivityFailure, ActivityResult, ChildResult, Command, Commit, Entry, EntryContent, RunEnd, RunEvent,
+    SignalDelivery, UpdateResult,
 };
 
 use super::{Colour, Style, printable};
@@ -40,7 +41,8 @@ pub(crate) fn draw(entries: &[Entry], now: Timestamp, style: &Style) -> String {
     let Some(begun) = entries.first().map(|entry| entry.at) else {
         return "the journal is empty\n".to_owned();
     };
-    let ended = entries.iter().any(|entry| matches!(&entry.what, What::Commit(Commit { end: Some(_), .. })));
+    let ended =
+        entries.iter().any(|entry| matches!(&entry.what, EntryContent::Commit(Commit { end: Some(_), .. })));
     let last = entries.last().map_or(now, |entry| entry.at);
     let scale = Scale::new(begun, if ended { last } else { now.max(last) }, style);
     let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(LABEL);
@@ -103,45 +105,47 @@ fn rows(entries: &[Entry]) -> Vec<Row> {
     let (mut rows, mut open) = (Vec::new(), BTreeMap::new());
     for entry in entries {
         match &entry.what {
-            What::Event(event) => told(&mut rows, &mut open, entry.at, event),
-            What::Commit(commit) => asked(&mut rows, &mut open, entry.at, commit),
+            EntryContent::Event(event) => told(&mut rows, &mut open, entry.at, event),
+            EntryContent::Commit(commit) => asked(&mut rows, &mut open, entry.at, commit),
         }
     }
     rows
 }
 
-fn told(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, event: &Event) {
+fn told(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, event: &RunEvent) {
     let mut close = |seq: u64, note: String, colour: Colour| {
         if let Some(row) = open.remove(&seq).and_then(|index| rows.get_mut(index)) {
             (row.until, row.note, row.colour) = (Some(at), note, colour);
         }
     };
     match event {
-        Event::ActivityDone { seq, result } => {
+        RunEvent::ActivityDone { seq, result } => {
             let (note, colour) = activity_end(result);
             close(*seq, note, colour);
         }
-        Event::TimerFired { seq } => close(*seq, "fired".to_owned(), Colour::Green),
-        Event::ChildDone { seq, result } => {
+        RunEvent::TimerFired { seq } => close(*seq, "fired".to_owned(), Colour::Green),
+        RunEvent::ChildDone { seq, result } => {
             let (note, colour) = child_end(result);
             close(*seq, note, colour);
         }
-        Event::SignalSent { seq, result: Sent::Ok } => close(*seq, "arrived".to_owned(), Colour::Green),
-        Event::SignalSent { seq, result: Sent::Failed { message } } => {
+        RunEvent::SignalSent { seq, result: SignalDelivery::Ok } => {
+            close(*seq, "arrived".to_owned(), Colour::Green)
+        }
+        RunEvent::SignalSent { seq, result: SignalDelivery::Failed { message } } => {
             close(*seq, message.clone(), Colour::Red)
         }
-        Event::ChildStarted { .. } => {}
-        Event::Started(started) => {
-            rows.push(point(at, "started", &format!("input {}", started.input.text())))
+        RunEvent::ChildStarted { .. } => {}
+        RunEvent::Started(started) => {
+            rows.push(point(at, "started", &format!("input {}", started.input.as_str())))
         }
-        Event::Signal(signal) => {
-            rows.push(point(at, &format!("signal {}", signal.name), signal.payload.text()));
+        RunEvent::Signal(signal) => {
+            rows.push(point(at, &format!("signal {}", signal.name), signal.payload.as_str()));
         }
-        Event::CancelRequested { reason } => {
+        RunEvent::CancelRequested { reason } => {
             rows.push(point(at, "cancel requested", reason.as_deref().unwrap_or_default()));
         }
-        Event::Update { name, payload, .. } => {
-            rows.push(point(at, &format!("update {name}"), payload.text()));
+        RunEvent::Update { name, payload, .. } => {
+            rows.push(point(at, &format!("update {name}"), payload.as_str()));
         }
     }
 }
@@ -162,7 +166,7 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
         };
         match command {
             Command::ScheduleActivity(activity) => {
-                begin(activity.seq, activity.name.to_string(), format!("input {}", activity.input.text()));
+                begin(activity.seq, activity.name.to_string(), format!("input {}", activity.input.as_str()));
             }
             Command::StartTimer { seq, due_ms } => {
                 begin(*seq, "timer".to_owned(), format!("until {}", Timestamp(*due_ms)));
@@ -178,7 +182,7 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
                     (row.until, row.note, row.colour) = (Some(at), "cancelled".to_owned(), Colour::Dim);
                 }
             }
-            Command::SideEffect { value, .. } => rows.push(point(at, "side effect", value.text())),
+            Command::SideEffect { value, .. } => rows.push(point(at, "side effect", value.as_str())),
             Command::LocalActivity { name, result, .. } => {
                 let (note, colour) = activity_end(result);
                 rows.push(Row { colour, ..point(at, &format!("local {name}"), &note) });
@@ -190,12 +194,12 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
             Command::Patch { id } => rows.push(point(at, &format!("patch {id}"), "")),
             Command::SearchAttributes { values } => {
                 let pairs: Vec<_> =
-                    values.iter().map(|(name, value)| format!("{name}={}", value.text())).collect();
+                    values.iter().map(|(name, value)| format!("{name}={}", value.as_str())).collect();
                 rows.push(point(at, "attributes", &pairs.join(" ")));
             }
             Command::UpdateDone { result, .. } => rows.push(match result {
-                UpdateEnd::Ok(output) => point(at, "update answered", output.text()),
-                UpdateEnd::Failed { message } => point(at, "update refused", message),
+                UpdateResult::Ok(output) => point(at, "update answered", output.as_str()),
+                UpdateResult::Failed { message } => point(at, "update refused", message),
             }),
         }
     }
@@ -204,32 +208,32 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
     }
 }
 
-fn ended(at: Timestamp, end: &End) -> Row {
+fn ended(at: Timestamp, end: &RunEnd) -> Row {
     let (label, note, colour) = match end {
-        End::Completed(output) => ("completed", output.text(), Colour::Green),
-        End::Failed { message } => ("failed", message.as_str(), Colour::Red),
-        End::Cancelled => ("cancelled", "", Colour::Dim),
-        End::ContinuedAsNew { input, .. } => ("continued as new", input.text(), Colour::Blue),
+        RunEnd::Completed(output) => ("completed", output.as_str(), Colour::Green),
+        RunEnd::Failed { message } => ("failed", message.as_str(), Colour::Red),
+        RunEnd::Cancelled => ("cancelled", "", Colour::Dim),
+        RunEnd::ContinuedAsNew { input, .. } => ("continued as new", input.as_str(), Colour::Blue),
     };
     Row { colour, ..point(at, label, note) }
 }
 
-fn activity_end(end: &ActivityEnd) -> (String, Colour) {
+fn activity_end(end: &ActivityResult) -> (String, Colour) {
     match end {
-        ActivityEnd::Ok(output) => (printable(&format!("ok {}", output.text())), Colour::Green),
-        ActivityEnd::Failed(ActivityFailure { message, attempts, .. }) => {
+        ActivityResult::Ok(output) => (printable(&format!("ok {}", output.as_str())), Colour::Green),
+        ActivityResult::Failed(ActivityFailure { message, attempts, .. }) => {
             let tries = if *attempts > 1 { format!(" after {attempts} attempts") } else { String::new() };
             (printable(&format!("failed{tries}: {message}")), Colour::Red)
         }
     }
 }
 
-fn child_end(end: &ChildEnd) -> (String, Colour) {
+fn child_end(end: &ChildResult) -> (String, Colour) {
     match end {
-        ChildEnd::Ok(output) => (printable(&format!("ok {}", output.text())), Colour::Green),
-        ChildEnd::Failed { message } => (printable(&format!("failed: {message}")), Colour::Red),
-        ChildEnd::Cancelled => ("cancelled".to_owned(), Colour::Dim),
-        ChildEnd::Terminated => ("terminated".to_owned(), Colour::Red),
+        ChildResult::Ok(output) => (printable(&format!("ok {}", output.as_str())), Colour::Green),
+        ChildResult::Failed { message } => (printable(&format!("failed: {message}")), Colour::Red),
+        ChildResult::Cancelled => ("cancelled".to_owned(), Colour::Dim),
+        ChildResult::Terminated => ("terminated".to_owned(), Colour::Red),
     }
 }
 

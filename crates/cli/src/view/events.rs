@@ -37,7 +37,7 @@ struct Queued<'a> {
 
 impl<'a> Queued<'a> {
     fn of(queue: &'a Queue) -> Self {
-        Self { queue: queue.name.as_str(), delivery: queue.delivery.to_string() }
+        Self { queue: queue.name.as_str(), delivery: queue.guarantee.to_string() }
     }
 }
 

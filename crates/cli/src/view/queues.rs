@@ -55,7 +55,7 @@ impl QueueView {
         loop {
             ticks.tick().await;
             // A store that is away is the worker's to report; the view stands still meanwhile.
-            if let Ok(known) = self.store.queues().await {
+            if let Ok(known) = self.store.list_queues().await {
                 let rows = self.rows(&known);
                 if self.screen.is_live() { self.draw(&rows) } else { self.say(&rows) }
             }

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Duration;
 
 use serde_json::Value;
-use tidemill::fleet::{Member, Offer, Room, Status};
+use tidemill::fleet::{Capacity, Offer, WorkerEntry, WorkerStatus};
 
 use crate::place::{Place, Running};
 
@@ -113,19 +113,19 @@ pub(crate) fn start(place: &Place) -> (Running, String) {
 /// Enters a server that agrees to every handshake and then says nothing.
 fn join(place: &Place) -> std::thread::JoinHandle<()> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let member = Member {
+    let member = WorkerEntry {
         id: "chromium:a".parse().unwrap(),
         offer: Offer::new("cdp").unwrap(),
         endpoint: format!("ws://{}/", listener.local_addr().unwrap()),
-        status: Status::Available,
-        room: Room { concurrent: 1, lifetime: 0 },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent: 1, lifetime: 0 },
         fresh: Duration::from_secs(3600),
         detail: "{}".into(),
     };
     let url = format!("sqlite:{}", place.path("tidemill.db").display());
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let mill = tidemill::connect(&url).await.unwrap();
-        mill.store().fleet().join(&[member]).await.unwrap();
+        let client = tidemill::connect(&url).await.unwrap();
+        client.store().fleet().join(&[member]).await.unwrap();
     });
     std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();

@@ -10,7 +10,7 @@ use crate::name::{JobId, Queue};
 use crate::store::{self, Error, NewJob, Store};
 
 /// How many batches are under way at once: while the store writes one, the next is on its way.
-const IN_FLIGHT: usize = 3;
+const MAX_BATCHES_IN_FLIGHT: usize = 3;
 
 /// A bulk was not made as a whole, or not as safely as was asked for. Jobs that are neither in `made` nor in `unknown`
 /// were not made.
@@ -67,26 +67,27 @@ pub(super) async fn write(
     queue: &Queue,
     batches: Vec<&[NewJob]>,
 ) -> Result<(), BulkError> {
-    let mut end = End { count: batches.iter().map(|batch| batch.len()).sum(), ..End::default() };
+    let mut end =
+        BulkProgress { count: batches.iter().map(|batch| batch.len()).sum(), ..BulkProgress::default() };
     let (mut waiting, mut under_way) = (batches.into_iter(), VecDeque::new());
     let mut answers = FuturesOrdered::new();
     loop {
         while !end.is_over()
-            && answers.len() < IN_FLIGHT
+            && answers.len() < MAX_BATCHES_IN_FLIGHT
             && let Some(jobs) = waiting.next()
         {
             under_way.push_back(jobs);
-            answers.push_back(store.enqueue(store::Enqueue { queue, jobs }));
+            answers.push_back(store.enqueue(store::EnqueueParams { queue, jobs }));
         }
         let (Some(answer), Some(jobs)) = (answers.next().await, under_way.pop_front()) else { break };
-        end.note(jobs, answer);
+        end.record(jobs, answer);
     }
     end.result()
 }
 
 /// What became of the batches that were answered, in order.
 #[derive(Default)]
-struct End {
+struct BulkProgress {
     count: usize,
     answered: usize,
     made: Vec<(usize, JobId)>,
@@ -94,8 +95,8 @@ struct End {
     error: Option<Error>,
 }
 
-impl End {
-    fn note(&mut self, batch: &[NewJob], answer: Result<Vec<store::Enqueued>, Error>) {
+impl BulkProgress {
+    fn record(&mut self, batch: &[NewJob], answer: Result<Vec<store::Enqueued>, Error>) {
         let jobs = (self.answered..).zip(batch.iter().map(|job| job.id.clone()));
         self.answered += batch.len();
         match &answer {

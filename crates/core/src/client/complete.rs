@@ -1,20 +1,20 @@
 //! Ending jobs from outside, and deleting chains: for callers that hold no worker.
 
-use super::{Job, Mill};
+use super::{Client, Job};
 use crate::backoff::Backoff;
-use crate::chain::{End, Output};
+use crate::chain::{Completion, IntoCompletion};
 use crate::envelope::Envelope;
-use crate::job::State;
+use crate::job::JobState;
 use crate::name::JobId;
-use crate::retry::{Answer, ask, until_answered};
-use crate::settle::{Change, Circumstances, Outcome, decide};
-use crate::store::guard::check_removal;
-use crate::store::{Complete, Completed, Error, JobInfo};
+use crate::retry::{Answered, ask, until_answered};
+use crate::settle::{Change, DecideContext, Outcome, decide};
+use crate::store::reserved_ids::check_removal;
+use crate::store::{CompleteParams, Completed, Error, JobInfo};
 
 /// How often to look again at a job that moves on while it is being completed.
-const LOOKS: usize = 8;
+const MAX_COMPLETE_TRIES: usize = 8;
 
-impl Mill {
+impl Client {
     /// Ends a job of type `J` as if its handler had returned `output`, whatever its lease: an approval that came
     /// in, a webhook. A worker that runs it is told that it has lost the lease.
     ///
@@ -31,17 +31,17 @@ impl Mill {
         &self,
         job: &JobId,
         kind: Option<&str>,
-        end: End,
+        end: Completion,
     ) -> Result<Completed, Error> {
         let clock = self.store.clock();
-        for _ in 0..LOOKS {
-            let found = until_answered(clock, || self.store.get(job)).await?;
+        for _ in 0..MAX_COMPLETE_TRIES {
+            let found = until_answered(clock, || self.store.get_job(job)).await?;
             let Some(info) = found else { return Ok(Completed::NotFound) };
             let done = match self.decide_completion(job, &info, kind, end.clone())? {
                 Err(completed) => completed,
                 Ok(change) => {
-                    let complete = || self.store.complete(Complete { job: &info.job, change: &change });
-                    let Answer { value, after_unknown } = ask(clock, complete).await?;
+                    let complete = || self.store.complete(CompleteParams { job: &info.job, change: &change });
+                    let Answered { value, after_unknown } = ask(clock, complete).await?;
                     if after_unknown {
                         return Ok(completed_before(value, &change));
                     }
@@ -49,7 +49,7 @@ impl Mill {
                 }
             };
             // The chain has moved on since it was looked at, and the caller meant whatever it is at.
-            let moved = job.step() == 0 && done == Completed::Ended(State::Done) && info.record.is_none();
+            let moved = job.step() == 0 && done == Completed::Ended(JobState::Done) && info.record.is_none();
             if !moved {
                 return Ok(done);
             }
@@ -65,21 +65,21 @@ impl Mill {
         job: &JobId,
         info: &JobInfo,
         kind: Option<&str>,
-        end: End,
+        end: Completion,
     ) -> Result<Result<Change, Completed>, Error> {
         let envelope = match self.completable(job, info, kind)? {
             Ok(envelope) => envelope,
             Err(completed) => return Ok(Err(completed)),
         };
         let outcome = match end {
-            End::Output(output) => Outcome::Done(output),
-            End::Continue(next) => {
+            Completion::Output(output) => Outcome::Done(output),
+            Completion::Continue(next) => {
                 next.check(self.limits.payload)?;
                 Outcome::Continue(next)
             }
         };
         let now = self.store.clock().now();
-        Ok(Ok(decide(&envelope, outcome, Circumstances { now, backoff: Backoff::DEFAULT, random: 0.0 })))
+        Ok(Ok(decide(&envelope, outcome, DecideContext { now, backoff: Backoff::DEFAULT, random: 0.0 })))
     }
 
     /// The envelope of a job that can be completed, or why it cannot.
@@ -93,7 +93,7 @@ impl Mill {
             return Ok(Err(Completed::Ended(info.state)));
         }
         if job.step() > 0 && info.job != *job {
-            return Ok(Err(Completed::Ended(State::Done)));
+            return Ok(Err(Completed::Ended(JobState::Done)));
         }
         check_removal(&info.job)?;
         let envelope = Envelope::read(info.data.clone())?;
@@ -111,7 +111,7 @@ impl Mill {
 fn completed_before(found: Completed, change: &Change) -> Completed {
     let keeps_record = matches!(change, Change::Finish(Some(_)));
     match found {
-        Completed::Ended(State::Done) => Completed::Yes,
+        Completed::Ended(JobState::Done) => Completed::Yes,
         Completed::NotFound if !keeps_record => Completed::Yes,
         found => found,
     }

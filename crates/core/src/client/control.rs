@@ -1,18 +1,20 @@
 //! Verbs on jobs and queues that are safe to repeat, repeated while they get no answer.
 
-use super::Mill;
-use crate::job::State;
+use super::Client;
+use crate::job::JobState;
 use crate::name::{JobId, Queue};
-use crate::retry::{Answer, ask, until_answered};
+use crate::retry::{Answered, ask, until_answered};
 use crate::store::{Cancelled, Deleted, Error};
 
-impl Mill {
+impl Client {
     /// Cancels a job; see [`Store::cancel`](crate::Store::cancel). A job that is not there when an earlier call got no
     /// answer counts as removed by it.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        let Answer { value, after_unknown } = ask(self.store.clock(), || self.store.cancel(job)).await?;
+        let Answered { value, after_unknown } = ask(self.store.clock(), || self.store.cancel(job)).await?;
         Ok(match value {
-            Cancelled::NotFound | Cancelled::Ended(State::Cancelled) if after_unknown => Cancelled::Removed,
+            Cancelled::NotFound | Cancelled::Ended(JobState::Cancelled) if after_unknown => {
+                Cancelled::Removed
+            }
             cancelled => cancelled,
         })
     }
@@ -22,7 +24,7 @@ impl Mill {
     /// deleted by it.
     pub async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
-        let Answer { value, after_unknown } = ask(self.store.clock(), || self.store.delete(&chain)).await?;
+        let Answered { value, after_unknown } = ask(self.store.clock(), || self.store.delete(&chain)).await?;
         Ok(match value {
             Deleted::NotFound if after_unknown => Deleted::Yes,
             deleted => deleted,
@@ -41,7 +43,7 @@ impl Mill {
 
     /// Deletes a queue's waiting jobs. Says how many; `after_unknown` means that an earlier call, which got no answer, may
     /// have deleted more.
-    pub async fn purge(&self, queue: &Queue) -> Result<Answer<u64>, Error> {
+    pub async fn purge(&self, queue: &Queue) -> Result<Answered<u64>, Error> {
         ask(self.store.clock(), || self.store.purge(queue)).await
     }
 }

@@ -9,25 +9,25 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use super::bulk::{self, BulkError};
-use super::{Handle, Job, Mill};
-use crate::chain::{Dedup, Links, Output, check_blockers};
+use super::{Client, Job, JobHandle};
+use crate::chain::{Dedup, IntoCompletion, JobLinks, check_blockers};
 use crate::clock::Timestamp;
-use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, Draft, Frame, Meta};
+use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, EnvelopeTemplate, JobOptions, Meta};
 use crate::limits::{MAX_BATCH, MAX_BATCH_BYTES, MAX_DELAY, check_duration};
-use crate::name::{Delivery, JobId, Kind, Queue, QueueName};
+use crate::name::{Guarantee, JobId, Kind, Queue, QueueName};
 use crate::settle::distinct;
-use crate::store::guard::check_given;
+use crate::store::reserved_ids;
 use crate::store::{self, Due, Enqueued, Error, NewJob};
 
 /// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
-const BULK_BATCH: usize = 250;
+const BULK_BATCH_JOBS: usize = 250;
 
 /// How a job is to be treated; the same for one job and for many.
 #[derive(Debug, Clone)]
-struct Plan {
+struct EnqueueOptions {
     kind: String,
     queue: String,
-    delivery: Delivery,
+    guarantee: Guarantee,
     due: Due,
     max_attempts: u32,
     timeout: Option<Duration>,
@@ -37,11 +37,11 @@ struct Plan {
     tracked: Option<bool>,
 }
 
-impl Plan {
-    fn of<J: Job>() -> Self {
+impl EnqueueOptions {
+    fn new<J: Job>() -> Self {
         Self {
             queue: J::QUEUE.to_owned(),
-            delivery: J::DELIVERY,
+            guarantee: J::GUARANTEE,
             max_attempts: J::MAX_ATTEMPTS,
             timeout: J::TIMEOUT,
             keep_result: J::KEEP_RESULT,
@@ -53,7 +53,7 @@ impl Plan {
         Self {
             kind: kind.to_owned(),
             queue: "default".to_owned(),
-            delivery: Delivery::AtLeastOnce,
+            guarantee: Guarantee::AtLeastOnce,
             due: Due::Now,
             max_attempts: DEFAULT_MAX_ATTEMPTS,
             timeout: None,
@@ -79,7 +79,7 @@ impl Plan {
         }
         check_duration("the timeout", self.timeout.unwrap_or_default())?;
         check_duration("the time for which a result is kept", self.keep_result.unwrap_or_default())?;
-        let queue = Queue { name: QueueName::new(&self.queue)?, delivery: self.delivery };
+        let queue = Queue { name: QueueName::new(&self.queue)?, guarantee: self.guarantee };
         Ok((queue, Kind::new(&self.kind)?))
     }
 
@@ -90,21 +90,21 @@ impl Plan {
         must || self.tracked.unwrap_or(worth_it)
     }
 
-    fn frame(&self, mill: &Mill, kind: &Kind, tracked: bool) -> Frame {
+    fn template(&self, client: &Client, kind: &Kind, tracked: bool) -> EnvelopeTemplate {
         let meta = Meta {
             correlation_id: self.correlation_id.as_deref(),
             user_id: self.user_id.as_deref(),
-            enqueue_ts: mill.store.clock().now(),
-            source: &mill.source,
+            enqueue_ts: client.store.clock().now(),
+            source: &client.source,
         };
         let Self { max_attempts, timeout, keep_result, .. } = *self;
-        Draft { kind, max_attempts, timeout, keep_result, tracked, terms: None, meta }.frame()
+        JobOptions { kind, max_attempts, timeout, keep_result, tracked, terms: None, meta }.template()
     }
 }
 
 /// Writes one job's envelope, if its payload is JSON of an allowed size.
 fn fill(
-    frame: &Frame,
+    frame: &EnvelopeTemplate,
     id: &JobId,
     payload: &(impl Serialize + ?Sized),
     limit: usize,
@@ -126,8 +126,8 @@ macro_rules! plan_setters {
         }
 
         /// Says which guarantee the queue has.
-        pub fn delivery(mut self, delivery: Delivery) -> Self {
-            self.plan.delivery = delivery;
+        pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
+            self.plan.guarantee = guarantee;
             self
         }
 
@@ -187,11 +187,11 @@ macro_rules! plan_setters {
 #[must_use = "a job exists only after `.enqueue().await`"]
 #[derive(Debug)]
 pub struct Enqueue<O> {
-    mill: Mill,
-    plan: Plan,
+    client: Client,
+    plan: EnqueueOptions,
     payload: Result<Box<RawValue>, serde_json::Error>,
     id: Option<String>,
-    links: Links,
+    links: JobLinks,
     /// Something it was to wait for cannot be waited for.
     unkept: Option<JobId>,
     output: PhantomData<fn() -> O>,
@@ -199,25 +199,25 @@ pub struct Enqueue<O> {
 
 /// A job that is checked and has its envelope, ready to be added wherever its maker wants: in a transaction.
 #[derive(Debug)]
-pub struct Prepared<O> {
+pub struct PreparedJob<O> {
     /// Where it goes.
     pub queue: Queue,
     /// The job.
     pub job: NewJob,
-    mill: Mill,
+    client: Client,
     kept: bool,
     output: PhantomData<fn() -> O>,
 }
 
-impl<O: DeserializeOwned> Prepared<O> {
+impl<O: DeserializeOwned> PreparedJob<O> {
     /// The client that makes it.
-    pub fn mill(&self) -> &Mill {
-        &self.mill
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// A handle to the job, once it was added.
-    pub fn handle(self, made: &Enqueued) -> Handle<O> {
-        let handle = |id| Handle::new(self.mill.clone(), id, self.kept);
+    pub fn handle(self, made: &Enqueued) -> JobHandle<O> {
+        let handle = |id| JobHandle::new(self.client.clone(), id, self.kept);
         match made {
             Enqueued::Created => handle(self.job.id),
             Enqueued::Exists => handle(self.job.id).of_existing(),
@@ -227,15 +227,23 @@ impl<O: DeserializeOwned> Prepared<O> {
 }
 
 impl<O: DeserializeOwned> Enqueue<O> {
-    pub(super) fn typed<J: Job>(mill: Mill, job: &J) -> Self
+    pub(super) fn typed<J: Job>(client: Client, job: &J) -> Self
     where
-        J::Output: Output<Awaited = O>,
+        J::Output: IntoCompletion<Awaited = O>,
     {
-        Self::new(mill, Plan::of::<J>(), serde_json::value::to_raw_value(job))
+        Self::new(client, EnqueueOptions::new::<J>(), serde_json::value::to_raw_value(job))
     }
 
-    fn new(mill: Mill, plan: Plan, payload: Result<Box<RawValue>, serde_json::Error>) -> Self {
-        Self { mill, plan, payload, id: None, links: Links::default(), unkept: None, output: PhantomData }
+    fn new(client: Client, plan: EnqueueOptions, payload: Result<Box<RawValue>, serde_json::Error>) -> Self {
+        Self {
+            client,
+            plan,
+            payload,
+            id: None,
+            links: JobLinks::default(),
+            unkept: None,
+            output: PhantomData,
+        }
     }
 
     plan_setters!();
@@ -248,7 +256,7 @@ impl<O: DeserializeOwned> Enqueue<O> {
 
     /// Runs the job only when this chain has closed, done or cancelled; the handler sees its output. May be
     /// called several times.
-    pub fn after<Other>(mut self, chain: &Handle<Other>) -> Self {
+    pub fn after<Other>(mut self, chain: &JobHandle<Other>) -> Self {
         if !chain.is_kept() {
             self.unkept = Some(chain.id().clone());
         }
@@ -263,28 +271,28 @@ impl<O: DeserializeOwned> Enqueue<O> {
     }
 
     /// Makes the job. When this returns, it will run.
-    pub async fn enqueue(self) -> Result<Handle<O>, Error> {
+    pub async fn enqueue(self) -> Result<JobHandle<O>, Error> {
         let prepared = self.prepare()?;
         let (queue, jobs) = (&prepared.queue, std::slice::from_ref(&prepared.job));
-        let made = prepared.mill.store.enqueue(store::Enqueue { queue, jobs }).await?;
+        let made = prepared.client.store.enqueue(store::EnqueueParams { queue, jobs }).await?;
         Ok(prepared.handle(made.first().unwrap_or(&Enqueued::Created)))
     }
 
     /// Checks everything and writes the envelope, without making the job yet.
-    pub fn prepare(mut self) -> Result<Prepared<O>, Error> {
+    pub fn prepare(mut self) -> Result<PreparedJob<O>, Error> {
         self.check_links()?;
-        let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
+        let (queue, kind) = self.plan.check(self.client.store.clock().now())?;
         let payload =
             self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
         let fresh = self.id.is_none();
         let linked = !self.links.is_empty();
-        let tracked = linked || !fresh || self.plan.tracked(queue.delivery == Delivery::AtLeastOnce);
-        let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| own_id(&id))?;
-        let frame = self.plan.frame(&self.mill, &kind, tracked);
-        let envelope = fill(&frame, &id, &payload, self.mill.limits.payload)?;
+        let tracked = linked || !fresh || self.plan.tracked(queue.guarantee == Guarantee::AtLeastOnce);
+        let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| explicit_id(&id))?;
+        let frame = self.plan.template(&self.client, &kind, tracked);
+        let envelope = fill(&frame, &id, &payload, self.client.limits.payload)?;
         let kept = self.plan.keep_result.is_some();
         let job = NewJob { id, envelope, due: self.plan.due, tracked, fresh, links: self.links };
-        Ok(Prepared { queue, job, mill: self.mill, kept, output: PhantomData })
+        Ok(PreparedJob { queue, job, client: self.client, kept, output: PhantomData })
     }
 
     /// Checks how the job is tied to others. What is found again by its key must have something to be found.
@@ -295,7 +303,7 @@ impl<O: DeserializeOwned> Enqueue<O> {
         }
         self.links.after = distinct(&self.links.after);
         check_blockers(&self.links.after)?;
-        if !self.links.is_empty() && self.plan.delivery == Delivery::AtMostOnce {
+        if !self.links.is_empty() && self.plan.guarantee == Guarantee::AtMostOnce {
             return Err(Error::Invalid(
                 "an at-most-once job can neither wait for chains nor be deduplicated".into(),
             ));
@@ -311,28 +319,28 @@ impl<O: DeserializeOwned> Enqueue<O> {
 }
 
 impl Enqueue<Box<RawValue>> {
-    pub(super) fn untyped(mill: Mill, kind: &str, payload: Box<RawValue>) -> Self {
-        Self::new(mill, Plan::named(kind), Ok(payload))
+    pub(super) fn untyped(client: Client, kind: &str, payload: Box<RawValue>) -> Self {
+        Self::new(client, EnqueueOptions::named(kind), Ok(payload))
     }
 }
 
 /// Many jobs of one kind, not yet enqueued.
 #[must_use = "jobs exist only after `.enqueue().await`"]
 #[derive(Debug)]
-pub struct Bulk<P> {
-    mill: Mill,
-    plan: Plan,
+pub struct EnqueueBulk<P> {
+    client: Client,
+    plan: EnqueueOptions,
     payloads: Vec<P>,
     batch: usize,
 }
 
-impl<P: Serialize> Bulk<P> {
-    pub(super) fn typed<J: Job>(mill: Mill, payloads: Vec<P>) -> Self {
-        Self { mill, plan: Plan::of::<J>(), payloads, batch: BULK_BATCH }
+impl<P: Serialize> EnqueueBulk<P> {
+    pub(super) fn typed<J: Job>(client: Client, payloads: Vec<P>) -> Self {
+        Self { client, plan: EnqueueOptions::new::<J>(), payloads, batch: BULK_BATCH_JOBS }
     }
 
-    pub(super) fn untyped(mill: Mill, kind: &str, payloads: Vec<P>) -> Self {
-        Self { mill, plan: Plan::named(kind), payloads, batch: BULK_BATCH }
+    pub(super) fn untyped(client: Client, kind: &str, payloads: Vec<P>) -> Self {
+        Self { client, plan: EnqueueOptions::named(kind), payloads, batch: BULK_BATCH_JOBS }
     }
 
     plan_setters!();
@@ -350,27 +358,27 @@ impl<P: Serialize> Bulk<P> {
     /// # Errors
     /// Some jobs may be there after an error: [`BulkError`] says which.
     pub async fn enqueue(self) -> Result<Vec<JobId>, BulkError> {
-        let (mill, batch, count) = (self.mill.clone(), self.batch, self.payloads.len());
+        let (client, batch, count) = (self.client.clone(), self.batch, self.payloads.len());
         let (queue, jobs) = self.prepare().map_err(|error| BulkError::before_all(count, error))?;
-        bulk::write(&*mill.store, &queue, batches(&jobs, batch)).await?;
+        bulk::write(&*client.store, &queue, batches(&jobs, batch)).await?;
         Ok(jobs.into_iter().map(|job| job.id).collect())
     }
 
     /// The client that makes them.
-    pub fn mill(&self) -> &Mill {
-        &self.mill
+    pub fn client(&self) -> &Client {
+        &self.client
     }
 
     /// Checks everything and writes the envelopes, without making the jobs yet.
     pub fn prepare(self) -> Result<(Queue, Vec<NewJob>), Error> {
-        let (queue, kind) = self.plan.check(self.mill.store.clock().now())?;
-        let (due, limit) = (self.plan.due, self.mill.limits.payload);
+        let (queue, kind) = self.plan.check(self.client.store.clock().now())?;
+        let (due, limit) = (self.plan.due, self.client.limits.payload);
         let tracked = self.plan.tracked(false);
-        let frame = self.plan.frame(&self.mill, &kind, tracked);
+        let frame = self.plan.template(&self.client, &kind, tracked);
         let job = |payload: &P| {
             let id = JobId::generate();
             let envelope = fill(&frame, &id, payload, limit)?;
-            Ok(NewJob { id, envelope, due, tracked, fresh: true, links: Links::default() })
+            Ok(NewJob { id, envelope, due, tracked, fresh: true, links: JobLinks::default() })
         };
         Ok((queue, self.payloads.iter().map(job).collect::<Result<_, Error>>()?))
     }
@@ -394,9 +402,9 @@ fn batches(jobs: &[NewJob], most: usize) -> Vec<&[NewJob]> {
 }
 
 /// An id somebody chose. Those of a chain's later steps are the chain's to give, and those of what belongs to a run the run's.
-fn own_id(text: &str) -> Result<JobId, Error> {
+fn explicit_id(text: &str) -> Result<JobId, Error> {
     let id = JobId::new(text)?;
-    check_given(&id)?;
+    reserved_ids::check_explicit_id(&id)?;
     if id.step() > 0 || text.len() > JobId::MAX_CHAIN {
         let most = JobId::MAX_CHAIN;
         return Err(Error::Invalid(format!(

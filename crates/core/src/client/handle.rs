@@ -8,15 +8,16 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, select};
 use serde::de::DeserializeOwned;
 
-use super::{Mill, Watch};
-use crate::dead::DeadLetter;
-use crate::job::State;
+use super::Client;
+use crate::dead_letter::DeadLetter;
+use crate::job::JobState;
 use crate::name::JobId;
-use crate::store::{Error, JobInfo, Record};
+use crate::store::{Error, JobInfo, JobRecord};
+use crate::wake::CompletionWatch;
 
 /// A job that was enqueued.
-pub struct Handle<O> {
-    mill: Mill,
+pub struct JobHandle<O> {
+    client: Client,
     id: JobId,
     kept: bool,
     created: bool,
@@ -56,13 +57,13 @@ pub enum WaitError {
     Store(#[from] Error),
 }
 
-impl<O> fmt::Debug for Handle<O> {
+impl<O> fmt::Debug for JobHandle<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Handle").field(&self.id).finish()
     }
 }
 
-impl<O> Handle<O> {
+impl<O> JobHandle<O> {
     /// The job's identity; a chain's is that of its first job.
     pub fn id(&self) -> &JobId {
         &self.id
@@ -74,10 +75,10 @@ impl<O> Handle<O> {
     }
 }
 
-impl<O: DeserializeOwned> Handle<O> {
-    pub(super) fn new(mill: Mill, id: JobId, kept: bool) -> Self {
+impl<O: DeserializeOwned> JobHandle<O> {
+    pub(super) fn new(client: Client, id: JobId, kept: bool) -> Self {
         let id = id.chain();
-        Self { mill, id, kept, created: true, output: PhantomData }
+        Self { client, id, kept, created: true, output: PhantomData }
     }
 
     pub(super) fn of_existing(self) -> Self {
@@ -96,7 +97,7 @@ impl<O: DeserializeOwned> Handle<O> {
 
     /// Waits for the job's end, but no longer than `timeout`.
     pub async fn wait_for(&self, timeout: Duration) -> Result<O, WaitError> {
-        self.wait_until(self.mill.store.clock().sleep(timeout)).await
+        self.wait_until(self.client.store.clock().sleep(timeout)).await
     }
 
     async fn wait_until(&self, deadline: impl Future<Output = ()> + Send) -> Result<O, WaitError> {
@@ -104,16 +105,16 @@ impl<O: DeserializeOwned> Handle<O> {
             return Err(WaitError::NotKept(self.id.clone()));
         }
         // Listening begins before the first look, so that an end between the two is not missed.
-        let ended = self.ended(self.mill.watch(&self.id)).boxed();
+        let ended = self.ended(self.client.watch(&self.id)).boxed();
         match select(ended, Box::pin(deadline)).await {
             Either::Left((record, _)) => self.open(&record?),
             Either::Right(_) => Err(WaitError::TimedOut(self.id.clone())),
         }
     }
 
-    async fn ended(&self, mut watch: Watch) -> Result<Record, WaitError> {
+    async fn ended(&self, mut watch: CompletionWatch) -> Result<JobRecord, WaitError> {
         loop {
-            match self.look(self.mill.store.get(&self.id).await) {
+            match self.read_end(self.client.store.get_job(&self.id).await) {
                 Some(end) => return end,
                 None => watch.next().await,
             }
@@ -121,13 +122,13 @@ impl<O: DeserializeOwned> Handle<O> {
     }
 
     /// What a look at the job says; `None` if it has to be looked at again.
-    fn look(&self, found: Result<Option<JobInfo>, Error>) -> Option<Result<Record, WaitError>> {
+    fn read_end(&self, found: Result<Option<JobInfo>, Error>) -> Option<Result<JobRecord, WaitError>> {
         match found {
             Err(error) if error.is_transient() => None,
             Err(error) => Some(Err(error.into())),
             Ok(None) => Some(Err(WaitError::Gone(self.id.clone()))),
             Ok(Some(JobInfo { record: Some(record), .. })) => Some(Ok(record)),
-            Ok(Some(info)) if info.state == State::Dead => Some(Err(self.died(info))),
+            Ok(Some(info)) if info.state == JobState::Dead => Some(Err(self.died(info))),
             Ok(Some(_)) => None,
         }
     }
@@ -143,8 +144,8 @@ impl<O: DeserializeOwned> Handle<O> {
         }
     }
 
-    fn open(&self, record: &Record) -> Result<O, WaitError> {
-        if record.state == State::Cancelled {
+    fn open(&self, record: &JobRecord) -> Result<O, WaitError> {
+        if record.state == JobState::Cancelled {
             return Err(WaitError::Cancelled(self.id.clone()));
         }
         let output: &[u8] = if record.output.is_empty() { b"null" } else { &record.output };

@@ -5,8 +5,6 @@ mod complete;
 mod control;
 mod enqueue;
 mod handle;
-mod lookout;
-mod watch;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,17 +15,17 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 pub use bulk::BulkError;
-pub use enqueue::{Bulk, Enqueue, Prepared};
-pub use handle::{Handle, WaitError};
-pub use watch::Watch;
+pub use enqueue::{Enqueue, EnqueueBulk, PreparedJob};
+pub use handle::{JobHandle, WaitError};
 
-use self::lookout::Lookout;
 use crate::backoff::Backoff;
-use crate::chain::Output;
+use crate::chain::IntoCompletion;
 use crate::envelope::DEFAULT_MAX_ATTEMPTS;
 use crate::limits::Limits;
-use crate::name::Delivery;
+use crate::name::Guarantee;
 use crate::store::Store;
+use crate::wake::CompletionWatch;
+use crate::wake::completion::CompletionWaiters;
 
 /// A kind of job: its payload type, its name, and how it is treated when a call does not say otherwise.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
@@ -35,13 +33,13 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     const KIND: &'static str;
 
     /// What its handler returns: anything that is JSON, or [`Next`](crate::Next) for a step of a chain.
-    type Output: Output;
+    type Output: IntoCompletion;
 
     /// The queue it goes to.
     const QUEUE: &'static str = "default";
 
     /// The guarantee of that queue.
-    const DELIVERY: Delivery = Delivery::AtLeastOnce;
+    const GUARANTEE: Guarantee = Guarantee::AtLeastOnce;
 
     /// How often it is tried.
     const MAX_ATTEMPTS: u32 = DEFAULT_MAX_ATTEMPTS;
@@ -52,7 +50,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
     /// How long it waits between attempts.
     const BACKOFF: Backoff = Backoff::DEFAULT;
 
-    /// How long the output is kept for [`Handle::wait`]. A job without an output leaves nothing behind; one
+    /// How long the output is kept for [`JobHandle::wait`]. A job without an output leaves nothing behind; one
     /// with an output keeps it for ten minutes.
     const KEEP_RESULT: Option<Duration> =
         if size_of::<Self::Output>() == 0 { None } else { Some(Duration::from_secs(600)) };
@@ -60,32 +58,32 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 
 /// A connection to a store: cheap to clone, shared by everything that makes or runs jobs.
 #[derive(Clone)]
-pub struct Mill {
+pub struct Client {
     store: Arc<dyn Store>,
     limits: Limits,
     source: Arc<str>,
     /// Where those wait who wait for an end: one for all clones, so that they listen once.
-    lookout: Arc<Lookout>,
+    completions: Arc<CompletionWaiters>,
 }
 
-impl AsRef<Mill> for Mill {
-    fn as_ref(&self) -> &Mill {
+impl AsRef<Client> for Client {
+    fn as_ref(&self) -> &Client {
         self
     }
 }
 
-impl fmt::Debug for Mill {
+impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Mill").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
-impl Mill {
+impl Client {
     /// A client of `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
         let listened = store.clone();
-        let lookout = Lookout::new(move || listened.listen());
-        Self { store, limits: Limits::default(), source: "tidemill".into(), lookout }
+        let completions = CompletionWaiters::new(move || listened.subscribe());
+        Self { store, limits: Limits::default(), source: "tidemill".into(), completions }
     }
 
     /// Sets the limits on what may be enqueued.
@@ -113,18 +111,18 @@ impl Mill {
     /// Prepares one job.
     ///
     /// A step of a [`Chain`](crate::Chain) starts that chain, and the handle waits for the chain's output.
-    pub fn job<J: Job>(&self, job: J) -> Enqueue<<J::Output as Output>::Awaited> {
+    pub fn job<J: Job>(&self, job: J) -> Enqueue<<J::Output as IntoCompletion>::Awaited> {
         Enqueue::typed(self.clone(), &job)
     }
 
     /// Prepares many jobs of one kind.
-    pub fn jobs<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> Bulk<J> {
-        Bulk::typed::<J>(self.clone(), jobs.into_iter().collect())
+    pub fn jobs<J: Job>(&self, jobs: impl IntoIterator<Item = J>) -> EnqueueBulk<J> {
+        EnqueueBulk::typed::<J>(self.clone(), jobs.into_iter().collect())
     }
 
     /// Prepares many jobs of a kind that is known only at run time.
-    pub fn untyped_jobs(&self, kind: &str, payloads: Vec<Box<RawValue>>) -> Bulk<Box<RawValue>> {
-        Bulk::untyped(self.clone(), kind, payloads)
+    pub fn untyped_jobs(&self, kind: &str, payloads: Vec<Box<RawValue>>) -> EnqueueBulk<Box<RawValue>> {
+        EnqueueBulk::untyped(self.clone(), kind, payloads)
     }
 
     /// Prepares a job whose kind is known only at run time. The output is whatever JSON its handler returns.
@@ -133,18 +131,18 @@ impl Mill {
     }
 
     /// A handle to a job made elsewhere.
-    pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> Handle<O> {
-        Handle::new(self.clone(), job, true)
+    pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> JobHandle<O> {
+        JobHandle::new(self.clone(), job, true)
     }
 
     /// Watches for the end of a job, or of anything else whose end is announced under a job's id, such as a run. The store
     /// is listened to from now on: make it before the first look.
-    pub fn watch(&self, job: &crate::JobId) -> Watch {
-        Watch::new(self.store.clone(), &self.lookout, job)
+    pub fn watch(&self, job: &crate::JobId) -> CompletionWatch {
+        CompletionWatch::new(self.store.clone(), &self.completions, job)
     }
     /// The same, if anybody has waited for an end here before: then the store is listened to by this process anyway, and
     /// a watch that may turn out to be of no use costs it nothing.
-    pub fn watch_in_passing(&self, job: &crate::JobId) -> Option<Watch> {
-        self.lookout.is_used().then(|| self.watch(job))
+    pub fn watch_if_listening(&self, job: &crate::JobId) -> Option<CompletionWatch> {
+        self.completions.is_used().then(|| self.watch(job))
     }
 }

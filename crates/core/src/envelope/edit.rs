@@ -64,24 +64,24 @@ struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Walk;
-        impl<'de> Visitor<'de> for Walk {
+        struct FieldsVisitor;
+        impl<'de> Visitor<'de> for FieldsVisitor {
             type Value = Fields<'de>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
                 let mut fields = Vec::new();
-                while let Some((Name(name), value)) = map.next_entry()? {
+                while let Some((FieldName(name), value)) = map.next_entry()? {
                     fields.push((name, value));
                 }
                 Ok(Fields(fields))
             }
         }
-        from.deserialize_map(Walk)
+        from.deserialize_map(FieldsVisitor)
     }
 }
 
 /// A text, borrowed where it has no escapes.
 #[derive(Deserialize)]
-pub(super) struct Name<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct FieldName<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);

@@ -4,8 +4,8 @@
 //! changing a field rewrites that field only. So whatever another program put into an envelope, in whatever
 //! spelling and precision, survives every retry and the dead letters.
 
-mod draft;
 mod edit;
+mod template;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -15,16 +15,16 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-pub use draft::{Draft, Frame, Meta, Terms};
 pub use edit::Edit;
-use edit::Name;
+use edit::FieldName;
+pub use template::{ActivityTerms, EnvelopeTemplate, JobOptions, Meta};
 
 use crate::backoff::Backoff;
 use crate::chain::{Blocker, Continuation};
 use crate::clock::Timestamp;
 use crate::limits::MAX_DURATION;
 use crate::name::{JobId, Kind};
-use crate::workflow::{Asker, RunId, WorkflowName};
+use crate::workflow::{Requester, RunId, WorkflowName};
 
 /// How often a job is tried when nobody says otherwise.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 5;
@@ -35,9 +35,9 @@ pub const DEFAULT_KEEP: Duration = Duration::from_secs(600);
 /// Bytes that are not an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an envelope: {0}")]
-pub struct Malformed(String);
+pub struct MalformedEnvelope(String);
 
-impl Malformed {
+impl MalformedEnvelope {
     pub(crate) fn new(why: String) -> Self {
         Self(why)
     }
@@ -60,7 +60,7 @@ pub struct Envelope {
     timeout: Option<Duration>,
     keep_result: Option<Duration>,
     tracked: bool,
-    asker: Option<Asker>,
+    requester: Option<Requester>,
     backoff: Option<Backoff>,
     heartbeat: Option<Duration>,
     payload: Range<usize>,
@@ -68,7 +68,7 @@ pub struct Envelope {
 }
 
 #[derive(Deserialize)]
-struct Wire<'a> {
+struct WireEnvelope<'a> {
     #[serde(borrow)]
     job_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -106,27 +106,27 @@ pub fn task_kind(workflow: &WorkflowName) -> Kind {
     Kind::of_workflow(&format!("{TASK}{workflow}"))
 }
 
-impl Wire<'_> {
+impl WireEnvelope<'_> {
     /// The id of a run's task is that of nothing else: neither of another job, nor of a message that starts a run.
-    fn id(&self) -> Result<JobId, Malformed> {
+    fn id(&self) -> Result<JobId, MalformedEnvelope> {
         let id = match &self.job_id {
             Some(id) => JobId::new(id),
             None => JobId::new(&text(self.id, "job_id")?),
         };
-        let id = id.map_err(|error| Malformed(error.to_string()))?;
+        let id = id.map_err(|error| MalformedEnvelope(error.to_string()))?;
         let can_be_a_task = self.task_type.as_ref().is_some_and(|kind| kind.starts_with(TASK));
         match id.is_task() && !(can_be_a_task && self.job_id.is_some()) {
-            true => Err(Malformed(format!("job id {id:?} is that of a run's task"))),
+            true => Err(MalformedEnvelope(format!("job id {id:?} is that of a run's task"))),
             false => Ok(id),
         }
     }
 
-    fn kind(&self) -> Result<Kind, Malformed> {
+    fn kind(&self) -> Result<Kind, MalformedEnvelope> {
         let kind = match &self.task_type {
             Some(kind) => Kind::new(kind),
             None => Kind::new(&format!("{TASK}{}", text(self.workflow, "task_type")?)),
         };
-        kind.map_err(|error| Malformed(error.to_string()))
+        kind.map_err(|error| MalformedEnvelope(error.to_string()))
     }
 }
 
@@ -136,9 +136,9 @@ fn bounded(ms: u64) -> Duration {
 }
 
 /// A text that has to be there.
-fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, Malformed> {
-    let raw = raw.ok_or_else(|| Malformed(format!("missing field `{field}`")))?;
-    let Name(text) = serde_json::from_str(raw.get()).map_err(Malformed::json)?;
+fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, MalformedEnvelope> {
+    let raw = raw.ok_or_else(|| MalformedEnvelope(format!("missing field `{field}`")))?;
+    let FieldName(text) = serde_json::from_str(raw.get()).map_err(MalformedEnvelope::json)?;
     Ok(text)
 }
 
@@ -146,10 +146,11 @@ impl Envelope {
     /// Reads an envelope. The bytes are kept as they are.
     ///
     /// # Errors
-    /// [`Malformed`] for everything that [`Envelope::edit`] could not change: its attempts could not be counted, so it
+    /// [`MalformedEnvelope`] for everything that [`Envelope::edit`] could not change: its attempts could not be counted, so it
     /// would never die.
-    pub fn read(bytes: Bytes) -> Result<Self, Malformed> {
-        let wire: Wire<'_> = serde_json::from_str(object(&bytes)?).map_err(Malformed::json)?;
+    pub fn read(bytes: Bytes) -> Result<Self, MalformedEnvelope> {
+        let wire: WireEnvelope<'_> =
+            serde_json::from_str(object(&bytes)?).map_err(MalformedEnvelope::json)?;
         let payload = wire.payload.map_or(0..0, |raw| position(&bytes, raw.get()));
         Ok(Self {
             id: wire.id()?,
@@ -161,7 +162,7 @@ impl Envelope {
             timeout: wire.timeout_ms.map(bounded),
             keep_result: wire.keep_result_ms.map(bounded),
             tracked: wire.tracked.unwrap_or(true),
-            asker: wire.run.zip(wire.seq).map(|(run, seq)| Asker { run, seq }),
+            requester: wire.run.zip(wire.seq).map(|(run, seq)| Requester { run, seq }),
             backoff: wire.backoff_ms.map(|ms| {
                 let [base, max, jitter] = ms.map(bounded);
                 Backoff { base, max, jitter }
@@ -218,8 +219,8 @@ impl Envelope {
     }
 
     /// The run that waits for this job, if one does.
-    pub fn asker(&self) -> Option<&Asker> {
-        self.asker.as_ref()
+    pub fn requester(&self) -> Option<&Requester> {
+        self.requester.as_ref()
     }
 
     /// How long to wait between attempts, if the job itself says so.
@@ -238,14 +239,14 @@ impl Envelope {
     }
 
     /// How the chains ended that the job waited for, in the order in which it named them.
-    pub fn blockers(&self) -> Result<Vec<Blocker>, Malformed> {
+    pub fn blockers(&self) -> Result<Vec<Blocker>, MalformedEnvelope> {
         #[derive(Deserialize)]
-        struct Told {
+        struct WireBlockers {
             #[serde(default)]
             blockers: Vec<Blocker>,
         }
-        let told = serde_json::from_slice::<Told>(&self.bytes);
-        told.map(|told| told.blockers).map_err(Malformed::json)
+        let told = serde_json::from_slice::<WireBlockers>(&self.bytes);
+        told.map(|told| told.blockers).map_err(MalformedEnvelope::json)
     }
 
     /// The envelope of the job this one continues with: what belongs to the whole chain goes on, what belongs
@@ -273,7 +274,7 @@ impl Envelope {
             enqueue_ts: now,
             source: meta.source.as_deref().unwrap_or("tidemill"),
         };
-        let draft = Draft {
+        let draft = JobOptions {
             kind: &next.kind,
             max_attempts: next.max_attempts,
             timeout: next.timeout,
@@ -282,7 +283,7 @@ impl Envelope {
             terms: None,
             meta,
         };
-        draft.frame().enclose(id, &next.payload)
+        draft.template().enclose(id, &next.payload)
     }
 
     /// The whole envelope as it is on the wire.
@@ -293,19 +294,19 @@ impl Envelope {
     /// A copy with `edits` applied, in order; everything else stays to the letter.
     ///
     /// # Errors
-    /// [`Malformed`] if the bytes cannot be changed. [`Envelope::read`] rejects those.
-    pub fn edit(&self, edits: &[Edit<'_>]) -> Result<Bytes, Malformed> {
-        edit::edit(object(&self.bytes)?, edits).map_err(Malformed::json)
+    /// [`MalformedEnvelope`] if the bytes cannot be changed. [`Envelope::read`] rejects those.
+    pub fn edit(&self, edits: &[Edit<'_>]) -> Result<Bytes, MalformedEnvelope> {
+        edit::edit(object(&self.bytes)?, edits).map_err(MalformedEnvelope::json)
     }
 }
 
 /// The text of a JSON object, as far as its first byte says. The parser alone would skip strings that are not UTF-8 in
 /// fields that it does not look at, and take an array for an object.
-fn object(bytes: &[u8]) -> Result<&str, Malformed> {
-    let text = std::str::from_utf8(bytes).map_err(|error| Malformed(error.to_string()))?;
+fn object(bytes: &[u8]) -> Result<&str, MalformedEnvelope> {
+    let text = std::str::from_utf8(bytes).map_err(|error| MalformedEnvelope(error.to_string()))?;
     match text.trim_ascii_start().starts_with('{') {
         true => Ok(text),
-        false => Err(Malformed("no JSON object".to_owned())),
+        false => Err(MalformedEnvelope("no JSON object".to_owned())),
     }
 }
 
@@ -319,7 +320,7 @@ fn position(whole: &[u8], part: &str) -> Range<usize> {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Result<Envelope, Malformed> {
+    fn read(json: &str) -> Result<Envelope, MalformedEnvelope> {
         Envelope::read(Bytes::copy_from_slice(json.as_bytes()))
     }
 

@@ -1,6 +1,6 @@
 //! What can go wrong at a store, by what the caller does about it.
 
-use crate::envelope::Malformed;
+use crate::envelope::MalformedEnvelope;
 use crate::name::InvalidName;
 
 /// The cause behind an error.
@@ -111,8 +111,8 @@ impl From<InvalidName> for Error {
     }
 }
 
-impl From<Malformed> for Error {
-    fn from(error: Malformed) -> Self {
+impl From<MalformedEnvelope> for Error {
+    fn from(error: MalformedEnvelope) -> Self {
         Self::Corrupt(error.to_string())
     }
 }

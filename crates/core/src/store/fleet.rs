@@ -11,20 +11,20 @@ use bytes::Bytes;
 
 use super::{Error, Page};
 use crate::clock::Timestamp;
-use crate::fleet::{MemberId, MemberKind, Offer, Room, SessionId, Standard};
-use crate::name::WorkerId;
+use crate::fleet::{Capacity, Offer, SessionId, WorkerDefaults, WorkerKey, WorkerKind};
+use crate::name::HolderId;
 
 /// The longest endpoint, in bytes.
-pub const MAX_ENDPOINT: usize = 2048;
+pub const MAX_ENDPOINT_BYTES: usize = 2048;
 
 /// The longest detail of a member or a session, in bytes of JSON.
-pub const MAX_DETAIL: usize = 8192;
+pub const MAX_DETAIL_BYTES: usize = 8192;
 
 /// How many members a wish may refuse. Whoever waits has its refusals remembered, and others walk them.
-pub const MAX_REFUSED: usize = 16;
+pub const MAX_REJECTED_WORKERS: usize = 16;
 
 /// How long an order to a member stands if it does not answer.
-pub const ORDER: Duration = Duration::from_secs(60);
+pub const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The part of a store that knows the fleet. Every method may be called by any number of tasks and processes at once,
 /// and repeated after an unknown end.
@@ -32,7 +32,7 @@ pub const ORDER: Duration = Duration::from_secs(60);
 pub trait Fleet: Send + Sync {
     /// Members enter: available, with no sessions, and with nothing of what an earlier one of the same id left (its
     /// sessions, its lifetime, an order to it). Announces the new places by [`Wake::Places`](super::Wake::Places).
-    async fn join(&self, members: &[Member]) -> Result<(), Error>;
+    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error>;
 
     /// Members say that they live, and everything about themselves again. One that the store does not know, because it
     /// lost its data or took the member for dead, is entered whole, and keeps the sessions it has; but it is given no new
@@ -40,15 +40,15 @@ pub trait Fleet: Send + Sync {
     /// beaten for too long: while the store was away nobody could extend a lease, so those that have run out may be held.
     /// And for one that has not beaten since the store may have forgotten something: because it crashed, or a replica took its place,
     /// without the last that was written. Until it does, it is given to nobody. Its lifetime stays. Answers in the members' order.
-    async fn beat(&self, beat: Beat<'_>) -> Result<Vec<Orders>, Error>;
+    async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error>;
 
     /// Members leave, with everything they have. Those that are not there are not missed.
-    async fn part(&self, members: &[MemberId]) -> Result<(), Error>;
+    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error>;
 
     /// Gives a place to a client, or a place in the line of those who wait for one.
     ///
     /// A member can be given if it is of the kind, has one of the offers, is available and under no order, has beaten
-    /// recently, has room, is past its grace and is not among the `refused`. Of those, by [`Room::is_preferred`] for the number of
+    /// recently, has room, is past its grace and is not among the `refused`. Of those, by [`Capacity::is_preferred`] for the number of
     /// members of the kind and offers that are available and fresh (full ones and those in grace included): the one with the highest lifetime
     /// below its limit less the margin, of equals the one with the fewest sessions; if there is none, any. (A member
     /// without a limit is always below it.)
@@ -67,7 +67,7 @@ pub trait Fleet: Send + Sync {
     ///
     /// A member that is spent with it hears so by [`Wake::Member`](super::Wake::Member): its owner can start the next one
     /// while this one still works.
-    async fn lease(&self, lease: &Lease) -> Result<Leased, Error>;
+    async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error>;
 
     /// Holders say what they hold: each lease lasts until `ttl`, or `keep` if that is longer, from now. Answers in order.
     ///
@@ -75,21 +75,21 @@ pub trait Fleet: Send + Sync {
     /// without it: so what runs goes on after the store has lost its data, and no limit is exceeded. With `must_exist` it is
     /// not entered: whoever ended it has ended it. One that
     /// another holds is [`Attached::Lost`], unless it is taken over (`take`), or nobody is connected to it.
-    async fn attach(&self, attach: &[Attach]) -> Result<Vec<Attached>, Error>;
+    async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error>;
 
     /// Ends sessions, or gives up places in a line. Only those that `holder` has. Announces it by
     /// [`Wake::Member`](super::Wake::Member) to the member's owner, and by [`Wake::Places`](super::Wake::Places) if
     /// somebody waits. A member that is spent is ordered to drain with it. Answers whether there was something to end.
-    async fn release(&self, release: &[Release]) -> Result<Vec<bool>, Error>;
+    async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error>;
 
     /// Asks whoever holds a session to end it, by [`Wake::Session`](super::Wake::Session) at once and by
     /// [`Attached::Closing`] at the latest. One that nobody is connected to is ended on the spot. Whether it was there.
     async fn close(&self, session: &SessionId) -> Result<bool, Error>;
 
     /// Orders a member to take no more sessions, to end when it has none, and to leave: from now on it is given to nobody.
-    /// The order stands for [`ORDER`]; the member hears of it by [`Wake::Member`](super::Wake::Member) and
+    /// The order stands for [`ORDER_TIMEOUT`]; the member hears of it by [`Wake::Member`](super::Wake::Member) and
     /// with its next beat, and says so with its status. Whether it was there.
-    async fn drain(&self, member: &MemberId) -> Result<bool, Error>;
+    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error>;
 
     /// Removes members that have not beaten, with their sessions, sessions that have run out, and places in line that
     /// nobody asked for. A bounded number; safe everywhere at once.
@@ -97,48 +97,48 @@ pub trait Fleet: Send + Sync {
     /// With a `standard` it also enters what other programs added by the documented keys, and takes that for granted of
     /// them; with `None` it enters nobody. What is taken for granted of a member that is known already stays as it is,
     /// whoever reaps: only a lease may count by another standard.
-    async fn reap(&self, standard: Option<Standard>) -> Result<Reaped, Error>;
+    async fn reap(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error>;
 
     /// Looks up one member.
-    async fn member(&self, member: &MemberId) -> Result<Option<MemberInfo>, Error>;
+    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error>;
 
     /// A page of members, of one kind or all, in a stable order.
-    async fn members(&self, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error>;
+    async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error>;
 
     /// Looks up one session that has a member.
-    async fn session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error>;
+    async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error>;
 
     /// A page of sessions that have a member, in a stable order.
-    async fn sessions(&self, list: ListSessions<'_>) -> Result<Page<SessionInfo>, Error>;
+    async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error>;
 
     /// The lines in which somebody waits.
-    async fn lines(&self) -> Result<Vec<LineInfo>, Error>;
+    async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error>;
 }
 
 /// A member, as it describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct WorkerEntry {
     /// Who it is.
-    pub id: MemberId,
+    pub id: WorkerKey,
     /// How clients speak to it.
     pub offer: Offer,
-    /// Where; empty for a member that takes no clients. At most [`MAX_ENDPOINT`] bytes.
+    /// Where; empty for a member that takes no clients. At most [`MAX_ENDPOINT_BYTES`] bytes.
     pub endpoint: String,
     /// Whether it takes new sessions.
-    pub status: Status,
+    pub status: WorkerStatus,
     /// How much it takes on. No room at all (`concurrent` 0) if it takes no clients.
-    pub room: Room,
+    pub room: Capacity,
     /// How long after its last beat it is taken for dead.
     pub fresh: Duration,
-    /// What else is to be known of it: an object of JSON, at most [`MAX_DETAIL`] bytes.
+    /// What else is to be known of it: an object of JSON, at most [`MAX_DETAIL_BYTES`] bytes.
     pub detail: Bytes,
 }
 
-impl Member {
+impl WorkerEntry {
     /// Whether it is short enough to be kept.
     pub fn check(&self) -> Result<(), Error> {
-        if self.endpoint.len() > MAX_ENDPOINT {
-            let rule = format!("is longer than {MAX_ENDPOINT} bytes");
+        if self.endpoint.len() > MAX_ENDPOINT_BYTES {
+            let rule = format!("is longer than {MAX_ENDPOINT_BYTES} bytes");
             return Err(Error::Invalid(format!("the endpoint of worker {} {rule}", self.id)));
         }
         short_enough(&self.detail, &self.id)
@@ -147,16 +147,16 @@ impl Member {
 
 /// Whether a detail is short enough to be kept.
 fn short_enough(detail: &Bytes, of: &dyn std::fmt::Display) -> Result<(), Error> {
-    if detail.len() <= MAX_DETAIL {
+    if detail.len() <= MAX_DETAIL_BYTES {
         return Ok(());
     }
-    Err(Error::Invalid(format!("the detail of {of} is longer than {MAX_DETAIL} bytes")))
+    Err(Error::Invalid(format!("the detail of {of} is longer than {MAX_DETAIL_BYTES} bytes")))
 }
 
 /// Whether a member takes new sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum WorkerStatus {
     /// It does.
     Available,
     /// It ends when it has none any more.
@@ -165,16 +165,16 @@ pub enum Status {
 
 /// Members that live.
 #[derive(Debug)]
-pub struct Beat<'a> {
+pub struct BeatParams<'a> {
     /// They, whole.
-    pub members: &'a [Member],
+    pub members: &'a [WorkerEntry],
     /// How long one that had to be entered anew, or had not beaten for too long, is given no session.
     pub grace: Duration,
 }
 
 /// What a member has to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Orders {
+pub struct WorkerOrders {
     /// It is to drain.
     pub drain: bool,
     /// How many sessions it has.
@@ -185,35 +185,35 @@ pub struct Orders {
 
 /// A wish for a member.
 #[derive(Debug, Clone)]
-pub struct Lease {
+pub struct LeaseParams {
     /// The session it is for.
     pub session: SessionId,
     /// Of this kind.
-    pub kind: MemberKind,
+    pub kind: WorkerKind,
     /// With any of these offers; at least one. The first names the line.
     pub offers: Vec<Offer>,
     /// Who will hold it.
-    pub holder: WorkerId,
+    pub holder: HolderId,
     /// For how long, unless it is extended.
     pub ttl: Duration,
     /// For how long it outlives the holder's connection.
     pub keep: Duration,
-    /// What is to be known of it: an object of JSON, at most [`MAX_DETAIL`] bytes.
+    /// What is to be known of it: an object of JSON, at most [`MAX_DETAIL_BYTES`] bytes.
     pub detail: Bytes,
-    /// Members that did not answer; at most [`MAX_REFUSED`].
-    pub refused: Vec<MemberId>,
+    /// Members that did not answer; at most [`MAX_REJECTED_WORKERS`].
+    pub refused: Vec<WorkerKey>,
     /// Whether to wait in line if there is no place.
-    pub line: Option<Line>,
+    pub line: Option<WaitParams>,
     /// What is taken for granted of members that do not say.
-    pub standard: Standard,
+    pub standard: WorkerDefaults,
 }
 
-impl Lease {
+impl LeaseParams {
     /// Whether it can be fulfilled at all: it names an offer, and is short enough to be kept. Answers the line.
     pub fn check(&self) -> Result<&Offer, Error> {
         short_enough(&self.detail, &self.session)?;
-        if self.refused.len() > MAX_REFUSED {
-            let rule = format!("refuses more than {MAX_REFUSED} workers");
+        if self.refused.len() > MAX_REJECTED_WORKERS {
+            let rule = format!("refuses more than {MAX_REJECTED_WORKERS} workers");
             return Err(Error::Invalid(format!("session {} {rule}", self.session)));
         }
         let line = self.offers.first();
@@ -223,7 +223,7 @@ impl Lease {
 
 /// How to wait.
 #[derive(Debug, Clone, Copy)]
-pub struct Line {
+pub struct WaitParams {
     /// How many may wait in it, this one included.
     pub most: u32,
     /// How long the place lasts without asking again.
@@ -257,7 +257,7 @@ pub enum Leased {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Which.
-    pub member: MemberId,
+    pub member: WorkerKey,
     /// Where it is.
     pub endpoint: String,
     /// How it is spoken to.
@@ -268,13 +268,13 @@ pub struct Grant {
 
 /// A session that is held, as its holder describes it.
 #[derive(Debug, Clone)]
-pub struct Attach {
+pub struct AttachParams {
     /// Which.
     pub session: SessionId,
     /// On which member.
-    pub member: MemberId,
+    pub member: WorkerKey,
     /// Who holds it.
-    pub holder: WorkerId,
+    pub holder: HolderId,
     /// For how long, unless it is extended.
     pub ttl: Duration,
     /// For how long it outlives the connection.
@@ -292,7 +292,7 @@ pub struct Attach {
     pub started_at: Timestamp,
 }
 
-impl Attach {
+impl AttachParams {
     /// Whether it is short enough to be kept.
     pub fn check(&self) -> Result<(), Error> {
         short_enough(&self.detail, &self.session)
@@ -312,31 +312,31 @@ pub enum Attached {
 
 /// A session, or a place in line, that is over.
 #[derive(Debug, Clone)]
-pub struct Release {
+pub struct ReleaseParams {
     /// Which.
     pub session: SessionId,
     /// Who held it.
-    pub holder: WorkerId,
+    pub holder: HolderId,
 }
 
 /// What was removed, or found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reaped {
     /// Members that were dead.
-    pub members: Vec<MemberId>,
+    pub members: Vec<WorkerKey>,
     /// How many sessions had run out, or were those of dead members.
     pub sessions: u64,
     /// How many places in line nobody asked for.
     pub waiting: u64,
     /// Members that another program had entered.
-    pub found: Vec<MemberId>,
+    pub found: Vec<WorkerKey>,
     /// What another program had entered, and what is none. Reported by each reap that finds it.
-    pub unusable: Vec<Unusable>,
+    pub unusable: Vec<UnusableEntry>,
 }
 
 /// An entry of another program that is no member.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unusable {
+pub struct UnusableEntry {
     /// What it is called.
     pub name: String,
     /// Why it cannot be used.
@@ -345,9 +345,9 @@ pub struct Unusable {
 
 /// Which members to list.
 #[derive(Debug)]
-pub struct ListMembers<'a> {
+pub struct ListWorkersParams<'a> {
     /// Of this kind.
-    pub kind: Option<&'a MemberKind>,
+    pub kind: Option<&'a WorkerKind>,
     /// Where the page before ended.
     pub cursor: Option<String>,
     /// How many at most.
@@ -356,9 +356,9 @@ pub struct ListMembers<'a> {
 
 /// A member as the store sees it.
 #[derive(Debug, Clone)]
-pub struct MemberInfo {
+pub struct WorkerInfo {
     /// What it said last.
-    pub member: Member,
+    pub member: WorkerEntry,
     /// When it said it.
     pub last_beat: Timestamp,
     /// Whether that is recent enough.
@@ -373,9 +373,9 @@ pub struct MemberInfo {
 
 /// Which sessions to list.
 #[derive(Debug)]
-pub struct ListSessions<'a> {
+pub struct ListSessionsParams<'a> {
     /// Of this member.
-    pub member: Option<&'a MemberId>,
+    pub member: Option<&'a WorkerKey>,
     /// Where the page before ended.
     pub cursor: Option<String>,
     /// How many at most.
@@ -388,13 +388,13 @@ pub struct SessionInfo {
     /// Which.
     pub session: SessionId,
     /// On which member.
-    pub member: MemberId,
+    pub member: WorkerKey,
     /// Where that is; empty if the member is not there any more.
     pub endpoint: String,
     /// How it is spoken to, if the member is there.
     pub offer: Option<Offer>,
     /// Who holds it.
-    pub holder: WorkerId,
+    pub holder: HolderId,
     /// Whether a client is connected.
     pub connected: bool,
     /// Whether somebody wants it to end.
@@ -411,9 +411,9 @@ pub struct SessionInfo {
 
 /// A line in which clients wait.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct LineInfo {
+pub struct WaitingInfo {
     /// For this kind.
-    pub kind: MemberKind,
+    pub kind: WorkerKind,
     /// For this offer first of all.
     pub offer: Offer,
     /// How many.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::Timestamp;
-use crate::job::State;
+use crate::job::JobState;
 use crate::name::{JobId, Queue};
 
 /// A count that has reached this means "this many or more": counting further would be a scan.
@@ -14,11 +14,11 @@ pub const COUNT_CAP: u64 = 1_000_000;
 
 /// How a job ended, kept for whoever waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
+pub struct JobRecord {
     /// Which job; of several that continued one another the first: the chain.
     pub job: JobId,
     /// Done or cancelled. (A dead job's record is its letter.)
-    pub state: State,
+    pub state: JobState,
     /// The handler's output, as JSON.
     pub output: Bytes,
     /// Why it was discarded.
@@ -37,7 +37,7 @@ pub struct JobInfo {
     /// Where it is. A record alone does not know its queue any more.
     pub queue: Option<Queue>,
     /// In which state.
-    pub state: State,
+    pub state: JobState,
     /// The envelope or, for a dead job, the letter. Empty if only the record is left.
     pub data: Bytes,
     /// When it is due, if it is scheduled.
@@ -49,16 +49,16 @@ pub struct JobInfo {
     /// The chains it still waits for, if it is blocked; not necessarily all of very many.
     pub waits_for: Vec<JobId>,
     /// How it ended.
-    pub record: Option<Record>,
+    pub record: Option<JobRecord>,
 }
 
 /// Which jobs to list.
 #[derive(Debug)]
-pub struct List<'a> {
+pub struct ListJobsParams<'a> {
     /// Of this queue.
     pub queue: &'a Queue,
     /// In this state: blocked, scheduled, ready, running or dead.
-    pub state: State,
+    pub state: JobState,
     /// Where the page before ended.
     pub cursor: Option<String>,
     /// How many at most.

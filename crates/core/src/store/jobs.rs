@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::chain::Links;
+use crate::chain::JobLinks;
 use crate::clock::Timestamp;
-use crate::envelope::{Envelope, Malformed};
-use crate::job::State;
+use crate::envelope::{Envelope, MalformedEnvelope};
+use crate::job::JobState;
 use crate::lease::Lease;
-use crate::name::{JobId, Queue, WorkerId};
+use crate::name::{HolderId, JobId, Queue};
 use crate::settle::Change;
 
 /// A job to add.
@@ -32,12 +32,12 @@ pub struct NewJob {
     /// Whether the id was made for this very call, so that nothing else can have it.
     pub fresh: bool,
     /// How it is tied to others.
-    pub links: Links,
+    pub links: JobLinks,
 }
 
 /// What to add.
 #[derive(Debug)]
-pub struct Enqueue<'a> {
+pub struct EnqueueParams<'a> {
     /// Where.
     pub queue: &'a Queue,
     /// What; at most [`MAX_BATCH`](crate::limits::MAX_BATCH).
@@ -70,11 +70,11 @@ pub enum Enqueued {
 pub type Interrupt<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// What to claim.
-pub struct Claim<'a> {
+pub struct ClaimParams<'a> {
     /// From where.
     pub queue: &'a Queue,
     /// For whom.
-    pub worker: &'a WorkerId,
+    pub worker: &'a HolderId,
     /// For how long.
     pub lease: Duration,
     /// How many at most; at least 1.
@@ -87,15 +87,15 @@ pub struct Claim<'a> {
     pub interrupt: Interrupt<'a>,
 }
 
-impl<'a> Claim<'a> {
+impl<'a> ClaimParams<'a> {
     /// Claims up to `max` jobs to start at once, without waiting.
-    pub fn now(queue: &'a Queue, worker: &'a WorkerId, lease: Duration, max: usize) -> Self {
+    pub fn now(queue: &'a Queue, worker: &'a HolderId, lease: Duration, max: usize) -> Self {
         let interrupt = Box::pin(pending());
         Self { queue, worker, lease, max, starting: max, wait: Duration::ZERO, interrupt }
     }
 }
 
-impl fmt::Debug for Claim<'_> {
+impl fmt::Debug for ClaimParams<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { queue, worker, lease, max, starting, wait, .. } = self;
         write!(f, "Claim {{ {queue}, {worker}, {lease:?}, {max}, {starting}, {wait:?} }}")
@@ -108,7 +108,7 @@ pub struct Claimed {
     /// The right to run it.
     pub lease: Lease,
     /// Its envelope, or the bytes that should have been one.
-    pub body: Result<Envelope, (Bytes, Malformed)>,
+    pub body: Result<Envelope, (Bytes, MalformedEnvelope)>,
     /// Whether it counts as started.
     pub started: bool,
 }
@@ -125,11 +125,11 @@ impl Claimed {
 
 /// Whose unanswered claims to recover.
 #[derive(Debug)]
-pub struct Recover<'a> {
+pub struct RecoverParams<'a> {
     /// The queue that was claimed from.
     pub queue: &'a Queue,
     /// The worker that claimed.
-    pub worker: &'a WorkerId,
+    pub worker: &'a HolderId,
     /// For how long.
     pub lease: Duration,
     /// The leases of this queue that the worker has in its hands.
@@ -138,18 +138,18 @@ pub struct Recover<'a> {
 
 /// Which held jobs to start.
 #[derive(Debug)]
-pub struct Start<'a> {
+pub struct StartParams<'a> {
     /// By whom.
-    pub worker: &'a WorkerId,
+    pub worker: &'a HolderId,
     /// Which.
     pub leases: &'a [Lease],
 }
 
 /// Which leases to extend.
 #[derive(Debug)]
-pub struct Extend<'a> {
+pub struct ExtendParams<'a> {
     /// By whom.
-    pub worker: &'a WorkerId,
+    pub worker: &'a HolderId,
     /// Which.
     pub leases: &'a [Lease],
     /// By how much from now.
@@ -158,7 +158,7 @@ pub struct Extend<'a> {
 
 /// What a lease is worth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum Extended {
     /// It is still held, and extended.
     Yes,
     /// It is still held, and extended, but somebody wants the job cancelled.
@@ -184,7 +184,7 @@ pub enum Verdict {
 
 /// Which scheduled jobs to look at.
 #[derive(Debug)]
-pub struct Promote<'a> {
+pub struct PromoteParams<'a> {
     /// Of these queues.
     pub queues: &'a [Queue],
     /// How many at most, per queue.
@@ -202,7 +202,7 @@ pub struct Promoted {
 
 /// A step of the store's clock into the past.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClockSetBack {
+pub struct ClockStep {
     /// What the clock would show now had nobody set it back.
     pub from: Timestamp,
     /// From now on no lease lasts longer, until it is extended. Longer than any worker waits between two extensions.
@@ -211,7 +211,7 @@ pub struct ClockSetBack {
 
 /// Which expired leases to show.
 #[derive(Debug)]
-pub struct Expired<'a> {
+pub struct ListExpiredParams<'a> {
     /// Queues in which a lease of unknown length counts as one of `lease`: other programs may take jobs without
     /// telling for how long. A store that keeps each lease's end ignores both.
     pub queues: &'a [Queue],
@@ -227,7 +227,7 @@ pub struct Expired<'a> {
 #[derive(Debug, Default)]
 pub struct ExpiredLeases {
     /// The leases.
-    pub holds: Vec<Hold>,
+    pub holds: Vec<ExpiredLease>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
     /// What time it was in each shard that was looked at.
@@ -236,7 +236,7 @@ pub struct ExpiredLeases {
 
 /// A lease, seen from outside.
 #[derive(Debug, Clone)]
-pub struct Hold {
+pub struct ExpiredLease {
     /// The job and its lease.
     pub claimed: Claimed,
     /// Who has it.
@@ -251,14 +251,14 @@ pub enum Cancelled {
     /// It is running; its worker has been told.
     Requested,
     /// It had ended already, like this.
-    Ended(State),
+    Ended(JobState),
     /// There is no such job.
     NotFound,
 }
 
 /// Which job to end from outside, and how.
 #[derive(Debug)]
-pub struct Complete<'a> {
+pub struct CompleteParams<'a> {
     /// Which, with its step: one that has moved on to another step is not touched.
     pub job: &'a JobId,
     /// How: [`Change::Finish`] or [`Change::Continue`].
@@ -271,7 +271,7 @@ pub enum Completed {
     /// The job has ended like this. Whoever was running it has lost its lease.
     Yes,
     /// It had ended already, like this; a step that its chain has left behind counts as done.
-    Ended(State),
+    Ended(JobState),
     /// There is no such job.
     NotFound,
 }
@@ -289,16 +289,16 @@ pub enum Deleted {
 
 /// Which letters to bring back.
 #[derive(Debug)]
-pub struct Redrive<'a> {
+pub struct RedriveParams<'a> {
     /// To which queue.
     pub queue: &'a Queue,
     /// Which.
-    pub letters: &'a [Revival],
+    pub letters: &'a [RedriveItem],
 }
 
 /// A letter to bring back.
 #[derive(Debug, Clone)]
-pub struct Revival {
+pub struct RedriveItem {
     /// The job.
     pub job: JobId,
     /// The letter as it was found. A job that has died again since has another one.

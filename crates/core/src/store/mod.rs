@@ -6,12 +6,10 @@
 
 mod error;
 pub mod fleet;
-pub mod guard;
 mod inspect;
 mod jobs;
-mod news;
+pub mod reserved_ids;
 pub mod runs;
-mod wake;
 
 use std::fmt;
 
@@ -20,22 +18,22 @@ use async_trait::async_trait;
 pub use error::{BoxError, Error};
 pub use fleet::Fleet;
 pub use inspect::{
-    COUNT_CAP, Checkup, Durability, Finding, JobInfo, List, Page, QueueInfo, Record, Severity,
+    COUNT_CAP, Checkup, Durability, Finding, JobInfo, JobRecord, ListJobsParams, Page, QueueInfo, Severity,
 };
 pub use jobs::{
-    Cancelled, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Due, Enqueue, Enqueued, Expired,
-    ExpiredLeases, Extend, Held, Hold, Interrupt, NewJob, Promote, Promoted, Pruned, Recover, Redrive,
-    Revival, Start, Verdict,
+    Cancelled, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Due, EnqueueParams,
+    Enqueued, ExpiredLease, ExpiredLeases, ExtendParams, Extended, Interrupt, ListExpiredParams, NewJob,
+    PromoteParams, Promoted, Pruned, RecoverParams, RedriveItem, RedriveParams, StartParams, Verdict,
 };
-pub use news::News;
 use runs::{
-    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
+    StartRunResult, StoredEntry, TerminateParams,
 };
-pub use wake::{Wake, Wakes};
 
 use crate::clock::Clock;
-use crate::name::{JobId, Queue, WorkerId};
+use crate::name::{HolderId, JobId, Queue};
 use crate::settle::Settlement;
+pub use crate::wake::{Wake, WakeStream};
 use crate::workflow::RunId;
 
 /// A place where jobs live. Every method may be called by any number of tasks and processes at once.
@@ -47,7 +45,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///
     /// A job whose id is already in the store, waiting, running, dead or with its record still kept, is not
     /// added again and answered with [`Enqueued::Exists`]. An id that belongs to a run ([`JobId::run`]) is
-    /// [`Error::Invalid`]: see [`guard`].
+    /// [`Error::Invalid`]: see [`reserved_ids`].
     ///
     /// One call makes each job once, however fast it runs and whatever happens on the way. A store whose answers can be
     /// lost repeats the call by itself; the first to take effect leaves a receipt that outlives the repeats, and they
@@ -55,13 +53,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// jobs may be there. [`Error::Unconfirmed`] means that they are there, but on fewer servers than was asked for.
     /// Announces the work to whoever waits in [`claim`](Self::claim). Answers in the jobs' order.
     ///
-    /// A job with [`Links::after`](crate::chain::Links) is *blocked* until each of these chains is closed, done or
+    /// A job with [`Links::after`](crate::chain::JobLinks) is *blocked* until each of these chains is closed, done or
     /// cancelled, and then gets what they tell ([`Blocker`](crate::chain::Blocker)) into its envelope, as
     /// [`with_blockers`](crate::chain::with_blockers) does, in the order of `after`. It can neither miss a chain
     /// that closes in this moment nor start twice. A chain that is not there is [`Error::NotFound`], one that
     /// keeps no result [`Error::Invalid`]. With a [`Dedup`](crate::chain::Dedup) of several callers at once one
     /// starts a chain and the others get [`Enqueued::Duplicate`]; such a job keeps its result.
-    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error>;
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error>;
 
     /// Takes up to `max` jobs whose time has come, oldest first, giving each to this caller only.
     ///
@@ -74,8 +72,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// in this process saw a moment ago. It ends early, without losing anything, when `interrupt` completes. The future must be driven to its end: dropping it may strand a job until
     /// [`recover`](Self::recover) is called or its lease runs out. A store with shards may return one job more per further shard, not started.
     /// A shard that does not answer holds back nothing that others gave: the claim ends without it, and what the shard gives
-    /// later is [recovered](Self::has_doubt). The claim fails only if no shard answers.
-    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error>;
+    /// later is [recovered](Self::needs_recover). The claim fails only if no shard answers.
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error>;
 
     /// Returns jobs that claims of this worker took and whose answers the worker never received: what it holds in the
     /// queue, beyond the leases it knows. They count as claimed and, whatever `started` says, none of them has run.
@@ -83,13 +81,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// A worker calls this after a claim has ended in an error, and not while it claims from the same queue. The answer may
     /// be lost as well: the next call returns the same jobs. A store may leave a lease as it is or extend it. A claim
     /// that the server executes later than this call is found by the next one. Where a store has shards,
-    /// it answers for those that it reaches, and fails if it reaches none. [`has_doubt`](Self::has_doubt) is true once the
+    /// it answers for those that it reaches, and fails if it reaches none. [`needs_recover`](Self::needs_recover) is true once the
     /// others can be asked.
-    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error>;
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error>;
 
     /// Whether jobs may wait for [`recover`](Self::recover) although the last claim did not fail, as in a store with shards: a
     /// part of a claim has failed since the last look, and that shard can be asked now. Asks nobody.
-    fn has_doubt(&self, queue: &Queue, worker: &WorkerId) -> bool {
+    fn needs_recover(&self, queue: &Queue, worker: &HolderId) -> bool {
         let _ = (queue, worker);
         false
     }
@@ -98,13 +96,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// open transaction has locked may be answered so as well, so that the others need not wait for it: whoever
     /// gives the job back then, by a settlement, gives it back as soon as that is possible. The same goes for leases of a
     /// shard that fails while others answer.
-    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error>;
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error>;
 
     /// Extends leases to `lease` from now. Answers in the leases' order; a lease that is lost stays lost. Where a part of a
-    /// store fails, such as a shard or a queue with a damaged key, its leases are [`Held::Unknown`]; the call fails only if
+    /// store fails, such as a shard or a queue with a damaged key, its leases are [`Extended::Unknown`]; the call fails only if
     /// every part does. A shard has a sixth of `lease` to answer, but a second at least, so
     /// that a heartbeat hears of the others in time.
-    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error>;
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error>;
 
     /// Ends claims. Each settlement is atomic by itself and fenced: with a stale token it has no effect and
     /// gets [`Verdict::LeaseLost`]; so of two settlements of one lease the second has no effect. An expired
@@ -131,17 +129,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// the next.
     /// Safe everywhere at once; a bad record is set aside in the dead letters and the rest go on. Where a store
     /// has shards it also carries on what a dead process left half-way between chains and those that wait for them.
-    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error>;
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error>;
 
     /// A page of leases that have run out, of every queue, a bounded number. One look costs about the same however many
     /// queues there are; a store that must ask for each looks at some hundreds of them each time, the caller's first. Changes
     /// nothing that a lease depends on. Where a store has shards, one that fails is left out.
-    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error>;
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error>;
 
     /// Somebody has set the store's clock back. What was ready then stays ready, and no lease ends later than the limit
     /// from now. For a store that compares what waits with its clock. Every worker calls it for the same step: the second
     /// call changes nothing, and no call ends a lease that its worker extends.
-    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
         let _ = step;
         Ok(())
     }
@@ -153,17 +151,17 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Cancels a job: a waiting one is removed, a running one is told (its worker hears of it by
     /// [`Wake::Cancel`] at once, and by [`extend`](Self::extend) at the latest). If a run waits for a job that is removed, it
-    /// is told in the same step ([`runs::removed`]). What a run goes on by ([`JobId::carries_a_run`]) is refused:
+    /// is told in the same step ([`runs::removed`]). What a run goes on by ([`JobId::is_run_internal`]) is refused:
     /// [`Error::Invalid`].
     async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error>;
 
     /// Moves letters out of the dead letters with a fresh envelope each, ready at once. Each move is atomic;
     /// a letter that is gone, or is another one by now, is skipped. Returns how many moved.
-    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error>;
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error>;
 
     /// Deletes letters for good. Returns how many there were. Those of tasks stay: their runs go on when they are redriven,
     /// and are ended by [`terminate`](Self::terminate).
-    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error>;
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error>;
 
     /// Stops giving out the queue's jobs. Claims made after this returns get nothing; a claim that is waiting
     /// is told at once and stops within its `wait`. Twice is once.
@@ -173,7 +171,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn resume(&self, queue: &Queue) -> Result<(), Error>;
 
     /// Deletes the jobs of a queue that wait at the call, scheduled, blocked and ready; running and dead ones stay, and so
-    /// does what runs go on by ([`JobId::carries_a_run`]). A job that is enqueued meanwhile stays. A run that waits for a job that is deleted is told, as by [`cancel`](Self::cancel).
+    /// does what runs go on by ([`JobId::is_run_internal`]). A job that is enqueued meanwhile stays. A run that waits for a job that is deleted is told, as by [`cancel`](Self::cancel).
     async fn purge(&self, queue: &Queue) -> Result<u64, Error>;
 
     /// Removes what has outlived its purpose: expired records and locks, traces of dead workers.
@@ -183,20 +181,20 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Makes queues known before their first job, for a store that learns of a queue by its jobs alone: other
     /// programs may be filling one that has never been enqueued to. Twice is once.
-    async fn make_known(&self, queues: &[Queue]) -> Result<(), Error> {
+    async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
         let _ = queues;
         Ok(())
     }
 
     /// A worker that holds nothing any more is going: removes its traces.
-    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error>;
+    async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error>;
 
     // ---- chains -----------------------------------------------------------------------------------------
 
     /// Ends a job from outside, whatever its lease: blocked, scheduled, ready or running. The worker that runs
     /// it loses its lease, and hears of it by [`Wake::Lost`]. Of two at once one is accepted. A dead job stays
-    /// dead until it is redriven. What a run goes on by ([`JobId::carries_a_run`]) is refused: [`Error::Invalid`].
-    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error>;
+    /// dead until it is redriven. What a run goes on by ([`JobId::is_run_internal`]) is refused: [`Error::Invalid`].
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error>;
 
     /// Deletes a chain with everything in it, in whatever state, unless another job waits for it. A worker that
     /// runs its job loses its lease, and hears of it by [`Wake::Lost`]. What belongs to a run ([`JobId::run`]) is refused:
@@ -208,7 +206,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Starts a run: its journal, its effects and its first task, in one step. Of several callers with one key, or one
     /// id, one starts it. A closed run that is still kept counts as being there; one whose time is over does not, pruned or
     /// not.
-    async fn start_run(&self, run: &NewRun) -> Result<Started, Error>;
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error>;
 
     /// Appends events to journals and sees to it that each run has a task: one, however many events there are. A task
     /// is there if a job with the task's id ([`RunId::task`]) is, in whatever state; so one that another program took away
@@ -219,24 +217,24 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Ends a run at once, without asking its code: it is closed, its alarms and its task are gone; a worker that has
     /// the task has lost its lease, and hears of it by [`Wake::Lost`]. [`Verdict::LeaseLost`] if the run is not there,
     /// has ended, or has come further.
-    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error>;
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error>;
 
     /// A part of a journal with its positions. Empty for a run that is not there.
-    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error>;
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error>;
 
     /// Looks up one run.
-    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error>;
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error>;
 
     /// A page of runs, newest first.
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error>;
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error>;
 
     /// Removes closed runs with all they have: those whose time is over, and of each type the oldest beyond a number, but
-    /// not for that if they have only just ended ([`PruneRuns::min_age`]). A bounded number; returns how many. Safe
+    /// not for that if they have only just ended ([`PruneRunsParams::min_age`]). A bounded number; returns how many. Safe
     /// everywhere at once.
-    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error>;
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error>;
 
     /// Whether two runs lie in one shard, so that a commit of one can tell the other.
-    fn near(&self, one: &RunId, other: &RunId) -> bool {
+    fn same_shard(&self, one: &RunId, other: &RunId) -> bool {
         let _ = (one, other);
         true
     }
@@ -250,14 +248,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Looks up one job, in whatever state. Any step's id finds what its chain is at now:
     /// [`JobInfo::job`] is the id of the current step, or the chain's own if only its record is left.
-    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error>;
 
     /// A page of a queue's jobs in one state, oldest first; running at-most-once jobs, which have left their
     /// queue, in any order.
-    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error>;
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error>;
 
     /// Every queue that is known, with its counts.
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error>;
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error>;
 
     /// Examines the store as an operator would: versions, durability, permissions, leftovers.
     async fn checkup(&self) -> Result<Checkup, Error>;
@@ -274,7 +272,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// of a job that somebody may wait for is announced by [`Wake::Finished`], or by [`Wake::Everything`] if there are many.
     /// A call that is repeated because its answer was lost announces again, whatever its verdict.
     /// The stream never ends; it resumes by itself after the store was away.
-    fn listen(&self) -> Wakes;
+    fn subscribe(&self) -> WakeStream;
 
     /// Waits, a moment at most, until what was announced has left this process: for a program that is about
     /// to end. A store that announces inside its verbs has nothing to wait for.

@@ -9,28 +9,28 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Due, NewJob, Record};
+use super::{Due, JobRecord, NewJob};
 use crate::clock::Timestamp;
 use crate::envelope::Envelope;
 use crate::name::{JobId, Queue};
-use crate::workflow::{Asker, CommitId, Json, RunId, Status, Topic, Version, WorkflowName};
+use crate::workflow::{CommitId, Json, Requester, RunId, RunStatus, Topic, Version, WorkflowName};
 
 /// How many news a task carries at most. A run that has more gets them with its next tasks.
-pub const MAX_NEWS: usize = 256;
+pub const MAX_TASK_EVENTS: usize = 256;
 
 /// How many bytes of news a task carries: it ends with the event by which its news come to so many. A worker claims many
 /// tasks at once, so this is less than what one read of a journal may come to.
-pub const MAX_NEWS_BYTES: usize = 1 << 20;
+pub const MAX_TASK_EVENT_BYTES: usize = 1 << 20;
 
 /// How many of the ids of what was delivered to a run are remembered however old they are: see [`Delivery::id`].
-pub const MAX_SEEN: usize = 1_000;
+pub const MAX_REMEMBERED_DELIVERIES: usize = 1_000;
 
 /// For how long ids of deliveries are remembered, unless a commit says otherwise: see [`Delivery::id`].
-pub const SEEN_FOR: Duration = Duration::from_secs(60 * 60);
+pub const DELIVERY_ID_RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// A run to start.
 #[derive(Debug, Clone)]
-pub struct NewRun {
+pub struct StartRunParams {
     /// Its identity.
     pub run: RunId,
     /// Its type.
@@ -41,7 +41,7 @@ pub struct NewRun {
     pub queue: Queue,
     /// Its journal from position 1 on: one entry, that it has started; more if it begins where another run was. Events
     /// behind `cursor` are new and get the store's time; the others keep theirs.
-    pub journal: Vec<Written>,
+    pub journal: Vec<StoredEntry>,
     /// How far it has come: 0, or the last position that a commit of this journal consumed.
     pub cursor: u64,
     /// What it has asked for already; none for a run that begins at the beginning.
@@ -53,7 +53,7 @@ pub struct NewRun {
     /// Keeps a second run like it from being started. The key's shard is the run's: see [`RunId::keyed`].
     pub key: Option<RunKey>,
     /// The run that is told how it ends.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentRef>,
     /// How long it is kept when it has ended.
     pub keep: Duration,
     /// What it can be found by.
@@ -62,7 +62,7 @@ pub struct NewRun {
 
 /// Who is told how a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parent {
+pub struct ParentRef {
     /// The parent.
     pub run: RunId,
     /// The parent's number for it.
@@ -75,12 +75,12 @@ pub struct RunKey {
     /// The idempotency key, 1 to 256 bytes; keys of different workflows do not meet.
     pub key: String,
     /// What to do if there is a run with it.
-    pub conflict: Conflict,
+    pub conflict: ConflictPolicy,
 }
 
 /// What to do when a run with the same key is there: open, or closed and still kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Conflict {
+pub enum ConflictPolicy {
     /// The caller gets that run, open or closed.
     #[default]
     UseExisting,
@@ -92,7 +92,7 @@ pub enum Conflict {
 
 /// What starting a run did.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Started {
+pub enum StartRunResult {
     /// It is new.
     Created,
     /// A run with its id, or this run with its key, was there already; nothing changed.
@@ -103,7 +103,7 @@ pub enum Started {
 
 /// One entry of a journal, as a store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct StoredEntry {
     /// What a store has to know of it.
     pub kind: EntryKind,
     /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`. The store that appends it writes its own time
@@ -142,11 +142,11 @@ pub struct Delivery {
     /// For which run.
     pub run: RunId,
     /// The event's entry; not a commit.
-    pub written: Written,
+    pub written: StoredEntry,
     /// An event with an id is delivered once per run, however often it is sent. At most 128 bytes.
     ///
     /// An id is remembered for as long as its run is there, with one exception: when a run continues as new it forgets
-    /// those that are older than its commit says ([`Restart::seen_for`]) and not among its latest [`MAX_SEEN`]. So there
+    /// those that are older than its commit says ([`ContinueAsNew::seen_for`]) and not among its latest [`MAX_REMEMBERED_DELIVERIES`]. So there
     /// are never many more than one journal has entries, or than came in that time.
     pub id: Option<String>,
     /// The command it answers: the alarm with this number is dropped, if there is one.
@@ -161,14 +161,14 @@ pub enum Delivered {
     /// It had been delivered before, whether or not the run has ended since; nothing changed.
     Again,
     /// The run has ended, like this; nothing changed.
-    Closed(Status),
+    Closed(RunStatus),
     /// There is no such run.
     NotFound,
 }
 
 /// What a task did, to be written in one step with the end of the task's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commit {
+pub struct CommitParams {
     /// Whose task it was.
     pub run: RunId,
     /// Its identity. The store keeps that of the run's last commit and writes it into the run's tasks.
@@ -183,13 +183,13 @@ pub struct Commit {
     /// What it led to.
     pub effects: Vec<Effect>,
     /// Whether the run goes on.
-    pub then: Then,
+    pub then: AfterCommit,
 }
 
 /// How far a run has come. The cursor alone does not tell: a store that loses its last writes lets another worker commit
 /// at the same cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
+pub struct RunPosition {
     /// The position of the last event that a commit consumed.
     pub cursor: u64,
     /// That commit; none before the first.
@@ -198,19 +198,19 @@ pub struct Position {
 
 /// Whether a run goes on after a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Then {
+pub enum AfterCommit {
     /// It does. If there are events beyond what the commit consumed it has its next task at once.
     GoesOn,
     /// It begins again with an empty journal. Positions go on; its alarms are dropped; messages that the commit did not
     /// consume follow the first entry, other events are dropped. It has its next task at once.
-    Restarts(Restart),
+    Restarts(ContinueAsNew),
     /// It has ended. Its alarms are dropped.
-    Ends(Close),
+    Ends(CloseRun),
 }
 
 /// How a run begins again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restart {
+pub struct ContinueAsNew {
     /// The first entry of the new journal.
     pub first: Bytes,
     /// For how long it remembers the ids of what was delivered to it: see [`Delivery::id`].
@@ -219,14 +219,14 @@ pub struct Restart {
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Close {
-    /// In which way; not [`Status::Running`].
-    pub status: Status,
+pub struct CloseRun {
+    /// In which way; not [`RunStatus::Running`].
+    pub status: RunStatus,
     /// Its output as JSON; empty if it has none.
     pub output: Bytes,
     /// What went wrong, if something did.
     pub error: Option<String>,
-    /// What the parent is told. Only for a parent in the run's own shard: see [`Store::near`](super::Store::near).
+    /// What the parent is told. Only for a parent in the run's own shard: see [`Store::same_shard`](super::Store::same_shard).
     pub told: Option<Delivery>,
 }
 
@@ -251,7 +251,7 @@ pub enum Effect {
         /// When.
         due: Due,
         /// Of what.
-        alarm: Alarm,
+        alarm: RunTimer,
     },
     /// It is not to be told of it any more.
     DropAlarm {
@@ -262,19 +262,19 @@ pub enum Effect {
     Attributes(BTreeMap<Topic, Json>),
     /// An answer that is kept for whoever asked; its id is one of the run's own ([`RunId::part`]). Whoever waits for
     /// it as for a chain is woken.
-    Record(Record),
+    Record(JobRecord),
 }
 
 /// What a run is told when a time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Alarm {
+pub enum RunTimer {
     /// That a timer has fired.
     Timer,
     /// That an activity has not ended in time.
     ScheduleToClose,
 }
 
-impl Alarm {
+impl RunTimer {
     /// Every alarm.
     pub const ALL: [Self; 2] = [Self::Timer, Self::ScheduleToClose];
 
@@ -316,16 +316,16 @@ pub const REMOVED: (&str, &str) = (
 /// where the bytes are.
 pub fn removed(envelope: Bytes, now: Timestamp) -> Option<Delivery> {
     let envelope = Envelope::read(envelope).ok()?;
-    let Asker { run, seq } = envelope.asker()?;
+    let Requester { run, seq } = envelope.requester()?;
     let (before, after) = REMOVED;
     let entry = entry(now, "event", format!("{before}{seq}{after}").as_bytes());
-    let written = Written { kind: EntryKind::Answer, entry };
+    let written = StoredEntry { kind: EntryKind::Answer, entry };
     Some(Delivery { run: run.clone(), written, id: None, seq: Some(*seq) })
 }
 
 /// An end that is not a task's: somebody outside has decided it.
 #[derive(Debug)]
-pub struct Terminate<'a> {
+pub struct TerminateParams<'a> {
     /// Which run.
     pub run: &'a RunId,
     /// How far the run had come when the caller looked at what it asks for. If it has come further, nothing changes.
@@ -333,7 +333,7 @@ pub struct Terminate<'a> {
     /// What it leads to.
     pub effects: &'a [Effect],
     /// How it ends.
-    pub close: &'a Close,
+    pub close: &'a CloseRun,
 }
 
 /// A run, as it is now.
@@ -346,7 +346,7 @@ pub struct RunInfo {
     /// Its version.
     pub version: Version,
     /// Where it is.
-    pub status: Status,
+    pub status: RunStatus,
     /// Where its tasks go.
     pub queue: Queue,
     /// When it was started.
@@ -362,7 +362,7 @@ pub struct RunInfo {
     /// The idempotency key it was started with.
     pub key: Option<String>,
     /// Whose child it is.
-    pub parent: Option<Parent>,
+    pub parent: Option<ParentRef>,
     /// What it can be found by.
     pub attributes: BTreeMap<Topic, Json>,
     /// When its next alarm is due.
@@ -375,7 +375,7 @@ pub struct RunInfo {
 
 /// Which part of a journal to read.
 #[derive(Debug)]
-pub struct ReadJournal<'a> {
+pub struct ReadJournalParams<'a> {
     /// Whose.
     pub run: &'a RunId,
     /// From this position on. The first is 1, or where the run last continued as new.
@@ -389,12 +389,12 @@ pub struct ReadJournal<'a> {
 
 /// How much room is left in a part of a journal.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct ReadBudget {
     entries: usize,
     bytes: usize,
 }
 
-impl Room {
+impl ReadBudget {
     /// Room for so many entries, and for so many bytes: the last entry may go beyond these.
     pub fn new(entries: usize, bytes: usize) -> Self {
         Self { entries, bytes: bytes.max(1) }
@@ -414,7 +414,7 @@ impl Room {
 
 /// Which ended runs to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PruneRuns {
+pub struct PruneRunsParams {
     /// How many of each type are kept at most, however long they were to be kept.
     pub most: u64,
     /// One that has ended less than this long ago is not removed for being one too many: whoever started it may not have
@@ -424,11 +424,11 @@ pub struct PruneRuns {
 
 /// Which runs to list, newest first.
 #[derive(Debug, Clone, Default)]
-pub struct ListRuns {
+pub struct ListRunsParams {
     /// Of this type.
     pub workflow: Option<WorkflowName>,
     /// In this state.
-    pub status: Option<Status>,
+    pub status: Option<RunStatus>,
     /// Started at this time or later.
     pub since: Option<Timestamp>,
     /// Started before this time.
@@ -442,18 +442,18 @@ pub struct ListRuns {
 }
 
 /// The envelope of a task: `head`, the fields of `opening`, how far the run has come, by which commit, and the events that are new since,
-/// up to [`MAX_NEWS`] and to the one by which they come to [`MAX_NEWS_BYTES`], oldest first, each as it is in the journal
+/// up to [`MAX_TASK_EVENTS`] and to the one by which they come to [`MAX_TASK_EVENT_BYTES`], oldest first, each as it is in the journal
 /// with its position before it: `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
 pub fn task<'a>(
     head: &[u8],
     opening: &[u8],
-    at: Position,
+    at: RunPosition,
     news: impl IntoIterator<Item = (u64, &'a [u8])>,
 ) -> Bytes {
-    let Position { cursor, last_commit } = at;
+    let RunPosition { cursor, last_commit } = at;
     let commit = last_commit.map_or_else(String::new, |id| format!(r#","lastCommit":{id}"#));
     let mut out = [head, opening, format!(r#","cursor":{cursor}{commit},"news":["#).as_bytes()].concat();
-    let mut room = Room::new(MAX_NEWS, MAX_NEWS_BYTES);
+    let mut room = ReadBudget::new(MAX_TASK_EVENTS, MAX_TASK_EVENT_BYTES);
     for (index, (position, entry)) in news.into_iter().enumerate() {
         if !room.is_left() {
             break;
@@ -479,10 +479,10 @@ pub fn entry(at: Timestamp, kind: &str, json: &[u8]) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workflow::{ActivityEnd, Entry, Event, FailureKind, What};
+    use crate::workflow::{ActivityResult, Entry, EntryContent, FailureKind, RunEvent};
 
-    fn at(cursor: u64, last_commit: Option<u64>) -> Position {
-        Position { cursor, last_commit: last_commit.map(CommitId::from_number) }
+    fn at(cursor: u64, last_commit: Option<u64>) -> RunPosition {
+        RunPosition { cursor, last_commit: last_commit.map(CommitId::from_number) }
     }
 
     #[test]
@@ -499,7 +499,7 @@ mod tests {
     #[test]
     fn a_task_is_an_envelope_with_the_news_in_it() {
         let head = br#"{"job_id":"r!task","task_type":"workflow:order""#;
-        let entry = entry(Timestamp(5), "event", Alarm::Timer.event(1).as_bytes());
+        let entry = entry(Timestamp(5), "event", RunTimer::Timer.event(1).as_bytes());
         let task = task(head, br#","payload":1"#, at(3, Some(8)), [(4, &entry[..]), (5, &entry[..])]);
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
         assert_eq!((json["cursor"].as_u64(), json["payload"].as_u64()), (Some(3), Some(1)));
@@ -512,7 +512,7 @@ mod tests {
     #[test]
     fn a_task_ends_with_the_entry_that_fills_it() {
         let heavy =
-            entry(Timestamp(5), "event", format!("\"{}\"", "x".repeat(MAX_NEWS_BYTES / 3)).as_bytes());
+            entry(Timestamp(5), "event", format!("\"{}\"", "x".repeat(MAX_TASK_EVENT_BYTES / 3)).as_bytes());
         let task = task(b"{\"a\":1", b"", at(0, None), (1..).map(|position| (position, &heavy[..])));
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
         assert_eq!(json["news"].as_array().unwrap().len(), 3);
@@ -523,18 +523,20 @@ mod tests {
         let envelope = r#"{"job_id":"r!7","task_type":"t","run":"r","seq":7}"#;
         let told = removed(envelope.into(), Timestamp(5)).unwrap();
         assert_eq!((told.run.as_str(), told.seq), ("r", Some(7)));
-        let What::Event(event) = Entry::read(&told.written.entry).unwrap().what else { panic!() };
-        let Event::ActivityDone { seq: 7, result: ActivityEnd::Failed(failure) } = event else { panic!() };
+        let EntryContent::Event(event) = Entry::read(&told.written.entry).unwrap().what else { panic!() };
+        let RunEvent::ActivityDone { seq: 7, result: ActivityResult::Failed(failure) } = event else {
+            panic!()
+        };
         assert_eq!(failure.kind, FailureKind::Cancelled);
         assert!(removed(r#"{"job_id":"r","task_type":"t"}"#.into(), Timestamp(5)).is_none());
     }
 
     #[test]
     fn an_alarm_says_an_event() {
-        for alarm in Alarm::ALL {
+        for alarm in RunTimer::ALL {
             let entry = Entry::read(&entry(Timestamp(5), "event", alarm.event(7).as_bytes())).unwrap();
-            let What::Event(event) = entry.what else { panic!() };
-            let (Event::TimerFired { seq } | Event::ActivityDone { seq, .. }) = event else { panic!() };
+            let EntryContent::Event(event) = entry.what else { panic!() };
+            let (RunEvent::TimerFired { seq } | RunEvent::ActivityDone { seq, .. }) = event else { panic!() };
             assert_eq!(seq, 7);
         }
     }

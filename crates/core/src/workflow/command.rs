@@ -6,10 +6,10 @@ use std::mem::{Discriminant, discriminant};
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{ActivityEnd, UpdateEnd};
+use super::event::{ActivityResult, UpdateResult};
 use super::json::Json;
 use super::name::{RunId, Topic, WorkflowName};
-use super::retry::Retry;
+use super::retry::RetryPolicy;
 use crate::name::{Kind, QueueName};
 
 /// One thing the code asked for. `seq` is one counter over all commands of a run that have one; an event that
@@ -68,7 +68,7 @@ pub enum Command {
         /// What ran.
         name: Kind,
         /// How it ended.
-        result: ActivityEnd,
+        result: ActivityResult,
         /// How many attempts it took.
         #[serde(default)]
         attempts: u32,
@@ -100,7 +100,7 @@ pub enum Command {
         /// Which.
         id: String,
         /// The answer.
-        result: UpdateEnd,
+        result: UpdateResult,
     },
 }
 
@@ -118,7 +118,7 @@ pub struct ScheduleActivity {
     pub queue: Option<QueueName>,
     /// How often it is tried.
     #[serde(default)]
-    pub retry: Retry,
+    pub retry: RetryPolicy,
     /// How long one attempt may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_to_close_ms: Option<u64>,
@@ -148,7 +148,7 @@ pub struct StartChild {
     pub parent_close: ParentClose,
     /// What the parent wants to hear of it.
     #[serde(default)]
-    pub told: Told,
+    pub told: NotifyParent,
     /// How long it is kept when it has ended, if its parent is not kept as long as any other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
@@ -170,7 +170,7 @@ pub enum ParentClose {
 /// What a parent is told of its child. Each costs it an entry in its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum NotifyParent {
     /// That it exists. A child that could not be started has ended.
     Start,
     /// How it ended.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::command::Told;
+use super::command::NotifyParent;
 use super::json::Json;
 use super::name::{RunId, Topic, Version, WorkflowName};
 
@@ -12,15 +12,15 @@ use super::name::{RunId, Topic, Version, WorkflowName};
 /// the others one at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Event {
+pub enum RunEvent {
     /// The run exists.
-    Started(Box<Started>),
+    Started(Box<RunStarted>),
     /// An activity has ended for good: retries are behind it.
     ActivityDone {
         /// The command that scheduled it.
         seq: u64,
         /// How it ended.
-        result: ActivityEnd,
+        result: ActivityResult,
     },
     /// A timer's time has come.
     TimerFired {
@@ -41,7 +41,7 @@ pub enum Event {
         /// The command that started it.
         seq: u64,
         /// How it ended.
-        result: ChildEnd,
+        result: ChildResult,
     },
     /// Somebody wants the run to end.
     CancelRequested {
@@ -63,7 +63,7 @@ pub enum Event {
         /// The command that sent it.
         seq: u64,
         /// Whether it arrived.
-        result: Sent,
+        result: SignalDelivery,
     },
 }
 
@@ -72,7 +72,7 @@ pub const JOURNAL_LIMIT: u64 = 50_000;
 
 /// The first event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Started {
+pub struct RunStarted {
     /// Its type.
     pub workflow: WorkflowName,
     /// The version of the code it was started for.
@@ -118,7 +118,7 @@ pub(super) fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl Started {
+impl RunStarted {
     /// The beginning of a run that nobody but its code has a say in.
     pub fn new(workflow: WorkflowName, version: Version, input: Json) -> Self {
         Self {
@@ -148,7 +148,7 @@ pub struct Parent {
     pub seq: u64,
     /// What the parent wants to hear.
     #[serde(default)]
-    pub told: Told,
+    pub told: NotifyParent,
 }
 
 /// A signal as it is kept.
@@ -166,7 +166,7 @@ pub struct StoredSignal {
 /// How an activity ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ActivityEnd {
+pub enum ActivityResult {
     /// With this result.
     Ok(Json),
     /// Without one.
@@ -212,7 +212,7 @@ pub enum Timeout {
 /// How a child ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChildEnd {
+pub enum ChildResult {
     /// With this result.
     Ok(Json),
     /// With an error, or it could not be started.
@@ -229,7 +229,7 @@ pub enum ChildEnd {
 /// Whether a signal to another run arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sent {
+pub enum SignalDelivery {
     /// It did.
     Ok,
     /// It did not.
@@ -242,7 +242,7 @@ pub enum Sent {
 /// The answer to an update.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum UpdateEnd {
+pub enum UpdateResult {
     /// It was done.
     Ok(Json),
     /// It was not.
@@ -262,9 +262,9 @@ impl fmt::Display for Timeout {
     }
 }
 
-impl Event {
+impl RunEvent {
     /// What it is, in the journal's word.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             Self::Started(_) => "started",
             Self::ActivityDone { .. } => "activity_done",
@@ -279,13 +279,15 @@ impl Event {
     }
 }
 
-impl fmt::Display for Event {
+impl fmt::Display for RunEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started(started) => {
                 write!(f, "workflow `{}` {} started", started.workflow, started.version)
             }
-            Self::ActivityDone { seq, result: ActivityEnd::Ok(_) } => write!(f, "activity done (seq {seq})"),
+            Self::ActivityDone { seq, result: ActivityResult::Ok(_) } => {
+                write!(f, "activity done (seq {seq})")
+            }
             Self::ActivityDone { seq, .. } => write!(f, "activity failed (seq {seq})"),
             Self::TimerFired { seq } => write!(f, "timer fired (seq {seq})"),
             Self::Signal(signal) => write!(f, "signal `{}`", signal.name),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::command::Command;
-use super::event::{Event, StoredSignal};
+use super::event::{RunEvent, StoredSignal};
 use super::json::Json;
 use super::name::RunId;
 use crate::clock::Timestamp;
@@ -15,10 +15,10 @@ use crate::store::Error;
 /// Bytes that are no entry of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a journal entry: {0}")]
-pub struct Damaged(String);
+pub struct DamagedEntry(String);
 
-impl From<Damaged> for Error {
-    fn from(error: Damaged) -> Self {
+impl From<DamagedEntry> for Error {
+    fn from(error: DamagedEntry) -> Self {
         Self::Corrupt(error.to_string())
     }
 }
@@ -29,14 +29,14 @@ pub struct Entry {
     /// When it was appended, by the store's clock.
     pub at: Timestamp,
     /// What it says.
-    pub what: What,
+    pub what: EntryContent,
 }
 
 /// What an entry says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum What {
+pub enum EntryContent {
     /// Something came in.
-    Event(Event),
+    Event(RunEvent),
     /// A task ran.
     Commit(Commit),
 }
@@ -51,13 +51,13 @@ pub struct Commit {
     pub commands: Vec<Command>,
     /// How the run ended, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub end: Option<End>,
+    pub end: Option<RunEnd>,
 }
 
 /// How a run ends by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum RunEnd {
     /// With this result.
     Completed(Json),
     /// With an error.
@@ -84,13 +84,13 @@ pub enum End {
 
 /// An event with its place in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Arrived {
+pub struct PositionedEvent {
     /// Its position.
     pub position: u64,
     /// When it came, by the store's clock.
     pub at: Timestamp,
     /// What came.
-    pub event: Event,
+    pub event: RunEvent,
 }
 
 /// A whole journal, as it is exported and kept as a test.
@@ -107,18 +107,18 @@ pub struct Journal {
 
 impl Entry {
     /// An entry that says that something came in.
-    pub fn event(at: Timestamp, event: Event) -> Self {
-        Self { at, what: What::Event(event) }
+    pub fn event(at: Timestamp, event: RunEvent) -> Self {
+        Self { at, what: EntryContent::Event(event) }
     }
 
     /// An entry that says what a task did.
     pub fn commit(at: Timestamp, commit: Commit) -> Self {
-        Self { at, what: What::Commit(commit) }
+        Self { at, what: EntryContent::Commit(commit) }
     }
 
     /// Reads an entry.
-    pub fn read(bytes: &[u8]) -> Result<Self, Damaged> {
-        serde_json::from_slice(bytes).map_err(|error| Damaged(error.to_string()))
+    pub fn read(bytes: &[u8]) -> Result<Self, DamagedEntry> {
+        serde_json::from_slice(bytes).map_err(|error| DamagedEntry(error.to_string()))
     }
 
     /// Writes the entry. Reading it back and writing it again gives the same bytes.
@@ -130,17 +130,17 @@ impl Entry {
 
 /// The two shapes of an entry. A tag beside the content would make serde buffer it, and raw JSON cannot be.
 #[derive(Deserialize)]
-struct Read {
+struct WireEntry {
     at: i64,
-    event: Option<Event>,
+    event: Option<RunEvent>,
     commit: Option<Commit>,
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct WireEntryRef<'a> {
     at: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    event: Option<&'a Event>,
+    event: Option<&'a RunEvent>,
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'a Commit>,
 }
@@ -148,26 +148,26 @@ struct Written<'a> {
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let (event, commit) = match &self.what {
-            What::Event(event) => (Some(event), None),
-            What::Commit(commit) => (None, Some(commit)),
+            EntryContent::Event(event) => (Some(event), None),
+            EntryContent::Commit(commit) => (None, Some(commit)),
         };
-        Written { at: self.at.0, event, commit }.serialize(to)
+        WireEntryRef { at: self.at.0, event, commit }.serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for Entry {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Read { at, event, commit } = Read::deserialize(from)?;
+        let WireEntry { at, event, commit } = WireEntry::deserialize(from)?;
         let what = match (event, commit) {
-            (Some(event), None) => What::Event(event),
-            (None, Some(commit)) => What::Commit(commit),
+            (Some(event), None) => EntryContent::Event(event),
+            (None, Some(commit)) => EntryContent::Commit(commit),
             _ => return Err(serde::de::Error::custom("an entry has either an event or a commit")),
         };
         Ok(Self { at: Timestamp(at), what })
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for RunEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Completed(_) => f.write_str("completed"),

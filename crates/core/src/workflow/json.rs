@@ -13,7 +13,7 @@ pub struct Json(Box<RawValue>);
 
 impl Json {
     /// Writes a value down.
-    pub fn of<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
+    pub fn from_value<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
@@ -28,7 +28,7 @@ impl Json {
     }
 
     /// The text.
-    pub fn text(&self) -> &str {
+    pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
@@ -53,7 +53,7 @@ impl From<Json> for Box<RawValue> {
 impl PartialEq for Json {
     /// Equal to the letter.
     fn eq(&self, other: &Self) -> bool {
-        self.text() == other.text()
+        self.as_str() == other.as_str()
     }
 }
 
@@ -61,13 +61,13 @@ impl Eq for Json {}
 
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(self.as_str())
     }
 }
 
 impl fmt::Display for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.text())
+        f.pad(self.as_str())
     }
 }
 

@@ -124,16 +124,16 @@ macro_rules! readable {
     ($($type:ident),+) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                from.deserialize_str(Named(Self::new))
+                from.deserialize_str(NameVisitor(Self::new))
             }
         }
     )+};
 }
 
 /// Reads a name without a copy on the way: a journal has one in every other entry.
-struct Named<N>(fn(&str) -> Result<N, InvalidName>);
+struct NameVisitor<N>(fn(&str) -> Result<N, InvalidName>);
 
-impl<N> Visitor<'_> for Named<N> {
+impl<N> Visitor<'_> for NameVisitor<N> {
     type Value = N;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

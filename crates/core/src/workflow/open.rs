@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use super::command::{Command, ParentClose, StartChild, Told};
-use super::event::Event;
-use super::journal::{Entry, What};
+use super::command::{Command, NotifyParent, ParentClose, StartChild};
+use super::event::RunEvent;
+use super::journal::{Entry, EntryContent};
 use super::name::RunId;
 use crate::clock::Timestamp;
 
 /// Something a run has asked for and has no answer to. Signals and updates are not asked for: what else a run waits
 /// for only its code knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Open {
+pub struct OpenCommand {
     /// What it asked for.
     pub command: Command,
     /// Since when.
@@ -19,7 +19,7 @@ pub struct Open {
 }
 
 /// The commands of a journal that wait for an answer, oldest first. A run that has ended waits for nothing.
-pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Open> {
+pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<OpenCommand> {
     let mut open = OpenCommands::default();
     entries.into_iter().for_each(|entry| open.read(entry));
     open.0.into_values().collect()
@@ -27,29 +27,29 @@ pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<Op
 
 /// The commands that wait for an answer, as far as a journal has been read: for one that need not be held as a whole.
 #[derive(Debug, Default)]
-pub struct OpenCommands(BTreeMap<u64, Open>);
+pub struct OpenCommands(BTreeMap<u64, OpenCommand>);
 
 impl OpenCommands {
     /// The next entry of the journal.
     pub fn read(&mut self, entry: &Entry) {
         match &entry.what {
-            What::Event(event) => answer(&mut self.0, event),
-            What::Commit(commit) if commit.end.is_some() => self.0.clear(),
-            What::Commit(commit) => {
+            EntryContent::Event(event) => answer(&mut self.0, event),
+            EntryContent::Commit(commit) if commit.end.is_some() => self.0.clear(),
+            EntryContent::Commit(commit) => {
                 commit.commands.iter().for_each(|command| ask(&mut self.0, command, entry.at));
             }
         }
     }
 
     /// Those that are open, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Open> {
+    pub fn iter(&self) -> impl Iterator<Item = &OpenCommand> {
         self.0.values()
     }
 }
 
 /// A child that its parent has not heard the end of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Child {
+pub struct OpenChild {
     /// Its identity.
     pub run: RunId,
     /// What becomes of it when the parent ends first.
@@ -59,9 +59,9 @@ pub struct Child {
 /// The children of a run that it has not heard the end of, by the numbers of the commands that started them: those it
 /// does not wait for any more too.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Children(BTreeMap<u64, Child>);
+pub struct OpenChildren(BTreeMap<u64, OpenChild>);
 
-impl Children {
+impl OpenChildren {
     /// The children that a journal tells of.
     pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut children = Self::default();
@@ -72,8 +72,8 @@ impl Children {
     /// The next entry of the journal.
     pub fn read(&mut self, entry: &Entry) {
         match &entry.what {
-            What::Event(event) => self.hear(event),
-            What::Commit(commit) => self.note(&commit.commands),
+            EntryContent::Event(event) => self.hear(event),
+            EntryContent::Commit(commit) => self.note(&commit.commands),
         }
     }
 
@@ -82,55 +82,58 @@ impl Children {
         for command in commands {
             if let Command::StartChild(child) = command {
                 let StartChild { seq, run, parent_close, .. } = &**child;
-                self.0.insert(*seq, Child { run: run.clone(), parent_close: *parent_close });
+                self.0.insert(*seq, OpenChild { run: run.clone(), parent_close: *parent_close });
             }
         }
     }
 
     /// The run has heard of this.
-    pub fn hear(&mut self, event: &Event) {
-        if let Event::ChildDone { seq, .. } = event {
+    pub fn hear(&mut self, event: &RunEvent) {
+        if let RunEvent::ChildDone { seq, .. } = event {
             self.0.remove(seq);
         }
     }
 
     /// The child with this number.
-    pub fn get(&self, seq: u64) -> Option<&Child> {
+    pub fn get(&self, seq: u64) -> Option<&OpenChild> {
         self.0.get(&seq)
     }
 
     /// Every child with its number, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Child)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenChild)> {
         self.0.iter().map(|(seq, child)| (*seq, child))
     }
 }
 
-fn answer(open: &mut BTreeMap<u64, Open>, event: &Event) {
+fn answer(open: &mut BTreeMap<u64, OpenCommand>, event: &RunEvent) {
     match event {
-        Event::ActivityDone { seq, .. }
-        | Event::TimerFired { seq }
-        | Event::ChildDone { seq, .. }
-        | Event::SignalSent { seq, .. } => {
+        RunEvent::ActivityDone { seq, .. }
+        | RunEvent::TimerFired { seq }
+        | RunEvent::ChildDone { seq, .. }
+        | RunEvent::SignalSent { seq, .. } => {
             open.remove(seq);
         }
-        Event::ChildStarted { seq, .. } => {
+        RunEvent::ChildStarted { seq, .. } => {
             let asked = open.get(seq).map(|open| &open.command);
-            if matches!(asked, Some(Command::StartChild(child)) if child.told == Told::Start) {
+            if matches!(asked, Some(Command::StartChild(child)) if child.told == NotifyParent::Start) {
                 open.remove(seq);
             }
         }
-        Event::Started(_) | Event::Signal(_) | Event::CancelRequested { .. } | Event::Update { .. } => {}
+        RunEvent::Started(_)
+        | RunEvent::Signal(_)
+        | RunEvent::CancelRequested { .. }
+        | RunEvent::Update { .. } => {}
     }
 }
 
-fn ask(open: &mut BTreeMap<u64, Open>, command: &Command, since: Timestamp) {
+fn ask(open: &mut BTreeMap<u64, OpenCommand>, command: &Command, since: Timestamp) {
     match command {
         Command::ScheduleActivity(_)
         | Command::StartTimer { .. }
         | Command::StartChild(_)
         | Command::SignalRun { .. } => {
             let seq = command.seq().unwrap_or_default();
-            open.insert(seq, Open { command: command.clone(), since });
+            open.insert(seq, OpenCommand { command: command.clone(), since });
         }
         Command::CancelActivity { seq } | Command::CancelTimer { seq } | Command::CancelChild { seq } => {
             open.remove(seq);
@@ -146,10 +149,10 @@ fn ask(open: &mut BTreeMap<u64, Open>, command: &Command, since: Timestamp) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Commit, End, Json};
+    use super::super::{Commit, Json, RunEnd};
     use super::*;
 
-    fn commit(at: i64, commands: Vec<Command>, end: Option<End>) -> Entry {
+    fn commit(at: i64, commands: Vec<Command>, end: Option<RunEnd>) -> Entry {
         Entry::commit(Timestamp(at), Commit { upto: 1, commands, end })
     }
 
@@ -158,12 +161,12 @@ mod tests {
         let timer = |seq| Command::StartTimer { seq, due_ms: 9 };
         let mut entries = vec![
             commit(2, vec![timer(1), timer(2), timer(3), timer(4)], None),
-            Entry::event(Timestamp(3), Event::TimerFired { seq: 1 }),
+            Entry::event(Timestamp(3), RunEvent::TimerFired { seq: 1 }),
             commit(4, vec![Command::CancelTimer { seq: 2 }, timer(5)], None),
         ];
         let open: Vec<_> = open_commands(&entries).iter().map(|o| (o.command.seq(), o.since.0)).collect();
         assert_eq!(open, [(Some(3), 2), (Some(4), 2), (Some(5), 4)]);
-        entries.push(commit(5, Vec::new(), Some(End::Completed(Json::null()))));
+        entries.push(commit(5, Vec::new(), Some(RunEnd::Completed(Json::null()))));
         assert!(open_commands(&entries).is_empty());
     }
 }

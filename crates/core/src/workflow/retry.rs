@@ -11,7 +11,7 @@ use crate::envelope::DEFAULT_MAX_ATTEMPTS;
 /// The retry policy of an activity. Retrying is the store's business: the journal has one entry for the activity,
 /// however many attempts it took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// How often it is tried, the first time included.
     #[serde(rename = "max")]
     pub max_attempts: u32,
@@ -24,15 +24,15 @@ pub struct Retry {
     pub jitter_ms: u64,
 }
 
-impl Retry {
+impl RetryPolicy {
     /// Tries up to `attempts` times, with the delays of [`Backoff::DEFAULT`].
     pub fn exponential(attempts: u32) -> Self {
-        Self::of(attempts, &Backoff::DEFAULT)
+        Self::new(attempts, &Backoff::DEFAULT)
     }
 
     /// Tries up to `attempts` times, always after the same delay.
     pub fn constant(attempts: u32, delay: Duration) -> Self {
-        Self::of(attempts, &Backoff::constant(delay))
+        Self::new(attempts, &Backoff::constant(delay))
     }
 
     /// Tries once.
@@ -41,7 +41,7 @@ impl Retry {
     }
 
     /// Tries up to `attempts` times, after the delays of `backoff`.
-    pub fn of(attempts: u32, backoff: &Backoff) -> Self {
+    pub fn new(attempts: u32, backoff: &Backoff) -> Self {
         Self {
             max_attempts: attempts.max(1),
             base_ms: whole(backoff.base),
@@ -51,12 +51,12 @@ impl Retry {
     }
 
     /// Begins with this delay.
-    pub fn base(self, delay: Duration) -> Self {
+    pub fn initial_delay(self, delay: Duration) -> Self {
         Self { base_ms: whole(delay), ..self }
     }
 
     /// Never rests longer than this, jitter aside.
-    pub fn cap(self, delay: Duration) -> Self {
+    pub fn max_delay(self, delay: Duration) -> Self {
         Self { cap_ms: whole(delay), ..self }
     }
 
@@ -70,7 +70,7 @@ impl Retry {
     }
 }
 
-impl Default for Retry {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self::exponential(DEFAULT_MAX_ATTEMPTS)
     }
@@ -86,8 +86,8 @@ mod tests {
 
     #[test]
     fn a_policy_is_the_backoff_it_was_made_of() {
-        let retry = Retry::exponential(5);
+        let retry = RetryPolicy::exponential(5);
         assert_eq!((retry.max_attempts, retry.backoff()), (5, Backoff::DEFAULT));
-        assert_eq!(Retry::constant(0, Duration::from_secs(2)).max_attempts, 1);
+        assert_eq!(RetryPolicy::constant(0, Duration::from_secs(2)).max_attempts, 1);
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// Where a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
+pub enum RunStatus {
     /// It has not ended.
     Running,
     /// It ended with a result.
@@ -19,7 +19,7 @@ pub enum Status {
     Terminated,
 }
 
-impl Status {
+impl RunStatus {
     /// Every status.
     pub const ALL: [Self; 5] =
         [Self::Running, Self::Completed, Self::Failed, Self::Cancelled, Self::Terminated];
@@ -41,7 +41,7 @@ impl Status {
     }
 }
 
-impl fmt::Display for Status {
+impl fmt::Display for RunStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
@@ -50,14 +50,14 @@ impl fmt::Display for Status {
 /// A word that is no status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no status: running, completed, failed, cancelled or terminated")]
-pub struct UnknownStatus(String);
+pub struct UnknownRunStatus(String);
 
-impl FromStr for Status {
-    type Err = UnknownStatus;
+impl FromStr for RunStatus {
+    type Err = UnknownRunStatus;
 
-    fn from_str(word: &str) -> Result<Self, UnknownStatus> {
+    fn from_str(word: &str) -> Result<Self, UnknownRunStatus> {
         let found = Self::ALL.into_iter().find(|status| status.as_str() == word);
-        found.ok_or_else(|| UnknownStatus(word.chars().take(64).collect()))
+        found.ok_or_else(|| UnknownRunStatus(word.chars().take(64).collect()))
     }
 }
 
@@ -67,9 +67,9 @@ mod tests {
 
     #[test]
     fn every_status_reads_back() {
-        for status in Status::ALL {
+        for status in RunStatus::ALL {
             assert_eq!(status.to_string().parse(), Ok(status));
         }
-        assert!("open".parse::<Status>().is_err());
+        assert!("open".parse::<RunStatus>().is_err());
     }
 }

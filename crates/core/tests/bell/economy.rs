@@ -85,7 +85,7 @@ fn a_backlog_nobody_told_of_is_shared_by_all_after_a_few_rounds() {
     let mut world = idle(64, 1);
     world.looks = 0;
     world.ready = 1_000;
-    world.bells.ring_everyone();
+    world.wait_queues.notify_all();
     let mut rounds = 0;
     while !world.claimers.is_empty() {
         rounds += 1;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use tidemill_core::Clock;
-use tidemill_core::bell::Pace;
+use tidemill_core::wake::PollInterval;
 
 use crate::world::{At, LONGEST, World};
 
@@ -80,7 +80,7 @@ fn happen(world: &mut World, rings: &mut Rings, event: Event) {
             rings.pending.pop().map(|jobs| world.ring(jobs));
         }
         Event::RingEveryone => {
-            world.bells.ring_everyone();
+            world.wait_queues.notify_all();
         }
         Event::LoseRing => rings.lost |= rings.pending.pop().is_some(),
         Event::Advance(ms) => world.clock.advance(Duration::from_millis(ms)),
@@ -100,7 +100,7 @@ proptest! {
 
     #[test]
     fn work_that_was_rung_for_is_taken_by_whoever_waits(events in vec(event(), 1..40)) {
-        for pace in [Pace::NEVER, Pace::new(Duration::from_secs(1), LONGEST)] {
+        for pace in [PollInterval::NEVER, PollInterval::new(Duration::from_secs(1), LONGEST)] {
             let (mut world, mut rings) = (World::new(pace), Rings::default());
             for event in &events {
                 happen(&mut world, &mut rings, *event);
@@ -132,7 +132,7 @@ proptest! {
 
     #[test]
     fn what_is_scheduled_is_taken_when_it_is_due(delays in vec(1_u64..100_000, 1..10)) {
-        let mut world = World::new(Pace::NEVER);
+        let mut world = World::new(PollInterval::NEVER);
         (0..delays.len()).for_each(|_| world.join(1));
         world.settle();
         for delay in &delays {

@@ -8,8 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::bell::{Bells, Found, Pace, Turn};
 use tidemill_core::store::Claimed;
+use tidemill_core::wake::{PollInterval, PollPermit, Polled, WaitQueues};
 use tidemill_core::{Clock, Error, JobId, Lease, Queue, QueueName, Timestamp, Token};
 
 pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
@@ -56,15 +56,15 @@ impl Wake for Flag {
     }
 }
 
-type Waiting = Pin<Box<dyn Future<Output = Turn<'static>>>>;
+type Waiting = Pin<Box<dyn Future<Output = PollPermit<'static>>>>;
 
 /// Where a claim is.
 enum Stage {
     Waiting(Waiting, Arc<Flag>),
     /// It has the turn and has not asked the store yet.
-    Turn(Turn<'static>),
-    /// The store has answered, and the bells do not know yet.
-    Answered(Turn<'static>, Found),
+    Turn(PollPermit<'static>),
+    /// The store has answered, and the wait_queues do not know yet.
+    Answered(PollPermit<'static>, Polled),
 }
 
 /// What a claim is about to do.
@@ -83,7 +83,7 @@ pub(crate) struct Claimer {
 
 /// The queue and everybody who claims from it. What has the same life as the test process may be leaked.
 pub(crate) struct World {
-    pub(crate) bells: &'static Bells,
+    pub(crate) wait_queues: &'static WaitQueues,
     pub(crate) queue: &'static Queue,
     pub(crate) clock: &'static HandClock,
     clock_ref: &'static dyn Clock,
@@ -95,10 +95,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(pace: Pace) -> Self {
+    pub(crate) fn new(pace: PollInterval) -> Self {
         let clock: &'static HandClock = Box::leak(Box::default());
         Self {
-            bells: Box::leak(Box::new(Bells::new(pace))),
+            wait_queues: Box::leak(Box::new(WaitQueues::new(pace))),
             queue: Box::leak(Box::new(Queue::at_least_once(QueueName::new("mail").unwrap()))),
             clock,
             clock_ref: Box::leak(Box::new(clock)),
@@ -110,7 +110,7 @@ impl World {
     }
 
     pub(crate) fn polling() -> Self {
-        Self::new(Pace::new(SHORTEST, LONGEST))
+        Self::new(PollInterval::new(SHORTEST, LONGEST))
     }
 
     pub(crate) fn join(&mut self, max: usize) {
@@ -119,13 +119,13 @@ impl World {
     }
 
     fn line_up(&self) -> Stage {
-        let waiting = Box::pin(self.bells.turn(self.queue, self.clock_ref));
+        let waiting = Box::pin(self.wait_queues.poll_permit(self.queue, self.clock_ref));
         // A future is polled once without being woken.
         Stage::Waiting(waiting, Arc::new(Flag(true.into())))
     }
 
     pub(crate) fn ring(&self, jobs: usize) -> usize {
-        self.bells.ring(self.queue, jobs)
+        self.wait_queues.notify(self.queue, jobs)
     }
 
     /// Takes a claim one step further; `false` if it sleeps.
@@ -138,7 +138,7 @@ impl World {
                 true
             }
             Some(Stage::Answered(turn, found)) => {
-                if turn.end(Ok(found)).unwrap().is_empty() {
+                if turn.finish(Ok(found)).unwrap().is_empty() {
                     self.claimers[index].stage = Some(self.line_up());
                 } else {
                     self.claimers.remove(index);
@@ -163,7 +163,7 @@ impl World {
     }
 
     /// What the store does: takes what is due.
-    fn look(&mut self, max: usize) -> Found {
+    fn look(&mut self, max: usize) -> Polled {
         self.looks += 1;
         let now = self.clock.now();
         let before = self.scheduled.len();
@@ -172,14 +172,14 @@ impl World {
         let taken = max.min(self.ready);
         self.ready -= taken;
         let next = self.scheduled.iter().min().copied();
-        Found { jobs: (0..taken).map(|_| job(self.queue)).collect(), more: taken == max, next }
+        Polled { jobs: (0..taken).map(|_| job(self.queue)).collect(), more: taken == max, next }
     }
 
     /// A claim whose look fails goes away with the error.
     pub(crate) fn fail(&mut self, index: usize) {
         if let Some(Stage::Turn(turn)) = self.claimers.remove(index).stage {
             let away = Error::Unavailable { message: "away".into(), source: None };
-            assert!(turn.end(Err(away)).is_err());
+            assert!(turn.finish(Err(away)).is_err());
         }
     }
 

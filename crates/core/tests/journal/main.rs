@@ -6,7 +6,7 @@ mod strategies;
 
 use proptest::prelude::*;
 use tidemill_core::Timestamp;
-use tidemill_core::workflow::{Command, Entry, Event, Json, Retry, ScheduleActivity, What};
+use tidemill_core::workflow::{Command, Entry, EntryContent, Json, RetryPolicy, RunEvent, ScheduleActivity};
 
 proptest! {
     #[test]
@@ -26,7 +26,7 @@ proptest! {
 #[test]
 fn unknown_fields_are_left_to_whoever_knows_them() {
     let entry = Entry::read(br#"{"v":2,"at":5,"event":{"timer_fired":{"seq":3,"late_ms":7}}}"#).unwrap();
-    assert_eq!(entry, Entry::event(Timestamp(5), Event::TimerFired { seq: 3 }));
+    assert_eq!(entry, Entry::event(Timestamp(5), RunEvent::TimerFired { seq: 3 }));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn the_same_step_is_told_by_what_is_asked_for_not_with_what() {
             name: name.parse().unwrap(),
             input: Json::from_text(input).unwrap(),
             queue: None,
-            retry: Retry::default(),
+            retry: RetryPolicy::default(),
             start_to_close_ms: None,
             schedule_to_close_ms: None,
             heartbeat_ms: None,
@@ -73,6 +73,7 @@ fn the_same_step_is_told_by_what_is_asked_for_not_with_what() {
 
 #[test]
 fn a_short_event_stays_short() {
-    let entry = Entry { at: Timestamp(1), what: What::Event(Event::CancelRequested { reason: None }) };
+    let entry =
+        Entry { at: Timestamp(1), what: EntryContent::Event(RunEvent::CancelRequested { reason: None }) };
     assert_eq!(entry.write(), &br#"{"at":1,"event":{"cancel_requested":{}}}"#[..]);
 }

@@ -7,7 +7,7 @@ use tidemill_core::workflow::*;
 use tidemill_core::{Kind, QueueName, Timestamp};
 
 pub(crate) fn entry() -> impl Strategy<Value = Entry> {
-    let what = prop_oneof![event().prop_map(What::Event), commit().prop_map(What::Commit)];
+    let what = prop_oneof![event().prop_map(EntryContent::Event), commit().prop_map(EntryContent::Commit)];
     (any::<i64>(), what).prop_map(|(at, what)| Entry { at: Timestamp(at), what })
 }
 
@@ -49,7 +49,7 @@ fn signal() -> impl Strategy<Value = StoredSignal> {
     (topic(), json(), any::<String>()).prop_map(|(name, payload, id)| StoredSignal { name, payload, id })
 }
 
-fn activity_end() -> impl Strategy<Value = ActivityEnd> {
+fn activity_end() -> impl Strategy<Value = ActivityResult> {
     let timeout =
         prop_oneof![Just(Timeout::StartToClose), Just(Timeout::ScheduleToClose), Just(Timeout::Heartbeat)];
     let kind = prop_oneof![
@@ -59,21 +59,24 @@ fn activity_end() -> impl Strategy<Value = ActivityEnd> {
     ];
     let failure = (any::<String>(), kind, any::<u32>())
         .prop_map(|(message, kind, attempts)| ActivityFailure { message, kind, attempts });
-    prop_oneof![json().prop_map(ActivityEnd::Ok), failure.prop_map(ActivityEnd::Failed)]
+    prop_oneof![json().prop_map(ActivityResult::Ok), failure.prop_map(ActivityResult::Failed)]
 }
 
-fn child_end() -> impl Strategy<Value = ChildEnd> {
+fn child_end() -> impl Strategy<Value = ChildResult> {
     prop_oneof![
-        json().prop_map(ChildEnd::Ok),
-        any::<String>().prop_map(|message| ChildEnd::Failed { message }),
-        Just(ChildEnd::Cancelled),
-        Just(ChildEnd::Terminated),
+        json().prop_map(ChildResult::Ok),
+        any::<String>().prop_map(|message| ChildResult::Failed { message }),
+        Just(ChildResult::Cancelled),
+        Just(ChildResult::Terminated),
     ]
 }
 
-fn started() -> impl Strategy<Value = Event> {
-    let parent =
-        option::of((run(), any::<u64>()).prop_map(|(run, seq)| Parent { run, seq, told: Told::Both }));
+fn started() -> impl Strategy<Value = RunEvent> {
+    let parent = option::of((run(), any::<u64>()).prop_map(|(run, seq)| Parent {
+        run,
+        seq,
+        told: NotifyParent::Both,
+    }));
     let text = || option::of(any::<String>());
     let facts = (workflow(), version(), json(), parent, text(), text());
     let numbers =
@@ -85,7 +88,7 @@ fn started() -> impl Strategy<Value = Event> {
             signals,
             updates,
         )| {
-            Event::Started(Box::new(Started {
+            RunEvent::Started(Box::new(RunStarted {
                 workflow,
                 version,
                 input,
@@ -104,28 +107,31 @@ fn started() -> impl Strategy<Value = Event> {
     )
 }
 
-fn event() -> impl Strategy<Value = Event> {
-    let sent = prop_oneof![Just(Sent::Ok), any::<String>().prop_map(|message| Sent::Failed { message })];
+fn event() -> impl Strategy<Value = RunEvent> {
+    let sent = prop_oneof![
+        Just(SignalDelivery::Ok),
+        any::<String>().prop_map(|message| SignalDelivery::Failed { message })
+    ];
     prop_oneof![
         started(),
-        (any::<u64>(), activity_end()).prop_map(|(seq, result)| Event::ActivityDone { seq, result }),
-        any::<u64>().prop_map(|seq| Event::TimerFired { seq }),
-        signal().prop_map(Event::Signal),
-        (any::<u64>(), run()).prop_map(|(seq, run)| Event::ChildStarted { seq, run }),
-        (any::<u64>(), child_end()).prop_map(|(seq, result)| Event::ChildDone { seq, result }),
-        option::of(any::<String>()).prop_map(|reason| Event::CancelRequested { reason }),
-        (any::<String>(), topic(), json()).prop_map(|(id, name, payload)| Event::Update {
+        (any::<u64>(), activity_end()).prop_map(|(seq, result)| RunEvent::ActivityDone { seq, result }),
+        any::<u64>().prop_map(|seq| RunEvent::TimerFired { seq }),
+        signal().prop_map(RunEvent::Signal),
+        (any::<u64>(), run()).prop_map(|(seq, run)| RunEvent::ChildStarted { seq, run }),
+        (any::<u64>(), child_end()).prop_map(|(seq, result)| RunEvent::ChildDone { seq, result }),
+        option::of(any::<String>()).prop_map(|reason| RunEvent::CancelRequested { reason }),
+        (any::<String>(), topic(), json()).prop_map(|(id, name, payload)| RunEvent::Update {
             id,
             name,
             payload
         }),
-        (any::<u64>(), sent).prop_map(|(seq, result)| Event::SignalSent { seq, result }),
+        (any::<u64>(), sent).prop_map(|(seq, result)| RunEvent::SignalSent { seq, result }),
     ]
 }
 
-fn retry() -> impl Strategy<Value = Retry> {
+fn retry() -> impl Strategy<Value = RetryPolicy> {
     (any::<u32>(), any::<u64>(), any::<u64>(), any::<u64>()).prop_map(
-        |(max_attempts, base_ms, cap_ms, jitter_ms)| Retry { max_attempts, base_ms, cap_ms, jitter_ms },
+        |(max_attempts, base_ms, cap_ms, jitter_ms)| RetryPolicy { max_attempts, base_ms, cap_ms, jitter_ms },
     )
 }
 
@@ -150,7 +156,7 @@ fn activity() -> impl Strategy<Value = Command> {
 fn child() -> impl Strategy<Value = Command> {
     let close =
         prop_oneof![Just(ParentClose::Terminate), Just(ParentClose::Cancel), Just(ParentClose::Abandon)];
-    let told = prop_oneof![Just(Told::Start), Just(Told::End), Just(Told::Both)];
+    let told = prop_oneof![Just(NotifyParent::Start), Just(NotifyParent::End), Just(NotifyParent::Both)];
     let keep = option::of(any::<u64>());
     (any::<u64>(), workflow(), version(), json(), run(), close, told, keep).prop_map(
         |(seq, workflow, version, input, run, parent_close, told, keep_ms)| {
@@ -160,10 +166,10 @@ fn child() -> impl Strategy<Value = Command> {
     )
 }
 
-fn answer() -> impl Strategy<Value = UpdateEnd> {
+fn answer() -> impl Strategy<Value = UpdateResult> {
     prop_oneof![
-        json().prop_map(UpdateEnd::Ok),
-        any::<String>().prop_map(|message| UpdateEnd::Failed { message })
+        json().prop_map(UpdateResult::Ok),
+        any::<String>().prop_map(|message| UpdateResult::Failed { message })
     ]
 }
 
@@ -190,13 +196,14 @@ fn command() -> impl Strategy<Value = Command> {
     ]
 }
 
-fn end() -> impl Strategy<Value = End> {
+fn end() -> impl Strategy<Value = RunEnd> {
     prop_oneof![
-        json().prop_map(End::Completed),
-        any::<String>().prop_map(|message| End::Failed { message }),
-        Just(End::Cancelled),
-        (json(), any::<u64>(), vec(signal(), 0..3), vec(signal(), 0..3))
-            .prop_map(|(input, seq, signals, updates)| End::ContinuedAsNew { input, seq, signals, updates }),
+        json().prop_map(RunEnd::Completed),
+        any::<String>().prop_map(|message| RunEnd::Failed { message }),
+        Just(RunEnd::Cancelled),
+        (json(), any::<u64>(), vec(signal(), 0..3), vec(signal(), 0..3)).prop_map(
+            |(input, seq, signals, updates)| RunEnd::ContinuedAsNew { input, seq, signals, updates }
+        ),
     ]
 }
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
-use tidemill_core::fleet::{MemberKind, Offer};
+use tidemill_core::fleet::{Offer, WorkerKind};
 
 use super::environment::{self, Variables};
 use super::error::AgentError;
@@ -25,7 +25,7 @@ pub enum Engine {
         /// What to run.
         command: String,
         /// What clients ask for to get it.
-        kind: MemberKind,
+        kind: WorkerKind,
         /// What clients speak to it.
         offer: Offer,
     },
@@ -76,10 +76,10 @@ impl Engine {
     }
 
     /// What clients ask for to get one: a name that is valid by its letters.
-    pub(super) fn kind(&self) -> Result<MemberKind, AgentError> {
+    pub(super) fn kind(&self) -> Result<WorkerKind, AgentError> {
         Ok(match self {
-            Self::HeadlessShell | Self::Chromium => MemberKind::new("chromium")?,
-            Self::Firefox => MemberKind::new("firefox")?,
+            Self::HeadlessShell | Self::Chromium => WorkerKind::new("chromium")?,
+            Self::Firefox => WorkerKind::new("firefox")?,
             Self::Command { kind, .. } => kind.clone(),
         })
     }

@@ -3,15 +3,15 @@
 //! Where there is room for one browser only, the fleet would have none while the next one starts. The old member stays entered, as
 //! draining, so that clients wait for its successor instead of being told that there is no worker.
 
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::fleet::{Member, Status};
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::store::fleet::{WorkerEntry, WorkerStatus};
 
 /// One that has ended.
 #[derive(Debug)]
 struct Ended {
     number: u64,
     line: usize,
-    member: Member,
+    member: WorkerEntry,
 }
 
 /// Those that stay entered until their successor joins.
@@ -20,12 +20,12 @@ pub(super) struct Handover(Vec<Ended>);
 
 impl Handover {
     /// Keeps a member of this line entered.
-    pub(super) fn keep(&mut self, (number, line): (u64, usize), member: Member) {
-        self.0.push(Ended { number, line, member: Member { status: Status::Draining, ..member } });
+    pub(super) fn keep(&mut self, (number, line): (u64, usize), member: WorkerEntry) {
+        self.0.push(Ended { number, line, member: WorkerEntry { status: WorkerStatus::Draining, ..member } });
     }
 
     /// Takes out those of the lines that `is_over` says are served again, or will not be.
-    pub(super) fn take(&mut self, is_over: impl Fn(usize) -> bool) -> Vec<MemberId> {
+    pub(super) fn take(&mut self, is_over: impl Fn(usize) -> bool) -> Vec<WorkerKey> {
         let (over, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.0).into_iter().partition(|ended| is_over(ended.line));
         self.0 = kept;
@@ -33,7 +33,7 @@ impl Handover {
     }
 
     /// Those that the store is still to hear of.
-    pub(super) fn members(&self) -> impl Iterator<Item = (u64, Member)> {
+    pub(super) fn members(&self) -> impl Iterator<Item = (u64, WorkerEntry)> {
         self.0.iter().map(|ended| (ended.number, ended.member.clone()))
     }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::Wake;
-use tidemill_core::store::fleet::Status;
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::store::fleet::WorkerStatus;
+use tidemill_core::wake::Wake;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -44,7 +44,7 @@ pub(super) struct Keeper {
     lines: Vec<Line>,
     members: BTreeMap<u64, Tended>,
     /// Those that are gone, and that the store is still to be told of.
-    parting: Vec<MemberId>,
+    parting: Vec<WorkerKey>,
     /// Those that are gone, and that the store keeps until their successor joins.
     handover: Handover,
     tasks: JoinSet<Event>,
@@ -76,7 +76,7 @@ impl Keeper {
 
     /// Runs until `until` completes, then lets sessions end for a while, and closes everything.
     pub(super) async fn run(mut self, until: impl Future) -> Result<(), AgentError> {
-        let mut wakes = self.station.store.listen();
+        let mut wakes = self.station.store.subscribe();
         let mut trip: Option<Underway> = None;
         tokio::pin!(until);
         loop {
@@ -266,7 +266,7 @@ impl Keeper {
             let Some(one) = self.members.get_mut(number) else { continue };
             one.joined = true;
             one.tally.hear(orders);
-            if *status == Status::Draining && one.leaving == Leaving::Draining {
+            if *status == WorkerStatus::Draining && one.leaving == Leaving::Draining {
                 one.leaving = Leaving::Known;
             }
             if is_proven(one.since.elapsed()) {
@@ -297,7 +297,7 @@ impl Keeper {
         }
         self.parting.extend(self.handover.take(|_| true));
         let left = self.members.values().filter(|one| one.asked).map(|one| one.id.clone());
-        let parting: Vec<MemberId> = self.parting.iter().cloned().chain(left).collect();
+        let parting: Vec<WorkerKey> = self.parting.iter().cloned().chain(left).collect();
         if !parting.is_empty()
             && let Err(error) = within("part", self.station.store.fleet().part(&parting)).await
         {

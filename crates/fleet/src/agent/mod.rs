@@ -11,8 +11,8 @@
 //! use tidemill_core::Mill;
 //! use tidemill_fleet::agent::{Agent, Engine};
 //!
-//! # async fn example(mill: Mill) -> Result<(), Box<dyn std::error::Error>> {
-//! let agent = Agent::new(&mill).engine(Engine::HeadlessShell).spare(2).most(10);
+//! # async fn example(client: Mill) -> Result<(), Box<dyn std::error::Error>> {
+//! let agent = Agent::new(&client).engine(Engine::HeadlessShell).spare(2).most(10);
 //! agent.run_until(std::future::pending::<()>()).await?;
 //! # Ok(())
 //! # }
@@ -48,8 +48,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::{Offer, Room};
-use tidemill_core::{Mill, Store};
+use tidemill_core::fleet::{Capacity, Offer};
+use tidemill_core::{Client, Store};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -76,7 +76,7 @@ pub struct Agent {
     spare: usize,
     most: usize,
     playwright: Vec<PathBuf>,
-    room: Room,
+    room: Capacity,
     grace: Duration,
     start_within: Duration,
     directory: PathBuf,
@@ -84,17 +84,17 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent for the fleet in the store of `mill`: one spare browser, and eight in all.
-    pub fn new(mill: &Mill) -> Self {
+    /// An agent for the fleet in the store of `client`: one spare browser, and eight in all.
+    pub fn new(client: &Client) -> Self {
         Self {
-            store: mill.store().clone(),
+            store: client.store().clone(),
             engine: Engine::HeadlessShell,
             binary: None,
             args: Vec::new(),
             spare: 1,
             most: 8,
             playwright: Vec::new(),
-            room: Room { concurrent: 5, lifetime: 50 },
+            room: Capacity { concurrent: 5, lifetime: 50 },
             grace: Duration::from_secs(30),
             start_within: Duration::from_secs(30),
             directory: std::env::temp_dir(),
@@ -142,7 +142,7 @@ impl Agent {
 
     /// How much a Playwright server takes on (5 sessions at once and 50 in all, unless set). Before it has had them all it is
     /// replaced by another, and ends when its sessions do.
-    pub fn room(mut self, room: Room) -> Self {
+    pub fn room(mut self, room: Capacity) -> Self {
         self.room = room;
         self
     }
@@ -206,7 +206,7 @@ impl Agent {
         let mut lines = self.servers(&binary)?;
         if self.spare > 0 {
             let recipe = self.recipe(What::Browser, &binary, self.engine.offer()?)?;
-            let room = Room { concurrent: 1, lifetime: 1 };
+            let room = Capacity { concurrent: 1, lifetime: 1 };
             lines.push(Line::new(recipe, Wanted { spare: self.spare, most: self.most, beyond: 0, room }));
         }
         Ok(lines)

@@ -1,6 +1,6 @@
 //! Decides what to start, what to drain and what to close, from what there is. No I/O.
 
-use tidemill_core::fleet::Room;
+use tidemill_core::fleet::Capacity;
 
 /// What is to be kept of one kind.
 #[derive(Debug, Clone, Copy)]
@@ -12,7 +12,7 @@ pub(super) struct Wanted {
     /// How many that are leaving may be there besides: one long session must not keep a successor from starting.
     pub(super) beyond: usize,
     /// How much one takes on.
-    pub(super) room: Room,
+    pub(super) room: Capacity,
 }
 
 /// One that there is.
@@ -63,7 +63,7 @@ const MAX_LEAVING_SERVERS: usize = 56;
 impl Wanted {
     /// What is to be kept of a server that clients share. One that its first session replaces is hardly shared: there are as
     /// many of those as sessions, so they are bounded as browsers for one session are, by `most`.
-    pub(super) fn server(room: Room, most: usize) -> Self {
+    pub(super) fn server(room: Capacity, most: usize) -> Self {
         let is_shared = room.lifetime == 0 || u64::from(room.lifetime) > u64::from(room.concurrent) + 1;
         let (most, beyond) = if is_shared { (MAX_SERVERS, MAX_LEAVING_SERVERS) } else { (most.max(1), 0) };
         Self { spare: 1, most, beyond, room }
@@ -95,14 +95,14 @@ impl Wanted {
 
     /// Whether one is so near its end that its successor should start.
     fn is_ageing(&self, one: &Seen) -> bool {
-        let Room { concurrent, lifetime } = self.room;
+        let Capacity { concurrent, lifetime } = self.room;
         lifetime > 0 && one.lifetime > 0 && one.lifetime + u64::from(concurrent) >= u64::from(lifetime)
     }
 
     /// One that is used up takes nobody any more, and one that is ordered is given to nobody. One that is only ageing
     /// serves until its successor does.
     fn drains(&self, one: &Seen, ready: usize) -> bool {
-        one.ordered || self.room.is_spent(one.lifetime) || (self.is_ageing(one) && ready > 0)
+        one.ordered || self.room.is_exhausted(one.lifetime) || (self.is_ageing(one) && ready > 0)
     }
 
     fn closes(&self, one: &Seen, may_go: bool) -> bool {
@@ -119,9 +119,10 @@ impl Wanted {
 mod tests {
     use super::*;
 
-    const ALONE: Wanted = Wanted { spare: 1, most: 3, beyond: 0, room: Room { concurrent: 1, lifetime: 1 } };
+    const ALONE: Wanted =
+        Wanted { spare: 1, most: 3, beyond: 0, room: Capacity { concurrent: 1, lifetime: 1 } };
     const SHARED: Wanted =
-        Wanted { spare: 1, most: 4, beyond: 6, room: Room { concurrent: 5, lifetime: 50 } };
+        Wanted { spare: 1, most: 4, beyond: 6, room: Capacity { concurrent: 5, lifetime: 50 } };
 
     fn one(number: u64) -> Seen {
         Seen { number, joined: true, active: 0, lifetime: 0, ordered: false, leaving: Leaving::No }
@@ -181,7 +182,7 @@ mod tests {
     #[test]
     fn servers_for_one_session_each_are_never_more_than_the_most() {
         for lifetime in [1, 2] {
-            let room = Room { concurrent: 1, lifetime };
+            let room = Capacity { concurrent: 1, lifetime };
             let leaving = |number| {
                 let lifetime = u64::from(lifetime);
                 Seen { active: 1, lifetime, leaving: Leaving::Known, ..one(number) }
@@ -191,7 +192,7 @@ mod tests {
             assert_eq!(wanted.plan(&[leaving(1), leaving(2)], 0).start, 0);
             assert_eq!(Wanted::server(room, 0).plan(&[], 0).start, 1);
         }
-        let shared = Wanted::server(Room { concurrent: 5, lifetime: 50 }, 2);
+        let shared = Wanted::server(Capacity { concurrent: 5, lifetime: 50 }, 2);
         assert_eq!((shared.most, shared.beyond), (MAX_SERVERS, MAX_LEAVING_SERVERS));
     }
 

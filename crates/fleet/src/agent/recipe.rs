@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidemill_core::fleet::{MemberKind, Offer};
+use tidemill_core::fleet::{Offer, WorkerKind};
 use tidemill_core::name::InvalidName;
 use tokio::fs;
 
@@ -24,7 +24,7 @@ pub(super) struct Recipe {
     pub(super) binary: PathBuf,
     /// Flags for the browser beyond the necessary ones.
     pub(super) args: Vec<String>,
-    pub(super) kind: MemberKind,
+    pub(super) kind: WorkerKind,
     pub(super) offer: Offer,
 }
 

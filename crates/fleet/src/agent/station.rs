@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberId, MemberName};
+use tidemill_core::fleet::{MemberName, WorkerKey};
 use tidemill_core::name::InvalidName;
-use tidemill_core::{Store, WorkerId};
+use tidemill_core::{HolderId, Store};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -29,13 +29,13 @@ pub(super) struct Station {
     /// Tells this agent from one that had the same name and number before.
     boot: String,
     /// This agent, as a process that runs jobs would be called.
-    agent: WorkerId,
+    agent: HolderId,
 }
 
 impl Station {
     pub(super) fn new(store: Arc<dyn Store>, grace: Duration, start_within: Duration) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let agent = WorkerId::of_process(&host, std::process::id(), 0);
+        let agent = HolderId::of_process(&host, std::process::id(), 0);
         let boot = agent.as_str().rsplit(':').next().unwrap_or_default().to_owned();
         Self { store, grace, start_within, door: None, host, boot, agent }
     }
@@ -48,7 +48,7 @@ impl Station {
         started: &Started,
     ) -> Result<Tended, NotStarted> {
         let recipe = &line.recipe;
-        let id = MemberId { kind: recipe.kind.clone(), name: self.name(number)? };
+        let id = WorkerKey { kind: recipe.kind.clone(), name: self.name(number)? };
         let path = self.door.as_ref().map(|door| door.open(&started.endpoint)).transpose()?;
         Ok(Tended {
             id,

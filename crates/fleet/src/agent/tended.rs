@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde::Serialize;
 use tidemill_core::Timestamp;
-use tidemill_core::fleet::{MemberId, Offer, Room};
-use tidemill_core::store::fleet::{Member, Orders, Status};
+use tidemill_core::fleet::{Capacity, Offer, WorkerKey};
+use tidemill_core::store::fleet::{WorkerEntry, WorkerOrders, WorkerStatus};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -28,12 +28,12 @@ pub(super) struct About {
 /// One that is looked after.
 #[derive(Debug)]
 pub(super) struct Tended {
-    pub(super) id: MemberId,
+    pub(super) id: WorkerKey,
     pub(super) offer: Offer,
     pub(super) endpoint: String,
     /// Its path through the door, held and never read.
     pub(super) _path: Option<Path>,
-    pub(super) room: Room,
+    pub(super) room: Capacity,
     pub(super) about: About,
     /// Which of the agent's lines it belongs to.
     pub(super) line: usize,
@@ -51,11 +51,12 @@ pub(super) struct Tended {
 
 impl Tended {
     /// What the store is told.
-    pub(super) fn member(&self) -> Member {
-        let status = if self.leaving == Leaving::No { Status::Available } else { Status::Draining };
+    pub(super) fn member(&self) -> WorkerEntry {
+        let status =
+            if self.leaving == Leaving::No { WorkerStatus::Available } else { WorkerStatus::Draining };
         // A few short texts and numbers always make JSON.
         let detail = serde_json::to_vec(&self.about).map_or_else(|_| Bytes::from_static(b"{}"), Bytes::from);
-        Member {
+        WorkerEntry {
             id: self.id.clone(),
             offer: self.offer.clone(),
             endpoint: self.endpoint.clone(),
@@ -88,7 +89,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Takes in what the store says.
-    pub(super) fn hear(&mut self, orders: &Orders) {
+    pub(super) fn hear(&mut self, orders: &WorkerOrders) {
         if orders.lifetime < self.counted {
             self.before += self.counted;
             self.doubt();
@@ -118,8 +119,8 @@ mod tests {
 
     use super::*;
 
-    fn orders(active: u32, lifetime: u64) -> Orders {
-        Orders { drain: false, active, lifetime }
+    fn orders(active: u32, lifetime: u64) -> WorkerOrders {
+        WorkerOrders { drain: false, active, lifetime }
     }
 
     #[tokio::test(start_paused = true)]
@@ -135,7 +136,7 @@ mod tests {
     #[test]
     fn an_order_is_obeyed_although_it_has_run_out() {
         let mut tally = Tally::default();
-        tally.hear(&Orders { drain: true, ..orders(2, 7) });
+        tally.hear(&WorkerOrders { drain: true, ..orders(2, 7) });
         tally.hear(&orders(2, 7));
         assert!(tally.ordered && tally.active == 2 && tally.lifetime() == 7);
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::fleet::{Beat, Member, Orders, Status};
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerOrders, WorkerStatus};
 use tidemill_core::{Error, Store};
 use tokio::time::timeout;
 
@@ -16,19 +16,19 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// What to tell the store.
 #[derive(Debug, Default)]
 pub(super) struct Trip {
-    pub(super) parting: Vec<MemberId>,
-    pub(super) joining: Vec<(u64, Member)>,
+    pub(super) parting: Vec<WorkerKey>,
+    pub(super) joining: Vec<(u64, WorkerEntry)>,
     /// Those that the store knows.
-    pub(super) living: Vec<(u64, Member)>,
+    pub(super) living: Vec<(u64, WorkerEntry)>,
 }
 
 /// What came of it, as far as it came.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    pub(super) parted: Vec<MemberId>,
+    pub(super) parted: Vec<WorkerKey>,
     pub(super) joined: Vec<u64>,
     /// With whether the store was told that it drains.
-    pub(super) heard: Vec<(u64, Orders, Status)>,
+    pub(super) heard: Vec<(u64, WorkerOrders, WorkerStatus)>,
     pub(super) error: Option<Error>,
 }
 
@@ -53,7 +53,7 @@ impl Trip {
         }
         if !self.living.is_empty() {
             let (numbers, members): (Vec<_>, Vec<_>) = self.living.into_iter().unzip();
-            let orders = within("beat", fleet.beat(Beat { members: &members, grace: GRACE })).await?;
+            let orders = within("beat", fleet.beat(BeatParams { members: &members, grace: GRACE })).await?;
             let statuses = members.iter().map(|member| member.status);
             let heard = numbers.into_iter().zip(orders).zip(statuses);
             answer.heard = heard.map(|((number, orders), status)| (number, orders, status)).collect();

@@ -8,7 +8,7 @@ use chromiumoxide::Page;
 use chromiumoxide::cdp::browser_protocol::browser::BrowserContextId;
 use chromiumoxide::cdp::browser_protocol::target::CreateTargetParams;
 use chromiumoxide::error::CdpError;
-use tidemill_core::fleet::{MemberId, SessionId};
+use tidemill_core::fleet::{SessionId, WorkerKey};
 use tidemill_worker::{Extract, Fail, JobContext, MissingState, States};
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -28,14 +28,14 @@ use super::ticket::Ticket;
 /// counted.
 pub struct Browser {
     link: Link,
-    member: MemberId,
+    member: WorkerKey,
     lost: CancellationToken,
     /// Last, so that the connection is closed before another can have the browser.
     ticket: Ticket,
 }
 
 impl Browser {
-    pub(super) fn new(link: Link, member: MemberId, lost: CancellationToken, ticket: Ticket) -> Self {
+    pub(super) fn new(link: Link, member: WorkerKey, lost: CancellationToken, ticket: Ticket) -> Self {
         Self { link, member, lost, ticket }
     }
 
@@ -79,7 +79,7 @@ impl Browser {
     }
 
     /// Which member of the fleet it is.
-    pub fn member(&self) -> &MemberId {
+    pub fn member(&self) -> &WorkerKey {
         &self.member
     }
 

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberKind, Standard};
+use tidemill_core::fleet::{WorkerDefaults, WorkerKind};
 use tidemill_worker::{BuildError, Extension, Worker};
 
 use super::desk::Desk;
@@ -28,7 +28,7 @@ pub struct Browsers {
     pub(super) listen: IpAddr,
     pub(super) advertise: Option<String>,
     pub(super) largest_output: usize,
-    pub(super) standard: Standard,
+    pub(super) standard: WorkerDefaults,
 }
 
 impl Default for Browsers {
@@ -42,7 +42,7 @@ impl Default for Browsers {
             listen: IpAddr::V4(Ipv4Addr::LOCALHOST),
             advertise: None,
             largest_output: 8 << 20,
-            standard: Standard::default(),
+            standard: WorkerDefaults::default(),
         }
     }
 }
@@ -115,8 +115,8 @@ impl Browsers {
         (self.largest_output as u64).saturating_mul(4).max(LEAST_MESSAGE)
     }
 
-    pub(super) fn kind() -> MemberKind {
-        MemberKind::chromium()
+    pub(super) fn kind() -> WorkerKind {
+        WorkerKind::chromium()
     }
 }
 
@@ -131,7 +131,7 @@ impl Extension for Description {
     fn install(self: Box<Self>, worker: Worker) -> Result<Worker, BuildError> {
         let browsers = self.browsers.unwrap_or_default();
         browsers.lease.check().map_err(|error| BuildError::Extension(error.to_string()))?;
-        let desk = Arc::new(Desk::new(worker.mill().store().clone(), browsers));
+        let desk = Arc::new(Desk::new(worker.client().store().clone(), browsers));
         let keeper = Keeper::new(desk.clone());
         let worker = worker.state(desk).beside("keeper of browsers", |end| keeper.run(end));
         Ok(if self.jobs { jobs::handle_all(worker) } else { worker })

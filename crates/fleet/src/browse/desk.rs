@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberId, Offer, SessionId};
-use tidemill_core::store::fleet::{Attach, Grant, Lease, Leased, Line, ListMembers, Release};
-use tidemill_core::{Error, Store, WorkerId};
+use tidemill_core::fleet::{Offer, SessionId, WorkerKey};
+use tidemill_core::store::fleet::{
+    AttachParams, Grant, LeaseParams, Leased, ListWorkersParams, ReleaseParams, WaitParams,
+};
+use tidemill_core::{Error, HolderId, Store};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -53,7 +55,7 @@ pub struct Desk {
 struct Book {
     held: HashMap<SessionId, Hold>,
     /// Sessions and places in line that are over.
-    over: Vec<Release>,
+    over: Vec<ReleaseParams>,
     /// Whether this worker could use the last browser it was given.
     fits: bool,
     /// When the next may try, and why it should not be sooner.
@@ -62,7 +64,7 @@ struct Book {
 
 /// A session that is held.
 struct Hold {
-    attach: Attach,
+    attach: AttachParams,
     /// Cancelled when the session must end.
     lost: CancellationToken,
     /// Whether the store has heard that this worker uses it. From then on it remembers that the session is to end.
@@ -71,7 +73,7 @@ struct Hold {
 
 /// Who asks for a browser.
 pub(super) struct Wish {
-    pub(super) holder: WorkerId,
+    pub(super) holder: HolderId,
     pub(super) detail: bytes::Bytes,
 }
 
@@ -157,9 +159,11 @@ impl Desk {
             return Ok(());
         }
         let kind = Browsers::kind();
-        let list = ListMembers { kind: Some(&kind), cursor: None, limit: MOST };
+        let list = ListWorkersParams { kind: Some(&kind), cursor: None, limit: MOST };
         // A store that does not answer is found out by asking it for a browser.
-        let Ok(Ok(page)) = timeout(ANSWER, self.store.fleet().members(list)).await else { return Ok(()) };
+        let Ok(Ok(page)) = timeout(ANSWER, self.store.fleet().list_workers(list)).await else {
+            return Ok(());
+        };
         let mut members = page.items.iter().filter(|info| info.member.offer == Offer::cdp()).peekable();
         let is_all = page.next.is_none() && members.peek().is_some();
         match is_all && members.all(|info| is_elsewhere(&info.member.endpoint)) {
@@ -180,8 +184,8 @@ impl Desk {
         }
     }
 
-    async fn ask(&self, ticket: &Ticket, wish: &Wish, refused: &[MemberId]) -> Result<Leased, Error> {
-        let lease = Lease {
+    async fn ask(&self, ticket: &Ticket, wish: &Wish, refused: &[WorkerKey]) -> Result<Leased, Error> {
+        let lease = LeaseParams {
             session: ticket.session().clone(),
             kind: Browsers::kind(),
             offers: vec![Offer::cdp()],
@@ -190,7 +194,7 @@ impl Desk {
             keep: Duration::ZERO,
             detail: wish.detail.clone(),
             refused: refused.to_vec(),
-            line: Some(Line { most: self.browsers.line, ttl: IN_LINE }),
+            line: Some(WaitParams { most: self.browsers.line, ttl: IN_LINE }),
             standard: self.browsers.standard,
         };
         match timeout(ANSWER, self.store.fleet().lease(&lease)).await {
@@ -216,7 +220,7 @@ impl Desk {
     }
 
     fn hold(&self, grant: &Grant, session: &SessionId, wish: &Wish) -> CancellationToken {
-        let attach = Attach {
+        let attach = AttachParams {
             session: session.clone(),
             member: grant.member.clone(),
             holder: wish.holder.clone(),
@@ -234,26 +238,26 @@ impl Desk {
     }
 
     /// A session, or a place in line, is over.
-    pub(super) fn take_back(&self, session: SessionId, holder: WorkerId) {
+    pub(super) fn take_back(&self, session: SessionId, holder: HolderId) {
         let mut book = self.book();
         book.held.remove(&session);
-        book.over.push(Release { session, holder });
+        book.over.push(ReleaseParams { session, holder });
         drop(book);
         self.returned.notify_one();
     }
 
     /// Everything that is held.
-    pub(super) fn held(&self) -> Vec<Attach> {
+    pub(super) fn held(&self) -> Vec<AttachParams> {
         self.book().held.values().map(|hold| hold.attach.clone()).collect()
     }
 
     /// Everything that is over; it is forgotten here.
-    pub(super) fn over(&self) -> Vec<Release> {
+    pub(super) fn over(&self) -> Vec<ReleaseParams> {
         std::mem::take(&mut self.book().over)
     }
 
     /// What could not be released after all.
-    pub(super) fn not_over(&self, releases: Vec<Release>) {
+    pub(super) fn not_over(&self, releases: Vec<ReleaseParams>) {
         self.book().over.extend(releases);
     }
 

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use chromiumoxide::error::CdpError;
-use tidemill_core::Reason;
-use tidemill_core::fleet::MemberId;
+use tidemill_core::DeathReason;
+use tidemill_core::fleet::WorkerKey;
 use tidemill_worker::{Fail, JobContext};
 
 use super::sieve::TOO_LARGE;
@@ -21,7 +21,7 @@ pub(super) enum NoBrowser {
     /// Too many wait already.
     LineFull { waiting: u32, workers: u32 },
     /// The last one that was given could not be used.
-    Unusable { member: MemberId, error: Unopened },
+    Unusable { member: WorkerKey, error: Unopened },
     /// This worker can use none of the fleet's, because of how it is set up.
     Misfit(Unopened),
     /// The store did not say.
@@ -155,7 +155,7 @@ impl Failure {
             error.push_str(&format!(" (left out, too large: {})", left_out.join(", ")));
         }
         match self {
-            Self::Invalid(_) => Fail::dead(Reason::InvalidPayload, error),
+            Self::Invalid(_) => Fail::dead(DeathReason::InvalidPayload, error),
             Self::Forbidden(_) => Fail::dead("forbidden_address", error),
             Self::Status { .. } => Fail::dead("http_status", error),
             Self::NotAPage(_) => Fail::dead("not_a_page", error),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tidemill_core::Error;
-use tidemill_core::store::Wake;
 use tidemill_core::store::fleet::Attached;
+use tidemill_core::wake::Wake;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
@@ -32,7 +32,7 @@ impl Keeper {
     }
 
     pub(super) async fn run(self, end: CancellationToken) {
-        let mut wakes = self.desk.store.listen();
+        let mut wakes = self.desk.store.subscribe();
         let (mut next, mut is_hurried) = (self.sleep(self.period()), false);
         loop {
             tokio::select! {
@@ -47,7 +47,7 @@ impl Keeper {
                     Some(_) => {}
                     None => {
                         tokio::time::sleep(AGAIN).await;
-                        wakes = self.desk.store.listen();
+                        wakes = self.desk.store.subscribe();
                     }
                 },
             }

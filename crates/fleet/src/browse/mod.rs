@@ -17,8 +17,8 @@
 //!     Ok(page.get_title().await?)
 //! }
 //!
-//! # fn example(mill: Mill) {
-//! let worker = Worker::new(&mill).browsers(Browsers::new()).handle(title).queue("default", 4);
+//! # fn example(client: Mill) {
+//! let worker = Worker::new(&client).browsers(Browsers::new()).handle(title).queue("default", 4);
 //! # drop(worker);
 //! # }
 //! ```

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill_core::WorkerId;
+use tidemill_core::HolderId;
 use tidemill_core::fleet::SessionId;
 
 use super::desk::Desk;
@@ -11,11 +11,11 @@ use super::desk::Desk;
 pub(super) struct Ticket {
     desk: Arc<Desk>,
     session: SessionId,
-    holder: WorkerId,
+    holder: HolderId,
 }
 
 impl Ticket {
-    pub(super) fn new(desk: Arc<Desk>, holder: WorkerId) -> Self {
+    pub(super) fn new(desk: Arc<Desk>, holder: HolderId) -> Self {
         Self { desk, session: SessionId::generate(), holder }
     }
 

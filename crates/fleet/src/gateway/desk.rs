@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use tidemill_core::store::Fleet;
-use tidemill_core::{Error, Store, WorkerId};
+use tidemill_core::{Error, HolderId, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -20,7 +20,7 @@ use super::options::Options;
 pub(crate) struct Desk {
     pub(crate) store: Arc<dyn Store>,
     /// Who we are to the store.
-    pub(crate) holder: WorkerId,
+    pub(crate) holder: HolderId,
     pub(crate) door: Door,
     pub(crate) options: Options,
     pub(crate) holdings: Holdings,
@@ -77,8 +77,8 @@ impl Desk {
 }
 
 /// A process may run several gateways; the index tells them apart.
-fn name_this_gateway() -> WorkerId {
+fn name_this_gateway() -> HolderId {
     static INDEX: AtomicU32 = AtomicU32::new(0);
     let (host, index) = (rustix::system::uname(), INDEX.fetch_add(1, Ordering::Relaxed));
-    WorkerId::of_process(&host.nodename().to_string_lossy(), std::process::id(), index)
+    HolderId::of_process(&host.nodename().to_string_lossy(), std::process::id(), index)
 }

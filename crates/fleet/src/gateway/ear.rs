@@ -1,14 +1,14 @@
 //! Hears what the store announces, and passes it on to whom it concerns.
 
 use futures_util::StreamExt;
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
 
 /// Listens until `stop`.
 pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
-    let mut wakes = desk.store.listen();
+    let mut wakes = desk.store.subscribe();
     loop {
         let wake = tokio::select! {
             wake = wakes.next() => wake,

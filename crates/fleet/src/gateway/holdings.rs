@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidemill_core::Timestamp;
-use tidemill_core::fleet::{MemberId, SessionId};
+use tidemill_core::fleet::{SessionId, WorkerKey};
 use tidemill_core::store::fleet::Attached;
 use tokio::sync::{Notify, oneshot};
 
@@ -27,7 +27,7 @@ pub(crate) enum Cut {
 /// What a session is, as the store is told.
 #[derive(Debug, Clone)]
 pub(crate) struct Terms {
-    pub(crate) member: MemberId,
+    pub(crate) member: WorkerKey,
     pub(crate) keep: Duration,
     pub(crate) detail: Bytes,
     pub(crate) started_at: Timestamp,

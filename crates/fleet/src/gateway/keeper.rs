@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::Error;
 use tidemill_core::fleet::SessionId;
-use tidemill_core::store::fleet::{Attach, Attached, Release};
+use tidemill_core::store::fleet::{AttachParams, Attached, ReleaseParams};
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
@@ -37,7 +37,7 @@ struct Round {
     /// It is about all sessions there are.
     all: bool,
     attach: Vec<Telling>,
-    release: Vec<Release>,
+    release: Vec<ReleaseParams>,
 }
 
 /// What the store is told of one session that is held.
@@ -47,7 +47,7 @@ struct Telling {
     turn: u64,
     /// Whether a wake-up asked for it.
     doubted: bool,
-    attach: Attach,
+    attach: AttachParams,
 }
 
 /// Keeps the store informed until `stop`, and then of the rest.
@@ -122,7 +122,7 @@ fn collect(desk: &Desk, since: Duration) -> Round {
     let told = book.held.iter_mut().filter(|(session, held)| is_told(session, held));
     let attach = told.map(|(session, held)| tell_of(desk, session, held)).collect();
     let release = std::mem::take(&mut book.over).into_iter();
-    let release = release.map(|session| Release { session, holder: desk.holder.clone() }).collect();
+    let release = release.map(|session| ReleaseParams { session, holder: desk.holder.clone() }).collect();
     Round { all, attach, release }
 }
 
@@ -141,14 +141,14 @@ fn tell_of(desk: &Desk, session: &SessionId, held: &mut Held) -> Telling {
     Telling { turn: held.turn, doubted: std::mem::take(&mut held.doubted), attach }
 }
 
-fn attach(desk: &Desk, session: &SessionId, held: &Held) -> Attach {
+fn attach(desk: &Desk, session: &SessionId, held: &Held) -> AttachParams {
     let (connected, take) = match &held.stay {
         Stay::Connected { verdict, .. } => (true, verdict.is_some()),
         Stay::Kept(_) => (false, false),
     };
     let keep = held.terms.keep();
     let ttl = if connected { desk.options.lease.time } else { keep };
-    Attach {
+    AttachParams {
         must_exist: held.must_exist(),
         session: session.clone(),
         member: held.terms.member.clone(),
@@ -197,7 +197,7 @@ fn tell_again(book: &mut Book, part: &[Telling]) {
     }
 }
 
-async fn tell_over(desk: &Desk, release: Vec<Release>) -> bool {
+async fn tell_over(desk: &Desk, release: Vec<ReleaseParams>) -> bool {
     let mut heard = true;
     for part in release.chunks(BATCH) {
         let answer = in_time(desk, desk.fleet().release(part)).await;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidemill_core::fleet::{MemberKind, Offer};
+use tidemill_core::fleet::{Offer, WorkerKind};
 use tokio::sync::Notify;
 
 /// How many of a line are called when there are places: of those who can use any browser, and of those who cannot. Only the
@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// more than one, because the order here may differ a little from the store's.
 const CALLED: usize = 4;
 
-type Key = (MemberKind, Offer);
+type Key = (WorkerKind, Offer);
 
 /// Whether it refuses browsers, and its turn among its like.
 type Turn = (bool, u64);
@@ -32,7 +32,7 @@ impl Lines {
     }
 
     /// Waits in line from now on, behind all who do already; if it `refuses` browsers, behind those who do, too.
-    pub(crate) fn join(&self, kind: &MemberKind, offer: &Offer, refuses: bool) -> Waiter<'_> {
+    pub(crate) fn join(&self, kind: &WorkerKind, offer: &Offer, refuses: bool) -> Waiter<'_> {
         let (key, call) = ((kind.clone(), offer.clone()), Arc::<Notify>::default());
         let mut waiting = self.waiting();
         let turn = (refuses, waiting.next);
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// There are places at browsers of this kind, or of any.
-    pub(crate) fn call(&self, kind: Option<&MemberKind>) {
+    pub(crate) fn call(&self, kind: Option<&WorkerKind>) {
         for ((of, _), line) in &self.waiting().lines {
             if kind.is_none_or(|kind| kind == of) {
                 call_first(line.range(..(true, 0)));
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_first_of_each_line_of_a_kind_are_called() {
-        let (lines, kind) = (Lines::default(), |name: &str| MemberKind::new(name).unwrap());
+        let (lines, kind) = (Lines::default(), |name: &str| WorkerKind::new(name).unwrap());
         let offer = Offer::new("cdp").unwrap();
         let waiters: Vec<_> = (0..CALLED + 2).map(|_| lines.join(&kind("chromium"), &offer, false)).collect();
         let other = lines.join(&kind("firefox"), &offer, false);
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn those_who_refuse_some_and_those_who_refuse_none_keep_no_call_from_each_other() {
-        let (lines, kind) = (Lines::default(), MemberKind::chromium());
+        let (lines, kind) = (Lines::default(), WorkerKind::chromium());
         let offer = Offer::new("cdp").unwrap();
         let join = |refuses| (0..=CALLED).map(|_| lines.join(&kind, &offer, refuses)).collect::<Vec<_>>();
         let waiters = [join(true), join(false)];

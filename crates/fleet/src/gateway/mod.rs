@@ -45,12 +45,12 @@ pub use crate::terms::LeaseTooShort;
 /// One address for all browsers. Set up by its methods, run by [`serve`](Gateway::serve).
 ///
 /// ```no_run
-/// # async fn example(mill: tidemill_core::Mill) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: tidemill_core::Mill) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 /// use tidemill_fleet::gateway::Gateway;
 ///
 /// let listener = tokio::net::TcpListener::bind("127.0.0.1:7718").await?;
-/// let gateway = Gateway::new(&mill).queue(100, Duration::from_secs(30)).session_time(Some(Duration::from_secs(3600)));
+/// let gateway = Gateway::new(&client).queue(100, Duration::from_secs(30)).session_time(Some(Duration::from_secs(3600)));
 /// gateway.serve(listener, std::future::pending()).await?;
 /// # Ok(())
 /// # }

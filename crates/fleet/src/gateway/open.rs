@@ -9,7 +9,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use tidemill_core::Timestamp;
 use tidemill_core::fleet::SessionId;
-use tidemill_core::store::fleet::{Attached, Grant, Lease};
+use tidemill_core::store::fleet::{Attached, Grant, LeaseParams};
 use tokio::sync::oneshot;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -90,7 +90,7 @@ pub(crate) fn check_keep(desk: &Desk, wish: &Wish) -> Result<(), Refusal> {
 }
 
 /// What the store is told of a session on this browser.
-pub(crate) fn terms(desk: &Desk, lease: &Lease, grant: &Grant) -> Terms {
+pub(crate) fn terms(desk: &Desk, lease: &LeaseParams, grant: &Grant) -> Terms {
     let started_at = desk.store.clock().now();
     let (member, detail, ends) = (grant.member.clone(), lease.detail.clone(), ends(desk, started_at));
     Terms { member, keep: lease.keep, detail, started_at, ends }

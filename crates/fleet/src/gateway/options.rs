@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidemill_core::Mill;
-use tidemill_core::fleet::Standard;
+use tidemill_core::Client;
+use tidemill_core::fleet::WorkerDefaults;
 use tokio_util::sync::CancellationToken;
 
 use super::Gateway;
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     /// How many connections there may be, sessions and others.
     pub(crate) connections: usize,
     /// What is taken for granted of workers that do not say.
-    pub(crate) standard: Standard,
+    pub(crate) standard: WorkerDefaults,
     /// Ends the grace early.
     pub(crate) hurry: CancellationToken,
 }
@@ -50,7 +50,7 @@ impl Default for Options {
             keep_most: Duration::from_secs(10 * 60),
             grace: Duration::from_secs(30),
             connections: 10_000,
-            standard: Standard::default(),
+            standard: WorkerDefaults::default(),
             hurry: CancellationToken::new(),
         }
     }
@@ -58,8 +58,8 @@ impl Default for Options {
 
 impl Gateway {
     /// A gateway to the fleet of this store.
-    pub fn new(mill: &Mill) -> Self {
-        Self { store: mill.store().clone(), door: Door::default(), options: Options::default() }
+    pub fn new(client: &Client) -> Self {
+        Self { store: client.store().clone(), door: Door::default(), options: Options::default() }
     }
 
     /// Lets in whoever has this token. With the first one, nobody gets in without.
@@ -145,7 +145,7 @@ impl Gateway {
     }
 
     /// What is taken for granted of workers that other programs entered.
-    pub fn standard(mut self, standard: Standard) -> Self {
+    pub fn standard(mut self, standard: WorkerDefaults) -> Self {
         self.options.standard = standard;
         self
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hyper::StatusCode;
 use tidemill_core::Error;
 use tidemill_core::fleet::{Offer, SessionId};
-use tidemill_core::store::fleet::{Grant, Lease, Leased, Line, ListMembers};
+use tidemill_core::store::fleet::{Grant, LeaseParams, Leased, ListWorkersParams, WaitParams};
 
 use super::desk::Desk;
 use super::refusal::Refusal;
@@ -67,7 +67,7 @@ impl Drop for Ticket {
 #[derive(Debug)]
 pub(crate) struct Search {
     desk: Arc<Desk>,
-    pub(crate) lease: Lease,
+    pub(crate) lease: LeaseParams,
     deadline: Instant,
     /// Since when there has been no worker at all.
     nobody_since: Option<Instant>,
@@ -77,7 +77,7 @@ impl Search {
     /// Prepares to look for what a client wants.
     pub(crate) fn new(desk: &Arc<Desk>, wish: &Wish, ticket: &Ticket) -> Result<Self, Refusal> {
         let options = &desk.options;
-        let lease = Lease {
+        let lease = LeaseParams {
             session: ticket.session.clone(),
             kind: wish.kind.clone(),
             offers: wish.offers()?,
@@ -86,7 +86,7 @@ impl Search {
             keep: wish.keep,
             detail: wish.detail()?,
             refused: Vec::new(),
-            line: (options.queue_size > 0).then_some(Line { most: options.queue_size, ttl: PLACE }),
+            line: (options.queue_size > 0).then_some(WaitParams { most: options.queue_size, ttl: PLACE }),
             standard: options.standard,
         };
         let deadline = Instant::now() + options.queue_time;
@@ -227,8 +227,8 @@ impl Search {
     async fn offers_there(&self) -> Result<Vec<Offer>, Refusal> {
         let (mut offers, mut cursor) = (Vec::new(), None);
         loop {
-            let list = ListMembers { kind: Some(&self.lease.kind), cursor, limit: 256 };
-            let page = self.desk.fleet().members(list).await?;
+            let list = ListWorkersParams { kind: Some(&self.lease.kind), cursor, limit: 256 };
+            let page = self.desk.fleet().list_workers(list).await?;
             offers.extend(page.items.into_iter().map(|info| info.member.offer));
             cursor = page.next;
             if cursor.is_none() {
@@ -239,7 +239,7 @@ impl Search {
 }
 
 /// Leases, and repeats that when the answer is lost: the first try may have leased a browser, which nobody would use.
-async fn repeat_lease(desk: &Desk, lease: &Lease) -> Result<Leased, Error> {
+async fn repeat_lease(desk: &Desk, lease: &LeaseParams) -> Result<Leased, Error> {
     let began = Instant::now();
     for _ in 1..LEASE_TRIES {
         match desk.fleet().lease(lease).await {

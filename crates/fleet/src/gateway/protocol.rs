@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use tidemill_core::fleet::{MemberKind, Offer};
+use tidemill_core::fleet::{Offer, WorkerKind};
 use tidemill_core::name::InvalidName;
 
 use super::refusal::Refusal;
@@ -43,11 +43,11 @@ impl Protocol {
 
     /// A browser and how it is spoken to, when one or both were not said.
     pub(crate) fn settle(
-        kind: Option<MemberKind>,
+        kind: Option<WorkerKind>,
         protocol: Option<Self>,
-    ) -> Result<(MemberKind, Self), Refusal> {
+    ) -> Result<(WorkerKind, Self), Refusal> {
         let usual = if protocol == Some(Self::Bidi) { "firefox" } else { "chromium" };
-        let kind = kind.map_or_else(|| MemberKind::new(usual), Ok);
+        let kind = kind.map_or_else(|| WorkerKind::new(usual), Ok);
         let kind = kind.map_err(|error| Refusal::invalid(error.to_string()))?;
         let protocol = protocol.unwrap_or(match kind.as_str() {
             "firefox" => Self::Bidi,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tidemill_core::store::fleet::{Reaped, Unusable};
+use tidemill_core::store::fleet::{Reaped, UnusableEntry};
 use tokio_util::sync::CancellationToken;
 
 use super::desk::Desk;
@@ -47,7 +47,7 @@ impl Reported {
             self.0.remove(&member.to_string());
             tracing::info!(worker = %member, "a worker of another program was found");
         }
-        for Unusable { name, why } in &reaped.unusable {
+        for UnusableEntry { name, why } in &reaped.unusable {
             if self.is_new(name) {
                 tracing::warn!(worker = name, why, "a registered worker cannot be used");
             }

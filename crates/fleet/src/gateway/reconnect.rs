@@ -26,7 +26,7 @@ pub(crate) async fn reconnect(
     (session, caller): (&SessionId, &Caller),
     client: &HeaderMap,
 ) -> Result<(Reply, Opened), Refusal> {
-    let info = desk.fleet().session(session).await;
+    let info = desk.fleet().get_session(session).await;
     desk.heard(&info);
     let info = info?.ok_or_else(|| Refusal::gone("there is no such session; it may be over"))?;
     check_owner(&info, caller)?;
@@ -51,7 +51,7 @@ pub(crate) async fn reconnect(
 
 /// What a client is told that did not get a session it wanted to take over.
 async fn why_lost(desk: &Desk, session: &SessionId) -> Result<Refusal, Refusal> {
-    let info = desk.fleet().session(session).await?;
+    let info = desk.fleet().get_session(session).await?;
     Ok(match info {
         Some(info) if !info.closing => Refusal::taken_over(),
         _ => Refusal::ended(),

@@ -1,7 +1,7 @@
 //! The routes there are. Each says what it asks of the caller: one that does not say so does not compile.
 
 use hyper::Method;
-use tidemill_core::fleet::{MemberId, SessionId};
+use tidemill_core::fleet::{SessionId, WorkerKey};
 
 use super::refusal::Refusal;
 use super::token::Scope;
@@ -22,7 +22,7 @@ pub(crate) enum Route {
     ShowSession(SessionId),
     CloseSession(SessionId),
     ListWorkers,
-    ShowWorker(MemberId),
+    ShowWorker(WorkerKey),
     Capacity,
     Health,
     Ready,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, USER_AGENT};
 use serde::Serialize;
-use tidemill_core::fleet::{MemberKind, Offer};
-use tidemill_core::store::fleet::MAX_DETAIL;
+use tidemill_core::fleet::{Offer, WorkerKind};
+use tidemill_core::store::fleet::MAX_DETAIL_BYTES;
 
 use super::door::text;
 use super::protocol::{Protocol, playwright_version};
@@ -27,7 +27,7 @@ const LONGEST_NAME: usize = 128;
 /// What a client wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wish {
-    pub(crate) kind: MemberKind,
+    pub(crate) kind: WorkerKind,
     pub(crate) protocol: Protocol,
     /// The version of Playwright the client is, as `1.64`.
     pub(crate) version: Option<String>,
@@ -83,8 +83,10 @@ impl Wish {
     /// What is to be known of the session, as it is stored.
     pub(crate) fn detail(&self) -> Result<Bytes, Refusal> {
         let detail = serde_json::to_vec(&self.note).map_err(|error| Refusal::invalid(error.to_string()))?;
-        if detail.len() > MAX_DETAIL {
-            return Err(Refusal::invalid(format!("name and metadata are longer than {MAX_DETAIL} bytes")));
+        if detail.len() > MAX_DETAIL_BYTES {
+            return Err(Refusal::invalid(format!(
+                "name and metadata are longer than {MAX_DETAIL_BYTES} bytes"
+            )));
         }
         Ok(detail.into())
     }
@@ -93,7 +95,7 @@ impl Wish {
 /// What was asked for, before what follows from it.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    pub(crate) kind: Option<MemberKind>,
+    pub(crate) kind: Option<WorkerKind>,
     pub(crate) protocol: Option<Protocol>,
     pub(crate) keep: Option<Duration>,
     pub(crate) name: Option<String>,
@@ -122,10 +124,10 @@ impl Asked {
 }
 
 /// A kind of browser by the name clients have for it.
-pub(crate) fn kind(name: &str) -> Result<MemberKind, Refusal> {
+pub(crate) fn kind(name: &str) -> Result<WorkerKind, Refusal> {
     let name = if name == "chrome" { "chromium" } else { name };
-    let kind = MemberKind::new(name).map_err(|error| Refusal::invalid(error.to_string()))?;
-    if kind == MemberKind::jobs() {
+    let kind = WorkerKind::new(name).map_err(|error| Refusal::invalid(error.to_string()))?;
+    if kind == WorkerKind::jobs() {
         return Err(Refusal::invalid("workers that run jobs take no clients"));
     }
     Ok(kind)
@@ -203,7 +205,7 @@ mod tests {
     fn metadata_has_bounds() {
         let many: String = (0..40).map(|number| format!("meta.{number}=x&")).collect();
         assert!(wish("/", &many, &[]).is_err());
-        let long = format!("meta.a={}", "x".repeat(MAX_DETAIL));
+        let long = format!("meta.a={}", "x".repeat(MAX_DETAIL_BYTES));
         assert!(wish("/", &long, &[]).unwrap().detail().is_err());
     }
 }

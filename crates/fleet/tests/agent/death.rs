@@ -21,7 +21,7 @@ async fn a_killed_browser_is_replaced_and_counted() {
         members.len() == 1
             && members
                 .iter()
-                .all(|one: &tidemill_core::store::fleet::MemberInfo| one.member.id != first.member.id)
+                .all(|one: &tidemill_core::store::fleet::WorkerInfo| one.member.id != first.member.id)
     };
     let second = scene.see("another browser", is_other).await.remove(0);
     let detail: serde_json::Value = serde_json::from_slice(&second.member.detail).unwrap();
@@ -34,7 +34,7 @@ async fn a_browser_that_hangs_is_replaced() {
     let scene = Scene::with(|agent| agent.spare(1)).await;
     let first = scene.see("a browser", |members| members.len() == 1).await.remove(0);
     kill(pid(&first), Signal::STOP);
-    let is_other = |members: &[tidemill_core::store::fleet::MemberInfo]| {
+    let is_other = |members: &[tidemill_core::store::fleet::WorkerInfo]| {
         members.iter().any(is_free) && members.iter().all(|one| one.member.id != first.member.id)
     };
     scene.see("another browser", is_other).await;
@@ -63,8 +63,8 @@ async fn nothing_is_left_of_an_agent_that_is_killed() {
 async fn an_agent_of_its_own() {
     let Some(directory) = std::env::var_os(STORE) else { return };
     let directory = std::path::PathBuf::from(directory);
-    let mill = open(&directory.join("fleet.db")).await;
-    let agent = Agent::new(&mill).directory(&directory).spare(2);
+    let client = open(&directory.join("fleet.db")).await;
+    let agent = Agent::new(&client).directory(&directory).spare(2);
     agent.run_until(std::future::pending::<()>()).await.unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Browsers that start, serve one session, and end.
 
-use tidemill_core::store::fleet::Status;
+use tidemill_core::store::fleet::WorkerStatus;
 use tidemill_fleet::agent::{Agent, AgentError, Engine};
 use tokio_tungstenite::connect_async;
 
@@ -58,7 +58,7 @@ async fn the_only_browser_stays_in_the_fleet_until_its_successor_joins() {
     let scene = Scene::with(|agent| agent.engine(engine).most(1)).await;
     let first = scene.see("a browser", |members| members.iter().any(is_free)).await.remove(0);
     let (session, _) = scene.lease("webkit", "own").await.unwrap();
-    scene.see("it drain", |members| members[0].member.status == Status::Draining).await;
+    scene.see("it drain", |members| members[0].member.status == WorkerStatus::Draining).await;
     scene.release(session).await;
     crate::scene::eventually("its end", || !crate::proc::is_alive(pid(&first))).await;
     let beat = scene.members().await[0].last_beat;
@@ -100,8 +100,8 @@ async fn sessions_may_end_when_the_agent_is_stopped() {
     scene.see("two browsers", |members| members.len() == 2).await;
     let (session, grant) = scene.lease("chromium", "cdp").await.unwrap();
     let ended = scene.stop();
-    let rule = |members: &[tidemill_core::store::fleet::MemberInfo]| {
-        members.len() == 1 && members[0].member.status == Status::Draining
+    let rule = |members: &[tidemill_core::store::fleet::WorkerInfo]| {
+        members.len() == 1 && members[0].member.status == WorkerStatus::Draining
     };
     let left = scene.see("only the one in use", rule).await;
     assert_eq!(left[0].member.id, grant.member);
@@ -125,7 +125,7 @@ async fn what_does_not_end_in_time_is_ended() {
 #[tokio::test]
 async fn an_agent_that_cannot_work_says_why() {
     let scene = Scene::empty().await;
-    let agent = || Agent::new(&scene.mill);
+    let agent = || Agent::new(&scene.client);
     let missing = scene.directory.path().join("no-such-browser");
     let error = |agent: Agent| agent.build().unwrap_err();
     assert!(matches!(error(agent().binary(&missing)), AgentError::NotExecutable(path) if path == missing));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
-use tidemill_core::Mill;
-use tidemill_core::store::fleet::{Attach, Attached, MemberInfo};
+use tidemill_core::Client;
+use tidemill_core::store::fleet::{AttachParams, Attached, WorkerInfo};
 use tidemill_fleet::gateway::Gateway;
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::servers::{Redis, RedisOptions};
@@ -26,7 +26,7 @@ const AWAY: Duration = Duration::from_secs(7);
 /// A scene with one spare browser on this server.
 async fn scene(server: &Redis) -> Scene {
     let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
-    Scene::on(Mill::new(Arc::new(store)), |agent| agent.spare(1))
+    Scene::on(Client::new(Arc::new(store)), |agent| agent.spare(1))
 }
 
 /// The server is away for a while, and comes back with all it had.
@@ -52,12 +52,12 @@ async fn a_browser_in_use_is_not_taken_for_used_up_because_nobody_could_extend_i
     outage(&server).await;
     // The agent is faster than the holder: twice it hears that the browser has had its session and has none.
     for _ in 0..2 {
-        let now = scene.mill.store().clock().now();
+        let now = scene.client.store().clock().now();
         let has_beaten =
-            |one: &MemberInfo| one.member.id == first.member.id && one.last_beat > now && one.active == 0;
+            |one: &WorkerInfo| one.member.id == first.member.id && one.last_beat > now && one.active == 0;
         scene.see("a beat", |members| members.iter().any(has_beaten)).await;
     }
-    let attach = Attach {
+    let attach = AttachParams {
         session,
         member: first.member.id.clone(),
         holder: scene.holder.clone(),
@@ -67,7 +67,7 @@ async fn a_browser_in_use_is_not_taken_for_used_up_because_nobody_could_extend_i
         take: false,
         must_exist: false,
         detail: "{}".into(),
-        started_at: scene.mill.store().clock().now(),
+        started_at: scene.client.store().clock().now(),
     };
     assert_eq!(scene.fleet().attach(&[attach]).await.unwrap(), [Attached::Held]);
     assert!(is_alive(pid(&first)));
@@ -81,16 +81,17 @@ async fn a_client_keeps_its_browser_when_the_store_was_away_for_longer_than_a_le
     scene.see("a browser", |members| members.len() == 1).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("ws://{}/", listener.local_addr().unwrap());
-    let gateway = Gateway::new(&scene.mill).brief_lease(LEASE).serve(listener, std::future::pending::<()>());
+    let gateway =
+        Gateway::new(&scene.client).brief_lease(LEASE).serve(listener, std::future::pending::<()>());
     let gateway = tokio::spawn(gateway);
     let (mut client, _) = connect_async(&url).await.unwrap();
     let used = scene.see("its session", |members| members.iter().any(|one| one.active == 1)).await;
     let used = used.iter().find(|one| one.active == 1).unwrap().member.id.clone();
     outage(&server).await;
-    let is_held = |one: &MemberInfo| one.member.id == used && one.active == 1;
+    let is_held = |one: &WorkerInfo| one.member.id == used && one.active == 1;
     for _ in 0..2 {
-        let now = scene.mill.store().clock().now();
-        let is_kept = |members: &[MemberInfo]| members.iter().any(|one| is_held(one) && one.last_beat > now);
+        let now = scene.client.store().clock().now();
+        let is_kept = |members: &[WorkerInfo]| members.iter().any(|one| is_held(one) && one.last_beat > now);
         scene.see("the session in place after a beat", is_kept).await;
     }
     client.send(Message::text(r#"{"id":1,"method":"Browser.getVersion"}"#)).await.unwrap();

@@ -1,6 +1,6 @@
 //! Members that are ordered to drain.
 
-use tidemill_core::store::fleet::MemberInfo;
+use tidemill_core::store::fleet::WorkerInfo;
 
 use crate::scene::{Scene, is_free};
 
@@ -9,7 +9,7 @@ async fn a_browser_that_is_ordered_to_drain_is_replaced() {
     let scene = Scene::with(|agent| agent.spare(1)).await;
     let first = scene.see("a browser", |members| members.len() == 1).await.remove(0);
     assert!(scene.fleet().drain(&first.member.id).await.unwrap());
-    let is_other = |members: &[MemberInfo]| members.len() == 1 && members[0].member.id != first.member.id;
+    let is_other = |members: &[WorkerInfo]| members.len() == 1 && members[0].member.id != first.member.id;
     scene.see("another browser", is_other).await;
     scene.end().await;
 }
@@ -21,9 +21,9 @@ async fn a_browser_in_use_that_is_ordered_to_drain_ends_after_its_session() {
     let (session, grant) = scene.lease("chromium", "cdp").await.unwrap();
     assert!(scene.fleet().drain(&grant.member).await.unwrap());
     scene.see("its successor", |members| members.iter().any(is_free)).await;
-    assert!(scene.fleet().member(&grant.member).await.unwrap().is_some());
+    assert!(scene.fleet().get_worker(&grant.member).await.unwrap().is_some());
     scene.release(session).await;
-    let is_gone = |members: &[MemberInfo]| members.iter().all(|one| one.member.id != grant.member);
+    let is_gone = |members: &[WorkerInfo]| members.iter().all(|one| one.member.id != grant.member);
     scene.see("it go", is_gone).await;
     scene.end().await;
 }

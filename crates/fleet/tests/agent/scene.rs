@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberKind, Offer, SessionId, Standard};
+use tidemill_core::fleet::{Offer, SessionId, WorkerDefaults, WorkerKind};
 use tidemill_core::store::Fleet;
-use tidemill_core::store::fleet::{Grant, Lease, Leased, ListMembers, MemberInfo, Release};
-use tidemill_core::{Mill, WorkerId};
+use tidemill_core::store::fleet::{Grant, LeaseParams, Leased, ListWorkersParams, ReleaseParams, WorkerInfo};
+use tidemill_core::{Client, HolderId};
 use tidemill_fleet::agent::{Agent, AgentError};
 use tidemill_sqlite::{Options, SqliteStore};
 use tokio::sync::oneshot;
@@ -23,8 +23,8 @@ type Running = JoinHandle<Result<(), AgentError>>;
 /// One agent on a store of its own.
 pub(crate) struct Scene {
     pub(crate) directory: tempfile::TempDir,
-    pub(crate) mill: Mill,
-    pub(crate) holder: WorkerId,
+    pub(crate) client: Client,
+    pub(crate) holder: HolderId,
     agent: Option<(oneshot::Sender<()>, Running)>,
 }
 
@@ -32,12 +32,12 @@ impl Scene {
     /// A store without an agent.
     pub(crate) async fn empty() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mill = open(&directory.path().join("fleet.db")).await;
-        Self::of(directory, mill)
+        let client = open(&directory.path().join("fleet.db")).await;
+        Self::of(directory, client)
     }
 
-    fn of(directory: tempfile::TempDir, mill: Mill) -> Self {
-        Self { directory, mill, holder: WorkerId::of_process("gateway", 1, 0), agent: None }
+    fn of(directory: tempfile::TempDir, client: Client) -> Self {
+        Self { directory, client, holder: HolderId::of_process("gateway", 1, 0), agent: None }
     }
 
     /// A store with an agent as `describe` wants it.
@@ -46,32 +46,32 @@ impl Scene {
     }
 
     /// An agent as `describe` wants it on this store.
-    pub(crate) fn on(mill: Mill, describe: impl FnOnce(Agent) -> Agent) -> Self {
-        Self::of(tempfile::tempdir().unwrap(), mill).run(describe)
+    pub(crate) fn on(client: Client, describe: impl FnOnce(Agent) -> Agent) -> Self {
+        Self::of(tempfile::tempdir().unwrap(), client).run(describe)
     }
 
     fn run(mut self, describe: impl FnOnce(Agent) -> Agent) -> Self {
-        let agent = describe(Agent::new(&self.mill).directory(self.directory.path()));
+        let agent = describe(Agent::new(&self.client).directory(self.directory.path()));
         let (stop, stopped) = oneshot::channel();
         self.agent = Some((stop, tokio::spawn(agent.run_until(stopped))));
         self
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.mill.store().fleet()
+        self.client.store().fleet()
     }
 
-    pub(crate) async fn members(&self) -> Vec<MemberInfo> {
+    pub(crate) async fn members(&self) -> Vec<WorkerInfo> {
         self.look().await.unwrap()
     }
 
-    async fn look(&self) -> Result<Vec<MemberInfo>, tidemill_core::Error> {
-        let list = ListMembers { kind: None, cursor: None, limit: 100 };
-        Ok(self.fleet().members(list).await?.items)
+    async fn look(&self) -> Result<Vec<WorkerInfo>, tidemill_core::Error> {
+        let list = ListWorkersParams { kind: None, cursor: None, limit: 100 };
+        Ok(self.fleet().list_workers(list).await?.items)
     }
 
     /// Waits until the members are as they should be.
-    pub(crate) async fn see(&self, what: &str, rule: impl Fn(&[MemberInfo]) -> bool) -> Vec<MemberInfo> {
+    pub(crate) async fn see(&self, what: &str, rule: impl Fn(&[WorkerInfo]) -> bool) -> Vec<WorkerInfo> {
         let seen = async {
             loop {
                 // A store that is away is asked again.
@@ -102,9 +102,9 @@ impl Scene {
         ttl: Duration,
     ) -> Option<(SessionId, Grant)> {
         let session = SessionId::generate();
-        let lease = Lease {
+        let lease = LeaseParams {
             session: session.clone(),
-            kind: MemberKind::new(kind).unwrap(),
+            kind: WorkerKind::new(kind).unwrap(),
             offers: vec![Offer::new(offer).unwrap()],
             holder: self.holder.clone(),
             ttl,
@@ -112,7 +112,7 @@ impl Scene {
             detail: "{}".into(),
             refused: Vec::new(),
             line: None,
-            standard: Standard::default(),
+            standard: WorkerDefaults::default(),
         };
         match self.fleet().lease(&lease).await.unwrap() {
             Leased::Given(grant) => Some((session, grant)),
@@ -121,7 +121,7 @@ impl Scene {
     }
 
     pub(crate) async fn release(&self, session: SessionId) {
-        let release = Release { session, holder: self.holder.clone() };
+        let release = ReleaseParams { session, holder: self.holder.clone() };
         assert_eq!(self.fleet().release(&[release]).await.unwrap(), [true]);
     }
 
@@ -159,19 +159,19 @@ impl Scene {
     }
 }
 
-pub(crate) async fn open(file: &Path) -> Mill {
-    Mill::new(Arc::new(SqliteStore::open(Options::file(file)).await.unwrap()))
+pub(crate) async fn open(file: &Path) -> Client {
+    Client::new(Arc::new(SqliteStore::open(Options::file(file)).await.unwrap()))
 }
 
 /// The process that a member's detail names.
-pub(crate) fn pid(member: &MemberInfo) -> i32 {
+pub(crate) fn pid(member: &WorkerInfo) -> i32 {
     let detail: serde_json::Value = serde_json::from_slice(&member.member.detail).unwrap();
     i32::try_from(detail["pid"].as_i64().unwrap()).unwrap()
 }
 
 /// Whether it has a place for a new client.
-pub(crate) fn is_free(member: &MemberInfo) -> bool {
-    let is_available = member.member.status == tidemill_core::store::fleet::Status::Available;
+pub(crate) fn is_free(member: &WorkerInfo) -> bool {
+    let is_available = member.member.status == tidemill_core::store::fleet::WorkerStatus::Available;
     is_available && !member.ordered && member.member.room.is_free(member.active, member.lifetime)
 }
 

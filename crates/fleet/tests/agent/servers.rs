@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use rustix::process::Signal;
-use tidemill_core::fleet::Room;
-use tidemill_core::store::fleet::{MemberInfo, Status};
+use tidemill_core::fleet::Capacity;
+use tidemill_core::store::fleet::{WorkerInfo, WorkerStatus};
 use tidemill_fleet::agent::Agent;
 use tokio_tungstenite::connect_async;
 
@@ -22,7 +22,7 @@ fn servers(agent: Agent) -> Agent {
     agent.spare(0).playwright(playwright())
 }
 
-fn offers(members: &[MemberInfo]) -> Vec<&str> {
+fn offers(members: &[WorkerInfo]) -> Vec<&str> {
     let mut offers: Vec<_> = members.iter().map(|one| one.member.offer.as_str()).collect();
     offers.sort_unstable();
     offers
@@ -42,7 +42,7 @@ async fn every_installed_version_has_a_server_that_answers() {
 
 #[tokio::test]
 async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
-    let room = Room { concurrent: 2, lifetime: 4 };
+    let room = Capacity { concurrent: 2, lifetime: 4 };
     let scene = Scene::with(|agent| servers(agent).room(room)).await;
     scene.see("two servers", |members| members.len() == 2).await;
     let offer = "playwright-1.65";
@@ -50,14 +50,14 @@ async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
     let (second, _) = scene.lease("chromium", offer).await.unwrap();
     // At two of four it is ageing, and its successor comes before it goes.
     scene.release(second).await;
-    let is_there = |members: &[MemberInfo]| {
-        let other = |one: &&MemberInfo| one.member.id != grant.member && one.member.offer.as_str() == offer;
+    let is_there = |members: &[WorkerInfo]| {
+        let other = |one: &&WorkerInfo| one.member.id != grant.member && one.member.offer.as_str() == offer;
         members.iter().filter(other).any(is_free)
     };
     scene.see("its successor", is_there).await;
     let (third, _) = scene.lease("chromium", offer).await.expect("a place at any time");
     scene.release(third).await;
-    assert!(scene.fleet().member(&grant.member).await.unwrap().is_some(), "it has a session");
+    assert!(scene.fleet().get_worker(&grant.member).await.unwrap().is_some(), "it has a session");
     scene.release(first).await;
     scene.see("it go", |members| members.iter().all(|one| one.member.id != grant.member)).await;
     scene.end().await;
@@ -65,10 +65,10 @@ async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
 
 #[tokio::test]
 async fn servers_for_one_session_each_are_never_more_than_wanted() {
-    let room = Room { concurrent: 1, lifetime: 1 };
+    let room = Capacity { concurrent: 1, lifetime: 1 };
     let scene = Scene::with(|agent| servers(agent).room(room).most(2)).await;
     let offer = "playwright-1.65";
-    let of_offer = |members: &[MemberInfo]| {
+    let of_offer = |members: &[WorkerInfo]| {
         members.iter().filter(|one| one.member.offer.as_str() == offer).cloned().collect::<Vec<_>>()
     };
     let mut sessions = Vec::new();
@@ -76,11 +76,12 @@ async fn servers_for_one_session_each_are_never_more_than_wanted() {
         scene.see("a server", |members| of_offer(members).iter().any(is_free)).await;
         sessions.push(scene.lease("chromium", offer).await.unwrap().0);
     }
-    let are_draining =
-        |members: &[MemberInfo]| of_offer(members).iter().all(|one| one.member.status == Status::Draining);
+    let are_draining = |members: &[WorkerInfo]| {
+        of_offer(members).iter().all(|one| one.member.status == WorkerStatus::Draining)
+    };
     let members = of_offer(&scene.see("both drain", are_draining).await);
     let beat = members.iter().map(|one| one.last_beat).max();
-    let beaten = |members: &[MemberInfo]| of_offer(members).iter().all(|one| Some(one.last_beat) > beat);
+    let beaten = |members: &[WorkerInfo]| of_offer(members).iter().all(|one| Some(one.last_beat) > beat);
     assert_eq!(of_offer(&scene.see("another beat", beaten).await).len(), 2);
     scene.release(sessions.remove(0)).await;
     let members = scene.see("a third one", |members| of_offer(members).iter().any(is_free)).await;
@@ -96,7 +97,7 @@ async fn a_server_whose_browser_is_killed_is_replaced_with_it() {
     let browser = living_off(scene.directory.path()).into_iter().find(|pid| parent(*pid) == server);
     kill(browser.expect("a browser of the server"), Signal::KILL);
     let is_replaced =
-        |now: &[MemberInfo]| now.len() == 2 && now.iter().all(|one| one.member.id != members[0].member.id);
+        |now: &[WorkerInfo]| now.len() == 2 && now.iter().all(|one| one.member.id != members[0].member.id);
     scene.see("another server", is_replaced).await;
     scene.end().await;
 }

@@ -131,15 +131,21 @@ async fn an_answer_that_is_too_large_fails_its_command_only() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_share_a_browser_with_such_a_page_are_not_harmed() {
     let world = World::new().await;
-    let member = world.mill.store().fleet().member(&id("a")).await.unwrap().unwrap().member;
-    let room = tidemill_core::fleet::Room { concurrent: 2, lifetime: 0 };
-    world.mill.store().fleet().join(&[tidemill_core::store::fleet::Member { room, ..member }]).await.unwrap();
+    let member = world.client.store().fleet().get_worker(&id("a")).await.unwrap().unwrap().member;
+    let room = tidemill_core::fleet::Capacity { concurrent: 2, lifetime: 0 };
+    world
+        .client
+        .store()
+        .fleet()
+        .join(&[tidemill_core::store::fleet::WorkerEntry { room, ..member }])
+        .await
+        .unwrap();
     let worker = world.built_in();
     let quiet = world
         .site
         .page("/quiet", "<p>tide</p><script>setTimeout(() => document.title = 'late', 3000)</script>");
     let quiet = NavigateExtract { wait: Wait::Selector("title".into()), ..NavigateExtract::new(quiet, "p") };
-    let quiet = world.mill.job(quiet).max_attempts(1).enqueue().await.unwrap();
+    let quiet = world.client.job(quiet).max_attempts(1).enqueue().await.unwrap();
     world.site.is_visited("/quiet").await;
     let huge = format!(
         "<p>x</p><script>new Worker('data:text/javascript,1', {{ name: {HUGE} }}); console.log({HUGE})</script>"

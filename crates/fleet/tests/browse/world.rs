@@ -7,9 +7,9 @@ use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tidemill_core::client::WaitError;
-use tidemill_core::fleet::{MemberId, Offer, Room};
-use tidemill_core::store::fleet::{ListSessions, Member, SessionInfo, Status};
-use tidemill_core::{Job, JobId, Mill};
+use tidemill_core::fleet::{Capacity, Offer, WorkerKey};
+use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo, WorkerEntry, WorkerStatus};
+use tidemill_core::{Client, Job, JobId};
 use tidemill_fleet::browse::{Browsers, UseBrowsers};
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_worker::{Event, Report, Worker, WorkerError};
@@ -29,32 +29,32 @@ pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
 
 /// A place with one browser, which takes one session at a time, and a site whose pages may be visited.
 pub(crate) struct World {
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     pub(crate) chromium: Chromium,
     pub(crate) site: Site,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
-        let mill = Mill::new(Arc::new(SqliteStore::open(Options::memory()).await.unwrap()));
+        let client = Client::new(Arc::new(SqliteStore::open(Options::memory()).await.unwrap()));
         let (chromium, site) = (Chromium::start().await, Site::open().await);
-        let world = Self { mill, chromium, site };
+        let world = Self { client, chromium, site };
         world.enter("a", &world.chromium.endpoint).await;
         world
     }
 
     /// Enters a browser into the fleet.
     pub(crate) async fn enter(&self, name: &str, endpoint: &str) {
-        let member = Member {
+        let member = WorkerEntry {
             id: id(name),
             offer: Offer::cdp(),
             endpoint: endpoint.to_owned(),
-            status: Status::Available,
-            room: Room { concurrent: 1, lifetime: 0 },
+            status: WorkerStatus::Available,
+            room: Capacity { concurrent: 1, lifetime: 0 },
             fresh: Duration::from_secs(3600),
             detail: Bytes::from_static(b"{}"),
         };
-        self.mill.store().fleet().join(&[member]).await.unwrap();
+        self.client.store().fleet().join(&[member]).await.unwrap();
     }
 
     /// What may be reached: the site, and nothing else on this machine.
@@ -63,7 +63,7 @@ impl World {
     }
 
     pub(crate) fn worker(&self) -> Worker {
-        Worker::new(&self.mill).queue("default", 4)
+        Worker::new(&self.client).queue("default", 4)
     }
 
     /// A worker for the built-in jobs.
@@ -75,15 +75,15 @@ impl World {
     pub(crate) async fn output<J: Job>(
         &self,
         job: J,
-    ) -> <J::Output as tidemill_core::chain::Output>::Awaited {
-        let handle = self.mill.job(job).max_attempts(1).enqueue().await.unwrap();
+    ) -> <J::Output as tidemill_core::chain::IntoCompletion>::Awaited {
+        let handle = self.client.job(job).max_attempts(1).enqueue().await.unwrap();
         patiently(handle.wait()).await.unwrap()
     }
 
     /// Runs one job to its death, in its only attempt: the reason and the last error.
     pub(crate) async fn death(&self, kind: &str, payload: Value) -> (String, String) {
         let payload = RawValue::from_string(payload.to_string()).unwrap();
-        let job = self.mill.untyped(kind, payload).max_attempts(1).keep_result(FOR_EVER);
+        let job = self.client.untyped(kind, payload).max_attempts(1).keep_result(FOR_EVER);
         match patiently(job.enqueue().await.unwrap().wait()).await {
             Err(WaitError::Dead { reason, error, .. }) => (reason, error),
             other => panic!("{other:?}"),
@@ -91,8 +91,8 @@ impl World {
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
-        let list = ListSessions { member: None, cursor: None, limit: 10 };
-        self.mill.store().fleet().sessions(list).await.unwrap().items
+        let list = ListSessionsParams { member: None, cursor: None, limit: 10 };
+        self.client.store().fleet().list_sessions(list).await.unwrap().items
     }
 
     /// Completes when no browser is leased any more.
@@ -106,13 +106,13 @@ impl World {
     }
 
     pub(crate) async fn last_error(&self, job: &JobId) -> Option<String> {
-        let info = self.mill.store().get(job).await.unwrap()?;
+        let info = self.client.store().get_job(job).await.unwrap()?;
         let json: Value = serde_json::from_slice(&info.data).unwrap();
         json["last_error"].as_str().map(ToOwned::to_owned)
     }
 }
 
-pub(crate) fn id(name: &str) -> MemberId {
+pub(crate) fn id(name: &str) -> WorkerKey {
     format!("chromium:{name}").parse().unwrap()
 }
 

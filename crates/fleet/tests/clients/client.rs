@@ -66,13 +66,13 @@ pub(crate) enum Way {
 }
 
 /// A client under way. Its process ends with it, and with the test's process.
-pub(crate) struct Client {
+pub(crate) struct BrowserClient {
     child: Child,
     orders: ChildStdin,
     answers: Lines<BufReader<ChildStdout>>,
 }
 
-impl Client {
+impl BrowserClient {
     pub(crate) async fn start(library: Library) -> Self {
         library.directory();
         let mut command = Command::new("node");

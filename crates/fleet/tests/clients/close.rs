@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::client::{Client, Library, Way};
+use crate::client::{BrowserClient, Library, Way};
 use crate::world::World;
 
 #[tokio::test]
@@ -10,7 +10,7 @@ async fn closing_a_session_cuts_its_client_off_at_once() {
     // With a lease of an hour a gateway that waited for its next beat would be found out.
     let hour = Duration::from_secs(3600);
     let world = World::set_up(|gateway| gateway.lease(hour), |agent| agent).await;
-    let mut client = Client::start(Library::Puppeteer).await;
+    let mut client = BrowserClient::start(Library::Puppeteer).await;
     client.connect(Way::Puppeteer, &world.ws("/?name=checkout&meta.team=web")).await.unwrap();
     client.open(&world.site.url).await;
     let id = world.session("checkout").await.session;

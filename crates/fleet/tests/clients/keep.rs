@@ -2,23 +2,23 @@
 
 use tidemill_fleet::agent::{Agent, Engine};
 
-use crate::client::{Client, Library, Way};
+use crate::client::{BrowserClient, Library, Way};
 use crate::world::{World, eventually};
 
 /// One client types something and leaves; another, in another process, comes back by the session's id and finds it.
 async fn comes_back(describe: impl FnOnce(Agent) -> Agent, (library, way): (Library, Way), path: &str) {
     let world = World::with(describe).await;
     world.available(1).await;
-    let mut client = Client::start(library).await;
+    let mut client = BrowserClient::start(library).await;
     client.connect(way, &world.ws(&format!("{path}?keep=60s&name=draft"))).await.unwrap();
     client.open(&world.site.url).await;
     client.type_into("input", "not sent yet").await;
     let session = world.session("draft").await.session;
     client.disconnect().await;
     client.end().await;
-    let is_alone = async || world.fleet().session(&session).await.unwrap().filter(|one| !one.connected);
+    let is_alone = async || world.fleet().get_session(&session).await.unwrap().filter(|one| !one.connected);
     eventually("the session without a client", is_alone).await;
-    let mut client = Client::start(library).await;
+    let mut client = BrowserClient::start(library).await;
     client.connect(way, &world.ws(&format!("/session/{session}"))).await.unwrap();
     client.find(&world.site.url).await;
     assert_eq!(client.value("input").await, "not sent yet");

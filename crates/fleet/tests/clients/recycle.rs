@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use tidemill_core::fleet::Room;
+use tidemill_core::fleet::Capacity;
 
-use crate::client::{Client, Library, Way};
+use crate::client::{BrowserClient, Library, Way};
 use crate::site::use_page;
 use crate::world::World;
 
 #[tokio::test]
 async fn nobody_is_sent_away_while_servers_take_each_others_places() {
-    let room = Room { concurrent: 1, lifetime: 3 };
+    let room = Capacity { concurrent: 1, lifetime: 3 };
     let directory = Library::Playwright.directory();
     let world = World::with(|agent| agent.spare(0).playwright(directory).room(room)).await;
     world.available(1).await;
-    let mut client = Client::start(Library::Playwright).await;
+    let mut client = BrowserClient::start(Library::Playwright).await;
     let mut served = HashMap::new();
     for number in 1..=10 {
         let name = format!("client-{number}");

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::client::Client;
+use crate::client::BrowserClient;
 
 const PAGE: &str = "<!doctype html><title>a page</title>
 <button onclick='document.getElementById(\"count\").textContent++'>more</button> <p id=count>0</p> <input>";
@@ -36,7 +36,7 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 }
 
 /// A client opens the page, clicks, reads and looks: how long it took to open, in milliseconds.
-pub(crate) async fn use_page(client: &mut Client, url: &str) -> u64 {
+pub(crate) async fn use_page(client: &mut BrowserClient, url: &str) -> u64 {
     let time = client.open(url).await;
     client.click("button").await;
     client.click("button").await;

@@ -2,7 +2,7 @@
 
 use tidemill_fleet::agent::Engine;
 
-use crate::client::{Client, Library, Way};
+use crate::client::{BrowserClient, Library, Way};
 use crate::world::World;
 
 /// Every address at which a page would have others speak to it by WebRTC.
@@ -19,7 +19,7 @@ const ADDRESSES: &str = "(async () => {
 async fn pages_do_not_speak_udp_past_a_proxy() {
     for engine in [Engine::HeadlessShell, Engine::Chromium] {
         let world = World::with(|agent| agent.engine(engine)).await;
-        let mut client = Client::start(Library::Puppeteer).await;
+        let mut client = BrowserClient::start(Library::Puppeteer).await;
         client.connect(Way::Puppeteer, &world.ws("/")).await.unwrap();
         client.open(&world.site.url).await;
         assert_eq!(client.evaluate(ADDRESSES).await, serde_json::json!([]));

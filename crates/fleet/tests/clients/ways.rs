@@ -2,12 +2,12 @@
 
 use tidemill_fleet::agent::Engine;
 
-use crate::client::{Client, Library, Way};
+use crate::client::{BrowserClient, Library, Way};
 use crate::site::use_page;
 use crate::world::World;
 
 /// A client connects, uses a page and leaves, and says which browser it had.
-async fn visit(world: &World, client: &mut Client, way: Way, url: &str) -> String {
+async fn visit(world: &World, client: &mut BrowserClient, way: Way, url: &str) -> String {
     let begun = std::time::Instant::now();
     let version = client.connect(way, url).await.unwrap();
     let connected = begun.elapsed();
@@ -21,7 +21,7 @@ async fn visit(world: &World, client: &mut Client, way: Way, url: &str) -> Strin
 async fn chromium_is_had_over_cdp_by_websocket_and_by_http() {
     let world = World::with(|agent| agent.spare(2).most(4)).await;
     let (mut playwright, mut puppeteer) =
-        tokio::join!(Client::start(Library::Playwright), Client::start(Library::Puppeteer));
+        tokio::join!(BrowserClient::start(Library::Playwright), BrowserClient::start(Library::Puppeteer));
     world.available(2).await;
     for (way, url) in [(Way::PlaywrightOverCdp, world.ws("/")), (Way::PlaywrightOverCdp, world.http("/"))] {
         visit(&world, &mut playwright, way, &url).await;
@@ -38,7 +38,7 @@ async fn chromium_is_had_over_cdp_by_websocket_and_by_http() {
 #[tokio::test]
 async fn firefox_is_had_over_bidi_by_path_and_by_query() {
     let world = World::with(|agent| agent.engine(Engine::Firefox).spare(1).most(2)).await;
-    let mut client = Client::start(Library::Puppeteer).await;
+    let mut client = BrowserClient::start(Library::Puppeteer).await;
     world.available(1).await;
     for target in ["/firefox", "/?browser=firefox"] {
         let version = visit(&world, &mut client, Way::PuppeteerBidi, &world.ws(target)).await;

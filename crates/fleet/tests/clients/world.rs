@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tidemill_core::Mill;
+use tidemill_core::Client;
 use tidemill_core::store::Fleet;
-use tidemill_core::store::fleet::{ListMembers, ListSessions, MemberInfo, SessionInfo, Status};
+use tidemill_core::store::fleet::{
+    ListSessionsParams, ListWorkersParams, SessionInfo, WorkerInfo, WorkerStatus,
+};
 use tidemill_fleet::agent::{Agent, AgentError};
 use tidemill_fleet::gateway::Gateway;
 use tidemill_sqlite::{Options, SqliteStore};
@@ -22,7 +24,7 @@ use crate::proc::living_off;
 use crate::site::Site;
 
 pub(crate) struct World {
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     pub(crate) site: Site,
     gateway: SocketAddr,
     directory: TempDir,
@@ -45,26 +47,26 @@ impl World {
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(Options::file(directory.path().join("fleet.db"))).await.unwrap();
-        let mill = Mill::new(Arc::new(store));
-        Self::on((mill, directory), set_up, describe).await
+        let client = Client::new(Arc::new(store));
+        Self::on((client, directory), set_up, describe).await
     }
 
     /// On this store, with everything else below this directory.
     pub(crate) async fn on(
-        (mill, directory): (Mill, TempDir),
+        (client, directory): (Client, TempDir),
         set_up: impl FnOnce(Gateway) -> Gateway,
         describe: impl FnOnce(Agent) -> Agent,
     ) -> Self {
         let (stop_agent, stop_gateway) = (CancellationToken::new(), CancellationToken::new());
-        let agent = describe(Agent::new(&mill).directory(directory.path()));
+        let agent = describe(Agent::new(&client).directory(directory.path()));
         let agent = tokio::spawn(agent.run_until(stop_agent.clone().cancelled_owned()));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (gateway, stopped) = (set_up(Gateway::new(&mill)), stop_gateway.clone());
+        let (gateway, stopped) = (set_up(Gateway::new(&client)), stop_gateway.clone());
         let served =
             tokio::spawn(async move { gateway.serve(listener, stopped.cancelled_owned()).await.unwrap() });
         let site = Site::open().await;
-        Self { mill, site, gateway: address, directory, stop_agent, stop_gateway, agent, served }
+        Self { client, site, gateway: address, directory, stop_agent, stop_gateway, agent, served }
     }
 
     /// The gateway's address, for clients that speak WebSocket from the start.
@@ -90,17 +92,17 @@ impl World {
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.mill.store().fleet()
+        self.client.store().fleet()
     }
 
-    pub(crate) async fn members(&self) -> Vec<MemberInfo> {
-        let list = ListMembers { kind: None, cursor: None, limit: 100 };
-        self.fleet().members(list).await.unwrap().items
+    pub(crate) async fn members(&self) -> Vec<WorkerInfo> {
+        let list = ListWorkersParams { kind: None, cursor: None, limit: 100 };
+        self.fleet().list_workers(list).await.unwrap().items
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
-        let list = ListSessions { member: None, cursor: None, limit: 100 };
-        self.fleet().sessions(list).await.unwrap().items
+        let list = ListSessionsParams { member: None, cursor: None, limit: 100 };
+        self.fleet().list_sessions(list).await.unwrap().items
     }
 
     /// Waits for the session that its client gave this name.
@@ -115,7 +117,7 @@ impl World {
 
     /// Waits until as many members take clients.
     pub(crate) async fn available(&self, count: usize) {
-        let is_free = |one: &&MemberInfo| one.member.status == Status::Available && one.active == 0;
+        let is_free = |one: &&WorkerInfo| one.member.status == WorkerStatus::Available && one.active == 0;
         let found = async || (self.members().await.iter().filter(is_free).count() >= count).then_some(());
         eventually(&format!("{count} free browsers"), found).await;
     }

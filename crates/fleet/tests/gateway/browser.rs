@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::Mill;
-use tidemill_core::fleet::{MemberId, Offer, Room};
-use tidemill_core::store::fleet::{Beat, Member, Status};
+use tidemill_core::Client;
+use tidemill_core::fleet::{Capacity, Offer, WorkerKey};
+use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerStatus};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ pub(crate) enum Manner {
 }
 
 pub(crate) struct Browser {
-    pub(crate) member: Member,
+    pub(crate) member: WorkerEntry,
     /// What clients asked, one head each.
     heads: Arc<Mutex<Vec<String>>>,
     connected: Arc<AtomicUsize>,
@@ -37,18 +37,18 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// Listens, and is `id` (`chromium:a`) with this offer, but not a member yet.
-    pub(crate) async fn new(id: &str, offer: &str, room: Room, manner: Manner) -> Self {
+    pub(crate) async fn new(id: &str, offer: &str, room: Capacity, manner: Manner) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (heads, connected) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<AtomicUsize>::default());
         let mut server = JoinSet::new();
         server.spawn(serve(listener, manner, heads.clone(), connected.clone()));
-        let id: MemberId = id.parse().unwrap();
-        let member = Member {
+        let id: WorkerKey = id.parse().unwrap();
+        let member = WorkerEntry {
             endpoint: format!("ws://{address}/own/{}", id.name),
             id,
             offer: Offer::new(offer).unwrap(),
-            status: Status::Available,
+            status: WorkerStatus::Available,
             room,
             fresh: Duration::from_secs(3600),
             detail: Bytes::from_static(b"{}"),
@@ -56,28 +56,28 @@ impl Browser {
         Self { member, heads, connected, _server: server }
     }
 
-    pub(crate) async fn join(self, mill: &Mill) -> Self {
-        mill.store().fleet().join(std::slice::from_ref(&self.member)).await.unwrap();
+    pub(crate) async fn join(self, client: &Client) -> Self {
+        client.store().fleet().join(std::slice::from_ref(&self.member)).await.unwrap();
         self
     }
 
     /// A member that takes one session at a time.
-    pub(crate) async fn one(mill: &Mill, id: &str) -> Self {
-        let room = Room { concurrent: 1, lifetime: 0 };
-        Self::new(id, "cdp", room, Manner::Echo).await.join(mill).await
+    pub(crate) async fn one(client: &Client, id: &str) -> Self {
+        let room = Capacity { concurrent: 1, lifetime: 0 };
+        Self::new(id, "cdp", room, Manner::Echo).await.join(client).await
     }
 
     /// A member for one session in its life, as agents start them.
-    pub(crate) async fn for_one_session(mill: &Mill, id: &str) -> Self {
-        let room = Room { concurrent: 1, lifetime: 1 };
-        Self::new(id, "cdp", room, Manner::Echo).await.join(mill).await
+    pub(crate) async fn for_one_session(client: &Client, id: &str) -> Self {
+        let room = Capacity { concurrent: 1, lifetime: 1 };
+        Self::new(id, "cdp", room, Manner::Echo).await.join(client).await
     }
 
     /// It beats as an agent's browser does whose session has begun.
-    pub(crate) async fn drain(&self, mill: &Mill) {
-        let member = Member { status: Status::Draining, ..self.member.clone() };
-        let beat = Beat { members: &[member], grace: Duration::ZERO };
-        mill.store().fleet().beat(beat).await.unwrap();
+    pub(crate) async fn drain(&self, client: &Client) {
+        let member = WorkerEntry { status: WorkerStatus::Draining, ..self.member.clone() };
+        let beat = BeatParams { members: &[member], grace: Duration::ZERO };
+        client.store().fleet().beat(beat).await.unwrap();
     }
 
     pub(crate) fn heads(&self) -> Vec<String> {

@@ -36,12 +36,12 @@ impl Answer {
 
 /// A client whose handshake was agreed to.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct BrowserClient {
     stream: TcpStream,
     pub(crate) session: String,
 }
 
-impl Client {
+impl BrowserClient {
     /// Asks for a WebSocket.
     pub(crate) async fn connect(gateway: SocketAddr, target: &str, headers: &[&str]) -> Result<Self, Answer> {
         let mut stream = TcpStream::connect(gateway).await.unwrap();

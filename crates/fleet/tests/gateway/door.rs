@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tidemill_core::WorkerId;
-use tidemill_core::fleet::{Room, SessionId};
-use tidemill_core::store::fleet::Attach;
+use tidemill_core::HolderId;
+use tidemill_core::fleet::{Capacity, SessionId};
+use tidemill_core::store::fleet::AttachParams;
 use tidemill_fleet::gateway::{Gateway, ServeError, Token};
 
 use crate::browser::{Browser, Manner};
-use crate::client::{Client, request};
+use crate::client::{BrowserClient, request};
 use crate::world::World;
 
 fn token(text: &str) -> Token {
@@ -22,9 +22,9 @@ async fn every_route_asks_for_its_scope_and_probes_for_none() {
         gateway.token(token("s=one:session")).token(token("r=two:read")).token(token("a=three:admin"))
     })
     .await;
-    let _browser = Browser::new("chromium:a", "cdp", Room { concurrent: 9, lifetime: 0 }, Manner::Echo)
+    let _browser = Browser::new("chromium:a", "cdp", Capacity { concurrent: 9, lifetime: 0 }, Manner::Echo)
         .await
-        .join(&world.mill)
+        .join(&world.client)
         .await;
     let status = |method: &'static str, target: &'static str, secret: &'static str| async move {
         let authorization = format!("Authorization: Bearer {secret}");
@@ -65,7 +65,7 @@ async fn a_session_is_come_back_to_with_the_token_that_opened_it_only() {
         gateway.token(mine).token(other).token(token("a=three:admin"))
     })
     .await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let session = world.connect("/?token=one&keep=60s").await.session;
     let target = |secret: &str| format!("/session/{session}?token={secret}");
     let refused = world.try_connect(&target("two")).await.unwrap_err();
@@ -80,18 +80,18 @@ async fn a_session_is_come_back_to_with_the_token_that_opened_it_only() {
 #[tokio::test]
 async fn a_session_that_no_gateway_opened_is_nobodys_to_connect_to() {
     let world = World::new().await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
-    let job = Attach {
+    let browser = Browser::one(&world.client, "chromium:a").await;
+    let job = AttachParams {
         session: SessionId::generate(),
         member: browser.member.id.clone(),
-        holder: WorkerId::of_process("worker", 1, 0),
+        holder: HolderId::of_process("worker", 1, 0),
         ttl: Duration::from_secs(60),
         keep: Duration::ZERO,
         connected: true,
         take: false,
         must_exist: false,
         detail: br#"{"job":"j","kind":"screenshot","queue":"default"}"#.as_slice().into(),
-        started_at: world.mill.store().clock().now(),
+        started_at: world.client.store().clock().now(),
     };
     world.fleet().attach(std::slice::from_ref(&job)).await.unwrap();
     let refused = world.try_connect(&format!("/session/{}", job.session)).await.unwrap_err();
@@ -102,7 +102,7 @@ async fn a_session_that_no_gateway_opened_is_nobodys_to_connect_to() {
 #[tokio::test]
 async fn pages_and_foreign_names_are_refused_on_every_route() {
     let world = World::with(|gateway| gateway.allow_host("gate.internal")).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     for target in ["/healthz", "/json/version", "/v1/sessions"] {
         for header in ["Origin: http://evil.example", "Origin: null", "Host: evil.example"] {
             assert_eq!(
@@ -112,26 +112,27 @@ async fn pages_and_foreign_names_are_refused_on_every_route() {
             );
         }
     }
-    let refused = Client::connect(world.address, "/", &["Origin: http://localhost:3000"]).await.unwrap_err();
+    let refused =
+        BrowserClient::connect(world.address, "/", &["Origin: http://localhost:3000"]).await.unwrap_err();
     assert_eq!((refused.status, refused.code().as_str()), (403, "origin"));
-    let refused = Client::connect(world.address, "/", &["Host: rebound.example"]).await.unwrap_err();
+    let refused = BrowserClient::connect(world.address, "/", &["Host: rebound.example"]).await.unwrap_err();
     assert_eq!((refused.status, refused.code().as_str()), (403, "host"));
-    Client::connect(world.address, "/", &["Host: gate.internal:7718"]).await.unwrap().talk().await;
+    BrowserClient::connect(world.address, "/", &["Host: gate.internal:7718"]).await.unwrap().talk().await;
 }
 
 #[tokio::test]
 async fn a_request_with_two_names_for_us_is_refused() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let twice = ["Host: localhost", "Host: rebound.example"];
     for target in ["/healthz", "/v1/sessions", "/json/version"] {
         assert_eq!(request(world.address, "GET", target, &twice).await.status, 400, "{target}");
         let whole = format!("http://rebound.example{target}");
         assert_eq!(request(world.address, "GET", &whole, &[]).await.status, 400, "{whole}");
     }
-    let refused = Client::connect(world.address, "/", &twice).await.unwrap_err();
+    let refused = BrowserClient::connect(world.address, "/", &twice).await.unwrap_err();
     assert_eq!((refused.status, refused.code().as_str()), (400, "invalid"));
-    let refused = Client::connect(world.address, "ws://localhost/", &[]).await.unwrap_err();
+    let refused = BrowserClient::connect(world.address, "ws://localhost/", &[]).await.unwrap_err();
     assert_eq!((refused.status, refused.code().as_str()), (400, "invalid"));
     world.connect("/").await.talk().await;
 }
@@ -150,12 +151,12 @@ async fn it_listens_elsewhere_with_a_token_only() {
     let world = World::new().await;
     let check = |gateway: Gateway, address: &str| gateway.check(address.parse::<SocketAddr>().unwrap());
     for address in ["0.0.0.0:7718", "[::]:7718", "10.0.0.1:7718"] {
-        let refused = check(Gateway::new(&world.mill), address);
+        let refused = check(Gateway::new(&world.client), address);
         assert!(matches!(refused, Err(ServeError::Exposed(_))), "{address}");
-        assert!(check(Gateway::new(&world.mill).token(token("a=b")), address).is_ok());
+        assert!(check(Gateway::new(&world.client).token(token("a=b")), address).is_ok());
     }
     for address in ["127.0.0.1:7718", "127.8.0.1:1", "[::1]:7718", "[::ffff:127.0.0.1]:1"] {
-        assert!(check(Gateway::new(&world.mill), address).is_ok(), "{address}");
+        assert!(check(Gateway::new(&world.client), address).is_ok(), "{address}");
     }
 }
 
@@ -171,9 +172,9 @@ async fn a_handshake_that_is_none_and_a_head_without_end_are_refused() {
 #[tokio::test]
 async fn a_lease_is_refused_that_an_outage_nobody_sees_would_outlast() {
     let store = tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap();
-    let mill = tidemill_core::Mill::new(std::sync::Arc::new(store));
+    let client = tidemill_core::Client::new(std::sync::Arc::new(store));
     let (here, secs) = ("127.0.0.1:7718".parse().unwrap(), std::time::Duration::from_secs);
-    let gateway = || Gateway::new(&mill);
+    let gateway = || Gateway::new(&client);
     assert!(gateway().check(here).is_ok() && gateway().lease(secs(14)).check(here).is_ok());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let error = gateway().lease(secs(8)).serve(listener, std::future::pending()).await.unwrap_err();

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use crate::browser::Browser;
-use crate::client::Client;
+use crate::client::BrowserClient;
 use crate::world::{World, until};
 
 #[tokio::test]
 async fn a_kept_session_is_found_again_through_any_gateway() {
     let world = World::new().await;
-    let other = World::on(world.mill.clone(), |gateway| gateway).await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let other = World::on(world.client.clone(), |gateway| gateway).await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let session = world.connect("/?keep=60s&name=x").await.session;
     world.connected(0).await;
     for (gateway, target) in
@@ -31,7 +31,7 @@ async fn a_kept_session_is_found_again_through_any_gateway() {
 #[tokio::test]
 async fn a_session_that_nobody_comes_back_to_ends_with_its_time() {
     let world = World::new().await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let session = world.connect("/?keep=300ms").await.session;
     until("its end", async || world.info(&browser).await.active == 0).await;
     let refused = world.try_connect(&format!("/session/{session}")).await.unwrap_err();
@@ -43,8 +43,8 @@ async fn a_session_that_nobody_comes_back_to_ends_with_its_time() {
 async fn whoever_comes_back_takes_over_from_who_is_there() {
     let world = World::new().await;
     let other =
-        World::on(world.mill.clone(), |gateway| gateway.brief_lease(Duration::from_millis(300))).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+        World::on(world.client.clone(), |gateway| gateway.brief_lease(Duration::from_millis(300))).await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let first = other.connect("/?keep=60s").await;
     world.connected(1).await;
     let target = format!("/session/{}", first.session);
@@ -62,13 +62,13 @@ async fn whoever_comes_back_takes_over_from_who_is_there() {
 #[tokio::test]
 async fn of_those_who_come_back_at_once_one_has_the_session_and_the_others_hear_why_not() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let session = world.connect("/?keep=60s").await.session;
     world.connected(0).await;
     let (address, target) = (world.address, format!("/session/{session}"));
     let clients = (0..20).map(|_| {
         let target = target.clone();
-        tokio::spawn(async move { Client::connect(address, &target, &[]).await })
+        tokio::spawn(async move { BrowserClient::connect(address, &target, &[]).await })
     });
     let mut connected = Vec::new();
     for client in clients.collect::<Vec<_>>() {
@@ -85,7 +85,7 @@ async fn of_those_who_come_back_at_once_one_has_the_session_and_the_others_hear_
 #[tokio::test]
 async fn a_kept_session_can_be_closed() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let session = world.connect("/?keep=60s").await.session;
     world.connected(0).await;
     assert_eq!(world.delete(&format!("/v1/sessions/{session}")).await.status, 202);
@@ -96,7 +96,7 @@ async fn a_kept_session_can_be_closed() {
 #[tokio::test]
 async fn a_session_can_be_opened_before_there_is_a_connection() {
     let world = World::new().await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let made = world.post("/v1/sessions", r#"{"keep":"60s","name":"ahead","meta":{"a":"b"}}"#).await;
     assert_eq!(made.status, 201, "{made:?}");
     let made = made.json();
@@ -113,7 +113,7 @@ async fn a_session_can_be_opened_before_there_is_a_connection() {
 #[tokio::test]
 async fn what_was_opened_ahead_and_never_used_is_free_again() {
     let world = World::new().await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     assert_eq!(world.post("/v1/sessions", r#"{"keep":"200ms"}"#).await.status, 201);
     until("its end", async || world.info(&browser).await.active == 0).await;
 }
@@ -121,10 +121,10 @@ async fn what_was_opened_ahead_and_never_used_is_free_again() {
 #[tokio::test]
 async fn what_cannot_be_kept_is_refused_with_the_reason() {
     let world = World::with(|gateway| gateway.keep_most(Duration::from_secs(60))).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     assert_eq!(world.try_connect("/?keep=61s").await.unwrap_err().status, 400);
     let headers = ["x-playwright-browser: chromium", "User-Agent: Playwright/1.64.0 (x)"];
-    let refused = Client::connect(world.address, "/?keep=10s", &headers).await.unwrap_err();
+    let refused = BrowserClient::connect(world.address, "/?keep=10s", &headers).await.unwrap_err();
     assert!(refused.status == 400 && refused.body.contains("ends with its connection"), "{refused:?}");
     for (body, why) in [
         (r#"{"protocol":"playwright"}"#, "cannot be opened ahead"),

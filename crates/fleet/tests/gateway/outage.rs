@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::Mill;
-use tidemill_core::store::fleet::Beat;
+use tidemill_core::Client;
+use tidemill_core::store::fleet::BeatParams;
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::servers::Redis;
 
@@ -13,13 +13,13 @@ use crate::world::{World, until};
 
 async fn world(server: &Redis) -> World {
     let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
-    World::on(Mill::new(Arc::new(store)), |gateway| gateway.brief_lease(Duration::from_secs(1))).await
+    World::on(Client::new(Arc::new(store)), |gateway| gateway.brief_lease(Duration::from_secs(1))).await
 }
 
 /// Waits until the store knows one session that is connected, and says nothing while it cannot be asked.
 async fn known_again(world: &World, session: &str) {
     until("the session to be known again", async || {
-        let session = world.fleet().session(&session.parse().unwrap()).await;
+        let session = world.fleet().get_session(&session.parse().unwrap()).await;
         session.is_ok_and(|session| session.is_some_and(|session| session.connected))
     })
     .await;
@@ -27,7 +27,7 @@ async fn known_again(world: &World, session: &str) {
 
 /// Whether the store heard that the browser lives.
 async fn beats(world: &World, browser: &Browser) -> bool {
-    let beat = Beat { members: std::slice::from_ref(&browser.member), grace: Duration::from_secs(1) };
+    let beat = BeatParams { members: std::slice::from_ref(&browser.member), grace: Duration::from_secs(1) };
     world.fleet().beat(beat).await.is_ok()
 }
 
@@ -35,7 +35,7 @@ async fn beats(world: &World, browser: &Browser) -> bool {
 async fn sessions_go_on_when_the_store_has_lost_everything_and_it_hears_of_them_again() {
     let server = Redis::start().unwrap();
     let world = world(&server).await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     world.connected(1).await;
     server.command(&["FLUSHALL"]).unwrap();
@@ -51,7 +51,7 @@ async fn sessions_go_on_when_the_store_has_lost_everything_and_it_hears_of_them_
 async fn nothing_is_closed_because_the_store_is_away() {
     let server = Redis::start().unwrap();
     let world = world(&server).await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     world.connected(1).await;
     server.kill().unwrap();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tidemill_core::fleet::Room;
+use tidemill_core::fleet::Capacity;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
@@ -85,10 +85,10 @@ impl Cdp {
 }
 
 async fn entered(world: &World, chromium: &Chromium) -> Browser {
-    let room = Room { concurrent: 1, lifetime: 0 };
+    let room = Capacity { concurrent: 1, lifetime: 0 };
     let mut browser = Browser::new("chromium:real", "cdp", room, Manner::Echo).await;
     browser.member.endpoint.clone_from(&chromium.endpoint);
-    browser.join(&world.mill).await
+    browser.join(&world.client).await
 }
 
 #[tokio::test]

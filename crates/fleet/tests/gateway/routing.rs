@@ -1,18 +1,18 @@
 //! From a client to the browser it wants, and back.
 
-use tidemill_core::fleet::Room;
+use tidemill_core::fleet::Capacity;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::browser::{Browser, Manner};
-use crate::client::Client;
+use crate::client::BrowserClient;
 use crate::world::World;
 
-const MANY: Room = Room { concurrent: 10, lifetime: 0 };
+const MANY: Capacity = Capacity { concurrent: 10, lifetime: 0 };
 
 #[tokio::test]
 async fn bytes_go_through_both_ways_as_they_are() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     client.talk().await;
     let (mut from, mut to) = client.split();
@@ -32,7 +32,7 @@ async fn bytes_go_through_both_ways_as_they_are() {
 async fn what_a_browser_says_with_its_answer_is_not_lost() {
     let world = World::new().await;
     let browser = Browser::new("chromium:a", "cdp", MANY, Manner::Talk("welcome")).await;
-    let _browser = browser.join(&world.mill).await;
+    let _browser = browser.join(&world.client).await;
     world.connect("/").await.expect(b"welcome").await;
 }
 
@@ -40,9 +40,9 @@ async fn what_a_browser_says_with_its_answer_is_not_lost() {
 async fn a_browser_hears_its_own_address_and_nothing_that_is_not_for_it() {
     let token = "ci=hunter2".parse().unwrap();
     let world = World::with(|gateway| gateway.token(token).allow_origin("https://app.example")).await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let headers = ["Origin: https://app.example", "Authorization: Bearer hunter2", "User-Agent: me"];
-    Client::connect(world.address, "/chromium?name=x", &headers).await.unwrap();
+    BrowserClient::connect(world.address, "/chromium?name=x", &headers).await.unwrap();
     let head = browser.heads().remove(0);
     let host = browser.member.endpoint.trim_start_matches("ws://").split('/').next().unwrap();
     assert!(head.starts_with(&format!("GET /own/a HTTP/1.1\r\nHost: {host}\r\n")), "{head}");
@@ -60,7 +60,7 @@ async fn clients_get_the_browser_they_are_for() {
         ("chromium:old", "playwright-1.63"),
         ("chromium:new", "playwright-1.64"),
     ] {
-        browsers.push(Browser::new(id, offer, MANY, Manner::Echo).await.join(&world.mill).await);
+        browsers.push(Browser::new(id, offer, MANY, Manner::Echo).await.join(&world.client).await);
     }
     let agent = |version| format!("User-Agent: Playwright/{version} (x64; debian 12) node/20.1");
     let playwright = "x-playwright-browser: chromium";
@@ -74,7 +74,7 @@ async fn clients_get_the_browser_they_are_for() {
     ];
     for (target, headers) in &cases {
         let headers: Vec<_> = headers.iter().map(String::as_str).collect();
-        Client::connect(world.address, target, &headers).await.unwrap();
+        BrowserClient::connect(world.address, target, &headers).await.unwrap();
     }
     let asked: Vec<_> = browsers.iter().map(|browser| browser.heads().len()).collect();
     assert_eq!(asked, [2, 1, 1, 2]);
@@ -86,10 +86,10 @@ async fn a_version_of_playwright_that_nobody_has_is_told_which_there_are() {
     for (id, offer) in
         [("chromium:a", "playwright-1.63"), ("chromium:b", "playwright-1.64"), ("chromium:c", "cdp")]
     {
-        Browser::new(id, offer, MANY, Manner::Echo).await.join(&world.mill).await;
+        Browser::new(id, offer, MANY, Manner::Echo).await.join(&world.client).await;
     }
     let headers = ["x-playwright-browser: chromium", "User-Agent: Playwright/1.60.0 (x)"];
-    let answer = Client::connect(world.address, "/", &headers).await.unwrap_err();
+    let answer = BrowserClient::connect(world.address, "/", &headers).await.unwrap_err();
     assert_eq!((answer.status, answer.code().as_str()), (428, "playwright_version"));
     assert!(answer.body.contains("1.60") && answer.body.contains("1.63, 1.64"), "{answer:?}");
     assert_eq!(world.waiting().await, 0, "nobody waits for a version that does not come");
@@ -100,9 +100,9 @@ async fn what_a_server_of_unknown_version_says_of_a_client_reaches_it() {
     let world = World::new().await;
     let refusal = "HTTP/1.1 428 Precondition Required\r\n\r\nclient is 1.64, server is 1.50";
     let browser = Browser::new("chromium:a", "playwright", MANY, Manner::Refuse(refusal)).await;
-    let _browser = browser.join(&world.mill).await;
+    let _browser = browser.join(&world.client).await;
     let headers = ["x-playwright-browser: chromium", "User-Agent: Playwright/1.64.0 (x)"];
-    let answer = Client::connect(world.address, "/", &headers).await.unwrap_err();
+    let answer = BrowserClient::connect(world.address, "/", &headers).await.unwrap_err();
     assert_eq!((answer.status, answer.body.contains("server is 1.50")), (428, true), "{answer:?}");
 }
 

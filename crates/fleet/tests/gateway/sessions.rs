@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidemill_core::WorkerId;
-use tidemill_core::store::fleet::{Attach, Attached};
+use tidemill_core::HolderId;
+use tidemill_core::store::fleet::{AttachParams, Attached};
 
 use crate::browser::Browser;
 use crate::world::{World, until};
@@ -11,7 +11,7 @@ use crate::world::{World, until};
 #[tokio::test]
 async fn a_session_is_known_with_all_that_was_said_of_it() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let client = world.connect("/?name=login&meta.team=web").await;
     world.connected(1).await;
     let listed = world.get("/v1/sessions").await.json()["sessions"][0].clone();
@@ -39,7 +39,7 @@ async fn a_session_is_known_with_all_that_was_said_of_it() {
 #[tokio::test]
 async fn a_client_that_goes_frees_its_browser_and_the_browser_hears_of_it() {
     let world = World::new().await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     for _ in 0..3 {
         let mut client = world.connect("/").await;
         client.talk().await;
@@ -52,7 +52,7 @@ async fn a_client_that_goes_frees_its_browser_and_the_browser_hears_of_it() {
 #[tokio::test]
 async fn a_browser_that_closes_closes_its_client() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     client.send(b"bye").await;
     client.closed().await;
@@ -63,8 +63,8 @@ async fn a_browser_that_closes_closes_its_client() {
 async fn closing_a_session_takes_effect_at_once_through_any_gateway() {
     // So long a lease that nothing but the order can be why.
     let world = World::with(|gateway| gateway.lease(Duration::from_secs(3600))).await;
-    let other = World::on(world.mill.clone(), |gateway| gateway).await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let other = World::on(world.client.clone(), |gateway| gateway).await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     for closer in [&world, &other] {
         let client = world.connect("/?keep=60s").await;
         world.connected(1).await;
@@ -80,7 +80,7 @@ async fn closing_a_session_takes_effect_at_once_through_any_gateway() {
 #[tokio::test]
 async fn a_session_is_held_for_as_long_as_it_runs() {
     let world = World::with(|gateway| gateway.brief_lease(Duration::from_millis(300))).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     world.connected(1).await;
     let first = world.sessions().await[0].until;
@@ -91,14 +91,14 @@ async fn a_session_is_held_for_as_long_as_it_runs() {
 #[tokio::test]
 async fn a_session_that_another_took_is_closed() {
     let world = World::with(|gateway| gateway.brief_lease(Duration::from_millis(300))).await;
-    let browser = Browser::one(&world.mill, "chromium:a").await;
+    let browser = Browser::one(&world.client, "chromium:a").await;
     let client = world.connect("/").await;
     world.connected(1).await;
     let info = world.sessions().await.remove(0);
-    let thief = Attach {
+    let thief = AttachParams {
         session: info.session,
         member: browser.member.id.clone(),
-        holder: WorkerId::of_process("thief", 1, 0),
+        holder: HolderId::of_process("thief", 1, 0),
         ttl: Duration::from_secs(60),
         keep: Duration::ZERO,
         connected: true,
@@ -115,7 +115,7 @@ async fn a_session_that_another_took_is_closed() {
 #[tokio::test]
 async fn a_session_lasts_no_longer_than_it_may() {
     let world = World::with(|gateway| gateway.session_time(Some(Duration::from_millis(100)))).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     // Not even if it asked to be kept.
     world.connect("/?keep=60s").await.closed().await;
     world.deserted().await;
@@ -130,7 +130,7 @@ async fn a_session_lasts_no_longer_than_it_may() {
 async fn a_session_that_is_come_back_to_lasts_no_longer_for_that() {
     let time = Duration::from_secs(1);
     let world = World::with(|gateway| gateway.session_time(Some(time))).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let (began, session) = (Instant::now(), world.connect("/?keep=60s").await.session);
     // It is come back to until it is over; begun anew each time, it never would be.
     until("its end", async || match world.try_connect(&format!("/session/{session}")).await {
@@ -151,7 +151,7 @@ async fn a_session_that_is_come_back_to_lasts_no_longer_for_that() {
 #[tokio::test]
 async fn a_session_that_is_silent_for_too_long_is_closed() {
     let world = World::with(|gateway| gateway.idle_time(Some(Duration::from_secs(2)))).await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     client.talk().await;
     client.closed().await;
@@ -162,7 +162,7 @@ async fn a_session_that_is_silent_for_too_long_is_closed() {
 #[tokio::test]
 async fn figures_say_what_happened() {
     let world = World::new().await;
-    let _browser = Browser::one(&world.mill, "chromium:a").await;
+    let _browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     client.talk().await;
     assert_eq!(world.try_connect("/?keep=soon").await.unwrap_err().status, 400);

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tidemill_core::Mill;
+use tidemill_core::Client;
 use tidemill_core::store::Fleet;
-use tidemill_core::store::fleet::{ListSessions, MemberInfo, SessionInfo};
+use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo, WorkerInfo};
 use tidemill_fleet::gateway::Gateway;
 use tidemill_sqlite::{Options, SqliteStore};
 use tokio::net::TcpListener;
@@ -14,10 +14,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::browser::Browser;
-use crate::client::{Answer, Client, PATIENCE, request, request_with};
+use crate::client::{Answer, BrowserClient, PATIENCE, request, request_with};
 
 pub(crate) struct World {
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     pub(crate) address: SocketAddr,
     pub(crate) stop: CancellationToken,
     pub(crate) gateway: JoinHandle<()>,
@@ -31,30 +31,30 @@ impl World {
     /// A gateway that is set up so.
     pub(crate) async fn with(set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
         let store = SqliteStore::open(Options::memory()).await.unwrap();
-        Self::on(Mill::new(Arc::new(store)), set_up).await
+        Self::on(Client::new(Arc::new(store)), set_up).await
     }
 
     /// Another gateway to the same store.
-    pub(crate) async fn on(mill: Mill, set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
+    pub(crate) async fn on(client: Client, set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let (gateway, stopped) = (set_up(Gateway::new(&mill)), stop.clone());
+        let (gateway, stopped) = (set_up(Gateway::new(&client)), stop.clone());
         let gateway = tokio::spawn(async move {
             gateway.serve(listener, async move { stopped.cancelled().await }).await.unwrap();
         });
-        Self { mill, address, stop, gateway }
+        Self { client, address, stop, gateway }
     }
 
     pub(crate) fn fleet(&self) -> &dyn Fleet {
-        self.mill.store().fleet()
+        self.client.store().fleet()
     }
 
-    pub(crate) async fn connect(&self, target: &str) -> Client {
+    pub(crate) async fn connect(&self, target: &str) -> BrowserClient {
         self.try_connect(target).await.unwrap()
     }
 
-    pub(crate) async fn try_connect(&self, target: &str) -> Result<Client, Answer> {
-        Client::connect(self.address, target, &[]).await
+    pub(crate) async fn try_connect(&self, target: &str) -> Result<BrowserClient, Answer> {
+        BrowserClient::connect(self.address, target, &[]).await
     }
 
     pub(crate) async fn get(&self, target: &str) -> Answer {
@@ -70,17 +70,17 @@ impl World {
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
-        let list = ListSessions { member: None, cursor: None, limit: 100 };
-        self.fleet().sessions(list).await.unwrap().items
+        let list = ListSessionsParams { member: None, cursor: None, limit: 100 };
+        self.fleet().list_sessions(list).await.unwrap().items
     }
 
-    pub(crate) async fn info(&self, browser: &Browser) -> MemberInfo {
-        self.fleet().member(&browser.member.id).await.unwrap().unwrap()
+    pub(crate) async fn info(&self, browser: &Browser) -> WorkerInfo {
+        self.fleet().get_worker(&browser.member.id).await.unwrap().unwrap()
     }
 
     /// How many wait at all gateways.
     pub(crate) async fn waiting(&self) -> u32 {
-        self.fleet().lines().await.unwrap().iter().map(|line| line.waiting).sum()
+        self.fleet().list_waiting().await.unwrap().iter().map(|line| line.waiting).sum()
     }
 
     /// Waits until no session is left in the store.

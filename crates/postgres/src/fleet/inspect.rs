@@ -1,21 +1,23 @@
 //! Looking at the fleet.
 
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, SessionId};
+use tidemill_core::fleet::{SessionId, WorkerKey};
 use tidemill_core::store::Page;
-use tidemill_core::store::fleet::{LineInfo, ListMembers, ListSessions, MemberInfo, SessionInfo};
+use tidemill_core::store::fleet::{
+    ListSessionsParams, ListWorkersParams, SessionInfo, WaitingInfo, WorkerInfo,
+};
 use tokio_postgres::Row;
 
 use super::row;
 use crate::Inner;
 use crate::sql::{LINES, MEMBER, MEMBERS, MEMBERS_OF, SESSION, SESSIONS, SESSIONS_OF};
 
-pub(super) async fn member(inner: &Inner, member: &MemberId) -> Result<Option<MemberInfo>, Error> {
+pub(super) async fn member(inner: &Inner, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
     let rows = inner.pool.query(&MEMBER, &[&member.to_string()]).await?;
     rows.first().map(row::member).transpose()
 }
 
-pub(super) async fn members(inner: &Inner, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error> {
+pub(super) async fn members(inner: &Inner, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
     let (after, most) = (list.cursor.unwrap_or_default(), most(list.limit));
     let rows = match list.kind {
         None => inner.pool.query(&MEMBERS, &[&after, &most]).await?,
@@ -29,7 +31,10 @@ pub(super) async fn session(inner: &Inner, session: &SessionId) -> Result<Option
     rows.first().map(row::session).transpose()
 }
 
-pub(super) async fn sessions(inner: &Inner, list: ListSessions<'_>) -> Result<Page<SessionInfo>, Error> {
+pub(super) async fn sessions(
+    inner: &Inner,
+    list: ListSessionsParams<'_>,
+) -> Result<Page<SessionInfo>, Error> {
     let (after, most) = (list.cursor.unwrap_or_default(), most(list.limit));
     let rows = match list.member {
         None => inner.pool.query(&SESSIONS, &[&after, &most]).await?,
@@ -38,7 +43,7 @@ pub(super) async fn sessions(inner: &Inner, list: ListSessions<'_>) -> Result<Pa
     page(&rows, list.limit, row::session)
 }
 
-pub(super) async fn lines(inner: &Inner) -> Result<Vec<LineInfo>, Error> {
+pub(super) async fn lines(inner: &Inner) -> Result<Vec<WaitingInfo>, Error> {
     inner.pool.query(&LINES, &[]).await?.iter().map(row::line).collect()
 }
 

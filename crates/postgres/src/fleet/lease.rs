@@ -1,7 +1,7 @@
 //! Giving a member to a client.
 
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::fleet::{Grant, Lease, Leased};
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -11,12 +11,12 @@ use super::{call, span, standing};
 use crate::Inner;
 use crate::sql::LEASE;
 
-pub(super) async fn lease(inner: &Inner, lease: &Lease) -> Result<Leased, Error> {
+pub(super) async fn lease(inner: &Inner, lease: &LeaseParams) -> Result<Leased, Error> {
     lease.check()?;
     let (session, kind, holder) = (lease.session.as_str(), lease.kind.as_str(), lease.holder.as_str());
     let offers: Vec<&str> = lease.offers.iter().map(|offer| offer.as_str()).collect();
     let (ttl, keep, detail): (_, _, &[u8]) = (span(lease.ttl), span(lease.keep), &lease.detail);
-    let refused: Vec<String> = lease.refused.iter().map(MemberId::to_string).collect();
+    let refused: Vec<String> = lease.refused.iter().map(WorkerKey::to_string).collect();
     let most = lease.line.map(|line| i64::from(line.most));
     let line_ttl = lease.line.map(|line| span(line.ttl));
     let params: [&(dyn ToSql + Sync); 11] =

@@ -1,8 +1,8 @@
 //! Who is in the fleet: entering, living, leaving, dying.
 
 use tidemill_core::Error;
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::fleet::{Beat, Member, Orders, Reaped};
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::store::fleet::{BeatParams, Reaped, WorkerEntry, WorkerOrders};
 use tokio_postgres::types::ToSql;
 
 use super::row::{big, member_id, small, status_code};
@@ -27,8 +27,8 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(members: &'a [Member]) -> Result<Self, Error> {
-        members.iter().try_for_each(Member::check)?;
+    fn of(members: &'a [WorkerEntry]) -> Result<Self, Error> {
+        members.iter().try_for_each(WorkerEntry::check)?;
         Ok(Self {
             ids: members.iter().map(|member| member.id.to_string()).collect(),
             kinds: members.iter().map(|member| member.id.kind.as_str()).collect(),
@@ -48,14 +48,14 @@ impl<'a> Columns<'a> {
     }
 }
 
-pub(super) async fn join(inner: &Inner, members: &[Member]) -> Result<(), Error> {
+pub(super) async fn join(inner: &Inner, members: &[WorkerEntry]) -> Result<(), Error> {
     if members.is_empty() {
         return Ok(());
     }
     call(inner, &JOIN, &Columns::of(members)?.params()).await.map(drop)
 }
 
-pub(super) async fn beat(inner: &Inner, beat: Beat<'_>) -> Result<Vec<Orders>, Error> {
+pub(super) async fn beat(inner: &Inner, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
     if beat.members.is_empty() {
         return Ok(Vec::new());
     }
@@ -66,19 +66,19 @@ pub(super) async fn beat(inner: &Inner, beat: Beat<'_>) -> Result<Vec<Orders>, E
     let lifetimes: Vec<i64> = row.get("lifetimes");
     let orders = drains.into_iter().zip(actives).zip(lifetimes);
     let order =
-        |((drain, active), lifetime)| Orders { drain, active: small(active), lifetime: big(lifetime) };
+        |((drain, active), lifetime)| WorkerOrders { drain, active: small(active), lifetime: big(lifetime) };
     Ok(orders.map(order).collect())
 }
 
-pub(super) async fn part(inner: &Inner, members: &[MemberId]) -> Result<(), Error> {
-    let ids: Vec<String> = members.iter().map(MemberId::to_string).collect();
+pub(super) async fn part(inner: &Inner, members: &[WorkerKey]) -> Result<(), Error> {
+    let ids: Vec<String> = members.iter().map(WorkerKey::to_string).collect();
     inner.pool.query(&PART, &[&ids]).await.map(drop)
 }
 
-pub(super) async fn drain(inner: &Inner, member: &MemberId) -> Result<bool, Error> {
+pub(super) async fn drain(inner: &Inner, member: &WorkerKey) -> Result<bool, Error> {
     let row = call(inner, &DRAIN, &[&member.to_string(), &standing()]).await?;
     // Whoever orders this is often a command that ends at once, so this waits until it is said.
-    inner.hub.flush().await;
+    inner.bus.flush().await;
     Ok(row.get("was_there"))
 }
 

@@ -3,29 +3,29 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::fleet::{MemberId, MemberKind, Offer, Room, SessionId};
-use tidemill_core::store::fleet::{LineInfo, Member, MemberInfo, SessionInfo, Status};
-use tidemill_core::{Error, Timestamp, WorkerId};
+use tidemill_core::fleet::{Capacity, Offer, SessionId, WorkerKey, WorkerKind};
+use tidemill_core::store::fleet::{SessionInfo, WaitingInfo, WorkerEntry, WorkerInfo, WorkerStatus};
+use tidemill_core::{Error, HolderId, Timestamp};
 use tokio_postgres::Row;
 
 use crate::jobs::damaged;
 
-pub(super) fn status_code(status: Status) -> i16 {
+pub(super) fn status_code(status: WorkerStatus) -> i16 {
     match status {
-        Status::Available => 0,
-        Status::Draining => 1,
+        WorkerStatus::Available => 0,
+        WorkerStatus::Draining => 1,
     }
 }
 
-fn status(code: i16) -> Result<Status, Error> {
+fn status(code: i16) -> Result<WorkerStatus, Error> {
     match code {
-        0 => Ok(Status::Available),
-        1 => Ok(Status::Draining),
+        0 => Ok(WorkerStatus::Available),
+        1 => Ok(WorkerStatus::Draining),
         other => Err(Error::Corrupt(format!("a worker has the status {other}"))),
     }
 }
 
-pub(super) fn member_id(text: &str) -> Result<MemberId, Error> {
+pub(super) fn member_id(text: &str) -> Result<WorkerKey, Error> {
     text.parse().map_err(|error: tidemill_core::name::InvalidName| damaged(error))
 }
 
@@ -45,17 +45,17 @@ fn length(row: &Row, column: &str) -> Duration {
     Duration::from_millis(big(row.get(column)))
 }
 
-pub(super) fn member(row: &Row) -> Result<MemberInfo, Error> {
-    let member = Member {
+pub(super) fn member(row: &Row) -> Result<WorkerInfo, Error> {
+    let member = WorkerEntry {
         id: member_id(row.get("id"))?,
         offer: offer(row.get("offer"))?,
         endpoint: row.get("endpoint"),
         status: status(row.get("status"))?,
-        room: Room { concurrent: small(row.get("concurrent")), lifetime: small(row.get("most")) },
+        room: Capacity { concurrent: small(row.get("concurrent")), lifetime: small(row.get("most")) },
         fresh: length(row, "fresh"),
         detail: Bytes::copy_from_slice(row.get("detail")),
     };
-    Ok(MemberInfo {
+    Ok(WorkerInfo {
         member,
         last_beat: Timestamp(row.get("beat_at")),
         is_fresh: row.get("is_fresh"),
@@ -71,7 +71,7 @@ pub(super) fn session(row: &Row) -> Result<SessionInfo, Error> {
         member: member_id(row.get("member"))?,
         endpoint: row.get::<_, Option<String>>("endpoint").unwrap_or_default(),
         offer: row.get::<_, Option<&str>>("offer").map(offer).transpose()?,
-        holder: WorkerId::new(row.get("holder")).map_err(damaged)?,
+        holder: HolderId::new(row.get("holder")).map_err(damaged)?,
         connected: row.get("connected"),
         closing: row.get("closing"),
         keep: length(row, "keep"),
@@ -81,7 +81,7 @@ pub(super) fn session(row: &Row) -> Result<SessionInfo, Error> {
     })
 }
 
-pub(super) fn line(row: &Row) -> Result<LineInfo, Error> {
-    let kind = MemberKind::new(row.get("kind")).map_err(damaged)?;
-    Ok(LineInfo { kind, offer: offer(row.get("offer"))?, waiting: small(row.get("waiting")) })
+pub(super) fn line(row: &Row) -> Result<WaitingInfo, Error> {
+    let kind = WorkerKind::new(row.get("kind")).map_err(damaged)?;
+    Ok(WaitingInfo { kind, offer: offer(row.get("offer"))?, waiting: small(row.get("waiting")) })
 }

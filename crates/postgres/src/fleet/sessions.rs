@@ -2,18 +2,18 @@
 
 use tidemill_core::Error;
 use tidemill_core::fleet::SessionId;
-use tidemill_core::store::fleet::{Attach, Attached, Release};
+use tidemill_core::store::fleet::{AttachParams, Attached, ReleaseParams};
 use tokio_postgres::types::ToSql;
 
 use super::{call, span, standing};
 use crate::Inner;
 use crate::sql::{ATTACH, CLOSE, RELEASE};
 
-pub(super) async fn attach(inner: &Inner, attach: &[Attach]) -> Result<Vec<Attached>, Error> {
+pub(super) async fn attach(inner: &Inner, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
     if attach.is_empty() {
         return Ok(Vec::new());
     }
-    attach.iter().try_for_each(Attach::check)?;
+    attach.iter().try_for_each(AttachParams::check)?;
     let sessions: Vec<&str> = attach.iter().map(|held| held.session.as_str()).collect();
     let members: Vec<String> = attach.iter().map(|held| held.member.to_string()).collect();
     let holders: Vec<&str> = attach.iter().map(|held| held.holder.as_str()).collect();
@@ -39,7 +39,7 @@ fn attached(code: i16) -> Result<Attached, Error> {
     }
 }
 
-pub(super) async fn release(inner: &Inner, release: &[Release]) -> Result<Vec<bool>, Error> {
+pub(super) async fn release(inner: &Inner, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
     if release.is_empty() {
         return Ok(Vec::new());
     }
@@ -52,6 +52,6 @@ pub(super) async fn release(inner: &Inner, release: &[Release]) -> Result<Vec<bo
 pub(super) async fn close(inner: &Inner, session: &SessionId) -> Result<bool, Error> {
     let row = call(inner, &CLOSE, &[&session.as_str(), &standing()]).await?;
     // Whoever asks for this is often a command that ends at once, so this waits until it is said.
-    inner.hub.flush().await;
+    inner.bus.flush().await;
     Ok(row.get("was_there"))
 }

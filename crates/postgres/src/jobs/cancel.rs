@@ -1,7 +1,8 @@
 //! Cancelling a job, wherever it is.
 
-use tidemill_core::job::State;
-use tidemill_core::store::{Cancelled, Wake, guard};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{Cancelled, reserved_ids};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, JobId};
 
 use super::LOOKS;
@@ -12,7 +13,7 @@ use crate::sql::CANCEL;
 
 impl Inner {
     pub(crate) async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        guard::check_removal(job)?;
+        reserved_ids::check_removal(job)?;
         let chain = job.chain();
         for _ in 0..LOOKS {
             if let Some(done) = self.cancel_where_it_is(&chain).await? {
@@ -30,19 +31,19 @@ impl Inner {
             // Whoever cancels is often a command that ends at once, so this waits until it is said.
             Some("told") => {
                 let job = chain.at_step(row.get::<_, i32>("step").unsigned_abs());
-                self.hub.announce_surely(Wake::Cancel(job)).await;
+                self.bus.publish_and_flush(Wake::Cancel(job)).await;
                 return Ok(Some(Cancelled::Requested));
             }
             None => Cancelled::NotFound,
-            Some("2") => Cancelled::Ended(State::Dead),
-            Some("3") => Cancelled::Ended(State::Done),
-            Some("4") => Cancelled::Ended(State::Cancelled),
+            Some("2") => Cancelled::Ended(JobState::Dead),
+            Some("3") => Cancelled::Ended(JobState::Done),
+            Some("4") => Cancelled::Ended(JobState::Cancelled),
             Some("removed") => Cancelled::Removed,
             Some(_) => return Ok(None),
         };
         // Also of a job that is gone: the call that removed it may have been this one, and its answer lost.
         self.announce_woken(woken(row)).await;
-        self.hub.announce_surely(Wake::Finished(chain.clone())).await;
+        self.bus.publish_and_flush(Wake::Finished(chain.clone())).await;
         Ok(Some(ended))
     }
 }

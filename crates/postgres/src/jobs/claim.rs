@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::bell::Found;
-use tidemill_core::store::{Claim, Claimed};
-use tidemill_core::{Clock, Error, Queue, WorkerId};
+use tidemill_core::store::{ClaimParams, Claimed};
+use tidemill_core::wake::Polled;
+use tidemill_core::{Clock, Error, HolderId, Queue};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -19,7 +19,7 @@ use crate::sql::CLAIM;
 #[derive(Clone, Copy)]
 struct Look<'a> {
     queue: &'a Queue,
-    worker: &'a WorkerId,
+    worker: &'a HolderId,
     lease: Duration,
     max: usize,
     starting: usize,
@@ -27,8 +27,8 @@ struct Look<'a> {
 
 impl Inner {
     /// Claims jobs, waiting for some if there are none.
-    pub(crate) async fn claim(&self, mut claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
-        let Claim { queue, worker, lease, max, starting, .. } = claim;
+    pub(crate) async fn claim(&self, mut claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        let ClaimParams { queue, worker, lease, max, starting, .. } = claim;
         let look = Look { queue, worker, lease, max, starting };
         if claim.wait.is_zero() {
             return Ok(self.take(look).await?.jobs);
@@ -38,10 +38,10 @@ impl Inner {
             let turn = tokio::select! {
                 biased;
                 () = &mut claim.interrupt => return Ok(Vec::new()),
-                turn = self.hub.bells().turn(queue, &self.pool.clock) => turn,
+                turn = self.bus.wait_queues().poll_permit(queue, &self.pool.clock) => turn,
                 () = &mut end => return Ok(Vec::new()),
             };
-            let jobs = turn.end(self.take(look).await)?;
+            let jobs = turn.finish(self.take(look).await)?;
             if !jobs.is_empty() {
                 return Ok(jobs);
             }
@@ -49,9 +49,9 @@ impl Inner {
     }
 
     /// Looks from the queue's mark and, if there is nothing, from the beginning, unless that was slow the last time.
-    async fn take(&self, look: Look<'_>) -> Result<Found, Error> {
+    async fn take(&self, look: Look<'_>) -> Result<Polled, Error> {
         let Some(queue) = self.find_number(look.queue).await? else {
-            return Ok(Found::default());
+            return Ok(Polled::default());
         };
         let start = self.marks.start(queue);
         let found = self.take_from(look, queue, start).await?;
@@ -61,13 +61,13 @@ impl Inner {
         match self.marks.rests_for(queue) {
             Some(rest) => {
                 let swept = self.pool.clock.now().after(rest);
-                Ok(Found { next: Some(found.next.map_or(swept, |next| next.min(swept))), ..found })
+                Ok(Polled { next: Some(found.next.map_or(swept, |next| next.min(swept))), ..found })
             }
             None => self.take_from(look, queue, Place::BEGINNING).await,
         }
     }
 
-    async fn take_from(&self, look: Look<'_>, queue: i32, start: Place) -> Result<Found, Error> {
+    async fn take_from(&self, look: Look<'_>, queue: i32, start: Place) -> Result<Polled, Error> {
         let (lease, worker) = (ms(look.lease), look.worker.as_str());
         let (max, starting) = (count(look.max.max(1)), count(look.starting));
         let params: [&(dyn ToSql + Sync); 7] =
@@ -91,7 +91,7 @@ impl Inner {
             self.marks.short(queue, sight);
         }
         let jobs = rows.iter().enumerate().map(|(at, row)| read_job(look, row, at < look.starting));
-        Ok(Found {
+        Ok(Polled {
             // A look that began at the mark has not seen what may have turned up behind it.
             more: full || (start > Place::BEGINNING && !rows.is_empty()),
             jobs: jobs.collect::<Result<_, _>>()?,

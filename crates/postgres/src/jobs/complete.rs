@@ -1,9 +1,10 @@
 //! Ending jobs from outside, whatever their lease.
 
 use tidemill_core::Error;
-use tidemill_core::job::State;
-use tidemill_core::settle::{Change, Step};
-use tidemill_core::store::{Complete, Completed, Record, Wake, guard};
+use tidemill_core::job::JobState;
+use tidemill_core::settle::{Change, NextJob};
+use tidemill_core::store::{CompleteParams, Completed, JobRecord, reserved_ids};
+use tidemill_core::wake::Wake;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -40,7 +41,7 @@ pub(crate) enum Closing<'a> {
 }
 
 impl<'a> Close<'a> {
-    pub(crate) fn of(record: Option<&'a Record>) -> Self {
+    pub(crate) fn of(record: Option<&'a JobRecord>) -> Self {
         Self {
             state: record.map(|record| state_code(record.state)),
             output: record.map_or(&[], |record| &record.output),
@@ -62,7 +63,7 @@ impl<'a> Close<'a> {
 }
 
 impl<'a> Follow<'a> {
-    pub(crate) fn of(queue: i32, step: &'a Step) -> Self {
+    pub(crate) fn of(queue: i32, step: &'a NextJob) -> Self {
         let (_, after) = links(std::iter::once(step.job.links.after.as_slice()));
         let (delay, earliest) = (delay(step.job.due), earliest(step.job.due));
         Self { queue, delay, earliest, envelope: &step.job.envelope, after }
@@ -92,8 +93,8 @@ impl Closing<'_> {
 
 impl Inner {
     /// Ends a job from outside and announces it.
-    pub(crate) async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        guard::check_removal(complete.job)?;
+    pub(crate) async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
+        reserved_ids::check_removal(complete.job)?;
         let closing = self.closing(complete.change).await?;
         let sql = match &closing {
             Closing::Close(_) => &COMPLETE,
@@ -108,11 +109,11 @@ impl Inner {
         let completed = completed(row.get("outcome"))?;
         if completed != Completed::Yes {
             // The call that ended it may have been this one, and its answer lost.
-            self.hub.announce(Wake::Finished(complete.job.chain()));
-            self.hub.announce(Wake::Lost(complete.job.clone()));
+            self.bus.publish(Wake::Finished(complete.job.chain()));
+            self.bus.publish(Wake::Lost(complete.job.clone()));
         }
         // Whoever completes is often a command that ends at once, so this waits until it is said.
-        self.hub.flush().await;
+        self.bus.flush().await;
         Ok(completed)
     }
 
@@ -139,14 +140,14 @@ pub(crate) fn completed(outcome: Option<&str>) -> Result<Completed, Error> {
     Ok(match outcome {
         None => Completed::NotFound,
         Some("seized") => Completed::Yes,
-        Some("2") => Completed::Ended(State::Dead),
-        Some("3") => Completed::Ended(State::Done),
-        Some("4") => Completed::Ended(State::Cancelled),
+        Some("2") => Completed::Ended(JobState::Dead),
+        Some("3") => Completed::Ended(JobState::Done),
+        Some("4") => Completed::Ended(JobState::Cancelled),
         Some(other) => return Err(Error::Corrupt(format!("a job was completed with the answer {other:?}"))),
     })
 }
 
 /// How the state of a record is stored.
-pub(crate) fn state_code(state: State) -> i16 {
-    if state == State::Cancelled { 4 } else { 3 }
+pub(crate) fn state_code(state: JobState) -> i16 {
+    if state == JobState::Cancelled { 4 } else { 3 }
 }

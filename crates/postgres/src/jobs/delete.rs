@@ -1,6 +1,7 @@
 //! Deleting chains with everything in them.
 
-use tidemill_core::store::{Deleted, Wake, guard};
+use tidemill_core::store::{Deleted, reserved_ids};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, JobId};
 
 use super::LOOKS;
@@ -13,7 +14,7 @@ impl Inner {
     /// Deletes a chain, unless a job waits for it.
     pub(crate) async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
-        guard::check_deletion(&chain)?;
+        reserved_ids::check_deletion(&chain)?;
         for _ in 0..LOOKS {
             let rows = self.pool.query(&DELETE_CHAIN, &[&chain.as_str()]).await?;
             let row = rows.first().ok_or_else(nothing)?;
@@ -39,9 +40,9 @@ impl Inner {
 
     async fn announce_deleted(&self, chain: &JobId, lost: Option<&str>) -> Result<(), Error> {
         if let Some(job) = lost {
-            self.hub.announce(Wake::Lost(job_id(job)?));
+            self.bus.publish(Wake::Lost(job_id(job)?));
         }
-        self.hub.announce_surely(Wake::Finished(chain.clone())).await;
+        self.bus.publish_and_flush(Wake::Finished(chain.clone())).await;
         Ok(())
     }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use tidemill_core::store::{Due, Enqueued, NewJob, Wake, guard};
+use tidemill_core::store::{Due, Enqueued, NewJob, reserved_ids};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Clock, Error, Queue, Timestamp, retry};
 
 use super::link::Made;
@@ -16,7 +17,7 @@ use crate::sql::{ENQUEUE, FORGET, INSERT};
 impl Inner {
     /// Adds jobs, once, and announces them.
     pub(crate) async fn enqueue(&self, queue: &Queue, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Error> {
-        guard::check_new(jobs)?;
+        reserved_ids::check_new(jobs)?;
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
@@ -25,7 +26,7 @@ impl Inner {
         let enqueue = || self.try_enqueue(queue, jobs, (&receipt, std::mem::replace(&mut again, true)));
         let made = retry::with_receipt(&self.pool.clock, enqueue).await?.flatten()?;
         for wake in wakes(queue, jobs, &made, self.pool.clock.now()) {
-            self.hub.announce_surely(wake).await;
+            self.bus.publish_and_flush(wake).await;
         }
         Ok(made.into_iter().map(|made| made.answer).collect())
     }

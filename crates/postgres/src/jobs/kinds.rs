@@ -1,7 +1,7 @@
 //! Settlements sorted by what they do: each kind is one statement.
 
-use tidemill_core::settle::{Change, Settlement, Step};
-use tidemill_core::store::Record;
+use tidemill_core::settle::{Change, NextJob, Settlement};
+use tidemill_core::store::JobRecord;
 use tidemill_core::{DeadLetter, JobId};
 
 use super::ms;
@@ -18,9 +18,9 @@ pub(super) type Again<'a> = (i64, &'a [u8]);
 pub(super) struct Kinds<'a> {
     /// Each with its place among the caller's changes: several may be of one run.
     pub(super) runs: Vec<(Key, (usize, Act<'a>))>,
-    pub(super) go_on: Vec<(Key, &'a Step)>,
+    pub(super) go_on: Vec<(Key, &'a NextJob)>,
     pub(super) finish: Vec<(Key, ())>,
-    pub(super) record: Vec<(Key, &'a Record)>,
+    pub(super) record: Vec<(Key, &'a JobRecord)>,
     pub(super) requeue: Vec<(Key, Again<'a>)>,
     pub(super) bury: Vec<(Key, &'a DeadLetter)>,
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidemill_core::store::{
-    Claimed, ClockSetBack, Expired, ExpiredLeases, Extend, Held, Hold, Recover, Start, Verdict, Wake,
+    Claimed, ClockStep, ExpiredLease, ExpiredLeases, ExtendParams, Extended, ListExpiredParams,
+    RecoverParams, StartParams, Verdict,
 };
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Queue, Timestamp};
 use tokio_postgres::Row;
 
@@ -21,8 +23,8 @@ use crate::sql::{ADVANCE, EXPIRED, EXTEND, RECOVER, SHORTEN, START, START_FREE};
 const MAX_RECOVERED: i64 = 4_096;
 
 impl Inner {
-    pub(crate) async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
-        let Recover { queue, worker, known, .. } = recover;
+    pub(crate) async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
+        let RecoverParams { queue, worker, known, .. } = recover;
         let Some(queue_number) = self.find_number(queue).await? else { return Ok(Vec::new()) };
         let known: Vec<i64> = known.iter().map(number).collect();
         let rows =
@@ -31,7 +33,7 @@ impl Inner {
     }
 
     /// What others keep locked counts as lost: whoever has locked it is about to end it.
-    pub(crate) async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    pub(crate) async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
         if start.leases.is_empty() {
             return Ok(Vec::new());
         }
@@ -45,7 +47,7 @@ impl Inner {
         Ok(start.leases.iter().map(|lease| verdict(current.contains(&number(lease)))).collect())
     }
 
-    pub(crate) async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    pub(crate) async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
         if extend.leases.is_empty() {
             return Ok(Vec::new());
         }
@@ -53,15 +55,15 @@ impl Inner {
         let current: HashMap<i64, bool> =
             rows.iter().map(|row| (row.get("seq"), row.get("cancelling"))).collect();
         let held = |cancelling: Option<&bool>| match cancelling {
-            Some(false) => Held::Yes,
-            Some(true) => Held::Cancelling,
-            None => Held::Lost,
+            Some(false) => Extended::Yes,
+            Some(true) => Extended::Cancelling,
+            None => Extended::Lost,
         };
         Ok(extend.leases.iter().map(|lease| held(current.get(&number(lease)))).collect())
     }
 
-    pub(crate) async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
-        let Expired { cursor, limit, .. } = expired;
+    pub(crate) async fn expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
+        let ListExpiredParams { cursor, limit, .. } = expired;
         let Cursor { mut place, seq } = Cursor::read(cursor.as_deref())?;
         let mark = self.lease_mark.start().filter(|_| cursor.is_none());
         place = mark.unwrap_or(place);
@@ -74,19 +76,19 @@ impl Inner {
         rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
         let hold = |row: &Row| {
             let queue = queue(row.get("name"), row.get("delivery"))?;
-            Ok(Hold { claimed: leased(&queue, row)?, by: row.get("worker") })
+            Ok(ExpiredLease { claimed: leased(&queue, row)?, by: row.get("worker") })
         };
         let page = page(&rows, limit, "until", hold)?;
         Ok(ExpiredLeases { holds: page.items, next: page.next, times: times.into_iter().collect() })
     }
 
-    pub(crate) async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
+    pub(crate) async fn clock_went_back(&self, step: ClockStep) -> Result<(), Error> {
         self.pool.execute(&SHORTEN, &[&ms(step.lease_limit)]).await?;
         self.lease_mark.forget();
         loop {
             let rows = self.pool.query(&ADVANCE, &[&step.from.0, &MAX_RECOVERED]).await?;
             let moved: i64 = rows.first().map_or(0, |row| row.get("moved"));
-            self.hub.announce(Wake::Everything);
+            self.bus.publish(Wake::Everything);
             if moved < MAX_RECOVERED {
                 return Ok(());
             }

@@ -1,6 +1,7 @@
 //! Dead letters: bringing them back and dropping them.
 
-use tidemill_core::store::{Redrive, Wake};
+use tidemill_core::store::RedriveParams;
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, JobId, Queue};
 
 use super::complete::woken;
@@ -9,7 +10,7 @@ use crate::Inner;
 use crate::sql::{DROP_LETTERS, REDRIVE};
 
 impl Inner {
-    pub(crate) async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    pub(crate) async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         let mut letters: Vec<_> =
             redrive.letters.iter().map(|letter| (letter.job.chain(), letter.job.step(), letter)).collect();
         letters.sort_by(|one, other| one.0.cmp(&other.0));
@@ -23,7 +24,7 @@ impl Inner {
         // Also if none moved: the call that moved them may have been this one, and its answer lost.
         if !letters.is_empty() {
             let jobs = letters.len();
-            self.hub.announce_surely(Wake::Queue { queue: redrive.queue.clone(), jobs }).await;
+            self.bus.publish_and_flush(Wake::Queue { queue: redrive.queue.clone(), jobs }).await;
         }
         Ok(moved)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidemill_core::chain::Scope;
+use tidemill_core::chain::DedupScope;
 use tidemill_core::store::{Enqueued, NewJob};
 use tidemill_core::{Error, JobId, Queue};
 use tokio_postgres::Row;
@@ -50,7 +50,9 @@ impl<'a> Linked<'a> {
             columns: Columns::of(jobs.iter()),
             // None at all, so that nobody looks for them.
             keys: dedup().filter(|_| any_dedup).map(|dedup| dedup.map(|dedup| dedup.key.as_str())).collect(),
-            any_state: dedup().map(|dedup| dedup.is_some_and(|dedup| dedup.scope == Scope::Any)).collect(),
+            any_state: dedup()
+                .map(|dedup| dedup.is_some_and(|dedup| dedup.scope == DedupScope::Any))
+                .collect(),
             windows: dedup().map(|dedup| dedup.and_then(|dedup| dedup.within).map(ms)).collect(),
             waiters,
             chains,

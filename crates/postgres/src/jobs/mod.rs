@@ -22,7 +22,7 @@ mod upkeep;
 use std::time::Duration;
 
 use tidemill_core::clock::millis;
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue, QueueName, Token};
+use tidemill_core::{Error, Guarantee, JobId, Lease, Queue, QueueName, Token};
 use tokio_postgres::Row;
 
 #[cfg(feature = "sqlx")]
@@ -47,21 +47,21 @@ pub(crate) use settle::{Ended, Ending};
 pub(crate) const LOOKS: usize = 12;
 
 /// How a delivery guarantee is stored.
-fn code(delivery: Delivery) -> i16 {
+fn code(delivery: Guarantee) -> i16 {
     match delivery {
-        Delivery::AtMostOnce => 0,
-        Delivery::AtLeastOnce => 1,
+        Guarantee::AtMostOnce => 0,
+        Guarantee::AtLeastOnce => 1,
     }
 }
 
 /// The queue that is stored like this.
 pub(crate) fn queue(name: &str, code: i16) -> Result<Queue, Error> {
     let delivery = match code {
-        0 => Delivery::AtMostOnce,
-        1 => Delivery::AtLeastOnce,
+        0 => Guarantee::AtMostOnce,
+        1 => Guarantee::AtLeastOnce,
         other => return Err(Error::Corrupt(format!("queue {name:?} has the delivery {other}"))),
     };
-    Ok(Queue { name: QueueName::new(name).map_err(damaged)?, delivery })
+    Ok(Queue { name: QueueName::new(name).map_err(damaged)?, guarantee: delivery })
 }
 
 /// The id that is stored like this.

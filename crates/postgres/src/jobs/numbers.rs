@@ -36,12 +36,12 @@ impl Inner {
         };
         if !unknown.is_empty() {
             let names: Vec<&str> = unknown.iter().map(|queue| queue.name.as_str()).collect();
-            let deliveries: Vec<i16> = unknown.iter().map(|queue| code(queue.delivery)).collect();
+            let deliveries: Vec<i16> = unknown.iter().map(|queue| code(queue.guarantee)).collect();
             let rows = self.pool.query(&FIND_QUEUE, &[&names, &deliveries]).await?;
             for row in rows {
                 let is_it = |queue: &&&Queue| {
                     queue.name.as_str() == row.get::<_, &str>("name")
-                        && code(queue.delivery) == row.get::<_, i16>("delivery")
+                        && code(queue.guarantee) == row.get::<_, i16>("delivery")
                 };
                 let found = unknown.iter().find(is_it).map(|queue| ((*queue).clone(), row.get("number")));
                 self.numbers.lock().extend(found);
@@ -56,7 +56,7 @@ impl Inner {
         if let Some(number) = self.find_number(queue).await? {
             return Ok(number);
         }
-        self.pool.execute(&MAKE_QUEUE, &[&queue.name.as_str(), &code(queue.delivery)]).await?;
+        self.pool.execute(&MAKE_QUEUE, &[&queue.name.as_str(), &code(queue.guarantee)]).await?;
         let made = self.find_number(queue).await?;
         made.ok_or_else(|| Error::Corrupt(format!("queue {queue} has been deleted from the registry")))
     }

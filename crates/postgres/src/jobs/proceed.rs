@@ -1,7 +1,7 @@
 //! Continuing chains: the next step takes the place of the one that ended.
 
 use tidemill_core::Error;
-use tidemill_core::settle::Step;
+use tidemill_core::settle::NextJob;
 use tokio_postgres::types::ToSql;
 
 use super::enqueue::{delay, earliest};
@@ -13,7 +13,7 @@ use crate::sql::CONTINUE;
 
 impl Inner {
     /// Continues claims.
-    pub(super) async fn proceed(&self, claims: &[(Key, &Step)], expired: bool) -> Result<Ended, Error> {
+    pub(super) async fn proceed(&self, claims: &[(Key, &NextJob)], expired: bool) -> Result<Ended, Error> {
         let (tokens, ids) = keys(claims);
         let mut queues = Vec::with_capacity(claims.len());
         for (_, step) in claims {

@@ -7,7 +7,8 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Record, Verdict, Wake};
+use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::wake::Wake;
 use tidemill_core::{DeadLetter, Error};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -154,7 +155,7 @@ impl Inner {
         Ok(Ended::of(&self.pool.query(&FINISH, &[&tokens, &ids, &expired]).await?))
     }
 
-    async fn record(&self, claims: &[(Key, &Record)], expired: bool) -> Result<Ended, Error> {
+    async fn record(&self, claims: &[(Key, &JobRecord)], expired: bool) -> Result<Ended, Error> {
         let records = || claims.iter().map(|(_, record)| *record);
         let (tokens, ids) = keys(claims);
         let states: Vec<i16> = records().map(|record| state_code(record.state)).collect();
@@ -197,12 +198,12 @@ impl Inner {
         match change {
             Change::Finish(None) | Change::Continue(_) | Change::Commit(_) | Change::Deliver(_) => {}
             Change::Finish(Some(_)) | Change::Bury(_) => {
-                self.hub.announce(Wake::Finished(lease.job.chain()));
+                self.bus.publish(Wake::Finished(lease.job.chain()));
             }
             Change::Requeue { delay, .. } if delay.is_zero() => {
-                self.hub.announce(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
+                self.bus.publish(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
             }
-            Change::Requeue { .. } => self.hub.announce(Wake::Sooner(lease.queue.clone())),
+            Change::Requeue { .. } => self.bus.publish(Wake::Sooner(lease.queue.clone())),
         }
     }
 
@@ -212,14 +213,14 @@ impl Inner {
         let Settlement { lease, change } = settlement;
         match (ending, verdict) {
             (Ending::Expired, Verdict::Accepted) => {
-                self.hub.announce(Wake::Lost(lease.job.clone()));
+                self.bus.publish(Wake::Lost(lease.job.clone()));
                 if matches!(change, Change::Finish(None)) {
-                    self.hub.announce(Wake::Finished(lease.job.chain()));
+                    self.bus.publish(Wake::Finished(lease.job.chain()));
                 }
             }
             (Ending::Current, Verdict::LeaseLost) => match change {
                 Change::Continue(_) | Change::Commit(_) | Change::Deliver(_) => {
-                    self.hub.announce(Wake::Everything);
+                    self.bus.publish(Wake::Everything);
                 }
                 _ => self.announce_end(settlement),
             },
@@ -231,7 +232,7 @@ impl Inner {
     /// are made because of such an announcement: while the server is away they would go round in circles.
     pub(crate) fn announce_unknown<T>(&self, answer: &Result<T, Error>) {
         if let Err(Error::Unanswered { .. }) = answer {
-            self.hub.announce(Wake::Everything);
+            self.bus.publish(Wake::Everything);
         }
     }
 
@@ -240,7 +241,7 @@ impl Inner {
         let mut owed = false;
         for word in woken {
             match word.parse() {
-                Ok(wake) => self.hub.announce(wake),
+                Ok(wake) => self.bus.publish(wake),
                 Err(_) => owed = true,
             }
         }

@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidemill_core::store::{Promote, Promoted, Pruned, Wake};
+use tidemill_core::store::{PromoteParams, Promoted, Pruned};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Queue};
 
 use super::complete::woken;
@@ -18,7 +19,7 @@ const BATCH: i64 = 2_000;
 impl Inner {
     /// A scheduled job is a waiting one whose time has not come, so there is nothing to move; the time until
     /// the next is all there is to say. Alarms of runs are another matter.
-    pub(crate) async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    pub(crate) async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         let numbers = self.find_numbers(promote.queues).await?;
         let most = i64::try_from(promote.limit.max(1)).unwrap_or(BATCH).min(BATCH);
         let rows = self.pool.query(&PROMOTE, &[&numbers, &most]).await?;
@@ -35,7 +36,7 @@ impl Inner {
     pub(crate) async fn pause(&self, queue: &Queue, paused: bool) -> Result<(), Error> {
         let number = self.number(queue).await?;
         self.pool.execute(&PAUSE, &[&number, &paused]).await?;
-        self.hub.announce_surely(Wake::everyone(queue.clone())).await;
+        self.bus.publish_and_flush(Wake::all_waiters(queue.clone())).await;
         Ok(())
     }
 
@@ -48,7 +49,7 @@ impl Inner {
                 words
                     .into_iter()
                     .filter_map(|word| word.parse().ok())
-                    .for_each(|wake| self.hub.announce(wake));
+                    .for_each(|wake| self.bus.publish(wake));
             }
             Err(error) => tracing::debug!(error = error.chain(), "jobs are released later"),
         }
@@ -60,7 +61,7 @@ impl Inner {
         let Some(number) = self.find_number(queue).await? else { return Ok(0) };
         let purged = self.purge_blocked(number).await? + self.purge_ready(number).await?;
         // Which of many jobs somebody waits for is not worth finding out.
-        self.hub.announce_surely(Wake::Everything).await;
+        self.bus.publish_and_flush(Wake::Everything).await;
         Ok(purged)
     }
 

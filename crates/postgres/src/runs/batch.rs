@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::{Commit, Delivery, Then};
+use tidemill_core::store::runs::{AfterCommit, CommitParams, Delivery};
 use tokio_postgres::types::ToSql;
 
 use super::effects::Effects;
@@ -17,7 +17,7 @@ use crate::jobs::ms;
 /// How the end of a claim changes a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Act<'a> {
-    Commit(&'a Commit),
+    Commit(&'a CommitParams),
     Deliver(&'a Delivery),
 }
 
@@ -103,11 +103,11 @@ impl<'a> Batch<'a> {
         }
     }
 
-    async fn commit(&mut self, inner: &Inner, claim: i32, commit: &'a Commit) -> Result<(), Error> {
+    async fn commit(&mut self, inner: &Inner, claim: i32, commit: &'a CommitParams) -> Result<(), Error> {
         let phase = self.phases.of_commit(commit.run.as_str());
         self.last = self.last.max(phase);
         let place = self.commits.add(claim, phase, commit);
-        if let Then::Ends(close) = &commit.then
+        if let AfterCommit::Ends(close) = &commit.then
             && let Some(told) = &close.told
         {
             self.tell(told, claim, Some(place), phase + 1);
@@ -139,11 +139,11 @@ impl<'a> Batch<'a> {
 
 impl<'a> Commits<'a> {
     /// Adds a commit and returns its place; the first is 1.
-    fn add(&mut self, claim: i32, phase: i32, commit: &'a Commit) -> i32 {
+    fn add(&mut self, claim: i32, phase: i32, commit: &'a CommitParams) -> i32 {
         let (then, result, status, error): (i16, &[u8], i16, Option<&[u8]>) = match &commit.then {
-            Then::GoesOn => (0, &[], 0, None),
-            Then::Restarts(restart) => (1, &restart.first, 0, None),
-            Then::Ends(close) => {
+            AfterCommit::GoesOn => (0, &[], 0, None),
+            AfterCommit::Restarts(restart) => (1, &restart.first, 0, None),
+            AfterCommit::Ends(close) => {
                 (ENDS, &close.output, status_code(close.status), close.error.as_deref().map(str::as_bytes))
             }
         };
@@ -181,10 +181,10 @@ impl<'a> Commits<'a> {
 }
 
 /// For how long a run that begins again remembers what was delivered to it.
-fn memory(then: &Then) -> Option<i64> {
+fn memory(then: &AfterCommit) -> Option<i64> {
     match then {
-        Then::Restarts(restart) => Some(ms(restart.seen_for)),
-        Then::GoesOn | Then::Ends(_) => None,
+        AfterCommit::Restarts(restart) => Some(ms(restart.seen_for)),
+        AfterCommit::GoesOn | AfterCommit::Ends(_) => None,
     }
 }
 

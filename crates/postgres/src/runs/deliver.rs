@@ -1,8 +1,8 @@
 //! Telling runs what happened.
 
 use tidemill_core::Error;
-use tidemill_core::store::Wake;
 use tidemill_core::store::runs::{Delivered, Delivery};
+use tidemill_core::wake::Wake;
 use tokio_postgres::types::ToSql;
 
 use super::{Telling, status_of};
@@ -30,9 +30,9 @@ impl Inner {
             row.get::<_, Vec<i16>>("answers").into_iter().map(delivered).collect();
         if answers.as_ref().is_ok_and(|answers| answers.contains(&Delivered::Again)) {
             // The answer to the call that delivered it may have been lost, and with it the queue of the run.
-            self.hub.announce(Wake::Everything);
+            self.bus.publish(Wake::Everything);
         }
-        self.hub.flush().await;
+        self.bus.flush().await;
         answers
     }
 }

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_core::store::runs::{Alarm, Effect};
-use tidemill_core::store::{Due, NewJob, Record};
+use tidemill_core::store::runs::{Effect, RunTimer};
+use tidemill_core::store::{Due, JobRecord, NewJob};
 use tidemill_core::workflow::{Json, Topic};
 use tidemill_core::{Error, Queue};
 use tokio_postgres::types::ToSql;
@@ -66,7 +66,7 @@ impl<'a> Effects<'a> {
     /// Adds what a run can be found by.
     pub(super) fn add_attributes(&mut self, commit: i32, attributes: &'a BTreeMap<Topic, Json>) {
         for (name, value) in attributes {
-            let data = value.text().as_bytes();
+            let data = value.as_str().as_bytes();
             self.push(commit, Row { kind: 4, name: name.as_str(), data, ..Row::default() });
         }
     }
@@ -103,13 +103,13 @@ async fn made<'a>(inner: &Inner, queue: &Queue, job: &'a NewJob) -> Result<Row<'
     Ok(Row { kind: 0, name: job.id.as_str(), seq, at, delay, data: &job.envelope, error: None })
 }
 
-fn set(seq: u64, due: Due, alarm: Alarm) -> Row<'static> {
+fn set(seq: u64, due: Due, alarm: RunTimer) -> Row<'static> {
     let at = if let Due::At(time) = due { time.0.max(0) } else { -1 };
     let delay = delay(due);
     Row { kind: 2, name: alarm.letter(), seq: big(seq), at, delay, ..Row::default() }
 }
 
-fn kept(record: &Record) -> Row<'_> {
+fn kept(record: &JobRecord) -> Row<'_> {
     Row {
         kind: 5,
         name: record.job.as_str(),

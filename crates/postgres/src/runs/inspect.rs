@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use tidemill_core::store::Page;
-use tidemill_core::store::runs::{ListRuns, Parent, ReadJournal, RunInfo, Written};
+use tidemill_core::store::runs::{ListRunsParams, ParentRef, ReadJournalParams, RunInfo, StoredEntry};
 use tidemill_core::workflow::{CommitId, Json, RunId, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Timestamp};
 use tokio_postgres::Row;
@@ -19,7 +19,10 @@ use crate::sql::{GET_RUN, JOURNAL, LIST_RUNS};
 const SCAN: usize = 1_000;
 
 impl Inner {
-    pub(crate) async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+    pub(crate) async fn journal(
+        &self,
+        read: ReadJournalParams<'_>,
+    ) -> Result<Vec<(u64, StoredEntry)>, Error> {
         let (run, from) = (read.run.as_str(), big(read.from));
         let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
         let bytes = i64::try_from(read.bytes.max(1)).unwrap_or(i64::MAX);
@@ -32,7 +35,7 @@ impl Inner {
         rows.first().map(read_run).transpose()
     }
 
-    pub(crate) async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+    pub(crate) async fn runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
         let limit = list.limit.max(1);
         let before = list.before.map_or(i64::MAX, |time| time.0);
         let (place, id) = match list.cursor.as_deref() {
@@ -44,7 +47,7 @@ impl Inner {
         let status = list.status.map(status_code);
         let since = list.since.map_or(i64::MIN, |time| time.0);
         let attribute = list.attribute.as_ref().map(|(name, _)| name.as_str());
-        let value = list.attribute.as_ref().map(|(_, value)| value.text().as_bytes());
+        let value = list.attribute.as_ref().map(|(_, value)| value.as_str().as_bytes());
         let picky = attribute.is_some() || workflow.is_some() || status.is_some();
         let scan = if picky { limit.max(SCAN) } else { limit };
         let (most, scan) = (big(limit as u64), big(scan as u64));
@@ -64,15 +67,15 @@ fn read_cursor(text: &str) -> Result<(i64, &str), Error> {
     parts.ok_or_else(|| Error::Invalid("the cursor is not one that a page ended with".into()))
 }
 
-fn read_entry(row: &Row) -> Result<(u64, Written), Error> {
+fn read_entry(row: &Row) -> Result<(u64, StoredEntry), Error> {
     let entry = Bytes::copy_from_slice(row.get("entry"));
-    Ok((count(row.get("position")), Written { kind: kind_of(row.get("kind"))?, entry }))
+    Ok((count(row.get("position")), StoredEntry { kind: kind_of(row.get("kind"))?, entry }))
 }
 
 fn read_run(row: &Row) -> Result<RunInfo, Error> {
     let parent: Option<&str> = row.get("parent");
     let seq = count(row.get::<_, Option<i64>>("parent_seq").unwrap_or(0));
-    let parent = parent.map(|run| Ok::<_, Error>(Parent { run: RunId::new(run).map_err(damaged)?, seq }));
+    let parent = parent.map(|run| Ok::<_, Error>(ParentRef { run: RunId::new(run).map_err(damaged)?, seq }));
     let error: Option<&[u8]> = row.get("error");
     Ok(RunInfo {
         run: RunId::new(row.get("id")).map_err(damaged)?,

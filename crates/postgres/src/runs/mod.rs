@@ -10,8 +10,8 @@ mod terminate;
 mod upkeep;
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::{Conflict, Delivery, EntryKind};
-use tidemill_core::workflow::Status;
+use tidemill_core::store::runs::{ConflictPolicy, Delivery, EntryKind};
+use tidemill_core::workflow::RunStatus;
 use tokio_postgres::types::{ToSql, Type};
 
 pub(crate) use batch::Act;
@@ -36,28 +36,28 @@ fn kind_of(code: i16) -> Result<EntryKind, Error> {
 }
 
 /// How a status is stored.
-fn status_code(status: Status) -> i16 {
+fn status_code(status: RunStatus) -> i16 {
     match status {
-        Status::Running => 0,
-        Status::Completed => 1,
-        Status::Failed => 2,
-        Status::Cancelled => 3,
-        Status::Terminated => 4,
+        RunStatus::Running => 0,
+        RunStatus::Completed => 1,
+        RunStatus::Failed => 2,
+        RunStatus::Cancelled => 3,
+        RunStatus::Terminated => 4,
     }
 }
 
 /// The status that is stored like this.
-fn status_of(code: i16) -> Result<Status, Error> {
-    let found = Status::ALL.into_iter().find(|status| status_code(*status) == code);
+fn status_of(code: i16) -> Result<RunStatus, Error> {
+    let found = RunStatus::ALL.into_iter().find(|status| status_code(*status) == code);
     found.ok_or_else(|| Error::Corrupt(format!("a run has the status {code}")))
 }
 
 /// How what to do about a key is said.
-fn conflict_code(conflict: Conflict) -> i16 {
+fn conflict_code(conflict: ConflictPolicy) -> i16 {
     match conflict {
-        Conflict::UseExisting => 0,
-        Conflict::Reject => 1,
-        Conflict::StartAfterClose => 2,
+        ConflictPolicy::UseExisting => 0,
+        ConflictPolicy::Reject => 1,
+        ConflictPolicy::StartAfterClose => 2,
     }
 }
 

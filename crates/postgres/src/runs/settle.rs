@@ -1,7 +1,7 @@
 //! Ending claims of tasks, and of jobs that runs wait for: one statement, however many runs there are.
 
 use tidemill_core::Error;
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
 
 use super::batch::{Act, Batch};
 use crate::Inner;
@@ -47,7 +47,7 @@ impl Inner {
     fn is_told(&self, word: &str) -> bool {
         match word.parse() {
             Ok(wake @ Wake::Finished(_)) => {
-                self.hub.pass_on(wake);
+                self.bus.dispatch_local(wake);
                 true
             }
             _ => false,

@@ -1,8 +1,8 @@
 //! Starting runs.
 
 use tidemill_core::Error;
-use tidemill_core::store::Wake;
-use tidemill_core::store::runs::{NewRun, Started};
+use tidemill_core::store::runs::{StartRunParams, StartRunResult};
+use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 use tokio_postgres::types::ToSql;
 
@@ -14,7 +14,7 @@ use crate::sql::START_RUN;
 
 impl Inner {
     /// Starts a run, and announces its first task.
-    pub(crate) async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+    pub(crate) async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         let queue = self.number(&run.queue).await?;
         let mut effects = Effects::default();
         effects.add(self, 1, &run.effects).await?;
@@ -49,21 +49,21 @@ impl Inner {
         let row = rows.first().ok_or_else(nothing)?;
         self.announce_woken(woken(row)).await;
         let started = started(row.get("outcome"), row.get("other"))?;
-        if started != Started::Created {
+        if started != StartRunResult::Created {
             // The call that started it may have been this one, and its answer lost.
-            self.hub.announce(Wake::Queue { queue: run.queue.clone(), jobs: 1 });
+            self.bus.publish(Wake::Queue { queue: run.queue.clone(), jobs: 1 });
         }
-        self.hub.flush().await;
+        self.bus.flush().await;
         Ok(started)
     }
 }
 
-fn started(outcome: &str, other: Option<&str>) -> Result<Started, Error> {
+fn started(outcome: &str, other: Option<&str>) -> Result<StartRunResult, Error> {
     let other = other.map(RunId::new).transpose().map_err(damaged)?;
     match (outcome, other) {
-        ("created", None) => Ok(Started::Created),
-        ("existing", Some(run)) => Ok(Started::Existing(run)),
-        ("rejected", Some(run)) => Ok(Started::Rejected(run)),
+        ("created", None) => Ok(StartRunResult::Created),
+        ("existing", Some(run)) => Ok(StartRunResult::Existing(run)),
+        ("rejected", Some(run)) => Ok(StartRunResult::Rejected(run)),
         (other, _) => Err(Error::Corrupt(format!("a run was started with the answer {other:?}"))),
     }
 }

@@ -1,8 +1,9 @@
 //! Ending runs from outside.
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::Terminate;
-use tidemill_core::store::{Verdict, Wake};
+use tidemill_core::store::Verdict;
+use tidemill_core::store::runs::TerminateParams;
+use tidemill_core::wake::Wake;
 use tokio_postgres::types::ToSql;
 
 use super::effects::Effects;
@@ -13,7 +14,7 @@ use crate::sql::TERMINATE;
 
 impl Inner {
     /// Ends a run without asking its code.
-    pub(crate) async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+    pub(crate) async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
         let mut effects = Effects::default();
         effects.add(self, 1, terminate.effects).await?;
         let close = terminate.close;
@@ -34,14 +35,14 @@ impl Inner {
             match row.get("outcome") {
                 None => {
                     // The call that ended it may have been this one, and its answer lost.
-                    self.hub.announce(Wake::Lost(terminate.run.task()));
-                    self.hub.announce_surely(Wake::Finished(terminate.run.task())).await;
+                    self.bus.publish(Wake::Lost(terminate.run.task()));
+                    self.bus.publish_and_flush(Wake::Finished(terminate.run.task())).await;
                     return Ok(Verdict::LeaseLost);
                 }
                 Some("ended") => {
                     self.announce_woken(woken(row)).await;
                     // Whoever terminates is often a command that ends at once, so this waits until it is said.
-                    self.hub.flush().await;
+                    self.bus.flush().await;
                     return Ok(Verdict::Accepted);
                 }
                 Some(_) => {}

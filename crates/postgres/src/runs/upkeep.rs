@@ -1,7 +1,7 @@
 //! Removing runs that have outlived their purpose.
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::PruneRuns;
+use tidemill_core::store::runs::PruneRunsParams;
 
 use super::{big, count};
 use crate::Inner;
@@ -15,7 +15,7 @@ const BATCH: i64 = 500;
 const ENTRIES: i64 = 50_000;
 
 impl Inner {
-    pub(crate) async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+    pub(crate) async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
         let rows =
             self.pool.query(&PRUNE_RUNS, &[&big(prune.most), &ms(prune.min_age), &BATCH, &ENTRIES]).await?;
         Ok(count(rows.first().ok_or_else(nothing)?.get("pruned")))

@@ -1,6 +1,7 @@
 //! Taking part in a transaction of the user's own connection: nothing is announced before its commit.
 
-use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake, guard};
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, JobInfo, NewJob, reserved_ids};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, JobId, Queue};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{GenericClient, Row};
@@ -30,7 +31,7 @@ impl PostgresStore {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        guard::check_new(jobs)?;
+        reserved_ids::check_new(jobs)?;
         let linked = Linked::of(jobs)?;
         // Outside of the transaction: the name of a queue is for good, and others must not wait for this commit.
         let number = self.inner.number(queue).await?;
@@ -44,9 +45,9 @@ impl PostgresStore {
     pub async fn complete_in<C: GenericClient + Sync>(
         &self,
         client: &C,
-        complete: Complete<'_>,
+        complete: CompleteParams<'_>,
     ) -> Result<(Completed, Pending), Error> {
-        guard::check_removal(complete.job)?;
+        reserved_ids::check_removal(complete.job)?;
         let closing = self.inner.closing(complete.change).await?;
         let job = complete.job.as_str();
         let [a, b, c, d, e] = closing.params();
@@ -71,13 +72,13 @@ impl PostgresStore {
     /// Wakes workers for so many jobs that a committed transaction of the user's has made on this queue.
     pub async fn committed(&self, queue: &Queue, jobs: usize) {
         // Whoever looks also learns when the next one is due, so this holds for scheduled jobs as well.
-        self.inner.hub.announce_surely(Wake::Queue { queue: queue.clone(), jobs }).await;
+        self.inner.bus.publish_and_flush(Wake::Queue { queue: queue.clone(), jobs }).await;
     }
 
     /// Announces what a committed transaction of the user's has completed.
     pub async fn announce(&self, pending: Pending) {
         self.inner.announce_woken(pending.0).await;
-        self.inner.hub.flush().await;
+        self.inner.bus.flush().await;
     }
 
     async fn call_in<C: GenericClient + Sync>(

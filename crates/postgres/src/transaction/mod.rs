@@ -10,9 +10,10 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidemill_core::chain::Output;
-use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob, Wake, guard};
+use tidemill_core::chain::IntoCompletion;
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, JobInfo, NewJob, reserved_ids};
 use tidemill_core::transaction::Done;
+use tidemill_core::wake::Wake;
 use tidemill_core::{Clock, Error, JobId, Queue};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::types::{ToSql, Type};
@@ -65,7 +66,7 @@ impl Tx {
         if jobs.is_empty() {
             return Ok(Vec::new());
         }
-        guard::check_new(jobs)?;
+        reserved_ids::check_new(jobs)?;
         let linked = Linked::of(jobs)?;
         let number = self.inner.number(queue).await?;
         let rows = self.call(&self.inner.calls.enqueue, &linked.params(&number)).await?;
@@ -77,8 +78,8 @@ impl Tx {
 
     /// Ends a job from outside when the transaction commits, like
     /// [`Store::complete`](tidemill_core::Store::complete).
-    pub async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        guard::check_removal(complete.job)?;
+    pub async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
+        reserved_ids::check_removal(complete.job)?;
         let closing = self.inner.closing(complete.change).await?;
         let job = complete.job.as_str();
         let [a, b, c, d, e] = closing.params();
@@ -89,7 +90,7 @@ impl Tx {
         completed(row.get("outcome"))
     }
 
-    /// Looks up a job as this transaction sees it, like [`Store::get`](tidemill_core::Store::get).
+    /// Looks up a job as this transaction sees it, like [`Store::get_job`](tidemill_core::Store::get_job).
     pub async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
         let chain = job.chain();
         let params: [(&(dyn ToSql + Sync), Type); 2] = [(&chain.as_str(), Type::TEXT), (&NAMED, Type::INT8)];
@@ -116,7 +117,7 @@ impl Tx {
         })?;
         self.ended = true;
         if self.announce(Vec::new()).await {
-            self.inner.hub.flush().await;
+            self.inner.bus.flush().await;
         }
         Ok(())
     }
@@ -131,7 +132,7 @@ impl Tx {
 
     /// The end of the job with this output, together with everything done in this transaction: what an atomic
     /// handler returns.
-    pub fn done<O: Output>(self, output: O) -> Done<O> {
+    pub fn done<O: IntoCompletion>(self, output: O) -> Done<O> {
         Done::new(Box::new(work::Work::new(self, output)))
     }
 

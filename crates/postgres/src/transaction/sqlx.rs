@@ -3,7 +3,7 @@
 use sqlx::postgres::{PgArguments, PgConnection, PgRow};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, Postgres, Row};
-use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob};
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, JobInfo, NewJob};
 use tidemill_core::{Error, JobId, Queue};
 
 use super::foreign::Pending;
@@ -64,7 +64,7 @@ impl PostgresStore {
     pub async fn complete_in_sqlx(
         &self,
         connection: &mut PgConnection,
-        complete: Complete<'_>,
+        complete: CompleteParams<'_>,
     ) -> Result<(Completed, Pending), Error> {
         let closing = self.inner.closing(complete.change).await?;
         self.inner.pool.count_one();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join;
-use tidemill_core::chain::{End, Output};
-use tidemill_core::transaction::{Claim, Committed, Uncommitted};
+use tidemill_core::chain::{Completion, IntoCompletion};
+use tidemill_core::transaction::{Committed, TransactionClaim, Uncommitted};
 use tidemill_core::{Clock, Error, Outcome};
 use tokio_postgres::types::{ToSql, Type};
 
@@ -19,18 +19,18 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// Work that is not committed yet, and how the job ends with it.
 pub(super) struct Work {
     tx: Tx,
-    end: Box<dyn FnOnce(bool) -> Result<End, Error> + Send>,
+    end: Box<dyn FnOnce(bool) -> Result<Completion, Error> + Send>,
 }
 
 impl Work {
-    pub(super) fn new<O: Output>(tx: Tx, output: O) -> Self {
+    pub(super) fn new<O: IntoCompletion>(tx: Tx, output: O) -> Self {
         Self { tx, end: Box::new(move |kept| output.end(kept)) }
     }
 }
 
 #[async_trait]
 impl Uncommitted for Work {
-    async fn commit(self: Box<Self>, claim: &Claim) -> Result<Committed, Error> {
+    async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error> {
         let Self { mut tx, end } = *self;
         let end = end(claim.envelope.keep_result().is_some())?;
         let settlement = claim.settlement(end, tx.inner.pool.clock.now())?;

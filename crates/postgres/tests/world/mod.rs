@@ -3,7 +3,7 @@
 // Every test file uses a part of this, and a failure to arrange is a failed test.
 #![allow(dead_code, clippy::unwrap_used)]
 
-use tidemill_core::chain::Links;
+use tidemill_core::chain::JobLinks;
 use tidemill_core::store::{Due, NewJob};
 use tidemill_core::{JobId, Queue, QueueName};
 use tidemill_postgres::{Options, PostgresStore};
@@ -24,7 +24,7 @@ pub(crate) fn queue(name: &str) -> Queue {
 pub(crate) fn chain() -> NewJob {
     let id = JobId::generate();
     let envelope = format!(r#"{{"job_id":"{id}","task_type":"t","keep_result_ms":60000}}"#);
-    let links = Links::default();
+    let links = JobLinks::default();
     NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true, fresh: true, links }
 }
 

@@ -1,7 +1,7 @@
 //! Adding jobs that are tied to others: everything is looked at before anything is written.
 
-use tidemill_core::store::{Enqueue, Enqueued, NewJob};
-use tidemill_core::{Delivery, Error, JobId, Queue, retry};
+use tidemill_core::store::{EnqueueParams, Enqueued, NewJob};
+use tidemill_core::{Error, Guarantee, JobId, Queue, retry};
 
 use super::dedup::Reserved;
 use super::draft::Draft;
@@ -37,9 +37,9 @@ pub(super) struct Begun {
 }
 
 impl RedisStore {
-    pub(crate) async fn begin_chains(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        let Enqueue { queue, jobs } = enqueue;
-        if queue.delivery == Delivery::AtMostOnce {
+    pub(crate) async fn begin_chains(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+        let EnqueueParams { queue, jobs } = enqueue;
+        if queue.guarantee == Guarantee::AtMostOnce {
             return Err(Error::Invalid(
                 "an at-most-once job can neither wait for chains nor be deduplicated".into(),
             ));

@@ -2,7 +2,7 @@
 
 use futures_util::future::try_join_all;
 use tidemill_core::settle::Change;
-use tidemill_core::{Delivery, Envelope, Error, JobId, Queue};
+use tidemill_core::{Envelope, Error, Guarantee, JobId, Queue};
 
 use super::draft::Draft;
 use crate::inspect::record;
@@ -76,7 +76,7 @@ fn push_step(call: &mut Call<'_>, draft: &Draft<'_>) {
 /// The queue on which a chain goes on, if it does.
 pub(crate) fn next_queue(change: &Change) -> Result<Option<&Queue>, Error> {
     match change {
-        Change::Continue(step) if step.queue.delivery == Delivery::AtMostOnce => {
+        Change::Continue(step) if step.queue.guarantee == Guarantee::AtMostOnce => {
             let queue = &step.queue.name;
             Err(Error::Invalid(format!("a chain cannot continue on the at-most-once queue `{queue}`")))
         }

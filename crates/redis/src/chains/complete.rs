@@ -2,9 +2,9 @@
 
 use std::cmp::Ordering;
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::settle::Change;
-use tidemill_core::store::{Complete, Completed, guard};
+use tidemill_core::store::{CompleteParams, Completed, reserved_ids};
 use tidemill_core::{Error, JobId, Queue};
 
 use super::act::{TRIES, keeps_moving};
@@ -13,9 +13,9 @@ use crate::search::Place;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(crate) async fn complete_job(&self, complete: Complete<'_>) -> Result<Completed, Error> {
-        let Complete { job, change } = complete;
-        guard::check_removal(job)?;
+    pub(crate) async fn complete_job(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
+        let CompleteParams { job, change } = complete;
+        reserved_ids::check_removal(job)?;
         if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
             return Err(Error::Invalid("a job is completed by finishing or continuing it".into()));
         }
@@ -30,9 +30,9 @@ impl RedisStore {
                 continue;
             };
             match job.step().cmp(&current.step()) {
-                Ordering::Less => return Ok(Completed::Ended(State::Done)),
+                Ordering::Less => return Ok(Completed::Ended(JobState::Done)),
                 Ordering::Greater => return Ok(Completed::NotFound),
-                Ordering::Equal if place.is_dead() => return Ok(Completed::Ended(State::Dead)),
+                Ordering::Equal if place.is_dead() => return Ok(Completed::Ended(JobState::Dead)),
                 Ordering::Equal => {}
             }
             if self.complete_at((&current, change), &place, next).await? == "completed" {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use redis::Pipeline;
-use tidemill_core::chain::{Dedup, Scope};
+use tidemill_core::chain::{Dedup, DedupScope};
 use tidemill_core::store::{Cancelled, Enqueued, NewJob};
 use tidemill_core::{Error, JobId, Queue, Timestamp};
 
@@ -266,8 +266,8 @@ impl RedisStore {
 /// Whether the chain that has a key takes the place of a new one.
 fn counts(dedup: &Dedup, holder: &Holder, now: Timestamp, life: Life) -> bool {
     let lives = match dedup.scope {
-        Scope::Open => life == Life::Open,
-        Scope::Any => life != Life::Gone,
+        DedupScope::Open => life == Life::Open,
+        DedupScope::Any => life != Life::Gone,
     };
     let age = Timestamp(holder.started).until(now);
     lives && dedup.within.is_none_or(|window| age < window)

@@ -1,6 +1,6 @@
 //! Deleting a chain with everything in it.
 
-use tidemill_core::store::{Deleted, guard};
+use tidemill_core::store::{Deleted, reserved_ids};
 use tidemill_core::{Error, JobId, Queue, QueueName};
 
 use super::act::{TRIES, keeps_moving};
@@ -10,7 +10,7 @@ use crate::store::RedisStore;
 impl RedisStore {
     pub(crate) async fn delete_chain(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = &chain.chain();
-        guard::check_deletion(chain)?;
+        reserved_ids::check_deletion(chain)?;
         let mut tries = 0;
         while tries < TRIES {
             let Some(place) = self.place_or_record(chain).await? else { return Ok(Deleted::NotFound) };

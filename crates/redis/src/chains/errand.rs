@@ -6,7 +6,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, StreamExt};
 use redis::Value;
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Delivery, Error, JobId, Queue, QueueName};
+use tidemill_core::{Error, Guarantee, JobId, Queue, QueueName};
 
 use crate::keys::letter;
 use crate::store::RedisStore;
@@ -73,8 +73,8 @@ impl Errand {
             "p" => {
                 let mut parts = rest.splitn(3, ' ');
                 let (letter, last, name) = (parts.next()?, parts.next()?, parts.next()?);
-                let delivery = if letter == "s" { Delivery::AtLeastOnce } else { Delivery::AtMostOnce };
-                let queue = Queue { name: QueueName::new(name).ok()?, delivery };
+                let delivery = if letter == "s" { Guarantee::AtLeastOnce } else { Guarantee::AtMostOnce };
+                let queue = Queue { name: QueueName::new(name).ok()?, guarantee: delivery };
                 Some(Self::Purge { queue, last: last.to_owned() })
             }
             "u" => {

@@ -52,7 +52,7 @@ impl RedisStore {
         chains: &[JobId],
     ) -> Result<HashMap<JobId, Standing>, Error> {
         let look = |chain: JobId| async move {
-            let removed = || Standing::Closed(Blocker::told_by_removed(&chain));
+            let removed = || Standing::Closed(Blocker::removed_notice(&chain));
             let standing = match self.standing(&chain).await {
                 Ok(_) if chain == own.chain() => removed(),
                 Err(Error::NotFound(_) | Error::Invalid(_)) => removed(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::chain::{Dedup, Links};
+use tidemill_core::chain::{Dedup, JobLinks};
 use tidemill_core::store::{Due, NewJob};
 use tidemill_core::{JobId, Queue, QueueName, Timestamp};
 
@@ -35,7 +35,7 @@ pub(super) fn read(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, Ne
     let due = read_due(word()?)?;
     let count = word()?.parse().ok()?;
     let after = (0..count).map(|_| JobId::new(word()?).ok()).collect::<Option<_>>()?;
-    let links = Links { after, dedup: Some(Dedup::open(key)) };
+    let links = JobLinks { after, dedup: Some(Dedup::open(key)) };
     let envelope = recipe.slice(read..);
     let job = NewJob { id: chain.clone(), envelope, due, tracked: true, fresh: true, links };
     Some((queue, job, receipt))
@@ -60,7 +60,7 @@ mod tests {
         let id = JobId::new("c").unwrap();
         let after = vec![JobId::new("a").unwrap(), JobId::new("b").unwrap()];
         for due in [Due::Now, Due::In(Duration::from_millis(5)), Due::At(Timestamp(-7))] {
-            let links = Links { after: after.clone(), dedup: Some(Dedup::open("k")) };
+            let links = JobLinks { after: after.clone(), dedup: Some(Dedup::open("k")) };
             let envelope = Bytes::from_static(b"{\"job_id\": \"c\"}");
             let job = NewJob { id: id.clone(), envelope, due, tracked: true, fresh: true, links };
             let recipe = write(&queue, &job, "r").into();

@@ -42,8 +42,8 @@ impl RedisStore {
         let notes = found
             .into_iter()
             .map(|(blocking, found)| (blocking.position, note(blocking, found, &mut tellings)));
-        let tiding = Tiding { job: wait.job.clone(), mark: mark.to_owned(), notes: notes.collect() };
-        let informed = self.inform((shard, &wait.queue), &tellings, &[tiding]).await?;
+        let message = Tiding { job: wait.job.clone(), mark: mark.to_owned(), notes: notes.collect() };
+        let informed = self.inform((shard, &wait.queue), &tellings, &[message]).await?;
         if informed.contains(&Informed::Gone) {
             self.unregister_again(mark, &wait, &unknown).await;
         }
@@ -109,7 +109,7 @@ fn found(blocking: &Blocking, answer: &[u8]) -> Option<Found> {
     match answer {
         b"open" => Some(Found::Open),
         b"missing" => Some(Found::Missing),
-        b"removed" => Some(Found::Closed(Blocker::told_by_removed(&blocking.chain))),
+        b"removed" => Some(Found::Closed(Blocker::removed_notice(&blocking.chain))),
         _ => Some(Found::Closed(told(&blocking.chain, answer.strip_prefix(b"kept")?))),
     }
 }
@@ -119,7 +119,7 @@ fn note(blocking: &Blocking, found: Found, tellings: &mut Vec<Bytes>) -> Note {
     let told = match found {
         Found::Open => return Note::Open,
         Found::Closed(told) => told,
-        Found::Missing => Blocker::told_by_removed(&blocking.chain),
+        Found::Missing => Blocker::removed_notice(&blocking.chain),
     };
     tellings.push(told);
     Note::Told(tellings.len() - 1)

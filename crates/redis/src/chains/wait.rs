@@ -109,23 +109,23 @@ impl RedisStore {
         &self,
         (shard, queue): (u16, &Queue),
         tellings: &[Bytes],
-        tidings: &[Tiding],
+        messages: &[Tiding],
     ) -> Result<Vec<Informed>, Error> {
         let mut keys = self.keys.home(shard);
         keys.push(self.keys.target(shard, queue));
         keys.push(self.keys.scheduled(shard, queue));
         keys.push(self.keys.blocked(shard, queue));
-        keys.extend(tidings.iter().map(|tiding| self.keys.waits(shard, &tiding.mark)));
+        keys.extend(messages.iter().map(|message| self.keys.waits(shard, &message.mark)));
         let mut call = Call::new(&self.scripts.inform, &keys)
             .arg(self.keys.channel())
             .arg(queue.name.as_str())
             .arg(tellings.len());
         tellings.iter().for_each(|told| call.push(&told[..]));
-        for tiding in tidings {
-            call.push(tiding.job.as_str());
-            call.push(&tiding.mark);
-            call.push(tiding.notes.len());
-            for (position, note) in &tiding.notes {
+        for message in messages {
+            call.push(message.job.as_str());
+            call.push(&message.mark);
+            call.push(message.notes.len());
+            for (position, note) in &message.notes {
                 call.push(*position);
                 match note {
                     Note::Open => call.push("-"),
@@ -136,8 +136,8 @@ impl RedisStore {
         let answer = ints(self.link.call(shard, call).await?, "inform")?;
         // The others have been told; this one is told again, by whoever carries the errand on.
         if let Some(damaged) = answer.iter().position(|&state| state == DAMAGED_WAIT) {
-            let key = self.keys.waits(shard, &tidings[damaged].mark);
-            let job = &tidings[damaged].job;
+            let key = self.keys.waits(shard, &messages[damaged].mark);
+            let job = &messages[damaged].job;
             return Err(Error::Unsuitable(format!("inform: `{key}` holds no wait of job {job}")));
         }
         Ok(answer.into_iter().map(|state| if state == 0 { Informed::Gone } else { Informed::Yes }).collect())
@@ -171,8 +171,8 @@ impl RedisStore {
 /// What a chain tells by what was kept of it: nothing if it was removed.
 pub(super) fn told(chain: &JobId, kept: &[u8]) -> Bytes {
     match record::read(&chain.chain(), kept) {
-        Ok(record) => Blocker::told_by(&record),
-        Err(_) => Blocker::told_by_removed(chain),
+        Ok(record) => Blocker::notice(&record),
+        Err(_) => Blocker::removed_notice(chain),
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures_util::stream::{SelectAll, Stream};
-use tidemill_core::courier::{Tiding, Tidings, Topic};
-use tidemill_core::hub::{Listener, Listeners};
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{Message, MessageStream, Subject};
+use tidemill_core::wake::{Subscribers, Subscription as WakeSubscription};
 use tokio::sync::Notify;
 
 use super::Office;
@@ -20,7 +20,7 @@ use super::subscription::{Action, Event, Number, State, Subscription};
 #[derive(Debug, Default)]
 pub(super) struct Board {
     desk: Mutex<Desk>,
-    listeners: [Listeners<Tiding>; Channel::ALL.len()],
+    listeners: [Subscribers<Message>; Channel::ALL.len()],
     /// Something is to be done.
     posted: Notify,
 }
@@ -77,8 +77,8 @@ impl Board {
         self.lock().subscriptions.iter().all(|subscription| subscription.state() == State::Idle)
     }
 
-    pub(super) fn tell(&self, channel: Channel, tiding: &Tiding) {
-        self.listeners[channel as usize].tell(tiding);
+    pub(super) fn tell(&self, channel: Channel, message: &Message) {
+        self.listeners[channel as usize].publish(message);
     }
 
     fn lock(&self) -> MutexGuard<'_, Desk> {
@@ -97,9 +97,9 @@ impl Desk {
 }
 
 /// Listens to everything about a topic.
-pub(super) fn listen(office: &Arc<Office>, topic: Topic) -> Tidings {
+pub(super) fn listen(office: &Arc<Office>, topic: Subject) -> MessageStream {
     let channels = Channel::of(topic);
-    let heard = channels.iter().map(|channel| office.board.listeners[*channel as usize].listen());
+    let heard = channels.iter().map(|channel| office.board.listeners[*channel as usize].subscribe());
     let hearing = Hearing { office: office.clone(), channels, heard: heard.collect() };
     channels.iter().for_each(|channel| office.board.note(*channel, Event::Joined));
     Box::pin(hearing)
@@ -109,13 +109,13 @@ pub(super) fn listen(office: &Arc<Office>, topic: Topic) -> Tidings {
 struct Hearing {
     office: Arc<Office>,
     channels: &'static [Channel],
-    heard: SelectAll<Listener<Tiding>>,
+    heard: SelectAll<WakeSubscription<Message>>,
 }
 
 impl Stream for Hearing {
-    type Item = Tiding;
+    type Item = Message;
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Tiding>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
         Pin::new(&mut self.heard).poll_next(cx)
     }
 }

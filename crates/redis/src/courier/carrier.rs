@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Cmd;
-use tidemill_core::courier::Hint;
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Hint;
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Queue};
 use tokio::time::sleep;
 
@@ -31,11 +31,11 @@ const TAKE: &str = include_str!("../../lua/wake/take.lua");
 /// Carries until the courier is dropped.
 pub(super) async fn run(office: Arc<Office>) {
     loop {
-        let errand = office.satchel.errand(sleep(BUSY)).await;
+        let errand = office.satchel.next_batch(sleep(BUSY)).await;
         let commands = errand.wakes.iter().flat_map(|wake| office.commands(wake)).collect();
         match office.commands.send_all(commands).await {
             Ok(()) => {
-                office.satchel.done(&errand);
+                office.satchel.sent(&errand);
                 office.outage.is_over();
                 sleep(REST).await;
             }

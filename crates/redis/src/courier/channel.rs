@@ -1,8 +1,8 @@
 //! The channels, and what is said on each.
 
 use tidemill_core::JobId;
-use tidemill_core::courier::{Hint, Scheduled, Tiding, Topic};
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{ForeignJobs, Hint, Message, Subject};
 
 use crate::keys::WakeKeys;
 
@@ -26,10 +26,10 @@ impl Channel {
     pub(super) const ALL: [Self; 4] = [Self::Sched, Self::Chainc, Self::Owls, Self::Wake];
 
     /// The channels a listener has to hear.
-    pub(super) fn of(topic: Topic) -> &'static [Self] {
+    pub(super) fn of(topic: Subject) -> &'static [Self] {
         match topic {
-            Topic::Work => &[Self::Sched, Self::Wake],
-            Topic::News => &[Self::Chainc, Self::Owls, Self::Wake],
+            Subject::Work => &[Self::Sched, Self::Wake],
+            Subject::News => &[Self::Chainc, Self::Owls, Self::Wake],
         }
     }
 
@@ -43,13 +43,13 @@ impl Channel {
     }
 
     /// What a message means; `None` if nothing.
-    pub(super) fn read(self, message: &[u8]) -> Option<Tiding> {
+    pub(super) fn read(self, message: &[u8]) -> Option<Message> {
         let text = std::str::from_utf8(message).ok().filter(|text| text.len() <= LONGEST)?;
         match self {
-            Self::Sched => scheduled(text).map(Tiding::Scheduled),
+            Self::Sched => scheduled(text).map(Message::ForeignJobs),
             Self::Chainc => JobId::new(text).ok().map(|id| Wake::Finished(id).into()),
             Self::Owls => JobId::new(text).ok().map(|id| Wake::Lost(id).into()),
-            Self::Wake => text.parse::<Wake>().ok().map(Tiding::from),
+            Self::Wake => text.parse::<Wake>().ok().map(Message::from),
         }
     }
 }
@@ -61,11 +61,11 @@ pub(super) fn announce(hint: &Hint, type_name: &str) -> String {
 
 /// What comes before the first colon is a hint, if it can be one; else it is part of the name, and since 0.12
 /// there is nothing else.
-fn scheduled(text: &str) -> Option<Scheduled> {
+fn scheduled(text: &str) -> Option<ForeignJobs> {
     let hinted = text.split_once(':').and_then(|(hint, name)| Some((hint.parse().ok()?, name)));
     let (hint, type_name) = hinted.map_or((None, text), |(hint, name)| (Some(hint), name));
     let is_name = !type_name.is_empty() && !type_name.chars().any(char::is_control);
-    is_name.then(|| Scheduled { type_name: type_name.to_owned(), hint })
+    is_name.then(|| ForeignJobs { type_name: type_name.to_owned(), hint })
 }
 
 #[cfg(test)]
@@ -76,7 +76,7 @@ mod tests {
 
     fn read(text: &str) -> Option<(String, Option<String>)> {
         match Channel::Sched.read(text.as_bytes()) {
-            Some(Tiding::Scheduled(Scheduled { type_name, hint })) => {
+            Some(Message::ForeignJobs(ForeignJobs { type_name, hint })) => {
                 Some((type_name, hint.map(|hint| hint.to_string())))
             }
             _ => None,

@@ -19,8 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tidemill_core::courier::{Courier, Hint, Leaves, Satchel, Tidings, Topic};
-use tidemill_core::store::{Finding, Severity, Wake};
+use tidemill_core::store::{Finding, Severity};
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{Hint, MessageStream, Pending, SendTiming, Subject, Transport};
 use tidemill_core::{Error, Namespace};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -52,7 +53,7 @@ struct Office {
     options: Options,
     keys: WakeKeys,
     commands: Commands,
-    satchel: Satchel,
+    satchel: Pending,
     board: Board,
     own: OwnHints,
     outage: Outage,
@@ -68,7 +69,7 @@ impl RedisCourier {
             keys: WakeKeys::new(options.namespace.clone(), options.database()),
             commands: Commands::new(&options)?,
             outage: Outage::of(&options),
-            satchel: Satchel::default(),
+            satchel: Pending::default(),
             board: Board::default(),
             own: OwnHints::default(),
             ignored: AtomicU64::new(0),
@@ -125,20 +126,20 @@ impl Office {
 }
 
 #[async_trait]
-impl Courier for RedisCourier {
-    fn tell(&self, wake: Wake) -> Leaves {
-        self.office.satchel.tell(wake)
+impl Transport for RedisCourier {
+    fn publish(&self, wake: Wake) -> SendTiming {
+        self.office.satchel.add(wake)
     }
 
     async fn flush(&self) {
         let _ = timeout(PATIENCE, self.office.satchel.flushed()).await;
     }
 
-    fn listen(&self, topic: Topic) -> Tidings {
+    fn subscribe(&self, topic: Subject) -> MessageStream {
         board::listen(&self.office, topic)
     }
 
-    async fn take(&self, hint: &Hint) -> bool {
+    async fn take_hint(&self, hint: &Hint) -> bool {
         match timeout(SHARE, self.office.take(hint)).await {
             Ok(Ok(taken)) => taken,
             Ok(Err(error)) => {

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use tidemill_core::courier::Hint;
+use tidemill_core::wake::Hint;
 
 /// A message comes back within moments, so these are the last few seconds at the very least.
 const REMEMBERED: usize = 4_096;

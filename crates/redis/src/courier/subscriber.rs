@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::{Msg, RedisError};
-use tidemill_core::courier::{Scheduled, Tiding};
+use tidemill_core::wake::{ForeignJobs, Message};
 use tokio::time::sleep;
 
 use super::Office;
@@ -132,8 +132,8 @@ impl Subscriber {
         let channel = Channel::ALL.into_iter().find(|channel| channel.name(&self.office.keys) == name);
         let Some(channel) = channel else { return };
         match channel.read(message.get_payload_bytes()) {
-            Some(Tiding::Scheduled(scheduled)) if self.is_known(&scheduled) => {}
-            Some(tiding) => self.office.board.tell(channel, &tiding),
+            Some(Message::ForeignJobs(scheduled)) if self.is_known(&scheduled) => {}
+            Some(message) => self.office.board.tell(channel, &message),
             // Anyone may publish.
             None => drop(self.office.ignored.fetch_add(1, Ordering::Relaxed)),
         }
@@ -142,7 +142,7 @@ impl Subscriber {
 
 impl Subscriber {
     /// Whether there is nothing to do about an announcement: it is this process's own, or the second form of another.
-    fn is_known(&mut self, Scheduled { type_name, hint }: &Scheduled) -> bool {
+    fn is_known(&mut self, ForeignJobs { type_name, hint }: &ForeignJobs) -> bool {
         let Some(hint) = hint else { return self.twins.recognise(type_name, Instant::now()) };
         if hint.has_twin() {
             self.twins.expect(type_name, Instant::now());

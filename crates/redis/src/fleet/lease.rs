@@ -2,7 +2,7 @@
 
 use redis::Value;
 use tidemill_core::clock::millis;
-use tidemill_core::store::fleet::{Grant, Lease, Leased};
+use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
 use crate::error::odd_answer;
@@ -10,7 +10,7 @@ use crate::store::RedisStore;
 use crate::value::{array, int, text};
 
 impl RedisStore {
-    pub(super) async fn lease_member(&self, lease: &Lease) -> Result<Leased, Error> {
+    pub(super) async fn lease_member(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         lease.check()?;
         let line = lease.line.filter(|line| line.most > 0);
         let mut call = self

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use redis::Value;
-use tidemill_core::fleet::{MemberId, Room, Standard};
+use tidemill_core::fleet::{Capacity, WorkerDefaults, WorkerKey};
 use tidemill_core::store::Page;
-use tidemill_core::store::fleet::{ListMembers, Member, MemberInfo, Status};
+use tidemill_core::store::fleet::{ListWorkersParams, WorkerEntry, WorkerInfo, WorkerStatus};
 use tidemill_core::{Error, Timestamp};
 
 use crate::error::odd_answer;
@@ -16,21 +16,21 @@ use crate::value::{array, bytes, int, text};
 const WIDEST: usize = 1_000;
 
 impl RedisStore {
-    pub(super) async fn find_member(&self, member: &MemberId) -> Result<Option<MemberInfo>, Error> {
+    pub(super) async fn find_member(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
         let call = self
-            .call_on_fleet(&self.registry.scripts.members, Standard::default())
+            .call_on_fleet(&self.registry.scripts.members, WorkerDefaults::default())
             .arg("one")
             .arg(member.to_string());
         Ok(read_page(self.ask_fleet(call).await?, info)?.items.pop())
     }
 
-    pub(super) async fn list_members(&self, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error> {
+    pub(super) async fn list_members(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
         let (first, end) = match list.kind {
             Some(kind) => (format!("[{kind}:"), format!("({kind};")),
             None => ("-".to_owned(), "+".to_owned()),
         };
         let call = self
-            .call_on_fleet(&self.registry.scripts.members, Standard::default())
+            .call_on_fleet(&self.registry.scripts.members, WorkerDefaults::default())
             .arg("page")
             .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
             .arg(end)
@@ -60,16 +60,16 @@ pub(super) fn duration(value: &Value) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(int(value)?).ok()?))
 }
 
-fn info(parts: Vec<Value>) -> Option<MemberInfo> {
+fn info(parts: Vec<Value>) -> Option<WorkerInfo> {
     let mut parts = parts.into_iter();
     let id = text(parts.next()?)?.parse().ok()?;
     let offer = text(parts.next()?)?.parse().ok()?;
     let endpoint = text(parts.next()?)?;
-    let status = if is_set(&parts.next()?) { Status::Available } else { Status::Draining };
-    let room = Room { concurrent: number(parts.next()?)?, lifetime: number(parts.next()?)? };
+    let status = if is_set(&parts.next()?) { WorkerStatus::Available } else { WorkerStatus::Draining };
+    let room = Capacity { concurrent: number(parts.next()?)?, lifetime: number(parts.next()?)? };
     let (fresh, detail) = (duration(&parts.next()?)?, bytes(parts.next()?)?);
-    Some(MemberInfo {
-        member: Member { id, offer, endpoint, status, room, fresh, detail },
+    Some(WorkerInfo {
+        member: WorkerEntry { id, offer, endpoint, status, room, fresh, detail },
         last_beat: Timestamp(int(&parts.next()?)?),
         is_fresh: is_set(&parts.next()?),
         ordered: is_set(&parts.next()?),

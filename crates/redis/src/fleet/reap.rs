@@ -4,8 +4,8 @@ use std::sync::PoisonError;
 
 use redis::Value;
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, Standard};
-use tidemill_core::store::fleet::{Reaped, Unusable};
+use tidemill_core::fleet::{WorkerDefaults, WorkerKey};
+use tidemill_core::store::fleet::{Reaped, UnusableEntry};
 
 use crate::error::odd_answer;
 use crate::store::RedisStore;
@@ -15,7 +15,7 @@ use crate::value::{array, bytes, int, text};
 const LIMIT: usize = 100;
 
 impl RedisStore {
-    pub(super) async fn reap_fleet(&self, standard: Option<Standard>) -> Result<Reaped, Error> {
+    pub(super) async fn reap_fleet(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error> {
         let walks = self.registry.walks.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let script = &self.registry.scripts.reap;
         let call = self.call_on_fleet(script, standard.unwrap_or_default()).arg(LIMIT).arg(&walks[..]);
@@ -37,14 +37,14 @@ fn read(answer: Value) -> Option<(Reaped, [String; 2])> {
 }
 
 /// Other programs may have written anything, so a name need not be text.
-fn entry(pair: Value) -> Option<Unusable> {
+fn entry(pair: Value) -> Option<UnusableEntry> {
     let mut pair = array(pair)?.into_iter();
     let name = String::from_utf8_lossy(&bytes(pair.next()?)?).into_owned();
     let why = String::from_utf8_lossy(&bytes(pair.next()?)?).into_owned();
-    Some(Unusable { name, why })
+    Some(UnusableEntry { name, why })
 }
 
 /// What another program has written into an index, and is no member's name, is left out: it is removed all the same.
-fn ids(list: Value) -> Option<Vec<MemberId>> {
+fn ids(list: Value) -> Option<Vec<WorkerKey>> {
     Some(array(list)?.into_iter().filter_map(|id| text(id)?.parse().ok()).collect())
 }

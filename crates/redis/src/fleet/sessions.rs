@@ -1,9 +1,9 @@
 //! Looking at sessions, and at the lines of those who have none yet.
 
 use redis::Value;
-use tidemill_core::fleet::{SessionId, Standard};
+use tidemill_core::fleet::{SessionId, WorkerDefaults};
 use tidemill_core::store::Page;
-use tidemill_core::store::fleet::{LineInfo, ListSessions, SessionInfo};
+use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo, WaitingInfo};
 use tidemill_core::{Error, Timestamp};
 
 use super::look::{duration, is_set, read_page, width};
@@ -14,20 +14,23 @@ use crate::value::{array, bytes, int, text};
 impl RedisStore {
     pub(super) async fn find_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
         let call = self
-            .call_on_fleet(&self.registry.scripts.sessions, Standard::default())
+            .call_on_fleet(&self.registry.scripts.sessions, WorkerDefaults::default())
             .arg("one")
             .arg(session.as_str());
         Ok(read_page(self.ask_fleet(call).await?, info)?.items.pop())
     }
 
     /// The list is ordered by member and session; a blank is before everything that a member's name may have.
-    pub(super) async fn list_sessions(&self, list: ListSessions<'_>) -> Result<Page<SessionInfo>, Error> {
+    pub(super) async fn list_sessions(
+        &self,
+        list: ListSessionsParams<'_>,
+    ) -> Result<Page<SessionInfo>, Error> {
         let (first, end) = match list.member {
             Some(member) => (format!("[{member} "), format!("({member}!")),
             None => ("-".to_owned(), "+".to_owned()),
         };
         let call = self
-            .call_on_fleet(&self.registry.scripts.sessions, Standard::default())
+            .call_on_fleet(&self.registry.scripts.sessions, WorkerDefaults::default())
             .arg("page")
             .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
             .arg(end)
@@ -35,8 +38,8 @@ impl RedisStore {
         read_page(self.ask_fleet(call).await?, info)
     }
 
-    pub(super) async fn list_lines(&self) -> Result<Vec<LineInfo>, Error> {
-        let call = self.call_on_fleet(&self.registry.scripts.lines, Standard::default());
+    pub(super) async fn list_lines(&self) -> Result<Vec<WaitingInfo>, Error> {
+        let call = self.call_on_fleet(&self.registry.scripts.lines, WorkerDefaults::default());
         let lines = array(self.ask_fleet(call).await?).ok_or_else(|| odd_answer("lines"))?;
         Ok(lines.into_iter().filter_map(|parts| line(array(parts)?)).collect())
     }
@@ -59,9 +62,9 @@ fn info(parts: Vec<Value>) -> Option<SessionInfo> {
     })
 }
 
-fn line(parts: Vec<Value>) -> Option<LineInfo> {
+fn line(parts: Vec<Value>) -> Option<WaitingInfo> {
     let mut parts = parts.into_iter();
-    Some(LineInfo {
+    Some(WaitingInfo {
         kind: text(parts.next()?)?.parse().ok()?,
         offer: text(parts.next()?)?.parse().ok()?,
         waiting: u32::try_from(int(&parts.next()?)?).ok()?,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidemill_core::store::{COUNT_CAP, QueueInfo};
-use tidemill_core::{Delivery, Error, Queue, QueueName};
+use tidemill_core::{Error, Guarantee, Queue, QueueName};
 
 use crate::breaker::SHARD_TIMEOUT;
 use crate::keys::{letter, member};
@@ -132,9 +132,9 @@ fn lost_position(key: &str, queue: &Queue) -> String {
 fn parse(member: &str) -> Option<Queue> {
     let (letter, name) = member.split_once(' ')?;
     let delivery = match letter {
-        "s" => Delivery::AtLeastOnce,
-        "l" => Delivery::AtMostOnce,
+        "s" => Guarantee::AtLeastOnce,
+        "l" => Guarantee::AtMostOnce,
         _ => return None,
     };
-    Some(Queue { name: QueueName::new(name).ok()?, delivery })
+    Some(Queue { name: QueueName::new(name).ok()?, guarantee: delivery })
 }

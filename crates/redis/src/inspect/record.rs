@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tidemill_core::clock::millis;
-use tidemill_core::store::Record;
+use tidemill_core::store::JobRecord;
 use tidemill_core::{Error, JobId, Timestamp};
 
 #[derive(Serialize, Deserialize)]
@@ -19,7 +19,7 @@ struct Wire<'a> {
     keep_ms: u64,
 }
 
-pub(crate) fn write(record: &Record) -> Bytes {
+pub(crate) fn write(record: &JobRecord) -> Bytes {
     let state = record.state.to_string();
     let output = serde_json::from_slice::<&RawValue>(&record.output).ok();
     let wire = Wire {
@@ -32,10 +32,10 @@ pub(crate) fn write(record: &Record) -> Bytes {
     serde_json::to_vec(&wire).unwrap_or_default().into()
 }
 
-pub(crate) fn read(job: &JobId, value: &[u8]) -> Result<Record, Error> {
+pub(crate) fn read(job: &JobId, value: &[u8]) -> Result<JobRecord, Error> {
     let damaged = || Error::Corrupt(format!("the record of job {job}"));
     let wire: Wire<'_> = serde_json::from_slice(value).map_err(|_| damaged())?;
-    Ok(Record {
+    Ok(JobRecord {
         job: job.clone(),
         state: wire.state.parse().map_err(|_| damaged())?,
         output: wire.output.map(|raw| Bytes::copy_from_slice(raw.get().as_bytes())).unwrap_or_default(),

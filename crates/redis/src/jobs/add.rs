@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidemill_core::store::{Due, NewJob};
-use tidemill_core::{Delivery, Error, Queue, retry};
+use tidemill_core::{Error, Guarantee, Queue, retry};
 use tokio::time::Instant;
 
 use super::receipt::{RECEIPT_MS, Receipt, Receipts};
@@ -66,7 +66,7 @@ impl Adder {
 
 /// Whether a job goes into a stream now, can be found there, and has an id that nothing else can have.
 pub(super) fn is_plain(queue: &Queue, job: &NewJob) -> bool {
-    queue.delivery == Delivery::AtLeastOnce
+    queue.guarantee == Guarantee::AtLeastOnce
         && job.fresh
         && job.tracked
         && job.due == Due::Now

@@ -1,7 +1,7 @@
 //! Cancelling: find where the job is, then act if it is still there.
 
-use tidemill_core::job::State;
-use tidemill_core::store::{Cancelled, guard};
+use tidemill_core::job::JobState;
+use tidemill_core::store::{Cancelled, reserved_ids};
 use tidemill_core::{Error, JobId};
 
 use crate::chains::{TRIES, keeps_moving};
@@ -11,7 +11,7 @@ use crate::store::RedisStore;
 
 impl RedisStore {
     pub(crate) async fn cancel_job(&self, job: &JobId) -> Result<Cancelled, Error> {
-        guard::check_removal(job)?;
+        reserved_ids::check_removal(job)?;
         for _ in 0..TRIES {
             let Some(place) = self.locate(job).await? else {
                 if self.cancel_untracked(job).await? {
@@ -21,7 +21,7 @@ impl RedisStore {
                 return Ok(record.map_or(Cancelled::NotFound, |record| Cancelled::Ended(record.state)));
             };
             if place.is_dead() {
-                return Ok(Cancelled::Ended(State::Dead));
+                return Ok(Cancelled::Ended(JobState::Dead));
             }
             match self.cancel_at(job, &place).await?.as_str() {
                 "removed" => return Ok(Cancelled::Removed),

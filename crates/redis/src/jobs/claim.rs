@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use tidemill_core::store::{Claim, Claimed};
-use tidemill_core::{Delivery, Error, Queue, WorkerId};
+use tidemill_core::store::{ClaimParams, Claimed};
+use tidemill_core::{Error, Guarantee, HolderId, Queue};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::pops::{Place, mark};
@@ -28,7 +28,7 @@ const LATE_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy)]
 pub(super) struct Share<'a> {
     pub(super) queue: &'a Queue,
-    pub(super) worker: &'a WorkerId,
+    pub(super) worker: &'a HolderId,
     pub(super) lease: Duration,
     pub(super) shard: u16,
     /// The number of the claim, for pops from a list.
@@ -94,8 +94,8 @@ impl Taken {
 }
 
 impl RedisStore {
-    pub(crate) async fn claim_jobs(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
-        if claim.queue.delivery == Delivery::AtLeastOnce {
+    pub(crate) async fn claim_jobs(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        if claim.queue.guarantee == Guarantee::AtLeastOnce {
             return self.claim_as(0, claim).await;
         }
         let pops = self.pops.claim(claim.queue, claim.worker, self.keys.shards());
@@ -104,8 +104,8 @@ impl RedisStore {
         jobs
     }
 
-    async fn claim_as(&self, number: u64, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
-        let Claim { queue, worker, lease, max, starting, wait, interrupt } = claim;
+    async fn claim_as(&self, number: u64, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        let ClaimParams { queue, worker, lease, max, starting, wait, interrupt } = claim;
         if !wait.is_zero() {
             self.restrictions_logged.call_once(|| self.log_restrictions());
         }
@@ -238,9 +238,9 @@ impl RedisStore {
     }
 
     async fn take_from(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
-        match share.queue.delivery {
-            Delivery::AtLeastOnce => self.read_stream(share).await,
-            Delivery::AtMostOnce => self.pop_list(share).await,
+        match share.queue.guarantee {
+            Guarantee::AtLeastOnce => self.read_stream(share).await,
+            Guarantee::AtMostOnce => self.pop_list(share).await,
         }
     }
 
@@ -280,9 +280,9 @@ impl RedisStore {
     where
         I: Future<Output = ()>,
     {
-        match share.queue.delivery {
-            Delivery::AtLeastOnce => self.await_stream(share, wait, interrupt).await,
-            Delivery::AtMostOnce => self.await_list(share, wait, interrupt).await,
+        match share.queue.guarantee {
+            Guarantee::AtLeastOnce => self.await_stream(share, wait, interrupt).await,
+            Guarantee::AtMostOnce => self.await_list(share, wait, interrupt).await,
         }
     }
 

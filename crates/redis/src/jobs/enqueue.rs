@@ -1,6 +1,6 @@
 //! Adding jobs. Every call leaves a receipt, which its repeats look at.
 
-use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, guard};
+use tidemill_core::store::{Due, EnqueueParams, Enqueued, NewJob, reserved_ids};
 use tidemill_core::{Error, JobId, Queue, Timestamp, retry};
 
 use super::add::is_plain;
@@ -13,9 +13,9 @@ use crate::store::RedisStore;
 use crate::value::{ints, text};
 
 impl RedisStore {
-    pub(crate) async fn enqueue_jobs(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-        let Enqueue { queue, jobs } = enqueue;
-        guard::check_new(jobs)?;
+    pub(crate) async fn enqueue_jobs(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+        let EnqueueParams { queue, jobs } = enqueue;
+        reserved_ids::check_new(jobs)?;
         if jobs.iter().any(|job| !job.links.is_empty()) {
             // Boxed, because it is rare and large.
             return Box::pin(self.begin_chains(enqueue)).await;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 
 use redis::{Pipeline, Value};
-use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Page};
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue, Timestamp};
+use tidemill_core::store::{Claimed, ExpiredLease, ExpiredLeases, ListExpiredParams, Page};
+use tidemill_core::{Error, Guarantee, JobId, Lease, Queue, Timestamp};
 
 use super::overdue::read_member;
 use super::stream::claimed;
@@ -44,7 +44,10 @@ struct Look<'a> {
 }
 
 impl RedisStore {
-    pub(crate) async fn expired_leases(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
+    pub(crate) async fn expired_leases(
+        &self,
+        expired: ListExpiredParams<'_>,
+    ) -> Result<ExpiredLeases, Error> {
         let (mut place, times) = match &expired.cursor {
             None => self.overdue(&expired).await?,
             Some(cursor) => (
@@ -71,7 +74,10 @@ impl RedisStore {
     }
 
     /// The queues in which there may be leases that have run out, and the time of each shard. A shard that fails is left out.
-    async fn overdue(&self, expired: &Expired<'_>) -> Result<(Place, Vec<(u16, Timestamp)>), Error> {
+    async fn overdue(
+        &self,
+        expired: &ListExpiredParams<'_>,
+    ) -> Result<(Place, Vec<(u16, Timestamp)>), Error> {
         let parts = self.each_shard(SHARD_TIMEOUT, |shard| self.overdue_in(shard, expired)).await;
         let (mut place, mut times) = (Place::default(), Vec::new());
         for (shard, (time, queues)) in parts.any()?.answers {
@@ -83,20 +89,20 @@ impl RedisStore {
 
     async fn expired_in(
         &self,
-        expired: &Expired<'_>,
+        expired: &ListExpiredParams<'_>,
         (shard, queue): (u16, &Queue),
         from: Option<String>,
-    ) -> Result<Page<Hold>, Error> {
+    ) -> Result<Page<ExpiredLease>, Error> {
         let unknown = expired.queues.contains(queue).then(|| ms(expired.lease));
         let look = Look { shard, queue, from, unknown, limit: expired.limit };
-        match queue.delivery {
-            Delivery::AtLeastOnce => self.expired_entries(look).await,
-            Delivery::AtMostOnce => self.expired_locks(look).await,
+        match queue.guarantee {
+            Guarantee::AtLeastOnce => self.expired_entries(look).await,
+            Guarantee::AtMostOnce => self.expired_locks(look).await,
         }
     }
 
     /// The server filters by the shortest lease there is; whose own is longer is filtered here.
-    async fn expired_entries(&self, look: Look<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired_entries(&self, look: Look<'_>) -> Result<Page<ExpiredLease>, Error> {
         let Look { shard, queue, from, unknown, limit } = look;
         let leases = self.ask_leases(shard, queue).await?;
         let Some(shortest) = leases.values().copied().chain(unknown).min() else {
@@ -126,7 +132,7 @@ impl RedisStore {
         self.link.query(shard, &ask).await
     }
 
-    async fn holds(&self, shard: u16, queue: &Queue, late: Vec<Pending>) -> Result<Vec<Hold>, Error> {
+    async fn holds(&self, shard: u16, queue: &Queue, late: Vec<Pending>) -> Result<Vec<ExpiredLease>, Error> {
         let target = self.keys.target(shard, queue);
         let mut batch = Pipeline::new();
         for pending in &late {
@@ -141,7 +147,7 @@ impl RedisStore {
             match entries(body)?.pop() {
                 Some(entry) => {
                     let started = !pending.consumer.ends_with(HELD);
-                    holds.push(Hold {
+                    holds.push(ExpiredLease {
                         claimed: claimed((queue, shard), entry, started),
                         by: pending.consumer,
                     });
@@ -177,7 +183,7 @@ impl RedisStore {
 
     /// Jobs taken from a list whose lock has run out: their runner is gone, and so are they. Those that a dead worker has
     /// popped and not locked are made such first.
-    async fn expired_locks(&self, look: Look<'_>) -> Result<Page<Hold>, Error> {
+    async fn expired_locks(&self, look: Look<'_>) -> Result<Page<ExpiredLease>, Error> {
         let Look { shard, queue, from, limit, .. } = look;
         if from.is_none() {
             self.sweep_pops(shard, queue, limit).await?;
@@ -225,9 +231,9 @@ impl fmt::Display for Place {
 }
 
 /// A job that was taken from a list and whose lock is gone.
-fn taken((queue, shard): (&Queue, u16), job: JobId, trace: Trace) -> Hold {
+fn taken((queue, shard): (&Queue, u16), job: JobId, trace: Trace) -> ExpiredLease {
     let lease = Lease { queue: queue.clone(), job, shard, token: trace.token };
-    Hold { claimed: Claimed::read(trace.envelope, trace.started, |_| lease), by: trace.worker }
+    ExpiredLease { claimed: Claimed::read(trace.envelope, trace.started, |_| lease), by: trace.worker }
 }
 
 fn pending(item: Value) -> Option<Pending> {

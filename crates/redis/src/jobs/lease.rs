@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidemill_core::store::{Claimed, Extend, Held, Start, Verdict};
-use tidemill_core::{Delivery, Error, Lease, WorkerId};
+use tidemill_core::store::{Claimed, ExtendParams, Extended, StartParams, Verdict};
+use tidemill_core::{Error, Guarantee, HolderId, Lease};
 
 use super::list::{is_unlocked, lock_token};
 use super::{by_place, ms};
@@ -17,42 +17,46 @@ use crate::value::{entry_id, ints};
 const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
 
 impl RedisStore {
-    pub(crate) async fn start_jobs(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
+    pub(crate) async fn start_jobs(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
         let part = |leases: Vec<Lease>| self.start_part(leases, start.worker);
         let held = self.each_place(start.leases, SHARD_TIMEOUT, part).await?;
         // Of leases whose place failed nobody knows whether they were started: they are not run, and given back.
         let verdict = |held| {
-            if matches!(held, Held::Lost | Held::Unknown) { Verdict::LeaseLost } else { Verdict::Accepted }
+            if matches!(held, Extended::Lost | Extended::Unknown) {
+                Verdict::LeaseLost
+            } else {
+                Verdict::Accepted
+            }
         };
         Ok(held.into_iter().map(verdict).collect())
     }
 
     /// Starts jobs of one place.
-    async fn start_part(&self, leases: Vec<Lease>, worker: &WorkerId) -> Result<Vec<Held>, Error> {
-        match leases[0].queue.delivery {
-            Delivery::AtLeastOnce => self.start_entries(&leases, worker).await,
+    async fn start_part(&self, leases: Vec<Lease>, worker: &HolderId) -> Result<Vec<Extended>, Error> {
+        match leases[0].queue.guarantee {
+            Guarantee::AtLeastOnce => self.start_entries(&leases, worker).await,
             // A job taken from a list is gone from there whether it starts or not.
-            Delivery::AtMostOnce => self.extend_locks(&leases, (worker, 0)).await,
+            Guarantee::AtMostOnce => self.extend_locks(&leases, (worker, 0)).await,
         }
     }
 
     /// Asks the place of each lease, all at once: one that fails must not keep the leases of others from being extended. Its
-    /// own are [`Held::Unknown`] then. An error only if every place fails.
+    /// own are [`Extended::Unknown`] then. An error only if every place fails.
     async fn each_place<F>(
         &self,
         leases: &[Lease],
         limit: Duration,
         part: impl Fn(Vec<Lease>) -> F,
-    ) -> Result<Vec<Held>, Error>
+    ) -> Result<Vec<Extended>, Error>
     where
-        F: Future<Output = Result<Vec<Held>, Error>>,
+        F: Future<Output = Result<Vec<Extended>, Error>>,
     {
         let places = by_place(leases.iter());
         let calls = places.iter().map(|(first, members)| {
             let leases = members.iter().map(|&member| leases[member].clone()).collect();
             self.breaker.in_time(first.shard, limit, part(leases))
         });
-        let (mut held, mut answers, mut failure) = (vec![Held::Unknown; leases.len()], 0, None);
+        let (mut held, mut answers, mut failure) = (vec![Extended::Unknown; leases.len()], 0, None);
         for ((first, members), answer) in places.iter().zip(join_all(calls).await) {
             match answer {
                 Ok(answer) => {
@@ -69,7 +73,7 @@ impl RedisStore {
         failure.filter(|_| answers == 0).map_or(Ok(held), Err)
     }
 
-    async fn start_entries(&self, leases: &[Lease], worker: &WorkerId) -> Result<Vec<Held>, Error> {
+    async fn start_entries(&self, leases: &[Lease], worker: &HolderId) -> Result<Vec<Extended>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
         let keys = [self.keys.target(shard, queue)];
         let mut call = Call::new(&self.scripts.start, &keys).arg(self.group(queue)).arg(worker.as_str());
@@ -79,10 +83,10 @@ impl RedisStore {
     }
 
     /// Makes jobs that a blocked read brought beyond what was asked for held ones.
-    pub(super) async fn hold_back(&self, jobs: &mut [Claimed], worker: &WorkerId) -> Result<(), Error> {
+    pub(super) async fn hold_back(&self, jobs: &mut [Claimed], worker: &HolderId) -> Result<(), Error> {
         jobs.iter_mut().for_each(|job| job.started = false);
         for job in jobs {
-            if job.lease.queue.delivery == Delivery::AtLeastOnce {
+            if job.lease.queue.guarantee == Guarantee::AtLeastOnce {
                 let (shard, queue) = (job.lease.shard, &job.lease.queue);
                 let call = Call::new(&self.scripts.retreat, &[self.keys.target(shard, queue)])
                     .arg(self.group(queue))
@@ -94,7 +98,7 @@ impl RedisStore {
         Ok(())
     }
 
-    pub(crate) async fn extend_leases(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
+    pub(crate) async fn extend_leases(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
         let limit = (extend.lease / 6).clamp(SHORTEST_LIMIT, SHARD_TIMEOUT);
         let (worker, lease) = (extend.worker, ms(extend.lease));
         self.each_place(extend.leases, limit, |leases| self.extend_part(leases, worker, lease)).await
@@ -104,20 +108,20 @@ impl RedisStore {
     async fn extend_part(
         &self,
         leases: Vec<Lease>,
-        worker: &WorkerId,
+        worker: &HolderId,
         lease: i64,
-    ) -> Result<Vec<Held>, Error> {
-        match leases[0].queue.delivery {
-            Delivery::AtLeastOnce => self.extend_entries(&leases, (worker, lease)).await,
-            Delivery::AtMostOnce => self.extend_locks(&leases, (worker, lease)).await,
+    ) -> Result<Vec<Extended>, Error> {
+        match leases[0].queue.guarantee {
+            Guarantee::AtLeastOnce => self.extend_entries(&leases, (worker, lease)).await,
+            Guarantee::AtMostOnce => self.extend_locks(&leases, (worker, lease)).await,
         }
     }
 
     async fn extend_entries(
         &self,
         leases: &[Lease],
-        (worker, lease): (&WorkerId, i64),
-    ) -> Result<Vec<Held>, Error> {
+        (worker, lease): (&HolderId, i64),
+    ) -> Result<Vec<Extended>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
         let keys = [
             self.keys.target(shard, queue),
@@ -138,11 +142,11 @@ impl RedisStore {
     async fn extend_locks(
         &self,
         leases: &[Lease],
-        (worker, life): (&WorkerId, i64),
-    ) -> Result<Vec<Held>, Error> {
+        (worker, life): (&HolderId, i64),
+    ) -> Result<Vec<Extended>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
         if life == 0 && leases.iter().all(is_unlocked) {
-            return Ok(vec![Held::Yes; leases.len()]);
+            return Ok(vec![Extended::Yes; leases.len()]);
         }
         let mut keys = vec![
             self.keys.cancelled(shard, queue),
@@ -164,10 +168,10 @@ impl RedisStore {
     }
 }
 
-fn held(answer: i64) -> Held {
+fn held(answer: i64) -> Extended {
     match answer {
-        1 => Held::Yes,
-        2 => Held::Cancelling,
-        _ => Held::Lost,
+        1 => Extended::Yes,
+        2 => Extended::Cancelling,
+        _ => Extended::Lost,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use redis::Value;
-use tidemill_core::store::{Redrive, Revival};
+use tidemill_core::store::{RedriveItem, RedriveParams};
 use tidemill_core::{DeadLetter, Envelope, Error, JobId, Queue};
 
 use super::portions;
@@ -26,12 +26,12 @@ const BATCH: usize = 250;
 type Found = Vec<(usize, String)>;
 
 impl RedisStore {
-    pub(crate) async fn redrive_letters(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    pub(crate) async fn redrive_letters(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         let jobs: Vec<&JobId> = redrive.letters.iter().map(|letter| &letter.job).collect();
         let mut moved = 0;
         for (shard, found) in self.find_letters(redrive.queue, &jobs).await? {
             let weigh = |position: usize| {
-                let Revival { letter, envelope, .. } = &redrive.letters[found[position].0];
+                let RedriveItem { letter, envelope, .. } = &redrive.letters[found[position].0];
                 letter.len() + envelope.len()
             };
             for portion in portions((0..found.len()).collect(), weigh) {
@@ -45,14 +45,14 @@ impl RedisStore {
     async fn redrive_some(
         &self,
         shard: u16,
-        redrive: &Redrive<'_>,
+        redrive: &RedriveParams<'_>,
         part: &[&(usize, String)],
     ) -> Result<u64, Error> {
         let queue = redrive.queue;
         let keys = [self.keys.target(shard, queue), self.keys.dlq(shard, queue), self.keys.jobs(shard)];
         let mut call = Call::new(&self.scripts.redrive, &keys).arg(letter(queue)).arg(queue.name.as_str());
         for (index, entry) in part {
-            let Revival { job, letter, envelope } = &redrive.letters[*index];
+            let RedriveItem { job, letter, envelope } = &redrive.letters[*index];
             let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
             call.push(entry);
             call.push(job.as_str());

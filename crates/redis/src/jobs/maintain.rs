@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidemill_core::store::{Promote, Promoted, Pruned};
-use tidemill_core::{Delivery, Error, Queue, WorkerId};
+use tidemill_core::store::{PromoteParams, Promoted, Pruned};
+use tidemill_core::{Error, Guarantee, HolderId, Queue};
 
 use super::SCRIPT_BYTES;
 use crate::breaker::SHARD_TIMEOUT;
@@ -41,7 +41,7 @@ const MIN_PRUNED_STREAMS: usize = 16;
 const SHARD_AGAIN: Duration = Duration::from_secs(1);
 
 impl RedisStore {
-    pub(crate) async fn promote_due(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    pub(crate) async fn promote_due(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         if self.keys.shards() == 1 {
             return self.promote_shard(0, &promote).await;
         }
@@ -60,7 +60,7 @@ impl RedisStore {
         Ok(all)
     }
 
-    async fn promote_shard(&self, shard: u16, promote: &Promote<'_>) -> Result<Promoted, Error> {
+    async fn promote_shard(&self, shard: u16, promote: &PromoteParams<'_>) -> Result<Promoted, Error> {
         let mut keys = vec![self.keys.jobs(shard), self.keys.errands(shard), self.keys.timers(shard)];
         // All queues share the script's bytes, so none may always be the first.
         let mut queues: Vec<&Queue> = promote.queues.iter().collect();
@@ -128,7 +128,7 @@ impl RedisStore {
     /// The queues whose turn it is: all lists, and of many streams some after the others.
     fn prune_turn<'a>(&self, queues: &'a [Queue]) -> impl Iterator<Item = &'a Queue> {
         let (lists, streams): (Vec<_>, Vec<_>) =
-            queues.iter().partition(|queue| queue.delivery == Delivery::AtMostOnce);
+            queues.iter().partition(|queue| queue.guarantee == Guarantee::AtMostOnce);
         let count = streams.len().div_ceil(PRUNE_ROUNDS).max(MIN_PRUNED_STREAMS).min(streams.len());
         let first = self.pruned_streams.fetch_add(count, Ordering::Relaxed) % streams.len().max(1);
         let turn: Vec<_> = streams.iter().copied().cycle().skip(first).take(count).collect();
@@ -137,7 +137,7 @@ impl RedisStore {
 
     /// Removes what is left over of a queue. Returns how much, and whether there may be more.
     async fn prune_queue(&self, shard: u16, queue: &Queue) -> Result<(u64, bool), Error> {
-        if queue.delivery == Delivery::AtMostOnce {
+        if queue.guarantee == Guarantee::AtMostOnce {
             let swept = self.sweep_pops(shard, queue, SWEPT_POPS).await?;
             let forgotten = self.forget_untracked(shard, queue).await?;
             return Ok((swept + forgotten + self.remove_orphans(shard, queue).await?, false));
@@ -146,7 +146,7 @@ impl RedisStore {
         Ok((deleted + self.remove_consumers((shard, queue), "").await?, more))
     }
 
-    pub(crate) async fn remove_worker(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+    pub(crate) async fn remove_worker(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
         let left = self
             .each_shard(SHARD_TIMEOUT, |shard| self.remove_from(shard, worker, queues))
             .await
@@ -159,8 +159,8 @@ impl RedisStore {
         left.and(self.remove_copies(worker).await)
     }
 
-    async fn remove_from(&self, shard: u16, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
-        for queue in queues.iter().filter(|queue| queue.delivery == Delivery::AtLeastOnce) {
+    async fn remove_from(&self, shard: u16, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
+        for queue in queues.iter().filter(|queue| queue.guarantee == Guarantee::AtLeastOnce) {
             self.remove_consumers((shard, queue), worker.as_str()).await?;
         }
         Ok(())

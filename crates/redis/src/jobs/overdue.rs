@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use tidemill_core::store::Expired;
-use tidemill_core::{Delivery, Error, Queue, QueueName, Timestamp};
+use tidemill_core::store::ListExpiredParams;
+use tidemill_core::{Error, Guarantee, Queue, QueueName, Timestamp};
 
 use super::ms;
 use crate::error::odd_answer;
@@ -53,7 +53,7 @@ impl RedisStore {
     pub(super) async fn overdue_in(
         &self,
         shard: u16,
-        expired: &Expired<'_>,
+        expired: &ListExpiredParams<'_>,
     ) -> Result<(Timestamp, Vec<Queue>), Error> {
         let options = self.link.options();
         let keys = [self.keys.jobs(shard), self.keys.queues(shard)];
@@ -89,11 +89,11 @@ fn some(queues: &[Queue], first: usize) -> (impl Iterator<Item = &Queue>, usize)
 pub(super) fn read_member(member: &str) -> Option<Queue> {
     let (kind, name) = member.split_once(' ')?;
     let delivery = match kind {
-        "s" => Delivery::AtLeastOnce,
-        "l" => Delivery::AtMostOnce,
+        "s" => Guarantee::AtLeastOnce,
+        "l" => Guarantee::AtMostOnce,
         _ => return None,
     };
-    Some(Queue { name: QueueName::new(name).ok()?, delivery })
+    Some(Queue { name: QueueName::new(name).ok()?, guarantee: delivery })
 }
 
 #[cfg(test)]

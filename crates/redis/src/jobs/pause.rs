@@ -1,7 +1,7 @@
 //! Pausing and resuming a queue.
 
-use tidemill_core::store::Wake;
-use tidemill_core::{Delivery, Error, Queue};
+use tidemill_core::wake::Wake;
+use tidemill_core::{Error, Guarantee, Queue};
 
 use crate::breaker::SHARD_TIMEOUT;
 use crate::keys::member;
@@ -19,13 +19,13 @@ impl RedisStore {
 
     async fn pause_in(&self, shard: u16, queue: &Queue) -> Result<(), Error> {
         let (paused, queues) = (self.keys.paused(shard, queue), self.keys.queues(shard));
-        match queue.delivery {
-            Delivery::AtLeastOnce => {
+        match queue.guarantee {
+            Guarantee::AtLeastOnce => {
                 let keys = [self.keys.target(shard, queue), paused, queues];
                 let call = Call::new(&self.scripts.pause, &keys).arg(self.group(queue));
                 self.link.call(shard, call.arg(member(queue))).await.map(drop)
             }
-            Delivery::AtMostOnce => {
+            Guarantee::AtMostOnce => {
                 // What can fail comes first.
                 let enter = redis::cmd("SADD").arg(queues).arg(member(queue)).take();
                 self.link.query::<i64>(shard, &enter).await?;
@@ -43,13 +43,13 @@ impl RedisStore {
 
     async fn resume_in(&self, shard: u16, queue: &Queue) -> Result<(), Error> {
         let paused = self.keys.paused(shard, queue);
-        match queue.delivery {
-            Delivery::AtLeastOnce => {
+        match queue.guarantee {
+            Guarantee::AtLeastOnce => {
                 let keys = [self.keys.target(shard, queue), paused];
                 let call = Call::new(&self.scripts.resume, &keys).arg(self.group(queue));
                 self.link.call(shard, call).await.map(drop)
             }
-            Delivery::AtMostOnce => {
+            Guarantee::AtMostOnce => {
                 self.link.query::<i64>(shard, redis::cmd("DEL").arg(paused)).await.map(drop)
             }
         }
@@ -59,7 +59,7 @@ impl RedisStore {
         // In a Cluster every server hears every message.
         let shard = self.reachable_shards().first().copied().unwrap_or(0);
         let mut publish = redis::cmd("PUBLISH");
-        publish.arg(self.keys.channel()).arg(Wake::everyone(queue.clone()).to_string());
+        publish.arg(self.keys.channel()).arg(Wake::all_waiters(queue.clone()).to_string());
         match self.link.query::<i64>(shard, &publish).await {
             // As in scripts: the change is made, and listeners find it by polling.
             Ok(_) | Err(Error::Denied(_)) => Ok(()),

@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidemill_core::{Queue, WorkerId};
+use tidemill_core::{HolderId, Queue};
 use tokio::time::Instant;
 
 /// For how long the server may still execute a pop whose answer was given up.
 const IN_DOUBT: Duration = Duration::from_secs(120);
 
 /// A worker's part of a list in one shard.
-pub(super) type Place = (Queue, u16, WorkerId);
+pub(super) type Place = (Queue, u16, HolderId);
 
 /// The name of a pop.
-pub(super) fn mark(worker: &WorkerId, number: u64) -> String {
+pub(super) fn mark(worker: &HolderId, number: u64) -> String {
     format!("{worker}:{number}")
 }
 
@@ -50,7 +50,7 @@ impl Default for State {
 
 impl Pops {
     /// Begins a claim, which may pop several times from each of these shards.
-    pub(super) fn claim(&self, queue: &Queue, worker: &WorkerId, shards: u16) -> ListClaim<'_> {
+    pub(super) fn claim(&self, queue: &Queue, worker: &HolderId, shards: u16) -> ListClaim<'_> {
         let number = self.claims.fetch_add(1, Ordering::Relaxed);
         ListClaim {
             pops: self,
@@ -90,7 +90,7 @@ impl Pops {
     }
 
     /// Forgets a worker. Returns the pops whose copies the server still has.
-    pub(super) fn forget(&self, worker: &WorkerId) -> Vec<(Place, Vec<u64>)> {
+    pub(super) fn forget(&self, worker: &HolderId) -> Vec<(Place, Vec<u64>)> {
         let mut places = self.lock();
         let gone = places.extract_if(|(_, _, of), _| of == worker);
         gone.map(|(place, state)| (place, state.over)).filter(|(_, over)| !over.is_empty()).collect()
@@ -106,7 +106,7 @@ impl Pops {
 pub(super) struct ListClaim<'a> {
     pops: &'a Pops,
     queue: Queue,
-    worker: WorkerId,
+    worker: HolderId,
     shards: u16,
     pub(super) number: u64,
     has_ended: bool,
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        (Queue::at_most_once(QueueName::new("q").unwrap()), 0, WorkerId::of_process("host", 1, 0))
+        (Queue::at_most_once(QueueName::new("q").unwrap()), 0, HolderId::of_process("host", 1, 0))
     }
 
     #[test]

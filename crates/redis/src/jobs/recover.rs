@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use redis::Pipeline;
-use tidemill_core::store::{Claimed, Recover};
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue, WorkerId};
+use tidemill_core::store::{Claimed, RecoverParams};
+use tidemill_core::{Error, Guarantee, HolderId, JobId, Lease, Queue};
 
 use super::claim::Share;
 use super::pops::mark;
@@ -21,24 +21,24 @@ const MAX_RECOVERED: usize = 1_000;
 
 /// Workers some of whose shards failed while others gave jobs, by queue.
 #[derive(Debug, Default)]
-pub(crate) struct Doubts(Mutex<HashSet<(Queue, WorkerId)>>);
+pub(crate) struct Doubts(Mutex<HashSet<(Queue, HolderId)>>);
 
 impl Doubts {
-    pub(crate) fn note(&self, queue: &Queue, worker: &WorkerId) {
+    pub(crate) fn note(&self, queue: &Queue, worker: &HolderId) {
         self.lock().insert((queue.clone(), worker.clone()));
     }
 
-    pub(crate) fn contain(&self, queue: &Queue, worker: &WorkerId) -> bool {
+    pub(crate) fn contain(&self, queue: &Queue, worker: &HolderId) -> bool {
         let doubts = self.lock();
         // Nearly always: this is asked after every claim.
         !doubts.is_empty() && doubts.contains(&(queue.clone(), worker.clone()))
     }
 
-    fn end(&self, queue: &Queue, worker: &WorkerId) {
+    fn end(&self, queue: &Queue, worker: &HolderId) {
         self.lock().remove(&(queue.clone(), worker.clone()));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<(Queue, WorkerId)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<(Queue, HolderId)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -51,7 +51,7 @@ struct Found {
 }
 
 impl RedisStore {
-    pub(crate) async fn recover_claims(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    pub(crate) async fn recover_claims(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.doubts.end(recover.queue, recover.worker);
         let parts = self.each_shard(SHARD_TIMEOUT, |shard| self.recover_shard(shard, &recover)).await;
         for (shard, _) in &parts.failures {
@@ -67,17 +67,17 @@ impl RedisStore {
         Ok(jobs)
     }
 
-    async fn recover_shard(&self, shard: u16, recover: &Recover<'_>) -> Result<Found, Error> {
-        match recover.queue.delivery {
-            Delivery::AtLeastOnce => {
+    async fn recover_shard(&self, shard: u16, recover: &RecoverParams<'_>) -> Result<Found, Error> {
+        match recover.queue.guarantee {
+            Guarantee::AtLeastOnce => {
                 Ok(Found { jobs: self.recover_entries(shard, recover).await?, pops: Vec::new() })
             }
-            Delivery::AtMostOnce => self.recover_list(shard, recover).await,
+            Guarantee::AtMostOnce => self.recover_list(shard, recover).await,
         }
     }
 
     /// Entries that the worker's consumers have pending, page by page.
-    async fn recover_entries(&self, shard: u16, recover: &Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover_entries(&self, shard: u16, recover: &RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         let mut jobs = Vec::new();
         for (suffix, started) in [("", true), (HELD, false)] {
             let consumer = format!("{}{suffix}", recover.worker);
@@ -103,9 +103,9 @@ impl RedisStore {
         Ok(jobs)
     }
 
-    async fn recover_list(&self, shard: u16, recover: &Recover<'_>) -> Result<Found, Error> {
+    async fn recover_list(&self, shard: u16, recover: &RecoverParams<'_>) -> Result<Found, Error> {
         let mut found = Found { jobs: self.recover_locks(shard, recover).await?, pops: Vec::new() };
-        let Recover { queue, worker, lease, .. } = *recover;
+        let RecoverParams { queue, worker, lease, .. } = *recover;
         let share = Share { queue, worker, lease, shard, claim: 0, starting: usize::MAX, held: 0 };
         for number in self.pops.in_doubt(&share.place()) {
             let copies = redis::cmd("LRANGE").arg(share.taken(&self.keys, number)).arg(0).arg(-1).take();
@@ -120,7 +120,7 @@ impl RedisStore {
     }
 
     /// Jobs that the worker has locked.
-    async fn recover_locks(&self, shard: u16, recover: &Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover_locks(&self, shard: u16, recover: &RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         let (mut jobs, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
             let running = self.keys.running(shard, recover.queue);
@@ -135,7 +135,7 @@ impl RedisStore {
     }
 
     /// Removes the copies that the pops of a worker have left.
-    pub(super) async fn remove_copies(&self, worker: &WorkerId) -> Result<(), Error> {
+    pub(super) async fn remove_copies(&self, worker: &HolderId) -> Result<(), Error> {
         for ((queue, shard, _), numbers) in self.pops.forget(worker) {
             let mut batch = Pipeline::new();
             for mark in numbers.iter().map(|number| mark(worker, *number)) {
@@ -149,7 +149,7 @@ impl RedisStore {
 }
 
 /// The claim that a trace stands for, if the worker has it and does not know of it.
-fn locked((shard, recover): (u16, &Recover<'_>), job: &[u8], trace: &[u8]) -> Option<Claimed> {
+fn locked((shard, recover): (u16, &RecoverParams<'_>), job: &[u8], trace: &[u8]) -> Option<Claimed> {
     let (job, trace) = (JobId::new(std::str::from_utf8(job).ok()?).ok()?, Trace::read(trace)?);
     let lease = Lease { queue: recover.queue.clone(), job, shard, token: trace.token };
     let is_unknown = trace.worker == recover.worker.as_str() && !recover.known.contains(&lease);

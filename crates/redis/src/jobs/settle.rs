@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Record, Verdict};
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue};
+use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 
 use super::list::is_unlocked;
 use super::{by_place, ms, portions};
@@ -160,12 +160,12 @@ impl RedisStore {
             .flat_map(|(way, members)| portions(members, weigh).into_iter().map(move |part| (way, part)));
         for (way, members) in groups {
             let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
-            let answer = match (first.queue.delivery, way) {
-                (Delivery::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
-                (Delivery::AtLeastOnce, Way::Long(next)) => {
+            let answer = match (first.queue.guarantee, way) {
+                (Guarantee::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
+                (Guarantee::AtLeastOnce, Way::Long(next)) => {
                     self.settle_entries(place, next, &part, mode).await?
                 }
-                (Delivery::AtMostOnce, way) => {
+                (Guarantee::AtMostOnce, way) => {
                     let next = if let Way::Long(next) = way { next } else { None };
                     self.release_locks(place, next, &part, mode).await?
                 }
@@ -183,7 +183,7 @@ impl RedisStore {
         let mut order: Vec<usize> = (0..part.len()).collect();
         order.sort_by_key(|&position| (record_of(part[position]).is_none(), !indexed(part[position])));
         let kept = |&position: &usize| Some((&part[position].lease.job, record_of(part[position])?));
-        let records: Vec<(&JobId, &Record)> = order.iter().map_while(kept).collect();
+        let records: Vec<(&JobId, &JobRecord)> = order.iter().map_while(kept).collect();
         let tracked = part.iter().filter(|settlement| indexed(settlement)).count();
         let mut keys = self.keys.home(shard);
         keys.push(self.keys.target(shard, queue));
@@ -368,6 +368,6 @@ fn indexed(settlement: &Settlement) -> bool {
     settlement.lease.token.0 & UNTRACKED == 0 || record_of(settlement).is_some()
 }
 
-fn record_of(settlement: &Settlement) -> Option<&Record> {
+fn record_of(settlement: &Settlement) -> Option<&JobRecord> {
     if let Change::Finish(record) = &settlement.change { record.as_ref() } else { None }
 }

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use redis::{Pipeline, Value};
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::store::JobInfo;
-use tidemill_core::{Delivery, Error, JobId, Lease, Queue};
+use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 
 use super::list::is_unlocked;
 use crate::error::classify;
@@ -86,7 +86,7 @@ impl RedisStore {
             if till.parse::<i64>().is_ok_and(|till| till > now.0) {
                 let cancelling = answer.next().as_ref().and_then(int) == Some(1);
                 let held_by = Some(worker.to_owned());
-                let base = crate::inspect::blank(job.clone(), &queue, State::Running);
+                let base = crate::inspect::blank(job.clone(), &queue, JobState::Running);
                 return Ok(Some(JobInfo { held_by, cancelling, ..base }));
             }
         }
@@ -110,6 +110,6 @@ impl RedisStore {
 
     async fn lists_of(&self, shard: u16) -> Result<Vec<Queue>, Error> {
         let queues = self.names_of_queues(shard).await?;
-        Ok(queues.into_iter().filter(|queue| queue.delivery == Delivery::AtMostOnce).collect())
+        Ok(queues.into_iter().filter(|queue| queue.guarantee == Guarantee::AtMostOnce).collect())
     }
 }

@@ -7,7 +7,7 @@ use redis::Value;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::{Delivery, Effect};
-use tidemill_core::{Delivery as Promise, Error, JobId};
+use tidemill_core::{Error, Guarantee as Promise, JobId};
 
 use super::effects::{push_commit, push_delivery, weight};
 use super::push_removal;
@@ -113,7 +113,7 @@ fn push_settlement(call: &mut Call<'_>, settlement: &Settlement, effects: Option
     let lease = &settlement.lease;
     call.push(letter(&lease.queue));
     call.push(lease.queue.name.as_str());
-    call.push(match lease.queue.delivery {
+    call.push(match lease.queue.guarantee {
         Promise::AtLeastOnce => entry_id(lease.token),
         Promise::AtMostOnce => lock_token(lease),
     });

@@ -1,6 +1,8 @@
 //! How what a run does is written for scripts. `lua/run.lua` reads it.
 
-use tidemill_core::store::runs::{Close, Commit, Delivery, Effect, EntryKind, MAX_SEEN, Then};
+use tidemill_core::store::runs::{
+    AfterCommit, CloseRun, CommitParams, Delivery, Effect, EntryKind, MAX_REMEMBERED_DELIVERIES,
+};
 use tidemill_core::workflow::Topic;
 
 use super::stage::Given;
@@ -9,7 +11,7 @@ use crate::jobs::{OVERHEAD, due, ms};
 use crate::keys::letter;
 use crate::link::Call;
 
-pub(super) fn push_commit(call: &mut Call<'_>, commit: &Commit, effects: &Given<'_, Effect>) {
+pub(super) fn push_commit(call: &mut Call<'_>, commit: &CommitParams, effects: &Given<'_, Effect>) {
     call.push(commit.run.as_str());
     call.push(commit.id.number());
     call.push(commit.cursor);
@@ -17,21 +19,21 @@ pub(super) fn push_commit(call: &mut Call<'_>, commit: &Commit, effects: &Given<
     call.push(&commit.entry[..]);
     push_effects(call, effects);
     match &commit.then {
-        Then::GoesOn => call.push("goes_on"),
-        Then::Restarts(restart) => {
+        AfterCommit::GoesOn => call.push("goes_on"),
+        AfterCommit::Restarts(restart) => {
             call.push("restarts");
             call.push(&restart.first[..]);
             call.push(ms(restart.seen_for));
-            call.push(MAX_SEEN);
+            call.push(MAX_REMEMBERED_DELIVERIES);
         }
-        Then::Ends(close) => {
+        AfterCommit::Ends(close) => {
             call.push("ends");
             push_close(call, close);
         }
     }
 }
 
-pub(super) fn push_close(call: &mut Call<'_>, close: &Close) {
+pub(super) fn push_close(call: &mut Call<'_>, close: &CloseRun) {
     call.push(close.status.as_str());
     call.push(&close.output[..]);
     call.push(close.error.as_ref().map_or_else(String::new, |error| format!("={error}")));
@@ -92,7 +94,7 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
             text(&attributes.len().to_string());
             for (name, value) in attributes {
                 text(Topic::as_str(name));
-                text(value.text());
+                text(value.as_str());
             }
         }
         Effect::Record(end) => {
@@ -123,7 +125,7 @@ pub(super) fn weight_of(effect: &Effect) -> usize {
 }
 
 /// About how many bytes a commit comes to.
-pub(super) fn weight(commit: &Commit, effects: &Given<'_, Effect>) -> usize {
+pub(super) fn weight(commit: &CommitParams, effects: &Given<'_, Effect>) -> usize {
     let effects = match effects {
         Given::Items(effects) => effects.iter().map(weight_of).sum(),
         Given::Staged { .. } => 0,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidemill_core::Error;
 use tidemill_core::store::Promoted;
-use tidemill_core::store::runs::Alarm;
+use tidemill_core::store::runs::RunTimer;
 
 use crate::error::odd_answer;
 use crate::jobs::maintain::until;
@@ -31,7 +31,7 @@ impl RedisStore {
 
     async fn fire_some(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
         let mut call = self.call_on_runs(&self.scripts.fire, shard).arg(limit);
-        for alarm in Alarm::ALL {
+        for alarm in RunTimer::ALL {
             let (before, after) = alarm.around();
             call.push(alarm.letter());
             call.push(before);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidemill_core::clock::millis;
-use tidemill_core::store::runs::{NewRun, Parent, RunInfo};
-use tidemill_core::workflow::{CommitId, Json, RunId, Status, Topic, Version, WorkflowName};
+use tidemill_core::store::runs::{ParentRef, RunInfo, StartRunParams};
+use tidemill_core::workflow::{CommitId, Json, RunId, RunStatus, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Queue, QueueName, Timestamp};
 
 #[derive(Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub(super) struct Instance {
     workflow: WorkflowName,
     version: Version,
     queue: QueueName,
-    status: Status,
+    status: RunStatus,
     #[serde(default)]
     started_at: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,15 +46,15 @@ struct Above {
 
 impl Instance {
     /// The state of a run that is about to be started. The script adds when that was.
-    pub(super) fn of(run: &NewRun) -> Self {
+    pub(super) fn of(run: &StartRunParams) -> Self {
         let parent = run.parent.as_ref().map(|parent| Above { run: parent.run.clone(), seq: parent.seq });
-        let text = |(name, value): (&Topic, &Json)| (name.clone(), value.text().to_owned());
+        let text = |(name, value): (&Topic, &Json)| (name.clone(), value.as_str().to_owned());
         Self {
             run: run.run.clone(),
             workflow: run.workflow.clone(),
             version: run.version.clone(),
             queue: run.queue.name.clone(),
-            status: Status::Running,
+            status: RunStatus::Running,
             started_at: 0,
             closed_at: None,
             cursor: run.cursor,
@@ -101,7 +101,7 @@ impl Instance {
             length: self.length,
             last_commit: self.last_commit.and_then(|id| id.parse().ok()).map(CommitId::from_number),
             key: self.key,
-            parent: self.parent.map(|Above { run, seq }| Parent { run, seq }),
+            parent: self.parent.map(|Above { run, seq }| ParentRef { run, seq }),
             next_alarm,
             output: self.output.unwrap_or_default().into(),
             error: self.error,

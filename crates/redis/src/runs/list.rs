@@ -6,7 +6,7 @@ use futures_util::future::try_join_all;
 use redis::{Pipeline, Value};
 use tidemill_core::Error;
 use tidemill_core::store::Page;
-use tidemill_core::store::runs::{ListRuns, RunInfo};
+use tidemill_core::store::runs::{ListRunsParams, RunInfo};
 use tidemill_core::workflow::RunId;
 
 use super::instance::Instance;
@@ -44,7 +44,7 @@ impl FromStr for Spot {
 }
 
 impl RedisStore {
-    pub(crate) async fn list_runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+    pub(crate) async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
         let after: Option<Spot> = list.cursor.as_deref().map(str::parse).transpose()?;
         let width = list.limit.clamp(FEWEST, MOST);
         let shards = 0..self.keys.shards();
@@ -72,7 +72,7 @@ impl RedisStore {
     async fn spots(
         &self,
         (shard, width): (u16, usize),
-        list: &ListRuns,
+        list: &ListRunsParams,
         after: Option<&Spot>,
     ) -> Result<Part, Error> {
         let index = self.keys.runs(shard, list.workflow.as_ref());
@@ -147,7 +147,7 @@ fn info(run: &RunId, state: Value, alarm: Value) -> Option<RunInfo> {
     read.inspect_err(|error| tracing::warn!(%run, error = error.chain(), "a run cannot be listed")).ok()
 }
 
-fn fits(info: &RunInfo, list: &ListRuns) -> bool {
+fn fits(info: &RunInfo, list: &ListRunsParams) -> bool {
     list.status.is_none_or(|status| info.status == status)
         && list.attribute.as_ref().is_none_or(|(name, value)| info.attributes.get(name) == Some(value))
 }

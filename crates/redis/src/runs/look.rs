@@ -1,7 +1,7 @@
 //! Looking at one run and its journal.
 
 use redis::Value;
-use tidemill_core::store::runs::{EntryKind, ReadJournal, RunInfo, Written};
+use tidemill_core::store::runs::{EntryKind, ReadJournalParams, RunInfo, StoredEntry};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, Timestamp};
 
@@ -26,7 +26,10 @@ impl RedisStore {
         instance.info(next_alarm(self.link.query(shard, &first).await?)).map(Some)
     }
 
-    pub(crate) async fn read_journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
+    pub(crate) async fn read_journal(
+        &self,
+        read: ReadJournalParams<'_>,
+    ) -> Result<Vec<(u64, StoredEntry)>, Error> {
         let shard = self.keys.shard_of_run(read.run);
         let call = Call::new(&self.scripts.journal, &[self.keys.events(shard, read.run)]);
         let call = call.arg(read.from).arg(read.limit).arg(read.bytes.max(1));
@@ -43,7 +46,7 @@ pub(super) fn next_alarm(answer: Value) -> Option<Timestamp> {
 }
 
 /// An entry of a journal with its position: the first half of its id. What another program has written is shown as it is.
-fn entry(item: Value) -> Option<(u64, Written)> {
+fn entry(item: Value) -> Option<(u64, StoredEntry)> {
     let mut parts = array(item)?.into_iter();
     let position = parse_token(&text(parts.next()?)?)?.0 >> 64;
     let (mut kind, mut entry) = (EntryKind::Answer, None);
@@ -56,7 +59,7 @@ fn entry(item: Value) -> Option<(u64, Written)> {
             _ => {}
         }
     }
-    Some((u64::try_from(position).ok()?, Written { kind, entry: entry.unwrap_or_default() }))
+    Some((u64::try_from(position).ok()?, StoredEntry { kind, entry: entry.unwrap_or_default() }))
 }
 
 fn read_kind(word: &[u8]) -> Option<EntryKind> {

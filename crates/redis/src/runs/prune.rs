@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use futures_util::future::try_join_all;
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::store::runs::PruneRuns;
+use tidemill_core::store::runs::PruneRunsParams;
 
 use crate::error::odd_answer;
 use crate::store::RedisStore;
@@ -24,7 +24,10 @@ struct Left {
 }
 
 impl RedisStore {
-    pub(crate) async fn remove_ended(&self, PruneRuns { most, min_age }: PruneRuns) -> Result<u64, Error> {
+    pub(crate) async fn remove_ended(
+        &self,
+        PruneRunsParams { most, min_age }: PruneRunsParams,
+    ) -> Result<u64, Error> {
         let shards = 0..self.keys.shards();
         let left = try_join_all(shards.map(|shard| self.remove_runs(shard, BATCH, &[]))).await?;
         let mut removed = left.iter().map(|left| left.removed).sum();

@@ -1,7 +1,7 @@
 //! Staging: what is too much for one script is brought to the server in portions before the script that makes it count, and
 //! effects are carried out in portions after it.
 
-use tidemill_core::store::runs::{Effect, NewRun, Written};
+use tidemill_core::store::runs::{Effect, StartRunParams, StoredEntry};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, JobId};
 
@@ -52,8 +52,8 @@ impl RedisStore {
     pub(super) async fn stage_journal<'a>(
         &self,
         shard: u16,
-        run: &'a NewRun,
-    ) -> Result<Given<'a, Written>, Error> {
+        run: &'a StartRunParams,
+    ) -> Result<Given<'a, StoredEntry>, Error> {
         let journal = &run.journal[..];
         let bytes: usize = journal.iter().map(|written| written.entry.len()).sum();
         if journal.len() <= MAX_ENTRIES && bytes <= SCRIPT_BYTES {

@@ -1,8 +1,8 @@
 //! Starting a run.
 
-use tidemill_core::store::runs::{Conflict, NewRun, Started};
+use tidemill_core::store::runs::{ConflictPolicy, StartRunParams, StartRunResult};
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Delivery, Error};
+use tidemill_core::{Error, Guarantee};
 
 use super::effects::{kind, push_effects};
 use super::instance::Instance;
@@ -13,8 +13,8 @@ use crate::store::RedisStore;
 use crate::value::{array, text};
 
 impl RedisStore {
-    pub(crate) async fn begin_run(&self, run: &NewRun) -> Result<Started, Error> {
-        if run.queue.delivery == Delivery::AtMostOnce {
+    pub(crate) async fn begin_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
+        if run.queue.guarantee == Guarantee::AtMostOnce {
             let queue = &run.queue.name;
             return Err(Error::Invalid(format!(
                 "the tasks of a run cannot be on the at-most-once queue `{queue}`"
@@ -52,9 +52,9 @@ impl RedisStore {
         let (word, other) = (answer.next().unwrap_or_default(), answer.next());
         let other = || RunId::new(other.as_deref().unwrap_or_default());
         match word.as_str() {
-            "created" => confirmed.map(|()| Started::Created),
-            "existing" => Ok(Started::Existing(other()?)),
-            "rejected" => Ok(Started::Rejected(other()?)),
+            "created" => confirmed.map(|()| StartRunResult::Created),
+            "existing" => Ok(StartRunResult::Existing(other()?)),
+            "rejected" => Ok(StartRunResult::Rejected(other()?)),
             "lost" => Err(Error::Unavailable {
                 message: format!("what was staged for run `{}` is gone", run.run),
                 source: None,
@@ -64,10 +64,10 @@ impl RedisStore {
     }
 }
 
-fn word(conflict: Conflict) -> &'static str {
+fn word(conflict: ConflictPolicy) -> &'static str {
     match conflict {
-        Conflict::UseExisting => "use_existing",
-        Conflict::Reject => "reject",
-        Conflict::StartAfterClose => "start_after_close",
+        ConflictPolicy::UseExisting => "use_existing",
+        ConflictPolicy::Reject => "reject",
+        ConflictPolicy::StartAfterClose => "start_after_close",
     }
 }

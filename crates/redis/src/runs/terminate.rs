@@ -2,7 +2,7 @@
 
 use tidemill_core::Error;
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::Terminate;
+use tidemill_core::store::runs::TerminateParams;
 
 use super::effects::{push_close, push_effects};
 use crate::chains::errand::Errand;
@@ -11,8 +11,8 @@ use crate::store::RedisStore;
 use crate::value::{array, int};
 
 impl RedisStore {
-    pub(crate) async fn terminate_run(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
-        let Terminate { run, cursor, effects, close } = terminate;
+    pub(crate) async fn terminate_run(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
+        let TerminateParams { run, cursor, effects, close } = terminate;
         let shard = self.keys.shard_of_run(run);
         loop {
             let effects = self.stage_effects(shard, effects).await?;

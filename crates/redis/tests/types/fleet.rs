@@ -4,8 +4,10 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, SessionId, Standard};
-use tidemill_core::store::fleet::{Beat, Lease, Line, ListMembers, ListSessions, Release};
+use tidemill_core::fleet::{SessionId, WorkerDefaults, WorkerKey};
+use tidemill_core::store::fleet::{
+    BeatParams, LeaseParams, ListSessionsParams, ListWorkersParams, ReleaseParams, WaitParams,
+};
 use tidemill_testkit::conformance::LONG;
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 
@@ -57,16 +59,16 @@ const KEYS: [&str; 22] = [
 struct Scenery {
     yard: Yard,
     session: SessionId,
-    busy: MemberId,
-    waiting: Lease,
+    busy: WorkerKey,
+    waiting: LeaseParams,
 }
 
 async fn prepare(stage: &Stage, verb: &str) -> Scenery {
     let yard = Yard::new(stage.store.clone());
     let busy = yard.join("a", 1, 5).await;
     let (session, _) = yard.open().await;
-    let line = Some(Line { most: 100, ttl: LONG });
-    let waiting = Lease { line, ..yard.wish() };
+    let line = Some(WaitParams { most: 100, ttl: LONG });
+    let waiting = LeaseParams { line, ..yard.wish() };
     yard.ask(&waiting).await;
     if verb != "wait" {
         // Room for whoever waits, and one more.
@@ -74,7 +76,8 @@ async fn prepare(stage: &Stage, verb: &str) -> Scenery {
     }
     if verb == "reap" {
         let brief = chromium("c", 1, 0);
-        yard.enter(&tidemill_core::store::fleet::Member { fresh: Duration::from_millis(1), ..brief }).await;
+        yard.enter(&tidemill_core::store::fleet::WorkerEntry { fresh: Duration::from_millis(1), ..brief })
+            .await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Scenery { yard, session, busy, waiting }
@@ -83,12 +86,13 @@ async fn prepare(stage: &Stage, verb: &str) -> Scenery {
 async fn act(verb: &str, scenery: &Scenery) -> Result<(), Error> {
     let Scenery { yard, session, busy, waiting } = scenery;
     let fleet = yard.fleet();
-    let release = |session: &SessionId| Release { session: session.clone(), holder: yard.holder.clone() };
+    let release =
+        |session: &SessionId| ReleaseParams { session: session.clone(), holder: yard.holder.clone() };
     match verb {
         "join" => fleet.join(&[chromium("a", 1, 5), chromium("d", 1, 0)]).await,
         "beat" => {
             let members = [chromium("a", 1, 5), chromium("b", 2, 0)];
-            fleet.beat(Beat { members: &members, grace: Duration::ZERO }).await.map(drop)
+            fleet.beat(BeatParams { members: &members, grace: Duration::ZERO }).await.map(drop)
         }
         "part" => fleet.part(from_ref(busy)).await,
         "lease" => fleet.lease(&yard.wish()).await.map(drop),
@@ -106,11 +110,11 @@ async fn act(verb: &str, scenery: &Scenery) -> Result<(), Error> {
         "quit" => fleet.release(&[release(&waiting.session)]).await.map(drop),
         "close" => fleet.close(session).await.map(drop),
         "drain" => fleet.drain(busy).await.map(drop),
-        "reap" => fleet.reap(Some(Standard::default())).await.map(drop),
+        "reap" => fleet.reap(Some(WorkerDefaults::default())).await.map(drop),
         "look" => {
-            fleet.members(ListMembers { kind: None, cursor: None, limit: 10 }).await?;
-            fleet.sessions(ListSessions { member: None, cursor: None, limit: 10 }).await?;
-            fleet.lines().await.map(drop)
+            fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 10 }).await?;
+            fleet.list_sessions(ListSessionsParams { member: None, cursor: None, limit: 10 }).await?;
+            fleet.list_waiting().await.map(drop)
         }
         other => unreachable!("{other}"),
     }

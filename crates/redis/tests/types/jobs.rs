@@ -3,15 +3,16 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use tidemill_core::chain::{Continuation, Dedup, Links};
-use tidemill_core::job::State;
-use tidemill_core::redrive::{Letters, drop, redrive};
-use tidemill_core::rescue;
+use tidemill_core::chain::{Continuation, Dedup, JobLinks};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive};
+use tidemill_core::job::JobState;
 use tidemill_core::settle::Outcome;
+use tidemill_core::settle::expired;
 use tidemill_core::store::{
-    Claim, Claimed, Complete, Due, Enqueue, Extend, List, NewJob, Promote, Recover, Start,
+    ClaimParams, Claimed, CompleteParams, Due, EnqueueParams, ExtendParams, ListJobsParams, NewJob,
+    PromoteParams, RecoverParams, StartParams,
 };
-use tidemill_core::{Delivery, Error, JobId};
+use tidemill_core::{Error, Guarantee, JobId};
 use tidemill_testkit::conformance::scene::{
     Traits, chain, chain_after, chain_once, dead, done, go_on, job, next, output, retry,
 };
@@ -109,9 +110,9 @@ fn after(blocker: &JobId) -> Continuation {
 }
 
 /// Chains are made for streams only.
-fn is_for(verb: &str, delivery: Delivery) -> bool {
+fn is_for(verb: &str, delivery: Guarantee) -> bool {
     let tied = ["enqueue_after", "enqueue_once", "finish_awaited", "cancel_blocked"];
-    delivery == Delivery::AtLeastOnce || !tied.contains(&verb)
+    delivery == Guarantee::AtLeastOnce || !tied.contains(&verb)
 }
 
 async fn prepare(scene: &Scene, verb: &str) -> Scenery {
@@ -183,7 +184,7 @@ async fn prepare(scene: &Scene, verb: &str) -> Scenery {
 async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> {
     let (store, queue, worker) = (&*scene.store, &scene.queue, &scene.worker);
     let queues = [queue.clone()];
-    let add = async |jobs: &[NewJob]| store.enqueue(Enqueue { queue, jobs }).await.map(std::mem::drop);
+    let add = async |jobs: &[NewJob]| store.enqueue(EnqueueParams { queue, jobs }).await.map(std::mem::drop);
     let settle = async |outcome: &dyn Fn() -> Outcome| {
         let all: Vec<_> = scenery.claimed.iter().map(|one| scene.settlement(one, outcome())).collect();
         store.settle(&all).await.map(std::mem::drop)
@@ -199,17 +200,19 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
             add(&[Traits::default().untracked(), Traits::default().untracked()]).await
         }
         "enqueue_after" => {
-            let links = Links { after: scenery.ids.clone(), dedup: Some(Dedup::open("k")) };
+            let links = JobLinks { after: scenery.ids.clone(), dedup: Some(Dedup::open("k")) };
             add(&[NewJob { links, ..chain_once(Dedup::open("k")) }]).await
         }
         "enqueue_once" => add(&[chain_once(Dedup::open("k"))]).await,
-        "claim" => store.claim(Claim::now(queue, worker, LONG, 2)).await.map(std::mem::drop),
+        "claim" => store.claim(ClaimParams::now(queue, worker, LONG, 2)).await.map(std::mem::drop),
         "recover" => {
             let known = &HashSet::new();
-            store.recover(Recover { queue, worker, lease: LONG, known }).await.map(std::mem::drop)
+            store.recover(RecoverParams { queue, worker, lease: LONG, known }).await.map(std::mem::drop)
         }
-        "start" => store.start(Start { worker, leases: &leases }).await.map(std::mem::drop),
-        "extend" => store.extend(Extend { worker, leases: &leases, lease: LONG }).await.map(std::mem::drop),
+        "start" => store.start(StartParams { worker, leases: &leases }).await.map(std::mem::drop),
+        "extend" => {
+            store.extend(ExtendParams { worker, leases: &leases, lease: LONG }).await.map(std::mem::drop)
+        }
         "finish" | "finish_two" => settle(&done).await,
         "finish_awaited" => settle(&|| output("1")).await,
         "retry" => settle(&|| retry(Duration::ZERO)).await,
@@ -222,22 +225,22 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
         }
         "complete" => {
             let change = scene.settlement(&scenery.claimed[0], done()).change;
-            store.complete(Complete { job: scenery.id(), change: &change }).await.map(std::mem::drop)
+            store.complete(CompleteParams { job: scenery.id(), change: &change }).await.map(std::mem::drop)
         }
         "delete" => store.delete(scenery.id()).await.map(std::mem::drop),
-        "redrive" => redrive(store, queue, &Letters::default()).await.map(std::mem::drop),
-        "drop" => drop(store, queue, &Letters::default()).await.map(std::mem::drop),
-        "promote" => store.promote(Promote { queues: &queues, limit: 100 }).await.map(std::mem::drop),
-        "rescue" => rescue::rescue(store, &queues, SHORT).await.map(std::mem::drop),
+        "redrive" => redrive(store, queue, &DeadLetterFilter::default()).await.map(std::mem::drop),
+        "drop" => drop_dead(store, queue, &DeadLetterFilter::default()).await.map(std::mem::drop),
+        "promote" => store.promote(PromoteParams { queues: &queues, limit: 100 }).await.map(std::mem::drop),
+        "rescue" => expired::rescue(store, &queues, SHORT).await.map(std::mem::drop),
         "pause" => store.pause(queue).await,
         "resume" => store.resume(queue).await,
         "purge" => store.purge(queue).await.map(std::mem::drop),
         "prune" => store.prune(&queues).await.map(std::mem::drop),
         "leave" => store.leave(worker, &queues).await,
-        "queues" => store.queues().await.map(std::mem::drop),
+        "queues" => store.list_queues().await.map(std::mem::drop),
         "list" => {
-            let list = List { queue, state: State::Ready, cursor: None, limit: 10 };
-            store.list(list).await.map(std::mem::drop)
+            let list = ListJobsParams { queue, state: JobState::Ready, cursor: None, limit: 10 };
+            store.list_jobs(list).await.map(std::mem::drop)
         }
         other => unreachable!("{other}"),
     }
@@ -246,8 +249,8 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
 #[tokio::test]
 async fn a_verb_about_jobs_that_fails_for_a_spoiled_key_names_it_and_has_changed_nothing() {
     let mut wrong = Vec::new();
-    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce] {
-        let target = if delivery == Delivery::AtLeastOnce { "stream:q" } else { "queue:q" };
+    for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
+        let target = if delivery == Guarantee::AtLeastOnce { "stream:q" } else { "queue:q" };
         let mut names = of_queue(target);
         names.extend(of_queue("stream:jobs"));
         names.extend(SHARD_KEYS.map(str::to_owned));

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidemill_core::store::Promote;
+use tidemill_core::store::PromoteParams;
 use tidemill_core::store::runs::{
-    Close, Conflict, Delivery as RunDelivery, Effect, EntryKind, NewRun, PruneRuns, Restart, RunKey,
-    Terminate, Then,
+    AfterCommit, CloseRun, ConflictPolicy, ContinueAsNew, Delivery as RunDelivery, Effect, EntryKind,
+    PruneRunsParams, RunKey, StartRunParams, TerminateParams,
 };
-use tidemill_core::workflow::{Route, RunId, Status};
-use tidemill_core::{Delivery, Error};
+use tidemill_core::workflow::{Route, RunId, RunStatus};
+use tidemill_core::{Error, Guarantee};
 use tidemill_testkit::conformance::scene::{
     Task, activities, activity, completed, event, order_of, signal, timer,
 };
@@ -39,24 +39,24 @@ const RUN_KEYS: [&str; 16] = [
     "run-key:order:k",
 ];
 
-fn run(name: &str) -> NewRun {
+fn run(name: &str) -> StartRunParams {
     order_of(RunId::new(name).unwrap())
 }
 
 /// The same on a queue of its own, which may be sound when the usual one is not.
-fn apart(run: NewRun) -> NewRun {
-    NewRun { queue: run.workflow.queue(Some(&Route::new("eu").unwrap())), ..run }
+fn apart(run: StartRunParams) -> StartRunParams {
+    StartRunParams { queue: run.workflow.queue(Some(&Route::new("eu").unwrap())), ..run }
 }
 
-async fn first_task(scene: &Scene, run: NewRun) -> Task {
+async fn first_task(scene: &Scene, run: StartRunParams) -> Task {
     let tasks = Scene { queue: run.queue.clone(), ..scene.clone() };
     scene.start_run(run).await;
     Task::of(tasks.claim_one().await)
 }
 
-async fn parked(scene: &Scene, run: NewRun, effects: Vec<Effect>) {
+async fn parked(scene: &Scene, run: StartRunParams, effects: Vec<Effect>) {
     let task = first_task(scene, run).await;
-    scene.commit(&task, effects, Then::GoesOn).await;
+    scene.commit(&task, effects, AfterCommit::GoesOn).await;
 }
 
 /// Returns a task of `r1` if the verb is about one.
@@ -78,8 +78,8 @@ async fn prepare(scene: &Scene, verb: &str) -> Option<Task> {
         }
         "prune_runs" => {
             for run in [apart(run("r2")), run("r1")] {
-                let key = Some(RunKey { key: run.run.to_string(), conflict: Conflict::UseExisting });
-                let task = first_task(scene, NewRun { keep: Duration::ZERO, key, ..run }).await;
+                let key = Some(RunKey { key: run.run.to_string(), conflict: ConflictPolicy::UseExisting });
+                let task = first_task(scene, StartRunParams { keep: Duration::ZERO, key, ..run }).await;
                 scene.commit(&task, Vec::new(), completed("1")).await;
             }
             tokio::time::sleep(Duration::from_millis(3)).await;
@@ -100,12 +100,12 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
     match verb {
         "fire" => {
             let queues = [queue.clone()];
-            store.promote(Promote { queues: &queues, limit: 100 }).await.map(std::mem::drop)
+            store.promote(PromoteParams { queues: &queues, limit: 100 }).await.map(std::mem::drop)
         }
         "start_run" => {
             let effects = vec![activity(&r1, 1), timer(2, far)];
-            let key = Some(RunKey { key: "k".into(), conflict: Conflict::UseExisting });
-            store.start_run(&NewRun { effects, key, ..run("r1") }).await.map(std::mem::drop)
+            let key = Some(RunKey { key: "k".into(), conflict: ConflictPolicy::UseExisting });
+            store.start_run(&StartRunParams { effects, key, ..run("r1") }).await.map(std::mem::drop)
         }
         "deliver" => store
             .deliver(&[RunDelivery { id: Some("once".into()), ..signal(&r1, 1) }])
@@ -113,7 +113,7 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
             .map(std::mem::drop),
         "commit" => {
             let effects = vec![activity(&r1, 4), timer(5, far), cancel, Effect::DropAlarm { seq: 2 }];
-            let settlement = task.unwrap().settlement(effects, Then::GoesOn);
+            let settlement = task.unwrap().settlement(effects, AfterCommit::GoesOn);
             store.settle(&[settlement]).await.map(std::mem::drop)
         }
         "end" => {
@@ -122,18 +122,22 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
         }
         "restart" => {
             let first = event(EntryKind::Answer, r#"{"started":{}}"#).entry;
-            let restart = Then::Restarts(Restart { first, seen_for: LONG });
+            let restart = AfterCommit::Restarts(ContinueAsNew { first, seen_for: LONG });
             store.settle(&[task.unwrap().settlement_upto(0, vec![cancel], restart)]).await.map(std::mem::drop)
         }
         "terminate" => {
-            let close =
-                Close { status: Status::Terminated, output: bytes::Bytes::new(), error: None, told: None };
-            let terminate = Terminate { run: &r1, cursor: 1, effects: &[cancel], close: &close };
+            let close = CloseRun {
+                status: RunStatus::Terminated,
+                output: bytes::Bytes::new(),
+                error: None,
+                told: None,
+            };
+            let terminate = TerminateParams { run: &r1, cursor: 1, effects: &[cancel], close: &close };
             store.terminate(terminate).await.map(std::mem::drop)
         }
         "answer" => store.cancel(&r1.part(1)).await.map(std::mem::drop),
         "prune_runs" => {
-            store.prune_runs(PruneRuns { most: 100, min_age: Duration::ZERO }).await.map(std::mem::drop)
+            store.prune_runs(PruneRunsParams { most: 100, min_age: Duration::ZERO }).await.map(std::mem::drop)
         }
         other => unreachable!("{other}"),
     }
@@ -142,7 +146,7 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
 #[tokio::test]
 async fn a_verb_about_runs_that_fails_for_a_spoiled_key_names_it_and_has_changed_nothing() {
     let (stage, mut wrong) = (Stage::new().await, Vec::new());
-    let scene = stage.scene(Delivery::AtLeastOnce);
+    let scene = stage.scene(Guarantee::AtLeastOnce);
     let mut names: Vec<String> = RUN_KEYS.iter().chain(&SHARD_KEYS).map(|key| (*key).to_owned()).collect();
     names.extend(of_queue("workflow:order"));
     names.extend(of_queue(&format!("stream:{}", activities().name)));
@@ -163,7 +167,7 @@ async fn a_verb_about_runs_that_fails_for_a_spoiled_key_names_it_and_has_changed
 #[tokio::test]
 async fn wrong_alarms_of_one_run_damage_no_other() {
     let stage = Stage::new().await;
-    let scene = stage.scene(Delivery::AtLeastOnce);
+    let scene = stage.scene(Guarantee::AtLeastOnce);
     for name in ["r2", "r1"] {
         parked(&scene, run(name), vec![timer(1, scene.after(Duration::ZERO))]).await;
     }
@@ -171,7 +175,7 @@ async fn wrong_alarms_of_one_run_damage_no_other() {
     // Both are told, and both go on.
     for _ in 0..2 {
         let task = scene.task_when_due().await;
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     }
     for name in ["r1", "r2"] {
         let run = RunId::new(name).unwrap();
@@ -183,7 +187,7 @@ async fn wrong_alarms_of_one_run_damage_no_other() {
 #[tokio::test]
 async fn a_run_may_be_called_damaged() {
     let stage = Stage::new().await;
-    let scene = stage.scene(Delivery::AtLeastOnce);
+    let scene = stage.scene(Guarantee::AtLeastOnce);
     parked(&scene, run("damaged"), vec![timer(1, scene.after(Duration::ZERO)), timer(2, scene.after(LONG))])
         .await;
     stage.ask(&["ZADD", "tidemill:timers", "1", "nonsense"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Pipeline, Value};
-use tidemill_core::{Delivery, Error, Queue, QueueName};
+use tidemill_core::{Error, Guarantee, Queue, QueueName};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::Redis;
@@ -56,8 +56,8 @@ impl Stage {
         self.redis.command(command).unwrap()
     }
 
-    pub(crate) fn scene(&self, delivery: Delivery) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new("q").unwrap(), delivery })
+    pub(crate) fn scene(&self, delivery: Guarantee) -> Scene {
+        Scene::new(self.store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
     }
 
     async fn send(&self, command: &[&str]) -> Value {

@@ -37,7 +37,7 @@ impl Blocks {
     pub(crate) fn look_up_for(tx: &Tx<'_>, after: &[JobId], job: &JobId) -> Result<Self, Failure> {
         let look = |chain: &JobId| {
             let found = if *chain == job.chain() { Ok(None) } else { find_block(tx, chain) };
-            let removed = || Block::Closed(Blocker::told_by_removed(chain));
+            let removed = || Block::Closed(Blocker::removed_notice(chain));
             Ok(found?.and_then(Result::ok).unwrap_or_else(removed))
         };
         Ok(Self { blocks: after.iter().map(look).collect::<Result<_, Failure>>()? })
@@ -97,7 +97,7 @@ fn find_block(tx: &Tx<'_>, chain: &JobId) -> Result<Option<Result<Block, Unkept>
         return Ok(Some(if keeps { Ok(Block::Open(found.seq)) } else { Err(Unkept) }));
     }
     let record = find_record(tx, chain)?;
-    Ok(record.map(|record| Ok(Block::Closed(Blocker::told_by(&record)))))
+    Ok(record.map(|record| Ok(Block::Closed(Blocker::notice(&record)))))
 }
 
 /// A blocked job waits for nothing any more, and is not blocked.

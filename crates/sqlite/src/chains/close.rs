@@ -33,7 +33,7 @@ pub(crate) fn close_removed(tx: &mut Tx<'_>, seq: i64) -> Result<(), Failure> {
         return Ok(());
     }
     let chain = id(tx, seq)?;
-    close(tx, seq, || Blocker::told_by_removed(&chain))
+    close(tx, seq, || Blocker::removed_notice(&chain))
 }
 
 fn is_awaited(tx: &Tx<'_>, seq: i64) -> Result<bool, Failure> {

@@ -1,10 +1,11 @@
 //! Ending a job from outside, whatever its lease.
 
 use tidemill_core::Error;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
 use tidemill_core::settle::Change;
-use tidemill_core::store::{Complete, Completed, Wake, guard};
+use tidemill_core::store::{CompleteParams, Completed, reserved_ids};
+use tidemill_core::wake::Wake;
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -13,15 +14,15 @@ use crate::jobs::{Found, Freed, Place, find};
 use crate::runs::Wanted;
 use crate::store::SqliteStore;
 
-pub(crate) async fn complete(store: &SqliteStore, complete: Complete<'_>) -> Result<Completed, Error> {
+pub(crate) async fn complete(store: &SqliteStore, complete: CompleteParams<'_>) -> Result<Completed, Error> {
     let (job, change) = (complete.job.clone(), complete.change.clone());
-    let work = move |tx: &mut Tx<'_>| complete_one(tx, &Complete { job: &job, change: &change });
+    let work = move |tx: &mut Tx<'_>| complete_one(tx, &CompleteParams { job: &job, change: &change });
     store.write(Cost::change(1), work).await
 }
 
-pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &Complete<'_>) -> Result<Completed, Failure> {
-    let Complete { job, change } = complete;
-    guard::check_removal(job)?;
+pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &CompleteParams<'_>) -> Result<Completed, Failure> {
+    let CompleteParams { job, change } = complete;
+    reserved_ids::check_removal(job)?;
     if !matches!(change, Change::Finish(_) | Change::Continue(_) | Change::Deliver(_)) {
         return Err(
             Error::Invalid(format!("job {job} can be finished or continued from outside, no more")).into()
@@ -50,9 +51,9 @@ fn look(tx: &Tx<'_>, job: &JobId) -> Result<Result<Found, Completed>, Failure> {
         return Ok(Err(record.map_or(Completed::NotFound, |record| Completed::Ended(record.state))));
     };
     Ok(match (job.step(), found.job.step()) {
-        (asked, at) if asked < at => Err(Completed::Ended(State::Done)),
+        (asked, at) if asked < at => Err(Completed::Ended(JobState::Done)),
         (asked, at) if asked > at => Err(Completed::NotFound),
-        _ if found.place == Place::Dead => Err(Completed::Ended(State::Dead)),
+        _ if found.place == Place::Dead => Err(Completed::Ended(JobState::Dead)),
         _ => Ok(found),
     })
 }

@@ -1,7 +1,7 @@
 //! Finding the chain that takes the place of another with the same key.
 
 use rusqlite::{OptionalExtension, Row, params};
-use tidemill_core::chain::{Dedup, Scope};
+use tidemill_core::chain::{Dedup, DedupScope};
 use tidemill_core::clock::millis;
 use tidemill_core::name::JobId;
 
@@ -13,8 +13,8 @@ pub(crate) fn find_by_key(tx: &Tx<'_>, dedup: &Dedup) -> Result<Option<JobId>, F
     let since = dedup.within.map_or(i64::MIN, |window| tx.now.0.saturating_sub(millis(window)));
     let open = open(tx, &dedup.key, since)?;
     let closed = match dedup.scope {
-        Scope::Open => None,
-        Scope::Any => closed(tx, &dedup.key, since)?,
+        DedupScope::Open => None,
+        DedupScope::Any => closed(tx, &dedup.key, since)?,
     };
     // Of an open one and a closed one that began at the same time, the open one.
     let latest = match (open, closed) {

@@ -2,7 +2,8 @@
 
 use tidemill_core::Error;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Deleted, Wake, guard};
+use tidemill_core::store::{Deleted, reserved_ids};
+use tidemill_core::wake::Wake;
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -12,7 +13,7 @@ use crate::store::SqliteStore;
 
 pub(crate) async fn delete(store: &SqliteStore, chain: &JobId) -> Result<Deleted, Error> {
     let chain = chain.chain();
-    guard::check_deletion(&chain)?;
+    reserved_ids::check_deletion(&chain)?;
     store.write(Cost::change(1), move |tx| delete_one(tx, &chain)).await
 }
 

@@ -1,7 +1,7 @@
 //! Continuing: the next step takes the place of the one that has just ended.
 
 use rusqlite::params;
-use tidemill_core::settle::Step;
+use tidemill_core::settle::NextJob;
 
 use super::blocks::Blocks;
 use crate::call::Tx;
@@ -9,8 +9,8 @@ use crate::error::Failure;
 use crate::jobs::{Line, arrive, due, find_or_add_queue};
 
 /// Puts `step` in the place of the job with the number `seq`, which is in no place at the moment.
-pub(crate) fn advance(tx: &mut Tx<'_>, seq: i64, step: &Step) -> Result<(), Failure> {
-    let Step { queue, job } = step;
+pub(crate) fn advance(tx: &mut Tx<'_>, seq: i64, step: &NextJob) -> Result<(), Failure> {
+    let NextJob { queue, job } = step;
     let blocks = Blocks::look_up_for(tx, &job.links.after, &job.id)?;
     let line = Line { queue, number: find_or_add_queue(tx.connection, queue)?.number };
     let (due, envelope) = (due(job.due, tx.now), blocks.tell(&job.envelope));

@@ -2,8 +2,8 @@
 
 use rusqlite::params;
 use tidemill_core::Error;
-use tidemill_core::store::Wake;
-use tidemill_core::store::fleet::{Attach, Attached};
+use tidemill_core::store::fleet::{AttachParams, Attached};
+use tidemill_core::wake::Wake;
 
 use super::sessions::{Held, New, enter, find};
 use super::{members, run};
@@ -11,15 +11,15 @@ use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
-pub(super) async fn attach(store: &SqliteStore, attach: &[Attach]) -> Result<Vec<Attached>, Error> {
-    attach.iter().try_for_each(Attach::check)?;
+pub(super) async fn attach(store: &SqliteStore, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
+    attach.iter().try_for_each(AttachParams::check)?;
     let attaches = attach.to_vec();
     let work = move |tx: &mut Tx<'_>| attaches.iter().map(|attach| hold(tx, attach)).collect();
     // Not refused when the disk is full: what runs would end.
     store.write(Cost::change(attach.len()).fleeting(), work).await
 }
 
-fn hold(tx: &mut Tx<'_>, attach: &Attach) -> Result<Attached, Failure> {
+fn hold(tx: &mut Tx<'_>, attach: &AttachParams) -> Result<Attached, Failure> {
     match find(tx, &attach.session)? {
         Some(held) => extend(tx, attach, &held),
         None if attach.must_exist => Ok(Attached::Closing),
@@ -32,7 +32,7 @@ fn hold(tx: &mut Tx<'_>, attach: &Attach) -> Result<Attached, Failure> {
     }
 }
 
-fn extend(tx: &mut Tx<'_>, attach: &Attach, held: &Held) -> Result<Attached, Failure> {
+fn extend(tx: &mut Tx<'_>, attach: &AttachParams, held: &Held) -> Result<Attached, Failure> {
     let is_anothers = held.connected && held.holder != attach.holder.as_str();
     // A session that was given another member since is not the one that is held.
     if held.member != attach.member || (is_anothers && !attach.take) {

@@ -2,8 +2,8 @@
 //! on, only until one is found that none can beat, and full ones are remembered as such.
 
 use rusqlite::{Row, params};
-use tidemill_core::fleet::{MemberId, Room};
-use tidemill_core::store::fleet::Lease;
+use tidemill_core::fleet::{Capacity, WorkerKey};
+use tidemill_core::store::fleet::LeaseParams;
 
 use super::row::{member_id, small};
 use super::{first, run};
@@ -22,20 +22,20 @@ pub(super) enum Among {
 #[derive(Default)]
 struct Choice {
     /// The best below the margin, its lifetime and how many sessions it has.
-    best: Option<(MemberId, i64, u32)>,
+    best: Option<(WorkerKey, i64, u32)>,
     /// The first beyond it.
-    beyond: Option<MemberId>,
+    beyond: Option<WorkerKey>,
     /// Those that have no room.
-    full: Vec<MemberId>,
+    full: Vec<WorkerKey>,
 }
 
 /// The best of those that have room, among so many that live.
 pub(super) fn choose(
     tx: &Tx<'_>,
-    lease: &Lease,
+    lease: &LeaseParams,
     among: &Among,
     workers: u32,
-) -> Result<Option<MemberId>, Failure> {
+) -> Result<Option<WorkerKey>, Failure> {
     let only = match among {
         Among::All => None,
         Among::These(members) if members.is_empty() => return Ok(None),
@@ -66,7 +66,7 @@ impl Choice {
 
     fn look_at(&mut self, tx: &Tx<'_>, row: &Row<'_>, workers: u32) -> Result<(), Failure> {
         let (member, lifetime) = (member_id(row, 0)?, row.get::<_, i64>(3)?);
-        let room = Room { concurrent: small(row, 1)?, lifetime: small(row, 2)? };
+        let room = Capacity { concurrent: small(row, 1)?, lifetime: small(row, 2)? };
         let (active, worn) = (active(tx, &member)?, u64::try_from(lifetime).unwrap_or(0));
         if !room.is_free(active, worn) {
             self.full.push(member);
@@ -79,7 +79,7 @@ impl Choice {
     }
 }
 
-fn active(tx: &Tx<'_>, member: &MemberId) -> Result<u32, Failure> {
+fn active(tx: &Tx<'_>, member: &WorkerKey) -> Result<u32, Failure> {
     let count = include_str!("../../sql/sessions/count.sql");
     Ok(first(tx, count, params![member.to_string(), tx.now.0], |row| small(row, 0))?.unwrap_or(0))
 }
@@ -93,7 +93,7 @@ pub(super) struct Workers {
     pub(super) all: u32,
 }
 
-pub(super) fn workers(tx: &Tx<'_>, lease: &Lease) -> Result<Workers, Failure> {
+pub(super) fn workers(tx: &Tx<'_>, lease: &LeaseParams) -> Result<Workers, Failure> {
     let count = include_str!("../../sql/members/count.sql");
     let key = params![lease.kind.as_str(), spaced(&lease.offers), tx.now.0];
     let counted =
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn every_name_of_a_list_has_a_space_on_either_side() {
-        let members: Vec<MemberId> = ["a:b", "c:d"].map(|id| id.parse().unwrap()).into();
+        let members: Vec<WorkerKey> = ["a:b", "c:d"].map(|id| id.parse().unwrap()).into();
         assert_eq!(spaced(&members), " a:b c:d ");
-        assert_eq!(spaced::<MemberId>(&[]), " ");
+        assert_eq!(spaced::<WorkerKey>(&[]), " ");
     }
 }

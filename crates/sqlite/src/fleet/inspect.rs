@@ -2,19 +2,24 @@
 
 use rusqlite::params;
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, SessionId};
+use tidemill_core::fleet::{SessionId, WorkerKey};
 use tidemill_core::store::Page;
-use tidemill_core::store::fleet::{LineInfo, ListMembers, ListSessions, MemberInfo, SessionInfo};
+use tidemill_core::store::fleet::{
+    ListSessionsParams, ListWorkersParams, SessionInfo, WaitingInfo, WorkerInfo,
+};
 
 use super::{all, first, row};
 use crate::store::SqliteStore;
 
-pub(super) async fn member(store: &SqliteStore, member: &MemberId) -> Result<Option<MemberInfo>, Error> {
+pub(super) async fn member(store: &SqliteStore, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
     let (id, find) = (member.to_string(), include_str!("../../sql/members/find.sql"));
     store.read(move |tx| first(tx, find, params![tx.now.0, id], row::member)).await
 }
 
-pub(super) async fn members(store: &SqliteStore, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error> {
+pub(super) async fn members(
+    store: &SqliteStore,
+    list: ListWorkersParams<'_>,
+) -> Result<Page<WorkerInfo>, Error> {
     let (after, limit) = (list.cursor.unwrap_or_default(), list.limit);
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
     let kind = list.kind.cloned();
@@ -38,11 +43,11 @@ pub(super) async fn session(store: &SqliteStore, session: &SessionId) -> Result<
 
 pub(super) async fn sessions(
     store: &SqliteStore,
-    list: ListSessions<'_>,
+    list: ListSessionsParams<'_>,
 ) -> Result<Page<SessionInfo>, Error> {
     let (after, limit) = (list.cursor.unwrap_or_default(), list.limit);
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let member = list.member.map(MemberId::to_string);
+    let member = list.member.map(WorkerKey::to_string);
     let read = store.read(move |tx| match &member {
         None => {
             let list = include_str!("../../sql/sessions/list.sql");
@@ -56,7 +61,7 @@ pub(super) async fn sessions(
     Ok(page(read.await?, limit, |info| info.session.to_string()))
 }
 
-pub(super) async fn lines(store: &SqliteStore) -> Result<Vec<LineInfo>, Error> {
+pub(super) async fn lines(store: &SqliteStore) -> Result<Vec<WaitingInfo>, Error> {
     let lines = include_str!("../../sql/tickets/lines.sql");
     store.read(move |tx| all(tx, lines, [tx.now.0], row::line)).await
 }

@@ -3,7 +3,7 @@
 use rusqlite::params;
 use tidemill_core::clock::millis;
 use tidemill_core::fleet::Offer;
-use tidemill_core::store::fleet::{Grant, Lease, Leased};
+use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
 use super::choice::{Among, choose, workers};
@@ -15,13 +15,13 @@ use crate::call::{Cost, Tx};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
-pub(super) async fn lease(store: &SqliteStore, lease: &Lease) -> Result<Leased, Error> {
+pub(super) async fn lease(store: &SqliteStore, lease: &LeaseParams) -> Result<Leased, Error> {
     lease.check()?;
     let lease = lease.clone();
     store.write(Cost::growth(1).fleeting(), move |tx| answer(tx, &lease)).await
 }
 
-fn answer(tx: &mut Tx<'_>, lease: &Lease) -> Result<Leased, Failure> {
+fn answer(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Leased, Failure> {
     let mut turn = Turn::of(tx, lease)?;
     match renew(tx, lease)? {
         Former::Held(grant) => return Ok(Leased::Given(grant)),
@@ -52,7 +52,7 @@ enum Former {
 }
 
 /// The member that the session has already, unless it did not answer or is gone: then it is given back.
-fn renew(tx: &mut Tx<'_>, lease: &Lease) -> Result<Former, Failure> {
+fn renew(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Former, Failure> {
     let given = include_str!("../../sql/sessions/given.sql");
     let key = params![lease.session.as_str(), tx.now.0];
     let found = first(tx, given, key, |row| {
@@ -73,7 +73,7 @@ fn renew(tx: &mut Tx<'_>, lease: &Lease) -> Result<Former, Failure> {
 }
 
 /// Gives the best member there is.
-fn give(tx: &mut Tx<'_>, lease: &Lease, among: &Among, workers: u32) -> Result<Option<Grant>, Failure> {
+fn give(tx: &mut Tx<'_>, lease: &LeaseParams, among: &Among, workers: u32) -> Result<Option<Grant>, Failure> {
     let Some(member) = choose(tx, lease, among, workers)? else { return Ok(None) };
     enter(tx, &New::given(lease, &member, tx.now))?;
     members::wear(tx, &member)?;

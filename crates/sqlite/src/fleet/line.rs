@@ -1,9 +1,9 @@
 //! Waiting in line for a member: first in, first out, for as long as somebody asks.
 
 use rusqlite::params;
-use tidemill_core::fleet::{MemberKind, SessionId};
-use tidemill_core::store::Wake;
-use tidemill_core::store::fleet::Lease;
+use tidemill_core::fleet::{SessionId, WorkerKind};
+use tidemill_core::store::fleet::LeaseParams;
+use tidemill_core::wake::Wake;
 
 use super::choice::{Among, spaced};
 use super::row::small;
@@ -26,7 +26,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    pub(super) fn of(tx: &Tx<'_>, lease: &Lease) -> Result<Self, Failure> {
+    pub(super) fn of(tx: &Tx<'_>, lease: &LeaseParams) -> Result<Self, Failure> {
         let (session, kind, offer) = (lease.session.as_str(), lease.kind.as_str(), line_of(lease));
         let place = include_str!("../../sql/tickets/place.sql");
         let own = first(tx, place, params![session, kind, offer, tx.now.0], |row| Ok(row.get::<_, i64>(0)?))?;
@@ -44,7 +44,7 @@ impl Turn {
     }
 
     /// What it may be given: what nobody before it could use.
-    pub(super) fn among(&self, tx: &Tx<'_>, lease: &Lease) -> Result<Among, Failure> {
+    pub(super) fn among(&self, tx: &Tx<'_>, lease: &LeaseParams) -> Result<Among, Failure> {
         match self.ahead {
             0 => Ok(Among::All),
             _ => Ok(Among::These(self.left_over(tx, lease)?)),
@@ -52,7 +52,7 @@ impl Turn {
     }
 
     /// The members that all who are before it refuse, and it does not.
-    fn left_over(&self, tx: &Tx<'_>, lease: &Lease) -> Result<Vec<String>, Failure> {
+    fn left_over(&self, tx: &Tx<'_>, lease: &LeaseParams) -> Result<Vec<String>, Failure> {
         let mut before = tx.connection.prepare_cached(include_str!("../../sql/tickets/refused.sql"))?;
         let (session, kind) = (lease.session.as_str(), lease.kind.as_str());
         let mut rows = before.query(params![kind, line_of(lease), tx.now.0, session, self.number])?;
@@ -70,7 +70,7 @@ impl Turn {
     }
 
     /// Waits, if the wish wants to and there is a place in the line; else it has none any more. Whether it waits.
-    pub(super) fn wait(&self, tx: &mut Tx<'_>, lease: &Lease) -> Result<bool, Failure> {
+    pub(super) fn wait(&self, tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<bool, Failure> {
         let line = lease.line.filter(|line| self.has_place || self.is_first || self.others < line.most);
         let Some(line) = line else {
             if leave(tx, &lease.session)? {
@@ -93,7 +93,7 @@ impl Turn {
 }
 
 /// The first offer names the line; a wish without any was refused before.
-fn line_of(lease: &Lease) -> &str {
+fn line_of(lease: &LeaseParams) -> &str {
     lease.offers.first().map_or("", |offer| offer.as_str())
 }
 
@@ -103,7 +103,7 @@ pub(super) fn leave(tx: &Tx<'_>, session: &SessionId) -> Result<bool, Failure> {
 }
 
 /// Has those ask who wait for this kind, if there are any.
-pub(super) fn call_next(tx: &mut Tx<'_>, kind: &MemberKind) -> Result<(), Failure> {
+pub(super) fn call_next(tx: &mut Tx<'_>, kind: &WorkerKind) -> Result<(), Failure> {
     let waits = include_str!("../../sql/tickets/waits.sql");
     if first(tx, waits, params![kind.as_str(), tx.now.0], |row| Ok(row.get(0)?))? == Some(true) {
         tx.announcements.add(Wake::Places(kind.clone()));

@@ -14,10 +14,10 @@ mod sessions;
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Params, Row};
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, SessionId, Standard};
+use tidemill_core::fleet::{SessionId, WorkerDefaults, WorkerKey};
 use tidemill_core::store::fleet::{
-    Attach, Attached, Beat, Lease, Leased, LineInfo, ListMembers, ListSessions, Member, MemberInfo, Orders,
-    Reaped, Release, SessionInfo,
+    AttachParams, Attached, BeatParams, LeaseParams, Leased, ListSessionsParams, ListWorkersParams, Reaped,
+    ReleaseParams, SessionInfo, WaitingInfo, WorkerEntry, WorkerInfo, WorkerOrders,
 };
 use tidemill_core::store::{Fleet, Page};
 
@@ -27,27 +27,27 @@ use crate::store::SqliteStore;
 
 #[async_trait]
 impl Fleet for SqliteStore {
-    async fn join(&self, members: &[Member]) -> Result<(), Error> {
+    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error> {
         members::join(self, members).await
     }
 
-    async fn beat(&self, beat: Beat<'_>) -> Result<Vec<Orders>, Error> {
+    async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
         members::beat(self, beat).await
     }
 
-    async fn part(&self, members: &[MemberId]) -> Result<(), Error> {
+    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error> {
         members::part(self, members).await
     }
 
-    async fn lease(&self, lease: &Lease) -> Result<Leased, Error> {
+    async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         lease::lease(self, lease).await
     }
 
-    async fn attach(&self, attach: &[Attach]) -> Result<Vec<Attached>, Error> {
+    async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
         attach::attach(self, attach).await
     }
 
-    async fn release(&self, release: &[Release]) -> Result<Vec<bool>, Error> {
+    async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
         sessions::release(self, release).await
     }
 
@@ -55,31 +55,31 @@ impl Fleet for SqliteStore {
         sessions::close(self, session).await
     }
 
-    async fn drain(&self, member: &MemberId) -> Result<bool, Error> {
+    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error> {
         members::drain(self, member).await
     }
 
-    async fn reap(&self, _: Option<Standard>) -> Result<Reaped, Error> {
+    async fn reap(&self, _: Option<WorkerDefaults>) -> Result<Reaped, Error> {
         reap::reap(self).await
     }
 
-    async fn member(&self, member: &MemberId) -> Result<Option<MemberInfo>, Error> {
+    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
         inspect::member(self, member).await
     }
 
-    async fn members(&self, list: ListMembers<'_>) -> Result<Page<MemberInfo>, Error> {
+    async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
         inspect::members(self, list).await
     }
 
-    async fn session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
+    async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
         inspect::session(self, session).await
     }
 
-    async fn sessions(&self, list: ListSessions<'_>) -> Result<Page<SessionInfo>, Error> {
+    async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error> {
         inspect::sessions(self, list).await
     }
 
-    async fn lines(&self) -> Result<Vec<LineInfo>, Error> {
+    async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
         inspect::lines(self).await
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tidemill_core::Error;
-use tidemill_core::fleet::{MemberId, MemberKind};
+use tidemill_core::fleet::{WorkerKey, WorkerKind};
 use tidemill_core::store::fleet::Reaped;
 
 use super::row::member_id;
@@ -29,10 +29,10 @@ fn reap_some(tx: &mut Tx<'_>) -> Result<Reaped, Failure> {
     reaped.members = dead;
     let over = all(tx, include_str!("../../sql/sessions/reap.sql"), key, |row| member_id(row, 0))?;
     reaped.sessions += over.len() as u64;
-    for member in over.into_iter().collect::<BTreeSet<MemberId>>() {
+    for member in over.into_iter().collect::<BTreeSet<WorkerKey>>() {
         sessions::ended(tx, &member)?;
     }
-    let kind = |row: &rusqlite::Row<'_>| Ok(MemberKind::new(row.get_ref(0)?.as_str()?)?);
+    let kind = |row: &rusqlite::Row<'_>| Ok(WorkerKind::new(row.get_ref(0)?.as_str()?)?);
     let gone = all(tx, include_str!("../../sql/tickets/reap.sql"), key, kind)?;
     reaped.waiting = gone.len() as u64;
     for kind in gone.into_iter().collect::<BTreeSet<_>>() {

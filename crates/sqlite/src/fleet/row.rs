@@ -3,31 +3,31 @@
 use std::time::Duration;
 
 use rusqlite::Row;
-use tidemill_core::fleet::{MemberId, MemberKind, Offer, Room, SessionId};
-use tidemill_core::name::WorkerId;
-use tidemill_core::store::fleet::{LineInfo, Member, MemberInfo, SessionInfo, Status};
+use tidemill_core::fleet::{Capacity, Offer, SessionId, WorkerKey, WorkerKind};
+use tidemill_core::name::HolderId;
+use tidemill_core::store::fleet::{SessionInfo, WaitingInfo, WorkerEntry, WorkerInfo, WorkerStatus};
 use tidemill_core::{Error, Timestamp};
 
 use crate::error::Failure;
 use crate::row::{body, count};
 
-pub(super) fn status_word(status: Status) -> &'static str {
+pub(super) fn status_word(status: WorkerStatus) -> &'static str {
     match status {
-        Status::Available => "available",
-        Status::Draining => "draining",
+        WorkerStatus::Available => "available",
+        WorkerStatus::Draining => "draining",
     }
 }
 
-fn status(row: &Row<'_>, column: usize) -> Result<Status, Failure> {
+fn status(row: &Row<'_>, column: usize) -> Result<WorkerStatus, Failure> {
     match row.get_ref(column)?.as_str()? {
-        "available" => Ok(Status::Available),
-        "draining" => Ok(Status::Draining),
+        "available" => Ok(WorkerStatus::Available),
+        "draining" => Ok(WorkerStatus::Draining),
         other => Err(Error::Corrupt(format!("a worker has the status {other:?}")).into()),
     }
 }
 
-pub(super) fn member_id(row: &Row<'_>, column: usize) -> Result<MemberId, Failure> {
-    Ok(row.get_ref(column)?.as_str()?.parse::<MemberId>()?)
+pub(super) fn member_id(row: &Row<'_>, column: usize) -> Result<WorkerKey, Failure> {
+    Ok(row.get_ref(column)?.as_str()?.parse::<WorkerKey>()?)
 }
 
 /// A number that is small and never negative.
@@ -44,17 +44,17 @@ fn length(row: &Row<'_>, column: usize) -> Result<Duration, Failure> {
 }
 
 /// The columns of `members/find.sql` and of the lists.
-pub(super) fn member(row: &Row<'_>) -> Result<MemberInfo, Failure> {
-    let member = Member {
+pub(super) fn member(row: &Row<'_>) -> Result<WorkerInfo, Failure> {
+    let member = WorkerEntry {
         id: member_id(row, 0)?,
         offer: Offer::new(row.get_ref(1)?.as_str()?)?,
         endpoint: row.get(2)?,
         status: status(row, 3)?,
-        room: Room { concurrent: small(row, 4)?, lifetime: small(row, 5)? },
+        room: Capacity { concurrent: small(row, 4)?, lifetime: small(row, 5)? },
         fresh: length(row, 6)?,
         detail: body(row, 7)?,
     };
-    Ok(MemberInfo {
+    Ok(WorkerInfo {
         member,
         last_beat: time(row, 8)?,
         is_fresh: row.get(9)?,
@@ -72,7 +72,7 @@ pub(super) fn session(row: &Row<'_>) -> Result<SessionInfo, Failure> {
         member: member_id(row, 1)?,
         endpoint: row.get::<_, Option<String>>(2)?.unwrap_or_default(),
         offer: offer.map(|offer| Offer::new(&offer)).transpose()?,
-        holder: WorkerId::new(row.get_ref(4)?.as_str()?)?,
+        holder: HolderId::new(row.get_ref(4)?.as_str()?)?,
         connected: row.get(5)?,
         closing: row.get(6)?,
         keep: length(row, 7)?,
@@ -82,8 +82,8 @@ pub(super) fn session(row: &Row<'_>) -> Result<SessionInfo, Failure> {
     })
 }
 
-pub(super) fn line(row: &Row<'_>) -> Result<LineInfo, Failure> {
-    let kind = MemberKind::new(row.get_ref(0)?.as_str()?)?;
+pub(super) fn line(row: &Row<'_>) -> Result<WaitingInfo, Failure> {
+    let kind = WorkerKind::new(row.get_ref(0)?.as_str()?)?;
     let offer = Offer::new(row.get_ref(1)?.as_str()?)?;
-    Ok(LineInfo { kind, offer, waiting: small(row, 2)? })
+    Ok(WaitingInfo { kind, offer, waiting: small(row, 2)? })
 }

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::clock::millis;
-use tidemill_core::fleet::{MemberId, MemberKind, SessionId};
-use tidemill_core::name::WorkerId;
-use tidemill_core::store::Wake;
-use tidemill_core::store::fleet::{Attach, Lease, Release};
+use tidemill_core::fleet::{SessionId, WorkerKey, WorkerKind};
+use tidemill_core::name::HolderId;
+use tidemill_core::store::fleet::{AttachParams, LeaseParams, ReleaseParams};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Timestamp};
 
 use super::row::member_id;
@@ -18,8 +18,8 @@ use crate::store::SqliteStore;
 /// A session to enter.
 pub(super) struct New<'a> {
     session: &'a SessionId,
-    member: &'a MemberId,
-    holder: &'a WorkerId,
+    member: &'a WorkerKey,
+    holder: &'a HolderId,
     until: Timestamp,
     connected: bool,
     keep: i64,
@@ -29,15 +29,15 @@ pub(super) struct New<'a> {
 
 impl<'a> New<'a> {
     /// One that was just given a member.
-    pub(super) fn given(lease: &'a Lease, member: &'a MemberId, now: Timestamp) -> Self {
-        let Lease { session, holder, ttl, keep, detail, .. } = lease;
+    pub(super) fn given(lease: &'a LeaseParams, member: &'a WorkerKey, now: Timestamp) -> Self {
+        let LeaseParams { session, holder, ttl, keep, detail, .. } = lease;
         let (until, keep) = (now.after(*ttl.max(keep)), millis(*keep));
         Self { session, member, holder, until, connected: false, keep, started_at: now, detail }
     }
 
     /// One that its holder describes.
-    pub(super) fn described(attach: &'a Attach, now: Timestamp) -> Self {
-        let Attach { session, member, holder, ttl, keep, connected, detail, started_at, .. } = attach;
+    pub(super) fn described(attach: &'a AttachParams, now: Timestamp) -> Self {
+        let AttachParams { session, member, holder, ttl, keep, connected, detail, started_at, .. } = attach;
         let (until, keep) = (now.after(*ttl.max(keep)), millis(*keep));
         Self { session, member, holder, until, connected: *connected, keep, started_at: *started_at, detail }
     }
@@ -51,14 +51,14 @@ pub(super) fn enter(tx: &Tx<'_>, new: &New<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) async fn release(store: &SqliteStore, release: &[Release]) -> Result<Vec<bool>, Error> {
+pub(super) async fn release(store: &SqliteStore, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
     let releases = release.to_vec();
     let work = move |tx: &mut Tx<'_>| releases.iter().map(|release| end(tx, release)).collect();
     store.write(Cost::change(release.len()).fleeting(), work).await
 }
 
 /// Ends a session or, if there is none, the wait for one.
-fn end(tx: &mut Tx<'_>, release: &Release) -> Result<bool, Failure> {
+fn end(tx: &mut Tx<'_>, release: &ReleaseParams) -> Result<bool, Failure> {
     let key = params![release.session.as_str(), release.holder.as_str(), tx.now.0];
     let session = include_str!("../../sql/sessions/release.sql");
     if let Some(member) = first(tx, session, key, |row| member_id(row, 0))? {
@@ -66,13 +66,13 @@ fn end(tx: &mut Tx<'_>, release: &Release) -> Result<bool, Failure> {
         return Ok(true);
     }
     let ticket = include_str!("../../sql/tickets/release.sql");
-    let kind = first(tx, ticket, key, |row| Ok(MemberKind::new(row.get_ref(0)?.as_str()?)?))?;
+    let kind = first(tx, ticket, key, |row| Ok(WorkerKind::new(row.get_ref(0)?.as_str()?)?))?;
     kind.as_ref().map(|kind| line::call_next(tx, kind)).transpose()?;
     Ok(kind.is_some())
 }
 
 /// A session on this member has ended.
-pub(super) fn ended(tx: &mut Tx<'_>, member: &MemberId) -> Result<(), Failure> {
+pub(super) fn ended(tx: &mut Tx<'_>, member: &WorkerKey) -> Result<(), Failure> {
     members::vacate(tx, member)?;
     tx.announcements.add(Wake::Member(member.clone()));
     line::call_next(tx, &member.kind)
@@ -82,7 +82,7 @@ pub(super) async fn close(store: &SqliteStore, session: &SessionId) -> Result<bo
     let session = session.clone();
     let was_there = store.write(Cost::change(1), move |tx| ask_to_end(tx, &session)).await?;
     // Whoever asks for this is often a command that ends at once.
-    store.hub().flush().await;
+    store.bus().flush().await;
     Ok(was_there)
 }
 
@@ -101,7 +101,7 @@ fn ask_to_end(tx: &mut Tx<'_>, session: &SessionId) -> Result<bool, Failure> {
 
 /// Who has a session, and how.
 pub(super) struct Held {
-    pub(super) member: MemberId,
+    pub(super) member: WorkerKey,
     pub(super) holder: String,
     pub(super) connected: bool,
     pub(super) closing: bool,

@@ -1,9 +1,10 @@
 //! Cancelling a job, wherever it is.
 
 use tidemill_core::Error;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Cancelled, Wake, guard};
+use tidemill_core::store::{Cancelled, reserved_ids};
+use tidemill_core::wake::Wake;
 
 use super::find::{Found, Place, find, remove_row};
 use crate::call::{Cost, Tx};
@@ -13,7 +14,7 @@ use crate::runs::{self, Wanted};
 use crate::store::SqliteStore;
 
 pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled, Error> {
-    guard::check_removal(job)?;
+    reserved_ids::check_removal(job)?;
     let job = job.clone();
     store.write(Cost::change(1), move |tx| cancel_one(tx, &job)).await
 }
@@ -48,7 +49,7 @@ fn cancel_one(tx: &mut Tx<'_>, job: &JobId) -> Result<Cancelled, Failure> {
             request(tx, found)?;
             Ok(Cancelled::Requested)
         }
-        Place::Dead => Ok(Cancelled::Ended(State::Dead)),
+        Place::Dead => Ok(Cancelled::Ended(JobState::Dead)),
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rusqlite::{Connection, params};
-use tidemill_core::bell::Found;
-use tidemill_core::name::{JobId, Queue, WorkerId};
-use tidemill_core::store::{Claim, Claimed};
+use tidemill_core::name::{HolderId, JobId, Queue};
+use tidemill_core::store::{ClaimParams, Claimed};
+use tidemill_core::wake::Polled;
 use tidemill_core::{Error, Store};
 
 use super::prospect::{Prospect, prospect};
@@ -19,9 +19,9 @@ use crate::store::SqliteStore;
 /// The most one claim takes, however much it asks for: it bounds what a transaction holds up.
 const MOST: usize = 4_096;
 
-pub(crate) async fn claim(store: &SqliteStore, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+pub(crate) async fn claim(store: &SqliteStore, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
     let order = Order::of(&claim);
-    let Claim { queue, wait, mut interrupt, .. } = claim;
+    let ClaimParams { queue, wait, mut interrupt, .. } = claim;
     if wait.is_zero() {
         return Ok(take(store, &order).await?.jobs);
     }
@@ -31,12 +31,15 @@ pub(crate) async fn claim(store: &SqliteStore, claim: Claim<'_>) -> Result<Vec<C
         let turn = tokio::select! {
             biased;
             () = &mut interrupt => return Ok(Vec::new()),
-            turn = store.hub().bells().turn(queue, store.clock()) => turn,
+            turn = store.bus().wait_queues().poll_permit(queue, store.clock()) => turn,
             () = &mut ends => return Ok(Vec::new()),
         };
-        let found =
-            if turn.is_on_rumour() { take_if_ready(store, &order).await } else { take(store, &order).await };
-        let jobs = turn.end(found)?;
+        let found = if turn.is_speculative() {
+            take_if_ready(store, &order).await
+        } else {
+            take(store, &order).await
+        };
+        let jobs = turn.finish(found)?;
         if !jobs.is_empty() {
             return Ok(jobs);
         }
@@ -44,10 +47,10 @@ pub(crate) async fn claim(store: &SqliteStore, claim: Claim<'_>) -> Result<Vec<C
 }
 
 /// Most of what other processes do concerns other queues, so a look without the write lock goes first.
-async fn take_if_ready(store: &SqliteStore, order: &Order) -> Result<Found, Error> {
+async fn take_if_ready(store: &SqliteStore, order: &Order) -> Result<Polled, Error> {
     match prospect(store, &order.queue).await? {
         Prospect::Ready => take(store, order).await,
-        Prospect::Due(next) => Ok(Found { next, ..Found::default() }),
+        Prospect::Due(next) => Ok(Polled { next, ..Polled::default() }),
     }
 }
 
@@ -55,29 +58,29 @@ async fn take_if_ready(store: &SqliteStore, order: &Order) -> Result<Found, Erro
 #[derive(Debug, Clone)]
 struct Order {
     queue: Queue,
-    worker: WorkerId,
+    worker: HolderId,
     lease: Duration,
     max: usize,
     starting: usize,
 }
 
 impl Order {
-    fn of(claim: &Claim<'_>) -> Self {
-        let Claim { lease, max, starting, .. } = *claim;
+    fn of(claim: &ClaimParams<'_>) -> Self {
+        let ClaimParams { lease, max, starting, .. } = *claim;
         let (queue, worker) = (claim.queue.clone(), claim.worker.clone());
         Self { queue, worker, lease, max: max.min(MOST), starting }
     }
 }
 
-async fn take(store: &SqliteStore, order: &Order) -> Result<Found, Error> {
+async fn take(store: &SqliteStore, order: &Order) -> Result<Polled, Error> {
     let sent = order.clone();
     let (rows, rest) =
         store.write(Cost::change(order.max).for_caller(), move |tx| take_front(tx, &sent)).await?;
     // Envelopes are read here, by the caller's thread: the writer has others to serve.
     let jobs = rows.into_iter().map(|row| row.read(&order.queue)).collect();
     Ok(match rest {
-        Prospect::Ready => Found { jobs, more: true, next: None },
-        Prospect::Due(next) => Found { jobs, more: false, next },
+        Prospect::Ready => Polled { jobs, more: true, next: None },
+        Prospect::Due(next) => Polled { jobs, more: false, next },
     })
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::chain::Blocker;
-use tidemill_core::dead::DeadLetter;
+use tidemill_core::dead_letter::DeadLetter;
 use tidemill_core::name::{JobId, Queue};
 use tidemill_core::settle::Change;
-use tidemill_core::store::{Record, Verdict, Wake};
+use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::wake::Wake;
 
 use super::find::remove_row;
 use super::queue::{self, Line};
@@ -64,10 +65,10 @@ impl Freed<'_> {
         }
     }
 
-    fn close(&self, tx: &mut Tx<'_>, record: &Record) -> Result<(), Failure> {
+    fn close(&self, tx: &mut Tx<'_>, record: &JobRecord) -> Result<(), Failure> {
         keep_record(tx, record, Some(self.seq))?;
         tx.connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?.execute([self.seq])?;
-        chains::close(tx, self.seq, || Blocker::told_by(record))?;
+        chains::close(tx, self.seq, || Blocker::notice(record))?;
         tx.announcements.add(Wake::Finished(record.job.clone()));
         Ok(())
     }
@@ -92,7 +93,7 @@ impl Freed<'_> {
 }
 
 /// Keeps how a chain ended, with the key of the job that has this number, if there is one.
-pub(crate) fn keep_record(tx: &Tx<'_>, record: &Record, seq: Option<i64>) -> Result<(), Failure> {
+pub(crate) fn keep_record(tx: &Tx<'_>, record: &JobRecord, seq: Option<i64>) -> Result<(), Failure> {
     let mut keep = tx.connection.prepare_cached(include_str!("../../sql/records/keep.sql"))?;
     keep.execute(params![
         record.job.as_str(),

@@ -1,7 +1,8 @@
 //! Adding jobs.
 
 use rusqlite::{CachedStatement, Connection, params};
-use tidemill_core::store::{Due, Enqueue, Enqueued, NewJob, Wake, guard};
+use tidemill_core::store::{Due, EnqueueParams, Enqueued, NewJob, reserved_ids};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Store, Timestamp, retry};
 
 use super::find::find;
@@ -12,21 +13,21 @@ use crate::chains::{self, Blocks};
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
-pub(crate) async fn enqueue(store: &SqliteStore, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
-    guard::check_new(enqueue.jobs)?;
+pub(crate) async fn enqueue(store: &SqliteStore, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
+    reserved_ids::check_new(enqueue.jobs)?;
     if enqueue.jobs.is_empty() {
         return Ok(Vec::new());
     }
     let (queue, jobs) = (enqueue.queue.clone(), enqueue.jobs.to_vec());
     let rows = jobs.iter().map(|job| 1 + job.links.after.len()).sum();
-    let add = move |tx: &mut Tx<'_>| add_all(tx, Enqueue { queue: &queue, jobs: &jobs });
+    let add = move |tx: &mut Tx<'_>| add_all(tx, EnqueueParams { queue: &queue, jobs: &jobs });
     // No answer is lost between threads, and what fails is rolled back: a repeat needs no receipt.
     retry::until_answered(store.clock(), || store.write(Cost::growth(rows), add.clone())).await
 }
 
 /// Adds jobs, all of them or, on an error, only some: then the caller rolls back.
-pub(crate) fn add_all(tx: &mut Tx<'_>, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Failure> {
-    let Enqueue { queue, jobs } = enqueue;
+pub(crate) fn add_all(tx: &mut Tx<'_>, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Failure> {
+    let EnqueueParams { queue, jobs } = enqueue;
     let line = Line { queue, number: queue::find_or_add(tx.connection, queue)?.number };
     let mut adder = Adder::new(tx.connection, line.number)?;
     let answers = jobs.iter().map(|job| adder.add_or_find(tx, job)).collect::<Result<_, _>>()?;

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use rusqlite::Row;
 use tidemill_core::Timestamp;
-use tidemill_core::name::{Delivery, JobId, Queue};
-use tidemill_core::store::Wake;
+use tidemill_core::name::{Guarantee, JobId, Queue};
+use tidemill_core::wake::Wake;
 
 use crate::call::Tx;
 use crate::chains;
@@ -70,7 +70,7 @@ impl Found {
     /// Whether it was taken at most once and its taker never came back: from then on it is as if it had never been.
     pub(crate) fn is_forgotten(&self, now: Timestamp) -> bool {
         let expired = matches!(self.place, Place::Running { until, .. } if until <= now);
-        expired && self.queue.delivery == Delivery::AtMostOnce
+        expired && self.queue.guarantee == Guarantee::AtMostOnce
     }
 
     /// Takes it out of its place. What becomes of it then is the caller's business.

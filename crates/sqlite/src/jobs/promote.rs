@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidemill_core::Error;
 use tidemill_core::name::Queue;
-use tidemill_core::store::{Promote, Promoted};
+use tidemill_core::store::{PromoteParams, Promoted};
 
 use super::queue;
 use crate::call::{Cost, Tx};
@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::runs;
 use crate::store::SqliteStore;
 
-pub(crate) async fn promote(store: &SqliteStore, promote: Promote<'_>) -> Result<Promoted, Error> {
+pub(crate) async fn promote(store: &SqliteStore, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
     let queues = promote.queues.to_vec();
     let (job, alarm) = store.read(move |tx| Ok((next_of(tx, &queues)?, until_alarm(tx)?))).await?;
     // Most of the time no alarm is due, and nobody should wait for the write lock to learn it.

@@ -1,7 +1,7 @@
 //! Removing what has outlived its purpose.
 
 use tidemill_core::Error;
-use tidemill_core::name::{Delivery, JobId, Queue};
+use tidemill_core::name::{Guarantee, JobId, Queue};
 use tidemill_core::store::Pruned;
 
 use super::find::{find, remove_row};
@@ -14,7 +14,7 @@ use crate::store::SqliteStore;
 const LIMIT: i64 = 1_000;
 
 pub(crate) async fn prune(store: &SqliteStore, queues: &[Queue]) -> Result<Pruned, Error> {
-    let forgetful = |queue: &&Queue| queue.delivery == Delivery::AtMostOnce;
+    let forgetful = |queue: &&Queue| queue.guarantee == Guarantee::AtMostOnce;
     let queues: Vec<_> = queues.iter().filter(forgetful).cloned().collect();
     store.write(Cost::change(LIMIT as usize), move |tx| prune_all(tx, &queues)).await
 }

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use tidemill_core::Error;
 use tidemill_core::chain::Blocker;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
 
 use super::queue::find;
 use crate::call::{Cost, Tx};
@@ -66,7 +66,7 @@ fn remove_blocked(tx: &mut Tx<'_>, range: Range) -> Result<usize, Failure> {
     removed.iter().try_for_each(|(seq, _)| chains::stop_waiting(tx, *seq))?;
     // Only now: those that waited for one another are all gone.
     for (seq, chain) in &removed {
-        chains::close(tx, *seq, || Blocker::told_by_removed(chain))?;
+        chains::close(tx, *seq, || Blocker::removed_notice(chain))?;
     }
     announce(tx, !removed.is_empty());
     Ok(removed.len())
@@ -113,7 +113,7 @@ fn purge_some(tx: &mut Tx<'_>, range: Range, behind: (i64, i64)) -> Result<Part,
     let page = page(tx, range, behind)?;
     let next = page.last().filter(|_| page.len() == PURGE).map(|job| (job.due, job.seq));
     let (mut removed, mut wanted) = (0, Wanted::default());
-    for job in page.iter().filter(|job| !job.chain.carries_a_run()) {
+    for job in page.iter().filter(|job| !job.chain.is_run_internal()) {
         remove(tx, range.line, job)?;
         runs::tell_of_removed(tx, &job.chain, &job.body, &mut wanted)?;
         removed += 1;
@@ -138,5 +138,5 @@ fn remove(tx: &mut Tx<'_>, line: i64, job: &Waiting) -> Result<(), Failure> {
     let connection = tx.connection;
     connection.prepare_cached(include_str!("../../sql/jobs/leave.sql"))?.execute([line, job.due, job.seq])?;
     connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?.execute([job.seq])?;
-    chains::close(tx, job.seq, || Blocker::told_by_removed(&job.chain))
+    chains::close(tx, job.seq, || Blocker::removed_notice(&job.chain))
 }

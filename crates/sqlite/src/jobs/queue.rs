@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 use tidemill_core::name::Queue;
-use tidemill_core::store::Wake;
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Timestamp};
 
 use crate::call::{Cost, Tx};
@@ -19,7 +19,7 @@ pub(crate) struct Known {
 /// The row of a queue that someone has used.
 pub(crate) fn find(connection: &Connection, queue: &Queue) -> Result<Option<Known>, Failure> {
     let mut find = connection.prepare_cached(include_str!("../../sql/queues/find.sql"))?;
-    let key = params![queue.name.as_str(), queue.delivery.to_string()];
+    let key = params![queue.name.as_str(), queue.guarantee.to_string()];
     let known = find.query_row(key, |row| Ok(Known { number: row.get(0)?, paused: row.get(1)? }));
     Ok(known.optional()?)
 }
@@ -30,7 +30,7 @@ pub(crate) fn find_or_add(connection: &Connection, queue: &Queue) -> Result<Know
         return Ok(known);
     }
     let mut add = connection.prepare_cached(include_str!("../../sql/queues/add.sql"))?;
-    let key = params![queue.name.as_str(), queue.delivery.to_string()];
+    let key = params![queue.name.as_str(), queue.guarantee.to_string()];
     Ok(Known { number: add.query_row(key, |row| row.get(0))?, paused: false })
 }
 
@@ -90,7 +90,7 @@ async fn set_paused(store: &SqliteStore, queue: &Queue, paused: bool) -> Result<
         let known = find_or_add(tx.connection, &queue)?;
         let mut pause = tx.connection.prepare_cached(include_str!("../../sql/queues/pause.sql"))?;
         pause.execute(params![known.number, paused])?;
-        tx.announcements.add(Wake::everyone(queue.clone()));
+        tx.announcements.add(Wake::all_waiters(queue.clone()));
         Ok(())
     };
     store.write(Cost::change(1), work).await

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use rusqlite::params;
-use tidemill_core::store::{Claimed, Recover};
-use tidemill_core::{Error, Queue, Token, WorkerId};
+use tidemill_core::store::{Claimed, RecoverParams};
+use tidemill_core::{Error, HolderId, Queue, Token};
 
 use super::queue;
 use crate::call::Tx;
@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::row::{self, Leased};
 use crate::store::SqliteStore;
 
-pub(crate) async fn recover(store: &SqliteStore, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+pub(crate) async fn recover(store: &SqliteStore, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
     let (queue, worker) = (recover.queue.clone(), recover.worker.clone());
     let known: HashSet<Token> = recover.known.iter().map(|lease| lease.token).collect();
     let rows = store.read(move |tx| unknown_leases(tx, (&queue, &worker), &known)).await?;
@@ -21,7 +21,7 @@ pub(crate) async fn recover(store: &SqliteStore, recover: Recover<'_>) -> Result
 
 fn unknown_leases(
     tx: &Tx<'_>,
-    (queue, worker): (&Queue, &WorkerId),
+    (queue, worker): (&Queue, &HolderId),
     known: &HashSet<Token>,
 ) -> Result<Vec<Leased>, Failure> {
     let Some(found) = queue::find(tx.connection, queue)? else { return Ok(Vec::new()) };

@@ -2,7 +2,8 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::{Verdict, Wake};
+use tidemill_core::store::Verdict;
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Lease};
 
 use super::end::Freed;

@@ -1,8 +1,9 @@
 //! Alarms: the times a run wants to be told of.
 
 use rusqlite::{OptionalExtension, params};
-use tidemill_core::store::runs::{Alarm, EntryKind, Written, entry};
-use tidemill_core::store::{self, Wake};
+use tidemill_core::store::runs::{EntryKind, RunTimer, StoredEntry, entry};
+use tidemill_core::store::{self};
+use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Timestamp};
 
 use super::instance::by_number;
@@ -22,7 +23,7 @@ pub(super) fn due_at(due: store::Due, now: Timestamp) -> Timestamp {
 }
 
 /// Sets an alarm of the run with the number `run`.
-pub(super) fn set(tx: &Tx<'_>, run: i64, seq: u64, due: Timestamp, alarm: Alarm) -> Result<(), Failure> {
+pub(super) fn set(tx: &Tx<'_>, run: i64, seq: u64, due: Timestamp, alarm: RunTimer) -> Result<(), Failure> {
     let mut set = tx.connection.prepare_cached(include_str!("../../sql/alarms/set.sql"))?;
     set.execute(params![run, seq.cast_signed(), due.0, alarm.letter()])?;
     Ok(())
@@ -96,7 +97,7 @@ fn set_aside(tx: &Tx<'_>, due: &Due) -> Result<(), Failure> {
 }
 
 fn ring_one(tx: &Tx<'_>, due: &Due, wanted: &mut Wanted) -> Result<bool, Failure> {
-    let known = Alarm::ALL.into_iter().find(|alarm| alarm.letter() == due.letter);
+    let known = RunTimer::ALL.into_iter().find(|alarm| alarm.letter() == due.letter);
     let alarm = known.ok_or_else(|| Error::Corrupt(format!("{:?} is no alarm", due.letter)))?;
     drop_one(tx, due.run, due.seq.cast_unsigned())?;
     // One without a run that is open is a leftover, and gone now.
@@ -104,7 +105,7 @@ fn ring_one(tx: &Tx<'_>, due: &Due, wanted: &mut Wanted) -> Result<bool, Failure
     let Some(mut run) = open else { return Ok(false) };
     let event = alarm.event(due.seq.cast_unsigned());
     let entry = entry(tx.now, "event", event.as_bytes());
-    run.append(tx, &Written { kind: EntryKind::Answer, entry })?;
+    run.append(tx, &StoredEntry { kind: EntryKind::Answer, entry })?;
     run.save(tx)?;
     wanted.add(run.number);
     Ok(true)

@@ -1,8 +1,8 @@
 //! The end of a run.
 
 use rusqlite::params;
-use tidemill_core::store::Wake;
-use tidemill_core::store::runs::Close;
+use tidemill_core::store::runs::CloseRun;
+use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 
 use super::alarms;
@@ -16,7 +16,7 @@ use crate::error::Failure;
 pub(super) fn close(
     tx: &mut Tx<'_>,
     (id, run): (&RunId, &Instance),
-    close: &Close,
+    close: &CloseRun,
     wanted: &mut Wanted,
 ) -> Result<(), Failure> {
     alarms::drop_all(tx, run.number)?;

@@ -1,7 +1,7 @@
 //! Writing down what a task did.
 
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::{Commit, Restart, Then};
+use tidemill_core::store::runs::{AfterCommit, CommitParams, ContinueAsNew};
 
 use super::close::close;
 use super::instance::find;
@@ -11,7 +11,11 @@ use crate::call::Tx;
 use crate::error::Failure;
 
 /// Commits what the task of a run did. The task's job is gone already; the next is made when the caller says so.
-pub(crate) fn commit(tx: &mut Tx<'_>, commit: &Commit, wanted: &mut Wanted) -> Result<Verdict, Failure> {
+pub(crate) fn commit(
+    tx: &mut Tx<'_>,
+    commit: &CommitParams,
+    wanted: &mut Wanted,
+) -> Result<Verdict, Failure> {
     let open = find(tx, &commit.run)?.filter(|run| !run.status.is_closed());
     let Some(mut run) = open else { return Ok(Verdict::LeaseLost) };
     // Whatever becomes of the commit, a run that has news has a task.
@@ -22,13 +26,13 @@ pub(crate) fn commit(tx: &mut Tx<'_>, commit: &Commit, wanted: &mut Wanted) -> R
     run.last_commit = Some(commit.id);
     effects::apply(tx, run.number, &commit.effects)?;
     match &commit.then {
-        Then::GoesOn => run.append_commit(tx, commit)?,
-        Then::Restarts(Restart { first, seen_for }) => {
+        AfterCommit::GoesOn => run.append_commit(tx, commit)?,
+        AfterCommit::Restarts(ContinueAsNew { first, seen_for }) => {
             alarms::drop_all(tx, run.number)?;
             deliver::forget(tx, run.number, *seen_for)?;
             journal::restart(tx, &mut run, first, commit.upto)?;
         }
-        Then::Ends(end) => {
+        AfterCommit::Ends(end) => {
             run.append_commit(tx, commit)?;
             close(tx, (&commit.run, &run), end, wanted)?;
         }

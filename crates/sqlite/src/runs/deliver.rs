@@ -7,7 +7,7 @@ use rusqlite::params;
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
 use tidemill_core::name::JobId;
-use tidemill_core::store::runs::{Delivered, Delivery, EntryKind, MAX_SEEN, removed};
+use tidemill_core::store::runs::{Delivered, Delivery, EntryKind, MAX_REMEMBERED_DELIVERIES, removed};
 
 use super::alarms;
 use super::instance::{Instance, find};
@@ -90,7 +90,7 @@ pub(super) fn forget(tx: &Tx<'_>, run: i64, seen_for: Duration) -> Result<(), Fa
     let mut look = tx.connection.prepare_cached(include_str!("../../sql/runs/has_old_seen.sql"))?;
     if look.query_row([run, before], |row| row.get(0))? {
         let mut forget = tx.connection.prepare_cached(include_str!("../../sql/runs/forget_old_seen.sql"))?;
-        forget.execute([run, before, MAX_SEEN as i64])?;
+        forget.execute([run, before, MAX_REMEMBERED_DELIVERIES as i64])?;
     }
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use rusqlite::params;
 use tidemill_core::name::Queue;
 use tidemill_core::store::runs::Effect;
-use tidemill_core::store::{Enqueue, NewJob, Record, Wake};
+use tidemill_core::store::{EnqueueParams, JobRecord, NewJob};
+use tidemill_core::wake::Wake;
 use tidemill_core::workflow::{Json, Topic};
 
 use super::alarms;
@@ -53,7 +54,7 @@ fn job(effect: &Effect) -> Option<NewJob> {
 
 fn add(tx: &mut Tx<'_>, queue: &Queue, effects: &[Effect]) -> Result<(), Failure> {
     let jobs: Vec<_> = effects.iter().filter_map(job).collect();
-    add_all(tx, Enqueue { queue, jobs: &jobs })?;
+    add_all(tx, EnqueueParams { queue, jobs: &jobs })?;
     Ok(())
 }
 
@@ -72,12 +73,12 @@ fn apply_one(tx: &mut Tx<'_>, run: i64, effect: &Effect) -> Result<(), Failure> 
 pub(super) fn describe(tx: &Tx<'_>, run: i64, attributes: &BTreeMap<Topic, Json>) -> Result<(), Failure> {
     let mut describe = tx.connection.prepare_cached(include_str!("../../sql/runs/describe.sql"))?;
     for (name, value) in attributes {
-        describe.execute(params![run, name.as_str(), value.text()])?;
+        describe.execute(params![run, name.as_str(), value.as_str()])?;
     }
     Ok(())
 }
 
-fn keep(tx: &mut Tx<'_>, record: &Record) -> Result<(), Failure> {
+fn keep(tx: &mut Tx<'_>, record: &JobRecord) -> Result<(), Failure> {
     keep_record(tx, record, None)?;
     tx.announcements.add(Wake::Finished(record.job.clone()));
     Ok(())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rusqlite::{OptionalExtension, Row};
-use tidemill_core::store::runs::{Parent, RunInfo};
+use tidemill_core::store::runs::{ParentRef, RunInfo};
 use tidemill_core::workflow::{Json, RunId, Topic, Version, WorkflowName};
 use tidemill_core::{Error, Timestamp};
 
@@ -52,9 +52,9 @@ fn read(row: &Row<'_>, attributes: BTreeMap<Topic, Json>) -> Result<RunInfo, Fai
     })
 }
 
-fn parent(row: &Row<'_>) -> Result<Option<Parent>, Failure> {
+fn parent(row: &Row<'_>) -> Result<Option<ParentRef>, Failure> {
     let Some(run) = row.get_ref(12)?.as_str_or_null()? else { return Ok(None) };
-    Ok(Some(Parent { run: RunId::new(run)?, seq: row::count(row, 13)? }))
+    Ok(Some(ParentRef { run: RunId::new(run)?, seq: row::count(row, 13)? }))
 }
 
 fn attributes(tx: &Tx<'_>, number: i64) -> Result<BTreeMap<Topic, Json>, Failure> {

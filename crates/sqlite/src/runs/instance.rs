@@ -2,8 +2,8 @@
 
 use rusqlite::{Row, params};
 use tidemill_core::Timestamp;
-use tidemill_core::store::runs::{Commit, EntryKind, Written, stamped};
-use tidemill_core::workflow::{CommitId, RunId, Status};
+use tidemill_core::store::runs::{CommitParams, EntryKind, StoredEntry, stamped};
+use tidemill_core::workflow::{CommitId, RunId, RunStatus};
 
 use super::journal;
 use crate::call::Tx;
@@ -14,7 +14,7 @@ use crate::row;
 #[derive(Debug)]
 pub(super) struct Instance {
     pub(super) number: i64,
-    pub(super) status: Status,
+    pub(super) status: RunStatus,
     /// How far it has come.
     pub(super) cursor: u64,
     /// The last position of its journal.
@@ -60,16 +60,16 @@ impl Instance {
     }
 
     /// Adds an entry to its journal, with the time it has now. Its row has yet to be told: see [`save`](Self::save).
-    pub(super) fn append(&mut self, tx: &Tx<'_>, written: &Written) -> Result<(), Failure> {
+    pub(super) fn append(&mut self, tx: &Tx<'_>, written: &StoredEntry) -> Result<(), Failure> {
         self.length += 1;
-        let Written { kind, entry } = written;
-        let written = Written { kind: *kind, entry: stamped(entry, tx.now) };
+        let StoredEntry { kind, entry } = written;
+        let written = StoredEntry { kind: *kind, entry: stamped(entry, tx.now) };
         journal::append(tx, self.number, self.length, &written)
     }
 
     /// Adds what a task did to its journal.
-    pub(super) fn append_commit(&mut self, tx: &Tx<'_>, commit: &Commit) -> Result<(), Failure> {
-        self.append(tx, &Written { kind: EntryKind::Commit, entry: commit.entry.clone() })?;
+    pub(super) fn append_commit(&mut self, tx: &Tx<'_>, commit: &CommitParams) -> Result<(), Failure> {
+        self.append(tx, &StoredEntry { kind: EntryKind::Commit, entry: commit.entry.clone() })?;
         self.cursor = commit.upto;
         self.save(tx)
     }

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::Error;
-use tidemill_core::store::runs::{EntryKind, MAX_NEWS, MAX_NEWS_BYTES, ReadJournal, Room, Written};
+use tidemill_core::store::runs::{
+    EntryKind, MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, ReadBudget, ReadJournalParams, StoredEntry,
+};
 
 use super::instance::Instance;
 use crate::call::Tx;
@@ -13,11 +15,11 @@ use crate::store::SqliteStore;
 
 pub(crate) async fn journal(
     store: &SqliteStore,
-    read: ReadJournal<'_>,
-) -> Result<Vec<(u64, Written)>, Error> {
+    read: ReadJournalParams<'_>,
+) -> Result<Vec<(u64, StoredEntry)>, Error> {
     let (run, from) = (read.run.clone(), i64::try_from(read.from).unwrap_or(i64::MAX));
     let limit = i64::try_from(read.limit).unwrap_or(i64::MAX);
-    let mut room = Room::new(read.limit, read.bytes);
+    let mut room = ReadBudget::new(read.limit, read.bytes);
     let look = move |tx: &mut Tx<'_>| {
         let mut read = tx.connection.prepare_cached(include_str!("../../sql/journal/read.sql"))?;
         let mut rows = read.query(params![run.as_str(), from, limit])?;
@@ -25,7 +27,7 @@ pub(crate) async fn journal(
         while room.is_left()
             && let Some(row) = rows.next()?
         {
-            let written = Written { kind: kind(row.get_ref(1)?.as_str()?)?, entry: row::body(row, 2)? };
+            let written = StoredEntry { kind: kind(row.get_ref(1)?.as_str()?)?, entry: row::body(row, 2)? };
             room.fill(&written.entry);
             entries.push((row::count(row, 0)?, written));
         }
@@ -35,7 +37,7 @@ pub(crate) async fn journal(
 }
 
 /// Adds an entry at its position.
-pub(super) fn append(tx: &Tx<'_>, run: i64, position: u64, written: &Written) -> Result<(), Failure> {
+pub(super) fn append(tx: &Tx<'_>, run: i64, position: u64, written: &StoredEntry) -> Result<(), Failure> {
     let mut append = tx.connection.prepare_cached(include_str!("../../sql/journal/append.sql"))?;
     append.execute(params![run, position.cast_signed(), letter(written.kind), &written.entry[..]])?;
     Ok(())
@@ -45,7 +47,7 @@ pub(super) fn append(tx: &Tx<'_>, run: i64, position: u64, written: &Written) ->
 pub(super) fn restart(tx: &Tx<'_>, run: &mut Instance, first: &Bytes, upto: u64) -> Result<(), Failure> {
     let end = run.length;
     run.cursor = end;
-    run.append(tx, &Written { kind: EntryKind::Answer, entry: first.clone() })?;
+    run.append(tx, &StoredEntry { kind: EntryKind::Answer, entry: first.clone() })?;
     let mut carry = tx.connection.prepare_cached(include_str!("../../sql/journal/carry.sql"))?;
     let messages = carry.execute([run.number, upto.cast_signed(), run.length.cast_signed()])?;
     run.length += messages as u64;
@@ -60,8 +62,8 @@ pub(super) type New = (u64, Bytes);
 /// The first events after `cursor`, as many as a task has room for.
 pub(super) fn news(tx: &Tx<'_>, run: i64, cursor: u64) -> Result<Vec<New>, Failure> {
     let mut list = tx.connection.prepare_cached(include_str!("../../sql/journal/news.sql"))?;
-    let mut rows = list.query([run, cursor.cast_signed(), MAX_NEWS as i64])?;
-    let (mut news, mut room) = (Vec::new(), Room::new(MAX_NEWS, MAX_NEWS_BYTES));
+    let mut rows = list.query([run, cursor.cast_signed(), MAX_TASK_EVENTS as i64])?;
+    let (mut news, mut room) = (Vec::new(), ReadBudget::new(MAX_TASK_EVENTS, MAX_TASK_EVENT_BYTES));
     while room.is_left()
         && let Some(row) = rows.next()?
     {

@@ -4,15 +4,15 @@ use rusqlite::params_from_iter;
 use rusqlite::types::Value;
 use tidemill_core::Error;
 use tidemill_core::store::Page;
-use tidemill_core::store::runs::{ListRuns, RunInfo};
-use tidemill_core::workflow::Status;
+use tidemill_core::store::runs::{ListRunsParams, RunInfo};
+use tidemill_core::workflow::RunStatus;
 
 use super::inspect::info;
 use crate::call::Tx;
 use crate::error::Failure;
 use crate::store::SqliteStore;
 
-pub(crate) async fn list(store: &SqliteStore, list: ListRuns) -> Result<Page<RunInfo>, Error> {
+pub(crate) async fn list(store: &SqliteStore, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
     let window = Window::of(&list)?;
     store.read(move |tx| page(tx, &list, window)).await
 }
@@ -44,7 +44,7 @@ struct Window {
 }
 
 impl Window {
-    fn of(list: &ListRuns) -> Result<Self, Error> {
+    fn of(list: &ListRunsParams) -> Result<Self, Error> {
         let before = Place(list.before.map_or(i64::MAX, |before| before.0), i64::MIN);
         let cursor = list.cursor.as_deref().map(Place::read).transpose()?;
         let below = cursor.map_or(before, |cursor| cursor.min(before));
@@ -53,7 +53,7 @@ impl Window {
     }
 }
 
-fn page(tx: &Tx<'_>, list: &ListRuns, window: Window) -> Result<Page<RunInfo>, Failure> {
+fn page(tx: &Tx<'_>, list: &ListRunsParams, window: Window) -> Result<Page<RunInfo>, Failure> {
     let places = places(tx, list, window)?;
     let mut page = Page::default();
     for Place(_, number) in &places {
@@ -73,19 +73,19 @@ fn sound(info: Result<Option<RunInfo>, Failure>) -> Result<Option<RunInfo>, Fail
 }
 
 /// What an index could not look for at the same time.
-fn fits(list: &ListRuns, info: &RunInfo) -> bool {
+fn fits(list: &ListRunsParams, info: &RunInfo) -> bool {
     list.workflow.as_ref().is_none_or(|workflow| *workflow == info.workflow)
         && list.status.is_none_or(|status| status == info.status)
 }
 
 /// The places of the first runs in the window: exact, but for what [`fits`] has to look at.
-fn places(tx: &Tx<'_>, list: &ListRuns, window: Window) -> Result<Vec<Place>, Failure> {
+fn places(tx: &Tx<'_>, list: &ListRunsParams, window: Window) -> Result<Vec<Place>, Failure> {
     if let Some((name, value)) = &list.attribute {
         let sql = include_str!("../../sql/runs/list_with.sql");
-        return window.look(tx, sql, &[name.as_str(), value.text()]);
+        return window.look(tx, sql, &[name.as_str(), value.as_str()]);
     }
     let mut places = Vec::new();
-    for status in Status::ALL.into_iter().filter(|status| list.status.is_none_or(|only| only == *status)) {
+    for status in RunStatus::ALL.into_iter().filter(|status| list.status.is_none_or(|only| only == *status)) {
         let key = [Some(status.as_str()), list.workflow.as_ref().map(|workflow| workflow.as_str())];
         let key: Vec<_> = key.into_iter().flatten().collect();
         let sql = match list.workflow {

@@ -3,7 +3,7 @@
 use rusqlite::OptionalExtension;
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
-use tidemill_core::store::runs::PruneRuns;
+use tidemill_core::store::runs::PruneRunsParams;
 
 use crate::call::{Cost, Tx};
 use crate::error::Failure;
@@ -15,11 +15,11 @@ const RUNS: u64 = 1_000;
 /// After so many rows it stops: journals may be long, and others want to write too.
 const ROWS: usize = 10_000;
 
-pub(crate) async fn prune(store: &SqliteStore, prune: PruneRuns) -> Result<u64, Error> {
+pub(crate) async fn prune(store: &SqliteStore, prune: PruneRunsParams) -> Result<u64, Error> {
     store.write(Cost::change(ROWS), move |tx| prune_some(tx, prune)).await
 }
 
-fn prune_some(tx: &Tx<'_>, prune: PruneRuns) -> Result<u64, Failure> {
+fn prune_some(tx: &Tx<'_>, prune: PruneRunsParams) -> Result<u64, Failure> {
     let mut broom = Broom { runs: 0, rows: 0 };
     let expired = numbers(tx, include_str!("../../sql/runs/expired.sql"), &[tx.now.0, RUNS as i64])?;
     broom.sweep(tx, expired)?;
@@ -63,7 +63,7 @@ fn next_workflow(tx: &Tx<'_>, after: &str) -> Result<Option<String>, Failure> {
 }
 
 /// The oldest runs of a type beyond the newest `most`, unless they have only just ended.
-fn surplus(tx: &Tx<'_>, workflow: &str, prune: PruneRuns) -> Result<Vec<i64>, Failure> {
+fn surplus(tx: &Tx<'_>, workflow: &str, prune: PruneRunsParams) -> Result<Vec<i64>, Failure> {
     let most = i64::try_from(prune.most).unwrap_or(i64::MAX);
     let ended_by = tx.now.0.saturating_sub(millis(prune.min_age));
     let mut surplus = tx.connection.prepare_cached(include_str!("../../sql/runs/surplus.sql"))?;

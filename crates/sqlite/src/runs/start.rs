@@ -4,7 +4,8 @@ use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::clock::millis;
 use tidemill_core::store::runs::{
-    Conflict, EntryKind, NewRun, Position, RunKey, Started, Written, stamped, task,
+    ConflictPolicy, EntryKind, RunKey, RunPosition, StartRunParams, StartRunResult, StoredEntry, stamped,
+    task,
 };
 use tidemill_core::workflow::{RunId, WorkflowName};
 use tidemill_core::{Error, Timestamp};
@@ -16,23 +17,23 @@ use crate::error::Failure;
 use crate::jobs::{Line, find_or_add_queue};
 use crate::store::SqliteStore;
 
-pub(crate) async fn start(store: &SqliteStore, run: &NewRun) -> Result<Started, Error> {
+pub(crate) async fn start(store: &SqliteStore, run: &StartRunParams) -> Result<StartRunResult, Error> {
     let run = run.clone();
     let rows = 4 + run.journal.len() + run.effects.len() + run.attributes.len();
     store.write(Cost::growth(rows), move |tx| start_one(tx, &run)).await
 }
 
-fn start_one(tx: &mut Tx<'_>, run: &NewRun) -> Result<Started, Failure> {
+fn start_one(tx: &mut Tx<'_>, run: &StartRunParams) -> Result<StartRunResult, Failure> {
     if is_there(tx, &run.run)?.is_some() {
-        return Ok(Started::Existing(run.run.clone()));
+        return Ok(StartRunResult::Existing(run.run.clone()));
     }
     if let Some(key) = &run.key
         && let Some(started) = conflict(tx, &run.workflow, key)?
     {
         return Ok(started);
     }
-    create(tx, &NewRun { journal: stamped_behind(run, tx.now), ..run.clone() })?;
-    Ok(Started::Created)
+    create(tx, &StartRunParams { journal: stamped_behind(run, tx.now), ..run.clone() })?;
+    Ok(StartRunResult::Created)
 }
 
 /// Whether a run is open.
@@ -49,29 +50,31 @@ fn is_there(tx: &Tx<'_>, run: &RunId) -> Result<Option<IsOpen>, Failure> {
 }
 
 /// What stands against starting a run with this key.
-fn conflict(tx: &Tx<'_>, workflow: &WorkflowName, key: &RunKey) -> Result<Option<Started>, Failure> {
+fn conflict(tx: &Tx<'_>, workflow: &WorkflowName, key: &RunKey) -> Result<Option<StartRunResult>, Failure> {
     let mut keyed = tx.connection.prepare_cached(include_str!("../../sql/runs/keyed.sql"))?;
     let holder = keyed.query_row(params![workflow.as_str(), key.key], |row| row.get::<_, String>(0));
     let Some(holder) = holder.optional()?.map(|id| RunId::new(&id)).transpose()? else { return Ok(None) };
     let Some(IsOpen(open)) = is_there(tx, &holder)? else { return Ok(None) };
     Ok(match key.conflict {
-        Conflict::Reject => Some(Started::Rejected(holder)),
-        Conflict::StartAfterClose if !open => None,
-        Conflict::UseExisting | Conflict::StartAfterClose => Some(Started::Existing(holder)),
+        ConflictPolicy::Reject => Some(StartRunResult::Rejected(holder)),
+        ConflictPolicy::StartAfterClose if !open => None,
+        ConflictPolicy::UseExisting | ConflictPolicy::StartAfterClose => {
+            Some(StartRunResult::Existing(holder))
+        }
     })
 }
 
 /// Its journal, with this time in the events that are new.
-fn stamped_behind(run: &NewRun, now: Timestamp) -> Vec<Written> {
-    let stamp = |(position, written): (u64, &Written)| {
+fn stamped_behind(run: &StartRunParams, now: Timestamp) -> Vec<StoredEntry> {
+    let stamp = |(position, written): (u64, &StoredEntry)| {
         let is_new = position > run.cursor && written.kind != EntryKind::Commit;
         let entry = if is_new { stamped(&written.entry, now) } else { written.entry.clone() };
-        Written { kind: written.kind, entry }
+        StoredEntry { kind: written.kind, entry }
     };
     (1..).zip(&run.journal).map(stamp).collect()
 }
 
-fn create(tx: &mut Tx<'_>, run: &NewRun) -> Result<(), Failure> {
+fn create(tx: &mut Tx<'_>, run: &StartRunParams) -> Result<(), Failure> {
     let line = Line { queue: &run.queue, number: find_or_add_queue(tx.connection, &run.queue)?.number };
     let number = add(tx, run, line.number)?;
     for (position, written) in (1..).zip(&run.journal) {
@@ -86,7 +89,7 @@ fn create(tx: &mut Tx<'_>, run: &NewRun) -> Result<(), Failure> {
     super::task::make(tx, &line, &run.run.task(), &first_task(run))
 }
 
-fn add(tx: &Tx<'_>, run: &NewRun, queue: i64) -> Result<i64, Failure> {
+fn add(tx: &Tx<'_>, run: &StartRunParams, queue: i64) -> Result<i64, Failure> {
     let mut start = tx.connection.prepare_cached(include_str!("../../sql/runs/start.sql"))?;
     start.execute(params![
         run.run.as_str(),
@@ -105,9 +108,9 @@ fn add(tx: &Tx<'_>, run: &NewRun, queue: i64) -> Result<i64, Failure> {
     Ok(tx.connection.last_insert_rowid())
 }
 
-fn first_task(run: &NewRun) -> Bytes {
+fn first_task(run: &StartRunParams) -> Bytes {
     let events = (1..).zip(&run.journal).filter(|(_, written)| written.kind != EntryKind::Commit);
     let news = events.filter(|(position, _)| *position > run.cursor);
-    let at = Position { cursor: run.cursor, last_commit: None };
+    let at = RunPosition { cursor: run.cursor, last_commit: None };
     task(&run.head, &run.opening, at, news.map(|(position, written)| (position, &written.entry[..])))
 }

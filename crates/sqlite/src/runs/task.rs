@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::runs::{Position, task};
+use tidemill_core::store::runs::{RunPosition, task};
 use tidemill_core::workflow::RunId;
 
 use super::journal::news;
@@ -38,7 +38,7 @@ struct Idle {
     run: RunId,
     line: i64,
     queue: Queue,
-    at: Position,
+    at: RunPosition,
     head: Bytes,
 }
 
@@ -58,7 +58,7 @@ fn idle(tx: &Tx<'_>, run: i64) -> Result<Option<Idle>, Failure> {
     let Some(row) = rows.next()? else { return Ok(None) };
     let run = RunId::new(row.get_ref(0)?.as_str()?)?;
     let (line, queue) = (row.get(1)?, row::queue(row, 2)?);
-    let at = Position { cursor: row::count(row, 4)?, last_commit: row::commit_id(row, 6)? };
+    let at = RunPosition { cursor: row::count(row, 4)?, last_commit: row::commit_id(row, 6)? };
     Ok(Some(Idle { run, line, queue, at, head: row::body(row, 5)? }))
 }
 

@@ -1,8 +1,9 @@
 //! Ending a run from outside, without asking its code.
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::{Close, Effect, Terminate};
-use tidemill_core::store::{Verdict, Wake};
+use tidemill_core::store::Verdict;
+use tidemill_core::store::runs::{CloseRun, Effect, TerminateParams};
+use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 
 use super::close::close;
@@ -14,7 +15,7 @@ use crate::error::Failure;
 use crate::jobs::{Place, find as find_job, remove_row};
 use crate::store::SqliteStore;
 
-pub(crate) async fn terminate(store: &SqliteStore, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+pub(crate) async fn terminate(store: &SqliteStore, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
     let end = End {
         run: terminate.run.clone(),
         cursor: terminate.cursor,
@@ -30,7 +31,7 @@ struct End {
     run: RunId,
     cursor: u64,
     effects: Vec<Effect>,
-    close: Close,
+    close: CloseRun,
 }
 
 impl End {

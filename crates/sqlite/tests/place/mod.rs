@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use tempfile::TempDir;
-use tidemill_core::{Delivery, Error};
+use tidemill_core::{Error, Guarantee};
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_testkit::conformance::{Scene, Subject};
 
@@ -53,7 +53,7 @@ pub(crate) fn scene(store: &SqliteStore) -> Scene {
 
 /// A queue of this name, and a worker on it.
 pub(crate) fn scene_on(store: &SqliteStore, name: &str) -> Scene {
-    Subject::new(Arc::new(store.clone()), ()).scene_on(name, Delivery::AtLeastOnce)
+    Subject::new(Arc::new(store.clone()), ()).scene_on(name, Guarantee::AtLeastOnce)
 }
 
 /// How many orders the user has.

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidemill_core::chain::Continuation;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::redrive::{Letters, drop, redrive};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive};
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Cancelled, Claimed, Due, Error, NewJob};
 
@@ -15,7 +15,7 @@ use super::scene::{LONG, SHORT, Traits, chain, chain_after, dead, done, envelope
 use super::{Scene, Subject};
 
 /// What a job was told of the chains it waited for.
-fn told(claimed: &Claimed) -> Vec<(JobId, State, String)> {
+fn told(claimed: &Claimed) -> Vec<(JobId, JobState, String)> {
     let blockers = envelope(claimed).blockers().unwrap();
     blockers.into_iter().map(|told| (told.chain, told.state, told.output.get().to_owned())).collect()
 }
@@ -35,7 +35,7 @@ pub async fn a_job_starts_when_all_its_blockers_are_closed_and_sees_their_output
     let (one, two) = (scene.claim_chain(&blockers[0]).await, scene.claim_chain(&blockers[1]).await);
     let id = scene.enqueue(chain_after(&blockers)).await;
     let info = scene.get(&id).await.unwrap();
-    assert_eq!(info.state, State::Blocked);
+    assert_eq!(info.state, JobState::Blocked);
     assert_eq!(info.waits_for.len(), 2);
     scene.claim_nothing().await;
     // In the order in which they were named, whichever closes first.
@@ -49,8 +49,8 @@ pub async fn a_job_starts_when_all_its_blockers_are_closed_and_sees_their_output
     scene.settle(&one, output("1")).await;
     let claimed = claim_blocked(&scene, &id).await;
     let expected = [
-        (blockers[0].clone(), State::Done, "1".to_owned()),
-        (blockers[1].clone(), State::Done, r#"{"n":2}"#.to_owned()),
+        (blockers[0].clone(), JobState::Done, "1".to_owned()),
+        (blockers[1].clone(), JobState::Done, r#"{"n":2}"#.to_owned()),
     ];
     assert_eq!(told(&claimed), expected);
     assert_eq!(envelope(&claimed).payload(), br#"{"n":1}"#);
@@ -63,7 +63,7 @@ pub async fn a_chain_that_is_closed_already_blocks_nobody(subject: Subject) {
     let closed = scene.closed_chain("5").await;
     let id = scene.enqueue(chain_after(std::slice::from_ref(&closed))).await;
     let claimed = claim_blocked(&scene, &id).await;
-    assert_eq!(told(&claimed), [(closed, State::Done, "5".to_owned())]);
+    assert_eq!(told(&claimed), [(closed, JobState::Done, "5".to_owned())]);
 }
 
 pub async fn a_chain_blocks_until_its_last_job_has_ended(subject: Subject) {
@@ -72,11 +72,11 @@ pub async fn a_chain_blocks_until_its_last_job_has_ended(subject: Subject) {
     let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
     for step in ["b", "c"] {
         scene.settle(&scene.claim_one().await, go_on(next(step))).await;
-        assert_eq!(scene.state(&id).await, Some(State::Blocked));
+        assert_eq!(scene.state(&id).await, Some(JobState::Blocked));
     }
     scene.settle(&scene.claim_one().await, output("3")).await;
     let claimed = claim_blocked(&scene, &id).await;
-    assert_eq!(told(&claimed), [(blocker, State::Done, "3".to_owned())]);
+    assert_eq!(told(&claimed), [(blocker, JobState::Done, "3".to_owned())]);
 }
 
 pub async fn the_next_step_may_wait_too(subject: Subject) {
@@ -87,7 +87,7 @@ pub async fn the_next_step_may_wait_too(subject: Subject) {
     let running = scene.claim_one().await;
     scene.settle(&first, go_on(Continuation { after: blockers.to_vec(), ..next("join") })).await;
     let info = scene.get(&id).await.unwrap();
-    assert_eq!((info.state, info.job), (State::Blocked, id.at_step(1)));
+    assert_eq!((info.state, info.job), (JobState::Blocked, id.at_step(1)));
     scene.settle(&running, output("2")).await;
     let claimed = claim_blocked(&scene, &id).await;
     assert_eq!(told(&claimed).into_iter().map(|(_, _, output)| output).collect::<Vec<_>>(), ["1", "2"]);
@@ -100,11 +100,11 @@ pub async fn a_blocked_job_that_is_not_due_yet_is_scheduled_then(subject: Subjec
     let blocker = scene.enqueue(chain()).await;
     let later = NewJob { due: Due::In(LONG), ..chain_after(std::slice::from_ref(&blocker)) };
     let id = scene.enqueue(later).await;
-    assert_eq!(scene.state(&id).await, Some(State::Blocked));
+    assert_eq!(scene.state(&id).await, Some(JobState::Blocked));
     scene.settle(&scene.claim_one().await, done()).await;
     until("the job to be scheduled", || async {
         scene.promote().await;
-        (scene.state(&id).await == Some(State::Scheduled)).then_some(())
+        (scene.state(&id).await == Some(JobState::Scheduled)).then_some(())
     })
     .await;
     scene.claim_nothing().await;
@@ -117,7 +117,7 @@ pub async fn what_a_job_was_told_survives_its_retries(subject: Subject) {
     let claimed = claim_blocked(&scene, &id).await;
     scene.settle(&claimed, super::scene::retry(Duration::ZERO)).await;
     let again = scene.claim_one().await;
-    assert_eq!(told(&again), [(closed, State::Done, r#""x""#.to_owned())]);
+    assert_eq!(told(&again), [(closed, JobState::Done, r#""x""#.to_owned())]);
 }
 
 pub async fn a_chain_that_is_not_there_cannot_be_waited_for(subject: Subject) {
@@ -150,7 +150,7 @@ pub async fn the_next_step_is_told_of_a_chain_that_is_gone(subject: Subject) {
     let after = vec![gone.clone(), unkept.clone(), id.clone()];
     scene.settle(&first, go_on(Continuation { after, ..next("join") })).await;
     let claimed = claim_blocked(&scene, &id).await;
-    let expected = [gone, unkept, id].map(|chain| (chain, State::Cancelled, "null".to_owned()));
+    let expected = [gone, unkept, id].map(|chain| (chain, JobState::Cancelled, "null".to_owned()));
     assert_eq!(told(&claimed), expected);
     scene.settle(&plain, done()).await;
 }
@@ -163,7 +163,7 @@ pub async fn a_cancelled_chain_releases_with_the_word_cancelled(subject: Subject
     assert_eq!(scene.store.cancel(&waiting).await.unwrap(), Cancelled::Removed);
     scene.settle(&held, Outcome::Cancelled).await;
     let claimed = claim_blocked(&scene, &id).await;
-    let expected = [waiting, running].map(|chain| (chain, State::Cancelled, "null".to_owned()));
+    let expected = [waiting, running].map(|chain| (chain, JobState::Cancelled, "null".to_owned()));
     assert_eq!(told(&claimed), expected);
 }
 
@@ -174,14 +174,14 @@ pub async fn a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped(su
         let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
         scene.settle(&scene.claim_one().await, dead("bad")).await;
         scene.promote().await;
-        assert_eq!(scene.state(&id).await, Some(State::Blocked));
+        assert_eq!(scene.state(&id).await, Some(JobState::Blocked));
         let state = if is_dropped {
-            assert_eq!(drop(&*scene.store, &scene.queue, &Letters::default()).await.unwrap(), 1);
-            State::Cancelled
+            assert_eq!(drop_dead(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
+            JobState::Cancelled
         } else {
-            assert_eq!(redrive(&*scene.store, &scene.queue, &Letters::default()).await.unwrap(), 1);
+            assert_eq!(redrive(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
             scene.settle(&scene.claim_one().await, done()).await;
-            State::Done
+            JobState::Done
         };
         let claimed = claim_blocked(&scene, &id).await;
         assert_eq!(told(&claimed)[0].1, state);
@@ -196,22 +196,22 @@ pub async fn an_at_most_once_job_whose_worker_died_releases_whoever_waits_for_it
     once.claim_one().await;
     once.expire_and_rescue(1).await;
     let claimed = claim_blocked(&scene, &id).await;
-    assert_eq!(told(&claimed), [(blocker, State::Cancelled, "null".to_owned())]);
+    assert_eq!(told(&claimed), [(blocker, JobState::Cancelled, "null".to_owned())]);
 }
 
 pub async fn a_purged_chain_releases_whoever_waits_elsewhere(subject: Subject) {
     let (scene, other) =
-        (subject.scene(), subject.scene_on("other", tidemill_core::name::Delivery::AtLeastOnce));
+        (subject.scene(), subject.scene_on("other", tidemill_core::name::Guarantee::AtLeastOnce));
     let blocker = scene.enqueue(chain()).await;
     let id = other.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
     assert_eq!(scene.store.purge(&scene.queue).await.unwrap(), 1);
     let claimed = claim_blocked(&other, &id).await;
-    assert_eq!(told(&claimed)[0].1, State::Cancelled);
+    assert_eq!(told(&claimed)[0].1, JobState::Cancelled);
 }
 
 pub async fn a_blocked_job_is_listed_counted_cancelled_and_purged(subject: Subject) {
     let (scene, other) =
-        (subject.scene(), subject.scene_on("other", tidemill_core::name::Delivery::AtLeastOnce));
+        (subject.scene(), subject.scene_on("other", tidemill_core::name::Guarantee::AtLeastOnce));
     let blocker = other.enqueue(chain()).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
@@ -219,7 +219,7 @@ pub async fn a_blocked_job_is_listed_counted_cancelled_and_purged(subject: Subje
     }
     assert_eq!(scene.counts().await.blocked, 3);
     scene.assert_counts([0, 0, 0, 0]).await;
-    let mut listed: Vec<_> = scene.list(State::Blocked, 2).await.into_iter().map(|info| info.job).collect();
+    let mut listed: Vec<_> = scene.list(JobState::Blocked, 2).await.into_iter().map(|info| info.job).collect();
     listed.sort();
     ids.sort();
     assert_eq!(listed, ids);
@@ -258,7 +258,7 @@ pub async fn chains_that_close_at_the_same_moment_start_each_job_once(subject: S
     const JOBS: usize = 50;
     let scene = subject.scene();
     let other = scene.through(subject.other().await);
-    let pairs = subject.scene_on("pairs", tidemill_core::name::Delivery::AtLeastOnce);
+    let pairs = subject.scene_on("pairs", tidemill_core::name::Guarantee::AtLeastOnce);
     let blockers: Vec<_> = (0..2 * JOBS).map(|_| chain()).collect();
     let ids: Vec<_> = blockers.iter().map(|job| job.id.clone()).collect();
     scene.enqueue_batch(blockers).await.unwrap();
@@ -280,7 +280,7 @@ pub async fn a_job_that_begins_to_wait_while_its_chain_closes_starts_once(subjec
     const JOBS: usize = 50;
     let scene = subject.scene();
     let other = subject.other().await;
-    let late = subject.scene_on("late", tidemill_core::name::Delivery::AtLeastOnce).through(other);
+    let late = subject.scene_on("late", tidemill_core::name::Guarantee::AtLeastOnce).through(other);
     scene.enqueue_batch((0..JOBS).map(|_| chain()).collect()).await.unwrap();
     let tasks = scene.claim(JOBS).await.into_iter().flat_map(|claimed| {
         let (scene, late, id) = (scene.clone(), late.clone(), claimed.lease.job.clone());
@@ -312,7 +312,7 @@ pub async fn waiting_leaves_nothing(subject: Subject) {
     let scene = subject.scene();
     let brief = || Traits { keep: Some(Duration::from_millis(50)), ..Traits::default() }.job();
     let links = |after: &[JobId]| NewJob {
-        links: tidemill_core::chain::Links { after: after.to_vec(), dedup: None },
+        links: tidemill_core::chain::JobLinks { after: after.to_vec(), dedup: None },
         ..brief()
     };
     let blockers = [scene.enqueue(brief()).await, scene.enqueue(brief()).await];

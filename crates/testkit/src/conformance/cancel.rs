@@ -1,9 +1,9 @@
 //! Not wanting a job any more.
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Cancelled, Due, Held};
+use tidemill_core::store::{Cancelled, Due, Extended};
 
 use super::Subject;
 use super::scene::{LONG, SHORT, Traits, done, job};
@@ -48,9 +48,9 @@ pub async fn a_running_job_is_told(subject: Subject) {
         }
         let told = scene.extend(&leases).await;
         let expected: Vec<_> =
-            leases.iter().map(|lease| if lease.job == ids[0] { Held::Cancelling } else { Held::Yes }).collect();
+            leases.iter().map(|lease| if lease.job == ids[0] { Extended::Cancelling } else { Extended::Yes }).collect();
         assert_eq!(told, expected);
-        assert_eq!(scene.get(&ids[0]).await.map(|info| (info.state, info.cancelling)), Some((State::Running, true)));
+        assert_eq!(scene.get(&ids[0]).await.map(|info| (info.state, info.cancelling)), Some((JobState::Running, true)));
         assert_eq!(scene.get(&ids[1]).await.map(|info| info.cancelling), Some(false));
     }
 }
@@ -61,13 +61,13 @@ pub async fn a_running_job_that_is_not_in_the_index_is_told(subject: Subject) {
             let job = Traits::default().untracked();
             scene.enqueue(job.clone()).await;
             let claimed = scene.claim_one().await;
-            assert_eq!(scene.extend(std::slice::from_ref(&claimed.lease)).await, [Held::Yes]);
+            assert_eq!(scene.extend(std::slice::from_ref(&claimed.lease)).await, [Extended::Yes]);
             for _ in 0..2 {
                 assert_eq!(scene.store.cancel(&job.id).await.unwrap(), Cancelled::Requested);
             }
-            assert_eq!(scene.extend(std::slice::from_ref(&claimed.lease)).await, [Held::Cancelling]);
+            assert_eq!(scene.extend(std::slice::from_ref(&claimed.lease)).await, [Extended::Cancelling]);
             let info = scene.get(&job.id).await.unwrap();
-            assert_eq!((info.state, info.cancelling), (State::Running, true));
+            assert_eq!((info.state, info.cancelling), (JobState::Running, true));
             scene.settle(&claimed, outcome).await;
             assert_ne!(scene.store.cancel(&job.id).await.unwrap(), Cancelled::Requested);
         }
@@ -97,22 +97,22 @@ pub async fn a_request_ends_with_the_job_it_was_for(subject: Subject) {
         scene.settle(&claimed, Outcome::Cancelled).await;
         scene.enqueue(job).await;
         let again = scene.claim_one().await;
-        assert_eq!(scene.extend(&[again.lease]).await, [Held::Yes]);
+        assert_eq!(scene.extend(&[again.lease]).await, [Extended::Yes]);
     }
 }
 
 pub async fn a_job_that_has_ended_says_how(subject: Subject) {
     for scene in subject.scenes() {
         let kept = Traits { keep: Some(LONG), ..Traits::default() };
-        let ends = [(done(), State::Done), (Outcome::Cancelled, State::Cancelled)];
+        let ends = [(done(), JobState::Done), (Outcome::Cancelled, JobState::Cancelled)];
         for (outcome, state) in ends {
             let id = scene.enqueue(kept.job()).await;
             scene.settle(&scene.claim_one().await, outcome).await;
             assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Ended(state));
         }
         let id = scene.bury(&kept, "bad").await;
-        assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Ended(State::Dead));
-        assert_eq!(scene.state(&id).await, Some(State::Dead));
+        assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Ended(JobState::Dead));
+        assert_eq!(scene.state(&id).await, Some(JobState::Dead));
     }
 }
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use tidemill_core::chain::Continuation;
-use tidemill_core::job::State;
-use tidemill_core::name::{Delivery, QueueName, Queue};
-use tidemill_core::redrive::{Letters, redrive};
+use tidemill_core::job::JobState;
+use tidemill_core::name::{Guarantee, QueueName, Queue};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, redrive};
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Cancelled, Enqueued, Verdict, Wake};
+use tidemill_core::store::{Cancelled, Enqueued, Verdict};
+use tidemill_core::wake::Wake;
 use futures_util::StreamExt;
 
 use super::Subject;
@@ -37,7 +38,7 @@ pub async fn the_output_of_the_last_job_is_the_chains(subject: Subject) {
     }
     scene.settle(&scene.claim_one().await, output(r#"{"sum":3}"#)).await;
     let record = scene.get(&id).await.unwrap().record.unwrap();
-    assert_eq!((record.job, record.state, &record.output[..]), (id, State::Done, &br#"{"sum":3}"#[..]));
+    assert_eq!((record.job, record.state, &record.output[..]), (id, JobState::Done, &br#"{"sum":3}"#[..]));
 }
 
 pub async fn any_step_finds_what_its_chain_is_at(subject: Subject) {
@@ -48,14 +49,14 @@ pub async fn any_step_finds_what_its_chain_is_at(subject: Subject) {
     scene.settle(&second, go_on(next("c"))).await;
     for asked in [id.clone(), id.at_step(1), id.at_step(2)] {
         let info = scene.get(&asked).await.unwrap();
-        assert_eq!((info.job, info.state), (id.at_step(2), State::Ready), "{asked}");
+        assert_eq!((info.job, info.state), (id.at_step(2), JobState::Ready), "{asked}");
     }
-    let listed = scene.list(State::Ready, 10).await;
+    let listed = scene.list(JobState::Ready, 10).await;
     assert_eq!(listed.into_iter().map(|info| info.job).collect::<Vec<_>>(), [id.at_step(2)]);
 }
 
 pub async fn a_chain_may_go_on_in_another_queue_and_later(subject: Subject) {
-    let (scene, other) = (subject.scene(), subject.scene_on("other", Delivery::AtLeastOnce));
+    let (scene, other) = (subject.scene(), subject.scene_on("other", Guarantee::AtLeastOnce));
     let id = scene.enqueue(chain()).await;
     let elsewhere = Continuation {
         queue: Queue::at_least_once(QueueName::new("other").unwrap()),
@@ -64,7 +65,7 @@ pub async fn a_chain_may_go_on_in_another_queue_and_later(subject: Subject) {
     };
     scene.settle(&scene.claim_one().await, go_on(elsewhere)).await;
     let info = scene.get(&id).await.unwrap();
-    assert_eq!((info.state, info.queue), (State::Scheduled, Some(other.queue.clone())));
+    assert_eq!((info.state, info.queue), (JobState::Scheduled, Some(other.queue.clone())));
     scene.claim_nothing().await;
     scene.assert_counts([0, 0, 0, 0]).await;
     let claimed = until("the next step to be due", || async {
@@ -85,12 +86,12 @@ pub async fn a_chain_may_loop(subject: Subject) {
         scene.settle(&claimed, go_on(next("again"))).await;
     }
     scene.settle(&scene.claim_one().await, done()).await;
-    assert_eq!(scene.state(&id).await, Some(State::Done));
+    assert_eq!(scene.state(&id).await, Some(JobState::Done));
 }
 
 pub async fn the_next_step_wakes_whoever_waits_for_its_queue(subject: Subject) {
     let scene = subject.scene();
-    let other = subject.scene_on("other", Delivery::AtLeastOnce).through(subject.other().await);
+    let other = subject.scene_on("other", Guarantee::AtLeastOnce).through(subject.other().await);
     let id = scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
     let waiting = tokio::spawn(async move { other.claim_with(1, 1, LONG).await });
@@ -135,12 +136,12 @@ pub async fn a_step_is_retried_buried_and_brought_back_like_any_job(subject: Sub
     assert_eq!((&again.lease.job, envelope(&again).attempts()), (&id.at_step(1), 1));
     scene.settle(&again, dead("bad")).await;
     let info = scene.get(&id).await.unwrap();
-    assert_eq!((info.state, info.job), (State::Dead, id.at_step(1)));
-    assert_eq!(redrive(&*scene.store, &scene.queue, &Letters::default()).await.unwrap(), 1);
+    assert_eq!((info.state, info.job), (JobState::Dead, id.at_step(1)));
+    assert_eq!(redrive(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
     let back = scene.claim_one().await;
     assert_eq!(back.lease.job, id.at_step(1));
     scene.settle(&back, output("1")).await;
-    assert_eq!(scene.state(&id).await, Some(State::Done));
+    assert_eq!(scene.state(&id).await, Some(JobState::Done));
 }
 
 pub async fn a_step_whose_worker_died_is_rescued(subject: Subject) {
@@ -167,13 +168,13 @@ pub async fn a_chain_is_cancelled_wherever_it_is(subject: Subject) {
     assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Requested);
     scene.settle(&running, go_on(next("c"))).await;
     scene.claim_nothing().await;
-    assert_ne!(scene.state(&id).await, Some(State::Ready));
+    assert_ne!(scene.state(&id).await, Some(JobState::Ready));
 }
 
 pub async fn the_close_of_a_chain_is_announced_by_its_id(subject: Subject) {
     let scene = subject.scene();
     let other = subject.other().await;
-    let mut wakes = other.listen();
+    let mut wakes = other.subscribe();
     let id = scene.enqueue(chain()).await;
     scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
     let last = scene.claim_one().await;

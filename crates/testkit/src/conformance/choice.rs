@@ -1,22 +1,22 @@
 //! Which member a session gets: as the seed's selector chooses.
 
 use futures_util::future::join_all;
-use tidemill_core::fleet::{MemberId, Room};
-use tidemill_core::store::fleet::{Lease, Leased, Member, Status};
+use tidemill_core::fleet::{WorkerKey, Capacity};
+use tidemill_core::store::fleet::{LeaseParams, Leased, WorkerEntry, WorkerStatus};
 
 use super::scene::{Yard, chromium, kind, offer};
 use super::Subject;
 
 /// Has had so many sessions, and has none now.
-async fn worn(yard: &Yard, name: &str, room: Room, sessions: u32) -> MemberId {
-    let member = Member { offer: offer("wear"), ..chromium(name, 1000, 0) };
+async fn worn(yard: &Yard, name: &str, room: Capacity, sessions: u32) -> WorkerKey {
+    let member = WorkerEntry { offer: offer("wear"), ..chromium(name, 1000, 0) };
     yard.enter(&member).await;
     for _ in 0..sessions {
-        let wish = Lease { offers: vec![offer("wear")], ..yard.wish() };
+        let wish = LeaseParams { offers: vec![offer("wear")], ..yard.wish() };
         assert_eq!(yard.get(&wish).await.member, member.id, "nobody else has this offer now");
         yard.release(&wish.session).await;
     }
-    let fit = Member { room, ..chromium(name, 0, 0) };
+    let fit = WorkerEntry { room, ..chromium(name, 0, 0) };
     yard.beat(&fit).await;
     member.id
 }
@@ -24,7 +24,7 @@ async fn worn(yard: &Yard, name: &str, room: Room, sessions: u32) -> MemberId {
 pub async fn the_most_used_below_the_margin_comes_first(subject: Subject) {
     let yard = subject.yard();
     // Three workers and a lifetime of thirty: a margin of ten.
-    let room = Room { concurrent: 5, lifetime: 30 };
+    let room = Capacity { concurrent: 5, lifetime: 30 };
     let low = worn(&yard, "low", room, 3).await;
     let high = worn(&yard, "high", room, 19).await;
     let beyond = worn(&yard, "beyond", room, 20).await;
@@ -34,7 +34,7 @@ pub async fn the_most_used_below_the_margin_comes_first(subject: Subject) {
 
 pub async fn of_equals_the_one_with_the_fewest_sessions_comes_first(subject: Subject) {
     let yard = subject.yard();
-    let room = Room { concurrent: 5, lifetime: 100 };
+    let room = Capacity { concurrent: 5, lifetime: 100 };
     let busy = worn(&yard, "busy", room, 4).await;
     assert_eq!(yard.open().await.1.member, busy);
     let idle = worn(&yard, "idle", room, 5).await;
@@ -43,7 +43,7 @@ pub async fn of_equals_the_one_with_the_fewest_sessions_comes_first(subject: Sub
 
 pub async fn when_all_are_beyond_the_margin_any_that_has_room_is_given(subject: Subject) {
     let yard = subject.yard();
-    let room = Room { concurrent: 1, lifetime: 4 };
+    let room = Capacity { concurrent: 1, lifetime: 4 };
     let a = worn(&yard, "a", room, 3).await;
     let b = worn(&yard, "b", room, 3).await;
     let mut given = [yard.open().await.1.member, yard.open().await.1.member];
@@ -77,15 +77,15 @@ pub async fn a_member_that_is_full_is_not_given_until_a_session_ends(subject: Su
 
 pub async fn only_members_of_the_kind_and_offer_are_given(subject: Subject) {
     let yard = subject.yard();
-    let old = Member { offer: offer("playwright-1.63"), ..chromium("old", 9, 0) };
-    let new = Member { offer: offer("playwright-1.64"), ..chromium("new", 9, 0) };
-    let firefox = Member { id: "firefox:f".parse().unwrap(), offer: offer("bidi"), ..chromium("x", 9, 0) };
+    let old = WorkerEntry { offer: offer("playwright-1.63"), ..chromium("old", 9, 0) };
+    let new = WorkerEntry { offer: offer("playwright-1.64"), ..chromium("new", 9, 0) };
+    let firefox = WorkerEntry { id: "firefox:f".parse().unwrap(), offer: offer("bidi"), ..chromium("x", 9, 0) };
     for member in [&old, &new, &firefox] {
         yard.enter(member).await;
     }
     let wish = |of: &str, offers: &[&str]| {
         let offers = offers.iter().map(|name| offer(name)).collect();
-        Lease { kind: kind(of), offers, ..yard.wish() }
+        LeaseParams { kind: kind(of), offers, ..yard.wish() }
     };
     assert_eq!(yard.get(&wish("chromium", &["playwright-1.63"])).await.member, old.id);
     let grant = yard.get(&wish("chromium", &["cdp", "playwright-1.64"])).await;
@@ -98,10 +98,10 @@ pub async fn a_draining_member_is_given_to_nobody_and_comes_back_when_it_says_so
     let yard = subject.yard();
     let mut member = chromium("a", 1, 0);
     yard.enter(&member).await;
-    member.status = Status::Draining;
+    member.status = WorkerStatus::Draining;
     yard.beat(&member).await;
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. }));
-    member.status = Status::Available;
+    member.status = WorkerStatus::Available;
     yard.beat(&member).await;
     assert_eq!(yard.open().await.1.member, member.id);
 }
@@ -118,7 +118,7 @@ pub async fn a_member_that_did_not_answer_is_exchanged_for_another(subject: Subj
     assert_eq!(yard.counts(&second).await.0, 1);
     wish.refused.push(second);
     assert!(matches!(yard.ask(&wish).await, Leased::Refused { .. }), "neither {a} nor {b} answers");
-    assert!(yard.fleet().session(&wish.session).await.unwrap().is_none());
+    assert!(yard.fleet().get_session(&wish.session).await.unwrap().is_none());
 }
 
 pub async fn many_who_ask_at_once_exceed_no_limit(subject: Subject) {

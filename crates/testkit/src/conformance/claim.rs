@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidemill_core::name::{Delivery, JobId};
-use tidemill_core::redrive::{Letters, redrive};
-use tidemill_core::store::{Claim, Claimed, Enqueued};
+use tidemill_core::name::{Guarantee, JobId};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, redrive};
+use tidemill_core::store::{ClaimParams, Claimed, Enqueued};
 
 use super::scene::{SHORT, dead, done, job, retry, until};
 use super::{Scene, Subject};
@@ -122,7 +122,7 @@ pub async fn a_waiting_claim_is_woken_by_an_enqueue_elsewhere(subject: Subject) 
 pub async fn an_interrupted_claim_ends_early(subject: Subject) {
     for scene in subject.scenes() {
         let interrupt = Box::pin(tokio::time::sleep(Duration::from_millis(50)));
-        let claim = Claim { wait: WAIT, interrupt, ..Claim::now(&scene.queue, &scene.worker, scene.lease, 5) };
+        let claim = ClaimParams { wait: WAIT, interrupt, ..ClaimParams::now(&scene.queue, &scene.worker, scene.lease, 5) };
         let given = tokio::time::timeout(Duration::from_secs(10), scene.store.claim(claim)).await;
         assert!(given.expect("it ends early").unwrap().is_empty());
         scene.enqueue(job()).await;
@@ -134,10 +134,10 @@ pub async fn an_interrupt_that_races_with_an_enqueue_loses_nothing(subject: Subj
     for scene in subject.scenes() {
         for round in 0..20 {
             let pause = || tokio::time::sleep(Duration::from_micros(fastrand::u64(0..3000)));
-            let claim = Claim {
+            let claim = ClaimParams {
                 wait: WAIT,
                 interrupt: Box::pin(pause()),
-                ..Claim::now(&scene.queue, &scene.worker, scene.lease, 1)
+                ..ClaimParams::now(&scene.queue, &scene.worker, scene.lease, 1)
             };
             let enqueue = async {
                 pause().await;
@@ -154,7 +154,7 @@ pub async fn an_interrupt_that_races_with_an_enqueue_loses_nothing(subject: Subj
 
 pub async fn queues_do_not_mix(subject: Subject) {
     let names = ["mail", "mail.bulk", "mai", "mail/bulk"];
-    let both = [Delivery::AtLeastOnce, Delivery::AtMostOnce];
+    let both = [Guarantee::AtLeastOnce, Guarantee::AtMostOnce];
     let scenes: Vec<_> =
         names.iter().flat_map(|name| both.map(|delivery| subject.scene_on(name, delivery))).collect();
     let mut ids = Vec::new();
@@ -179,7 +179,7 @@ pub async fn tokens_only_grow(subject: Subject) {
             worker.settle(&claimed, retry(Duration::ZERO)).await;
             if round == 3 {
                 scene.settle(&scene.claim_one().await, dead("bad")).await;
-                redrive(&*scene.store, &scene.queue, &Letters::default()).await.unwrap();
+                redrive(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap();
             }
         }
     }

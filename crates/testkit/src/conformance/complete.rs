@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::join_all;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Completed, Due, Held, Verdict, Wake};
+use tidemill_core::store::{Completed, Due, Extended, Verdict};
+use tidemill_core::wake::Wake;
 
 use super::Subject;
 use super::hygiene::assert_nothing_is_left;
@@ -20,7 +21,7 @@ pub async fn a_waiting_job_is_ended(subject: Subject) {
         let other = scene.through(subject.other().await);
         assert_eq!(other.complete(&id, output(r#""approved""#)).await, Completed::Yes);
         let record = scene.get(&id).await.unwrap().record.unwrap();
-        assert_eq!((record.state, &record.output[..]), (State::Done, &br#""approved""#[..]));
+        assert_eq!((record.state, &record.output[..]), (JobState::Done, &br#""approved""#[..]));
         scene.claim_nothing().await;
         scene.assert_counts([0, 0, 0, 0]).await;
     }
@@ -31,7 +32,7 @@ pub async fn a_running_job_is_ended_and_its_worker_has_lost_the_lease(subject: S
     let id = scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
     assert_eq!(scene.complete(&id, output("1")).await, Completed::Yes);
-    assert_eq!(scene.extend(std::slice::from_ref(&claimed.lease)).await, [Held::Lost]);
+    assert_eq!(scene.extend(std::slice::from_ref(&claimed.lease)).await, [Extended::Lost]);
     for outcome in [output("2"), go_on(next("b")), retry(Duration::ZERO), dead("late")] {
         assert_eq!(scene.try_settle(&claimed, outcome).await, Verdict::LeaseLost);
     }
@@ -43,14 +44,14 @@ pub async fn whoever_runs_it_is_told(subject: Subject) {
     let scene = subject.scene();
     let id = scene.enqueue(chain()).await;
     scene.claim_one().await;
-    let mut wakes = scene.store.listen();
+    let mut wakes = scene.store.subscribe();
     let other = scene.through(subject.other().await);
     // A listener hears of everything from some moment on; asking for what is gone is announced to nobody.
     let listening = async {
         loop {
             match wakes.next().await {
                 Some(Wake::Lost(job)) if job == id => return,
-                Some(Wake::Everything) if scene.state(&id).await == Some(State::Done) => return,
+                Some(Wake::Everything) if scene.state(&id).await == Some(JobState::Done) => return,
                 _ => {}
             }
         }
@@ -75,7 +76,7 @@ pub async fn a_step_that_was_left_behind_is_not_touched(subject: Subject) {
     let scene = subject.scene();
     let id = scene.enqueue(chain()).await;
     scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    assert_eq!(scene.complete(&id, output("late")).await, Completed::Ended(State::Done));
+    assert_eq!(scene.complete(&id, output("late")).await, Completed::Ended(JobState::Done));
     assert_eq!(scene.claim_one().await.lease.job, id.at_step(1));
 }
 
@@ -87,7 +88,7 @@ pub async fn a_blocked_job_is_ended_and_waits_for_nobody(subject: Subject) {
     scene.settle(&scene.claim_one().await, done()).await;
     scene.promote().await;
     scene.claim_nothing().await;
-    assert_eq!(scene.state(&id).await, Some(State::Done));
+    assert_eq!(scene.state(&id).await, Some(JobState::Done));
     assert_eq!(scene.counts().await.blocked, 0);
 }
 
@@ -108,11 +109,11 @@ pub async fn ending_a_chain_from_outside_releases_whoever_waits_for_it(subject: 
 pub async fn what_has_ended_or_never_was_cannot_be_ended(subject: Subject) {
     let scene = subject.scene();
     let id = scene.closed_chain("1").await;
-    assert_eq!(scene.complete(&id, output("2")).await, Completed::Ended(State::Done));
+    assert_eq!(scene.complete(&id, output("2")).await, Completed::Ended(JobState::Done));
     assert_eq!(scene.complete(&JobId::generate(), done()).await, Completed::NotFound);
     let id = scene.enqueue(chain()).await;
     scene.settle(&scene.claim_one().await, dead("bad")).await;
-    assert_eq!(scene.complete(&id, output("2")).await, Completed::Ended(State::Dead));
+    assert_eq!(scene.complete(&id, output("2")).await, Completed::Ended(JobState::Dead));
 }
 
 pub async fn of_many_who_end_a_job_one_does(subject: Subject) {

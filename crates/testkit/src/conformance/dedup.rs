@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidemill_core::chain::Dedup;
-use tidemill_core::redrive::{Letters, drop};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead};
 use tidemill_core::store::NewJob;
 
 use super::Subject;
@@ -55,7 +55,7 @@ pub async fn a_dead_chain_is_still_open(subject: Subject) {
     let (_, id) = scene.start_once(Dedup::open("k")).await;
     scene.settle(&scene.claim_one().await, dead("bad")).await;
     assert_eq!(scene.start_once(Dedup::open("k")).await, (false, id));
-    drop(&*scene.store, &scene.queue, &Letters::default()).await.unwrap();
+    drop_dead(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap();
     assert!(scene.start_once(Dedup::open("k")).await.0);
 }
 

@@ -1,8 +1,8 @@
 //! Chains that are deleted.
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Cancelled, Deleted, Held, Verdict};
+use tidemill_core::store::{Cancelled, Deleted, Extended, Verdict};
 
 use super::Subject;
 use super::hygiene::assert_nothing_is_left;
@@ -17,7 +17,7 @@ pub async fn a_chain_is_deleted_in_every_state(subject: Subject) {
     scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
     let running = scene.claim_one().await;
     assert_eq!(scene.delete(&id).await, Deleted::Yes);
-    assert_eq!(scene.extend(std::slice::from_ref(&running.lease)).await, [Held::Lost]);
+    assert_eq!(scene.extend(std::slice::from_ref(&running.lease)).await, [Extended::Lost]);
     assert_eq!(scene.try_settle(&running, done()).await, Verdict::LeaseLost);
 
     let letter = scene.enqueue(chain()).await;
@@ -40,7 +40,7 @@ pub async fn a_chain_that_others_wait_for_is_not(subject: Subject) {
     let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
     let Deleted::Awaited(waiter) = scene.delete(&blocker).await else { panic!("it was deleted") };
     assert_eq!(waiter.chain(), id);
-    assert_eq!(scene.state(&blocker).await, Some(State::Ready));
+    assert_eq!(scene.state(&blocker).await, Some(JobState::Ready));
     // One that waits may be deleted, and then nobody waits any more.
     assert_eq!(scene.delete(&id).await, Deleted::Yes);
     until("the blocker to be free", || async {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::chain::Links;
-use tidemill_core::job::State;
-use tidemill_core::name::{Delivery, JobId};
+use tidemill_core::chain::JobLinks;
+use tidemill_core::job::JobState;
+use tidemill_core::name::{Guarantee, JobId};
 use tidemill_core::store::{Due, Enqueued, NewJob};
 
 use super::scene::{LONG, Traits, dead, done, envelope, job, retry};
@@ -25,7 +25,7 @@ pub async fn an_acknowledged_job_is_there_for_every_other_connection(subject: Su
     for scene in subject.scenes() {
         let id = scene.enqueue(job()).await;
         let elsewhere = scene.through(subject.other().await);
-        assert_eq!(elsewhere.state(&id).await, Some(State::Ready));
+        assert_eq!(elsewhere.state(&id).await, Some(JobState::Ready));
         assert_eq!(elsewhere.claim_one().await.lease.job, id);
     }
 }
@@ -95,7 +95,7 @@ pub async fn the_same_id_is_one_job_while_its_record_is_kept(subject: Subject) {
 }
 
 pub async fn the_same_id_is_one_job_on_whatever_queue(subject: Subject) {
-    let (scene, other) = (subject.scene(), subject.scene_on("others", Delivery::AtLeastOnce));
+    let (scene, other) = (subject.scene(), subject.scene_on("others", Guarantee::AtLeastOnce));
     let job = job();
     scene.enqueue(job.clone()).await;
     assert_exists(&other, &job).await;
@@ -204,12 +204,12 @@ pub async fn an_id_may_hold_any_printable_character(subject: Subject) {
         let id = JobId::new(id).unwrap();
         let quoted = id.as_str().replace('\\', r"\\").replace('"', "\\\"");
         let text = format!(r#"{{"job_id":"{quoted}","task_type":"test","keep_result_ms":30000}}"#);
-        let job = NewJob { id: id.clone(), envelope: Bytes::from(text), due: Due::Now, tracked: true, fresh: false, links: Links::default() };
+        let job = NewJob { id: id.clone(), envelope: Bytes::from(text), due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() };
         scene.enqueue(job.clone()).await;
         let claimed = scene.claim_one().await;
         assert_eq!(claimed.lease.job, id);
         scene.settle(&claimed, done()).await;
-        assert_eq!(scene.state(&id).await, Some(State::Done));
+        assert_eq!(scene.state(&id).await, Some(JobState::Done));
     }
 }
 
@@ -218,6 +218,6 @@ pub async fn a_delay_of_a_century_is_kept(subject: Subject) {
         let due = Due::In(Duration::from_secs(99 * 365 * 24 * 3600));
         let id = scene.enqueue(Traits { due, ..Traits::default() }.job()).await;
         scene.promote().await;
-        assert_eq!(scene.state(&id).await, Some(State::Scheduled));
+        assert_eq!(scene.state(&id).await, Some(JobState::Scheduled));
     }
 }

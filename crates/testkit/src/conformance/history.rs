@@ -4,11 +4,11 @@ use std::slice::from_ref;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tidemill_core::job::State;
-use tidemill_core::name::{Delivery, JobId};
-use tidemill_core::redrive::{Letters, drop, redrive};
+use tidemill_core::job::JobState;
+use tidemill_core::name::{Guarantee, JobId};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive};
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Due, Held, Verdict};
+use tidemill_core::store::{Due, Extended, Verdict};
 
 use super::model::Model;
 use super::scene::{LONG, Traits, dead, done, retry};
@@ -18,14 +18,14 @@ const SEEDS: u64 = 8;
 const STEPS: usize = 80;
 
 pub async fn random_histories_agree_with_the_model(subject: Subject) {
-    play_all(&subject, Delivery::AtLeastOnce).await;
+    play_all(&subject, Guarantee::AtLeastOnce).await;
 }
 
 pub async fn random_histories_agree_with_the_model_at_most_once(subject: Subject) {
-    play_all(&subject, Delivery::AtMostOnce).await;
+    play_all(&subject, Guarantee::AtMostOnce).await;
 }
 
-async fn play_all(subject: &Subject, delivery: Delivery) {
+async fn play_all(subject: &Subject, delivery: Guarantee) {
     // A sharded store takes several trips where another takes one.
     for seed in 0..if subject.is_sharded() { SEEDS / 2 } else { SEEDS } {
         let scene = subject.scene_on(&format!("history-{seed}"), delivery);
@@ -108,7 +108,7 @@ impl Play {
             max_attempts: self.rng.u32(1..4),
             ..Traits::default()
         };
-        let state = if later { State::Scheduled } else { State::Ready };
+        let state = if later { JobState::Scheduled } else { JobState::Ready };
         let expected = self.model.enqueue(&job, state, keeps);
         assert_eq!(self.scene.enqueue_again(traits.job_of(job)).await, expected);
     }
@@ -116,7 +116,7 @@ impl Play {
     async fn claim(&mut self, sharded: bool) {
         let max = self.rng.usize(1..4);
         let given = self.scene.try_claim(max).await;
-        let expected = if self.model.paused { 0 } else { max.min(self.model.count(State::Ready)) };
+        let expected = if self.model.paused { 0 } else { max.min(self.model.count(JobState::Ready)) };
         let is_enough = if sharded { given.len() >= expected } else { given.len() == expected };
         assert!(is_enough, "{} jobs were given out, not {expected}", given.len());
         given.into_iter().for_each(|claimed| self.model.claim(claimed));
@@ -148,8 +148,8 @@ impl Play {
     async fn extend(&mut self) {
         let held: Vec<_> = self.model.held().into_iter().map(|claimed| claimed.lease).collect();
         let stale: Vec<_> = self.model.stale.iter().map(|claimed| claimed.lease.clone()).collect();
-        assert!(!self.scene.extend(&held).await.contains(&Held::Lost));
-        assert!(self.scene.extend(&stale).await.iter().all(|held| *held == Held::Lost));
+        assert!(!self.scene.extend(&held).await.contains(&Extended::Lost));
+        assert!(self.scene.extend(&stale).await.iter().all(|held| *held == Extended::Lost));
     }
 
     async fn cancel(&mut self) {
@@ -161,10 +161,10 @@ impl Play {
         let Some(job) = self.any_job() else { return };
         let (store, queue) = (&*self.scene.store, &self.scene.queue);
         if self.rng.bool() {
-            let letters = Letters { jobs: vec![job.clone()], ..Letters::default() };
+            let letters = DeadLetterFilter { jobs: vec![job.clone()], ..DeadLetterFilter::default() };
             assert_eq!(redrive(store, queue, &letters).await.unwrap(), self.model.redrive(&job));
         } else {
-            assert_eq!(store.drop_letters(queue, from_ref(&job)).await.unwrap(), self.model.drop_letter(&job));
+            assert_eq!(store.drop_dead(queue, from_ref(&job)).await.unwrap(), self.model.drop_letter(&job));
         }
     }
 
@@ -205,6 +205,6 @@ impl Play {
             self.scene.settle(&claimed, Outcome::HandedBack).await;
         }
         store.purge(queue).await.unwrap();
-        drop(store, queue, &Letters::default()).await.unwrap();
+        drop_dead(store, queue, &DeadLetterFilter::default()).await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use tidemill_core::redrive::{Letters, drop};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead};
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::Due;
 
@@ -47,7 +47,7 @@ pub async fn every_way_to_end_leaves_nothing(subject: Subject) {
             scene.extend(from_ref(&claimed.lease)).await;
             scene.settle(&claimed, outcome).await;
         }
-        drop(&*scene.store, &scene.queue, &Letters::default()).await.unwrap();
+        drop_dead(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap();
         assert_nothing_is_left(&subject, &scene).await;
     }
 }
@@ -80,7 +80,7 @@ pub async fn rescued_and_redriven_jobs_leave_nothing(subject: Subject) {
     scene.enqueue(Traits { max_attempts: 1, ..Traits::default() }.job()).await;
     scene.claim(1).await;
     scene.expire_and_rescue(1).await;
-    tidemill_core::redrive::redrive(&*scene.store, &scene.queue, &Letters::default()).await.unwrap();
+    tidemill_core::dead_letter::redrive::redrive(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap();
     scene.settle(&scene.claim_one().await, done()).await;
     assert_nothing_is_left(&subject, &scene).await;
 }
@@ -114,7 +114,7 @@ pub async fn looking_leaves_nothing(subject: Subject) {
         scene.claim_with(1, 1, Duration::from_millis(20)).await;
         scene.promote().await;
         scene.rescue().await;
-        scene.store.queues().await.unwrap();
+        scene.store.list_queues().await.unwrap();
         scene.get(&job().id).await;
         assert_nothing_is_left(&subject, &scene).await;
     }

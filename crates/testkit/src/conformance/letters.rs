@@ -6,25 +6,25 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use tidemill_core::chain::Links;
-use tidemill_core::dead::{DeadLetter, Reason};
-use tidemill_core::job::State;
+use tidemill_core::chain::JobLinks;
+use tidemill_core::dead_letter::{DeadLetter, DeathReason};
+use tidemill_core::job::JobState;
 use tidemill_core::name::{JobId, Kind, Queue};
-use tidemill_core::redrive::{Letters, drop, redrive, revived};
+use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive, revived_envelope};
 use tidemill_core::settle::{Settlement, decide_malformed};
-use tidemill_core::store::{Due, NewJob, Redrive, Revival, Store, Verdict};
+use tidemill_core::store::{Due, NewJob, RedriveParams, RedriveItem, Store, Verdict};
 
 use super::scene::{Traits, dead, done, envelope, job, until};
 use super::{Scene, Subject};
 
 /// How a job is brought back.
-async fn revival(scene: &Scene, job: &JobId) -> Revival {
+async fn revival(scene: &Scene, job: &JobId) -> RedriveItem {
     let letter = scene.letter(job).await;
-    let envelope = revived(&letter).unwrap();
-    Revival { job: letter.job, letter: letter.bytes, envelope }
+    let envelope = revived_envelope(&letter).unwrap();
+    RedriveItem { job: letter.job, letter: letter.bytes, envelope }
 }
 
-async fn bring_back(scene: &Scene, letters: Letters) -> u64 {
+async fn bring_back(scene: &Scene, letters: DeadLetterFilter) -> u64 {
     redrive(&*scene.store, &scene.queue, &letters).await.unwrap()
 }
 
@@ -34,7 +34,7 @@ pub async fn a_dead_job_is_kept_with_its_reason_time_and_error(subject: Subject)
         let id = scene.bury(&Traits::default(), "no_such_address").await;
         let letter = scene.letter(&id).await;
         assert_eq!(letter.job, id);
-        assert_eq!(letter.reason, Reason::Other("no_such_address".to_owned()));
+        assert_eq!(letter.reason, DeathReason::Other("no_such_address".to_owned()));
         assert_eq!(letter.last_error.as_deref(), Some("error of no_such_address"));
         assert!(letter.at >= before, "{} then {}", before, letter.at);
         let text = std::str::from_utf8(&letter.bytes).unwrap();
@@ -49,10 +49,10 @@ pub async fn foreign_fields_survive_death_and_return(subject: Subject) {
     for scene in subject.scenes() {
         let id = JobId::generate();
         let bytes = Bytes::from(format!(r#"{{"job_id":"{id}",{foreign},"task_type":"test","payload":[0.10]}}"#));
-        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, tracked: true, fresh: false, links: Links::default() }).await;
+        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() }).await;
         scene.settle(&scene.claim_one().await, dead("bad")).await;
         assert!(std::str::from_utf8(&scene.letter(&id).await.bytes).unwrap().contains(foreign));
-        assert_eq!(bring_back(&scene, Letters::default()).await, 1);
+        assert_eq!(bring_back(&scene, DeadLetterFilter::default()).await, 1);
         let claimed = scene.claim_one().await;
         assert!(std::str::from_utf8(envelope(&claimed).bytes()).unwrap().contains(foreign));
         assert_eq!(envelope(&claimed).payload(), b"[0.10]");
@@ -62,7 +62,7 @@ pub async fn foreign_fields_survive_death_and_return(subject: Subject) {
 pub async fn a_letter_is_brought_back_as_if_new(subject: Subject) {
     for scene in subject.scenes() {
         let id = scene.bury(&Traits { max_attempts: 1, ..Traits::default() }, "bad").await;
-        assert_eq!(bring_back(&scene, Letters { jobs: vec![id.clone()], ..Letters::default() }).await, 1);
+        assert_eq!(bring_back(&scene, DeadLetterFilter { jobs: vec![id.clone()], ..DeadLetterFilter::default() }).await, 1);
         scene.assert_counts([1, 0, 0, 0]).await;
         let claimed = scene.claim_one().await;
         assert_eq!((&claimed.lease.job, envelope(&claimed).attempts()), (&id, 0));
@@ -76,11 +76,11 @@ pub async fn a_letter_is_brought_back_as_if_new(subject: Subject) {
 pub async fn a_letter_that_is_gone_is_skipped(subject: Subject) {
     for scene in subject.scenes() {
         let (here, gone) = (scene.bury(&Traits::default(), "bad").await, job());
-        let of_gone = Revival { job: gone.id.clone(), letter: gone.envelope.clone(), envelope: gone.envelope };
+        let of_gone = RedriveItem { job: gone.id.clone(), letter: gone.envelope.clone(), envelope: gone.envelope };
         let letters = [of_gone, revival(&scene, &here).await];
-        let both = Redrive { queue: &scene.queue, letters: &letters };
+        let both = RedriveParams { queue: &scene.queue, letters: &letters };
         assert_eq!(scene.store.redrive(both).await.unwrap(), 1);
-        let again = Redrive { queue: &scene.queue, letters: &letters };
+        let again = RedriveParams { queue: &scene.queue, letters: &letters };
         assert_eq!(scene.store.redrive(again).await.unwrap(), 0);
         assert_eq!(scene.state(&gone.id).await, None);
         scene.assert_counts([1, 0, 0, 0]).await;
@@ -92,13 +92,13 @@ pub async fn a_job_that_has_died_again_is_not_brought_back_by_its_old_letter(sub
     for scene in subject.scenes() {
         let id = scene.bury(&Traits::default(), "bad").await;
         let letters = [revival(&scene, &id).await];
-        let first = Redrive { queue: &scene.queue, letters: &letters };
+        let first = RedriveParams { queue: &scene.queue, letters: &letters };
         assert_eq!(scene.store.redrive(first).await.unwrap(), 1);
         scene.settle(&scene.claim_one().await, dead("worse")).await;
-        let again = Redrive { queue: &scene.queue, letters: &letters };
+        let again = RedriveParams { queue: &scene.queue, letters: &letters };
         assert_eq!(scene.store.redrive(again).await.unwrap(), 0);
         scene.assert_counts([0, 0, 0, 1]).await;
-        assert_eq!(bring_back(&scene, Letters::default()).await, 1);
+        assert_eq!(bring_back(&scene, DeadLetterFilter::default()).await, 1);
     }
 }
 
@@ -108,13 +108,13 @@ pub async fn letters_are_brought_back_by_kind_reason_and_error(subject: Subject)
         for (traits, reason) in [(&mail, "bounced"), (&mail, "blocked"), (&page, "blocked"), (&page, "lost")] {
             scene.bury(traits, reason).await;
         }
-        let by_kind = Letters { kind: Some(Kind::new("page").unwrap()), reason: Some("lost".into()), ..Letters::default() };
+        let by_kind = DeadLetterFilter { kind: Some(Kind::new("page").unwrap()), reason: Some("lost".into()), ..DeadLetterFilter::default() };
         assert_eq!(bring_back(&scene, by_kind).await, 1);
-        let by_error = Letters { error: Some("of blocked".into()), ..Letters::default() };
+        let by_error = DeadLetterFilter { error: Some("of blocked".into()), ..DeadLetterFilter::default() };
         assert_eq!(bring_back(&scene, by_error).await, 2);
         scene.assert_counts([3, 0, 0, 1]).await;
-        let by_reason = Letters { reason: Some("bounced".into()), ..Letters::default() };
-        assert_eq!(drop(&*scene.store, &scene.queue, &by_reason).await.unwrap(), 1);
+        let by_reason = DeadLetterFilter { reason: Some("bounced".into()), ..DeadLetterFilter::default() };
+        assert_eq!(drop_dead(&*scene.store, &scene.queue, &by_reason).await.unwrap(), 1);
         scene.assert_counts([3, 0, 0, 0]).await;
     }
 }
@@ -131,7 +131,7 @@ async fn bury_many(scene: &Scene, count: usize) -> HashSet<JobId> {
 pub async fn hundreds_of_letters_are_brought_back_page_by_page(subject: Subject) {
     for scene in subject.scenes() {
         let ids = bury_many(&scene, 600).await;
-        assert_eq!(bring_back(&scene, Letters::default()).await, 600);
+        assert_eq!(bring_back(&scene, DeadLetterFilter::default()).await, 600);
         scene.assert_counts([600, 0, 0, 0]).await;
         let given: HashSet<_> = scene.claim(600).await.into_iter().map(|claimed| claimed.lease.job).collect();
         assert_eq!(given, ids);
@@ -141,7 +141,7 @@ pub async fn hundreds_of_letters_are_brought_back_page_by_page(subject: Subject)
 pub async fn hundreds_of_letters_are_dropped_page_by_page(subject: Subject) {
     for scene in subject.scenes() {
         bury_many(&scene, 600).await;
-        assert_eq!(drop(&*scene.store, &scene.queue, &Letters::default()).await.unwrap(), 600);
+        assert_eq!(drop_dead(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 600);
         scene.assert_counts([0, 0, 0, 0]).await;
     }
 }
@@ -150,9 +150,9 @@ pub async fn a_dropped_letter_is_gone_for_good(subject: Subject) {
     for scene in subject.scenes() {
         let (one, other) = (scene.bury(&Traits::default(), "bad").await, scene.bury(&Traits::default(), "bad").await);
         let jobs = [one.clone(), JobId::generate()];
-        assert_eq!(scene.store.drop_letters(&scene.queue, &jobs).await.unwrap(), 1);
-        assert_eq!(scene.store.drop_letters(&scene.queue, &jobs).await.unwrap(), 0);
-        assert_eq!((scene.state(&one).await, scene.state(&other).await), (None, Some(State::Dead)));
+        assert_eq!(scene.store.drop_dead(&scene.queue, &jobs).await.unwrap(), 1);
+        assert_eq!(scene.store.drop_dead(&scene.queue, &jobs).await.unwrap(), 0);
+        assert_eq!((scene.state(&one).await, scene.state(&other).await), (None, Some(JobState::Dead)));
         scene.enqueue(Traits::default().job_of(one)).await;
     }
 }
@@ -173,16 +173,16 @@ pub async fn a_letter_is_brought_back_once_by_many(subject: Subject) {
 }
 
 async fn bring_back_all(store: std::sync::Arc<dyn Store>, queue: Queue) -> u64 {
-    redrive(&*store, &queue, &Letters::default()).await.unwrap()
+    redrive(&*store, &queue, &DeadLetterFilter::default()).await.unwrap()
 }
 
 pub async fn a_letter_of_another_queue_is_left_alone(subject: Subject) {
     let [scene, other] = subject.scenes();
     let id = scene.bury(&Traits::default(), "bad").await;
-    assert_eq!(bring_back(&other, Letters { jobs: vec![id.clone()], ..Letters::default() }).await, 0);
-    assert_eq!(bring_back(&other, Letters::default()).await, 0);
-    assert_eq!(other.store.drop_letters(&other.queue, std::slice::from_ref(&id)).await.unwrap(), 0);
-    assert_eq!(scene.state(&id).await, Some(State::Dead));
+    assert_eq!(bring_back(&other, DeadLetterFilter { jobs: vec![id.clone()], ..DeadLetterFilter::default() }).await, 0);
+    assert_eq!(bring_back(&other, DeadLetterFilter::default()).await, 0);
+    assert_eq!(other.store.drop_dead(&other.queue, std::slice::from_ref(&id)).await.unwrap(), 0);
+    assert_eq!(scene.state(&id).await, Some(JobState::Dead));
 }
 
 pub async fn a_letter_that_is_brought_back_wakes_a_waiting_claim(subject: Subject) {
@@ -191,7 +191,7 @@ pub async fn a_letter_that_is_brought_back_wakes_a_waiting_claim(subject: Subjec
         let other = scene.through(subject.other().await);
         let waiting = tokio::spawn(async move { other.claim_with(1, 1, Duration::from_secs(60)).await });
         tokio::time::sleep(Duration::from_millis(50)).await;
-        bring_back(&scene, Letters::default()).await;
+        bring_back(&scene, DeadLetterFilter::default()).await;
         let given = tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("it is woken").unwrap();
         assert_eq!(given[0].lease.job, id);
     }
@@ -209,10 +209,10 @@ pub async fn bytes_that_are_no_envelope_are_kept_and_disturb_nothing(subject: Su
         let change = decide_malformed(&bad.lease, raw, error, scene.store.clock().now());
         let settlement = Settlement { lease: bad.lease.clone(), change };
         assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
-        let listed = until("the letter", || async { scene.list(State::Dead, 10).await.pop() }).await;
+        let listed = until("the letter", || async { scene.list(JobState::Dead, 10).await.pop() }).await;
         let letter = DeadLetter::read(listed.data).unwrap();
-        assert_eq!((letter.job, letter.reason), (bad.lease.job.clone(), Reason::InvalidEnvelope));
-        assert_eq!(bring_back(&scene, Letters::default()).await, 0);
+        assert_eq!((letter.job, letter.reason), (bad.lease.job.clone(), DeathReason::InvalidEnvelope));
+        assert_eq!(bring_back(&scene, DeadLetterFilter::default()).await, 0);
         scene.assert_counts([0, 0, 1, 1]).await;
     }
 }
@@ -231,7 +231,7 @@ pub async fn an_envelope_that_cannot_be_edited_is_no_envelope(subject: Subject) 
         let change = decide_malformed(&claimed.lease, raw, error, scene.store.clock().now());
         let settlement = Settlement { lease: claimed.lease.clone(), change };
         assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
-        let listed = until("the letter", || async { scene.list(State::Dead, 10).await.pop() }).await;
+        let listed = until("the letter", || async { scene.list(JobState::Dead, 10).await.pop() }).await;
         let letter: serde_json::Value = serde_json::from_slice(&listed.data).unwrap();
         let kept = STANDARD.decode(letter["raw_base64"].as_str().unwrap()).unwrap();
         assert_eq!(kept, bytes, "the letter has the bytes");
@@ -253,7 +253,7 @@ pub async fn letters_are_brought_back_once_though_jobs_die_again_at_once(subject
             }
         };
         bury_all(LETTERS).await;
-        let letters = Letters::default();
+        let letters = DeadLetterFilter::default();
         tokio::select! {
             moved = redrive(&*scene.store, &scene.queue, &letters) => {
                 assert_eq!(moved.unwrap(), LETTERS as u64);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use tidemill_core::store::fleet::{Lease, Leased, Line, LineInfo, Member, Status};
-use tidemill_core::store::Wake;
+use tidemill_core::store::fleet::{LeaseParams, Leased, WaitParams, WaitingInfo, WorkerEntry, WorkerStatus};
+use tidemill_core::wake::Wake;
 
 use super::scene::{LONG, SHORT, Yard, chromium, kind, offer, until};
 use super::wake::Ears;
@@ -44,13 +44,13 @@ pub async fn a_newcomer_does_not_pass_by_those_who_wait(subject: Subject) {
 pub async fn who_gives_back_a_member_that_did_not_answer_stands_behind_nobody(subject: Subject) {
     let yard = subject.yard();
     yard.join("dead", 1, 0).await;
-    let mut unlucky = Lease { line: Some(Line { most: 1, ttl: LONG }), ..yard.wish() };
+    let mut unlucky = LeaseParams { line: Some(WaitParams { most: 1, ttl: LONG }), ..yard.wish() };
     let dead = yard.get(&unlucky).await.member;
     let other = yard.patient_wish();
     assert!(matches!(yard.ask(&other).await, Leased::Waiting { ahead: 0, .. }));
     unlucky.refused.push(dead);
     assert!(matches!(yard.ask(&unlucky).await, Leased::Waiting { ahead: 0, .. }), "also where the line is full");
-    let later = Lease { refused: unlucky.refused.clone(), ..other.clone() };
+    let later = LeaseParams { refused: unlucky.refused.clone(), ..other.clone() };
     assert!(matches!(yard.ask(&later).await, Leased::Waiting { ahead: 1, .. }));
     yard.join("alive", 1, 0).await;
     assert!(matches!(yard.ask(&later).await, Leased::Waiting { ahead: 1, .. }));
@@ -59,7 +59,7 @@ pub async fn who_gives_back_a_member_that_did_not_answer_stands_behind_nobody(su
 
 pub async fn a_full_line_takes_nobody(subject: Subject) {
     let yard = subject.yard();
-    let short = || Lease { line: Some(Line { most: 2, ttl: LONG }), ..yard.wish() };
+    let short = || LeaseParams { line: Some(WaitParams { most: 2, ttl: LONG }), ..yard.wish() };
     assert!(matches!(yard.ask(&short()).await, Leased::Waiting { ahead: 0, workers: 0 }));
     let second = short();
     assert!(matches!(yard.ask(&second).await, Leased::Waiting { ahead: 1, .. }));
@@ -72,10 +72,10 @@ pub async fn a_member_of_one_session_counts_as_a_worker_until_it_leaves(subject:
     let member = chromium("a", 1, 1);
     yard.enter(&member).await;
     let (session, _) = yard.open().await;
-    yard.beat(&Member { status: Status::Draining, ..member.clone() }).await;
-    let first = Lease { line: Some(Line { most: 1, ttl: LONG }), ..yard.wish() };
+    yard.beat(&WorkerEntry { status: WorkerStatus::Draining, ..member.clone() }).await;
+    let first = LeaseParams { line: Some(WaitParams { most: 1, ttl: LONG }), ..yard.wish() };
     assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 1 });
-    let second = Lease { line: first.line, ..yard.wish() };
+    let second = LeaseParams { line: first.line, ..yard.wish() };
     assert_eq!(yard.ask(&second).await, Leased::Refused { waiting: 1, workers: 1 });
     assert!(yard.release(&session).await);
     assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 1 }, "it is being replaced");
@@ -88,15 +88,15 @@ pub async fn a_member_of_one_session_counts_as_a_worker_until_it_leaves(subject:
 pub async fn lines_for_different_things_do_not_meet(subject: Subject) {
     let yard = subject.yard();
     yard.join("a", 1, 0).await;
-    let other = Lease { offers: vec![offer("playwright-1.64")], ..yard.patient_wish() };
-    let foreign = Lease { kind: kind("firefox"), ..yard.patient_wish() };
+    let other = LeaseParams { offers: vec![offer("playwright-1.64")], ..yard.patient_wish() };
+    let foreign = LeaseParams { kind: kind("firefox"), ..yard.patient_wish() };
     yard.ask(&other).await;
     yard.ask(&foreign).await;
     yard.open().await;
     yard.ask(&yard.patient_wish()).await;
-    let mut lines = yard.fleet().lines().await.unwrap();
+    let mut lines = yard.fleet().list_waiting().await.unwrap();
     lines.sort_by_key(|line| (line.kind.clone(), line.offer.clone()));
-    let line = |of: &str, offered: &str| LineInfo { kind: kind(of), offer: offer(offered), waiting: 1 };
+    let line = |of: &str, offered: &str| WaitingInfo { kind: kind(of), offer: offer(offered), waiting: 1 };
     assert_eq!(lines, [line("chromium", "cdp"), line("chromium", "playwright-1.64"), line("firefox", "cdp")]);
 }
 
@@ -109,12 +109,12 @@ pub async fn who_gives_up_makes_way(subject: Subject) {
     assert!(!yard.release(&first.session).await);
     yard.join("a", 1, 0).await;
     yard.get(&second).await;
-    assert!(yard.fleet().lines().await.unwrap().is_empty());
+    assert!(yard.fleet().list_waiting().await.unwrap().is_empty());
 }
 
 pub async fn who_does_not_ask_again_loses_its_place(subject: Subject) {
     let yard = subject.yard();
-    let gone = Lease { line: Some(Line { most: 10, ttl: SHORT }), ..yard.wish() };
+    let gone = LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..yard.wish() };
     yard.ask(&gone).await;
     let waiting = yard.patient_wish();
     assert!(matches!(yard.ask(&waiting).await, Leased::Waiting { ahead: 1, .. }));
@@ -124,10 +124,10 @@ pub async fn who_does_not_ask_again_loses_its_place(subject: Subject) {
 
 pub async fn places_that_nobody_asked_for_are_reaped(subject: Subject) {
     let yard = subject.yard();
-    yard.ask(&Lease { line: Some(Line { most: 10, ttl: SHORT }), ..yard.wish() }).await;
+    yard.ask(&LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..yard.wish() }).await;
     tokio::time::sleep(SHORT + Duration::from_millis(20)).await;
     yard.reap().await;
-    assert!(yard.fleet().lines().await.unwrap().is_empty());
+    assert!(yard.fleet().list_waiting().await.unwrap().is_empty());
     let left = subject.left_behind().await;
     assert!(left.is_empty(), "{left:?}");
 }
@@ -195,5 +195,5 @@ pub async fn a_crowd_is_served_to_the_last(subject: Subject) {
     });
     join_all(served).await;
     assert!(here.sessions(None).await.is_empty());
-    assert!(here.fleet().lines().await.unwrap().is_empty());
+    assert!(here.fleet().list_waiting().await.unwrap().is_empty());
 }

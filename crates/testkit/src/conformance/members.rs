@@ -3,16 +3,16 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberId, Standard};
-use tidemill_core::store::fleet::{Attached, Beat, Leased, Member, MemberInfo, Orders, Status};
-use tidemill_core::store::Wake;
+use tidemill_core::fleet::{WorkerKey, WorkerDefaults};
+use tidemill_core::store::fleet::{Attached, BeatParams, Leased, WorkerEntry, WorkerInfo, WorkerOrders, WorkerStatus};
+use tidemill_core::wake::Wake;
 
 use super::scene::{LONG, SHORT, chromium, kind, until};
 use super::wake::Ears;
 use super::Subject;
 
-fn short_lived(name: &str) -> Member {
-    Member { fresh: SHORT, ..chromium(name, 2, 0) }
+fn short_lived(name: &str) -> WorkerEntry {
+    WorkerEntry { fresh: SHORT, ..chromium(name, 2, 0) }
 }
 
 pub async fn a_member_that_joins_is_there_for_everyone_as_it_described_itself(subject: Subject) {
@@ -20,7 +20,7 @@ pub async fn a_member_that_joins_is_there_for_everyone_as_it_described_itself(su
     let member = chromium("a", 3, 7);
     yard.enter(&member).await;
     let other = subject.other().await;
-    let seen = other.fleet().member(&member.id).await.unwrap().expect("it is there");
+    let seen = other.fleet().get_worker(&member.id).await.unwrap().expect("it is there");
     assert_eq!(seen.member, member);
     assert_eq!((seen.is_fresh, seen.ordered, seen.active, seen.lifetime), (true, false, 0, 0));
     assert!(seen.last_beat <= yard.store.clock().now());
@@ -28,7 +28,7 @@ pub async fn a_member_that_joins_is_there_for_everyone_as_it_described_itself(su
 
 pub async fn a_member_without_an_endpoint_is_listed_and_never_given(subject: Subject) {
     let yard = subject.yard();
-    let member = Member {
+    let member = WorkerEntry {
         id: "jobs:host:1:0:abcd".parse().unwrap(),
         endpoint: String::new(),
         ..chromium("x", 0, 0)
@@ -46,8 +46,8 @@ pub async fn a_beat_brings_what_has_changed(subject: Subject) {
     yard.enter(&member).await;
     let before = yard.member(&member.id).await.unwrap().last_beat;
     (member.room.concurrent, member.endpoint) = (5, "ws://127.0.0.1:1/other".to_owned());
-    member.status = Status::Draining;
-    assert_eq!(yard.beat(&member).await, Orders { drain: false, active: 0, lifetime: 0 });
+    member.status = WorkerStatus::Draining;
+    assert_eq!(yard.beat(&member).await, WorkerOrders { drain: false, active: 0, lifetime: 0 });
     let seen = yard.member(&member.id).await.unwrap();
     assert_eq!(seen.member, member);
     assert!(seen.last_beat >= before);
@@ -58,10 +58,10 @@ pub async fn beats_of_many_are_answered_in_order(subject: Subject) {
     let members: Vec<_> = (0..20).map(|n| chromium(&format!("m{n}"), 1, 0)).collect();
     yard.fleet().join(&members).await.unwrap();
     yard.fleet().drain(&members[7].id).await.unwrap();
-    let orders = yard.fleet().beat(Beat { members: &members, grace: LONG }).await.unwrap();
+    let orders = yard.fleet().beat(BeatParams { members: &members, grace: LONG }).await.unwrap();
     let ordered: Vec<_> = orders.iter().enumerate().filter(|(_, o)| o.drain).map(|(n, _)| n).collect();
     assert_eq!((orders.len(), ordered), (20, vec![7]));
-    let nobody = yard.fleet().beat(Beat { members: &[], grace: LONG }).await.unwrap();
+    let nobody = yard.fleet().beat(BeatParams { members: &[], grace: LONG }).await.unwrap();
     assert!(nobody.is_empty());
 }
 
@@ -94,12 +94,12 @@ pub async fn whoever_is_entered_anew_gets_no_session_for_a_while(subject: Subjec
 
 pub async fn whoever_has_not_beaten_for_too_long_gets_no_session_before_holders_have_spoken(subject: Subject) {
     let yard = subject.yard();
-    let member = Member { fresh: SHORT, ..chromium("a", 1, 9) };
+    let member = WorkerEntry { fresh: SHORT, ..chromium("a", 1, 9) };
     yard.enter(&member).await;
     let (session, _) = subject.yard().leasing(SHORT).open().await;
     tokio::time::sleep(SHORT + Duration::from_millis(50)).await;
-    let back = Member { fresh: LONG, ..member.clone() };
-    assert_eq!(yard.beat_after(&back, LONG).await, Orders { drain: false, active: 0, lifetime: 1 });
+    let back = WorkerEntry { fresh: LONG, ..member.clone() };
+    assert_eq!(yard.beat_after(&back, LONG).await, WorkerOrders { drain: false, active: 0, lifetime: 1 });
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. }));
     assert_eq!(yard.attach(&yard.hold(&session, &member.id)).await, Attached::Held);
     assert_eq!(yard.beat_after(&back, LONG).await.active, 1);
@@ -112,8 +112,8 @@ pub async fn a_member_that_joins_again_begins_anew(subject: Subject) {
     let (session, _) = yard.open().await;
     yard.fleet().drain(&member.id).await.unwrap();
     yard.enter(&member).await;
-    assert_eq!(yard.beat(&member).await, Orders { drain: false, active: 0, lifetime: 0 });
-    assert!(yard.fleet().session(&session).await.unwrap().is_none());
+    assert_eq!(yard.beat(&member).await, WorkerOrders { drain: false, active: 0, lifetime: 0 });
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
 }
 
 pub async fn a_member_that_parts_is_gone_with_all_it_had(subject: Subject) {
@@ -124,7 +124,7 @@ pub async fn a_member_that_parts_is_gone_with_all_it_had(subject: Subject) {
     yard.fleet().part(from_ref(&a)).await.unwrap();
     yard.fleet().part(from_ref(&a)).await.unwrap();
     assert!(yard.member(&a).await.is_none());
-    assert!(yard.fleet().session(&session).await.unwrap().is_none());
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
     assert!(yard.members(None).await.is_empty());
     let left = subject.left_behind().await;
     assert!(left.is_empty(), "{left:?}");
@@ -135,9 +135,9 @@ pub async fn members_are_listed_by_kind_page_by_page(subject: Subject) {
     for n in 0..8 {
         yard.join(&format!("m{n}"), 1, 0).await;
     }
-    let firefox = Member { id: "firefox:f".parse().unwrap(), ..chromium("x", 1, 0) };
+    let firefox = WorkerEntry { id: "firefox:f".parse().unwrap(), ..chromium("x", 1, 0) };
     yard.enter(&firefox).await;
-    let names = |infos: Vec<MemberInfo>| {
+    let names = |infos: Vec<WorkerInfo>| {
         let mut names: Vec<_> = infos.iter().map(|info| info.member.id.to_string()).collect();
         names.sort();
         names
@@ -168,7 +168,7 @@ pub async fn a_member_that_is_ordered_to_drain_hears_of_it_and_is_given_to_nobod
 
 pub async fn nobody_who_is_not_there_is_ordered_anything(subject: Subject) {
     let yard = subject.yard();
-    let nobody: MemberId = "chromium:nobody".parse().unwrap();
+    let nobody: WorkerKey = "chromium:nobody".parse().unwrap();
     assert!(!yard.fleet().drain(&nobody).await.unwrap());
     assert!(subject.left_behind().await.is_empty());
 }
@@ -187,7 +187,7 @@ pub async fn a_member_that_does_not_beat_is_reaped_with_its_sessions(subject: Su
     .await;
     assert_eq!((reaped.members, reaped.sessions), (vec![dead.id.clone()], 1));
     assert!(yard.member(&dead.id).await.is_none());
-    assert!(yard.fleet().session(&session).await.unwrap().is_none());
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
     assert!(yard.member(&alive).await.is_some());
     assert!(yard.reap().await.members.is_empty());
 }
@@ -212,7 +212,7 @@ pub async fn many_who_reap_at_once_reap_each_once(subject: Subject) {
     let other = subject.other().await;
     let mut reaped = Vec::new();
     while reaped.len() < 30 {
-        let (here, there) = futures_util::join!(yard.reap(), other.fleet().reap(Some(Standard::default())));
+        let (here, there) = futures_util::join!(yard.reap(), other.fleet().reap(Some(WorkerDefaults::default())));
         reaped.extend([here.members, there.unwrap().members].concat());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_core::job::{Event, State};
+use tidemill_core::job::{JobEvent, JobState};
 use tidemill_core::name::JobId;
 use tidemill_core::store::{Cancelled, Claimed, Enqueued};
 
@@ -20,24 +20,25 @@ pub(super) struct Model {
 }
 
 struct Entry {
-    state: State,
+    state: JobState,
     keeps_record: bool,
     held: Option<Claimed>,
     cancelling: bool,
 }
 
 impl Model {
-    pub(super) fn state(&self, job: &JobId) -> Option<State> {
+    pub(super) fn state(&self, job: &JobId) -> Option<JobState> {
         self.jobs.get(job).map(|entry| entry.state)
     }
 
-    pub(super) fn count(&self, state: State) -> usize {
+    pub(super) fn count(&self, state: JobState) -> usize {
         self.jobs.values().filter(|entry| entry.state == state).count()
     }
 
     /// Ready, scheduled, running, dead.
     pub(super) fn counts(&self) -> [u64; 4] {
-        [State::Ready, State::Scheduled, State::Running, State::Dead].map(|state| self.count(state) as u64)
+        [JobState::Ready, JobState::Scheduled, JobState::Running, JobState::Dead]
+            .map(|state| self.count(state) as u64)
     }
 
     /// The leases that are held.
@@ -45,7 +46,7 @@ impl Model {
         self.jobs.values().filter_map(|entry| entry.held.clone()).collect()
     }
 
-    pub(super) fn enqueue(&mut self, job: &JobId, state: State, keeps_record: bool) -> Enqueued {
+    pub(super) fn enqueue(&mut self, job: &JobId, state: JobState, keeps_record: bool) -> Enqueued {
         if self.jobs.contains_key(job) {
             return Enqueued::Exists;
         }
@@ -57,20 +58,20 @@ impl Model {
     }
 
     pub(super) fn claim(&mut self, claimed: Claimed) {
-        let entry = self.happen(&claimed.lease.job.clone(), Event::Claimed);
+        let entry = self.happen(&claimed.lease.job.clone(), JobEvent::Claimed);
         entry.held = Some(claimed);
     }
 
     /// Ends a claim with `event`. A job that ends without a record is gone, and one that is to be cancelled is
     /// not put back.
-    pub(super) fn settle(&mut self, job: &JobId, event: Event) {
+    pub(super) fn settle(&mut self, job: &JobId, event: JobEvent) {
         let cancelling = self.jobs.get_mut(job).is_some_and(|entry| std::mem::take(&mut entry.cancelling));
-        let removed = cancelling && matches!(event, Event::Requeued | Event::Postponed);
-        let entry = self.happen(job, if removed { Event::Cancelled } else { event });
+        let removed = cancelling && matches!(event, JobEvent::Requeued | JobEvent::Postponed);
+        let entry = self.happen(job, if removed { JobEvent::Cancelled } else { event });
         let (state, keeps_record) = (entry.state, entry.keeps_record);
         let over = entry.held.take();
         self.stale.extend(over);
-        if removed || state.is_final() && state != State::Dead && !keeps_record {
+        if removed || state.is_final() && state != JobState::Dead && !keeps_record {
             self.jobs.remove(job);
         }
     }
@@ -78,13 +79,13 @@ impl Model {
     pub(super) fn cancel(&mut self, job: &JobId) -> Cancelled {
         match self.state(job) {
             None => Cancelled::NotFound,
-            Some(State::Running) => {
+            Some(JobState::Running) => {
                 self.jobs.entry(job.clone()).and_modify(|entry| entry.cancelling = true);
                 Cancelled::Requested
             }
             Some(state) if state.is_final() => Cancelled::Ended(state),
             Some(_) => {
-                self.happen(job, Event::Cancelled);
+                self.happen(job, JobEvent::Cancelled);
                 self.jobs.remove(job);
                 Cancelled::Removed
             }
@@ -92,15 +93,15 @@ impl Model {
     }
 
     pub(super) fn redrive(&mut self, job: &JobId) -> u64 {
-        let is_dead = self.state(job) == Some(State::Dead);
+        let is_dead = self.state(job) == Some(JobState::Dead);
         if is_dead {
-            self.happen(job, Event::Redriven);
+            self.happen(job, JobEvent::Redriven);
         }
         u64::from(is_dead)
     }
 
     pub(super) fn drop_letter(&mut self, job: &JobId) -> u64 {
-        let is_dead = self.state(job) == Some(State::Dead);
+        let is_dead = self.state(job) == Some(JobState::Dead);
         if is_dead {
             self.jobs.remove(job);
         }
@@ -109,11 +110,11 @@ impl Model {
 
     pub(super) fn purge(&mut self) -> u64 {
         let before = self.jobs.len();
-        self.jobs.retain(|_, entry| !matches!(entry.state, State::Ready | State::Scheduled));
+        self.jobs.retain(|_, entry| !matches!(entry.state, JobState::Ready | JobState::Scheduled));
         (before - self.jobs.len()) as u64
     }
 
-    fn happen(&mut self, job: &JobId, event: Event) -> &mut Entry {
+    fn happen(&mut self, job: &JobId, event: JobEvent) -> &mut Entry {
         let entry =
             self.jobs.get_mut(job).unwrap_or_else(|| panic!("job {job} is not there to be {event:?}"));
         entry.state = entry.state.next(event).unwrap_or_else(|illegal| panic!("job {job}: {illegal}"));

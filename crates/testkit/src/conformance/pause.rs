@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::store::{Due};
 
 use super::scene::{LONG, Traits, done, job, until};
@@ -126,7 +126,7 @@ pub async fn a_purge_takes_what_waits_and_leaves_the_rest(subject: Subject) {
         for gone in [&waiting.id, &later] {
             assert_eq!(scene.state(gone).await, None);
         }
-        assert_eq!(scene.state(&dead).await, Some(State::Dead));
+        assert_eq!(scene.state(&dead).await, Some(JobState::Dead));
         scene.settle(&running, done()).await;
         scene.enqueue(waiting).await;
     }
@@ -161,7 +161,7 @@ pub async fn a_purge_leaves_what_is_enqueued_while_it_deletes(subject: Subject) 
         let scheduled = scene.enqueue(Traits { due: Due::In(LONG), ..Traits::default() }.job()).await;
         assert_eq!(purge.await.unwrap(), 4_000);
         scene.assert_counts([1, 1, 0, 0]).await;
-        assert_eq!(scene.state(&ready).await, Some(State::Ready));
-        assert_eq!(scene.state(&scheduled).await, Some(State::Scheduled));
+        assert_eq!(scene.state(&ready).await, Some(JobState::Ready));
+        assert_eq!(scene.state(&scheduled).await, Some(JobState::Scheduled));
     }
 }

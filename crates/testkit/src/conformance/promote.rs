@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tidemill_core::clock::Timestamp;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{Due, Promote};
+use tidemill_core::store::{Due, PromoteParams};
 
 use super::scene::{Traits, job, until};
 use super::{Scene, Subject};
@@ -47,7 +47,7 @@ pub async fn a_delayed_job_is_scheduled_until_then(subject: Subject) {
         scene.claim_nothing().await;
         let info = scene.get(&id).await.unwrap();
         let now = scene.store.clock().now();
-        assert_eq!(info.state, State::Scheduled);
+        assert_eq!(info.state, JobState::Scheduled);
         assert!(now.until(info.due.unwrap()) > HOUR / 2);
         scene.assert_counts([0, 1, 0, 0]).await;
     }
@@ -58,7 +58,7 @@ pub async fn a_time_in_the_past_is_now(subject: Subject) {
         let past = scene.store.clock().now().0 - 60_000;
         for time in [Due::At(Timestamp(past)), Due::At(Timestamp(0)), Due::At(Timestamp(-1)), Due::In(Duration::ZERO)] {
             let id = scene.enqueue(due(time).job()).await;
-            assert_eq!(scene.state(&id).await, Some(State::Ready));
+            assert_eq!(scene.state(&id).await, Some(JobState::Ready));
             assert_eq!(scene.claim_one().await.lease.job, id);
         }
     }
@@ -83,7 +83,7 @@ pub async fn promoting_moves_a_bounded_number_and_says_if_there_are_more(subject
         let queues = [scene.queue.clone()];
         // A store that goes by the due time alone has nothing to move.
         loop {
-            let step = scene.store.promote(Promote { queues: &queues, limit: 3 }).await.unwrap();
+            let step = scene.store.promote(PromoteParams { queues: &queues, limit: 3 }).await.unwrap();
             assert!(step.moved <= 3 || subject.is_sharded(), "{step:?}");
             if step.next != Some(Duration::ZERO) {
                 break;
@@ -101,7 +101,7 @@ pub async fn promoting_covers_every_queue_it_is_given(subject: Subject) {
     let queues = scenes.each_ref().map(|scene| scene.queue.clone());
     tokio::time::sleep(Duration::from_millis(30)).await;
     until("both to be ready", || async {
-        scenes[0].store.promote(Promote { queues: &queues, limit: 10 }).await.unwrap();
+        scenes[0].store.promote(PromoteParams { queues: &queues, limit: 10 }).await.unwrap();
         let (one, other) = (scenes[0].counts().await, scenes[1].counts().await);
         (one.ready == 1 && other.ready == 1).then_some(())
     })
@@ -175,7 +175,7 @@ async fn assert_only_this_is_far_away(scene: &Scene, far: &JobId) {
     assert_eq!(promoted.moved, 0);
     assert!(next > THIRTY_YEARS - HOUR && next <= THIRTY_YEARS, "{next:?}");
     scene.claim_nothing().await;
-    assert_eq!(scene.state(far).await, Some(State::Scheduled));
+    assert_eq!(scene.state(far).await, Some(JobState::Scheduled));
     assert_eq!(scene.counts().await.scheduled, 1);
 }
 
@@ -185,14 +185,14 @@ pub async fn a_job_at_the_end_of_time_disturbs_no_other(subject: Subject) {
         assert_eq!(scene.promote().await.moved, 0);
         let soon = scene.enqueue(due(Due::In(Duration::from_millis(100))).job()).await;
         assert_eq!(scene.claim_when_due(1).await.remove(0).lease.job, soon);
-        assert_eq!(scene.state(&endless).await, Some(State::Scheduled));
+        assert_eq!(scene.state(&endless).await, Some(JobState::Scheduled));
         scene.store.purge(&scene.queue).await.unwrap();
     }
 }
 
 pub async fn nothing_to_promote_is_no_error(subject: Subject) {
     let scene = subject.scene();
-    let none = scene.store.promote(Promote { queues: &[], limit: 10 }).await.unwrap();
+    let none = scene.store.promote(PromoteParams { queues: &[], limit: 10 }).await.unwrap();
     assert_eq!((none.moved, none.next), (0, None));
     scene.enqueue(job()).await;
     assert_eq!(scene.promote().await.moved, 0);

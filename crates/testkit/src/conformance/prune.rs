@@ -3,8 +3,8 @@
 use std::slice::from_ref;
 use std::time::Duration;
 
-use tidemill_core::job::State;
-use tidemill_core::name::WorkerId;
+use tidemill_core::job::JobState;
+use tidemill_core::name::HolderId;
 use tidemill_core::store::{Due, Enqueued};
 
 use super::Subject;
@@ -17,7 +17,7 @@ pub async fn a_record_is_kept_as_long_as_it_says(subject: Subject) {
         for _ in 0..3 {
             assert_eq!(scene.store.prune(from_ref(&scene.queue)).await.unwrap().records, 0);
         }
-        assert_eq!(scene.state(&id).await, Some(State::Done));
+        assert_eq!(scene.state(&id).await, Some(JobState::Done));
     }
 }
 
@@ -68,7 +68,7 @@ pub async fn a_worker_that_leaves_disturbs_no_other(subject: Subject) {
 
 pub async fn a_worker_nobody_knows_may_leave(subject: Subject) {
     for scene in subject.scenes() {
-        let stranger = WorkerId::of_process("stranger", 7, 7);
+        let stranger = HolderId::of_process("stranger", 7, 7);
         scene.store.leave(&stranger, from_ref(&scene.queue)).await.unwrap();
         scene.enqueue(job()).await;
         scene.store.leave(&stranger, from_ref(&scene.queue)).await.unwrap();

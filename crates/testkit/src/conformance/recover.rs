@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use tidemill_core::store::{Claimed, Held, Recover, Verdict};
-use tidemill_core::{Lease, WorkerId};
+use tidemill_core::store::{Claimed, Extended, RecoverParams, Verdict};
+use tidemill_core::{Lease, HolderId};
 
 use super::scene::{SHORT, done, envelope, job};
 use super::{Scene, Subject};
@@ -11,7 +11,7 @@ use super::{Scene, Subject};
 async fn recover(scene: &Scene, known: &[&Lease]) -> Vec<Claimed> {
     let known: HashSet<Lease> = known.iter().map(|lease| (*lease).clone()).collect();
     let (queue, worker, lease) = (&scene.queue, &scene.worker, scene.lease);
-    scene.store.recover(Recover { queue, worker, lease, known: &known }).await.unwrap()
+    scene.store.recover(RecoverParams { queue, worker, lease, known: &known }).await.unwrap()
 }
 
 fn leases(claimed: &[Claimed]) -> HashSet<Lease> {
@@ -39,7 +39,7 @@ pub async fn a_recovered_job_is_extended_started_and_settled(subject: Subject) {
         let found = recover(&scene, &[]).await.remove(0);
         assert_eq!((envelope(&found).attempts(), envelope(&found).bytes()), (0, &sent.envelope));
         let lease = [found.lease.clone()];
-        assert_eq!(scene.extend(&lease).await, [Held::Yes]);
+        assert_eq!(scene.extend(&lease).await, [Extended::Yes]);
         assert_eq!(scene.start(&lease).await, [Verdict::Accepted]);
         scene.settle(&found, done()).await;
         assert!(recover(&scene, &[]).await.is_empty());
@@ -59,9 +59,9 @@ pub async fn a_held_job_is_recovered_too(subject: Subject) {
 
 pub async fn a_worker_recovers_its_own_jobs_of_one_queue_only(subject: Subject) {
     for scene in subject.scenes() {
-        let elsewhere = subject.scene_on("elsewhere", scene.queue.delivery);
+        let elsewhere = subject.scene_on("elsewhere", scene.queue.guarantee);
         let mut other = scene.clone();
-        other.worker = WorkerId::of_process("other", 1, 0);
+        other.worker = HolderId::of_process("other", 1, 0);
         for scene in [&scene, &other, &elsewhere] {
             scene.enqueue(job()).await;
             scene.claim_one().await;

@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::fleet::MemberId;
-use tidemill_core::store::Wake;
-use tidemill_core::store::fleet::{Lease, Leased, Line, MAX_REFUSED};
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::wake::Wake;
+use tidemill_core::store::fleet::{LeaseParams, Leased, WaitParams, MAX_REJECTED_WORKERS};
 
 use super::Subject;
 use super::scene::{SHORT, Yard, kind, until};
 use super::wake::Ears;
 
 /// A wish that waits, of one that cannot use this member.
-fn without(yard: &Yard, member: &MemberId) -> Lease {
-    Lease { refused: vec![member.clone()], ..yard.patient_wish() }
+fn without(yard: &Yard, member: &WorkerKey) -> LeaseParams {
+    LeaseParams { refused: vec![member.clone()], ..yard.patient_wish() }
 }
 
 /// Gives back the member it has: it waits before all others.
-async fn give_back(yard: &Yard, wish: &mut Lease, member: &MemberId) {
+async fn give_back(yard: &Yard, wish: &mut LeaseParams, member: &WorkerKey) {
     wish.refused.push(member.clone());
     assert!(matches!(yard.ask(wish).await, Leased::Waiting { ahead: 0, .. }), "there is no other");
 }
 
 /// Gets nothing, whether it waits or not, though others before it are not served.
-async fn nothing_for(yard: &Yard, wish: &Lease) {
+async fn nothing_for(yard: &Yard, wish: &LeaseParams) {
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }), "a newcomer gets nothing");
     let answer = yard.ask(wish).await;
     assert!(matches!(answer, Leased::Waiting { ahead: 1.., .. }), "{answer:?}");
@@ -43,7 +43,7 @@ pub async fn what_the_first_in_line_refuses_is_given_to_the_next(subject: Subjec
 }
 
 /// Two members are free. The first in line refuses one, and the other is the one that would be chosen.
-async fn one_for_each(yard: &Yard) -> (Lease, MemberId, MemberId) {
+async fn one_for_each(yard: &Yard) -> (LeaseParams, WorkerKey, WorkerKey) {
     let mut first = yard.patient_wish();
     let a = yard.join("a", 1, 0).await;
     yard.get(&first).await;
@@ -96,16 +96,16 @@ pub async fn what_all_who_are_before_refuse_is_found_among_what_only_some_do(sub
     }
     for member in &free {
         let others = free.iter().filter(|other| *other != member).cloned().collect();
-        yard.ask(&Lease { refused: free.clone(), ..yard.patient_wish() }).await;
-        let wish = Lease { refused: others, ..yard.wish() };
+        yard.ask(&LeaseParams { refused: free.clone(), ..yard.patient_wish() }).await;
+        let wish = LeaseParams { refused: others, ..yard.wish() };
         assert_eq!(yard.get(&wish).await.member, *member);
         yard.release(&wish.session).await;
     }
-    let picky = Lease { refused: vec![free[2].clone(), free[1].clone()], ..yard.patient_wish() };
+    let picky = LeaseParams { refused: vec![free[2].clone(), free[1].clone()], ..yard.patient_wish() };
     let grant = yard.get(&picky).await;
     assert_eq!(grant.member, free[0], "three are before it that refuse everything");
     yard.release(&picky.session).await;
-    let held = yard.get(&Lease { refused: vec![free[2].clone(), free[1].clone()], ..yard.wish() }).await;
+    let held = yard.get(&LeaseParams { refused: vec![free[2].clone(), free[1].clone()], ..yard.wish() }).await;
     assert_eq!(held.member, free[0]);
     assert!(matches!(yard.ask(&picky).await, Leased::Waiting { ahead: 3, .. }));
     let mut given = [yard.open().await.1.member, yard.open().await.1.member];
@@ -148,13 +148,13 @@ pub async fn what_was_refused_is_forgotten_with_the_place_in_line(subject: Subje
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let line = Some(Line { most: 10, ttl: SHORT });
-    let absent = Lease { line, ..without(&yard, &a) };
+    let line = Some(WaitParams { most: 10, ttl: SHORT });
+    let absent = LeaseParams { line, ..without(&yard, &a) };
     assert!(matches!(yard.ask(&absent).await, Leased::Waiting { ahead: 0, .. }));
     tokio::time::sleep(SHORT + Duration::from_millis(20)).await;
     let patient = yard.patient_wish();
     assert!(matches!(yard.ask(&patient).await, Leased::Waiting { ahead: 0, .. }));
-    let back = Lease { session: absent.session, ..yard.patient_wish() };
+    let back = LeaseParams { session: absent.session, ..yard.patient_wish() };
     assert!(matches!(yard.ask(&back).await, Leased::Waiting { ahead: 1, .. }), "at the end of the line");
     yard.release(&session).await;
     yard.get(&patient).await;
@@ -165,9 +165,9 @@ pub async fn what_was_refused_is_forgotten_with_the_place_in_line(subject: Subje
 
 pub async fn refusals_leave_nothing_behind(subject: Subject) {
     let yard = subject.yard();
-    let gone: MemberId = "chromium:gone".parse().unwrap();
+    let gone: WorkerKey = "chromium:gone".parse().unwrap();
     let (given_up, served) = (without(&yard, &gone), without(&yard, &gone));
-    yard.ask(&Lease { line: Some(Line { most: 10, ttl: SHORT }), ..without(&yard, &gone) }).await;
+    yard.ask(&LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..without(&yard, &gone) }).await;
     yard.ask(&given_up).await;
     yard.ask(&served).await;
     assert!(yard.release(&given_up.session).await);
@@ -184,11 +184,11 @@ pub async fn refusals_leave_nothing_behind(subject: Subject) {
 pub async fn who_may_have_what_was_given_back_hears_of_it(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
-    let wish = || Lease { line: Some(Line { most: 10, ttl: SHORT }), ..yard.wish() };
+    let wish = || LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..yard.wish() };
     let mut ears = Ears::open(&subject).await;
     ears.hear(|wake| *wake == Wake::Places(kind("chromium")), || async {
         // Whoever gave up its place would have the others called; one that runs out is not noticed by anybody.
-        until("an empty line", || async { yard.fleet().lines().await.unwrap().is_empty().then_some(()) }).await;
+        until("an empty line", || async { yard.fleet().list_waiting().await.unwrap().is_empty().then_some(()) }).await;
         let (mut unlucky, next) = (wish(), wish());
         yard.get(&unlucky).await;
         yard.ask(&next).await;
@@ -200,8 +200,8 @@ pub async fn who_may_have_what_was_given_back_hears_of_it(subject: Subject) {
 pub async fn nobody_refuses_more_than_a_few(subject: Subject) {
     let yard = subject.yard();
     let members = |most| (0..most).map(|n| format!("chromium:{n}").parse().unwrap()).collect();
-    let picky = Lease { refused: members(MAX_REFUSED), ..yard.patient_wish() };
+    let picky = LeaseParams { refused: members(MAX_REJECTED_WORKERS), ..yard.patient_wish() };
     assert!(matches!(yard.ask(&picky).await, Leased::Waiting { .. }));
-    let too_picky = Lease { refused: members(MAX_REFUSED + 1), ..yard.patient_wish() };
+    let too_picky = LeaseParams { refused: members(MAX_REJECTED_WORKERS + 1), ..yard.patient_wish() };
     assert!(matches!(yard.fleet().lease(&too_picky).await, Err(Error::Invalid(_))));
 }

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use tidemill_core::dead::Reason;
-use tidemill_core::job::State;
+use tidemill_core::dead_letter::DeathReason;
+use tidemill_core::job::JobState;
 use tidemill_core::settle::{Settlement, decide_expired};
-use tidemill_core::store::{Held, Hold, Verdict};
+use tidemill_core::store::{Extended, ExpiredLease, Verdict};
 
 use super::scene::{LONG, SHORT, Traits, done, envelope, job};
 use super::{Scene, Subject};
@@ -60,7 +60,7 @@ pub async fn an_expired_lease_names_its_holder_and_its_job(subject: Subject) {
 }
 
 /// What a rescuer makes of an expired lease.
-fn verdict_on(scene: &Scene, hold: &Hold) -> Settlement {
+fn verdict_on(scene: &Scene, hold: &ExpiredLease) -> Settlement {
     let now = scene.store.clock().now();
     let change = decide_expired(envelope(&hold.claimed), hold.claimed.started, now);
     Settlement { lease: hold.claimed.lease.clone(), change }
@@ -72,9 +72,9 @@ pub async fn a_lease_that_was_extended_since_is_not_rescued(subject: Subject) {
     let claimed = scene.claim_one().await;
     let rescue = verdict_on(&scene, &scene.expire(1).await[0]);
     let long = scene.clone().leasing(LONG);
-    assert_eq!(long.extend(std::slice::from_ref(&claimed.lease)).await, [Held::Yes]);
+    assert_eq!(long.extend(std::slice::from_ref(&claimed.lease)).await, [Extended::Yes]);
     assert_eq!(scene.store.rescue(&[rescue]).await.unwrap(), [Verdict::LeaseLost]);
-    assert_eq!(scene.state(&id).await, Some(State::Running));
+    assert_eq!(scene.state(&id).await, Some(JobState::Running));
     scene.settle(&claimed, done()).await;
 }
 
@@ -150,14 +150,14 @@ pub async fn a_poison_job_ends_in_the_dead_letters(subject: Subject) {
     }
     scene.claim_nothing().await;
     let letter = scene.letter(&id).await;
-    assert_eq!(letter.reason, Reason::MaxAttemptsExceeded);
+    assert_eq!(letter.reason, DeathReason::MaxAttemptsExceeded);
     assert_eq!(letter.envelope().unwrap().attempts(), 3);
     scene.assert_counts([0, 0, 0, 1]).await;
 }
 
 pub async fn one_look_covers_every_queue(subject: Subject) {
     let scene = subject.scene().leasing(SHORT);
-    let others = (0..30).map(|n| subject.scene_on(&format!("other-{n}"), scene.queue.delivery).leasing(SHORT));
+    let others = (0..30).map(|n| subject.scene_on(&format!("other-{n}"), scene.queue.guarantee).leasing(SHORT));
     let others: Vec<Scene> = others.collect();
     for other in &others {
         other.enqueue(job()).await;

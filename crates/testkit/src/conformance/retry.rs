@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidemill_core::chain::Links;
-use tidemill_core::dead::Reason;
-use tidemill_core::job::State;
+use tidemill_core::chain::JobLinks;
+use tidemill_core::dead_letter::DeathReason;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Due, NewJob};
@@ -32,7 +32,7 @@ pub async fn a_job_that_is_retried_later_is_scheduled(subject: Subject) {
         scene.promote().await;
         scene.claim_nothing().await;
         let info = scene.get(&id).await.unwrap();
-        assert_eq!(info.state, State::Scheduled);
+        assert_eq!(info.state, JobState::Scheduled);
         assert!(info.due.is_some());
         scene.assert_counts([0, 1, 0, 0]).await;
     }
@@ -83,7 +83,7 @@ pub async fn the_last_failure_leads_to_the_dead_letters(subject: Subject) {
         }
         scene.claim_nothing().await;
         let letter = scene.letter(&id).await;
-        assert_eq!(letter.reason, Reason::MaxAttemptsExceeded);
+        assert_eq!(letter.reason, DeathReason::MaxAttemptsExceeded);
         assert_eq!(letter.last_error.as_deref(), Some("it failed"));
         assert_eq!(letter.envelope().unwrap().attempts(), 3);
     }
@@ -95,7 +95,7 @@ pub async fn foreign_fields_survive_retries(subject: Subject) {
         let id = JobId::generate();
         let text = format!(r#"{{"job_id":"{id}","task_type":"test",{foreign},"payload":{{"n":1e3}}}}"#);
         let envelope_bytes = Bytes::from(text);
-        scene.enqueue(NewJob { id, envelope: envelope_bytes, due: Due::Now, tracked: true, fresh: false, links: Links::default() }).await;
+        scene.enqueue(NewJob { id, envelope: envelope_bytes, due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() }).await;
         for _ in 0..3 {
             scene.settle(&scene.claim_one().await, retry(Duration::ZERO)).await;
         }

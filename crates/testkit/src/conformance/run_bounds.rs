@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tidemill_core::store::runs::{
-    Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS_BYTES, MAX_SEEN, NewRun, PruneRuns, ReadJournal,
-    Restart, RunKey, SEEN_FOR, Started, Then,
+    ConflictPolicy, Delivered, Delivery, Effect, EntryKind, MAX_TASK_EVENT_BYTES, MAX_REMEMBERED_DELIVERIES, StartRunParams, PruneRunsParams, ReadJournalParams,
+    ContinueAsNew, RunKey, DELIVERY_ID_RETENTION, StartRunResult, AfterCommit,
 };
 use tidemill_core::Timestamp;
 use tidemill_core::store::Verdict;
-use tidemill_core::workflow::{RunId, Status};
+use tidemill_core::workflow::{RunId, RunStatus};
 
 use super::scene::{LONG, activity, completed, event, order, order_of, signal, timer, until};
 use super::{Scene, Subject};
@@ -29,13 +29,13 @@ async fn deliver_heavy(scene: &Scene, run: &RunId, count: u64, bytes: usize) {
 pub async fn a_task_ends_with_the_event_that_fills_it_and_the_rest_come_with_the_next(subject: Subject) {
     let scene = subject.scene();
     let run = scene.start_run(order()).await;
-    deliver_heavy(&scene, &run, 10, MAX_NEWS_BYTES * 2 / 5).await;
-    assert_eq!(scene.deliver(heavy(&run, 10, MAX_NEWS_BYTES * 2)).await, Delivered::Yes);
+    deliver_heavy(&scene, &run, 10, MAX_TASK_EVENT_BYTES * 2 / 5).await;
+    assert_eq!(scene.deliver(heavy(&run, 10, MAX_TASK_EVENT_BYTES * 2)).await, Delivered::Yes);
     scene.signal(&run, [11]).await;
     let mut shares: Vec<Vec<u64>> = Vec::new();
     while shares.concat().len() < 12 {
         let task = scene.task_of(&run).await;
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
         shares.push(task.signals());
     }
     assert_eq!(shares, [vec![], vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8], vec![9, 10], vec![11]]);
@@ -51,7 +51,7 @@ pub async fn a_journal_is_read_up_to_so_many_bytes(subject: Subject) {
     scene.signal(&run, 7..60).await;
     let read = |from, limit, bytes| {
         let (scene, run) = (scene.clone(), run.clone());
-        async move { scene.store.journal(ReadJournal { run: &run, from, limit, bytes }).await.unwrap() }
+        async move { scene.store.read_journal(ReadJournalParams { run: &run, from, limit, bytes }).await.unwrap() }
     };
     let whole = read(1, 1_000, usize::MAX).await;
     assert_eq!(whole.len(), 61);
@@ -74,24 +74,24 @@ pub async fn a_run_begins_again_however_much_it_has_not_seen(subject: Subject) {
     let scene = subject.scene();
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
-    deliver_heavy(&scene, &run, 50, MAX_NEWS_BYTES / 20).await;
-    scene.commit(&task, Vec::new(), restarts(SEEN_FOR)).await;
+    deliver_heavy(&scene, &run, 50, MAX_TASK_EVENT_BYTES / 20).await;
+    scene.commit(&task, Vec::new(), restarts(DELIVERY_ID_RETENTION)).await;
     assert_eq!(scene.run(&run).await.length, 51 + 51);
     let mut seen = Vec::new();
     while seen.len() < 50 {
         let task = scene.task_of(&run).await;
         assert!(task.news.len() <= 21);
         seen.extend(task.signals());
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     }
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
     let journal = scene.journal(&run).await;
     assert_eq!(journal[0].0, 52, "what was before is gone");
 }
 
-fn restarts(seen_for: Duration) -> Then {
+fn restarts(seen_for: Duration) -> AfterCommit {
     let json = r#"{"started":{"workflow":"order","version":"1.0.0","input":1,"continued":1}}"#;
-    Then::Restarts(Restart { first: event(EntryKind::Answer, json).entry, seen_for })
+    AfterCommit::Restarts(ContinueAsNew { first: event(EntryKind::Answer, json).entry, seen_for })
 }
 
 fn once(run: &RunId, id: impl ToString) -> Delivery {
@@ -114,16 +114,16 @@ pub async fn ids_of_deliveries_outlive_a_new_beginning_but_not_for_ever(subject:
     assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Yes);
     moment().await;
     assert_eq!(scene.deliver(once(&run, "second")).await, Delivered::Yes);
-    for seen_for in [SEEN_FOR, Duration::ZERO, Duration::MAX] {
+    for seen_for in [DELIVERY_ID_RETENTION, Duration::ZERO, Duration::MAX] {
         begin_again(&scene, &run, seen_for).await;
         assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Again, "they are not many");
     }
     moment().await;
-    let many: Vec<_> = (2..=MAX_SEEN).map(|number| once(&run, number)).collect();
+    let many: Vec<_> = (2..=MAX_REMEMBERED_DELIVERIES).map(|number| once(&run, number)).collect();
     for part in many.chunks(100) {
         assert_eq!(scene.store.deliver(part).await.unwrap(), vec![Delivered::Yes; part.len()]);
     }
-    begin_again(&scene, &run, SEEN_FOR).await;
+    begin_again(&scene, &run, DELIVERY_ID_RETENTION).await;
     assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Again, "they are not old");
     begin_again(&scene, &run, Duration::ZERO).await;
     let answers = scene.store.deliver(&["second", "2", "1000", "first"].map(|id| once(&run, id))).await;
@@ -137,13 +137,13 @@ pub async fn what_was_delivered_before_the_end_has_been_delivered_after_it_too(s
     scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
     let length = scene.run(&run).await.length;
     let answers = scene.store.deliver(&[once(&run, "a"), once(&run, "b"), once(&run, "b"), signal(&run, 1)]).await;
-    let closed = Delivered::Closed(Status::Completed);
+    let closed = Delivered::Closed(RunStatus::Completed);
     assert_eq!(answers.unwrap(), [Delivered::Again, closed, closed, closed]);
     assert_eq!(scene.run(&run).await.length, length);
     scene.no_task().await;
 }
 
-async fn end(scene: &Scene, new: NewRun) -> RunId {
+async fn end(scene: &Scene, new: StartRunParams) -> RunId {
     let run = scene.start_run(new).await;
     scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
     run
@@ -156,38 +156,38 @@ pub async fn a_run_that_has_only_just_ended_is_not_one_too_many(subject: Subject
         runs.push(end(&scene, order()).await);
         moment().await;
     }
-    let brief = end(&scene, NewRun { keep: Duration::from_millis(1), ..order() }).await;
-    let young = PruneRuns { most: 1, min_age: Duration::from_secs(3_600) };
+    let brief = end(&scene, StartRunParams { keep: Duration::from_millis(1), ..order() }).await;
+    let young = PruneRunsParams { most: 1, min_age: Duration::from_secs(3_600) };
     until("a run whose own time is over to go", || async {
         scene.store.prune_runs(young).await.unwrap();
-        scene.store.run(&brief).await.unwrap().is_none().then_some(())
+        scene.store.get_run(&brief).await.unwrap().is_none().then_some(())
     })
     .await;
     for run in &runs {
-        assert!(scene.store.run(run).await.unwrap().is_some());
+        assert!(scene.store.get_run(run).await.unwrap().is_some());
     }
-    let old = PruneRuns { most: 1, min_age: Duration::from_millis(1) };
+    let old = PruneRunsParams { most: 1, min_age: Duration::from_millis(1) };
     until("the others to be old enough", || async {
         scene.store.prune_runs(old).await.unwrap();
-        scene.store.run(&runs[1]).await.unwrap().is_none().then_some(())
+        scene.store.get_run(&runs[1]).await.unwrap().is_none().then_some(())
     })
     .await;
-    assert!(scene.store.run(&runs[0]).await.unwrap().is_none());
-    assert!(scene.store.run(&runs[2]).await.unwrap().is_some());
+    assert!(scene.store.get_run(&runs[0]).await.unwrap().is_none());
+    assert!(scene.store.get_run(&runs[2]).await.unwrap().is_some());
 }
 
 pub async fn a_run_whose_time_is_over_makes_way_before_it_is_pruned(subject: Subject) {
     let scene = subject.scene();
     let keep = Duration::from_millis(50);
-    let gone = end(&scene, NewRun { keep, ..order() }).await;
+    let gone = end(&scene, StartRunParams { keep, ..order() }).await;
     start_when_it_is_over(&scene, || order_of(gone.clone())).await;
     let task = scene.task_of(&gone).await;
     assert_eq!((task.cursor, task.last()), (0, 1));
     assert_eq!(scene.journal(&gone).await.len(), 1);
-    for conflict in [Conflict::UseExisting, Conflict::Reject, Conflict::StartAfterClose] {
+    for conflict in [ConflictPolicy::UseExisting, ConflictPolicy::Reject, ConflictPolicy::StartAfterClose] {
         let keyed = || {
             let run = RunId::keyed(&order().workflow, "k");
-            NewRun { keep, key: Some(RunKey { key: "k".to_owned(), conflict }), ..order_of(run) }
+            StartRunParams { keep, key: Some(RunKey { key: "k".to_owned(), conflict }), ..order_of(run) }
         };
         let first = end(&scene, keyed()).await;
         let second = start_when_it_is_over(&scene, keyed).await;
@@ -197,10 +197,10 @@ pub async fn a_run_whose_time_is_over_makes_way_before_it_is_pruned(subject: Sub
     }
 }
 
-async fn start_when_it_is_over(scene: &Scene, new: impl Fn() -> NewRun) -> RunId {
+async fn start_when_it_is_over(scene: &Scene, new: impl Fn() -> StartRunParams) -> RunId {
     until("a run to make way", || async {
         let new = new();
-        (scene.store.start_run(&new).await.unwrap() == Started::Created).then_some(new.run)
+        (scene.store.start_run(&new).await.unwrap() == StartRunResult::Created).then_some(new.run)
     })
     .await
 }
@@ -219,16 +219,16 @@ pub async fn very_many_effects_of_one_commit_all_take_place(subject: Subject) {
     scene.signal(&run, [1]).await;
     let task = scene.task_of(&run).await;
     let cancels: Vec<Effect> = (1..=MANY).map(|seq| Effect::CancelJob(run.part(seq))).collect();
-    scene.commit(&task, cancels.clone(), restarts(SEEN_FOR)).await;
+    scene.commit(&task, cancels.clone(), restarts(DELIVERY_ID_RETENTION)).await;
     scene.on_activities().assert_counts([0, 0, 0, 0]).await;
     assert_eq!(scene.run(&run).await.next_alarm, None);
     // Many alarms come due while the run ends.
     let task = scene.task_of(&run).await;
-    scene.commit(&task, both(&run, Timestamp(1)), Then::GoesOn).await;
+    scene.commit(&task, both(&run, Timestamp(1)), AfterCommit::GoesOn).await;
     scene.promote().await;
     assert_eq!(scene.terminate(&run, &cancels).await, Verdict::Accepted);
     scene.on_activities().assert_counts([0, 0, 0, 0]).await;
     scene.promote().await;
     scene.no_task().await;
-    assert_eq!(scene.run(&run).await.status, Status::Terminated);
+    assert_eq!(scene.run(&run).await.status, RunStatus::Terminated);
 }

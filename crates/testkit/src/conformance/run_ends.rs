@@ -8,11 +8,12 @@ use futures_util::future::join_all;
 use tidemill_core::Timestamp;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
-    Alarm, Delivered, Delivery, Effect, EntryKind, ListRuns, NewRun, Parent, PruneRuns, Restart, RunKey,
-    SEEN_FOR, Started, Terminate, Then,
+    RunTimer, Delivered, Delivery, Effect, EntryKind, ListRunsParams, StartRunParams, ParentRef, PruneRunsParams, ContinueAsNew, RunKey,
+    DELIVERY_ID_RETENTION, StartRunResult, TerminateParams, AfterCommit,
 };
-use tidemill_core::store::{Due, Promote, Verdict, Wake, Wakes};
-use tidemill_core::workflow::{Json, RunId, Status, Topic, WorkflowName};
+use tidemill_core::store::{Due, PromoteParams, Verdict};
+use tidemill_core::wake::{Wake, WakeStream};
+use tidemill_core::workflow::{Json, RunId, RunStatus, Topic, WorkflowName};
 
 use super::hygiene::assert_nothing_is_left;
 use super::scene::{
@@ -32,7 +33,7 @@ pub async fn an_alarm_tells_the_run_when_its_time_has_come_and_not_before(subjec
     assert_eq!((task.run.clone(), task.news.len()), (run.clone(), 1));
     assert_eq!(task.news[0].1["event"]["timer_fired"]["seq"], 1);
     assert!(task.news[0].1["at"].as_i64().unwrap() >= due.0);
-    scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     scene.promote().await;
     scene.no_task().await;
     assert_eq!(scene.run(&run).await.next_alarm, Some(Timestamp(4_000_000_000_000)));
@@ -46,7 +47,7 @@ pub async fn an_alarm_that_is_past_fires_at_once(subject: Subject) {
         let task = scene.task_when_due().await;
         assert_eq!(task.run, run);
         seqs.extend(task.news.iter().map(|(_, entry)| entry["event"]["timer_fired"]["seq"].as_u64().unwrap()));
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     }
     assert_eq!(seqs, [1, 2]);
 }
@@ -54,7 +55,7 @@ pub async fn an_alarm_that_is_past_fires_at_once(subject: Subject) {
 pub async fn an_activity_that_is_not_done_in_time_is_told_of(subject: Subject) {
     let scene = subject.scene();
     let delay = Duration::from_millis(300);
-    let alarm = Effect::Alarm { seq: 1, due: Due::In(delay), alarm: Alarm::ScheduleToClose };
+    let alarm = Effect::Alarm { seq: 1, due: Due::In(delay), alarm: RunTimer::ScheduleToClose };
     let run = scene.parked(|run| vec![activity(run, 1), alarm]).await;
     let info = scene.run(&run).await;
     let due = info.next_alarm.expect("an alarm is ahead");
@@ -68,14 +69,14 @@ pub async fn an_activity_that_is_not_done_in_time_is_told_of(subject: Subject) {
 pub async fn an_alarm_is_dropped_by_command_and_by_the_answer(subject: Subject) {
     let scene = subject.scene();
     let soon = scene.after(Duration::from_millis(200));
-    let late = |seq| Effect::Alarm { seq, due: Due::At(soon), alarm: Alarm::ScheduleToClose };
+    let late = |seq| Effect::Alarm { seq, due: Due::At(soon), alarm: RunTimer::ScheduleToClose };
     let run = scene.parked(|run| vec![activity(run, 1), late(1), late(2), timer(3, soon)]).await;
     let claimed = scene.on_activities().claim_one().await;
     scene.on_activities().settle(&claimed, done()).await;
     assert_eq!(scene.deliver(answer(&run, 2)).await, Delivered::Yes);
     let task = scene.task_of(&run).await;
     let seen = task.news.len();
-    scene.commit(&task, vec![Effect::DropAlarm { seq: 3 }], Then::GoesOn).await;
+    scene.commit(&task, vec![Effect::DropAlarm { seq: 3 }], AfterCommit::GoesOn).await;
     assert_eq!(scene.run(&run).await.next_alarm, None);
     tokio::time::sleep(Duration::from_millis(250)).await;
     scene.promote().await;
@@ -89,7 +90,7 @@ pub async fn alarms_fire_once_whoever_promotes(subject: Subject) {
     let stores = join_all((0..4).map(|_| subject.other())).await;
     let queues = [scene.queue.clone()];
     until("all alarms to fire", || async {
-        let promotes = stores.iter().map(|store| store.promote(Promote { queues: &queues, limit: 10 }));
+        let promotes = stores.iter().map(|store| store.promote(PromoteParams { queues: &queues, limit: 10 }));
         join_all(promotes).await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
         scene.run(&run).await.next_alarm.is_none().then_some(())
     })
@@ -103,7 +104,7 @@ pub async fn alarms_fire_once_whoever_promotes(subject: Subject) {
 pub async fn whoever_sleeps_until_an_alarm_hears_of_an_earlier_one(subject: Subject) {
     let scene = subject.scene();
     scene.parked(|_| vec![timer(1, Timestamp(4_000_000_000_000))]).await;
-    let mut wakes = subject.store.listen();
+    let mut wakes = subject.store.subscribe();
     for n in 0..50 {
         // Each is earlier than the one before: only then is it announced.
         scene.parked(|_| vec![timer(1, Timestamp(3_000_000_000_000 - n))]).await;
@@ -115,20 +116,20 @@ pub async fn whoever_sleeps_until_an_alarm_hears_of_an_earlier_one(subject: Subj
 }
 
 /// Whether something is heard soon. A hint may be lost, so one that is not is given again.
-async fn hears(wakes: &mut Wakes, mut wanted: impl FnMut(&Wake) -> bool) -> bool {
+async fn hears(wakes: &mut WakeStream, mut wanted: impl FnMut(&Wake) -> bool) -> bool {
     let heard = async { while !wanted(&wakes.next().await.unwrap_or(Wake::Everything)) {} };
     tokio::time::timeout(Duration::from_millis(200), heard).await.is_ok()
 }
 
 /// Whatever is over, and what is beyond this many.
-fn beyond(most: u64) -> PruneRuns {
-    PruneRuns { most, min_age: Duration::ZERO }
+fn beyond(most: u64) -> PruneRunsParams {
+    PruneRunsParams { most, min_age: Duration::ZERO }
 }
 
-fn restarts(input: u64) -> Then {
+fn restarts(input: u64) -> AfterCommit {
     let json =
         format!(r#"{{"started":{{"workflow":"order","version":"1.0.0","input":{input},"continued":1}}}}"#);
-    Then::Restarts(Restart { first: event(EntryKind::Answer, &json).entry, seen_for: SEEN_FOR })
+    AfterCommit::Restarts(ContinueAsNew { first: event(EntryKind::Answer, &json).entry, seen_for: DELIVERY_ID_RETENTION })
 }
 
 pub async fn a_run_that_begins_again_has_a_new_journal_and_the_messages_it_did_not_see(subject: Subject) {
@@ -147,7 +148,7 @@ pub async fn a_run_that_begins_again_has_a_new_journal_and_the_messages_it_did_n
     assert!(next.cursor >= before, "positions go on");
     assert_eq!(scene.journal(&run).await, next.news);
     let info = scene.run(&run).await;
-    assert_eq!((info.status, info.length, info.next_alarm), (Status::Running, next.last(), None));
+    assert_eq!((info.status, info.length, info.next_alarm), (RunStatus::Running, next.last(), None));
     scene.commit(&next, Vec::new(), restarts(9)).await;
     let third = scene.task_of(&run).await;
     assert_eq!((third.news.len(), third.signals()), (1, vec![]));
@@ -182,14 +183,14 @@ pub async fn a_run_that_has_ended_says_how(subject: Subject) {
     let task = scene.task_of(&run).await;
     scene.commit(&task, vec![timer(1, Timestamp(4_000_000_000_000))], completed(r#"{"sum":3}"#)).await;
     let info = scene.run(&run).await;
-    assert_eq!((info.status, &info.output[..]), (Status::Completed, &br#"{"sum":3}"#[..]));
+    assert_eq!((info.status, &info.output[..]), (RunStatus::Completed, &br#"{"sum":3}"#[..]));
     assert!(info.closed_at.is_some() && info.error.is_none() && info.next_alarm.is_none());
     assert_eq!(scene.journal(&run).await.len(), 2);
 }
 
 pub async fn the_end_of_a_run_is_announced(subject: Subject) {
     let scene = subject.scene();
-    let mut wakes = subject.store.listen();
+    let mut wakes = subject.store.subscribe();
     for _ in 0..50 {
         let run = scene.start_run(order()).await;
         scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
@@ -200,16 +201,16 @@ pub async fn the_end_of_a_run_is_announced(subject: Subject) {
     panic!("nobody was told of the end");
 }
 
-fn child_of(parent: &Parent) -> NewRun {
-    NewRun { parent: Some(parent.clone()), ..order_of(parent.run.child(parent.seq)) }
+fn child_of(parent: &ParentRef) -> StartRunParams {
+    StartRunParams { parent: Some(parent.clone()), ..order_of(parent.run.child(parent.seq)) }
 }
 
 pub async fn a_parent_is_told_of_its_childs_end_in_the_same_step(subject: Subject) {
     let scene = subject.scene();
     let run = scene.parked(|_| Vec::new()).await;
-    let parent = Parent { run: run.clone(), seq: 1 };
+    let parent = ParentRef { run: run.clone(), seq: 1 };
     let child = scene.start_run(child_of(&parent)).await;
-    assert!(subject.store.near(&run, &child));
+    assert!(subject.store.same_shard(&run, &child));
     assert_eq!(scene.run(&child).await.parent, Some(parent.clone()));
     scene.commit(&scene.task_of(&child).await, Vec::new(), completed_for(&parent, "5")).await;
     let task = scene.task_of(&run).await;
@@ -222,7 +223,7 @@ pub async fn parents_and_children_that_end_at_once_do_not_stand_in_each_others_w
     for _ in 0..30 {
         let run = scene.start_run(order()).await;
         let own = scene.task_of(&run).await;
-        let parent = Parent { run, seq: 1 };
+        let parent = ParentRef { run, seq: 1 };
         let child = scene.start_run(child_of(&parent)).await;
         let task = scene.task_of(&child).await;
         settlements.push(own.settlement(Vec::new(), completed("1")));
@@ -237,7 +238,7 @@ pub async fn parents_and_children_that_end_at_once_do_not_stand_in_each_others_w
     }
     for settlement in &settlements {
         let Change::Commit(commit) = &settlement.change else { panic!() };
-        assert_eq!(scene.run(&commit.run).await.status, Status::Completed);
+        assert_eq!(scene.run(&commit.run).await.status, RunStatus::Completed);
     }
 }
 
@@ -253,13 +254,13 @@ pub async fn a_run_is_terminated_wherever_it_is(subject: Subject) {
     let running = scene.start_run(order()).await;
     let task = scene.task_of(&running).await;
     assert_eq!(scene.terminate(&running, &[]).await, Verdict::Accepted);
-    assert_eq!(scene.try_commit(&task, vec![activity(&running, 1)], Then::GoesOn).await, Verdict::LeaseLost);
+    assert_eq!(scene.try_commit(&task, vec![activity(&running, 1)], AfterCommit::GoesOn).await, Verdict::LeaseLost);
     scene.on_activities().claim_nothing().await;
     for run in [waiting, parked, running] {
         let info = scene.run(&run).await;
-        assert_eq!((info.status, info.error.as_deref()), (Status::Terminated, Some("enough")));
+        assert_eq!((info.status, info.error.as_deref()), (RunStatus::Terminated, Some("enough")));
         assert_eq!(info.next_alarm, None);
-        assert_eq!(scene.deliver(signal(&run, 1)).await, Delivered::Closed(Status::Terminated));
+        assert_eq!(scene.deliver(signal(&run, 1)).await, Delivered::Closed(RunStatus::Terminated));
         assert_eq!(scene.terminate(&run, &[]).await, Verdict::LeaseLost);
         assert_eq!(scene.state(&run.task()).await, None);
     }
@@ -271,18 +272,18 @@ pub async fn a_run_that_has_moved_on_is_not_terminated_by_who_has_not_seen_it(su
     let cursor = scene.run(&run).await.cursor;
     let task = scene.task_of(&run).await;
     scene.signal(&run, [1]).await;
-    scene.commit(&task, Vec::new(), Then::GoesOn).await;
-    let Then::Ends(close) = completed("1") else { panic!() };
-    let late = Terminate { run: &run, cursor, effects: &[], close: &close };
+    scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    let AfterCommit::Ends(close) = completed("1") else { panic!() };
+    let late = TerminateParams { run: &run, cursor, effects: &[], close: &close };
     assert_eq!(scene.store.terminate(late).await.unwrap(), Verdict::LeaseLost);
     let nobody = RunId::generate();
-    let missing = Terminate { run: &nobody, cursor: 0, effects: &[], close: &close };
+    let missing = TerminateParams { run: &nobody, cursor: 0, effects: &[], close: &close };
     assert_eq!(scene.store.terminate(missing).await.unwrap(), Verdict::LeaseLost);
-    assert_eq!(scene.run(&run).await.status, Status::Running);
+    assert_eq!(scene.run(&run).await.status, RunStatus::Running);
     // What is only said to it is no reason to let it go on.
     let cursor = scene.run(&run).await.cursor;
     scene.signal(&run, [2, 3]).await;
-    let seen = Terminate { run: &run, cursor, effects: &[], close: &close };
+    let seen = TerminateParams { run: &run, cursor, effects: &[], close: &close };
     assert_eq!(scene.store.terminate(seen).await.unwrap(), Verdict::Accepted);
 }
 
@@ -294,10 +295,10 @@ fn json(text: &str) -> Json {
     Json::from_text(text).unwrap()
 }
 
-async fn found(scene: &Scene, list: &ListRuns) -> Vec<RunId> {
+async fn found(scene: &Scene, list: &ListRunsParams) -> Vec<RunId> {
     let (mut runs, mut cursor) = (Vec::new(), None);
     loop {
-        let page = scene.store.runs(ListRuns { cursor, limit: 3, ..list.clone() }).await.unwrap();
+        let page = scene.store.list_runs(ListRunsParams { cursor, limit: 3, ..list.clone() }).await.unwrap();
         assert!(page.items.len() <= 3);
         runs.extend(page.items.into_iter().map(|info| info.run));
         cursor = page.next;
@@ -315,31 +316,31 @@ pub async fn runs_are_listed_newest_first_page_by_page(subject: Subject) {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     runs.reverse();
-    assert_eq!(found(&scene, &ListRuns::default()).await, runs);
+    assert_eq!(found(&scene, &ListRunsParams::default()).await, runs);
 }
 
 pub async fn runs_are_found_by_type_status_time_and_attribute(subject: Subject) {
     let scene = subject.scene();
     let attributes = BTreeMap::from([(topic("city"), json("\"Kyiv\"")), (topic("n"), json("7"))]);
-    let old = scene.start_run(NewRun { attributes, ..order() }).await;
+    let old = scene.start_run(StartRunParams { attributes, ..order() }).await;
     let ended = scene.task_of(&old).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
     let middle = scene.store.clock().now();
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let invoice = NewRun { workflow: WorkflowName::new("invoice").unwrap(), ..order() };
+    let invoice = StartRunParams { workflow: WorkflowName::new("invoice").unwrap(), ..order() };
     let other = scene.start_run(invoice).await;
     let more = BTreeMap::from([(topic("n"), json("8")), (topic("x"), json("{\"a\":[1]}"))]);
     scene.commit(&ended, vec![Effect::Attributes(more)], completed("1")).await;
-    let all = ListRuns::default;
-    let of_type = |name| ListRuns { workflow: WorkflowName::new(name).ok(), ..all() };
-    let with = |name, text| ListRuns { attribute: Some((topic(name), json(text))), ..all() };
-    let cases: [(ListRuns, &[&RunId]); 9] = [
+    let all = ListRunsParams::default;
+    let of_type = |name| ListRunsParams { workflow: WorkflowName::new(name).ok(), ..all() };
+    let with = |name, text| ListRunsParams { attribute: Some((topic(name), json(text))), ..all() };
+    let cases: [(ListRunsParams, &[&RunId]); 9] = [
         (of_type("order"), &[&old]),
         (of_type("none"), &[]),
-        (ListRuns { status: Some(Status::Running), ..all() }, &[&other]),
-        (ListRuns { status: Some(Status::Completed), ..all() }, &[&old]),
-        (ListRuns { since: Some(middle), ..all() }, &[&other]),
-        (ListRuns { before: Some(middle), ..all() }, &[&old]),
+        (ListRunsParams { status: Some(RunStatus::Running), ..all() }, &[&other]),
+        (ListRunsParams { status: Some(RunStatus::Completed), ..all() }, &[&old]),
+        (ListRunsParams { since: Some(middle), ..all() }, &[&other]),
+        (ListRunsParams { before: Some(middle), ..all() }, &[&old]),
         (with("n", "8"), &[&old]),
         (with("n", "7"), &[]),
         (with("city", "\"Kyiv\""), &[&old]),
@@ -350,13 +351,13 @@ pub async fn runs_are_found_by_type_status_time_and_attribute(subject: Subject) 
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{about}");
     }
     let info = scene.run(&old).await;
-    let texts: Vec<_> = info.attributes.iter().map(|(name, value)| (name.as_str(), value.text())).collect();
+    let texts: Vec<_> = info.attributes.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(texts, [("city", "\"Kyiv\""), ("n", "8"), ("x", "{\"a\":[1]}")]);
 }
 
 pub async fn closed_runs_expire_by_age(subject: Subject) {
     let scene = subject.scene();
-    let brief = NewRun { keep: Duration::from_millis(100), ..order() };
+    let brief = StartRunParams { keep: Duration::from_millis(100), ..order() };
     let gone = scene.start_run(brief).await;
     scene.commit(&scene.task_of(&gone).await, Vec::new(), completed("1")).await;
     let kept = scene.start_run(order()).await;
@@ -364,14 +365,14 @@ pub async fn closed_runs_expire_by_age(subject: Subject) {
     let open = scene.parked(|_| Vec::new()).await;
     until("a run to expire", || async {
         scene.store.prune_runs(beyond(100)).await.unwrap();
-        scene.store.run(&gone).await.unwrap().is_none().then_some(())
+        scene.store.get_run(&gone).await.unwrap().is_none().then_some(())
     })
     .await;
     assert!(scene.journal(&gone).await.is_empty());
-    assert!(scene.store.run(&kept).await.unwrap().is_some());
-    assert!(scene.store.run(&open).await.unwrap().is_some());
-    assert_eq!(found(&scene, &ListRuns::default()).await, [open, kept]);
-    assert_eq!(scene.store.start_run(&order_of(gone.clone())).await.unwrap(), Started::Created);
+    assert!(scene.store.get_run(&kept).await.unwrap().is_some());
+    assert!(scene.store.get_run(&open).await.unwrap().is_some());
+    assert_eq!(found(&scene, &ListRunsParams::default()).await, [open, kept]);
+    assert_eq!(scene.store.start_run(&order_of(gone.clone())).await.unwrap(), StartRunResult::Created);
 }
 
 pub async fn closed_runs_expire_by_count_and_open_ones_do_not(subject: Subject) {
@@ -386,7 +387,7 @@ pub async fn closed_runs_expire_by_count_and_open_ones_do_not(subject: Subject) 
     }
     until("the oldest to go", || async {
         scene.store.prune_runs(beyond(2)).await.unwrap();
-        let runs = found(&scene, &ListRuns::default()).await;
+        let runs = found(&scene, &ListRunsParams::default()).await;
         (runs == [closed[5].clone(), closed[4].clone(), open.clone()]).then_some(())
     })
     .await;
@@ -396,8 +397,8 @@ pub async fn a_run_that_is_gone_leaves_nothing(subject: Subject) {
     let scene = subject.scene();
     let brief = Duration::from_millis(50);
     let workflow = order().workflow;
-    let key = RunKey { key: "k".to_owned(), conflict: tidemill_core::store::runs::Conflict::UseExisting };
-    let new = NewRun {
+    let key = RunKey { key: "k".to_owned(), conflict: tidemill_core::store::runs::ConflictPolicy::UseExisting };
+    let new = StartRunParams {
         keep: brief,
         key: Some(key),
         attributes: BTreeMap::from([(topic("n"), json("1"))]),
@@ -406,7 +407,7 @@ pub async fn a_run_that_is_gone_leaves_nothing(subject: Subject) {
     let run = scene.start_run(new).await;
     let task = scene.task_of(&run).await;
     let effects = vec![activity(&run, 1), activity(&run, 2), timer(3, Timestamp(4_000_000_000_000))];
-    scene.commit(&task, effects, Then::GoesOn).await;
+    scene.commit(&task, effects, AfterCommit::GoesOn).await;
     let once = Delivery { id: Some("once".to_owned()), ..signal(&run, 1) };
     assert_eq!(scene.deliver(once).await, Delivered::Yes);
     let claimed = scene.on_activities().claim_one().await;
@@ -414,11 +415,11 @@ pub async fn a_run_that_is_gone_leaves_nothing(subject: Subject) {
     let cancels = [1, 2].map(|seq| Effect::CancelJob(run.part(seq))).to_vec();
     let task = scene.task_of(&run).await;
     scene.commit(&task, cancels, completed("1")).await;
-    let other = scene.start_run(NewRun { keep: brief, ..order() }).await;
+    let other = scene.start_run(StartRunParams { keep: brief, ..order() }).await;
     scene.terminate(&other, &[]).await;
     until("the runs to go", || async {
         scene.store.prune_runs(beyond(100)).await.unwrap();
-        found(&scene, &ListRuns::default()).await.is_empty().then_some(())
+        found(&scene, &ListRunsParams::default()).await.is_empty().then_some(())
     })
     .await;
     let queues = [scene.on_tasks().queue, scene.on_activities().queue];

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::redrive::{self, Letters};
+use tidemill_core::dead_letter::redrive::{self, DeadLetterFilter};
 use tidemill_core::settle::{Change, Outcome};
-use tidemill_core::store::runs::{Effect, Then};
-use tidemill_core::store::{Cancelled, Complete, Due, Error, NewJob};
-use tidemill_core::workflow::{RunId, Status};
+use tidemill_core::store::runs::{Effect, AfterCommit};
+use tidemill_core::store::{Cancelled, CompleteParams, Due, Error, NewJob};
+use tidemill_core::workflow::{RunId, RunStatus};
 
 use super::Subject;
 use super::scene::{SHORT, Scene, Traits, activity, completed, dead, done, job, order, order_of};
@@ -57,13 +57,13 @@ pub async fn a_run_and_a_job_with_its_id_live_side_by_side(subject: Subject) {
         let claimed = scene.claim_one().await;
         assert_eq!((&claimed.lease.job, task.claimed.lease.job.clone()), (&id, run.task()));
         scene.signal(&run, [1]).await;
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
-        assert_eq!(scene.state(&id).await, Some(State::Running));
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        assert_eq!(scene.state(&id).await, Some(JobState::Running));
         scene.settle(&claimed, done()).await;
         let task = scene.task_of(&run).await;
         assert_eq!(task.signals(), [1]);
         scene.commit(&task, Vec::new(), completed("1")).await;
-        assert_eq!(scene.run(&run).await.status, Status::Completed);
+        assert_eq!(scene.run(&run).await.status, RunStatus::Completed);
     }
     scene.assert_counts([0, 0, 0, 0]).await;
     scene.on_tasks().assert_counts([0, 0, 0, 0]).await;
@@ -88,10 +88,10 @@ pub async fn what_a_run_goes_on_by_cannot_be_taken_away(subject: Subject) {
     scene.signal(&run, [1]).await;
     for own in [run.task(), run.part("c9")] {
         assert!(is_refused(scene.store.cancel(&own).await, &run));
-        let complete = Complete { job: &own, change: &Change::Finish(None) };
+        let complete = CompleteParams { job: &own, change: &Change::Finish(None) };
         assert!(is_refused(scene.store.complete(complete).await, &run));
         assert!(is_refused(scene.store.delete(&own).await, &run));
-        assert_eq!(scene.state(&own).await, Some(State::Ready));
+        assert_eq!(scene.state(&own).await, Some(JobState::Ready));
     }
 }
 
@@ -107,7 +107,7 @@ pub async fn a_purge_leaves_what_runs_go_on_by(subject: Subject) {
     tasks.enqueue(later).await;
     assert_eq!(scene.store.purge(&tasks.queue).await.unwrap(), 4);
     assert_eq!(scene.store.purge(&tasks.queue).await.unwrap(), 0);
-    assert_eq!(scene.state(&blocked.task()).await, Some(State::Scheduled));
+    assert_eq!(scene.state(&blocked.task()).await, Some(JobState::Scheduled));
     let mut left: Vec<_> = tasks.claim(2).await.into_iter().map(|claimed| claimed.lease.job).collect();
     left.sort();
     assert_eq!(left, [run.part("c9"), run.task()]);
@@ -121,11 +121,11 @@ pub async fn a_letter_of_a_task_is_not_dropped(subject: Subject) {
     tasks.settle(&scene.task_of(&run).await.claimed, dead("poison")).await;
     let other = tasks.bury(&Traits::default(), "poison").await;
     let letters = [run.task(), other.clone()];
-    assert_eq!(scene.store.drop_letters(&tasks.queue, &letters).await.unwrap(), 1);
-    assert_eq!((scene.state(&run.task()).await, scene.state(&other).await), (Some(State::Dead), None));
-    let named = Letters { jobs: vec![run.task()], ..Letters::default() };
-    assert!(is_refused(redrive::drop(&*scene.store, &tasks.queue, &named).await, &run));
-    assert_eq!(redrive::drop(&*scene.store, &tasks.queue, &Letters::default()).await.unwrap(), 0);
+    assert_eq!(scene.store.drop_dead(&tasks.queue, &letters).await.unwrap(), 1);
+    assert_eq!((scene.state(&run.task()).await, scene.state(&other).await), (Some(JobState::Dead), None));
+    let named = DeadLetterFilter { jobs: vec![run.task()], ..DeadLetterFilter::default() };
+    assert!(is_refused(redrive::drop_dead(&*scene.store, &tasks.queue, &named).await, &run));
+    assert_eq!(redrive::drop_dead(&*scene.store, &tasks.queue, &DeadLetterFilter::default()).await.unwrap(), 0);
     assert_eq!(redrive::redrive(&*scene.store, &tasks.queue, &named).await.unwrap(), 1);
     scene.commit(&scene.task_of(&run).await, Vec::new(), completed("1")).await;
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, Outcome, Settlement};
 use tidemill_core::store::runs::{
-    Conflict, Delivered, Delivery, Effect, EntryKind, MAX_NEWS, NewRun, ReadJournal, Restart, RunKey, SEEN_FOR,
-    Started, Then, stamped,
+    ConflictPolicy, Delivered, Delivery, Effect, EntryKind, MAX_TASK_EVENTS, StartRunParams, ReadJournalParams, ContinueAsNew, RunKey, DELIVERY_ID_RETENTION,
+    StartRunResult, AfterCommit, stamped,
 };
-use tidemill_core::store::{Record, Verdict};
-use tidemill_core::workflow::{RunId, Status};
+use tidemill_core::store::{JobRecord, Verdict};
+use tidemill_core::workflow::{RunId, RunStatus};
 
 use super::Subject;
 use super::scene::{
@@ -30,7 +30,7 @@ pub async fn a_run_begins_with_its_first_entry_and_a_task(subject: Subject) {
     assert_eq!(scene.journal(&run).await, task.news);
     let info = scene.run(&run).await;
     assert_eq!((info.workflow, info.version, info.queue), (new.workflow, new.version, new.queue));
-    assert_eq!((info.status, info.cursor, info.length), (Status::Running, 0, 1));
+    assert_eq!((info.status, info.cursor, info.length), (RunStatus::Running, 0, 1));
     assert!(info.started_at.0 > 0 && info.closed_at.is_none() && info.output.is_empty());
 }
 
@@ -40,17 +40,17 @@ pub async fn a_task_names_the_commit_before_it(subject: Subject) {
     let run = scene.start_run(order()).await;
     let first = scene.task_of(&run).await;
     assert_eq!((first.last_commit, scene.run(&run).await.last_commit), (None, None));
-    let committed = scene.commit_named(&first, Then::GoesOn).await;
+    let committed = scene.commit_named(&first, AfterCommit::GoesOn).await;
     assert_eq!(scene.run(&run).await.last_commit, Some(committed));
     scene.signal(&run, [1]).await;
     let second = scene.task_of(&run).await;
     assert_eq!(second.last_commit, Some(committed.number()));
     scene.signal(&run, [2]).await;
-    let committed = scene.commit_named(&second, Then::GoesOn).await;
+    let committed = scene.commit_named(&second, AfterCommit::GoesOn).await;
     let third = scene.task_of(&run).await;
     assert_eq!(third.last_commit, Some(committed.number()), "the task that a commit makes names it");
-    let restart = Restart { first: order().journal.remove(0).entry, seen_for: SEEN_FOR };
-    let committed = scene.commit_named(&third, Then::Restarts(restart)).await;
+    let restart = ContinueAsNew { first: order().journal.remove(0).entry, seen_for: DELIVERY_ID_RETENTION };
+    let committed = scene.commit_named(&third, AfterCommit::Restarts(restart)).await;
     assert_eq!(scene.task_of(&run).await.last_commit, Some(committed.number()));
 }
 
@@ -58,40 +58,40 @@ pub async fn the_same_id_is_one_run(subject: Subject) {
     let scene = subject.scene();
     let run = scene.start_run(order()).await;
     let again = || async { scene.store.start_run(&order_of(run.clone())).await.unwrap() };
-    assert_eq!(again().await, Started::Existing(run.clone()));
+    assert_eq!(again().await, StartRunResult::Existing(run.clone()));
     let task = scene.task_of(&run).await;
-    assert_eq!(again().await, Started::Existing(run.clone()));
+    assert_eq!(again().await, StartRunResult::Existing(run.clone()));
     scene.commit(&task, Vec::new(), completed("1")).await;
-    assert_eq!(again().await, Started::Existing(run.clone()));
+    assert_eq!(again().await, StartRunResult::Existing(run.clone()));
     scene.no_task().await;
 }
 
-fn keyed(key: &str, conflict: Conflict) -> NewRun {
+fn keyed(key: &str, conflict: ConflictPolicy) -> StartRunParams {
     let new = order();
     let run = RunId::keyed(&new.workflow, key);
     let new = order_of(run);
-    NewRun { key: Some(RunKey { key: key.to_owned(), conflict }), ..new }
+    StartRunParams { key: Some(RunKey { key: key.to_owned(), conflict }), ..new }
 }
 
 pub async fn a_key_is_one_run_and_the_second_caller_gets_it(subject: Subject) {
     let scene = subject.scene();
-    let run = scene.start_run(keyed("k", Conflict::UseExisting)).await;
+    let run = scene.start_run(keyed("k", ConflictPolicy::UseExisting)).await;
     let start = |conflict| {
         let scene = scene.clone();
         async move { scene.store.start_run(&keyed("k", conflict)).await.unwrap() }
     };
-    assert_eq!(start(Conflict::UseExisting).await, Started::Existing(run.clone()));
-    assert_eq!(start(Conflict::Reject).await, Started::Rejected(run.clone()));
-    assert_eq!(start(Conflict::StartAfterClose).await, Started::Existing(run.clone()));
+    assert_eq!(start(ConflictPolicy::UseExisting).await, StartRunResult::Existing(run.clone()));
+    assert_eq!(start(ConflictPolicy::Reject).await, StartRunResult::Rejected(run.clone()));
+    assert_eq!(start(ConflictPolicy::StartAfterClose).await, StartRunResult::Existing(run.clone()));
     assert_eq!(scene.run(&run).await.key.as_deref(), Some("k"));
-    scene.start_run(keyed("other", Conflict::Reject)).await;
+    scene.start_run(keyed("other", ConflictPolicy::Reject)).await;
     let mut tasks = [scene.task().await, scene.task().await];
     tasks.sort_by_key(|task| task.run != run);
     scene.commit(&tasks[0], Vec::new(), completed("1")).await;
-    assert_eq!(start(Conflict::UseExisting).await, Started::Existing(run.clone()));
-    assert_eq!(start(Conflict::Reject).await, Started::Rejected(run));
-    assert_eq!(start(Conflict::StartAfterClose).await, Started::Created);
-    assert!(matches!(start(Conflict::StartAfterClose).await, Started::Existing(_)));
+    assert_eq!(start(ConflictPolicy::UseExisting).await, StartRunResult::Existing(run.clone()));
+    assert_eq!(start(ConflictPolicy::Reject).await, StartRunResult::Rejected(run));
+    assert_eq!(start(ConflictPolicy::StartAfterClose).await, StartRunResult::Created);
+    assert!(matches!(start(ConflictPolicy::StartAfterClose).await, StartRunResult::Existing(_)));
 }
 
 pub async fn one_key_started_by_many_is_one_run(subject: Subject) {
@@ -100,15 +100,15 @@ pub async fn one_key_started_by_many_is_one_run(subject: Subject) {
         let key = format!("k{round}");
         let others = join_all((0..3).map(|_| subject.other())).await;
         let starts = others.iter().map(|store| {
-            let new = keyed(&key, Conflict::UseExisting);
+            let new = keyed(&key, ConflictPolicy::UseExisting);
             async move { (store.start_run(&new).await.unwrap(), new.run) }
         });
         let answers = join_all(starts).await;
         let (winners, losers): (Vec<_>, Vec<_>) =
-            answers.into_iter().partition(|(answer, _)| *answer == Started::Created);
+            answers.into_iter().partition(|(answer, _)| *answer == StartRunResult::Created);
         assert_eq!(winners.len(), 1);
         for (answer, _) in losers {
-            assert_eq!(answer, Started::Existing(winners[0].1.clone()));
+            assert_eq!(answer, StartRunResult::Existing(winners[0].1.clone()));
         }
         scene.task_of(&winners[0].1).await;
     }
@@ -127,12 +127,12 @@ pub async fn however_many_events_arrive_there_is_one_task(subject: Subject) {
     scene.no_task().await;
     scene.signal(&run, [5]).await;
     scene.no_task().await;
-    scene.commit(&task, Vec::new(), Then::GoesOn).await;
+    scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     let mut seen = task.signals();
     while seen.len() < 6 {
         let next = scene.task_of(&run).await;
         seen.extend(next.signals());
-        scene.commit(&next, Vec::new(), Then::GoesOn).await;
+        scene.commit(&next, Vec::new(), AfterCommit::GoesOn).await;
     }
     assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
     scene.no_task().await;
@@ -144,26 +144,26 @@ pub async fn what_a_task_did_not_consume_comes_with_the_next(subject: Subject) {
     scene.signal(&run, [1, 2, 3]).await;
     let task = scene.task_of(&run).await;
     let first = task.news[0].0;
-    let settlement = task.settlement_upto(first, Vec::new(), Then::GoesOn);
+    let settlement = task.settlement_upto(first, Vec::new(), AfterCommit::GoesOn);
     assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
     let next = scene.task_of(&run).await;
     assert_eq!((next.cursor, next.signals()), (first, vec![2, 3]));
     assert_eq!(scene.run(&run).await.cursor, first);
-    scene.commit(&next, Vec::new(), Then::GoesOn).await;
+    scene.commit(&next, Vec::new(), AfterCommit::GoesOn).await;
     scene.no_task().await;
 }
 
 pub async fn signals_keep_their_order_and_none_is_lost_however_many(subject: Subject) {
     let scene = subject.scene();
     let run = scene.start_run(order()).await;
-    let count = MAX_NEWS as u64 * 2 + 50;
+    let count = MAX_TASK_EVENTS as u64 * 2 + 50;
     scene.signal(&run, 0..count).await;
     let mut seen = Vec::new();
     while seen.len() < count as usize {
         let task = scene.task_of(&run).await;
-        assert!(task.news.len() <= MAX_NEWS);
+        assert!(task.news.len() <= MAX_TASK_EVENTS);
         seen.extend(task.signals());
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     }
     assert_eq!(seen, (0..count).collect::<Vec<_>>());
     scene.no_task().await;
@@ -185,10 +185,10 @@ pub async fn a_run_that_has_ended_or_never_was_is_told_nothing(subject: Subject)
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
     scene.commit(&task, Vec::new(), completed("1")).await;
-    assert_eq!(scene.deliver(signal(&run, 1)).await, Delivered::Closed(Status::Completed));
+    assert_eq!(scene.deliver(signal(&run, 1)).await, Delivered::Closed(RunStatus::Completed));
     assert_eq!(scene.deliver(signal(&RunId::generate(), 1)).await, Delivered::NotFound);
     assert_eq!(scene.journal(&run).await.len(), 2);
-    assert!(scene.store.run(&RunId::generate()).await.unwrap().is_none());
+    assert!(scene.store.get_run(&RunId::generate()).await.unwrap().is_none());
     assert!(scene.journal(&RunId::generate()).await.is_empty());
     scene.no_task().await;
 }
@@ -219,7 +219,7 @@ pub async fn a_waiting_claim_is_woken_by_a_run_and_by_an_event(subject: Subject)
     let claimed = until("a claim to be woken", || async { claim.is_finished().then_some(()) });
     claimed.await;
     let task = super::scene::Task::of(claim.await.unwrap().remove(0));
-    elsewhere.commit(&task, Vec::new(), Then::GoesOn).await;
+    elsewhere.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     let claim = waiting(elsewhere.clone());
     tokio::time::sleep(Duration::from_millis(50)).await;
     scene.signal(&run, [1]).await;
@@ -293,10 +293,10 @@ pub async fn an_activity_that_is_not_wanted_any_more_is_cancelled(subject: Subje
     scene.signal(&run, [1]).await;
     let task = scene.task_of(&run).await;
     let cancels = [1, 2].map(|seq| Effect::CancelJob(run.part(seq)));
-    scene.commit(&task, cancels.to_vec(), Then::GoesOn).await;
+    scene.commit(&task, cancels.to_vec(), AfterCommit::GoesOn).await;
     scene.on_activities().claim_nothing().await;
     let held = scene.on_activities().extend(std::slice::from_ref(&running.lease)).await;
-    assert_eq!(held, [tidemill_core::store::Held::Cancelling]);
+    assert_eq!(held, [tidemill_core::store::Extended::Cancelling]);
     scene.on_activities().settle(&running, Outcome::Cancelled).await;
     scene.on_activities().assert_counts([0, 0, 0, 0]).await;
 }
@@ -310,10 +310,10 @@ pub async fn a_late_worker_cannot_commit(subject: Subject) {
     let second = scene.clone().leasing(LONG).task_of(&run).await;
     let effects = || vec![activity(&run, 1)];
     assert_eq!(scene.try_commit(&late, effects(), completed("late")).await, Verdict::LeaseLost);
-    assert_eq!((scene.run(&run).await.status, scene.journal(&run).await.len()), (Status::Running, 1));
+    assert_eq!((scene.run(&run).await.status, scene.journal(&run).await.len()), (RunStatus::Running, 1));
     scene.on_activities().claim_nothing().await;
-    scene.commit(&second, effects(), Then::GoesOn).await;
-    assert_eq!(scene.try_commit(&second, effects(), Then::GoesOn).await, Verdict::LeaseLost);
+    scene.commit(&second, effects(), AfterCommit::GoesOn).await;
+    assert_eq!(scene.try_commit(&second, effects(), AfterCommit::GoesOn).await, Verdict::LeaseLost);
     assert_eq!(scene.journal(&run).await.len(), 2);
     assert_eq!(scene.on_activities().try_claim(5).await.len(), 1);
 }
@@ -324,12 +324,12 @@ pub async fn a_commit_from_where_the_run_is_not_has_no_effect(subject: Subject) 
     scene.signal(&run, [1]).await;
     let mut task = scene.task_of(&run).await;
     let cursor = std::mem::replace(&mut task.cursor, 0);
-    assert_eq!(scene.try_commit(&task, vec![activity(&run, 1)], Then::GoesOn).await, Verdict::LeaseLost);
+    assert_eq!(scene.try_commit(&task, vec![activity(&run, 1)], AfterCommit::GoesOn).await, Verdict::LeaseLost);
     scene.on_activities().claim_nothing().await;
     // The event is still to be consumed, so there is a task for it.
     let again = scene.task_of(&run).await;
     assert_eq!((again.cursor, again.signals()), (cursor, vec![1]));
-    scene.commit(&again, Vec::new(), Then::GoesOn).await;
+    scene.commit(&again, Vec::new(), AfterCommit::GoesOn).await;
     scene.no_task().await;
 }
 
@@ -349,13 +349,13 @@ pub async fn a_task_that_is_put_back_is_the_same_and_events_wait_for_it(subject:
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
     scene.on_tasks().settle(&task.claimed, Outcome::Snooze(Duration::from_millis(300))).await;
-    assert_eq!(scene.state(&run.task()).await, Some(State::Scheduled));
+    assert_eq!(scene.state(&run.task()).await, Some(JobState::Scheduled));
     scene.signal(&run, [1]).await;
-    assert_eq!(scene.state(&run.task()).await, Some(State::Scheduled));
+    assert_eq!(scene.state(&run.task()).await, Some(JobState::Scheduled));
     let claimed = scene.on_tasks().claim_when_due(1).await.remove(0);
     let again = super::scene::Task::of(claimed);
     assert_eq!(again.news[0].1, task.news[0].1);
-    scene.commit(&again, Vec::new(), Then::GoesOn).await;
+    scene.commit(&again, Vec::new(), AfterCommit::GoesOn).await;
     if again.signals().is_empty() {
         assert_eq!(scene.task_of(&run).await.signals(), [1]);
     }
@@ -366,13 +366,13 @@ pub async fn a_dead_task_waits_for_a_redrive(subject: Subject) {
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
     scene.on_tasks().settle(&task.claimed, super::scene::dead("poison")).await;
-    assert_eq!(scene.state(&run.task()).await, Some(State::Dead));
+    assert_eq!(scene.state(&run.task()).await, Some(JobState::Dead));
     scene.signal(&run, [1]).await;
     scene.no_task().await;
-    let letters = tidemill_core::redrive::Letters::default();
-    tidemill_core::redrive::redrive(&*scene.store, &scene.on_tasks().queue, &letters).await.unwrap();
+    let letters = tidemill_core::dead_letter::redrive::DeadLetterFilter::default();
+    tidemill_core::dead_letter::redrive::redrive(&*scene.store, &scene.on_tasks().queue, &letters).await.unwrap();
     let again = scene.task_of(&run).await;
-    scene.commit(&again, Vec::new(), Then::GoesOn).await;
+    scene.commit(&again, Vec::new(), AfterCommit::GoesOn).await;
     if again.signals().is_empty() {
         assert_eq!(scene.task_of(&run).await.signals(), [1]);
     }
@@ -386,8 +386,8 @@ pub async fn commits_of_many_runs_go_together(subject: Subject) {
         tasks.push(scene.task().await);
     }
     let effects = |task: &super::scene::Task| vec![activity(&task.run, 1)];
-    let mut batch: Vec<_> = tasks.iter().map(|t| t.settlement(effects(t), Then::GoesOn)).collect();
-    batch.push(tasks[3].settlement(effects(&tasks[3]), Then::GoesOn));
+    let mut batch: Vec<_> = tasks.iter().map(|t| t.settlement(effects(t), AfterCommit::GoesOn)).collect();
+    batch.push(tasks[3].settlement(effects(&tasks[3]), AfterCommit::GoesOn));
     let verdicts = scene.store.settle(&batch).await.unwrap();
     assert!(verdicts[..20].iter().all(|verdict| *verdict == Verdict::Accepted));
     assert_eq!(verdicts[20], Verdict::LeaseLost);
@@ -405,7 +405,7 @@ pub async fn many_activities_of_one_run_may_end_in_one_batch(subject: Subject) {
     while seqs.len() < 50 {
         let task = scene.task_of(&run).await;
         seqs.extend(task.news.iter().map(|(_, e)| e["event"]["activity_done"]["seq"].as_u64().unwrap()));
-        scene.commit(&task, Vec::new(), Then::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
     }
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=50).collect::<Vec<_>>());
@@ -429,17 +429,17 @@ fn never(seq: u64) -> Effect {
 pub async fn an_answer_is_kept_for_whoever_asked(subject: Subject) {
     let scene = subject.scene();
     let run = scene.start_run(order()).await;
-    let record = Record {
+    let record = JobRecord {
         job: run.part("u1"),
-        state: State::Done,
+        state: JobState::Done,
         output: Bytes::from_static(b"[1]"),
         error: None,
         finished_at: scene.store.clock().now(),
         keep: LONG,
     };
-    scene.commit(&scene.task_of(&run).await, vec![Effect::Record(record)], Then::GoesOn).await;
+    scene.commit(&scene.task_of(&run).await, vec![Effect::Record(record)], AfterCommit::GoesOn).await;
     let kept = scene.get(&run.part("u1")).await.unwrap().record.unwrap();
-    assert_eq!((kept.state, &kept.output[..]), (State::Done, &b"[1]"[..]));
+    assert_eq!((kept.state, &kept.output[..]), (JobState::Done, &b"[1]"[..]));
 }
 
 pub async fn a_journal_is_read_in_parts(subject: Subject) {
@@ -449,14 +449,14 @@ pub async fn a_journal_is_read_in_parts(subject: Subject) {
     let read = |from, limit| {
         let (scene, run) = (scene.clone(), run.clone());
         async move {
-            let part = scene.store.journal(ReadJournal { run: &run, from, limit, bytes: 1 << 20 }).await.unwrap();
+            let part = scene.store.read_journal(ReadJournalParams { run: &run, from, limit, bytes: 1 << 20 }).await.unwrap();
             part.into_iter().map(|(position, _)| position).collect::<Vec<_>>()
         }
     };
     assert_eq!(read(1, 3).await, [1, 2, 3]);
     assert_eq!(read(30, 10).await, [30, 31]);
     assert!(read(32, 10).await.is_empty());
-    let whole = scene.store.journal(ReadJournal { run: &run, from: 1, limit: 100, bytes: 1 << 20 }).await.unwrap();
+    let whole = scene.store.read_journal(ReadJournalParams { run: &run, from: 1, limit: 100, bytes: 1 << 20 }).await.unwrap();
     assert_eq!(whole[1].1.kind, EntryKind::Message);
     let (first, now) = (&order_of(run.clone()).journal[0], scene.run(&run).await.started_at);
     assert_eq!((whole[0].1.kind, &whole[0].1.entry), (first.kind, &stamped(&first.entry, now)));
@@ -466,7 +466,7 @@ pub async fn a_run_may_begin_where_another_was(subject: Subject) {
     let scene = subject.scene();
     let commit = tidemill_core::store::runs::entry(tidemill_core::Timestamp(3), "commit", br#"{"upto":1}"#);
     let mut new = order();
-    new.journal.push(tidemill_core::store::runs::Written { kind: EntryKind::Commit, entry: commit });
+    new.journal.push(tidemill_core::store::runs::StoredEntry { kind: EntryKind::Commit, entry: commit });
     new.journal.push(event(EntryKind::Message, r#"{"signal":{"name":"n","payload":9}}"#));
     new.cursor = 1;
     new.effects = vec![activity(&new.run, 1)];
@@ -500,8 +500,8 @@ pub async fn the_store_writes_its_own_time_into_a_journal(subject: Subject) {
     check(scene.journal(&run).await);
     let task = scene.task_of(&run).await;
     check(task.news.clone());
-    let restart = Restart { first: order().journal.remove(0).entry, seen_for: SEEN_FOR };
-    scene.commit(&task, Vec::new(), Then::Restarts(restart)).await;
+    let restart = ContinueAsNew { first: order().journal.remove(0).entry, seen_for: DELIVERY_ID_RETENTION };
+    scene.commit(&task, Vec::new(), AfterCommit::Restarts(restart)).await;
     check(scene.journal(&run).await);
 }
 
@@ -527,7 +527,7 @@ pub async fn many_callers_at_once_lose_and_double_nothing(subject: Subject) {
         while seen.len() < 80 {
             let task = scene.task_of(&run).await;
             seen.extend(task.news.iter().map(|(_, entry)| entry["event"].to_string()));
-            scene.commit(&task, Vec::new(), Then::GoesOn).await;
+            scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
         }
         seen
     });

@@ -2,9 +2,9 @@
 
 use std::slice::from_ref;
 
-use tidemill_core::name::WorkerId;
-use tidemill_core::store::fleet::{Attach, Attached, Lease, Leased, Release};
-use tidemill_core::store::Wake;
+use tidemill_core::name::HolderId;
+use tidemill_core::store::fleet::{AttachParams, Attached, LeaseParams, Leased, ReleaseParams};
+use tidemill_core::wake::Wake;
 
 use super::scene::{LONG, SHORT, Yard, chromium, until};
 use super::wake::Ears;
@@ -13,12 +13,12 @@ use super::Subject;
 pub async fn a_session_is_there_for_everyone_as_it_was_described(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
-    let wish = Lease { keep: LONG, ..yard.wish() };
+    let wish = LeaseParams { keep: LONG, ..yard.wish() };
     let grant = yard.get(&wish).await;
     assert_eq!((&grant.member, grant.endpoint.ends_with("/a"), grant.offer.as_str()), (&a, true, "cdp"));
     assert!(grant.until > yard.store.clock().now());
     let other = subject.other().await;
-    let seen = other.fleet().session(&wish.session).await.unwrap().expect("it is there");
+    let seen = other.fleet().get_session(&wish.session).await.unwrap().expect("it is there");
     assert_eq!((seen.member, seen.endpoint, seen.offer), (a, grant.endpoint, Some(grant.offer)));
     assert_eq!((seen.holder, seen.keep, seen.detail), (yard.holder.clone(), LONG, wish.detail));
     assert_eq!((seen.connected, seen.closing), (false, false));
@@ -64,7 +64,7 @@ pub async fn a_session_that_nobody_extends_gives_its_place_back(subject: Subject
         matches!(yard.ask(&wish).await, Leased::Given(_)).then_some(wish.session)
     })
     .await;
-    assert!(yard.fleet().session(&session).await.unwrap().is_none());
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
     assert_eq!(yard.counts(&a).await.1, 2);
     yard.reap().await;
     until("an empty member", || async { (yard.counts(&a).await.0 == 0).then_some(()) }).await;
@@ -90,11 +90,11 @@ pub async fn a_session_that_is_extended_does_not_run_out(subject: Subject) {
     let yard = subject.yard().leasing(SHORT);
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let long = Attach { ttl: LONG, ..yard.hold(&session, &a) };
+    let long = AttachParams { ttl: LONG, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&long).await, Attached::Held);
     tokio::time::sleep(SHORT * 2).await;
     yard.reap().await;
-    let seen = yard.fleet().session(&session).await.unwrap().expect("it is still there");
+    let seen = yard.fleet().get_session(&session).await.unwrap().expect("it is still there");
     assert!(seen.connected);
     assert_eq!(yard.counts(&a).await.0, 1);
 }
@@ -103,11 +103,11 @@ pub async fn a_session_that_is_kept_outlives_its_connection(subject: Subject) {
     let yard = subject.yard().leasing(SHORT);
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let left = Attach { keep: LONG, connected: false, ..yard.hold(&session, &a) };
+    let left = AttachParams { keep: LONG, connected: false, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&left).await, Attached::Held);
     tokio::time::sleep(SHORT * 2).await;
     yard.reap().await;
-    let seen = yard.fleet().session(&session).await.unwrap().expect("it is kept");
+    let seen = yard.fleet().get_session(&session).await.unwrap().expect("it is kept");
     assert!(!seen.connected);
 }
 
@@ -115,9 +115,9 @@ pub async fn a_session_nobody_is_connected_to_goes_to_who_comes_back(subject: Su
     let (here, there) = (subject.yard(), Yard::new(subject.other().await));
     let a = here.join("a", 1, 0).await;
     let (session, _) = here.open().await;
-    assert_eq!(here.attach(&Attach { connected: false, ..here.hold(&session, &a) }).await, Attached::Held);
+    assert_eq!(here.attach(&AttachParams { connected: false, ..here.hold(&session, &a) }).await, Attached::Held);
     assert_eq!(there.attach(&there.hold(&session, &a)).await, Attached::Held);
-    assert_eq!(there.fleet().session(&session).await.unwrap().unwrap().holder, there.holder);
+    assert_eq!(there.fleet().get_session(&session).await.unwrap().unwrap().holder, there.holder);
     assert_eq!(here.attach(&here.hold(&session, &a)).await, Attached::Lost);
     assert!(!here.release(&session).await, "it is another's");
     assert!(there.release(&session).await);
@@ -130,7 +130,7 @@ pub async fn a_session_is_taken_over_only_by_who_says_so(subject: Subject) {
     here.attach(&here.hold(&session, &a)).await;
     assert_eq!(there.attach(&there.hold(&session, &a)).await, Attached::Lost);
     assert_eq!(here.attach(&here.hold(&session, &a)).await, Attached::Held);
-    let taking = Attach { take: true, ..there.hold(&session, &a) };
+    let taking = AttachParams { take: true, ..there.hold(&session, &a) };
     assert_eq!(there.attach(&taking).await, Attached::Held);
     assert_eq!(here.attach(&here.hold(&session, &a)).await, Attached::Lost);
     assert_eq!(here.counts(&a).await, (1, 1));
@@ -149,7 +149,7 @@ pub async fn a_session_the_store_has_forgotten_is_entered_again(subject: Subject
     assert_eq!(yard.counts(&member.id).await.0, 1);
     assert_eq!(yard.attach(&held).await, Attached::Held, "and after it");
     assert_eq!(yard.counts(&member.id).await.0, 1);
-    let seen = yard.fleet().session(&session).await.unwrap().unwrap();
+    let seen = yard.fleet().get_session(&session).await.unwrap().unwrap();
     assert_eq!((seen.started_at, seen.endpoint), (held.started_at, member.endpoint));
     assert!(yard.release(&session).await);
     assert_eq!(yard.counts(&member.id).await.0, 0);
@@ -160,7 +160,7 @@ pub async fn a_session_whose_place_is_taken_is_lost(subject: Subject) {
     let a = yard.join("a", 1, 0).await;
     let (late, _) = yard.open().await;
     until("the place", || async {
-        let wish = Lease { ttl: LONG, ..yard.wish() };
+        let wish = LeaseParams { ttl: LONG, ..yard.wish() };
         matches!(yard.ask(&wish).await, Leased::Given(_)).then_some(())
     })
     .await;
@@ -175,7 +175,7 @@ pub async fn what_is_held_is_said_for_many_at_once(subject: Subject) {
     for _ in 0..50 {
         held.push(yard.hold(&yard.open().await.0, &a));
     }
-    held[20].holder = WorkerId::of_process("another", 9, 0);
+    held[20].holder = HolderId::of_process("another", 9, 0);
     held[20].connected = true;
     // The twentieth has never been connected to, so whoever says that it holds it does.
     let answers = yard.fleet().attach(&held).await.unwrap();
@@ -184,7 +184,7 @@ pub async fn what_is_held_is_said_for_many_at_once(subject: Subject) {
     assert_eq!(answers, vec![Attached::Held; 50]);
     let releases: Vec<_> = held
         .iter()
-        .map(|held| Release { session: held.session.clone(), holder: yard.holder.clone() })
+        .map(|held| ReleaseParams { session: held.session.clone(), holder: yard.holder.clone() })
         .collect();
     let mut expected = vec![true; 50];
     expected[20] = false;
@@ -198,7 +198,7 @@ pub async fn a_session_is_ended_once(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let stranger = Release { session: session.clone(), holder: WorkerId::of_process("stranger", 1, 0) };
+    let stranger = ReleaseParams { session: session.clone(), holder: HolderId::of_process("stranger", 1, 0) };
     assert_eq!(yard.fleet().release(&[stranger]).await.unwrap(), [false]);
     assert!(yard.release(&session).await);
     assert!(!yard.release(&session).await);
@@ -239,7 +239,7 @@ pub async fn whoever_holds_a_session_is_asked_to_close_it(subject: Subject) {
         assert!(yard.fleet().close(&session).await.unwrap());
     })
     .await;
-    assert!(yard.fleet().session(&session).await.unwrap().unwrap().closing);
+    assert!(yard.fleet().get_session(&session).await.unwrap().unwrap().closing);
     assert_eq!(yard.attach(&held).await, Attached::Closing);
     assert_eq!(yard.counts(&a).await.0, 1, "its place is taken until it is released");
     assert!(yard.release(&session).await);
@@ -250,7 +250,7 @@ pub async fn a_session_that_must_be_known_is_not_entered_again(subject: Subject)
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let held = Attach { must_exist: true, ..yard.hold(&session, &a) };
+    let held = AttachParams { must_exist: true, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&held).await, Attached::Held);
     assert!(yard.release(&session).await);
     assert_eq!(yard.attach(&held).await, Attached::Closing);
@@ -258,19 +258,19 @@ pub async fn a_session_that_must_be_known_is_not_entered_again(subject: Subject)
     // Ended between its lease and its first client.
     let (session, _) = yard.open().await;
     assert!(yard.fleet().close(&session).await.unwrap());
-    let held = Attach { must_exist: true, ..yard.hold(&session, &a) };
+    let held = AttachParams { must_exist: true, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&held).await, Attached::Closing);
-    assert!(yard.fleet().session(&session).await.unwrap().is_none());
-    assert_eq!(yard.attach(&Attach { must_exist: false, ..held }).await, Attached::Held);
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
+    assert_eq!(yard.attach(&AttachParams { must_exist: false, ..held }).await, Attached::Held);
 }
 
 pub async fn a_session_nobody_is_connected_to_is_closed_on_the_spot(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    yard.attach(&Attach { keep: LONG, connected: false, ..yard.hold(&session, &a) }).await;
+    yard.attach(&AttachParams { keep: LONG, connected: false, ..yard.hold(&session, &a) }).await;
     assert!(yard.fleet().close(&session).await.unwrap());
-    assert!(yard.fleet().session(&session).await.unwrap().is_none());
+    assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
     assert_eq!(yard.counts(&a).await, (0, 1));
     yard.open().await;
 }
@@ -283,7 +283,7 @@ pub async fn sessions_are_listed_by_member_page_by_page(subject: Subject) {
         all.push(yard.open().await.0);
     }
     let b = yard.join("b", 7, 0).await;
-    let wish = Lease { refused: vec![a.clone()], ..yard.wish() };
+    let wish = LeaseParams { refused: vec![a.clone()], ..yard.wish() };
     assert_eq!(yard.get(&wish).await.member, b);
     let mut of_a: Vec<_> = yard.sessions(Some(&a)).await.into_iter().map(|seen| seen.session).collect();
     of_a.sort();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::lease::{Lease, Token};
 use tidemill_core::settle::{Change, Outcome, Settlement};
 use tidemill_core::store::{Claimed, NewJob, Verdict};
@@ -47,7 +47,7 @@ pub async fn two_settlements_of_one_lease_in_one_batch_are_one(subject: Subject)
         let claimed = scene.claim_one().await;
         let both = [scene.settlement(&claimed, dead("bad")), scene.settlement(&claimed, done())];
         assert_eq!(scene.store.settle(&both).await.unwrap(), [Verdict::Accepted, Verdict::LeaseLost]);
-        assert_eq!(scene.state(&id).await, Some(State::Dead));
+        assert_eq!(scene.state(&id).await, Some(JobState::Dead));
     }
 }
 
@@ -85,7 +85,7 @@ pub async fn a_wrong_token_has_no_effect(subject: Subject) {
                 assert_eq!(scene.try_settle(&wrong, outcome).await, Verdict::LeaseLost);
             }
         }
-        assert_eq!(scene.state(&id).await, Some(State::Running));
+        assert_eq!(scene.state(&id).await, Some(JobState::Running));
         scene.settle(&claimed, done()).await;
     }
 }
@@ -99,7 +99,7 @@ pub async fn a_late_settlement_has_no_effect_on_the_next_holder(subject: Subject
     let now = other.claim_one().await;
     for outcome in ways_to_end() {
         assert_eq!(scene.try_settle(&late, outcome).await, Verdict::LeaseLost);
-        assert_eq!(scene.state(&id).await, Some(State::Running));
+        assert_eq!(scene.state(&id).await, Some(JobState::Running));
     }
     other.settle(&now, done()).await;
     assert_eq!(scene.state(&id).await, None);
@@ -111,7 +111,7 @@ pub async fn a_late_settlement_has_no_effect_on_a_rescued_job_that_waits(subject
     let late = scene.claim_one().await;
     scene.expire_and_rescue(1).await;
     assert_eq!(scene.try_settle(&late, done()).await, Verdict::LeaseLost);
-    assert_eq!(scene.state(&id).await, Some(State::Ready));
+    assert_eq!(scene.state(&id).await, Some(JobState::Ready));
     scene.claim(1).await;
 }
 
@@ -158,7 +158,7 @@ pub async fn the_output_is_kept_in_the_record(subject: Subject) {
         scene.settle(&scene.claim_one().await, Outcome::Done(output.clone())).await;
         let info = scene.get(&id).await.unwrap();
         let record = info.record.unwrap();
-        assert_eq!((info.state, record.state), (State::Done, State::Done));
+        assert_eq!((info.state, record.state), (JobState::Done, JobState::Done));
         assert_eq!((record.job, record.output, record.error), (id, output, None));
     }
 }
@@ -168,7 +168,7 @@ pub async fn a_discarded_job_says_why(subject: Subject) {
         let id = scene.enqueue(Traits { keep: Some(LONG), ..Traits::default() }.job()).await;
         scene.settle(&scene.claim_one().await, Outcome::Discard("not wanted".to_owned())).await;
         let record = scene.get(&id).await.unwrap().record.unwrap();
-        assert_eq!((record.state, record.error.as_deref()), (State::Cancelled, Some("not wanted")));
+        assert_eq!((record.state, record.error.as_deref()), (JobState::Cancelled, Some("not wanted")));
     }
 }
 
@@ -194,7 +194,7 @@ async fn kept(scene: &Scene, count: usize) -> Vec<Claimed> {
 async fn assert_done(scene: &Scene, jobs: &[Claimed]) {
     for job in jobs {
         let info = scene.get(&job.lease.job).await.expect("the result is kept");
-        assert_eq!(info.state, State::Done);
+        assert_eq!(info.state, JobState::Done);
         assert_eq!(info.record.expect("a record").output, "42");
     }
 }
@@ -216,7 +216,7 @@ pub async fn a_time_without_end_does_no_harm_to_the_rest_of_its_batch(subject: S
         ];
         assert_eq!(scene.store.settle(&batch).await.unwrap(), [Verdict::Accepted; 3]);
         assert_done(&scene, &[claimed[0].clone(), claimed[2].clone()]).await;
-        assert_eq!(scene.state(&claimed[1].lease.job).await, Some(State::Scheduled));
+        assert_eq!(scene.state(&claimed[1].lease.job).await, Some(JobState::Scheduled));
         scene.store.purge(&scene.queue).await.unwrap();
     }
 }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use tidemill_core::name::{Delivery, Queue, QueueName};
+use tidemill_core::name::{Guarantee, Queue, QueueName};
 use tidemill_core::store::Store;
 
 use super::scene::{Scene, Yard};
@@ -78,7 +78,7 @@ impl Subject {
 
     /// A stage on an at-least-once queue.
     pub fn scene(&self) -> Scene {
-        self.scene_on("jobs", Delivery::AtLeastOnce)
+        self.scene_on("jobs", Guarantee::AtLeastOnce)
     }
 
     /// A stage for the fleet.
@@ -88,7 +88,7 @@ impl Subject {
 
     /// A stage on an at-most-once queue.
     pub fn scene_at_most_once(&self) -> Scene {
-        self.scene_on("jobs", Delivery::AtMostOnce)
+        self.scene_on("jobs", Guarantee::AtMostOnce)
     }
 
     /// A stage for each delivery guarantee, for what holds on both.
@@ -97,8 +97,8 @@ impl Subject {
     }
 
     /// A stage on a queue of this name.
-    pub fn scene_on(&self, name: &str, delivery: Delivery) -> Scene {
+    pub fn scene_on(&self, name: &str, delivery: Guarantee) -> Scene {
         let name = QueueName::new(name).expect("a queue's name");
-        Scene::new(self.store.clone(), Queue { name, delivery })
+        Scene::new(self.store.clone(), Queue { name, guarantee: delivery })
     }
 }

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use tidemill_core::Mill;
-use tidemill_core::name::{JobId, WorkerId};
+use tidemill_core::Client;
+use tidemill_core::name::{JobId, HolderId};
 use tidemill_core::settle::Outcome;
-use tidemill_core::store::{Cancelled, Completed, Deleted, Due, Store, Wake, Wakes};
+use tidemill_core::store::{Cancelled, Completed, Deleted, Due, Store};
+use tidemill_core::wake::{Wake, WakeStream};
 
 use super::scene::{LONG, SHORT, Traits, dead, done, job, retry, until};
 use super::{Scene, Subject};
 
 /// A listener in this process, which must be told precisely, and one elsewhere.
 pub(super) struct Ears {
-    here: Wakes,
-    elsewhere: Wakes,
+    here: WakeStream,
+    elsewhere: WakeStream,
     // Listening does not keep a connection open.
     _other: Arc<dyn Store>,
 }
@@ -25,7 +26,7 @@ pub(super) struct Ears {
 impl Ears {
     pub(super) async fn open(subject: &Subject) -> Self {
         let other = subject.other().await;
-        Self { here: subject.store.listen(), elsewhere: other.listen(), _other: other }
+        Self { here: subject.store.subscribe(), elsewhere: other.subscribe(), _other: other }
     }
 
     /// Repeats `act` until both have heard what it is to announce.
@@ -38,7 +39,7 @@ impl Ears {
 }
 
 async fn repeat_until_heard<F: Future<Output = ()>>(
-    wakes: &mut Wakes,
+    wakes: &mut WakeStream,
     meant: impl Fn(&Wake) -> bool,
     act: impl Fn() -> F,
 ) {
@@ -98,7 +99,7 @@ impl End {
         let scene = match self {
             // A worker of its own: on Redis a worker's leases are all of one length.
             Self::IsLostWithItsWorker => {
-                Scene { lease: SHORT, worker: WorkerId::of_process("dying", 3, 0), ..scene.clone() }
+                Scene { lease: SHORT, worker: HolderId::of_process("dying", 3, 0), ..scene.clone() }
             }
             _ => scene.clone(),
         };
@@ -128,7 +129,7 @@ impl End {
 
 pub async fn whoever_waits_for_a_job_is_woken_however_it_ends(subject: Subject) {
     for scene in subject.scenes() {
-        let mut wakes = scene.store.listen();
+        let mut wakes = scene.store.subscribe();
         // From here on it listens, and what is said about nothing in particular was said before.
         repeat_until_heard(&mut wakes, |wake| matches!(wake, Wake::Finished(_)), || async {
             End::IsCancelled.happen(&scene).await;
@@ -206,7 +207,7 @@ pub async fn a_retry_that_is_due_sooner_than_all_others_is_announced(subject: Su
 
 pub async fn a_job_nobody_waits_for_ends_in_silence(subject: Subject) {
     for scene in subject.scenes() {
-        let mut wakes = scene.store.listen();
+        let mut wakes = scene.store.subscribe();
         for _ in 0..5 {
             run_one(&scene).await;
         }
@@ -224,7 +225,7 @@ async fn run_one(scene: &Scene) {
 pub async fn a_handle_waits_for_the_end_elsewhere(subject: Subject) {
     for scene in subject.scenes() {
         let id = scene.enqueue(Traits { keep: Some(LONG), ..Traits::default() }.job()).await;
-        let handle = Mill::new(subject.other().await).handle::<u32>(id);
+        let handle = Client::new(subject.other().await).handle::<u32>(id);
         let waiting = tokio::spawn(async move { handle.wait().await });
         scene.settle(&scene.claim_one().await, done()).await;
         until("the handle", || async { waiting.is_finished().then_some(()) }).await;

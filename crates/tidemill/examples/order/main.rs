@@ -13,8 +13,8 @@ use workflow::{APPROVE, CHARGE, ORDER, Order, REFUND, SHIP, STATUS, charge, orde
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
-    let mill = tidemill::connect(&url).await?;
-    let worker = Worker::new(&mill)
+    let client = tidemill::connect(&url).await?;
+    let worker = Worker::new(&client)
         .workflow(&ORDER, order)
         .activity(&CHARGE, charge)
         .activity(&SHIP, ship)
@@ -24,7 +24,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let running = tokio::spawn(worker.run_until(stopped));
 
     let order = Order { id: "order-7".into(), cents: 9_999 };
-    let run = mill.workflow(&ORDER, order).key("order-7").start().await?;
+    let run = client.workflow(&ORDER, order).key("order-7").start().await?;
     println!("{} run {}", if run.is_new() { "started" } else { "found" }, run.id());
     println!("status: {}", run.query(&STATUS, &()).await?);
     if let Err(error) = run.signal(&APPROVE, &true).await {

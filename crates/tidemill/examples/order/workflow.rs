@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidemill::{
-    Activity, Ctx, Fail, JobContext, Query, Retry, Signal, Workflow, WorkflowError, days, secs, select,
+    Activity, Ctx, Fail, JobContext, Query, RetryPolicy, Signal, Workflow, WorkflowError, days, secs, select,
 };
 
 /// What somebody wants.
@@ -48,7 +48,8 @@ pub(crate) async fn order(ctx: Ctx, order: Order) -> Result<String, WorkflowErro
     let set = move |now| *status.lock().unwrap_or_else(PoisonError::into_inner) = now;
     ctx.on_query(&STATUS, move |()| seen.lock().unwrap_or_else(PoisonError::into_inner).to_string());
 
-    let receipt = ctx.activity(&CHARGE, order.clone()).timeout(secs(30)).retry(Retry::exponential(5)).await?;
+    let receipt =
+        ctx.activity(&CHARGE, order.clone()).timeout(secs(30)).retry(RetryPolicy::exponential(5)).await?;
     set("waiting for approval");
     let approved = select! {
         approved = ctx.signals(&APPROVE).recv() => approved?,

@@ -8,8 +8,8 @@ pub(crate) mod sqlite;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-pub use tidemill_core::transaction::{Claim, Committed, Done, Uncommitted};
-use tidemill_core::{Error, Job, JobId, Mill, Store};
+pub use tidemill_core::transaction::{Committed, Done, TransactionClaim, Uncommitted};
+use tidemill_core::{Client, Error, Job, JobId, Store};
 
 /// Makes jobs in a transaction of the store's driver: nothing is there, and nobody is woken, before it commits.
 ///
@@ -28,14 +28,14 @@ pub trait CompleteIn<Tx> {
     /// What comes of it: an answer that is promised, or a future of one.
     type Made;
 
-    /// Ends a job of type `J` as if its handler had returned `output`, as [`Mill::complete`] does.
+    /// Ends a job of type `J` as if its handler had returned `output`, as [`Client::complete`] does.
     fn complete_in<J: Job>(&self, tx: Tx, job: &JobId, output: J::Output) -> Self::Made;
 }
 
 /// The store behind a client, if it is of this kind.
-pub(crate) fn store_of<S: Store>(mill: &Mill, wanted: &'static str) -> Result<Of<S>, Error> {
-    if mill.store().as_any().is::<S>() {
-        return Ok(Of { store: mill.store().clone(), kind: PhantomData });
+pub(crate) fn store_of<S: Store>(client: &Client, wanted: &'static str) -> Result<Of<S>, Error> {
+    if client.store().as_any().is::<S>() {
+        return Ok(Of { store: client.store().clone(), kind: PhantomData });
     }
     Err(Error::Invalid(format!("this transaction is one of {wanted}, and the store is not")))
 }

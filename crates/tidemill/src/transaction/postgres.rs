@@ -6,10 +6,10 @@ use std::slice::from_ref;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidemill_core::chain::{End, Output};
-use tidemill_core::client::{Bulk, Enqueue, Prepared};
-use tidemill_core::store::{Complete, Completed, Enqueued, JobInfo, NewJob};
-use tidemill_core::{Error, Handle, Job, JobId, Mill, Queue};
+use tidemill_core::chain::{Completion, IntoCompletion};
+use tidemill_core::client::{Enqueue, EnqueueBulk, PreparedJob};
+use tidemill_core::store::{CompleteParams, Completed, Enqueued, JobInfo, NewJob};
+use tidemill_core::{Client, Error, Job, JobHandle, JobId, Queue};
 use tidemill_postgres::{Pending, PostgresStore, Tx, tokio_postgres};
 
 use super::{CompleteIn, InTransaction, Of, store_of};
@@ -51,7 +51,7 @@ impl<T> Promised<T> {
     }
 }
 
-impl<O> Promised<Handle<O>> {
+impl<O> Promised<JobHandle<O>> {
     /// The job's identity.
     pub fn id(&self) -> &JobId {
         self.value.id()
@@ -67,8 +67,8 @@ impl<T: fmt::Debug> fmt::Debug for Promised<T> {
 /// What a call in a transaction comes to.
 type Made<'t, T> = BoxFuture<'t, Result<Promised<T>, Error>>;
 
-fn store(mill: &Mill) -> Result<Of<PostgresStore>, Error> {
-    store_of(mill, "PostgreSQL")
+fn store(client: &Client) -> Result<Of<PostgresStore>, Error> {
+    store_of(client, "PostgreSQL")
 }
 
 /// What a transaction answers, and what there is to tell after its commit.
@@ -86,7 +86,11 @@ trait Joined: Send {
         jobs: &'t [NewJob],
     ) -> Answer<'t, Vec<Enqueued>>;
 
-    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed>;
+    fn complete<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        complete: CompleteParams<'t>,
+    ) -> Answer<'t, Completed>;
 
     /// A job as the transaction sees it.
     fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t>;
@@ -113,7 +117,11 @@ impl Joined for tokio_postgres::Transaction<'_> {
         })
     }
 
-    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed> {
+    fn complete<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        complete: CompleteParams<'t>,
+    ) -> Answer<'t, Completed> {
         Box::pin(async move {
             let (completed, pending) = store.complete_in(self, complete).await?;
             Ok((completed, News::Completion(pending)))
@@ -139,7 +147,7 @@ impl Joined for Tx {
     fn complete<'t>(
         &'t mut self,
         _store: &'t PostgresStore,
-        complete: Complete<'t>,
+        complete: CompleteParams<'t>,
     ) -> Answer<'t, Completed> {
         Box::pin(async move { Ok((Tx::complete(self, complete).await?, News::None)) })
     }
@@ -164,7 +172,11 @@ impl Joined for tidemill_postgres::sqlx::PgConnection {
         })
     }
 
-    fn complete<'t>(&'t mut self, store: &'t PostgresStore, complete: Complete<'t>) -> Answer<'t, Completed> {
+    fn complete<'t>(
+        &'t mut self,
+        store: &'t PostgresStore,
+        complete: CompleteParams<'t>,
+    ) -> Answer<'t, Completed> {
         Box::pin(async move {
             let (completed, pending) = store.complete_in_sqlx(self, complete).await?;
             Ok((completed, News::Completion(pending)))
@@ -177,35 +189,37 @@ impl Joined for tidemill_postgres::sqlx::PgConnection {
 }
 
 async fn enqueue_one<O: DeserializeOwned>(
-    prepared: Prepared<O>,
+    prepared: PreparedJob<O>,
     tx: &mut dyn Joined,
-) -> Result<Promised<Handle<O>>, Error> {
-    let store = store(prepared.mill())?;
+) -> Result<Promised<JobHandle<O>>, Error> {
+    let store = store(prepared.client())?;
     let (made, news) = tx.enqueue(store.get()?, &prepared.queue, from_ref(&prepared.job)).await?;
     Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, news })
 }
 
 async fn enqueue_all(
-    mill: Mill,
+    client: Client,
     prepared: Result<(Queue, Vec<NewJob>), Error>,
     tx: &mut dyn Joined,
 ) -> Result<Promised<Vec<JobId>>, Error> {
-    let (store, (queue, jobs)) = (store(&mill)?, prepared?);
+    let (store, (queue, jobs)) = (store(&client)?, prepared?);
     let (_, news) = tx.enqueue(store.get()?, &queue, &jobs).await?;
     Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, news })
 }
 
 async fn complete_one<J: Job>(
-    mill: Mill,
+    client: Client,
     job: JobId,
-    end: Result<End, Error>,
+    end: Result<Completion, Error>,
     tx: &mut dyn Joined,
 ) -> Result<Promised<Completed>, Error> {
-    let store = store(&mill)?;
+    let store = store(&client)?;
     let (value, news) = match tx.get(store.get()?, &job).await? {
         None => (Completed::NotFound, News::None),
-        Some(info) => match mill.decide_completion(&job, &info, Some(J::KIND), end?)? {
-            Ok(change) => tx.complete(store.get()?, Complete { job: &info.job, change: &change }).await?,
+        Some(info) => match client.decide_completion(&job, &info, Some(J::KIND), end?)? {
+            Ok(change) => {
+                tx.complete(store.get()?, CompleteParams { job: &info.job, change: &change }).await?
+            }
             Err(completed) => (completed, News::None),
         },
     };
@@ -216,23 +230,23 @@ async fn complete_one<J: Job>(
 macro_rules! join {
     ($tx:ty $(, $lifetime:lifetime)?) => {
         impl<'t, $($lifetime,)? O: DeserializeOwned + 't> InTransaction<&'t mut $tx> for Enqueue<O> {
-            type Made = Made<'t, Handle<O>>;
+            type Made = Made<'t, JobHandle<O>>;
 
             fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
                 Box::pin(async move { enqueue_one(self.prepare()?, tx).await })
             }
         }
 
-        impl<'t, $($lifetime,)? P: Serialize> InTransaction<&'t mut $tx> for Bulk<P> {
+        impl<'t, $($lifetime,)? P: Serialize> InTransaction<&'t mut $tx> for EnqueueBulk<P> {
             type Made = Made<'t, Vec<JobId>>;
 
             fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
-                let (mill, prepared) = (self.mill().clone(), self.prepare());
-                Box::pin(enqueue_all(mill, prepared, tx))
+                let (client, prepared) = (self.client().clone(), self.prepare());
+                Box::pin(enqueue_all(client, prepared, tx))
             }
         }
 
-        impl<'t $(, $lifetime)?> CompleteIn<&'t mut $tx> for Mill {
+        impl<'t $(, $lifetime)?> CompleteIn<&'t mut $tx> for Client {
             type Made = Made<'t, Completed>;
 
             fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Made {

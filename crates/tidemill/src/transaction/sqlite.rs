@@ -5,10 +5,10 @@ use std::slice::from_ref;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidemill_core::chain::Output;
-use tidemill_core::client::{Bulk, Enqueue};
-use tidemill_core::store::{Complete, Completed, Enqueued};
-use tidemill_core::{Error, Handle, Job, JobId, Mill};
+use tidemill_core::chain::IntoCompletion;
+use tidemill_core::client::{Enqueue, EnqueueBulk};
+use tidemill_core::store::{CompleteParams, Completed, Enqueued};
+use tidemill_core::{Client, Error, Job, JobHandle, JobId};
 use tidemill_sqlite::rusqlite::{Connection, Transaction};
 use tidemill_sqlite::{Pending, SqliteStore};
 
@@ -40,7 +40,7 @@ impl<T> Promised<T> {
     }
 }
 
-impl<O> Promised<Handle<O>> {
+impl<O> Promised<JobHandle<O>> {
     /// The job's identity.
     pub fn id(&self) -> &JobId {
         self.value.id()
@@ -54,7 +54,7 @@ impl<T: fmt::Debug> fmt::Debug for Promised<T> {
 }
 
 impl<O: DeserializeOwned> InTransaction<&Transaction<'_>> for Enqueue<O> {
-    type Made = Result<Promised<Handle<O>>, Error>;
+    type Made = Result<Promised<JobHandle<O>>, Error>;
 
     fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
         self.enqueue_in(&**tx)
@@ -63,28 +63,28 @@ impl<O: DeserializeOwned> InTransaction<&Transaction<'_>> for Enqueue<O> {
 
 /// On the connection that a piece of work in [`sqlite::done`](crate::sqlite::done) is given.
 impl<O: DeserializeOwned> InTransaction<&Connection> for Enqueue<O> {
-    type Made = Result<Promised<Handle<O>>, Error>;
+    type Made = Result<Promised<JobHandle<O>>, Error>;
 
     fn enqueue_in(self, tx: &Connection) -> Self::Made {
         let prepared = self.prepare()?;
-        let store = store_of::<SqliteStore>(prepared.mill(), WANTED)?;
+        let store = store_of::<SqliteStore>(prepared.client(), WANTED)?;
         let (made, pending) = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
         Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, pending })
     }
 }
 
-impl<P: Serialize> InTransaction<&Transaction<'_>> for Bulk<P> {
+impl<P: Serialize> InTransaction<&Transaction<'_>> for EnqueueBulk<P> {
     type Made = Result<Promised<Vec<JobId>>, Error>;
 
     fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
-        let store = store_of::<SqliteStore>(self.mill(), WANTED)?;
+        let store = store_of::<SqliteStore>(self.client(), WANTED)?;
         let (queue, jobs) = self.prepare()?;
         let (_, pending) = store.get()?.enqueue_in(tx, &queue, &jobs)?;
         Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, pending })
     }
 }
 
-impl CompleteIn<&Transaction<'_>> for Mill {
+impl CompleteIn<&Transaction<'_>> for Client {
     type Made = Result<Promised<Completed>, Error>;
 
     fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Made {
@@ -95,7 +95,8 @@ impl CompleteIn<&Transaction<'_>> for Mill {
             Ok(change) => change,
             Err(completed) => return ended(store, completed),
         };
-        let (value, pending) = store.get()?.complete_in(tx, Complete { job: &info.job, change: &change })?;
+        let (value, pending) =
+            store.get()?.complete_in(tx, CompleteParams { job: &info.job, change: &change })?;
         Ok(Promised { value, store, pending })
     }
 }

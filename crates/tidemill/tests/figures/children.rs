@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tidemill::{
-    Activity, ActivityError, ChildError, Ctx, Fail, Mill, RunHandle, RunWorkflows, Signal, StartWorkflows,
+    Activity, ActivityError, ChildError, Client, Ctx, Fail, RunHandle, RunWorkflows, Signal, StartWorkflows,
     State, Worker, Workflow, WorkflowError,
 };
 use tokio::sync::Semaphore;
@@ -62,41 +62,41 @@ impl Watch {
 struct Gate(Arc<Semaphore>);
 
 struct Scene {
-    mill: Mill,
+    client: Client,
     worker: Background,
     gate: Gate,
     watch: Watch,
 }
 
 impl Scene {
-    fn new(mill: Mill) -> Self {
+    fn new(client: Client) -> Self {
         let (gate, watch) = (Gate(Arc::new(Semaphore::new(0))), Watch::default());
         let (of_parent, of_child) = (watch.clone(), watch.clone());
-        let worker = Worker::new(&mill)
+        let worker = Worker::new(&client)
             .state(gate.clone())
             .state(watch.clone())
             .activity(&HELD, held)
             .workflow(&CHILD, move |ctx, ()| child(ctx, of_child.clone()))
             .workflow(&PARENT, move |ctx, end| parent(ctx, end, of_parent.clone()));
-        Self { worker: Background::run(worker), mill, gate, watch }
+        Self { worker: Background::run(worker), client, gate, watch }
     }
 
     /// A parent that waits, for an end that is up to us.
     async fn waiting(&self, end: End) -> RunHandle<String> {
-        let run = self.mill.workflow(&PARENT, end).start().await.unwrap();
-        let (store, child) = (self.mill.store(), run.id().child(1));
+        let run = self.client.workflow(&PARENT, end).start().await.unwrap();
+        let (store, child) = (self.client.store(), run.id().child(1));
         until(async || match end {
             End::Activity => {
-                store.get(&run.id().part(1)).await.unwrap().is_some_and(|job| job.held_by.is_some())
+                store.get_job(&run.id().part(1)).await.unwrap().is_some_and(|job| job.held_by.is_some())
             }
-            _ => store.run(&child).await.unwrap().is_some_and(|info| info.cursor > 0),
+            _ => store.get_run(&child).await.unwrap().is_some_and(|info| info.cursor > 0),
         })
         .await;
         run
     }
 
     async fn let_end(&self, run: &RunHandle<String>, end: End) {
-        let child = self.mill.run(&CHILD, run.id().child(1));
+        let child = self.client.run(&CHILD, run.id().child(1));
         match end {
             End::Activity => self.gate.0.add_permits(1),
             End::Done => child.signal(&LEAVE, &true).await.unwrap(),
@@ -111,10 +111,10 @@ impl Scene {
         let waits = run.clone();
         let result = tokio::spawn(async move { waits.result().await });
         tokio::task::yield_now().await;
-        let before = self.mill.store().commands();
+        let before = self.client.store().commands();
         self.let_end(&run, end).await;
         assert_eq!(patiently(result).await.unwrap().unwrap(), format!("{end:?}"));
-        self.mill.store().commands() - before
+        self.client.store().commands() - before
     }
 }
 
@@ -150,8 +150,8 @@ fn unexpected(error: ActivityError) -> WorkflowError {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_childs_end_is_heard_in_as_many_trips_as_an_activitys() {
-    for (store, mill) in stores("children").await {
-        let scene = Scene::new(mill);
+    for (store, client) in stores("children").await {
+        let scene = Scene::new(client);
         let mut least = ENDS.map(|_| u64::MAX);
         for _ in 0..ROUNDS {
             for (end, least) in ENDS.into_iter().zip(&mut least) {
@@ -170,8 +170,8 @@ async fn a_childs_end_is_heard_in_as_many_trips_as_an_activitys() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
 async fn how_fast_an_end_is_heard() {
-    for (store, mill) in stores("hearing").await {
-        let scene = Scene::new(mill);
+    for (store, client) in stores("hearing").await {
+        let scene = Scene::new(client);
         let mut times = ENDS.map(|_| Vec::new());
         for round in 0..WARM_UP + MEASURED {
             for (end, times) in ENDS.into_iter().zip(&mut times) {

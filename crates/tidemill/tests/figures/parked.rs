@@ -1,7 +1,9 @@
 //! What runs cost in memory that wait for a signal.
 
 use futures_util::stream::{StreamExt, iter};
-use tidemill::{Ctx, Mill, RunHandle, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError};
+use tidemill::{
+    Client, Ctx, RunHandle, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError,
+};
 
 use crate::world::{Background, patiently, until};
 
@@ -23,11 +25,11 @@ async fn waits(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
 }
 
 /// Parks runs; returns how much the process has grown by it.
-async fn park(place: &str, mill: &Mill, cache: usize) -> usize {
+async fn park(place: &str, client: &Client, cache: usize) -> usize {
     let worker =
-        Worker::new(mill).workflow(&WAITS, waits).workflow_cache(cache).workflow_concurrency(AT_ONCE);
+        Worker::new(client).workflow(&WAITS, waits).workflow_cache(cache).workflow_concurrency(AT_ONCE);
     let (worker, before) = (Background::run(worker), resident());
-    let starts = (0..RUNS as u64).map(|n| async move { mill.workflow(&WAITS, n).start().await.unwrap() });
+    let starts = (0..RUNS as u64).map(|n| async move { client.workflow(&WAITS, n).start().await.unwrap() });
     let runs: Vec<_> = iter(starts)
         .buffered(AT_ONCE)
         .enumerate()
@@ -35,7 +37,7 @@ async fn park(place: &str, mill: &Mill, cache: usize) -> usize {
         .collect()
         .await;
     until(async || {
-        let queues = mill.store().queues().await.unwrap();
+        let queues = client.store().list_queues().await.unwrap();
         queues.iter().all(|queue| queue.ready + queue.running == 0)
     })
     .await;

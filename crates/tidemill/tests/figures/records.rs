@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tidemill::{Fail, Job, Mill, Worker};
+use tidemill::{Client, Fail, Job, Worker};
 use tidemill_testkit::servers::shared_postgres;
 
 use crate::world::{Background, ms};
@@ -39,15 +39,15 @@ struct Seen {
 }
 
 /// Makes jobs at a steady rate and looks every ten seconds at what is left of them.
-async fn measure(place: &str, mill: &Mill, look: impl AsyncFn() -> Seen) {
-    let worker = Background::run(Worker::new(mill).handle(tick).queue("default", 200));
+async fn measure(place: &str, client: &Client, look: impl AsyncFn() -> Seen) {
+    let worker = Background::run(Worker::new(client).handle(tick).queue("default", 200));
     let (begun, mut made, mut worst, mut looked) = (Instant::now(), 0, 0, Instant::now());
     while begun.elapsed() < LONG {
         let due = (begun.elapsed().as_secs_f64() * RATE as f64) as usize;
         if made >= due {
             tokio::time::sleep(ms(20)).await;
         } else {
-            mill.jobs((made..made + STEP).map(Tick)).keep_result(KEPT).enqueue().await.unwrap();
+            client.jobs((made..made + STEP).map(Tick)).keep_result(KEPT).enqueue().await.unwrap();
             made += STEP;
         }
         if looked.elapsed() > Duration::from_secs(10) {
@@ -70,16 +70,16 @@ async fn measure(place: &str, mill: &Mill, look: impl AsyncFn() -> Seen) {
 #[ignore = "a measurement"]
 async fn expired_records_are_removed_as_fast_as_they_are_made_on_postgres() {
     let url = shared_postgres().database().unwrap();
-    let mill = tidemill::connect(&url).await.unwrap();
-    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    let client = tidemill::connect(&url).await.unwrap();
+    let (pg, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let look = async || {
         let count = "SELECT count(*), count(*) FILTER (WHERE due <= tidemill.now_ms())
             FROM tidemill.jobs WHERE state IN (3, 4)";
-        let row = client.query_one(count, &[]).await.unwrap();
+        let row = pg.query_one(count, &[]).await.unwrap();
         Seen { all: row.get(0), expired: row.get(1) }
     };
-    measure("PostgreSQL", &mill, look).await;
+    measure("PostgreSQL", &client, look).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -87,8 +87,8 @@ async fn expired_records_are_removed_as_fast_as_they_are_made_on_postgres() {
 async fn expired_records_are_removed_as_fast_as_they_are_made_on_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("records.db");
-    let mill = tidemill::connect(&format!("sqlite:{}", file.display())).await.unwrap();
-    measure("SQLite", &mill, async || count(&file)).await;
+    let client = tidemill::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+    measure("SQLite", &client, async || count(&file)).await;
 }
 
 fn count(file: &Path) -> Seen {

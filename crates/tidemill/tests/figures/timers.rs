@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill::workflow::{Command, Entry, Event, What};
+use tidemill::workflow::{Command, Entry, EntryContent, RunEvent};
 use tidemill::{
     Ctx, RunHandle, RunWorkflows, StartWorkflows, Timestamp, Worker, Workflow, WorkflowError, testing,
 };
@@ -22,10 +22,10 @@ async fn sleeps(ctx: Ctx, milliseconds: u64) -> Result<(), WorkflowError> {
 /// any interval there is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
-    let (mill, clock) = testing::paused().await.unwrap();
-    let worker = Background::run(Worker::new(&mill).workflow(&SLEEPS, sleeps));
+    let (client, clock) = testing::paused().await.unwrap();
+    let worker = Background::run(Worker::new(&client).workflow(&SLEEPS, sleeps));
     for milliseconds in [7_301, 61, 2_999] {
-        let run = mill.workflow(&SLEEPS, milliseconds).start().await.unwrap();
+        let run = client.workflow(&SLEEPS, milliseconds).start().await.unwrap();
         until(async || run.info().await.unwrap().next_alarm.is_some()).await;
         clock.advance(Duration::from_millis(milliseconds - 1));
         assert!(fired(&run).await.is_none(), "it fires early");
@@ -39,12 +39,12 @@ async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
 async fn lateness_of_timers() {
-    for (store, mill) in stores("timers").await {
-        let worker = Background::run(Worker::new(&mill).workflow(&SLEEPS, sleeps));
+    for (store, client) in stores("timers").await {
+        let worker = Background::run(Worker::new(&client).workflow(&SLEEPS, sleeps));
         let (mut firings, mut steps) = (Vec::new(), Vec::new());
         for number in 0..TIMERS {
             // Neither in step with anything nor with one another.
-            let run = mill.workflow(&SLEEPS, 60 + number * 7 % 83).start().await.unwrap();
+            let run = client.workflow(&SLEEPS, 60 + number * 7 % 83).start().await.unwrap();
             patiently(run.result()).await.unwrap();
             firings.extend(fired(&run).await);
             steps.extend(stepped(&run).await);
@@ -63,12 +63,12 @@ async fn lateness_of_timers() {
 
 /// How long after its time the timer has fired, in milliseconds.
 async fn fired(run: &RunHandle<()>) -> Option<i64> {
-    late(run, |entry| matches!(&entry.what, What::Event(Event::TimerFired { .. }))).await
+    late(run, |entry| matches!(&entry.what, EntryContent::Event(RunEvent::TimerFired { .. }))).await
 }
 
 /// How long after its time the code has gone on, in milliseconds.
 async fn stepped(run: &RunHandle<()>) -> Option<i64> {
-    late(run, |entry| matches!(&entry.what, What::Commit(commit) if commit.end.is_some())).await
+    late(run, |entry| matches!(&entry.what, EntryContent::Commit(commit) if commit.end.is_some())).await
 }
 
 async fn late(run: &RunHandle<()>, what: impl Fn(&Entry) -> bool) -> Option<i64> {
@@ -79,7 +79,7 @@ async fn late(run: &RunHandle<()>, what: impl Fn(&Entry) -> bool) -> Option<i64>
 }
 
 fn due(entry: &Entry) -> Option<Timestamp> {
-    let What::Commit(commit) = &entry.what else { return None };
+    let EntryContent::Commit(commit) = &entry.what else { return None };
     commit.commands.iter().find_map(|command| match command {
         Command::StartTimer { due_ms, .. } => Some(Timestamp(*due_ms)),
         _ => None,

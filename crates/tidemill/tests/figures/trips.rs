@@ -25,14 +25,14 @@ async fn slow(number: u64) -> Result<u64, Fail> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_three_activities_costs_sixteen_trips() {
-    for (store, mill) in stores("trips").await {
-        let worker = Background::run(Worker::new(&mill).workflow(&THREE, three).activity(&SLOW, slow));
+    for (store, client) in stores("trips").await {
+        let worker = Background::run(Worker::new(&client).workflow(&THREE, three).activity(&SLOW, slow));
         let mut least = u64::MAX;
         for _ in 0..RUNS {
-            let before = mill.store().commands();
-            let run = mill.workflow(&THREE, 0).start().await.unwrap();
+            let before = client.store().commands();
+            let run = client.workflow(&THREE, 0).start().await.unwrap();
             assert_eq!(patiently(run.result()).await.unwrap(), 3);
-            least = least.min(mill.store().commands() - before);
+            least = least.min(client.store().commands() - before);
         }
         println!("a run of three activities on {store}: {least} trips");
         assert!(least <= 16, "{least} trips on {store}");

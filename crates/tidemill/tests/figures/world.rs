@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill::{Mill, Namespace, Report, Worker, WorkerError};
+use tidemill::{Client, Namespace, Report, Worker, WorkerError};
 use tidemill_testkit::servers::{shared_postgres, shared_redis};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,7 @@ pub(crate) const fn ms(milliseconds: u64) -> Duration {
 }
 
 /// Every store, for a test of this name.
-pub(crate) async fn stores(name: &str) -> [(&'static str, Mill); 3] {
+pub(crate) async fn stores(name: &str) -> [(&'static str, Client); 3] {
     let redis = tidemill::connector(&shared_redis().url()).unwrap();
     let redis = redis.namespace(Namespace::new(&format!("{name}:")).unwrap()).connect().await.unwrap();
     let postgres = tidemill::connect(&shared_postgres().database().unwrap()).await.unwrap();

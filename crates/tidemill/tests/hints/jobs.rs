@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
-use tidemill::job::State;
+use tidemill::job::JobState;
 use tidemill::store::{Cancelled, Wake};
-use tidemill::{Ending, Fail, Job, JobContext, JobId, Mill, Report, Worker, WorkerError};
+use tidemill::{Client, Ending, Fail, Job, JobContext, JobId, Report, Worker, WorkerError};
 use tidemill_testkit::servers::Redis;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -39,7 +39,7 @@ struct Background {
 }
 
 impl Background {
-    fn start(mill: &Mill) -> Self {
+    fn start(client: &Client) -> Self {
         let (begin, begun) = mpsc::unbounded_channel();
         let (release, released) = watch::channel(false);
         let handler = move |hold: Hold, cx: JobContext| {
@@ -50,7 +50,7 @@ impl Background {
                 Ok::<_, Fail>(hold.0)
             }
         };
-        let worker = Worker::new(mill).handle(handler).queue(Hold::QUEUE, 8).lease(LEASE);
+        let worker = Worker::new(client).handle(handler).queue(Hold::QUEUE, 8).lease(LEASE);
         let (ended, stop) = (worker.events(), CancellationToken::new());
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, ended, release, stop, run }
@@ -90,9 +90,9 @@ fn messages(job: &JobId) -> Vec<String> {
 }
 
 async fn nothing_ends_but_what_is_cancelled(place: Place) {
-    let mill = &place.mill;
-    let mut worker = Background::start(mill);
-    let kept = mill.job(Hold(1)).keep_result(FOR_EVER * 10).enqueue().await.unwrap();
+    let client = &place.client;
+    let mut worker = Background::start(client);
+    let kept = client.job(Hold(1)).keep_result(FOR_EVER * 10).enqueue().await.unwrap();
     let running = worker.begun().await;
     assert_eq!(running, *kept.id());
     for message in messages(&running).iter().cycle().take(3 * messages(&running).len()) {
@@ -100,11 +100,14 @@ async fn nothing_ends_but_what_is_cancelled(place: Place) {
         place.publish_foreign(running.as_str()).await;
     }
     // What is announced behind them arrives behind them: a job that is in the index, and one that is not.
-    mill.job(Hold(2)).id("tracked").enqueue().await.unwrap();
-    cancel_next(&mut worker, mill).await;
-    mill.jobs([Hold(3)]).enqueue().await.unwrap();
-    cancel_next(&mut worker, mill).await;
-    assert_eq!(mill.store().get(&running).await.unwrap().map(|info| info.state), Some(State::Running));
+    client.job(Hold(2)).id("tracked").enqueue().await.unwrap();
+    cancel_next(&mut worker, client).await;
+    client.jobs([Hold(3)]).enqueue().await.unwrap();
+    cancel_next(&mut worker, client).await;
+    assert_eq!(
+        client.store().get_job(&running).await.unwrap().map(|info| info.state),
+        Some(JobState::Running)
+    );
     worker.release.send(true).unwrap();
     assert_eq!(worker.ended().await, (running, Ending::Done));
     assert_eq!(kept.wait_for(FOR_EVER).await.unwrap(), 1);
@@ -114,12 +117,12 @@ async fn nothing_ends_but_what_is_cancelled(place: Place) {
 }
 
 /// The next job begins, is cancelled, and stops.
-async fn cancel_next(worker: &mut Background, mill: &Mill) {
+async fn cancel_next(worker: &mut Background, client: &Client) {
     let job = worker.begun().await;
-    assert_eq!(mill.store().cancel(&job).await.unwrap(), Cancelled::Requested);
+    assert_eq!(client.store().cancel(&job).await.unwrap(), Cancelled::Requested);
     // Its wake-up may come before the worker has noted down that it holds the job. Then the next heartbeat finds out.
     assert_eq!(worker.ended().await, (job.clone(), Ending::Cancelled));
-    assert_ne!(mill.store().get(&job).await.unwrap().map(|info| info.state), Some(State::Running));
+    assert_ne!(client.store().get_job(&job).await.unwrap().map(|info| info.state), Some(JobState::Running));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,16 +150,16 @@ async fn a_cancelled_job_of_one_redis_database_is_not_announced_in_another() {
     let redis = Redis::start().unwrap();
     let here = Place::on_redis(&redis.url(), "same:").await;
     let there = Place::on_redis(&format!("{}/1", redis.url()), "same:").await;
-    let mut wakes = here.mill.store().listen();
-    let (mut worker, mut other) = (Background::start(&here.mill), Background::start(&there.mill));
-    for (mill, worker) in [(&here.mill, &mut worker), (&there.mill, &mut other)] {
-        mill.job(Hold(1)).id("same").enqueue().await.unwrap();
+    let mut wakes = here.client.store().subscribe();
+    let (mut worker, mut other) = (Background::start(&here.client), Background::start(&there.client));
+    for (client, worker) in [(&here.client, &mut worker), (&there.client, &mut other)] {
+        client.job(Hold(1)).id("same").enqueue().await.unwrap();
         worker.begun().await;
     }
-    cancel_again(&mut other, &there.mill).await;
-    here.mill.job(Hold(2)).id("own").enqueue().await.unwrap();
+    cancel_again(&mut other, &there.client).await;
+    here.client.job(Hold(2)).id("own").enqueue().await.unwrap();
     let own = worker.begun().await;
-    here.mill.store().cancel(&own).await.unwrap();
+    here.client.store().cancel(&own).await.unwrap();
     assert_eq!(worker.ended().await, (own.clone(), Ending::Cancelled));
     loop {
         let wake = tokio::time::timeout(FOR_EVER, wakes.next()).await.unwrap().unwrap();
@@ -169,8 +172,8 @@ async fn a_cancelled_job_of_one_redis_database_is_not_announced_in_another() {
     assert_eq!(worker.ended().await.1, Ending::Done);
 }
 
-async fn cancel_again(worker: &mut Background, mill: &Mill) {
+async fn cancel_again(worker: &mut Background, client: &Client) {
     let same = JobId::new("same").unwrap();
-    assert_eq!(mill.store().cancel(&same).await.unwrap(), Cancelled::Requested);
+    assert_eq!(client.store().cancel(&same).await.unwrap(), Cancelled::Requested);
     assert_eq!(worker.ended().await, (same, Ending::Cancelled));
 }

@@ -1,19 +1,19 @@
 //! A store, and the channels on which anyone may publish.
 
 use tempfile::TempDir;
-use tidemill::{JobId, Mill, Namespace};
+use tidemill::{Client, JobId, Namespace};
 use tidemill_testkit::servers::{Redis, shared_cluster, shared_postgres};
 use tokio_postgres::NoTls;
 
 /// A store of its own, with a way to publish on its channels.
 pub(crate) struct Place {
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     channel: Channel,
     _kept: (Option<TempDir>, Option<Redis>),
 }
 
 enum Channel {
-    Redis { client: redis::Client, namespace: String },
+    Redis { pg: redis::Client, namespace: String },
     Postgres(tokio_postgres::Client),
 }
 
@@ -23,9 +23,9 @@ impl Place {
         let (directory, redis) = (tempfile::tempdir().unwrap(), Redis::start().unwrap());
         let url = format!("sqlite:{}", directory.path().join("jobs.db").display());
         let connector = tidemill::connector(&url).unwrap().wake(redis.url().as_str()).unwrap();
-        let mill = connector.namespace(Namespace::new("hints:").unwrap()).connect().await.unwrap();
+        let client = connector.namespace(Namespace::new("hints:").unwrap()).connect().await.unwrap();
         let channel = Channel::of_redis(&redis.url(), "hints:");
-        Self { mill, channel, _kept: (Some(directory), Some(redis)) }
+        Self { client, channel, _kept: (Some(directory), Some(redis)) }
     }
 
     pub(crate) async fn redis() -> Self {
@@ -41,26 +41,26 @@ impl Place {
 
     pub(crate) async fn on_redis(url: &str, namespace: &str) -> Self {
         let connector = tidemill::connector(url).unwrap().namespace(Namespace::new(namespace).unwrap());
-        let mill = connector.connect().await.unwrap();
+        let client = connector.connect().await.unwrap();
         // Of a Cluster any server will do.
         let channel = Channel::of_redis(&url.replacen("+cluster", "", 1), namespace);
-        Self { mill, channel, _kept: (None, None) }
+        Self { client, channel, _kept: (None, None) }
     }
 
     pub(crate) async fn postgres() -> Self {
         let url = shared_postgres().database().unwrap();
-        let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
+        let (pg, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
         tokio::spawn(connection);
-        let mill = tidemill::connect(&url).await.unwrap();
-        Self { mill, channel: Channel::Postgres(client), _kept: (None, None) }
+        let client = tidemill::connect(&url).await.unwrap();
+        Self { client, channel: Channel::Postgres(pg), _kept: (None, None) }
     }
 
     /// Publishes a wake-up of ours.
     pub(crate) async fn publish(&self, message: &str) {
         match &self.channel {
             Channel::Redis { .. } => self.publish_on("wake", message).await,
-            Channel::Postgres(client) => {
-                client.execute("SELECT pg_notify('tidemill_wake', $1)", &[&message]).await.unwrap();
+            Channel::Postgres(pg) => {
+                pg.execute("SELECT pg_notify('tidemill_wake', $1)", &[&message]).await.unwrap();
             }
         }
     }
@@ -75,8 +75,8 @@ impl Place {
     }
 
     async fn publish_on(&self, channel: &str, message: &str) {
-        let Channel::Redis { client, namespace } = &self.channel else { return };
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let Channel::Redis { pg, namespace } = &self.channel else { return };
+        let mut connection = pg.get_multiplexed_async_connection().await.unwrap();
         let channel = format!("{namespace}{channel}");
         let _: i64 =
             redis::cmd("PUBLISH").arg(channel).arg(message).query_async(&mut connection).await.unwrap();
@@ -85,6 +85,6 @@ impl Place {
 
 impl Channel {
     fn of_redis(url: &str, namespace: &str) -> Self {
-        Self::Redis { client: redis::Client::open(url).unwrap(), namespace: namespace.to_owned() }
+        Self::Redis { pg: redis::Client::open(url).unwrap(), namespace: namespace.to_owned() }
     }
 }

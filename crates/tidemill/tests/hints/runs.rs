@@ -26,7 +26,7 @@ async fn stepped(ctx: Ctx, steps: u64) -> Result<u64, WorkflowError> {
 }
 
 async fn no_run_ends_and_no_step_runs_twice(place: Place) {
-    let (mill, runs, stop) = (&place.mill, Arc::new(AtomicU64::new(0)), CancellationToken::new());
+    let (client, runs, stop) = (&place.client, Arc::new(AtomicU64::new(0)), CancellationToken::new());
     let counted = runs.clone();
     let step = move |step: u64| {
         let counted = counted.clone();
@@ -36,9 +36,9 @@ async fn no_run_ends_and_no_step_runs_twice(place: Place) {
             Ok::<_, Fail>(step)
         }
     };
-    let worker = Worker::new(mill).activity(&STEP, step).workflow(&STEPPED, stepped);
+    let worker = Worker::new(client).activity(&STEP, step).workflow(&STEPPED, stepped);
     let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
-    let run = mill.workflow(&STEPPED, STEPS).id("named").start().await.unwrap();
+    let run = client.workflow(&STEPPED, STEPS).id("named").start().await.unwrap();
     let forge = async {
         loop {
             for word in ["cancel", "lost", "finished"] {

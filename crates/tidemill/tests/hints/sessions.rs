@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use tidemill::Mill;
+use tidemill::Client;
 use tidemill::fleet::gateway::Gateway;
-use tidemill::fleet::{ListSessions, Member, Room, SessionId, Status};
+use tidemill::fleet::{Capacity, ListSessionsParams, SessionId, WorkerEntry, WorkerStatus};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -40,10 +40,10 @@ async fn serve_echo() -> SocketAddr {
     address
 }
 
-async fn serve(mill: &Mill) -> SocketAddr {
+async fn serve(client: &Client) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(Gateway::new(mill).serve(listener, std::future::pending::<()>()));
+    tokio::spawn(Gateway::new(client).serve(listener, std::future::pending::<()>()));
     address
 }
 
@@ -66,25 +66,25 @@ async fn talks(stream: &mut TcpStream) -> bool {
     tokio::time::timeout(FOR_EVER, talk).await.unwrap().is_ok()
 }
 
-async fn join(mill: &Mill) {
-    let member = Member {
+async fn join(client: &Client) {
+    let member = WorkerEntry {
         id: "chromium:only".parse().unwrap(),
         offer: "cdp".parse().unwrap(),
         endpoint: format!("ws://{}/", serve_echo().await),
-        status: Status::Available,
-        room: Room { concurrent: 3, lifetime: 0 },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent: 3, lifetime: 0 },
         fresh: Duration::from_secs(3600),
         detail: "{}".into(),
     };
-    mill.store().fleet().join(&[member]).await.unwrap();
+    client.store().fleet().join(&[member]).await.unwrap();
 }
 
-/// The session that is not among `known`, once a client is connected to it.
-async fn connected(mill: &Mill, known: &[SessionId]) -> SessionId {
+/// The session that is not among `known`, once a browser_client is connected to it.
+async fn connected(client: &Client, known: &[SessionId]) -> SessionId {
     let look = async {
         loop {
-            let list = ListSessions { member: None, cursor: None, limit: 10 };
-            let page = mill.store().fleet().sessions(list).await.unwrap();
+            let list = ListSessionsParams { member: None, cursor: None, limit: 10 };
+            let page = client.store().fleet().list_sessions(list).await.unwrap();
             let new = page.items.into_iter().find(|info| info.connected && !known.contains(&info.session));
             if let Some(new) = new {
                 return new.session;
@@ -96,45 +96,45 @@ async fn connected(mill: &Mill, known: &[SessionId]) -> SessionId {
 }
 
 async fn no_session_ends_but_the_one_that_is_closed(place: Place) {
-    let mill = &place.mill;
-    join(mill).await;
-    let gateway = serve(mill).await;
-    let mut client = connect(gateway).await;
-    let session = connected(mill, &[]).await;
+    let client = &place.client;
+    join(client).await;
+    let gateway = serve(client).await;
+    let mut browser_client = connect(gateway).await;
+    let session = connected(client, &[]).await;
     let mut other = connect(gateway).await;
-    let closed = connected(mill, std::slice::from_ref(&session)).await;
+    let closed = connected(client, std::slice::from_ref(&session)).await;
     for _ in 0..3 {
         place.publish(&format!("session {session}")).await;
         place.publish("member chromium:only").await;
         place.publish("places chromium").await;
     }
     // What is announced behind them arrives behind them, long before the gateway says again what it holds.
-    assert!(mill.store().fleet().close(&closed).await.unwrap());
+    assert!(client.store().fleet().close(&closed).await.unwrap());
     let ended = async { while talks(&mut other).await {} };
     tokio::time::timeout(FOR_EVER, ended).await.unwrap();
-    assert!(talks(&mut client).await);
-    assert!(mill.store().fleet().session(&session).await.unwrap().is_some());
+    assert!(talks(&mut browser_client).await);
+    assert!(client.store().fleet().get_session(&session).await.unwrap().is_some());
 }
 
 /// A flood of wake-ups about a session makes the gateway ask a few times a second, not once for each.
 async fn a_flood_is_answered_by_few_questions(place: Place) {
-    let mill = &place.mill;
-    join(mill).await;
-    let gateway = serve(mill).await;
-    let mut client = connect(gateway).await;
-    let session = connected(mill, &[]).await;
-    let (began, before) = (Instant::now(), mill.store().commands());
+    let client = &place.client;
+    join(client).await;
+    let gateway = serve(client).await;
+    let mut browser_client = connect(gateway).await;
+    let session = connected(client, &[]).await;
+    let (began, before) = (Instant::now(), client.store().commands());
     for _ in 0..400 {
         place.publish(&format!("session {session}")).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // Five a second, each one command or a few, and what a gateway asks anyway.
-    let (asked, took) = (mill.store().commands() - before, began.elapsed());
+    let (asked, took) = (client.store().commands() - before, began.elapsed());
     let most = 60 + u64::try_from(took.as_millis()).unwrap() / 200 * 4;
     assert!(asked <= most, "{asked} commands in {took:?}, which is more than {most}");
-    assert!(talks(&mut client).await);
-    assert!(mill.store().fleet().close(&session).await.unwrap());
-    let ended = async { while talks(&mut client).await {} };
+    assert!(talks(&mut browser_client).await);
+    assert!(client.store().fleet().close(&session).await.unwrap());
+    let ended = async { while talks(&mut browser_client).await {} };
     tokio::time::timeout(FOR_EVER, ended).await.unwrap();
 }
 

@@ -26,9 +26,9 @@ async fn fail_over(sentinel: &Arc<RedisSentinel>) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_dies_and_no_job_is_lost_that_a_replica_had() {
     let sentinel = Arc::new(RedisSentinel::start().unwrap());
-    let mill = tidemill::connect(&sentinel.url()).await.unwrap();
+    let client = tidemill::connect(&sentinel.url()).await.unwrap();
     let replicated = tidemill::connect(&format!("{}?replicas=1", sentinel.url())).await.unwrap();
-    let mut worker = Background::start(&mill);
+    let mut worker = Background::start(&client);
     for step in 0..40 {
         enqueue(&replicated, step).await;
     }
@@ -36,7 +36,7 @@ async fn a_master_dies_and_no_job_is_lost_that_a_replica_had() {
     // Two of three are enough to decide, and to be asked.
     sentinel.kill_sentinel(0).unwrap();
     for step in 40..60 {
-        enqueue(&mill, step).await;
+        enqueue(&client, step).await;
     }
     worker.begins(0..60).await;
     is_listened_to(&sentinel.servers()[1]).await;
@@ -46,9 +46,9 @@ async fn a_master_dies_and_no_job_is_lost_that_a_replica_had() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_freezes_is_left_for_the_new_one() {
     let sentinel = Arc::new(RedisSentinel::start().unwrap());
-    let mill = tidemill::connect(&sentinel.url()).await.unwrap();
-    let mut worker = Background::start(&mill);
-    enqueue(&mill, 0).await;
+    let client = tidemill::connect(&sentinel.url()).await.unwrap();
+    let mut worker = Background::start(&client);
+    enqueue(&client, 0).await;
     worker.begins(0..1).await;
     // The worker waits for work: its reads, its subscription and the shared connection all lead to the old master.
     is_listened_to(&sentinel.servers()[0]).await;
@@ -56,12 +56,12 @@ async fn a_master_that_freezes_is_left_for_the_new_one() {
     fail_over(&sentinel).await;
     is_listened_to(&sentinel.servers()[1]).await;
     for step in 1..10 {
-        enqueue(&mill, step).await;
+        enqueue(&client, step).await;
     }
     worker.begins(1..10).await;
     sentinel.servers()[0].resume().unwrap();
     for step in 10..20 {
-        enqueue(&mill, step).await;
+        enqueue(&client, step).await;
     }
     worker.begins(10..20).await;
     worker.stop().await;

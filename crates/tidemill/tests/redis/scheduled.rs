@@ -27,7 +27,7 @@ impl Job for Ping {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_look_finds_what_others_have_scheduled_in_any_of_many_queues() {
     let redis = Redis::start().unwrap();
-    let mill = tidemill::connect(&redis.url()).await.unwrap();
+    let client = tidemill::connect(&redis.url()).await.unwrap();
     let (ran, mut runs) = mpsc::unbounded_channel();
     let handler = move |ping: Ping| {
         let ran = ran.clone();
@@ -36,7 +36,7 @@ async fn one_look_finds_what_others_have_scheduled_in_any_of_many_queues() {
             Ok::<_, Fail>(())
         }
     };
-    let worker = Worker::new(&mill).handle(handler);
+    let worker = Worker::new(&client).handle(handler);
     let worker = (0..QUEUES).fold(worker, |worker, n| worker.queue(&format!("q{n}"), 1));
     let stop = CancellationToken::new();
     let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));

@@ -34,8 +34,8 @@ async fn refusal(url: &str) -> String {
 /// Whether wake-ups of another store go through this server.
 async fn wakes(url: &str) {
     let connector = tidemill::connector("sqlite::memory:").unwrap();
-    let mill = connector.wake(url).unwrap().connect().await.unwrap();
-    let findings = mill.store().checkup().await.unwrap().findings;
+    let client = connector.wake(url).unwrap().connect().await.unwrap();
+    let findings = client.store().checkup().await.unwrap().findings;
     let wake_ups: Vec<_> = findings.iter().filter(|finding| finding.subject == "wake-ups").collect();
     assert!(wake_ups.iter().any(|finding| finding.message.contains("which answers")), "{findings:?}");
 }

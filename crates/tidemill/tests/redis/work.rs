@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::{Fail, Job, Mill, Report, Worker, WorkerError};
+use tidemill::{Client, Fail, Job, Report, Worker, WorkerError};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn start(mill: &Mill) -> Self {
+    pub(crate) fn start(client: &Client) -> Self {
         let (begin, begun) = mpsc::unbounded_channel();
         let handler = move |step: Step| {
             let begin = begin.clone();
@@ -41,7 +41,7 @@ impl Background {
             }
         };
         let stop = CancellationToken::new();
-        let worker = Worker::new(mill).handle(handler).queue(Step::QUEUE, 4);
+        let worker = Worker::new(client).handle(handler).queue(Step::QUEUE, 4);
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, stop, run }
     }
@@ -65,9 +65,9 @@ impl Background {
 }
 
 /// Enqueues a step, again and again while the store is away.
-pub(crate) async fn enqueue(mill: &Mill, step: u32) {
+pub(crate) async fn enqueue(client: &Client, step: u32) {
     let enqueued = async {
-        while let Err(error) = mill.job(Step(step)).enqueue().await {
+        while let Err(error) = client.job(Step(step)).enqueue().await {
             assert!(error.to_string().len() < 2_000, "{error}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -77,9 +77,9 @@ pub(crate) async fn enqueue(mill: &Mill, step: u32) {
 
 /// Runs one job from its enqueue to its end.
 pub(crate) async fn works(url: &str) {
-    let mill = tidemill::connect(url).await.unwrap();
-    let mut worker = Background::start(&mill);
-    enqueue(&mill, 1).await;
+    let client = tidemill::connect(url).await.unwrap();
+    let mut worker = Background::start(&client);
+    enqueue(&client, 1).await;
     worker.begins(1..=1).await;
     worker.stop().await;
 }

@@ -22,7 +22,7 @@ fn let_a_minute_pass(world: &World, (stream, consumer, entry): (&str, &str, &str
 async fn a_programs_dead_worker_is_found_and_its_message_claimed_by_another() {
     let world = World::new().await;
     world.prepare().await;
-    let run = world.mill.workflow(&ORDERS, 1).start().await.unwrap();
+    let run = world.client.workflow(&ORDERS, 1).start().await.unwrap();
     let (entry, before) = message(&world.ask(READ)[0][1][0]);
     assert_eq!(
         world.ask("XPENDING workflow:orders aiki-workers"),
@@ -64,7 +64,7 @@ async fn a_programs_dead_worker_is_found_and_its_message_claimed_by_another() {
 async fn what_a_programs_dead_worker_held_is_carried_on_by_ours() {
     let world = World::new().await;
     world.prepare().await;
-    let run = world.mill.workflow(&HELD, 5).start().await.unwrap();
+    let run = world.client.workflow(&HELD, 5).start().await.unwrap();
     let read = READ.replace("workflow:orders", "workflow:held");
     let (entry, _) = message(&world.ask(&read)[0][1][0]);
     let_a_minute_pass(&world, ("workflow:held", "worker-1", &entry));
@@ -82,7 +82,7 @@ async fn what_our_dead_worker_held_is_claimed_by_a_program_and_then_by_ours_agai
     let world = World::new().await;
     world.prepare().await;
     let dying = Working::start(world.worker(closed_gate()));
-    let run = world.mill.workflow(&HELD, 5).start().await.unwrap();
+    let run = world.client.workflow(&HELD, 5).start().await.unwrap();
     world.until("the task to run", || world.ask("XPENDING workflow:held aiki-workers")[0] == 1).await;
     dying.die().await;
     let pending = world.ask("XPENDING workflow:held aiki-workers - + 100");
@@ -106,7 +106,7 @@ async fn a_task_that_a_program_took_from_a_living_worker_is_committed_once() {
     let (world, gate) = (World::new().await, closed_gate());
     world.prepare().await;
     let working = Working::start(world.worker(gate));
-    let run = world.mill.workflow(&HELD, 5).start().await.unwrap();
+    let run = world.client.workflow(&HELD, 5).start().await.unwrap();
     world.until("the task to run", || world.ask("XPENDING workflow:held aiki-workers")[0] == 1).await;
     let (entry, _) = world.only("workflow:held");
     let healthy = format!("XCLAIM workflow:held aiki-workers worker-2 60000 {entry}");

@@ -9,7 +9,7 @@ use crate::world::{APPROVALS, APPROVE, ORDERS, World, message, number, patiently
 /// A run that waits for approvals, and no worker.
 async fn parked(world: &World) -> RunHandle<u64> {
     let working = world.start();
-    let run = world.mill.workflow(&ORDERS, 7).start().await.unwrap();
+    let run = world.client.workflow(&ORDERS, 7).start().await.unwrap();
     world.until("the timer", || world.ask("ZCARD timers") == 1).await;
     working.stop().await;
     run
@@ -27,7 +27,7 @@ fn pending_events(world: &World, run: &str) -> Vec<(u64, Value)> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_state_of_a_run_is_json_from_its_start_to_its_end() {
     let world = World::new().await;
-    let run = world.mill.workflow(&ORDERS, 7).start().await.unwrap();
+    let run = world.client.workflow(&ORDERS, 7).start().await.unwrap();
     let id = run.id().as_str();
     let state = world.instance(id);
     assert_eq!((&state["run"], &state["workflow"]), (&json!(id), &json!("orders")));
@@ -104,9 +104,9 @@ async fn a_timer_is_in_a_sorted_set_until_it_is_due_and_then_an_event() {
 async fn activities_are_tasks_of_a_queue_of_their_own() {
     let world = World::new().await;
     world.prepare().await;
-    let run = world.mill.workflow(&ORDERS, 7).start().await.unwrap();
+    let run = world.client.workflow(&ORDERS, 7).start().await.unwrap();
     let activities = Queue::at_least_once(QueueName::new("activities").unwrap());
-    world.mill.store().pause(&activities).await.unwrap();
+    world.client.store().pause(&activities).await.unwrap();
     let working = world.start();
     world.until("the activity", || world.ask("XLEN stream:activities") == 1).await;
     let (_, job) = world.only("stream:activities");

@@ -1,7 +1,7 @@
 //! Run messages: one stream per workflow type and route, in a format that any program reads and writes.
 
 use serde_json::{Value, json};
-use tidemill::workflow::ListRuns;
+use tidemill::workflow::ListRunsParams;
 use tidemill::{RunWorkflows, StartWorkflows};
 
 use crate::world::{
@@ -22,9 +22,9 @@ fn run_message(id: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stream_is_named_by_its_workflow_and_route() {
     let world = World::new().await;
-    let processing = |route: &str| world.mill.workflow(&PROCESSING, json!({})).route(route);
-    world.mill.workflow(&ORDERS, 1).start().await.unwrap();
-    world.mill.workflow(&PROCESSING, json!({})).start().await.unwrap();
+    let processing = |route: &str| world.client.workflow(&PROCESSING, json!({})).route(route);
+    world.client.workflow(&ORDERS, 1).start().await.unwrap();
+    world.client.workflow(&PROCESSING, json!({})).start().await.unwrap();
     for route in ["us-east", "eu-west", "eu-west"] {
         processing(route).start().await.unwrap();
     }
@@ -48,7 +48,7 @@ async fn a_program_reads_run_messages_as_they_are_described() {
     let input = json!({ "orderId": "order-456", "amount": 99.99 });
     for n in 0..12 {
         let key = format!("order-{n}-process");
-        world.mill.workflow(&PROCESSING, input.clone()).key(&key).start().await.unwrap();
+        world.client.workflow(&PROCESSING, input.clone()).key(&key).start().await.unwrap();
     }
     let answer = world.ask(read);
     assert_eq!(answer[0][0], "workflow:order-processing");
@@ -68,7 +68,7 @@ async fn a_message_of_another_program_starts_a_run_and_is_acknowledged_when_that
     let world = World::new().await;
     let working = world.start();
     world.publish("workflow:order-processing", &run_message("run-123"));
-    let run = world.mill.run(&PROCESSING, "run-123".parse().unwrap());
+    let run = world.client.run(&PROCESSING, "run-123".parse().unwrap());
     world.until("run-123", || world.ask("EXISTS instances-run-123") == 1).await;
     assert_eq!(patiently(run.result()).await.unwrap(), "order-456 for 99.99");
     let idle = || {
@@ -81,9 +81,9 @@ async fn a_message_of_another_program_starts_a_run_and_is_acknowledged_when_that
     world.publish("workflow:order-processing", &run_message("run-123"));
     world.publish("workflow:order-processing", &run_message("run-124"));
     world.until("the acknowledgement of copies", idle).await;
-    let runs = world.mill.runs(ListRuns { limit: 10, ..Default::default() }).await.unwrap();
+    let runs = world.client.runs(ListRunsParams { limit: 10, ..Default::default() }).await.unwrap();
     assert_eq!(runs.items.len(), 1, "{runs:?}");
-    let again = world.mill.workflow(&PROCESSING, json!({})).key("order-456-process").start().await.unwrap();
+    let again = world.client.workflow(&PROCESSING, json!({})).key("order-456-process").start().await.unwrap();
     assert_eq!((again.id().as_str(), again.is_new()), ("run-123", false));
     working.stop().await;
 }
@@ -95,7 +95,7 @@ async fn a_message_in_the_stream_of_a_route_is_taken_by_workers_of_that_route() 
     world.publish("workflow:order-processing:eu-west", &run_message("run-eu"));
     let there = Working::start(world.worker(open_gate()).route("eu-west"));
     world.until("run-eu", || world.ask("EXISTS instances-run-eu") == 1).await;
-    let run = world.mill.run(&PROCESSING, "run-eu".parse().unwrap());
+    let run = world.client.run(&PROCESSING, "run-eu".parse().unwrap());
     assert_eq!(patiently(run.result()).await.unwrap(), "order-456 for 99.99");
     assert_eq!(world.instance("run-eu")["queue"], "workflow/order-processing/eu-west");
     assert_eq!(world.ask("EXISTS workflow:order-processing"), 1, "the others serve it");
@@ -108,7 +108,7 @@ async fn what_a_monitor_asks_is_answered() {
     let (world, gate) = (World::new().await, closed_gate());
     world.prepare().await;
     let working = Working::start(world.worker(gate));
-    let run = world.mill.workflow(&HELD, 7).start().await.unwrap();
+    let run = world.client.workflow(&HELD, 7).start().await.unwrap();
     let pending = || world.ask("XPENDING workflow:held aiki-workers");
     world.until("the task to run", || pending()[0] == 1).await;
     let summary = pending();

@@ -2,7 +2,7 @@
 //! members and gateways.
 
 use serde_json::{Value, json};
-use tidemill::store::fleet::{Lease, Leased};
+use tidemill::store::fleet::{LeaseParams, Leased};
 use tidemill_testkit::conformance::scene::{Yard, chromium, offer};
 
 use crate::world::World;
@@ -48,11 +48,11 @@ return reaped";
 const ENDPOINT: &str = "ws://worker:3131/playwright/chromium/x";
 
 fn yard(world: &World) -> Yard {
-    Yard::new(world.mill.store().clone())
+    Yard::new(world.client.store().clone())
 }
 
 fn now(world: &World) -> i64 {
-    world.mill.store().clock().now().0 / 1000
+    world.client.store().clock().now().0 / 1000
 }
 
 /// What a worker does when it starts.
@@ -66,8 +66,8 @@ fn register(world: &World, name: &str) {
 }
 
 /// A wish for a worker that does not say how it is spoken to.
-fn wish(yard: &Yard) -> Lease {
-    Lease { offers: vec![offer("playwright")], ..yard.wish() }
+fn wish(yard: &Yard) -> LeaseParams {
+    LeaseParams { offers: vec![offer("playwright")], ..yard.wish() }
 }
 
 /// An answer that lists names and values.

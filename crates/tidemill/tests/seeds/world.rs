@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidemill::workflow::Json;
 use tidemill::{
-    Activity, Ctx, Fail, Mill, Namespace, Report, RunWorkflows, Signal, Worker, WorkerError, Workflow,
+    Activity, Client, Ctx, Fail, Namespace, Report, RunWorkflows, Signal, Worker, WorkerError, Workflow,
     WorkflowError,
 };
 use tidemill_testkit::servers::Redis;
@@ -50,7 +50,7 @@ async fn held(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
 
 pub(crate) struct World {
     redis: Redis,
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
     program: Mutex<redis::Connection>,
 }
 
@@ -65,7 +65,7 @@ impl World {
         let connector = tidemill::connector(&format!("{}{parameters}", redis.url())).unwrap();
         let connector = connector.namespace(Namespace::new("").unwrap()).group(None, "aiki-workers").unwrap();
         let program = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
-        Self { mill: connector.connect().await.unwrap(), program: Mutex::new(program), redis }
+        Self { client: connector.connect().await.unwrap(), program: Mutex::new(program), redis }
     }
 
     fn program(&self) -> MutexGuard<'_, redis::Connection> {
@@ -99,7 +99,7 @@ impl World {
 
     /// A worker that has nothing but the three streams of its workflows.
     pub(crate) fn worker_of_workflows(&self) -> Worker {
-        let worker = Worker::new(&self.mill).workflow(&ORDERS, orders);
+        let worker = Worker::new(&self.client).workflow(&ORDERS, orders);
         worker.workflow(&PROCESSING, processing).workflow(&HELD, held)
     }
 
@@ -216,5 +216,5 @@ fn shown(value: redis::Value) -> Value {
 
 /// A number as the journal has it.
 pub(crate) fn number(n: u64) -> Json {
-    Json::of(&n).unwrap()
+    Json::from_value(&n).unwrap()
 }

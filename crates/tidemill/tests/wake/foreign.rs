@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tidemill::store::{Claim, Wake};
-use tidemill::{JobId, WorkerId};
+use tidemill::store::{ClaimParams, Wake};
+use tidemill::{HolderId, JobId};
 
 use crate::process::{Listener, run};
 use crate::world::{Background, Ping, World, is_ready, queue, unheard, until};
@@ -13,8 +13,8 @@ use crate::world::{Background, Ping, World, is_ready, queue, unheard, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn its_notification_starts_our_job() {
     let world = World::new();
-    let (mill, silent) = (world.woken().await, world.silent().await);
-    let mut worker = Background::start(&mill);
+    let (client, silent) = (world.woken().await, world.silent().await);
+    let mut worker = Background::start(&client);
     until("the subscription", || world.subscribers("queuert:sched") == 1).await;
     let job = unheard(&silent, &mut worker, 1).await;
     assert!(is_ready(silent.store(), &job).await);
@@ -38,9 +38,9 @@ async fn its_notification_starts_our_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_notification_wakes_its_listener_once_per_job() {
     let world = World::new();
-    let mill = world.woken().await;
+    let client = world.woken().await;
     let mut listener = Listener::start(&world.redis, "mail", 5);
-    mill.jobs((0..3).map(Ping)).enqueue().await.unwrap();
+    client.jobs((0..3).map(Ping)).enqueue().await.unwrap();
     let words = listener.workers(5);
     assert_eq!(words.iter().filter(|word| *word == "query").count(), 3, "{words:?}");
     assert_eq!(words.iter().filter(|word| *word == "skip").count(), 2, "{words:?}");
@@ -49,10 +49,10 @@ async fn our_notification_wakes_its_listener_once_per_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn our_notification_wakes_listeners_of_both_versions_once_per_job() {
     let world = World::new();
-    let mill = world.woken().await;
+    let client = world.woken().await;
     let mut old = Listener::start(&world.redis, "mail", 5);
     let mut new = Listener::start_new(&world.redis, "mail", 5);
-    mill.jobs((0..3).map(Ping)).enqueue().await.unwrap();
+    client.jobs((0..3).map(Ping)).enqueue().await.unwrap();
     for listener in [&mut old, &mut new] {
         let words = listener.workers(5);
         assert_eq!(words.iter().filter(|word| *word == "query").count(), 3, "{words:?}");
@@ -65,24 +65,24 @@ async fn our_notification_wakes_listeners_of_both_versions_once_per_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_hears_that_a_lease_was_reaped() {
     let world = World::new();
-    let mill = world.woken().await;
+    let client = world.woken().await;
     let mut listener = Listener::start(&world.redis, "other", 0);
-    let handle = mill.job(Ping(1)).enqueue().await.unwrap();
-    let (queue, dead, lease) = (queue(), WorkerId::of_process("gone", 1, 0), Duration::from_millis(1));
-    let claimed = mill.store().claim(Claim::now(&queue, &dead, lease, 1)).await.unwrap();
+    let handle = client.job(Ping(1)).enqueue().await.unwrap();
+    let (queue, dead, lease) = (queue(), HolderId::of_process("gone", 1, 0), Duration::from_millis(1));
+    let claimed = client.store().claim(ClaimParams::now(&queue, &dead, lease, 1)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     tokio::time::sleep(lease * 20).await;
-    assert_eq!(tidemill::rescue::rescue(&**mill.store(), &[queue], lease).await.unwrap(), 1);
+    assert_eq!(tidemill::settle::expired::rescue(&**client.store(), &[queue], lease).await.unwrap(), 1);
     assert_eq!(listener.next(), format!("lost {}", handle.id()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn it_hears_of_ends() {
     let world = World::new();
-    let mill = world.woken().await;
+    let client = world.woken().await;
     let mut listener = Listener::start(&world.redis, "other", 0);
-    let handle = mill.job(Ping(1)).keep_result(Duration::from_secs(60)).enqueue().await.unwrap();
-    let worker = Background::start(&mill);
+    let handle = client.job(Ping(1)).keep_result(Duration::from_secs(60)).enqueue().await.unwrap();
+    let worker = Background::start(&client);
     assert_eq!(listener.next(), format!("chain {}", handle.id()));
     worker.stop().await;
 }
@@ -90,8 +90,8 @@ async fn it_hears_of_ends() {
 #[tokio::test(flavor = "multi_thread")]
 async fn we_hear_of_its_ends_and_losses() {
     let world = World::new();
-    let mill = world.woken().await;
-    let mut wakes = mill.store().listen();
+    let client = world.woken().await;
+    let mut wakes = client.store().subscribe();
     until("the subscription", || world.subscribers("queuert:owls") == 1).await;
     let id = JobId::generate();
     for (channel, wake) in [("chainc", Wake::Finished(id.clone())), ("owls", Wake::Lost(id.clone()))] {
@@ -104,15 +104,15 @@ async fn we_hear_of_its_ends_and_losses() {
 /// Returns how many of ours and of theirs have looked, and how much of the hint is left.
 async fn share(ours: usize, theirs: usize, jobs: usize) -> (usize, usize, usize) {
     let world = World::new();
-    let mill = world.woken().await;
-    let store = mill.store().clone();
+    let client = world.woken().await;
+    let store = client.store().clone();
     store.resume(&queue()).await.unwrap();
     let mut listener = Listener::start(&world.redis, "mail", theirs);
-    let (queue, worker) = (queue(), WorkerId::of_process("test", 1, 0));
+    let (queue, worker) = (queue(), HolderId::of_process("test", 1, 0));
     let mut claims = FuturesUnordered::new();
     for _ in 0..ours {
-        let claim = Claim::now(&queue, &worker, Duration::from_secs(30), 1);
-        claims.push(store.claim(Claim { wait: Duration::from_secs(600), ..claim }));
+        let claim = ClaimParams::now(&queue, &worker, Duration::from_secs(30), 1);
+        claims.push(store.claim(ClaimParams { wait: Duration::from_secs(600), ..claim }));
     }
     let rest = async |claims: &mut FuturesUnordered<_>| {
         let _ = tokio::time::timeout(Duration::from_millis(700), claims.next()).await;

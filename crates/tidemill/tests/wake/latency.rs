@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidemill::Mill;
+use tidemill::Client;
 
 use crate::world::{Background, Ping, World};
 
@@ -17,8 +17,8 @@ const FEW: u32 = 10;
 /// The first ones open connections and prepare statements.
 const WARM_UP: u32 = 20;
 
-async fn measure(way: &str, jobs: u32, (maker, mill): (&Mill, &Mill)) {
-    let mut worker = Background::start(mill);
+async fn measure(way: &str, jobs: u32, (maker, client): (&Client, &Client)) {
+    let mut worker = Background::start(client);
     let mut times = Vec::new();
     for number in 0..jobs + WARM_UP {
         tokio::time::sleep(Duration::from_millis(15)).await;
@@ -45,8 +45,8 @@ async fn latency() {
     let world = World::new();
     measure("woken through Redis", JOBS, (&world.usual().await, &world.usual().await)).await;
     measure("woken by LISTEN", JOBS, (&world.listening().await, &world.listening().await)).await;
-    let mill = world.silent().await;
-    measure("in one process", JOBS, (&mill, &mill)).await;
+    let client = world.silent().await;
+    measure("in one process", JOBS, (&client, &client)).await;
     // Nobody tells anybody, so this is the regular look alone.
     measure("by looking", FEW, (&world.silent().await, &world.silent().await)).await;
 }

@@ -7,8 +7,8 @@ use crate::world::{Background, Ping, World, unheard, until};
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_drains_while_redis_is_killed_and_restarted() {
     let world = World::new();
-    let (maker, mill) = (world.usual().await, world.usual().await);
-    let mut worker = Background::start(&mill);
+    let (maker, client) = (world.usual().await, world.usual().await);
+    let mut worker = Background::start(&client);
     let mut left: Vec<u32> = (0..60).collect();
     for number in 0..60 {
         match number {
@@ -30,8 +30,8 @@ async fn everything_drains_while_redis_is_killed_and_restarted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_restart_wake_ups_arrive_again() {
     let world = World::new();
-    let (maker, mill, silent) = (world.woken().await, world.woken().await, world.silent().await);
-    let mut worker = Background::start(&mill);
+    let (maker, client, silent) = (world.woken().await, world.woken().await, world.silent().await);
+    let mut worker = Background::start(&client);
     until("the subscription", || world.subscribers("queuert:sched") == 1).await;
     unheard(&silent, &mut worker, 1).await;
     // After the gap everybody looks, so this one starts although nobody told of it.
@@ -85,8 +85,8 @@ async fn no_hint_is_ever_without_a_ttl() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_postgres_store_that_is_woken_through_redis_does_not_listen() {
     let world = World::new();
-    let mill = world.woken().await;
-    let worker = Background::start(&mill);
+    let client = world.woken().await;
+    let worker = Background::start(&client);
     until("the subscription", || world.subscribers("queuert:sched") == 1).await;
     // PostgreSQL shows the last statement of every connection.
     let (client, connection) = tokio_postgres::connect(&world.database, tokio_postgres::NoTls).await.unwrap();

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::job::State;
+use tidemill::job::JobState;
 use tidemill::{
-    Connector, Fail, InProcess, Job, JobId, Listen, Mill, Namespace, Pace, Queue, QueueName, Store, Worker,
-    WorkerError,
+    Client, Connector, Fail, Job, JobId, Listen, Namespace, NoTransport, PollInterval, Queue, QueueName,
+    Store, Worker, WorkerError,
 };
 use tidemill_testkit::servers::{Redis, shared_postgres};
 use tokio::sync::mpsc;
@@ -47,29 +47,29 @@ impl World {
     }
 
     /// A process that is woken through Redis or not at all: it looks by itself once an hour.
-    pub(crate) async fn woken(&self) -> Mill {
-        let connector = self.connector().pace(Pace::new(HOUR, HOUR)).unwrap();
+    pub(crate) async fn woken(&self) -> Client {
+        let connector = self.connector().pace(PollInterval::new(HOUR, HOUR)).unwrap();
         self.open(connector).await
     }
 
     /// A process that is woken through Redis, and looks by itself as usual.
-    pub(crate) async fn usual(&self) -> Mill {
+    pub(crate) async fn usual(&self) -> Client {
         self.open(self.connector()).await
     }
 
-    async fn open(&self, connector: Connector) -> Mill {
+    async fn open(&self, connector: Connector) -> Client {
         let connector = connector.wake(self.redis.url().as_str()).unwrap();
         connector.namespace(Namespace::new("queuert:").unwrap()).connect().await.unwrap()
     }
 
     /// A process that is woken by PostgreSQL itself.
-    pub(crate) async fn listening(&self) -> Mill {
+    pub(crate) async fn listening(&self) -> Client {
         self.connector().wake(Listen).unwrap().connect().await.unwrap()
     }
 
     /// A process that tells nobody of what it does.
-    pub(crate) async fn silent(&self) -> Mill {
-        self.connector().wake(InProcess).unwrap().connect().await.unwrap()
+    pub(crate) async fn silent(&self) -> Client {
+        self.connector().wake(NoTransport).unwrap().connect().await.unwrap()
     }
 
     pub(crate) fn subscribers(&self, channel: &str) -> u64 {
@@ -99,7 +99,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn start(mill: &Mill) -> Self {
+    pub(crate) fn start(client: &Client) -> Self {
         let (begin, begun) = mpsc::unbounded_channel();
         let handler = move |ping: Ping| {
             let begin = begin.clone();
@@ -109,7 +109,7 @@ impl Background {
             }
         };
         let stop = CancellationToken::new();
-        let worker = Worker::new(mill).handle(handler).queue(Ping::QUEUE, 4);
+        let worker = Worker::new(client).handle(handler).queue(Ping::QUEUE, 4);
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, stop, run }
     }
@@ -126,7 +126,7 @@ impl Background {
 
 /// Adds a job of which nobody hears, to a worker that waits: one that had just begun to listen may still have
 /// looked for itself, and then it is done again.
-pub(crate) async fn unheard(silent: &Mill, worker: &mut Background, number: u32) -> JobId {
+pub(crate) async fn unheard(silent: &Client, worker: &mut Background, number: u32) -> JobId {
     loop {
         let id = silent.job(Ping(number)).enqueue().await.unwrap().id().clone();
         match tokio::time::timeout(Duration::from_millis(500), worker.begun.recv()).await {
@@ -137,7 +137,7 @@ pub(crate) async fn unheard(silent: &Mill, worker: &mut Background, number: u32)
 }
 
 pub(crate) async fn is_ready(store: &Arc<dyn Store>, job: &JobId) -> bool {
-    store.get(job).await.unwrap().is_some_and(|info| info.state == State::Ready)
+    store.get_job(job).await.unwrap().is_some_and(|info| info.state == JobState::Ready)
 }
 
 /// Looks until something holds.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tidemill::postgres::tokio_postgres;
 use tidemill::sqlite::rusqlite;
-use tidemill::{Handle, InTransaction, Mill};
+use tidemill::{Client, InTransaction, JobHandle};
 use tidemill_testkit::servers::Redis;
 
 use crate::books::{self, Books};
@@ -51,8 +51,8 @@ impl fmt::Display for Reckoning {
 
 /// A pair of transfers, and the chain that waits for both.
 struct Pair {
-    transfers: [Handle<u64>; 2],
-    sum: Handle<u64>,
+    transfers: [JobHandle<u64>; 2],
+    sum: JobHandle<u64>,
     amount: u64,
 }
 
@@ -63,7 +63,7 @@ pub async fn run(stage: &Stage, seed: u64, time: Duration) -> Result<Reckoning> 
     books.make().await?;
     let waker = matches!(stage.place(), Place::Postgres(..)).then(Redis::start).transpose()?;
     let duty = Duty { wake: waker.as_ref().map(Redis::url), transfers: true, ..stage.duty(8) };
-    let mill = duty.connect().await?;
+    let client = duty.connect().await?;
     let (mut pairs, mut reckoning) = (Vec::new(), Reckoning::default());
     let mut crew: Vec<_> = (0..CREW).map(|_| stage.hire(&duty)).collect::<Result<_>>()?;
     let end = Instant::now() + time;
@@ -72,8 +72,8 @@ pub async fn run(stage: &Stage, seed: u64, time: Duration) -> Result<Reckoning> 
         let until = Instant::now() + pause;
         while Instant::now() < until {
             let amount = random.u64(1..1_000);
-            pairs.push(start(&mill, &books, amount).await?);
-            if let Some(rolled_back) = roll_back(&mill, &books).await? {
+            pairs.push(start(&client, &books, amount).await?);
+            if let Some(rolled_back) = roll_back(&client, &books).await? {
                 reckoning.rolled_back += rolled_back;
             }
         }
@@ -90,15 +90,15 @@ pub async fn run(stage: &Stage, seed: u64, time: Duration) -> Result<Reckoning> 
     for member in crew {
         member.dismiss()?;
     }
-    delete(&mill, pairs).await?;
+    delete(&client, pairs).await?;
     stage.assert_nothing_is_left().await?;
     Ok(reckoning)
 }
 
 /// Starts two transfers and what waits for them. In a database with transactions all three are made in one, and
 /// nobody is told: as if this process had died between the commit and the wake.
-async fn start(mill: &Mill, books: &Books, amount: u64) -> Result<Pair> {
-    let take = || mill.job(Take { amount });
+async fn start(client: &Client, books: &Books, amount: u64) -> Result<Pair> {
+    let take = || client.job(Take { amount });
     let transfers = match books {
         Books::Nowhere => [take().enqueue().await?, take().enqueue().await?],
         Books::Sqlite(path) => {
@@ -110,22 +110,22 @@ async fn start(mill: &Mill, books: &Books, amount: u64) -> Result<Pair> {
             made.map(tidemill::sqlite::Promised::committed)
         }
         Books::Postgres(database) => {
-            let mut client = books::connect(database).await?;
-            let mut tx = client.transaction().await?;
+            let mut pg = books::connect(database).await?;
+            let mut tx = pg.transaction().await?;
             let made = [take().enqueue_in(&mut tx).await?, take().enqueue_in(&mut tx).await?];
             tx.commit().await?;
             let [told, untold] = made;
             // One is announced; the other has to be found by polling.
-            [told.committed().await, mill.handle(untold.id().clone())]
+            [told.committed().await, client.handle(untold.id().clone())]
         }
     };
-    let sum = mill.job(Sum).after(&transfers[0]).after(&transfers[1]).enqueue().await?;
+    let sum = client.job(Sum).after(&transfers[0]).after(&transfers[1]).enqueue().await?;
     Ok(Pair { transfers, sum, amount })
 }
 
 /// A transaction that is rolled back leaves nothing to run.
-async fn roll_back(mill: &Mill, books: &Books) -> Result<Option<usize>> {
-    let take = mill.job(Take { amount: 1_000_000 });
+async fn roll_back(client: &Client, books: &Books) -> Result<Option<usize>> {
+    let take = client.job(Take { amount: 1_000_000 });
     let id = match books {
         Books::Nowhere => return Ok(None),
         Books::Sqlite(path) => {
@@ -137,14 +137,14 @@ async fn roll_back(mill: &Mill, books: &Books) -> Result<Option<usize>> {
             id
         }
         Books::Postgres(database) => {
-            let mut client: tokio_postgres::Client = books::connect(database).await?;
-            let mut tx = client.transaction().await?;
+            let mut pg: tokio_postgres::Client = books::connect(database).await?;
+            let mut tx = pg.transaction().await?;
             let id = take.enqueue_in(&mut tx).await?.id().clone();
             tx.rollback().await?;
             id
         }
     };
-    ensure!(mill.store().get(&id).await?.is_none(), "{id} was rolled back and is there");
+    ensure!(client.store().get_job(&id).await?.is_none(), "{id} was rolled back and is there");
     Ok(Some(1))
 }
 
@@ -177,10 +177,10 @@ async fn settle_up(stage: &Stage, pairs: &[Pair], books: &Books, reckoning: &mut
     Ok(())
 }
 
-async fn delete(mill: &Mill, pairs: Vec<Pair>) -> Result<()> {
+async fn delete(client: &Client, pairs: Vec<Pair>) -> Result<()> {
     for Pair { transfers, sum, .. } in pairs {
         for handle in transfers.into_iter().chain([sum]) {
-            mill.delete(handle.id()).await?;
+            client.delete(handle.id()).await?;
         }
     }
     Ok(())

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
-use tidemill::Mill;
-use tidemill::fleet::{ListMembers, ListSessions, MemberInfo, Standard};
+use tidemill::Client;
+use tidemill::fleet::{ListSessionsParams, ListWorkersParams, WorkerDefaults, WorkerInfo};
 use tidemill_testkit::browser::{Cdp, CdpError};
 use tokio::task::JoinSet;
 
@@ -89,7 +89,7 @@ pub async fn run(stage: &Stage, seed: u64, kills: usize) -> Result<Reckoning> {
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let freed = until_free(&stage.mill, last).await?;
+    let freed = until_free(&stage.client, last).await?;
     harbour.close().await?;
     let [whole, cut] = [&seen.whole, &seen.cut].map(|count| count.load(Ordering::Relaxed));
     Ok(Reckoning { kills, whole, cut, freed })
@@ -195,13 +195,15 @@ async fn visit(gateway: SocketAddr, number: usize, stay: Duration) -> Result<Res
 }
 
 /// How long after `last` nobody had a session any more.
-async fn until_free(mill: &Mill, last: Instant) -> Result<Duration> {
-    let fleet = mill.store().fleet();
+async fn until_free(client: &Client, last: Instant) -> Result<Duration> {
+    let fleet = client.store().fleet();
     loop {
-        fleet.reap(Some(Standard::default())).await?;
-        let sessions = fleet.sessions(ListSessions { member: None, cursor: None, limit: 10 }).await?;
-        let members = fleet.members(ListMembers { kind: None, cursor: None, limit: 1000 }).await?.items;
-        let active = members.iter().map(|info: &MemberInfo| info.active).sum::<u32>();
+        fleet.reap(Some(WorkerDefaults::default())).await?;
+        let sessions =
+            fleet.list_sessions(ListSessionsParams { member: None, cursor: None, limit: 10 }).await?;
+        let members =
+            fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 1000 }).await?.items;
+        let active = members.iter().map(|info: &WorkerInfo| info.active).sum::<u32>();
         if sessions.items.is_empty() && active == 0 {
             return Ok(last.elapsed());
         }

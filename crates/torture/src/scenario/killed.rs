@@ -16,7 +16,7 @@ const TOLERANCE: Duration = Duration::from_secs(8);
 
 /// Returns how long after the kill the last job was done.
 pub async fn run(stage: &Stage) -> Result<Duration> {
-    let jobs = stage.mill.jobs((0..JOBS).map(|_| Act::INNOCENT)).enqueue().await?;
+    let jobs = stage.client.jobs((0..JOBS).map(|_| Act::INNOCENT)).enqueue().await?;
     let victim = stage.hire(&stage.gated_duty(JOBS))?;
     stage.until("the victim to hold everything", |audit| audit.count(Step::Started) == JOBS).await?;
     let successor = stage.hire(&stage.duty(JOBS))?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use futures_util::future::{Either, select, try_join, try_join_all};
-use tidemill::workflow::{Program, RunError, RunHandle, StartWorkflows, What};
+use tidemill::workflow::{EntryContent, Program, RunError, RunHandle, StartWorkflows};
 
 use crate::crew::{End, Member};
 use crate::duty::Duty;
@@ -131,7 +131,7 @@ async fn until_dead(worker: &mut Member) {
 /// Places the order, decides on it once it asks, and sees that it ends as it should.
 async fn drive(room: &Room, way: Way) -> Result<RunHandle<String>> {
     let id = "order-7".to_owned();
-    let run = room.mill.workflow(&ORDER, Order { id, cents: 9_999 }).start().await?;
+    let run = room.client.workflow(&ORDER, Order { id, cents: 9_999 }).start().await?;
     until_it_asks(&run).await?;
     match way {
         Way::Approved => run.signal(&APPROVE, &true).await?,
@@ -153,7 +153,7 @@ async fn until_it_asks(run: &RunHandle<String>) -> Result<()> {
     loop {
         let journal = run.journal().await?;
         let is_up_to_date =
-            matches!(journal.entries.last(), Some(entry) if matches!(entry.what, What::Commit(_)));
+            matches!(journal.entries.last(), Some(entry) if matches!(entry.what, EntryContent::Commit(_)));
         if is_up_to_date && ends(&journal).len() == 1 {
             return Ok(());
         }
@@ -166,7 +166,7 @@ async fn until_it_asks(run: &RunHandle<String>) -> Result<()> {
 /// key. Returns how many were had twice.
 async fn judge(room: &Room, way: Way, run: &RunHandle<String>) -> Result<usize> {
     let journal = run.journal().await?;
-    assert_numbered(&**room.mill.store(), run.id()).await?;
+    assert_numbered(&**room.client.store(), run.id()).await?;
     replays(Program::new(&ORDER, order), &journal)?;
     ended_once(&journal)?;
     let asked = activities(&journal);

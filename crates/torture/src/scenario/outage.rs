@@ -115,7 +115,7 @@ async fn recover(stage: &Stage, worker: &Member, fault: Fault) -> Result<Recover
     let before = stage.audit()?.count(done);
     let backlog = (0..BACKLOG).map(|_| Act::lasting(Duration::from_millis(50)));
     // Nobody dies here, but a fault may cost a job its lease.
-    stage.mill.jobs(backlog).max_attempts(100).enqueue().await?;
+    stage.client.jobs(backlog).max_attempts(100).enqueue().await?;
     let audit = stage.until("the worker to be busy", |audit| audit.count(done) > before).await?;
     let (sent, begun) = (audit.commands(worker.pid()), Instant::now());
 
@@ -136,7 +136,7 @@ async fn recover(stage: &Stage, worker: &Member, fault: Fault) -> Result<Recover
 async fn enqueue_somehow(stage: &Stage) -> Result<u64> {
     let begun = Instant::now();
     loop {
-        match stage.mill.job(Act::INNOCENT).enqueue().await {
+        match stage.client.job(Act::INNOCENT).enqueue().await {
             Ok(_) => return Ok(ledger::now()),
             Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
-use tidemill::redrive::{self, Letters};
+use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
 
 use crate::act::{Act, Deed};
 use crate::ledger::Step;
@@ -17,7 +17,7 @@ const MAX_ATTEMPTS: u32 = 3;
 /// Returns how often the worker was started.
 pub async fn run(stage: &Stage, seed: u64) -> Result<usize> {
     let acts = mixed(seed);
-    let jobs = stage.mill.jobs(acts.iter().copied()).max_attempts(MAX_ATTEMPTS).enqueue().await?;
+    let jobs = stage.client.jobs(acts.iter().copied()).max_attempts(MAX_ATTEMPTS).enqueue().await?;
     let starts = supervise(stage).await?;
 
     let deeds: HashMap<&str, Deed> =
@@ -33,7 +33,7 @@ pub async fn run(stage: &Stage, seed: u64) -> Result<usize> {
     let letters = stage.letters().await?;
     let dead: HashSet<&str> = letters.iter().map(|letter| letter.job.as_str()).collect();
     ensure!(dead == poison, "{} letters, not those of the {} poison jobs", dead.len(), poison.len());
-    redrive::drop(&**stage.mill.store(), &queue()?, &Letters::default()).await?;
+    redrive::drop_dead(&**stage.client.store(), &queue()?, &DeadLetterFilter::default()).await?;
     stage.assert_nothing_is_left().await?;
     Ok(starts)
 }

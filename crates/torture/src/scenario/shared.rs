@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
 use serde_json::json;
-use tidemill::Mill;
-use tidemill::fleet::{Beat, ListSessions, Member, Offer, Room, Standard, Status};
+use tidemill::Client;
+use tidemill::fleet::{
+    BeatParams, Capacity, ListSessionsParams, Offer, WorkerDefaults, WorkerEntry, WorkerStatus,
+};
 use tidemill_testkit::browser::{Browser, Cdp, CdpError};
 use tokio::task::JoinSet;
 
@@ -89,8 +91,8 @@ pub async fn run(stage: &Stage, seed: u64, blows: usize) -> Result<Reckoning> {
     let mut dice = fastrand::Rng::with_seed(seed);
     let (browsers, seen, mut crowd) = (start().await?, Arc::new(Seen::default()), JoinSet::new());
     let members = browsers.iter().enumerate().map(member).collect::<Result<Vec<_>>>()?;
-    stage.mill.store().fleet().join(&members).await?;
-    crowd.spawn(beat(stage.mill.clone(), members, seen.clone()));
+    stage.client.store().fleet().join(&members).await?;
+    crowd.spawn(beat(stage.client.clone(), members, seen.clone()));
     crowd.spawn(count(ports(&browsers)?, seen.clone()));
     let free = || anyhow::Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?);
     let addresses = [free()?, free()?];
@@ -117,7 +119,7 @@ pub async fn run(stage: &Stage, seed: u64, blows: usize) -> Result<Reckoning> {
     while let Some(ended) = crowd.join_next().await {
         ended??;
     }
-    until_free(&stage.mill).await?;
+    until_free(&stage.client).await?;
     [reckoning.whole, reckoning.most] = [&seen.whole, &seen.most].map(|count| count.load(Ordering::Relaxed));
     ensure!(reckoning.most > 0, "no connection was ever seen, so nothing was shown");
     Ok(reckoning)
@@ -131,13 +133,13 @@ async fn start() -> Result<Vec<Browser>> {
     Ok(browsers)
 }
 
-fn member((number, browser): (usize, &Browser)) -> Result<Member> {
-    Ok(Member {
+fn member((number, browser): (usize, &Browser)) -> Result<WorkerEntry> {
+    Ok(WorkerEntry {
         id: format!("shared:{number}").parse()?,
         offer: Offer::new("cdp")?,
         endpoint: browser.endpoint.clone(),
-        status: Status::Available,
-        room: Room { concurrent: PLACES as u32, lifetime: 0 },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent: PLACES as u32, lifetime: 0 },
         fresh: FRESH,
         detail: Bytes::from_static(b"{}"),
     })
@@ -175,10 +177,10 @@ fn start_gateway(stage: &Stage, listen: SocketAddr) -> Result<Hand> {
 }
 
 /// Says that the browsers live, as an agent does.
-async fn beat(mill: Mill, members: Vec<Member>, seen: Arc<Seen>) -> Result<()> {
+async fn beat(client: Client, members: Vec<WorkerEntry>, seen: Arc<Seen>) -> Result<()> {
     while !seen.over.load(Ordering::Relaxed) {
         // The store may be away: that is what this is about.
-        let _ = mill.store().fleet().beat(Beat { members: &members, grace: LEASE * 2 }).await;
+        let _ = client.store().fleet().beat(BeatParams { members: &members, grace: LEASE * 2 }).await;
         tokio::time::sleep(FRESH / 4).await;
     }
     Ok(())
@@ -262,12 +264,13 @@ async fn progress(
     Ok(())
 }
 
-async fn until_free(mill: &Mill) -> Result<()> {
-    let (fleet, begun) = (mill.store().fleet(), Instant::now());
+async fn until_free(client: &Client) -> Result<()> {
+    let (fleet, begun) = (client.store().fleet(), Instant::now());
     loop {
         // The store may have failed only just now.
-        let _ = fleet.reap(Some(Standard::default())).await;
-        let sessions = fleet.sessions(ListSessions { member: None, cursor: None, limit: 10 }).await;
+        let _ = fleet.reap(Some(WorkerDefaults::default())).await;
+        let sessions =
+            fleet.list_sessions(ListSessionsParams { member: None, cursor: None, limit: 10 }).await;
         if sessions.as_ref().is_ok_and(|page| page.items.is_empty()) {
             return Ok(());
         }

@@ -14,7 +14,7 @@ const JOBS: usize = 100;
 
 /// Returns how many settlements were refused.
 pub async fn run(stage: &Stage) -> Result<u64> {
-    let jobs = stage.mill.jobs((0..JOBS).map(|_| Act::INNOCENT)).enqueue().await?;
+    let jobs = stage.client.jobs((0..JOBS).map(|_| Act::INNOCENT)).enqueue().await?;
     let sleeper = stage.hire(&stage.gated_duty(JOBS))?;
     stage.until("the sleeper to hold everything", |audit| audit.count(Step::Started) == JOBS).await?;
     let successor = stage.hire(&stage.duty(JOBS))?;

@@ -34,7 +34,7 @@ async fn stopped_at(stage: &Stage, point: Point) -> Result<u64> {
     let expected = program::oracle(&steps);
     stage.close_gate()?;
     let noted = stage.audit()?.count(Note::Started);
-    let run = stage.mill.workflow(&PROGRAM, Input { steps, so_far: Vec::new() }).start().await?;
+    let run = stage.client.workflow(&PROGRAM, Input { steps, so_far: Vec::new() }).start().await?;
     let mut sleeper =
         stage.hire(&Duty { programs: true, fate: Some(Fate::Stopped(point)), ..stage.gated_duty(4) })?;
     sleeper.await_fate()?;
@@ -87,7 +87,7 @@ async fn first_commit(run: &RunHandle<Vec<i64>>) -> Result<Journal> {
 }
 
 async fn judge(stage: &Stage, journal: &Journal) -> Result<()> {
-    assert_numbered(&**stage.mill.store(), &journal.run).await?;
+    assert_numbered(&**stage.client.store(), &journal.run).await?;
     replays(Program::new(&PROGRAM, program::interpret), journal)?;
     ensure!(commits(journal) == 3, "{} has {} commits", journal.run, commits(journal));
     let locals = commands(journal).filter(|command| matches!(command, Command::LocalActivity { .. })).count();

@@ -87,7 +87,7 @@ fn replace(stage: &Stage, duty: &Duty, crew: &mut [Member], random: &mut fastran
 async fn start(stage: &Stage, random: &mut fastrand::Rng) -> Result<Running> {
     let (steps, receives) = program::random(random);
     let input = Input { steps: steps.clone(), so_far: Vec::new() };
-    let handle = stage.mill.workflow(&PROGRAM, input).start().await?;
+    let handle = stage.client.workflow(&PROGRAM, input).start().await?;
     for number in 0..receives {
         handle.signal(&NUMBER, &number).await?;
     }
@@ -99,7 +99,7 @@ async fn harvest(open: &mut Vec<Running>, closed: &mut Vec<Running>) -> Result<(
     let Some(oldest) = open.first() else { return Ok(()) };
     match tokio::time::timeout(Duration::from_millis(200), oldest.handle.result()).await {
         Err(_) => {
-            let age = oldest.handle.info().await?.started_at.until(tidemill::Timestamp::of_this_process());
+            let age = oldest.handle.info().await?.started_at.until(tidemill::Timestamp::now());
             ensure!(age < PATIENCE, "run {} has not ended: {:?}", oldest.handle.id(), oldest.steps);
             Ok(())
         }

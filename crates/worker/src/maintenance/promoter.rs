@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::store::{Promote, Promoted};
+use tidemill_core::store::{PromoteParams, Promoted};
 use tidemill_core::{Error, Queue};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -55,7 +55,7 @@ impl Promoter {
     }
 
     async fn promote(&self) -> Result<Promoted, Error> {
-        let promote = Promote { queues: &self.queues, limit: LIMIT };
+        let promote = PromoteParams { queues: &self.queues, limit: LIMIT };
         within(ANSWER, "promote", self.station.store.promote(promote)).await
     }
 

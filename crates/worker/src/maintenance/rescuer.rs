@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::rescue::{self, Death};
+use tidemill_core::settle::expired::{self, RescuedDeath};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -19,12 +19,12 @@ const TICK: Duration = Duration::from_millis(900);
 /// Looks for leases that have run out, in all queues of the store at once.
 pub(crate) struct Rescuer {
     station: Arc<Station>,
-    rescuer: rescue::Rescuer,
+    rescuer: expired::Rescuer,
 }
 
 impl Rescuer {
     pub(crate) fn new(station: Arc<Station>) -> Self {
-        let rescuer = rescue::Rescuer::new(station.queues(), station.manner.lease);
+        let rescuer = expired::Rescuer::new(station.queues(), station.manner.lease);
         Self { station, rescuer }
     }
 
@@ -47,7 +47,7 @@ impl Rescuer {
 
     async fn look(&mut self) -> Result<(), Error> {
         // Page after page: after a mass death there are many, so this gets longer than one answer.
-        let mut died = |death: Death<'_>| self.station.failure_log.died_unattended(&death);
+        let mut died = |death: RescuedDeath<'_>| self.station.failure_log.died_unattended(&death);
         let look = self.rescuer.look_and_report(&*self.station.store, &mut died);
         let looked = within(ANSWER * 6, "rescue", look).await?;
         if looked.rescued > 0 {

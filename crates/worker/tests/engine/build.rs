@@ -56,7 +56,7 @@ async fn every_other_mistake_is_named_too() {
 #[tokio::test]
 async fn a_job_with_a_time_without_end_is_refused_before_anything_is_written() {
     let world = World::new().await;
-    let ping = || world.mill.job(Ping { n: 1 });
+    let ping = || world.client.job(Ping { n: 1 });
     let window = Dedup::open("k").within(Duration::MAX);
     for (expected, refused) in [
         ("the time for which a result is kept", ping().keep_result(Duration::MAX).enqueue().await),
@@ -67,7 +67,7 @@ async fn a_job_with_a_time_without_end_is_refused_before_anything_is_written() {
         let Err(Error::Invalid(why)) = refused else { panic!("{expected}: {refused:?}") };
         assert!(why.contains(expected) && why.contains("100 years"), "{why}");
     }
-    let bulk = world.mill.jobs([Ping { n: 1 }]).keep_result(Duration::MAX).enqueue().await;
+    let bulk = world.client.jobs([Ping { n: 1 }]).keep_result(Duration::MAX).enqueue().await;
     assert!(matches!(bulk.map_err(Error::from), Err(Error::Invalid(_))));
-    assert!(world.store.inner.queues().await.unwrap().is_empty());
+    assert!(world.store.inner.list_queues().await.unwrap().is_empty());
 }

@@ -9,7 +9,7 @@ use crate::world::{Ping, World};
 /// Enqueues fifty jobs in batches of ten, of which the first one fails.
 async fn enqueue(world: &World, fault: Fault) -> BulkError {
     world.plan().next(Verb::Enqueue, fault, 1);
-    let pings = world.mill.jobs((0..50).map(|n| Ping { n })).batch(10);
+    let pings = world.client.jobs((0..50).map(|n| Ping { n })).batch(10);
     pings.enqueue().await.unwrap_err()
 }
 
@@ -19,7 +19,7 @@ async fn are_there(world: &World, jobs: &[(usize, JobId)]) -> bool {
         let payload = format!("{{\"n\":{position}}}");
         assert_eq!(world.envelope(job).await.payload(), payload.as_bytes());
     }
-    world.store.inner.queues().await.unwrap()[0].ready == jobs.len() as u64
+    world.store.inner.list_queues().await.unwrap()[0].ready == jobs.len() as u64
 }
 
 #[tokio::test]

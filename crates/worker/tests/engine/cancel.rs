@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use tidemill_core::Store;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::store::Cancelled;
 use tidemill_worker::{Ending, Fail, JobContext};
 use tokio::sync::mpsc;
@@ -40,7 +40,7 @@ async fn a_handler_that_does_not_watch_is_dropped() {
     has_begun.recv().await.unwrap();
     assert_eq!(world.store.cancel(&job).await.unwrap(), Cancelled::Requested);
     assert_eq!(running.next().await.outcome, Ending::Cancelled);
-    assert_eq!(world.state(&job).await, Some(State::Cancelled));
+    assert_eq!(world.state(&job).await, Some(JobState::Cancelled));
     assert_eq!(running.stop().await.total.cancelled, 1);
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 use tidemill_core::client::WaitError;
-use tidemill_core::job::State as JobState;
+use tidemill_core::job::JobState;
 use tidemill_core::store::{Completed, Deleted};
 use tidemill_core::{Chain, Dedup, Job, JobId, Next};
 use tidemill_worker::{Ending, Fail, JobContext, State, Worker};
@@ -59,7 +59,7 @@ fn countdown(world: &World) -> Worker {
 #[tokio::test]
 async fn a_chain_loops_branches_and_gives_its_output_to_whoever_awaits_it() {
     let world = World::new().await;
-    let handle = world.mill.job(Count { left: 3, steps: 0 }).enqueue().await.unwrap();
+    let handle = world.client.job(Count { left: 3, steps: 0 }).enqueue().await.unwrap();
     let report = countdown(&world).drain().await.unwrap();
     assert_eq!(patiently(handle.wait()).await.unwrap(), 4);
     assert_eq!(report.total.done, 5);
@@ -69,7 +69,7 @@ async fn a_chain_loops_branches_and_gives_its_output_to_whoever_awaits_it() {
 async fn each_step_is_an_event_and_only_the_last_is_done() {
     let world = World::new().await;
     let mut worker = Background::run(countdown(&world));
-    world.mill.job(Count { left: 0, steps: 0 }).enqueue().await.unwrap();
+    world.client.job(Count { left: 0, steps: 0 }).enqueue().await.unwrap();
     assert_eq!(worker.next().await.outcome, Ending::Continued);
     assert_eq!(worker.next().await.outcome, Ending::Done);
     worker.stop().await;
@@ -106,7 +106,7 @@ async fn fan_out(
     let mut next = Next::job(FanIn);
     for left in 0..job.chains {
         let id = cx.child_id(left as usize);
-        next = next.after(&cx.mill().job(Count { left, steps: 0 }).id(&id).enqueue().await?);
+        next = next.after(&cx.client().job(Count { left, steps: 0 }).id(&id).enqueue().await?);
     }
     if tries.fetch_add(1, Ordering::SeqCst) == 0 {
         return Err(Fail::retry_after("not yet", std::time::Duration::ZERO));
@@ -121,7 +121,7 @@ async fn fan_in(_: FanIn, cx: JobContext) -> Result<Next<Adding>, Fail> {
 #[tokio::test]
 async fn a_step_starts_chains_and_the_next_one_sees_what_they_came_to() {
     let world = World::new().await;
-    let handle = world.mill.job(FanOut { chains: 4 }).enqueue().await.unwrap();
+    let handle = world.client.job(FanOut { chains: 4 }).enqueue().await.unwrap();
     let worker = countdown(&world).state(Arc::new(AtomicU32::new(0))).handle(fan_out).handle(fan_in);
     let report = worker.drain().await.unwrap();
     // Counting from n takes n + 1 steps.
@@ -132,10 +132,10 @@ async fn a_step_starts_chains_and_the_next_one_sees_what_they_came_to() {
 #[tokio::test]
 async fn a_blocker_without_an_output_leads_to_the_dead_letters() {
     let world = World::new().await;
-    let blocker = world.mill.job(Count { left: 0, steps: 0 }).enqueue().await.unwrap();
-    let handle = world.mill.job(FanIn).after(&blocker).enqueue().await.unwrap();
+    let blocker = world.client.job(Count { left: 0, steps: 0 }).enqueue().await.unwrap();
+    let handle = world.client.job(FanIn).after(&blocker).enqueue().await.unwrap();
     assert_eq!(world.state(handle.id()).await, Some(JobState::Blocked));
-    world.mill.store().cancel(blocker.id()).await.unwrap();
+    world.client.store().cancel(blocker.id()).await.unwrap();
     world.worker().handle(fan_in).queue("default", 1).drain().await.unwrap();
     let error = patiently(handle.wait()).await.unwrap_err();
     assert!(matches!(&error, WaitError::Dead { reason, .. } if reason == "blocker_cancelled"), "{error}");
@@ -144,7 +144,7 @@ async fn a_blocker_without_an_output_leads_to_the_dead_letters() {
 #[tokio::test]
 async fn a_second_start_with_the_same_key_waits_for_the_first_chain() {
     let world = World::new().await;
-    let start = || world.mill.job(Count { left: 1, steps: 0 }).dedup(Dedup::open("the one")).enqueue();
+    let start = || world.client.job(Count { left: 1, steps: 0 }).dedup(Dedup::open("the one")).enqueue();
     let (first, second) = (start().await.unwrap(), start().await.unwrap());
     assert_eq!((first.id(), first.created(), second.created()), (second.id(), true, false));
     countdown(&world).drain().await.unwrap();
@@ -168,9 +168,9 @@ async fn a_job_that_is_completed_from_outside_stops_its_handler() {
     };
     let worker =
         Background::run(world.worker().handle(handler).handle(tell).queue("default", 1).queue("telling", 1));
-    let handle = world.mill.job(Count { left: 9, steps: 0 }).enqueue().await.unwrap();
+    let handle = world.client.job(Count { left: 9, steps: 0 }).enqueue().await.unwrap();
     patiently(begun.notified()).await;
-    let completed = world.mill.complete::<Count>(handle.id(), Next::job(Tell { steps: 1 })).await.unwrap();
+    let completed = world.client.complete::<Count>(handle.id(), Next::job(Tell { steps: 1 })).await.unwrap();
     assert_eq!(completed, Completed::Yes);
     patiently(dropped.notified()).await;
     assert_eq!(patiently(handle.wait()).await.unwrap(), 1);
@@ -188,26 +188,26 @@ impl Drop for NotifyOnDrop {
 #[tokio::test]
 async fn a_job_of_another_kind_is_not_completed() {
     let world = World::new().await;
-    let handle = world.mill.job(Count { left: 1, steps: 0 }).enqueue().await.unwrap();
-    let error = world.mill.complete::<Tell>(handle.id(), Next::done(1)).await.unwrap_err();
+    let handle = world.client.job(Count { left: 1, steps: 0 }).enqueue().await.unwrap();
+    let error = world.client.complete::<Tell>(handle.id(), Next::done(1)).await.unwrap_err();
     assert_eq!(error.to_string(), format!("job {} is a `count`, not a `tell`", handle.id()));
     let none = JobId::generate();
-    assert_eq!(world.mill.complete::<Tell>(&none, Next::done(1)).await.unwrap(), Completed::NotFound);
-    assert_eq!(world.mill.delete(handle.id()).await.unwrap(), Deleted::Yes);
+    assert_eq!(world.client.complete::<Tell>(&none, Next::done(1)).await.unwrap(), Completed::NotFound);
+    assert_eq!(world.client.delete(handle.id()).await.unwrap(), Deleted::Yes);
     assert!(matches!(patiently(handle.wait()).await, Err(WaitError::Gone(_))));
 }
 
 #[tokio::test]
 async fn what_cannot_be_started_says_why() {
     let world = World::new().await;
-    let unkept = world.mill.job(crate::world::Pong { n: 1 }).enqueue().await.unwrap();
-    let start = || world.mill.job(Count { left: 1, steps: 0 });
+    let unkept = world.client.job(crate::world::Pong { n: 1 }).enqueue().await.unwrap();
+    let start = || world.client.job(Count { left: 1, steps: 0 });
     let wrong = [
         (start().after(&unkept).enqueue().await, "its result is not kept"),
         (start().id("a~1").enqueue().await, "does not end in `~` and a number"),
         (start().id("a").dedup(Dedup::open("a")).enqueue().await, "an id of its own or a deduplication key"),
         (start().dedup(Dedup::open("")).enqueue().await, "1 to 256 bytes"),
-        (start().after(&world.mill.handle::<u32>(JobId::generate())).enqueue().await, "not found"),
+        (start().after(&world.client.handle::<u32>(JobId::generate())).enqueue().await, "not found"),
     ];
     for (answer, why) in wrong {
         let error = answer.unwrap_err().to_string();
@@ -218,8 +218,8 @@ async fn what_cannot_be_started_says_why() {
 #[tokio::test]
 async fn a_payload_beyond_the_limit_is_not_continued_with() {
     let world = World::new().await;
-    let handle = world.mill.job(Count { left: 1, steps: 0 }).enqueue().await.unwrap();
-    let small = world.mill.clone().limits(tidemill_core::Limits { payload: 4 });
+    let handle = world.client.job(Count { left: 1, steps: 0 }).enqueue().await.unwrap();
+    let small = world.client.clone().limits(tidemill_core::Limits { payload: 4 });
     let worker = Worker::new(&small).handle(count).queue("default", 1);
     worker.drain().await.unwrap();
     assert_eq!(world.letter(handle.id()).await.reason.to_string(), "invalid_output");

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidemill_core::Store;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_worker::{Fail, JobContext};
 
 use crate::plan::{Fault, Verb};
@@ -24,11 +24,11 @@ async fn an_empty_queue_is_drained_at_once() {
 #[tokio::test]
 async fn a_drain_runs_what_is_due_and_leaves_what_is_not() {
     let world = World::new().await;
-    let later = world.mill.job(Ping { n: 1 }).delay(Duration::from_secs(60)).enqueue().await.unwrap();
+    let later = world.client.job(Ping { n: 1 }).delay(Duration::from_secs(60)).enqueue().await.unwrap();
     world.pings(1000).await;
     let drain = || world.worker().handle(plain).queue("default", 4).drain();
     assert_eq!(patiently(drain()).await.unwrap().total.done, 1000);
-    assert_eq!(world.state(later.id()).await, Some(State::Scheduled));
+    assert_eq!(world.state(later.id()).await, Some(JobState::Scheduled));
     world.clock.advance(Duration::from_secs(60));
     assert_eq!(patiently(drain()).await.unwrap().total.done, 1);
 }
@@ -48,13 +48,13 @@ async fn draining_scheduled_jobs_waits_for_their_retries() {
 #[tokio::test]
 async fn jobs_that_make_jobs_are_drained_too() {
     let world = World::new().await;
-    world.mill.job(Ping { n: 20 }).enqueue().await.unwrap();
-    let mill = world.mill.clone();
+    world.client.job(Ping { n: 20 }).enqueue().await.unwrap();
+    let client = world.client.clone();
     let halve = move |job: Ping| {
-        let mill = mill.clone();
+        let client = client.clone();
         async move {
             if job.n > 0 {
-                mill.job(Ping { n: job.n - 1 }).enqueue().await?;
+                client.job(Ping { n: job.n - 1 }).enqueue().await?;
             }
             Ok::<_, Fail>(job.n)
         }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::chain::Links;
-use tidemill_core::job::State;
-use tidemill_core::store::{Due, Enqueue, NewJob};
-use tidemill_core::{Clock, JobId, Reason, Store};
+use tidemill_core::chain::JobLinks;
+use tidemill_core::job::JobState;
+use tidemill_core::store::{Due, EnqueueParams, NewJob};
+use tidemill_core::{Clock, DeathReason, JobId, Store};
 use tidemill_worker::{Ending, Fail, JobContext};
 
 use crate::world::{Background, Ping, World, queue};
@@ -28,7 +28,7 @@ async fn fail(job: Ping) -> Result<u32, Fail> {
 /// Runs one job of this number once.
 async fn run_once(n: u32) -> (World, JobId, tidemill_worker::Report) {
     let world = World::new().await;
-    let job = world.mill.job(Ping { n }).enqueue().await.unwrap().id().clone();
+    let job = world.client.job(Ping { n }).enqueue().await.unwrap().id().clone();
     let report = world.worker().handle(fail).queue("default", 1).drain().await.unwrap();
     (world, job, report)
 }
@@ -37,7 +37,7 @@ async fn run_once(n: u32) -> (World, JobId, tidemill_worker::Report) {
 async fn an_error_is_retried_after_the_backoff() {
     let (world, job, report) = run_once(0).await;
     let info = world.info(&job).await;
-    assert_eq!((info.state, report.total.retried), (State::Scheduled, 1));
+    assert_eq!((info.state, report.total.retried), (JobState::Scheduled, 1));
     assert!(info.due.unwrap() >= world.clock.now().after(Duration::from_secs(1)));
     assert_eq!(world.envelope(&job).await.attempts(), 1);
     assert!(String::from_utf8_lossy(&info.data).contains("no disk"));
@@ -59,17 +59,17 @@ async fn retry_after_and_snooze_choose_their_time_and_only_one_counts() {
 #[tokio::test]
 async fn a_discarded_job_is_gone_and_a_dead_one_says_why() {
     let (world, job, report) = run_once(3).await;
-    assert_eq!((world.state(&job).await, report.total.discarded), (Some(State::Cancelled), 1));
+    assert_eq!((world.state(&job).await, report.total.discarded), (Some(JobState::Cancelled), 1));
     let (world, job, report) = run_once(4).await;
     let letter = world.letter(&job).await;
-    assert_eq!((letter.reason, report.total.dead), (Reason::Other("banned".into()), 1));
+    assert_eq!((letter.reason, report.total.dead), (DeathReason::Other("banned".into()), 1));
     assert_eq!(letter.last_error.as_deref(), Some("the user is banned"));
 }
 
 #[tokio::test]
 async fn a_panic_is_caught_retried_and_counted() {
     let (world, job, report) = run_once(5).await;
-    assert_eq!((world.state(&job).await, report.total.retried), (Some(State::Scheduled), 1));
+    assert_eq!((world.state(&job).await, report.total.retried), (Some(JobState::Scheduled), 1));
     let data = world.info(&job).await.data;
     assert!(String::from_utf8_lossy(&data).contains("the handler panicked: number 5"));
 }
@@ -77,12 +77,12 @@ async fn a_panic_is_caught_retried_and_counted() {
 #[tokio::test]
 async fn a_job_that_always_fails_ends_in_the_dead_letters() {
     let world = World::new().await;
-    let job = world.mill.job(Ping { n: 0 }).max_attempts(3).enqueue().await.unwrap().id().clone();
+    let job = world.client.job(Ping { n: 0 }).max_attempts(3).enqueue().await.unwrap().id().clone();
     let mut running = Background::run(world.worker().handle(fail).queue("default", 1));
     for expected in [Ending::Retried, Ending::Retried, Ending::Dead] {
         assert_eq!(world.as_time_passes(running.next()).await.outcome, expected);
     }
-    assert_eq!(world.letter(&job).await.reason, Reason::MaxAttemptsExceeded);
+    assert_eq!(world.letter(&job).await.reason, DeathReason::MaxAttemptsExceeded);
     running.stop().await;
 }
 
@@ -90,9 +90,9 @@ async fn a_job_that_always_fails_ends_in_the_dead_letters() {
 async fn a_payload_that_does_not_fit_is_dead_at_once() {
     let world = World::new().await;
     let payload = serde_json::value::to_raw_value("text").unwrap();
-    let job = world.mill.untyped("ping", payload).enqueue().await.unwrap().id().clone();
+    let job = world.client.untyped("ping", payload).enqueue().await.unwrap().id().clone();
     let report = world.worker().handle(fail).queue("default", 1).drain().await.unwrap();
-    assert_eq!((world.letter(&job).await.reason, report.total.dead), (Reason::InvalidPayload, 1));
+    assert_eq!((world.letter(&job).await.reason, report.total.dead), (DeathReason::InvalidPayload, 1));
 }
 
 #[tokio::test]
@@ -105,31 +105,31 @@ async fn a_message_that_is_no_envelope_is_buried_and_disturbs_nobody() {
         due: Due::Now,
         tracked: true,
         fresh: false,
-        links: Links::default(),
+        links: JobLinks::default(),
     };
-    let batch = Enqueue { queue: &queue(), jobs: &[raw] };
+    let batch = EnqueueParams { queue: &queue(), jobs: &[raw] };
     world.store.enqueue(batch).await.unwrap();
-    let sound = world.mill.job(Ping { n: 3 }).enqueue().await.unwrap().id().clone();
+    let sound = world.client.job(Ping { n: 3 }).enqueue().await.unwrap().id().clone();
     let report = world.worker().handle(fail).queue("default", 1).drain().await.unwrap();
     assert_eq!((report.total.dead, report.total.discarded), (1, 1));
-    assert_eq!(world.state(&sound).await, Some(State::Cancelled));
-    assert_eq!(world.letters().await[0].reason, Reason::InvalidEnvelope);
+    assert_eq!(world.state(&sound).await, Some(JobState::Cancelled));
+    assert_eq!(world.letters().await[0].reason, DeathReason::InvalidEnvelope);
 }
 
 #[tokio::test]
 async fn a_kind_nobody_here_knows_is_handed_back_for_later() {
     let world = World::new().await;
     let payload = serde_json::value::to_raw_value(&()).unwrap();
-    let job = world.mill.untyped("mystery", payload).enqueue().await.unwrap().id().clone();
+    let job = world.client.untyped("mystery", payload).enqueue().await.unwrap().id().clone();
     let report = world.worker().handle(fail).queue("default", 1).drain().await.unwrap();
-    assert_eq!((world.state(&job).await, report.total.snoozed), (Some(State::Scheduled), 1));
+    assert_eq!((world.state(&job).await, report.total.snoozed), (Some(JobState::Scheduled), 1));
     assert_eq!(world.envelope(&job).await.attempts(), 0);
 }
 
 #[tokio::test]
 async fn a_handler_that_takes_too_long_is_stopped_and_retried() {
     let world = World::new().await;
-    let job = world.mill.job(Ping { n: 0 }).timeout(MINUTE).enqueue().await.unwrap().id().clone();
+    let job = world.client.job(Ping { n: 0 }).timeout(MINUTE).enqueue().await.unwrap().id().clone();
     let (begun, mut has_begun) = tokio::sync::mpsc::channel(1);
     let hang = move |_: Ping, cx: JobContext| {
         let begun = begun.clone();
@@ -156,15 +156,15 @@ async fn a_job_that_comes_with_its_attempts_used_up_does_not_run() {
         due: Due::Now,
         tracked: true,
         fresh: false,
-        links: Links::default(),
+        links: JobLinks::default(),
     };
-    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw] }).await.unwrap();
+    world.store.enqueue(EnqueueParams { queue: &queue(), jobs: &[raw] }).await.unwrap();
     let handler = |_: Ping| async move { panic!("it runs") as Result<u32, Fail> };
     let report = world.worker().handle(handler).queue("default", 1).drain().await.unwrap();
     assert_eq!((report.total.dead, report.total.retried), (1, 0));
     let letter = &world.letters().await[0];
     assert_eq!(
         (letter.reason.clone(), letter.envelope().unwrap().attempts()),
-        (Reason::MaxAttemptsExceeded, 3)
+        (DeathReason::MaxAttemptsExceeded, 3)
     );
 }

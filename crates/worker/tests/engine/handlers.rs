@@ -44,7 +44,7 @@ async fn a_typed_handler_gets_its_payload_and_the_shared_state() {
 #[tokio::test]
 async fn a_handler_takes_several_arguments_and_its_output_can_be_awaited() {
     let (world, sum) = (World::new().await, Sum::default());
-    let handle = world.mill.job(Ping { n: 3 }).enqueue().await.unwrap();
+    let handle = world.client.job(Ping { n: 3 }).enqueue().await.unwrap();
     let worker = world.worker().state(sum.clone()).state(Factor(4)).handle(multiply);
     worker.queue("default", 1).drain().await.unwrap();
     assert_eq!(patiently(handle.wait()).await.unwrap(), 7);
@@ -57,14 +57,14 @@ async fn a_closure_is_a_handler() {
     let job = world.ping().await;
     let worker = world.worker().handle(|job: Ping| async move { Ok::<_, Fail>(job.n) });
     worker.queue("default", 1).drain().await.unwrap();
-    assert_eq!(world.state(&job).await, Some(tidemill_core::job::State::Done));
+    assert_eq!(world.state(&job).await, Some(tidemill_core::job::JobState::Done));
 }
 
 #[tokio::test]
 async fn an_untyped_handler_gets_the_envelope_and_a_fallback_takes_other_kinds() {
     let world = World::new().await;
     world.ping().await;
-    world.mill.job(Pong { n: 1 }).enqueue().await.unwrap();
+    world.client.job(Pong { n: 1 }).enqueue().await.unwrap();
     let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
     let note = |who: &'static str| {
         let seen = seen.clone();
@@ -86,10 +86,10 @@ async fn an_untyped_handler_gets_the_envelope_and_a_fallback_takes_other_kinds()
 #[tokio::test]
 async fn several_queues_are_served_at_once() {
     let (world, sum) = (World::new().await, Sum::default());
-    world.mill.job(Ping { n: 1 }).queue("a").enqueue().await.unwrap();
-    world.mill.job(Ping { n: 10 }).queue("b").enqueue().await.unwrap();
-    let once = tidemill_core::Delivery::AtMostOnce;
-    world.mill.job(Ping { n: 100 }).queue("a").delivery(once).enqueue().await.unwrap();
+    world.client.job(Ping { n: 1 }).queue("a").enqueue().await.unwrap();
+    world.client.job(Ping { n: 10 }).queue("b").enqueue().await.unwrap();
+    let once = tidemill_core::Guarantee::AtMostOnce;
+    world.client.job(Ping { n: 100 }).queue("a").guarantee(once).enqueue().await.unwrap();
     let worker = world.worker().state(sum.clone()).handle(add);
     let report = worker.queue("a", 1).queue("b", 2).at_most_once("a", 3).drain().await.unwrap();
     assert_eq!(sum.0.load(Ordering::SeqCst), 111);

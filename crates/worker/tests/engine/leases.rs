@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tidemill_core::job::State;
-use tidemill_core::rescue::rescue;
-use tidemill_core::store::{Claim, Wake};
-use tidemill_core::{Clock, Store, WorkerId};
+use tidemill_core::job::JobState;
+use tidemill_core::settle::expired::rescue;
+use tidemill_core::store::ClaimParams;
+use tidemill_core::wake::Wake;
+use tidemill_core::{Clock, HolderId, Store};
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::mpsc;
 
@@ -40,7 +41,7 @@ async fn a_running_job_keeps_its_lease_for_as_long_as_it_takes() {
     assert_eq!(rescue(&*world.store, &[queue()], LEASE).await.unwrap(), 0);
     finish.send(true).unwrap();
     assert_eq!(running.stop().await.total.done, 1);
-    assert_eq!(world.state(&job).await, Some(State::Done));
+    assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
 #[tokio::test]
@@ -93,10 +94,10 @@ async fn leases_of_which_nothing_is_known_end_no_job_and_are_asked_for_again() {
     assert!(was_told.try_recv().is_err(), "a handler was stopped");
     finish.send(true).unwrap();
     // What is known of one settlement does not wait for the other.
-    world.becomes(&jobs[1], State::Done).await;
-    assert_eq!(world.state(&jobs[0]).await, Some(State::Running));
+    world.becomes(&jobs[1], JobState::Done).await;
+    assert_eq!(world.state(&jobs[0]).await, Some(JobState::Running));
     world.plan().cut_off(None);
-    world.as_time_passes(world.becomes(&jobs[0], State::Done)).await;
+    world.as_time_passes(world.becomes(&jobs[0], JobState::Done)).await;
     let report = running.stop().await;
     assert_eq!((report.total.lost, report.total.done), (0, 2));
 }
@@ -122,7 +123,7 @@ async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
     let running = Background::run(world.worker().handle(handler).queue("default", 1));
     assert_eq!(was_told.recv().await, Some("begun"));
     // The worker's own rescuer takes the job from it, as any other worker's would.
-    world.as_time_passes(world.becomes(&job, State::Ready)).await;
+    world.as_time_passes(world.becomes(&job, JobState::Ready)).await;
     world.plan().heal();
     assert_eq!(was_told.recv().await, Some("stopped"));
     assert_eq!(was_told.recv().await, Some("begun"));
@@ -149,13 +150,13 @@ async fn a_wake_up_that_names_a_running_job_makes_the_worker_ask_and_ends_nothin
     assert_eq!(begun.recv().await, Some(1));
     // The clock stands still, so no heartbeat asks.
     for (asked, wake) in [Wake::Cancel(job.clone()), Wake::Lost(job.clone())].into_iter().enumerate() {
-        world.store.others.tell(&wake);
+        world.store.others.publish(&wake);
         patiently(world.plan().called(Verb::Extend, asked + 1)).await;
     }
     finish.send(true).unwrap();
     let report = running.stop().await;
     assert_eq!((report.total.done, report.total.cancelled, report.total.lost), (1, 0, 0));
-    assert_eq!(world.state(&job).await, Some(State::Done));
+    assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
 #[tokio::test]
@@ -185,8 +186,8 @@ async fn a_cancelled_job_is_stopped_although_the_store_fails_when_it_is_first_as
 async fn the_jobs_of_a_dead_worker_are_rescued_and_the_crash_is_counted() {
     let world = World::new().await;
     let job = world.ping().await;
-    let dead = WorkerId::of_process("gone", 1, 0);
-    let claimed = world.store.inner.claim(Claim::now(&queue(), &dead, LEASE, 1)).await.unwrap();
+    let dead = HolderId::of_process("gone", 1, 0);
+    let claimed = world.store.inner.claim(ClaimParams::now(&queue(), &dead, LEASE, 1)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     let attempt = |_: Ping, cx: JobContext| async move { Ok::<_, Fail>(cx.attempt()) };
     let mut running = Background::run(world.worker().handle(attempt).queue("default", 1));
@@ -205,7 +206,7 @@ async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
     let handler = move |job: Ping, cx: JobContext| {
         let (begun, gate) = (begun.clone(), gate.clone());
         async move {
-            let store = cx.mill().store().as_any().downcast_ref::<tidemill_sqlite::SqliteStore>().unwrap();
+            let store = cx.client().store().as_any().downcast_ref::<tidemill_sqlite::SqliteStore>().unwrap();
             Ok::<_, Fail>(store.done(move |_| {
                 begun.send(()).unwrap();
                 gate.lock().unwrap().recv().unwrap();
@@ -215,7 +216,7 @@ async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
     };
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
     began.recv().await.unwrap();
-    world.store.others.tell(&Wake::Lost(job.clone()));
+    world.store.others.publish(&Wake::Lost(job.clone()));
     // Heard before the next one, which is heard when this returns.
     tokio::time::sleep(Duration::from_millis(50)).await;
     go_on.send(()).unwrap();

@@ -1,7 +1,7 @@
 //! A job that somebody's open transaction has locked holds up nobody else.
 
 use tidemill_core::JobId;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_worker::{Ending, Fail};
 
 use crate::plan::{Lock, Verb};
@@ -32,7 +32,7 @@ async fn a_slow_workers_later_jobs_are_settled_while_an_earlier_one_cannot_be() 
         // One slot, so the locked one is by itself and the others come after it.
         let mut running = Background::run(world.worker().handle(plain).queue("default", 1));
         assert_eq!(done(&mut running, 3).await, jobs[1..]);
-        assert_eq!(world.state(&jobs[0]).await, Some(State::Running));
+        assert_eq!(world.state(&jobs[0]).await, Some(JobState::Running));
         world.plan().unlock();
         assert_eq!(done(&mut running, 1).await, jobs[..1]);
         assert_eq!(running.stop().await.total.done, 4);
@@ -63,7 +63,7 @@ async fn a_worker_that_stops_waits_for_what_cannot_be_settled_yet() {
     patiently(world.plan().called(Verb::Settle, 2)).await;
     world.plan().unlock();
     assert_eq!(running.stop().await.total.done, 1);
-    assert_eq!(world.state(&job).await, Some(State::Done));
+    assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
 /// The clock stands still: nothing comes back by running out.
@@ -78,6 +78,6 @@ async fn a_held_job_that_cannot_be_started_is_given_back_and_comes_again() {
     world.plan().unlock();
     // Given back, and then done.
     while running.next().await.outcome != Ending::Done {}
-    assert_eq!(world.state(&jobs[1]).await, Some(State::Done));
+    assert_eq!(world.state(&jobs[1]).await, Some(JobState::Done));
     assert_eq!(running.stop().await.total.done, 3);
 }

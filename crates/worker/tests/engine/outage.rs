@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_worker::{Ending, Fail};
 
 use crate::plan::{Fault, Verb};
@@ -20,7 +20,7 @@ async fn a_settlement_is_repeated_until_it_sticks() {
     world.plan().next(Verb::Settle, Fault::Away, 3);
     let report = patiently(world.worker().handle(plain).queue("default", 1).drain()).await.unwrap();
     assert_eq!((report.total.done, world.plan().count(Verb::Settle)), (1, 4));
-    assert_eq!(world.state(&job).await, Some(State::Done));
+    assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
 #[tokio::test]
@@ -32,7 +32,7 @@ async fn a_settlement_whose_answer_was_lost_has_taken_place_once_and_is_counted_
     assert_eq!(running.next().await.outcome, Ending::Done);
     let report = running.stop().await;
     assert_eq!((report.total.claimed, report.total.done, report.total.lost), (1, 1, 0));
-    assert_eq!(world.state(&job).await, Some(State::Done));
+    assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
 #[tokio::test]
@@ -95,14 +95,14 @@ async fn calls_that_never_answer_do_not_stop_the_heartbeat_or_the_other_queue() 
     let world = World::new().await;
     let handler =
         |job: Ping| async move { if job.n == 1 { std::future::pending().await } else { Ok::<_, Fail>(0) } };
-    world.mill.job(Ping { n: 1 }).enqueue().await.unwrap();
+    world.client.job(Ping { n: 1 }).enqueue().await.unwrap();
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1).queue("other", 1));
     patiently(world.plan().called(Verb::Claim, 2)).await;
     for verb in [Verb::Promote, Verb::Expired, Verb::Queues] {
         world.plan().always(verb, Fault::Silent);
     }
     world.as_time_passes(world.plan().called(Verb::Extend, 3)).await;
-    world.mill.job(Ping { n: 0 }).queue("other").enqueue().await.unwrap();
+    world.client.job(Ping { n: 0 }).queue("other").enqueue().await.unwrap();
     assert_eq!(running.next().await.outcome, Ending::Done);
     running.begin_to_stop();
     drop(running);
@@ -112,13 +112,13 @@ async fn calls_that_never_answer_do_not_stop_the_heartbeat_or_the_other_queue() 
 async fn a_claim_whose_answer_was_lost_costs_no_attempt_and_no_lease() {
     let world = World::new().await;
     let jobs: Vec<_> = (0..3).map(|n| Ping { n }).collect();
-    let jobs = world.mill.jobs(jobs).max_attempts(1).enqueue().await.unwrap();
+    let jobs = world.client.jobs(jobs).max_attempts(1).enqueue().await.unwrap();
     world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
     // The store's clock stands still, so no lease runs out.
     let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
     assert_eq!((report.total.done, report.total.dead), (3, 0));
     for job in &jobs {
-        assert_eq!(world.state(job).await, Some(State::Done));
+        assert_eq!(world.state(job).await, Some(JobState::Done));
     }
 }
 
@@ -140,7 +140,7 @@ async fn a_lost_recovery_is_repeated() {
     world.plan().next(Verb::Recover, Fault::AnswerLost, 2);
     let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
     assert_eq!((report.total.done, world.plan().count(Verb::Recover) >= 3), (1, true));
-    assert_eq!(world.state(&job).await, Some(State::Done));
+    assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
 #[tokio::test]
@@ -177,6 +177,6 @@ async fn a_worker_that_ends_hands_back_what_a_failed_claim_took() {
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
     patiently(world.plan().called(Verb::Recover, 1)).await;
     running.stop().await;
-    assert_eq!(world.state(&job).await, Some(State::Ready));
+    assert_eq!(world.state(&job).await, Some(JobState::Ready));
     assert_eq!(world.envelope(&job).await.attempts(), 0);
 }

@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use futures_util::stream;
-use tidemill_core::hub::Listeners;
-use tidemill_core::name::{JobId, Queue, WorkerId};
+use tidemill_core::name::{HolderId, JobId, Queue};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::runs::{
-    Delivered, Delivery, ListRuns, NewRun, PruneRuns, ReadJournal, RunInfo, Started, Terminate, Written,
+    Delivered, Delivery, ListRunsParams, PruneRunsParams, ReadJournalParams, RunInfo, StartRunParams,
+    StartRunResult, StoredEntry, TerminateParams,
 };
 use tidemill_core::store::{
-    Cancelled, Checkup, Claim, Claimed, ClockSetBack, Complete, Completed, Deleted, Durability, Enqueue,
-    Enqueued, Expired, ExpiredLeases, Extend, Fleet, Held, JobInfo, List, Page, Promote, Promoted, Pruned,
-    QueueInfo, Recover, Redrive, Start, Verdict, Wake, Wakes,
+    Cancelled, Checkup, ClaimParams, Claimed, ClockStep, CompleteParams, Completed, Deleted, Durability,
+    EnqueueParams, Enqueued, ExpiredLeases, ExtendParams, Extended, Fleet, JobInfo, ListExpiredParams,
+    ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
+    StartParams, Verdict,
 };
+use tidemill_core::wake::Subscribers;
+use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Lease, Store};
 
@@ -31,7 +34,7 @@ pub(crate) struct Planned {
     /// Whether every wake-up is lost.
     pub(crate) muted: AtomicBool,
     /// What others tell.
-    pub(crate) others: Listeners<Wake>,
+    pub(crate) others: Subscribers<Wake>,
     pub(crate) shard: LostShard,
     /// Whether running jobs are not counted, as those that run at most once and have no entry in an index.
     pub(crate) uncounted: AtomicBool,
@@ -48,7 +51,7 @@ pub(crate) struct LostShard {
 
 #[async_trait]
 impl Store for Planned {
-    async fn claim(&self, claim: Claim<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn claim(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
         let mut claimed = self.plan.carry_out((Verb::Claim, claim.max), self.inner.claim(claim)).await?;
         if claimed.len() > 1 && self.shard.is_lost.swap(false, Ordering::SeqCst) {
             claimed.truncate(1);
@@ -57,35 +60,35 @@ impl Store for Planned {
         Ok(claimed)
     }
 
-    fn has_doubt(&self, _: &Queue, _: &WorkerId) -> bool {
+    fn needs_recover(&self, _: &Queue, _: &HolderId) -> bool {
         self.shard.is_doubted.swap(false, Ordering::SeqCst)
     }
 
-    async fn recover(&self, recover: Recover<'_>) -> Result<Vec<Claimed>, Error> {
+    async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
         self.plan.carry_out((Verb::Recover, recover.known.len()), self.inner.recover(recover)).await
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Vec<Verdict>, Error> {
-        let Start { worker, leases } = start;
+    async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
+        let StartParams { worker, leases } = start;
         // A locked one is answered as if it were lost, as a store may.
         let free: Vec<_> = leases.iter().filter(|lease| !self.plan.is_locked(&lease.job)).cloned().collect();
-        let start = self.inner.start(Start { worker, leases: &free });
+        let start = self.inner.start(StartParams { worker, leases: &free });
         let mut verdicts = self.plan.carry_out((Verb::Start, leases.len()), start).await?.into_iter();
         let verdict = |lease: &Lease| free.contains(lease).then(|| verdicts.next()).flatten();
         Ok(leases.iter().map(verdict).map(|verdict| verdict.unwrap_or(Verdict::LeaseLost)).collect())
     }
 
-    async fn extend(&self, extend: Extend<'_>) -> Result<Vec<Held>, Error> {
-        let Extend { worker, leases, lease } = extend;
+    async fn extend(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
+        let ExtendParams { worker, leases, lease } = extend;
         let answer = |lease: &Lease| !self.plan.is_cut_off(&lease.job);
         let reached: Vec<_> = leases.iter().filter(|lease| answer(lease)).cloned().collect();
         if reached.is_empty() && !leases.is_empty() {
             return self.plan.carry_out((Verb::Extend, leases.len()), async { Err(away()) }).await;
         }
-        let extend = self.inner.extend(Extend { worker, leases: &reached, lease });
+        let extend = self.inner.extend(ExtendParams { worker, leases: &reached, lease });
         let mut held = self.plan.carry_out((Verb::Extend, leases.len()), extend).await?.into_iter();
         let held = |lease: &Lease| reached.contains(lease).then(|| held.next()).flatten();
-        Ok(leases.iter().map(held).map(|held| held.unwrap_or(Held::Unknown)).collect())
+        Ok(leases.iter().map(held).map(|held| held.unwrap_or(Extended::Unknown)).collect())
     }
 
     async fn settle(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
@@ -103,31 +106,31 @@ impl Store for Planned {
         self.plan.carry_out((Verb::Settle, settlements.len()), settle).await
     }
 
-    async fn promote(&self, promote: Promote<'_>) -> Result<Promoted, Error> {
+    async fn promote(&self, promote: PromoteParams<'_>) -> Result<Promoted, Error> {
         self.plan.carry_out((Verb::Promote, promote.queues.len()), self.inner.promote(promote)).await
     }
 
-    async fn expired(&self, expired: Expired<'_>) -> Result<ExpiredLeases, Error> {
-        self.plan.carry_out((Verb::Expired, expired.limit), self.inner.expired(expired)).await
+    async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
+        self.plan.carry_out((Verb::Expired, expired.limit), self.inner.list_expired(expired)).await
     }
 
-    async fn clock_went_back(&self, step: ClockSetBack) -> Result<(), Error> {
-        self.inner.clock_went_back(step).await
+    async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
+        self.inner.adjust_for_clock_step(step).await
     }
 
-    async fn leave(&self, worker: &WorkerId, queues: &[Queue]) -> Result<(), Error> {
+    async fn leave(&self, worker: &HolderId, queues: &[Queue]) -> Result<(), Error> {
         self.plan.carry_out((Verb::Leave, queues.len()), self.inner.leave(worker, queues)).await
     }
 
-    async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        let mut infos = self.plan.carry_out((Verb::Queues, 0), self.inner.queues()).await?;
+    async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        let mut infos = self.plan.carry_out((Verb::Queues, 0), self.inner.list_queues()).await?;
         if self.uncounted.load(Ordering::SeqCst) {
             infos.iter_mut().for_each(|info| info.running = 0);
         }
         Ok(infos)
     }
 
-    async fn enqueue(&self, enqueue: Enqueue<'_>) -> Result<Vec<Enqueued>, Error> {
+    async fn enqueue(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
         let jobs = enqueue.jobs.len();
         self.plan.carry_out((Verb::Enqueue, jobs), self.inner.enqueue(enqueue)).await
     }
@@ -140,12 +143,12 @@ impl Store for Planned {
         self.inner.cancel(job).await
     }
 
-    async fn redrive(&self, redrive: Redrive<'_>) -> Result<u64, Error> {
+    async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         self.inner.redrive(redrive).await
     }
 
-    async fn drop_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        self.inner.drop_letters(queue, jobs).await
+    async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        self.inner.drop_dead(queue, jobs).await
     }
 
     async fn pause(&self, queue: &Queue) -> Result<(), Error> {
@@ -166,7 +169,7 @@ impl Store for Planned {
         Ok(pruned)
     }
 
-    async fn complete(&self, complete: Complete<'_>) -> Result<Completed, Error> {
+    async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         self.inner.complete(complete).await
     }
 
@@ -174,7 +177,7 @@ impl Store for Planned {
         self.inner.delete(chain).await
     }
 
-    async fn start_run(&self, run: &NewRun) -> Result<Started, Error> {
+    async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         self.inner.start_run(run).await
     }
 
@@ -182,43 +185,43 @@ impl Store for Planned {
         self.inner.deliver(deliveries).await
     }
 
-    async fn terminate(&self, terminate: Terminate<'_>) -> Result<Verdict, Error> {
+    async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {
         self.inner.terminate(terminate).await
     }
 
-    async fn journal(&self, read: ReadJournal<'_>) -> Result<Vec<(u64, Written)>, Error> {
-        self.inner.journal(read).await
+    async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
+        self.inner.read_journal(read).await
     }
 
-    async fn run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        self.inner.run(run).await
+    async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
+        self.inner.get_run(run).await
     }
 
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
-        self.inner.runs(list).await
+    async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
+        self.inner.list_runs(list).await
     }
 
-    async fn prune_runs(&self, prune: PruneRuns) -> Result<u64, Error> {
+    async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
         self.inner.prune_runs(prune).await
     }
 
-    async fn get(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        self.inner.get(job).await
+    async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.inner.get_job(job).await
     }
 
-    async fn list(&self, list: List<'_>) -> Result<Page<JobInfo>, Error> {
-        self.inner.list(list).await
+    async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
+        self.inner.list_jobs(list).await
     }
 
     async fn checkup(&self) -> Result<Checkup, Error> {
         self.inner.checkup().await
     }
 
-    fn listen(&self) -> Wakes {
+    fn subscribe(&self) -> WakeStream {
         if self.muted.load(Ordering::SeqCst) {
             return Box::pin(stream::pending());
         }
-        Box::pin(stream::select(self.inner.listen(), self.others.listen()))
+        Box::pin(stream::select(self.inner.subscribe(), self.others.subscribe()))
     }
 
     fn fleet(&self) -> &dyn Fleet {

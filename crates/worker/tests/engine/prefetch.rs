@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidemill_core::Store;
-use tidemill_core::rescue::rescue;
+use tidemill_core::settle::expired::rescue;
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::{mpsc, watch};
 

@@ -21,7 +21,7 @@ async fn until_pruned(world: &World, records: u64) {
 async fn one_round_removes_every_record_whose_time_is_over() {
     let world = World::new().await;
     let pings = (0..RECORDS).map(|n| Ping { n });
-    world.mill.jobs(pings).keep_result(Duration::from_secs(1)).enqueue().await.unwrap();
+    world.client.jobs(pings).keep_result(Duration::from_secs(1)).enqueue().await.unwrap();
     let handler = |job: Ping| async move { Ok::<_, Fail>(job.n) };
     let running = Background::run(world.worker().handle(handler).queue("default", 100));
     patiently(async {

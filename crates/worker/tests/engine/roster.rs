@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidemill_core::Store;
-use tidemill_core::fleet::MemberKind;
-use tidemill_core::store::fleet::{ListMembers, MemberInfo, Status};
+use tidemill_core::fleet::WorkerKind;
+use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo, WorkerStatus};
 use tidemill_worker::{Ending, Fail};
 use tokio::sync::mpsc;
 
@@ -15,13 +15,13 @@ async fn plain(job: Ping) -> Result<u32, Fail> {
 }
 
 impl World {
-    async fn members(&self) -> Vec<MemberInfo> {
-        let list = ListMembers { kind: Some(&MemberKind::jobs()), cursor: None, limit: 10 };
-        self.store.fleet().members(list).await.unwrap().items
+    async fn members(&self) -> Vec<WorkerInfo> {
+        let list = ListWorkersParams { kind: Some(&WorkerKind::jobs()), cursor: None, limit: 10 };
+        self.store.fleet().list_workers(list).await.unwrap().items
     }
 
     /// Completes when exactly one worker is listed of which this is so.
-    async fn lists(&self, is_so: impl Fn(&MemberInfo) -> bool) -> MemberInfo {
+    async fn lists(&self, is_so: impl Fn(&WorkerInfo) -> bool) -> WorkerInfo {
         patiently(async {
             loop {
                 let mut members = self.members().await;
@@ -75,14 +75,14 @@ async fn an_ordered_worker_finishes_what_runs_claims_no_more_and_says_so() {
     let member = world.lists(|_| true).await.member.id;
     // It is told by a wake-up: no time passes by the store's clock.
     assert!(world.store.fleet().drain(&member).await.unwrap());
-    world.lists(|info| info.member.status == Status::Draining).await;
+    world.lists(|info| info.member.status == WorkerStatus::Draining).await;
     let late = world.ping().await;
     finish.send(true).unwrap();
     assert_eq!(running.next().await.outcome, Ending::Done);
     let report = running.ended().await;
     assert_eq!((report.ordered, report.total.claimed, report.total.done), (true, 1, 1));
     assert!(world.members().await.is_empty());
-    assert_eq!(world.state(&late).await, Some(tidemill_core::job::State::Ready));
+    assert_eq!(world.state(&late).await, Some(tidemill_core::job::JobState::Ready));
 }
 
 #[tokio::test]

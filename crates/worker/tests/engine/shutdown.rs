@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_worker::{Ending, Fail, JobContext};
 use tokio::sync::{mpsc, watch};
 
@@ -33,7 +33,7 @@ async fn running_handlers_may_finish_and_held_jobs_go_back_uncounted() {
     let report = running.stop().await;
     assert_eq!((report.total.done, report.total.handed_back, report.left), (1, 2, Default::default()));
     for job in &jobs[1..] {
-        assert_eq!(world.state(job).await, Some(State::Ready));
+        assert_eq!(world.state(job).await, Some(JobState::Ready));
         assert_eq!(world.envelope(job).await.attempts(), 0);
     }
 }
@@ -55,7 +55,7 @@ async fn a_handler_that_outlasts_the_grace_is_cancelled_and_its_job_goes_back_un
     begins.recv().await.unwrap();
     let report = running.stop().await;
     assert_eq!((report.total.handed_back, report.left.abandoned), (1, 0));
-    assert_eq!(world.state(&job).await, Some(State::Ready));
+    assert_eq!(world.state(&job).await, Some(JobState::Ready));
     assert_eq!(world.envelope(&job).await.attempts(), 0);
 }
 
@@ -99,7 +99,7 @@ async fn nothing_is_claimed_after_the_shutdown_has_begun() {
     let report = running.stop().await;
     let job = world.ping().await;
     assert_eq!((report.total.claimed, world.plan().count(Verb::Claim)), (0, 1));
-    assert_eq!(world.state(&job).await, Some(State::Ready));
+    assert_eq!(world.state(&job).await, Some(JobState::Ready));
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tidemill_core::chain::Links;
-use tidemill_core::store::{Due, Enqueue, NewJob};
+use tidemill_core::chain::JobLinks;
+use tidemill_core::store::{Due, EnqueueParams, NewJob};
 use tidemill_core::{JobId, Store};
 use tidemill_worker::Fail;
 use tokio::sync::watch;
@@ -102,9 +102,9 @@ async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
         due: Due::Now,
         tracked: true,
         fresh: false,
-        links: Links::default(),
+        links: JobLinks::default(),
     };
-    world.store.enqueue(Enqueue { queue: &queue(), jobs: &[raw] }).await.unwrap();
+    world.store.enqueue(EnqueueParams { queue: &queue(), jobs: &[raw] }).await.unwrap();
     assert_eq!(patiently(begun.recv()).await, Some(9));
     world.plan().heal();
     assert_eq!(running.stop().await.total.done, 2);

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill_core::dead::DeadLetter;
-use tidemill_core::hub::Listeners;
-use tidemill_core::job::State;
+use tidemill_core::dead_letter::DeadLetter;
+use tidemill_core::job::JobState;
 use tidemill_core::name::{Queue, QueueName};
-use tidemill_core::store::{JobInfo, List, QueueInfo};
-use tidemill_core::{Envelope, Job, JobId, Mill, Store, Timestamp};
+use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
+use tidemill_core::wake::Subscribers;
+use tidemill_core::{Client, Envelope, Job, JobId, Store, Timestamp};
 use tidemill_sqlite::{Options, PausedClock, SqliteStore};
 use tidemill_worker::{Event, Report, Worker, WorkerError};
 use tokio::sync::broadcast;
@@ -48,7 +48,7 @@ impl Job for Pong {
 pub(crate) struct World {
     pub(crate) store: Arc<Planned>,
     pub(crate) clock: PausedClock,
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
 }
 
 impl World {
@@ -61,12 +61,12 @@ impl World {
             plan: Plan::default(),
             pruned: 0.into(),
             muted: false.into(),
-            others: Listeners::default(),
+            others: Subscribers::default(),
             shard: LostShard::default(),
             uncounted: false.into(),
         });
-        let mill = Mill::new(store.clone());
-        Self { store, clock, mill }
+        let client = Client::new(store.clone());
+        Self { store, clock, client }
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -92,19 +92,19 @@ impl World {
     }
 
     /// Completes when the job is in this state.
-    pub(crate) async fn becomes(&self, job: &JobId, state: State) {
+    pub(crate) async fn becomes(&self, job: &JobId, state: JobState) {
         while self.state(job).await != Some(state) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 
     pub(crate) fn worker(&self) -> Worker {
-        Worker::new(&self.mill)
+        Worker::new(&self.client)
     }
 
     /// Enqueues `jobs` pings on the default queue.
     pub(crate) async fn pings(&self, jobs: u32) -> Vec<JobId> {
-        self.mill.jobs((0..jobs).map(|n| Ping { n })).enqueue().await.unwrap()
+        self.client.jobs((0..jobs).map(|n| Ping { n })).enqueue().await.unwrap()
     }
 
     pub(crate) async fn ping(&self) -> JobId {
@@ -112,11 +112,11 @@ impl World {
     }
 
     pub(crate) async fn info(&self, job: &JobId) -> JobInfo {
-        self.store.get(job).await.unwrap().unwrap_or_else(|| panic!("job {job} is gone"))
+        self.store.get_job(job).await.unwrap().unwrap_or_else(|| panic!("job {job} is gone"))
     }
 
-    pub(crate) async fn state(&self, job: &JobId) -> Option<State> {
-        self.store.get(job).await.unwrap().map(|info| info.state)
+    pub(crate) async fn state(&self, job: &JobId) -> Option<JobState> {
+        self.store.get_job(job).await.unwrap().map(|info| info.state)
     }
 
     pub(crate) async fn envelope(&self, job: &JobId) -> Envelope {
@@ -128,13 +128,13 @@ impl World {
     }
 
     pub(crate) async fn letters(&self) -> Vec<DeadLetter> {
-        let list = List { queue: &queue(), state: State::Dead, cursor: None, limit: 100 };
-        let page = self.store.list(list).await.unwrap();
+        let list = ListJobsParams { queue: &queue(), state: JobState::Dead, cursor: None, limit: 100 };
+        let page = self.store.list_jobs(list).await.unwrap();
         page.items.into_iter().map(|info| DeadLetter::read(info.data).unwrap()).collect()
     }
 
     pub(crate) async fn queue_info(&self) -> QueueInfo {
-        let infos = self.store.inner.queues().await.unwrap();
+        let infos = self.store.inner.list_queues().await.unwrap();
         infos.into_iter().find(|info| info.queue == queue()).unwrap()
     }
 }

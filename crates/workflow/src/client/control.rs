@@ -3,7 +3,7 @@
 use serde::Serialize;
 use tidemill_core::retry::until_answered;
 use tidemill_core::store::runs::Delivered;
-use tidemill_core::workflow::{Event, Json, RunId, StoredSignal, Topic};
+use tidemill_core::workflow::{Json, RunEvent, RunId, StoredSignal, Topic};
 use tidemill_core::{Error, JobId};
 
 use super::error::RunError;
@@ -23,13 +23,13 @@ impl<O> RunHandle<O> {
     pub async fn signal_untyped(&self, name: &str, payload: Json) -> Result<(), RunError> {
         self.check(&payload)?;
         let (name, id) = (Topic::new(name).map_err(Error::from)?, JobId::generate().to_string());
-        self.tell(Event::Signal(StoredSignal { name, payload, id: id.clone() }), id).await
+        self.tell(RunEvent::Signal(StoredSignal { name, payload, id: id.clone() }), id).await
     }
 
     /// Asks the run to end. Its code decides how, and may clean up first.
     pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
         let reason = (!reason.is_empty()).then(|| reason.to_owned());
-        self.tell(Event::CancelRequested { reason }, JobId::generate().to_string()).await
+        self.tell(RunEvent::CancelRequested { reason }, JobId::generate().to_string()).await
     }
 
     /// Ends the run at once, without asking its code. Its activities are cancelled, and its children treated as was said
@@ -43,7 +43,7 @@ impl<O> RunHandle<O> {
     }
 
     /// Delivers an event, once however often it has to be tried.
-    pub(super) async fn tell(&self, event: Event, id: String) -> Result<(), RunError> {
+    pub(super) async fn tell(&self, event: RunEvent, id: String) -> Result<(), RunError> {
         let store = self.store();
         let tell = || deliver(store, &self.run, event.clone(), Some(id.clone()));
         let delivered = until_answered(store.clock(), tell).await?;
@@ -51,7 +51,7 @@ impl<O> RunHandle<O> {
     }
 
     pub(super) fn check(&self, payload: &Json) -> Result<(), Error> {
-        let (size, most) = (payload.text().len(), self.mill.payload_limit());
+        let (size, most) = (payload.as_str().len(), self.client.payload_limit());
         if size > most {
             return Err(Error::Invalid(format!("the payload has {size} bytes; at most {most} are allowed")));
         }
@@ -69,5 +69,5 @@ fn arrived(run: &RunId, delivered: Delivered) -> Result<(), RunError> {
 
 /// A value as JSON, or that it cannot be.
 pub(super) fn written<T: Serialize>(what: &str, value: &T) -> Result<Json, Error> {
-    Json::of(value).map_err(|error| Error::Invalid(format!("{what} is not JSON: {error}")))
+    Json::from_value(value).map_err(|error| Error::Invalid(format!("{what} is not JSON: {error}")))
 }

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use tidemill_core::Timestamp;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::store::JobInfo;
 use tidemill_core::store::runs::{EntryKind, RunInfo};
-use tidemill_core::workflow::{Command, Entry, Open, Status, open_commands};
+use tidemill_core::workflow::{Command, Entry, OpenCommand, RunStatus, open_commands};
 
 use super::error::RunError;
 use super::handle::RunHandle;
@@ -30,7 +30,7 @@ pub struct Diagnosis {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Why {
     /// It has ended.
-    Ended(Status),
+    Ended(RunStatus),
     /// It waits for something to happen, and has nothing to do before.
     Waits,
     /// It has something to do, and no worker has taken it yet. If that lasts, none serves its queue.
@@ -70,13 +70,13 @@ impl<O> RunHandle<O> {
     /// Finds out why the run is not moving, from what is in the store alone.
     pub async fn diagnose(&self) -> Result<Diagnosis, RunError> {
         let (info, store) = (self.info().await?, self.store());
-        let task = store.get(&self.run.task()).await?;
+        let task = store.get_job(&self.run.task()).await?;
         let all = read_all(store, &self.run).await?;
         let has_news = all.iter().any(|(at, written)| *at > info.cursor && written.kind != EntryKind::Commit);
         let why = match task {
             _ if info.status.is_closed() => Why::Ended(info.status),
             // What came between the two looks has made a task.
-            None if has_news => match store.get(&self.run.task()).await? {
+            None if has_news => match store.get_job(&self.run.task()).await? {
                 None => Why::Stranded,
                 task => why(task),
             },
@@ -102,21 +102,21 @@ fn why(task: Option<JobInfo>) -> Why {
     let Some(task) = task else { return Why::Waits };
     let reason = last_error(&task);
     match (task.state, reason) {
-        (State::Running, None) => Why::Moves { by: task.held_by.unwrap_or_default() },
-        (State::Dead, reason) => Why::Dead { reason: reason.unwrap_or_default() },
+        (JobState::Running, None) => Why::Moves { by: task.held_by.unwrap_or_default() },
+        (JobState::Dead, reason) => Why::Dead { reason: reason.unwrap_or_default() },
         // What was said last is how it is until it has got on.
-        (State::Ready | State::Scheduled | State::Blocked | State::Running, Some(reason)) => {
+        (JobState::Ready | JobState::Scheduled | JobState::Blocked | JobState::Running, Some(reason)) => {
             Why::Blocked { reason, until: task.due }
         }
-        (State::Ready | State::Scheduled | State::Blocked, None) => {
+        (JobState::Ready | JobState::Scheduled | JobState::Blocked, None) => {
             let queue = task.queue.map(|queue| queue.name.as_str().to_owned());
             Why::Queued { queue: queue.unwrap_or_default() }
         }
-        (State::Done | State::Cancelled, _) => Why::Waits,
+        (JobState::Done | JobState::Cancelled, _) => Why::Waits,
     }
 }
 
-fn waiting(open: Open) -> Waiting {
+fn waiting(open: OpenCommand) -> Waiting {
     let what = match &open.command {
         Command::ScheduleActivity(activity) => format!("activity `{}`", activity.name),
         Command::StartTimer { due_ms, .. } => format!("timer at {}", Timestamp(*due_ms)),

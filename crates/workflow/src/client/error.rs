@@ -1,7 +1,7 @@
 //! Why something cannot be said to a run, or it has no result.
 
 use tidemill_core::Error;
-use tidemill_core::workflow::{RunId, Status, WorkflowName};
+use tidemill_core::workflow::{RunId, RunStatus, WorkflowName};
 
 use crate::error::QueryError;
 
@@ -17,7 +17,7 @@ pub enum RunError {
         /// Which.
         run: RunId,
         /// How.
-        status: Status,
+        status: RunStatus,
     },
     /// It was not to be started if there is one like it, and this one is.
     #[error("run `{0}` is there already")]

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
-use tidemill_core::client::Watch;
 use tidemill_core::retry::until_answered;
 use tidemill_core::store::runs::RunInfo;
-use tidemill_core::workflow::{Journal, RunId, Status};
-use tidemill_core::{Error, Mill, Store};
+use tidemill_core::wake::CompletionWatch;
+use tidemill_core::workflow::{Journal, RunId, RunStatus};
+use tidemill_core::{Client, Error, Store};
 
 use super::error::RunError;
 use super::patience::within;
@@ -22,12 +22,12 @@ const YOUNG: Duration = Duration::from_millis(20);
 
 /// A run that was started.
 pub struct RunHandle<O> {
-    pub(super) mill: Mill,
+    pub(super) client: Client,
     pub(super) run: RunId,
     /// When this very handle started it, if it did.
     begun: Option<Instant>,
     /// Made before the run was, and left to the first who waits for its end: whatever it has not heard has not happened.
-    watch: Arc<Mutex<Option<Watch>>>,
+    watch: Arc<Mutex<Option<CompletionWatch>>>,
     output: PhantomData<fn() -> O>,
 }
 
@@ -39,24 +39,24 @@ impl<O> fmt::Debug for RunHandle<O> {
 
 impl<O> Clone for RunHandle<O> {
     fn clone(&self) -> Self {
-        let (mill, run, watch) = (self.mill.clone(), self.run.clone(), self.watch.clone());
-        Self { mill, run, begun: self.begun, watch, output: PhantomData }
+        let (client, run, watch) = (self.client.clone(), self.run.clone(), self.watch.clone());
+        Self { client, run, begun: self.begun, watch, output: PhantomData }
     }
 }
 
 impl<O> RunHandle<O> {
-    pub(super) fn new(mill: &Mill, run: RunId, created: bool) -> Self {
-        let (mill, begun) = (mill.clone(), created.then(Instant::now));
-        Self { mill, run, begun, watch: Arc::default(), output: PhantomData }
+    pub(super) fn new(client: &Client, run: RunId, created: bool) -> Self {
+        let (client, begun) = (client.clone(), created.then(Instant::now));
+        Self { client, run, begun, watch: Arc::default(), output: PhantomData }
     }
 
     /// A run that has just been started, and was watched from before.
-    pub(super) fn watched(mill: &Mill, run: RunId, watch: Option<Watch>) -> Self {
-        Self { watch: Arc::new(Mutex::new(watch)), ..Self::new(mill, run, true) }
+    pub(super) fn watched(client: &Client, run: RunId, watch: Option<CompletionWatch>) -> Self {
+        Self { watch: Arc::new(Mutex::new(watch)), ..Self::new(client, run, true) }
     }
 
     pub(super) fn store(&self) -> &dyn Store {
-        &**self.mill.store()
+        &**self.client.store()
     }
 
     /// The run's identity.
@@ -71,7 +71,7 @@ impl<O> RunHandle<O> {
 
     /// The run as it is now.
     pub async fn info(&self) -> Result<RunInfo, RunError> {
-        let info = until_answered(self.store().clock(), || self.store().run(&self.run)).await?;
+        let info = until_answered(self.store().clock(), || self.store().get_run(&self.run)).await?;
         info.ok_or_else(|| RunError::NotFound(self.run.clone()))
     }
 
@@ -99,13 +99,13 @@ impl<O> RunHandle<O> {
     }
 
     /// A watch, when it is worth a first look.
-    async fn watch(&self) -> Watch {
+    async fn watch(&self) -> CompletionWatch {
         let early = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut watch) = early {
             watch.next().await;
             return watch;
         }
-        let mut watch = self.mill.watch(&self.run.task());
+        let mut watch = self.client.watch(&self.run.task());
         let age = self.begun.map_or(YOUNG, |begun| begun.elapsed());
         let _ = tokio::time::timeout(YOUNG.saturating_sub(age), watch.next()).await;
         watch
@@ -129,14 +129,14 @@ impl<O: DeserializeOwned> RunHandle<O> {
     fn open(&self, info: RunInfo) -> Result<O, RunError> {
         let RunInfo { run, output, error, .. } = info;
         match info.status {
-            Status::Completed => {
+            RunStatus::Completed => {
                 let output: &[u8] = if output.is_empty() { b"null" } else { &output };
                 serde_json::from_slice(output).map_err(|error| RunError::Unfit(run, error))
             }
-            Status::Failed => Err(RunError::Failed { run, message: error.unwrap_or_default() }),
-            Status::Cancelled => Err(RunError::Cancelled(run)),
-            Status::Terminated => Err(RunError::Terminated { run, reason: error.unwrap_or_default() }),
-            Status::Running => Err(Error::Corrupt(format!("run `{run}` has ended and runs")).into()),
+            RunStatus::Failed => Err(RunError::Failed { run, message: error.unwrap_or_default() }),
+            RunStatus::Cancelled => Err(RunError::Cancelled(run)),
+            RunStatus::Terminated => Err(RunError::Terminated { run, reason: error.unwrap_or_default() }),
+            RunStatus::Running => Err(Error::Corrupt(format!("run `{run}` has ended and runs")).into()),
         }
     }
 }

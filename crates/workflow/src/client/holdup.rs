@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use serde::Deserialize;
-use tidemill_core::job::State;
+use tidemill_core::job::JobState;
 use tidemill_core::store::JobInfo;
 use tidemill_core::store::runs::RunInfo;
-use tidemill_core::workflow::{Command, Open};
+use tidemill_core::workflow::{Command, OpenCommand};
 use tidemill_core::{Error, Queue, Store};
 
 /// Of how many activities this is found out: each is a look at the store.
@@ -22,7 +22,7 @@ pub(super) struct Search<'a> {
 
 impl<'a> Search<'a> {
     pub(super) async fn new(store: &'a dyn Store, info: &'a RunInfo) -> Result<Self, Error> {
-        let queues = store.queues().await?.into_iter();
+        let queues = store.list_queues().await?.into_iter();
         let paused = queues.filter(|queue| queue.paused).map(|queue| queue.queue).collect();
         Ok(Self { store, info, paused, looks: 0 })
     }
@@ -33,11 +33,11 @@ impl<'a> Search<'a> {
     }
 
     /// What holds up the answer to this.
-    pub(super) async fn note(&mut self, open: &Open) -> Result<Option<String>, Error> {
+    pub(super) async fn note(&mut self, open: &OpenCommand) -> Result<Option<String>, Error> {
         match &open.command {
             Command::ScheduleActivity(activity) if self.looks < MOST => {
                 self.looks += 1;
-                let job = self.store.get(&self.info.run.part(activity.seq)).await?;
+                let job = self.store.get_job(&self.info.run.part(activity.seq)).await?;
                 Ok(job.and_then(|job| self.waits(&job)))
             }
             // These are errands, done by whoever serves the run's own queue.
@@ -50,7 +50,7 @@ impl<'a> Search<'a> {
 
     /// Why a job is not being run.
     fn waits(&self, job: &JobInfo) -> Option<String> {
-        if !matches!(job.state, State::Ready | State::Scheduled) {
+        if !matches!(job.state, JobState::Ready | JobState::Scheduled) {
             return None;
         }
         match &job.queue {

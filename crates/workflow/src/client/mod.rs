@@ -18,9 +18,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tidemill_core::store::Page;
-use tidemill_core::store::runs::{ListRuns, RunInfo};
+use tidemill_core::store::runs::{ListRunsParams, RunInfo};
 use tidemill_core::workflow::{Json, RunId};
-use tidemill_core::{Error, Mill};
+use tidemill_core::{Client, Error};
 
 pub use diagnose::{Diagnosis, Why};
 pub use error::RunError;
@@ -30,7 +30,7 @@ pub(crate) use terminate::terminate;
 
 use crate::definition::Workflow;
 
-/// What a [`Mill`] can do with workflows.
+/// What a [`Client`] can do with workflows.
 pub trait StartWorkflows {
     /// Prepares a run of `workflow`.
     fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> Start<O>;
@@ -45,15 +45,15 @@ pub trait StartWorkflows {
     fn untyped_run(&self, run: RunId) -> RunHandle<Box<RawValue>>;
 
     /// A page of runs, newest first.
-    fn runs(&self, list: ListRuns) -> impl Future<Output = Result<Page<RunInfo>, Error>> + Send;
+    fn runs(&self, list: ListRunsParams) -> impl Future<Output = Result<Page<RunInfo>, Error>> + Send;
 }
 
-impl StartWorkflows for Mill {
+impl StartWorkflows for Client {
     fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> Start<O> {
         let unwritable = |error| {
             Error::Invalid(format!("the input of workflow `{}` is not JSON: {error}", workflow.name()))
         };
-        let input = Json::of(&input).map_err(unwritable);
+        let input = Json::from_value(&input).map_err(unwritable);
         Start::new(self, workflow.name(), workflow.version_text(), input)
     }
 
@@ -70,7 +70,7 @@ impl StartWorkflows for Mill {
         RunHandle::new(self, run, false)
     }
 
-    async fn runs(&self, list: ListRuns) -> Result<Page<RunInfo>, Error> {
-        self.store().runs(list).await
+    async fn runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
+        self.store().list_runs(list).await
     }
 }

@@ -47,7 +47,7 @@ impl<O> RunHandle<O> {
     async fn ask(&self, question: Question, limit: Duration) -> Result<Json, RunError> {
         let info = self.info().await?;
         let ask = written("the question", &Ask { run: self.run.clone(), question })?;
-        let asked = self.mill.untyped(QUERY, Box::<RawValue>::from(ask));
+        let asked = self.client.untyped(QUERY, Box::<RawValue>::from(ask));
         let asked = asked.queue(info.queue.name.as_str()).keep_result(limit).enqueue().await?;
         let answer = match asked.wait_for(limit).await {
             Ok(answer) => answer,

@@ -1,8 +1,12 @@
 //! Beginning again where a run was at one of its commits, as a new run.
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::{Conflict, EntryKind, RunInfo, RunKey, Started as Begun, Written};
-use tidemill_core::workflow::{Children, Command, Entry, Event, RunId, Started, What, open_commands};
+use tidemill_core::store::runs::{
+    ConflictPolicy, EntryKind, RunInfo, RunKey, StartRunResult as Begun, StoredEntry,
+};
+use tidemill_core::workflow::{
+    Command, Entry, EntryContent, OpenChildren, RunEvent, RunId, RunStarted, open_commands,
+};
 
 use super::error::RunError;
 use super::handle::RunHandle;
@@ -24,9 +28,9 @@ impl<O> RunHandle<O> {
             past = self.past(position).await?;
         }
         let new = past.begin_again(&info, store.clock().now())?;
-        let begun = begin(&self.mill, &new).await;
+        let begun = begin(&self.client, &new).await;
         match begun.map_err(|error| leaves_terminated(error, terminated))? {
-            Begun::Created => Ok(Self::new(&self.mill, new.run, true)),
+            Begun::Created => Ok(Self::new(&self.client, new.run, true)),
             Begun::Existing(run) | Begun::Rejected(run) => Err(RunError::Exists(run)),
         }
     }
@@ -40,8 +44,8 @@ impl<O> RunHandle<O> {
             |why: &str| Err(Error::Invalid(format!("entry {position} of run `{}` {why}", self.run)).into());
         let is_there = position > base && until as u64 == position - base;
         match kept.last().map(|entry| &entry.what) {
-            Some(What::Commit(commit)) if is_there && commit.end.is_none() => {}
-            Some(What::Commit(_)) if is_there => {
+            Some(EntryContent::Commit(commit)) if is_there && commit.end.is_none() => {}
+            Some(EntryContent::Commit(_)) if is_there => {
                 return refuse("is the commit that ended it: choose an earlier one");
             }
             _ => return refuse("is no commit"),
@@ -62,7 +66,7 @@ struct Past {
 
 /// Whether it is delivered again. A request to cancel is not: whoever resets a run wants it to go on.
 fn is_message(entry: &Entry) -> bool {
-    matches!(&entry.what, What::Event(Event::Signal(_) | Event::Update { .. }))
+    matches!(&entry.what, EntryContent::Event(RunEvent::Signal(_) | RunEvent::Update { .. }))
 }
 
 impl Past {
@@ -70,7 +74,7 @@ impl Past {
         mut self,
         info: &RunInfo,
         now: tidemill_core::Timestamp,
-    ) -> Result<tidemill_core::store::runs::NewRun, Error> {
+    ) -> Result<tidemill_core::store::runs::StartRunParams, Error> {
         let run = match &info.key {
             Some(key) => RunId::keyed(&info.workflow, key),
             None => RunId::generate(),
@@ -79,22 +83,22 @@ impl Past {
         self.rename_children(&info.run, &run);
         let started = self.adopt(&info.run)?;
         let mut effects = Effects::new(&run, &info.queue, now);
-        let children = Children::of(&self.kept);
+        let children = OpenChildren::of(&self.kept);
         for open in open_commands(&self.kept) {
             effects.add(&open.command, &children);
         }
         let (effects, cursor) = (effects.finish(), self.cursor());
-        let key = info.key.clone().map(|key| RunKey { key, conflict: Conflict::StartAfterClose });
+        let key = info.key.clone().map(|key| RunKey { key, conflict: ConflictPolicy::StartAfterClose });
         let (route, attributes) = (route_of(&info.queue), info.attributes.clone());
         let birth = Birth { route, key, attributes, ..Birth::new(run, started) };
         let journal = self.kept.iter().chain(&self.late).map(written).collect();
-        Ok(tidemill_core::store::runs::NewRun { journal, cursor, effects, ..birth.new_run(now) })
+        Ok(tidemill_core::store::runs::StartRunParams { journal, cursor, effects, ..birth.new_run(now) })
     }
 
     /// Positions of the new journal begin at 1.
     fn rebase(&mut self) {
         for entry in &mut self.kept {
-            if let What::Commit(commit) = &mut entry.what {
+            if let EntryContent::Commit(commit) = &mut entry.what {
                 commit.upto = commit.upto.saturating_sub(self.base);
             }
         }
@@ -105,8 +109,8 @@ impl Past {
         let open: Vec<_> =
             open_commands(&self.kept).into_iter().filter_map(|open| open.command.seq()).collect();
         let commits = self.kept.iter_mut().filter_map(|entry| match &mut entry.what {
-            What::Commit(commit) => Some(commit),
-            What::Event(_) => None,
+            EntryContent::Commit(commit) => Some(commit),
+            EntryContent::Event(_) => None,
         });
         for command in commits.flat_map(|commit| &mut commit.commands) {
             if let Command::StartChild(child) = command
@@ -120,9 +124,9 @@ impl Past {
 
     /// The first event, as the new run's: it has the luck of the old one, so that its code draws the same numbers, and
     /// nobody is told how it ends.
-    fn adopt(&mut self, old: &RunId) -> Result<Started, Error> {
+    fn adopt(&mut self, old: &RunId) -> Result<RunStarted, Error> {
         match self.kept.first_mut().map(|entry| &mut entry.what) {
-            Some(What::Event(Event::Started(started))) => {
+            Some(EntryContent::Event(RunEvent::Started(started))) => {
                 started.parent = None;
                 started.luck.get_or_insert_with(|| old.clone());
                 Ok((**started).clone())
@@ -133,16 +137,16 @@ impl Past {
 
     fn cursor(&self) -> u64 {
         match self.kept.last().map(|entry| &entry.what) {
-            Some(What::Commit(commit)) => commit.upto,
+            Some(EntryContent::Commit(commit)) => commit.upto,
             _ => 0,
         }
     }
 }
 
-fn written(entry: &Entry) -> Written {
+fn written(entry: &Entry) -> StoredEntry {
     let kind = match &entry.what {
-        What::Commit(_) => EntryKind::Commit,
-        What::Event(event) => kind_of(event).0,
+        EntryContent::Commit(_) => EntryKind::Commit,
+        EntryContent::Event(event) => kind_of(event).0,
     };
-    Written { kind, entry: entry.write() }
+    StoredEntry { kind, entry: entry.write() }
 }

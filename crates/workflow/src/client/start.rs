@@ -8,12 +8,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
 use tidemill_core::limits::check_duration;
-use tidemill_core::retry::{Answer, ask};
-use tidemill_core::store::runs::{Conflict, NewRun, ReadJournal, RunKey, Started as Begun};
-use tidemill_core::workflow::{
-    Entry, Event, Json, Route, RunId, Started, Topic, Version, What, WorkflowName,
+use tidemill_core::retry::{Answered, ask};
+use tidemill_core::store::runs::{
+    ConflictPolicy, ReadJournalParams, RunKey, StartRunParams, StartRunResult as Begun,
 };
-use tidemill_core::{Error, Mill, Store};
+use tidemill_core::workflow::{
+    Entry, EntryContent, Json, Route, RunEvent, RunId, RunStarted, Topic, Version, WorkflowName,
+};
+use tidemill_core::{Client, Error, Store};
 
 use super::error::RunError;
 use super::handle::RunHandle;
@@ -41,7 +43,7 @@ pub enum OnConflict {
 #[must_use = "a run exists only after `.start().await`"]
 #[derive(Debug)]
 pub struct Start<O> {
-    mill: Mill,
+    client: Client,
     workflow: String,
     version: String,
     input: Result<Json, Error>,
@@ -56,9 +58,9 @@ pub struct Start<O> {
 }
 
 impl<O> Start<O> {
-    pub(super) fn new(mill: &Mill, workflow: &str, version: &str, input: Result<Json, Error>) -> Self {
+    pub(super) fn new(client: &Client, workflow: &str, version: &str, input: Result<Json, Error>) -> Self {
         Self {
-            mill: mill.clone(),
+            client: client.clone(),
             workflow: workflow.to_owned(),
             version: version.to_owned(),
             input,
@@ -106,7 +108,7 @@ impl<O> Start<O> {
 
     /// Sets something that the run can be found by.
     pub fn attribute<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
-        let value = Json::of(value).map_err(|error| error.to_string());
+        let value = Json::from_value(value).map_err(|error| error.to_string());
         self.attributes.push((name.to_owned(), value));
         self
     }
@@ -127,14 +129,14 @@ impl<O> Start<O> {
     fn birth(self) -> Result<Birth, Error> {
         let workflow = WorkflowName::new(&self.workflow)?;
         let input = self.input?;
-        let (size, most) = (input.text().len(), self.mill.payload_limit());
+        let (size, most) = (input.as_str().len(), self.client.payload_limit());
         if size > most {
             let name = &self.workflow;
             let message =
                 format!("the input of workflow `{name}` has {size} bytes; at most {most} are allowed");
             return Err(Error::Invalid(message));
         }
-        let run = identity(&self.mill, &workflow, self.id.as_deref(), self.key.as_deref())?;
+        let run = identity(&self.client, &workflow, self.id.as_deref(), self.key.as_deref())?;
         if self.key.is_none()
             && matches!(self.conflict, OnConflict::TerminateExisting | OnConflict::StartAfterClose)
         {
@@ -153,13 +155,19 @@ impl<O> Start<O> {
         check_duration("the time for which a run is kept", self.keep.unwrap_or_default())?;
         let keep_ms = self.keep.map(|keep| millis(keep).unsigned_abs());
         let conflict = match self.conflict {
-            OnConflict::UseExisting => Conflict::UseExisting,
-            OnConflict::Reject => Conflict::Reject,
-            OnConflict::TerminateExisting | OnConflict::StartAfterClose => Conflict::StartAfterClose,
+            OnConflict::UseExisting => ConflictPolicy::UseExisting,
+            OnConflict::Reject => ConflictPolicy::Reject,
+            OnConflict::TerminateExisting | OnConflict::StartAfterClose => ConflictPolicy::StartAfterClose,
         };
         Ok(Birth {
             run,
-            started: Started { key, limit, keep_ms, request_id, ..Started::new(workflow, version, input) },
+            started: RunStarted {
+                key,
+                limit,
+                keep_ms,
+                request_id,
+                ..RunStarted::new(workflow, version, input)
+            },
             route: self.route.as_deref().map(Route::new).transpose()?,
             key: self.key.map(|key| RunKey { key, conflict }),
             attributes: attributes(self.attributes)?,
@@ -170,27 +178,27 @@ impl<O> Start<O> {
 impl<O: DeserializeOwned> Start<O> {
     /// Starts the run. When this returns, it will run to its end.
     pub async fn start(self) -> Result<RunHandle<O>, RunError> {
-        let (mill, policy, named) = (self.mill.clone(), self.conflict, self.id.is_some());
-        let new = self.birth()?.new_run(mill.store().clock().now());
-        let watch = mill.watch_in_passing(&new.run.task());
+        let (client, policy, named) = (self.client.clone(), self.conflict, self.id.is_some());
+        let new = self.birth()?.new_run(client.store().clock().now());
+        let watch = client.watch_if_listening(&new.run.task());
         let mut terminated = None;
         for _ in 0..ROUNDS {
             let begun =
-                begin(&mill, &new).await.map_err(|error| leaves_terminated(error, terminated.as_ref()));
+                begin(&client, &new).await.map_err(|error| leaves_terminated(error, terminated.as_ref()));
             match begun? {
-                Begun::Created => return Ok(RunHandle::watched(&mill, new.run, watch)),
+                Begun::Created => return Ok(RunHandle::watched(&client, new.run, watch)),
                 Begun::Existing(run) | Begun::Rejected(run) if policy == OnConflict::Reject => {
                     return Err(RunError::Exists(run));
                 }
                 Begun::Existing(run) if policy == OnConflict::TerminateExisting => {
-                    terminate(&**mill.store(), &run, "another run takes its place").await?;
+                    terminate(&**client.store(), &run, "another run takes its place").await?;
                     terminated = Some(run);
                 }
                 Begun::Existing(run) | Begun::Rejected(run) => {
                     if named {
-                        is_one_of(&mill, &run, &new.workflow).await?;
+                        is_one_of(&client, &run, &new.workflow).await?;
                     }
-                    return Ok(RunHandle::new(&mill, run, false));
+                    return Ok(RunHandle::new(&client, run, false));
                 }
             }
         }
@@ -200,9 +208,9 @@ impl<O: DeserializeOwned> Start<O> {
 }
 
 /// Ids are for runs of all workflows: the one that has it may be of another.
-async fn is_one_of(mill: &Mill, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
-    let store = &**mill.store();
-    match ask(store.clock(), || store.run(run)).await?.value {
+async fn is_one_of(client: &Client, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
+    let store = &**client.store();
+    match ask(store.clock(), || store.get_run(run)).await?.value {
         Some(info) if info.workflow != *workflow => {
             Err(RunError::OtherWorkflow { run: run.clone(), workflow: info.workflow })
         }
@@ -211,9 +219,9 @@ async fn is_one_of(mill: &Mill, run: &RunId, workflow: &WorkflowName) -> Result<
 }
 
 /// Starts a run. If an earlier call got no answer, the run that is there may be the very one that it has started.
-pub(super) async fn begin(mill: &Mill, new: &NewRun) -> Result<Begun, Error> {
-    let store = &**mill.store();
-    let Answer { value, after_unknown } = ask(store.clock(), || store.start_run(new)).await?;
+pub(super) async fn begin(client: &Client, new: &StartRunParams) -> Result<Begun, Error> {
+    let store = &**client.store();
+    let Answered { value, after_unknown } = ask(store.clock(), || store.start_run(new)).await?;
     match value {
         Begun::Existing(run) | Begun::Rejected(run)
             if after_unknown && run == new.run && is_same(store, new).await? =>
@@ -225,18 +233,18 @@ pub(super) async fn begin(mill: &Mill, new: &NewRun) -> Result<Begun, Error> {
 }
 
 /// Whether this very request has started the run that is there. An id that was generated for it is proof enough.
-async fn is_same(store: &dyn Store, new: &NewRun) -> Result<bool, Error> {
+async fn is_same(store: &dyn Store, new: &StartRunParams) -> Result<bool, Error> {
     let Some(request) = new.journal.first().and_then(|written| request_id(&written.entry)) else {
         return Ok(true);
     };
-    let read = || store.journal(ReadJournal { run: &new.run, from: 1, limit: 1, bytes: 1 });
+    let read = || store.read_journal(ReadJournalParams { run: &new.run, from: 1, limit: 1, bytes: 1 });
     let first = ask(store.clock(), read).await?.value;
     Ok(first.first().and_then(|(_, written)| request_id(&written.entry)).is_some_and(|id| id == request))
 }
 
 fn request_id(entry: &[u8]) -> Option<String> {
     match Entry::read(entry).ok()?.what {
-        What::Event(Event::Started(started)) => started.request_id,
+        EntryContent::Event(RunEvent::Started(started)) => started.request_id,
         _ => None,
     }
 }
@@ -258,7 +266,7 @@ pub(super) fn leaves_terminated(error: Error, run: Option<&RunId>) -> Error {
 
 /// The id of a new run. One with a key lies where its key does.
 fn identity(
-    mill: &Mill,
+    client: &Client,
     workflow: &WorkflowName,
     id: Option<&str>,
     key: Option<&str>,
@@ -267,7 +275,7 @@ fn identity(
     key.map_or(Ok(()), check_key)?;
     match (id.map(RunId::new).transpose()?, keyed) {
         (None, keyed) => Ok(keyed.unwrap_or_else(RunId::generate)),
-        (Some(id), Some(keyed)) if !mill.store().near(&id, &keyed) => Err(Error::Invalid(format!(
+        (Some(id), Some(keyed)) if !client.store().same_shard(&id, &keyed) => Err(Error::Invalid(format!(
             "run `{id}` lies in another shard than its key: give it an id or a key, not both"
         ))),
         (Some(id), _) if id.as_str() != id.root() && id.as_str().contains('!') => Err(Error::Invalid(

@@ -1,11 +1,12 @@
 //! Ending a run without asking its code.
 
 use bytes::Bytes;
-use tidemill_core::retry::{Answer, ask};
+use tidemill_core::retry::{Answered, ask};
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::{Close, Parent as Kin, RunInfo, Terminate};
+use tidemill_core::store::runs::{CloseRun, ParentRef as Kin, RunInfo, TerminateParams};
 use tidemill_core::workflow::{
-    ChildEnd, Children, Command, Entry, Event, OpenCommands, Parent, RunId, Status, Told, What,
+    ChildResult, Command, Entry, EntryContent, NotifyParent, OpenChildren, OpenCommands, Parent, RunEvent,
+    RunId, RunStatus,
 };
 use tidemill_core::{Error, Store};
 
@@ -21,7 +22,7 @@ pub(crate) enum Terminated {
     /// It has ended.
     Now,
     /// It had ended before, like this.
-    Before(Status),
+    Before(RunStatus),
     /// There is no such run.
     NotFound,
 }
@@ -35,9 +36,9 @@ impl Terminated {
 /// Ends a run. What it has asked for and got no answer to is called off; its parent is told. If an earlier try got no
 /// answer, a run that was terminated for this reason was terminated by it.
 pub(crate) async fn terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
-    let Answer { value, after_unknown } = ask(store.clock(), || try_terminate(store, run, reason)).await?;
-    if after_unknown && value == Terminated::Before(Status::Terminated) {
-        let info = ask(store.clock(), || store.run(run)).await?.value;
+    let Answered { value, after_unknown } = ask(store.clock(), || try_terminate(store, run, reason)).await?;
+    if after_unknown && value == Terminated::Before(RunStatus::Terminated) {
+        let info = ask(store.clock(), || store.get_run(run)).await?.value;
         if info.is_some_and(|info| info.error.as_deref() == Some(reason)) {
             return Ok(Terminated::Now);
         }
@@ -48,7 +49,7 @@ pub(crate) async fn terminate(store: &dyn Store, run: &RunId, reason: &str) -> R
 async fn try_terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
     let mut asked = Asked::new(store, run);
     for _ in 0..LOOKS {
-        let Some(info) = store.run(run).await? else { return Ok(Terminated::NotFound) };
+        let Some(info) = store.get_run(run).await? else { return Ok(Terminated::NotFound) };
         if info.status.is_closed() {
             return Ok(Terminated::Before(info.status));
         }
@@ -101,13 +102,13 @@ impl<'a> Asked<'a> {
         }
         effects.orphan(&known.children);
         let parent = parent(info, known.told);
-        let told = parent.and_then(|parent| tell(&parent, ChildEnd::Terminated, &place, &mut effects));
+        let told = parent.and_then(|parent| tell(&parent, ChildResult::Terminated, &place, &mut effects));
         let error = Some(reason.to_owned());
-        let close = Close { status: Status::Terminated, output: Bytes::new(), error, told };
+        let close = CloseRun { status: RunStatus::Terminated, output: Bytes::new(), error, told };
         let effects = effects.finish();
         // The journal was read after the row, and may tell of more. It tells of less where it cannot be read.
         let cursor = info.cursor.max(known.cursor);
-        store.terminate(Terminate { run, cursor, effects: &effects, close: &close }).await
+        store.terminate(TerminateParams { run, cursor, effects: &effects, close: &close }).await
     }
 }
 
@@ -115,9 +116,9 @@ impl<'a> Asked<'a> {
 #[derive(Default)]
 struct Known {
     open: OpenCommands,
-    children: Children,
+    children: OpenChildren,
     /// What the run's parent wants to hear.
-    told: Option<Told>,
+    told: Option<NotifyParent>,
     /// How far the run has come.
     cursor: u64,
 }
@@ -126,12 +127,12 @@ impl Known {
     fn read(&mut self, position: u64, entry: &Entry) {
         match &entry.what {
             // A run that has continued as new meanwhile: what it asked for before is no concern of it.
-            What::Event(Event::Started(started)) => {
+            EntryContent::Event(RunEvent::Started(started)) => {
                 let told = started.parent.as_ref().map(|parent| parent.told);
                 *self = Self { told, cursor: position.saturating_sub(1), ..Self::default() };
             }
-            What::Event(_) => {}
-            What::Commit(commit) => self.cursor = commit.upto,
+            EntryContent::Event(_) => {}
+            EntryContent::Commit(commit) => self.cursor = commit.upto,
         }
         self.open.read(entry);
         self.children.read(entry);
@@ -140,7 +141,7 @@ impl Known {
 
 /// Who is told of the end. The run's row says who that is, whatever became of its journal; what they want to hear only the
 /// first entry says, and if it cannot be read they hear of the end as most do.
-fn parent(info: &RunInfo, told: Option<Told>) -> Option<Parent> {
+fn parent(info: &RunInfo, told: Option<NotifyParent>) -> Option<Parent> {
     let Kin { run, seq } = info.parent.clone()?;
     Some(Parent { run, seq, told: told.unwrap_or_default() })
 }
@@ -148,7 +149,7 @@ fn parent(info: &RunInfo, told: Option<Told>) -> Option<Parent> {
 #[cfg(test)]
 mod tests {
     use tidemill_core::Timestamp;
-    use tidemill_core::workflow::Started;
+    use tidemill_core::workflow::RunStarted;
 
     use super::*;
 
@@ -157,7 +158,7 @@ mod tests {
             run: "child".parse().unwrap(),
             workflow: "order".parse().unwrap(),
             version: "1".parse().unwrap(),
-            status: Status::Running,
+            status: RunStatus::Running,
             queue: tidemill_core::workflow::WorkflowName::new("order").unwrap().queue(None),
             started_at: Timestamp(0),
             closed_at: None,
@@ -177,13 +178,13 @@ mod tests {
     fn a_parent_is_found_whatever_became_of_the_journal_and_hears_what_it_wants_to() {
         let info = child();
         let of = |told| Some(Parent { run: "parent".parse().unwrap(), seq: 4, told });
-        assert_eq!(parent(&info, None), of(Told::End));
+        assert_eq!(parent(&info, None), of(NotifyParent::End));
         let input = tidemill_core::workflow::Json::null();
-        let started = Started::new("order".parse().unwrap(), "1".parse().unwrap(), input);
-        let started = Started { parent: of(Told::Start), ..started };
+        let started = RunStarted::new("order".parse().unwrap(), "1".parse().unwrap(), input);
+        let started = RunStarted { parent: of(NotifyParent::Start), ..started };
         let mut known = Known::default();
-        known.read(1, &Entry::event(Timestamp(0), Event::Started(Box::new(started))));
-        assert_eq!(parent(&info, known.told), of(Told::Start));
+        known.read(1, &Entry::event(Timestamp(0), RunEvent::Started(Box::new(started))));
+        assert_eq!(parent(&info, known.told), of(NotifyParent::Start));
         assert_eq!(parent(&RunInfo { parent: None, ..info }, known.told), None);
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidemill_core::client::Watch;
-use tidemill_core::store::Record;
-use tidemill_core::workflow::{Event, Json, Topic, UpdateEnd};
+use tidemill_core::store::JobRecord;
+use tidemill_core::wake::CompletionWatch;
+use tidemill_core::workflow::{Json, RunEvent, Topic, UpdateResult};
 use tidemill_core::{Error, JobId};
 
 use super::control::written;
@@ -41,19 +41,19 @@ impl<O> RunHandle<O> {
         // Short, so that the id of the answer fits beside that of the run.
         let id = format!("{:016x}", fastrand::u64(..));
         let answer = self.run.part(format_args!("u{id}"));
-        let watch = self.mill.watch(&answer);
-        self.tell(Event::Update { id: id.clone(), name, payload }, id).await?;
+        let watch = self.client.watch(&answer);
+        self.tell(RunEvent::Update { id: id.clone(), name, payload }, id).await?;
         match within(self.store(), limit, self.answered(answer, watch)).await {
             Some(answer) => answer,
             None => Err(RunError::TimedOut { run: self.run.clone(), what: "answer", waited: limit }),
         }
     }
 
-    async fn answered(&self, answer: JobId, mut watch: Watch) -> Result<Json, RunError> {
+    async fn answered(&self, answer: JobId, mut watch: CompletionWatch) -> Result<Json, RunError> {
         loop {
             // In this order: a run answers before it ends, or never.
             let closed = self.info().await?.status;
-            if let Some(record) = self.store().get(&answer).await?.and_then(|info| info.record) {
+            if let Some(record) = self.store().get_job(&answer).await?.and_then(|info| info.record) {
                 return self.read_answer(&record);
             }
             if closed.is_closed() {
@@ -63,11 +63,11 @@ impl<O> RunHandle<O> {
         }
     }
 
-    fn read_answer(&self, record: &Record) -> Result<Json, RunError> {
+    fn read_answer(&self, record: &JobRecord) -> Result<Json, RunError> {
         let unfit = |error| RunError::Unfit(self.run.clone(), error);
         match serde_json::from_slice(&record.output).map_err(unfit)? {
-            UpdateEnd::Ok(answer) => Ok(answer),
-            UpdateEnd::Failed { message } => Err(RunError::Refused { run: self.run.clone(), message }),
+            UpdateResult::Ok(answer) => Ok(answer),
+            UpdateResult::Failed { message } => Err(RunError::Refused { run: self.run.clone(), message }),
         }
     }
 }

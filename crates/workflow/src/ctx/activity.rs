@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
-use tidemill_core::workflow::{ActivityEnd, Command, Json, Retry, ScheduleActivity};
+use tidemill_core::workflow::{ActivityResult, Command, Json, RetryPolicy, ScheduleActivity};
 use tidemill_core::{Kind, QueueName};
 
 use super::leaf::{Leaf, Refused};
@@ -45,9 +45,9 @@ fn draft<I: Serialize, O>(activity: &Activity<I, O>, input: &I) -> Draft {
     Ok(Box::new(ScheduleActivity {
         seq: 0,
         name: Kind::new(activity.name()).map_err(|error| error.to_string())?,
-        input: Json::of(input).map_err(|error| error.to_string())?,
+        input: Json::from_value(input).map_err(|error| error.to_string())?,
         queue: queue.transpose().map_err(|error| error.to_string())?,
-        retry: Retry::default(),
+        retry: RetryPolicy::default(),
         start_to_close_ms: None,
         schedule_to_close_ms: None,
         heartbeat_ms: None,
@@ -71,7 +71,7 @@ impl<O> ActivityCall<O> {
     }
 
     /// Retries it like this.
-    pub fn retry(self, retry: Retry) -> Self {
+    pub fn retry(self, retry: RetryPolicy) -> Self {
         self.change(|draft| draft.retry = retry)
     }
 
@@ -99,7 +99,7 @@ impl<O> ActivityCall<O> {
         match self.draft.take() {
             None => Ok(()),
             Some(Ok(mut draft)) => {
-                let size = draft.input.text().len();
+                let size = draft.input.as_str().len();
                 let asked = self.leaf.hand_on(On::Activity(activity), size, |_, seq| {
                     draft.seq = seq;
                     Command::ScheduleActivity(draft)
@@ -137,10 +137,10 @@ pub(super) fn ended<O: DeserializeOwned>(
     outcome: Outcome,
 ) -> Poll<Result<O, ActivityError>> {
     match outcome {
-        Outcome::Activity(ActivityEnd::Ok(json)) => {
+        Outcome::Activity(ActivityResult::Ok(json)) => {
             leaf.read(&json, || format!("the result of activity `{activity}`")).map(Ok)
         }
-        Outcome::Activity(ActivityEnd::Failed(failure)) => {
+        Outcome::Activity(ActivityResult::Failed(failure)) => {
             Poll::Ready(Err(ActivityError::of(activity, failure)))
         }
         _ => Poll::Ready(Err(ActivityError::Cancelled { activity })),

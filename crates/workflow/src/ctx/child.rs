@@ -7,7 +7,9 @@ use std::task::{Context, Poll, ready};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidemill_core::workflow::{Command, Json, ParentClose, RunId, StartChild, Told, Version, WorkflowName};
+use tidemill_core::workflow::{
+    Command, Json, NotifyParent, ParentClose, RunId, StartChild, Version, WorkflowName,
+};
 
 use super::leaf::{Leaf, Refused};
 use super::{Ctx, refuse};
@@ -38,14 +40,14 @@ fn plan<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> Plan {
     Ok(Box::new(Draft {
         workflow: WorkflowName::new(workflow.name()).map_err(|error| error.to_string())?,
         version: Version::new(workflow.version_text()).map_err(|error| error.to_string())?,
-        input: Json::of(input).map_err(|error| error.to_string())?,
+        input: Json::from_value(input).map_err(|error| error.to_string())?,
         run: None,
         parent_close: ParentClose::default(),
     }))
 }
 
 impl Draft {
-    fn child(self, state: &State, seq: u64, told: Told) -> StartChild {
+    fn child(self, state: &State, seq: u64, told: NotifyParent) -> StartChild {
         let run = self.run.unwrap_or_else(|| state.run.child(seq));
         let Self { workflow, version, input, parent_close, .. } = self;
         let keep_ms = state.keep_ms;
@@ -97,7 +99,7 @@ impl<O> ChildCall<O> {
     }
 
     /// Starts it, the first time it is polled.
-    fn begin(&mut self, told: Told) -> Result<(), ChildError> {
+    fn begin(&mut self, told: NotifyParent) -> Result<(), ChildError> {
         let draft = match self.plan.take() {
             None => return Ok(()),
             Some(Ok(draft)) => draft,
@@ -107,7 +109,7 @@ impl<O> ChildCall<O> {
                 return Ok(());
             }
         };
-        let (run, workflow, size) = (&mut self.run, self.workflow, draft.input.text().len());
+        let (run, workflow, size) = (&mut self.run, self.workflow, draft.input.as_str().len());
         let asked = self.leaf.hand_on(On::Child(workflow), size, |state, seq| {
             let child = draft.child(state, seq, told);
             *run = Some(child.run.clone());
@@ -120,7 +122,7 @@ impl<O> ChildCall<O> {
     }
 
     /// Waits until it exists.
-    fn poll_started(&mut self, told: Told, cx: &Context<'_>) -> Poll<Result<(), ChildError>> {
+    fn poll_started(&mut self, told: NotifyParent, cx: &Context<'_>) -> Poll<Result<(), ChildError>> {
         self.begin(told)?;
         if self.leaf.poll_started(cx).is_ready() {
             return Poll::Ready(Ok(()));
@@ -150,7 +152,7 @@ impl<O: DeserializeOwned> Future for ChildCall<O> {
     type Output = Result<O, ChildError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.begin(Told::End)?;
+        self.begin(NotifyParent::End)?;
         self.poll_ended(cx)
     }
 }
@@ -166,7 +168,7 @@ impl<O> Future for StartedChild<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(call) = &mut self.call else { return Poll::Pending };
-        ready!(call.poll_started(Told::Both, cx))?;
+        ready!(call.poll_started(NotifyParent::Both, cx))?;
         let run = call.run.clone();
         let handle = self.call.take().zip(run).map(|(call, run)| ChildHandle { call, run });
         handle.map_or(Poll::Pending, |handle| Poll::Ready(Ok(handle)))
@@ -205,7 +207,7 @@ impl<O> Future for DetachedChild<O> {
     type Output = Result<RunId, ChildError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        ready!(self.call.poll_started(Told::Start, cx))?;
+        ready!(self.call.poll_started(NotifyParent::Start, cx))?;
         self.call.leaf.let_go();
         self.call.run.clone().map_or(Poll::Pending, |run| Poll::Ready(Ok(run)))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::Kind;
-use tidemill_core::workflow::{Json, Retry};
+use tidemill_core::workflow::{Json, RetryPolicy};
 
 use super::activity::ended;
 use super::leaf::Leaf;
@@ -43,8 +43,8 @@ fn draft(name: &str, input: &impl Serialize) -> Draft {
     Ok(Box::new(LocalTask {
         seq: 0,
         name: Kind::new(name).map_err(|error| error.to_string())?,
-        input: Json::of(input).map_err(|error| error.to_string())?,
-        retry: Retry::default(),
+        input: Json::from_value(input).map_err(|error| error.to_string())?,
+        retry: RetryPolicy::default(),
         timeout: None,
     }))
 }
@@ -59,7 +59,7 @@ impl<O> LocalCall<O> {
     }
 
     /// Retries it like this.
-    pub fn retry(mut self, retry: Retry) -> Self {
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
         if let Some(Ok(draft)) = &mut self.draft {
             draft.retry = retry;
         }

@@ -90,7 +90,8 @@ impl Ctx {
             let message = format!("`{}` is not what the workflow takes", std::any::type_name::<I>());
             state.stop(Halt::Unreadable { what: "what the run continues with".into(), message });
         }
-        let input = Json::of(input).map_err(|error| WorkflowError(Ending::Unwritable(error.to_string())))?;
+        let input =
+            Json::from_value(input).map_err(|error| WorkflowError(Ending::Unwritable(error.to_string())))?;
         Err(WorkflowError(Ending::ContinueAsNew(input)))
     }
 

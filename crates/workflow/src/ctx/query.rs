@@ -45,5 +45,5 @@ fn answered<I: DeserializeOwned, O: Serialize>(
     let unreadable =
         |error: serde_json::Error| QueryError::Unreadable { query: name.into(), message: error.to_string() };
     let output = answer(input.read().map_err(unreadable)?);
-    Json::of(&output).map_err(unreadable)
+    Json::from_value(&output).map_err(unreadable)
 }

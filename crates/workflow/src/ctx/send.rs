@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use serde::Serialize;
-use tidemill_core::workflow::{Command, Json, RunId, Sent, Topic};
+use tidemill_core::workflow::{Command, Json, RunId, SignalDelivery, Topic};
 
 use super::leaf::{Leaf, Refused};
 use super::{Ctx, refuse};
@@ -33,7 +33,7 @@ pub struct SendSignal {
 
 fn draft(run: &RunId, name: &str, payload: &impl Serialize) -> Draft {
     let name = Topic::new(name).map_err(|error| error.to_string())?;
-    let payload = Json::of(payload).map_err(|error| error.to_string())?;
+    let payload = Json::from_value(payload).map_err(|error| error.to_string())?;
     Ok(Box::new((run.clone(), name, payload)))
 }
 
@@ -43,7 +43,7 @@ impl SendSignal {
             None => Ok(()),
             Some(Ok(draft)) => {
                 let (run, name, payload) = *draft;
-                let (signal, size) = (self.name, payload.text().len());
+                let (signal, size) = (self.name, payload.as_str().len());
                 let command = |_: &_, seq| Command::SignalRun { seq, run, name, payload };
                 let asked = self.leaf.hand_on(On::Sent(signal), size, command);
                 asked.map_err(|refused| match refused {
@@ -65,7 +65,7 @@ impl Future for SendSignal {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.begin()?;
         Poll::Ready(match ready!(self.leaf.poll(cx)) {
-            Outcome::Sent(Sent::Failed { message }) => {
+            Outcome::Sent(SignalDelivery::Failed { message }) => {
                 Err(SignalError::Undelivered { signal: self.name, message })
             }
             _ => Ok(()),

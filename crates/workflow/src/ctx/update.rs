@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidemill_core::workflow::{Command, Json, StoredSignal, UpdateEnd};
+use tidemill_core::workflow::{Command, Json, StoredSignal, UpdateResult};
 
 use super::Ctx;
 use super::leaf::Leaf;
@@ -108,9 +108,9 @@ impl<I: DeserializeOwned, O: Serialize> Request<I, O> {
 
     /// Answers.
     pub fn reply(mut self, output: &O) {
-        let result = Json::of(output).map_err(|error| error.to_string());
+        let result = Json::from_value(output).map_err(|error| error.to_string());
         let result = result.and_then(|answer| self.answer.weigh(answer));
-        self.answer.send(result.map_or_else(rejected, UpdateEnd::Ok));
+        self.answer.send(result.map_or_else(rejected, UpdateResult::Ok));
     }
 
     /// Refuses, and says why.
@@ -119,8 +119,8 @@ impl<I: DeserializeOwned, O: Serialize> Request<I, O> {
     }
 }
 
-fn rejected(message: String) -> UpdateEnd {
-    UpdateEnd::Failed { message }
+fn rejected(message: String) -> UpdateResult {
+    UpdateResult::Failed { message }
 }
 
 struct Reply {
@@ -131,11 +131,11 @@ struct Reply {
 impl Reply {
     /// The answer, unless it is too large. What it says does not change what the code does, so a replay need not know.
     fn weigh(&self, answer: Json) -> Result<Json, String> {
-        let weighed = self.shared.lock().measure(answer.text().len());
+        let weighed = self.shared.lock().measure(answer.as_str().len());
         weighed.map(|()| answer).map_err(|too_large| format!("the answer has {too_large}"))
     }
 
-    fn send(&mut self, result: UpdateEnd) {
+    fn send(&mut self, result: UpdateResult) {
         if let Some(id) = self.id.take() {
             self.shared.lock().issue(Command::UpdateDone { id, result });
         }

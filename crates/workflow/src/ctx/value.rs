@@ -48,7 +48,7 @@ impl Ctx {
             let workflow = state.program.name().clone();
             state.stop(Halt::Misplaced { workflow, asked });
         }
-        match Json::of(&value) {
+        match Json::from_value(&value) {
             Ok(json) => state.issue(Command::SideEffect { seq, value: json }),
             Err(error) => state.misfit(format!("the value of side effect {seq}"), &error),
         }
@@ -83,7 +83,7 @@ impl Ctx {
     /// Sets what the run can be found by.
     pub fn set_attribute<T: Serialize + ?Sized>(&self, name: &str, value: &T) {
         let attribute = Topic::new(name).map_err(|error| error.to_string());
-        let value = Json::of(value).map_err(|error| error.to_string());
+        let value = Json::from_value(value).map_err(|error| error.to_string());
         let mut state = self.shared.lock();
         match attribute.and_then(|attribute| Ok((attribute, value?))) {
             Ok(pair) => state.issue(Command::SearchAttributes { values: BTreeMap::from([pair]) }),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidemill_core::dead::{Cause, Reason};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
 use tidemill_core::{Kind, Outcome};
 use tidemill_worker::{Extract, Fail, JobContext, MissingState, States};
 
@@ -100,7 +100,7 @@ where
 {
     let input = match serde_json::from_slice(cx.envelope().payload()) {
         Ok(input) => input,
-        Err(error) => return dead(Reason::InvalidPayload, &error),
+        Err(error) => return dead(DeathReason::InvalidPayload, &error),
     };
     let args = match args.await {
         Ok(args) => args,
@@ -109,11 +109,11 @@ where
     match function.invoke(input, args).await.map(|output| serde_json::to_vec(&output)) {
         Ok(Ok(output)) => Outcome::Done(output.into()),
         // The work is done; doing it again would not make the output any better.
-        Ok(Err(error)) => dead(Reason::Other("invalid_output".into()), &error),
+        Ok(Err(error)) => dead(DeathReason::Other("invalid_output".into()), &error),
         Err(fail) => fail.into(),
     }
 }
 
-fn dead(reason: Reason, error: &serde_json::Error) -> Outcome {
-    Outcome::Dead(Cause { reason, error: Some(error.to_string()) })
+fn dead(reason: DeathReason, error: &serde_json::Error) -> Outcome {
+    Outcome::Dead(DeathCause { reason, error: Some(error.to_string()) })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::Position;
+use tidemill_core::store::runs::RunPosition;
 use tidemill_core::workflow::{CommitId, RunId};
 use tokio::sync::Notify;
 
@@ -89,7 +89,7 @@ impl Cache {
     }
 
     /// Takes out the machine of a run that is at this position. One that has come elsewhere is of no use any more.
-    pub(super) async fn take(&self, run: &RunId, at: Position) -> Option<Box<Machine>> {
+    pub(super) async fn take(&self, run: &RunId, at: RunPosition) -> Option<Box<Machine>> {
         let found = tokio::time::timeout(PATIENCE, async {
             loop {
                 // Listens before it looks, so that word in between is not missed.
@@ -106,14 +106,14 @@ impl Cache {
     }
 
     /// The same without waiting.
-    pub(super) fn take_now(&self, run: &RunId, at: Position) -> Option<Box<Machine>> {
+    pub(super) fn take_now(&self, run: &RunId, at: RunPosition) -> Option<Box<Machine>> {
         match self.look(run, at) {
             Look::Found(machine) => Some(machine),
             Look::Nothing | Look::Unsettled => None,
         }
     }
 
-    fn look(&self, run: &RunId, at: Position) -> Look {
+    fn look(&self, run: &RunId, at: RunPosition) -> Look {
         let mut shelf = self.lock();
         match shelf.slots.get(run) {
             None => return Look::Nothing,
@@ -204,8 +204,8 @@ mod tests {
 
     const COMMIT: CommitId = CommitId::from_number(7);
 
-    fn at(cursor: u64) -> Position {
-        Position { cursor, last_commit: Some(COMMIT) }
+    fn at(cursor: u64) -> RunPosition {
+        RunPosition { cursor, last_commit: Some(COMMIT) }
     }
 
     fn machine(consumed: u64) -> Box<Machine> {
@@ -224,7 +224,7 @@ mod tests {
         assert!(cache.take(&run("a"), at(2)).await.is_none());
         assert!(cache.take(&run("a"), at(3)).await.is_none(), "it has been dropped");
         cache.put(&run("a"), machine(3), COMMIT);
-        let other = Position { last_commit: Some(CommitId::from_number(8)), ..at(3) };
+        let other = RunPosition { last_commit: Some(CommitId::from_number(8)), ..at(3) };
         assert!(cache.take(&run("a"), other).await.is_none(), "another commit came there");
         cache.put(&run("a"), machine(3), COMMIT);
         assert!(cache.take(&run("a"), at(3)).await.is_some());

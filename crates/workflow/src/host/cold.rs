@@ -1,6 +1,6 @@
 //! Rebuilding a run from its journal.
 
-use tidemill_core::workflow::{Entry, RunId, What};
+use tidemill_core::workflow::{Entry, EntryContent, RunId};
 use tidemill_core::{Error, Store};
 
 use super::Host;
@@ -49,8 +49,8 @@ impl Host {
 /// Up to where commits have consumed the journal, if there are any among these entries.
 fn consumed(entries: &[Entry]) -> Option<u64> {
     let commits = entries.iter().filter_map(|entry| match &entry.what {
-        What::Commit(commit) => Some(commit.upto),
-        What::Event(_) => None,
+        EntryContent::Commit(commit) => Some(commit.upto),
+        EntryContent::Event(_) => None,
     });
     commits.max()
 }

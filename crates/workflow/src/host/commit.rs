@@ -1,16 +1,22 @@
 //! From what a task did to what a store has to write down.
 
 use bytes::Bytes;
-use tidemill_core::store::runs::{self, Close, Restart, SEEN_FOR, Then};
+use tidemill_core::store::runs::{self, AfterCommit, CloseRun, ContinueAsNew, DELIVERY_ID_RETENTION};
 use tidemill_core::workflow::{
-    ChildEnd, Children, Command, Commit, CommitId, End, Entry, Event, Json, ParentClose, Started, Status,
+    ChildResult, Command, Commit, CommitId, Entry, Json, OpenChildren, ParentClose, RunEnd, RunEvent,
+    RunStarted, RunStatus,
 };
 
 use crate::machine::{Machine, Origin};
 use crate::wire::{Effects, Place, tell};
 
 /// What the store is to write, in one step with the end of the task.
-pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place: &Place<'_>) -> runs::Commit {
+pub(super) fn written(
+    machine: &mut Machine,
+    commit: Commit,
+    cursor: u64,
+    place: &Place<'_>,
+) -> runs::CommitParams {
     let mut effects = Effects::new(place.run, place.queue, place.now);
     machine.take_overdue().into_iter().for_each(|seq| effects.cancel_activity(seq));
     let (is_last, losers) = (commit.end.is_some(), machine.take_losers());
@@ -18,7 +24,7 @@ pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place:
     let wanted = commit.commands.iter().filter(|command| !superseded(command));
     wanted.for_each(|command| effects.add(command, machine.children()));
     let then = match &commit.end {
-        None => Then::GoesOn,
+        None => AfterCommit::GoesOn,
         Some(end) => {
             effects.orphan(machine.children());
             ends(machine, end, place, &mut effects)
@@ -26,46 +32,46 @@ pub(super) fn written(machine: &mut Machine, commit: Commit, cursor: u64, place:
     };
     let (run, id, upto) = (place.run.clone(), CommitId::generate(), commit.upto);
     let entry = Entry::commit(place.now, commit).write();
-    runs::Commit { run, id, cursor, upto, entry, effects: effects.finish(), then }
+    runs::CommitParams { run, id, cursor, upto, entry, effects: effects.finish(), then }
 }
 
 /// When a run ends its children are treated as was said when they were started. Code that returns drops the handles of
 /// its children, and that is no wish of its own to cancel them; one that has lost a `select!` is not wanted any more,
 /// whether it was to outlive the run or not.
-fn is_superseded(command: &Command, losers: &[u64], children: &Children) -> bool {
+fn is_superseded(command: &Command, losers: &[u64], children: &OpenChildren) -> bool {
     let Command::CancelChild { seq } = command else { return false };
     let outlives = children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
     !(outlives && losers.contains(seq))
 }
 
-fn ends(machine: &Machine, end: &End, place: &Place<'_>, effects: &mut Effects<'_>) -> Then {
+fn ends(machine: &Machine, end: &RunEnd, place: &Place<'_>, effects: &mut Effects<'_>) -> AfterCommit {
     let (status, output, error, result) = match end {
-        End::ContinuedAsNew { input, seq, signals, updates } => {
+        RunEnd::ContinuedAsNew { input, seq, signals, updates } => {
             let (signals, updates) = (signals.clone(), updates.clone());
-            let next = Started { seq: *seq, signals, updates, ..again(machine, input.clone()) };
-            let first = Entry::event(place.now, Event::Started(Box::new(next))).write();
-            return Then::Restarts(Restart { first, seen_for: SEEN_FOR });
+            let next = RunStarted { seq: *seq, signals, updates, ..again(machine, input.clone()) };
+            let first = Entry::event(place.now, RunEvent::Started(Box::new(next))).write();
+            return AfterCommit::Restarts(ContinueAsNew { first, seen_for: DELIVERY_ID_RETENTION });
         }
-        End::Completed(output) => {
-            let bytes = Bytes::copy_from_slice(output.text().as_bytes());
-            (Status::Completed, bytes, None, ChildEnd::Ok(output.clone()))
+        RunEnd::Completed(output) => {
+            let bytes = Bytes::copy_from_slice(output.as_str().as_bytes());
+            (RunStatus::Completed, bytes, None, ChildResult::Ok(output.clone()))
         }
-        End::Failed { message } => {
-            let result = ChildEnd::Failed { message: message.clone() };
-            (Status::Failed, Bytes::new(), Some(message.clone()), result)
+        RunEnd::Failed { message } => {
+            let result = ChildResult::Failed { message: message.clone() };
+            (RunStatus::Failed, Bytes::new(), Some(message.clone()), result)
         }
-        End::Cancelled => (Status::Cancelled, Bytes::new(), None, ChildEnd::Cancelled),
+        RunEnd::Cancelled => (RunStatus::Cancelled, Bytes::new(), None, ChildResult::Cancelled),
     };
     let parent = machine.origin().and_then(|origin| origin.parent.as_ref());
     let told = parent.and_then(|parent| tell(parent, result, place, effects));
-    Then::Ends(Close { status, output, error, told })
+    AfterCommit::Ends(CloseRun { status, output, error, told })
 }
 
 /// The first event of the run that this one goes on as.
-fn again(machine: &Machine, input: Json) -> Started {
+fn again(machine: &Machine, input: Json) -> RunStarted {
     let program = machine.program();
     let Origin { parent, key, luck, limit, keep_ms } = machine.origin().cloned().unwrap_or_default();
     let (workflow, version) = (program.name().clone(), program.version().clone());
     let continued = machine.continued() + 1;
-    Started { parent, key, luck, limit, keep_ms, continued, ..Started::new(workflow, version, input) }
+    RunStarted { parent, key, luck, limit, keep_ms, continued, ..RunStarted::new(workflow, version, input) }
 }

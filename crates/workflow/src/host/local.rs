@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use tidemill_core::envelope::{Draft, Edit, Meta};
+use tidemill_core::envelope::{Edit, JobOptions, Meta};
 use tidemill_core::workflow::{
-    ActivityEnd, ActivityFailure, Commit, FailureKind, Json, RunId, Timeout, WorkflowName,
+    ActivityFailure, ActivityResult, Commit, FailureKind, Json, RunId, Timeout, WorkflowName,
 };
 use tidemill_core::{Clock, Envelope, Error, Outcome};
 use tidemill_worker::JobContext;
@@ -21,7 +21,7 @@ use super::setback::Setback;
 use crate::machine::{Advance, LocalTask, Machine};
 
 /// A local activity under way: its number, how it ended, and in which attempt.
-type Running = Pin<Box<dyn Future<Output = (u64, ActivityEnd, u32)> + Send>>;
+type Running = Pin<Box<dyn Future<Output = (u64, ActivityResult, u32)> + Send>>;
 
 impl Host {
     /// Runs local activities, all that the code waits for at once, until it waits for events.
@@ -73,8 +73,8 @@ async fn run_local(
     task: &LocalTask,
     run: &RunId,
     cx: &JobContext,
-) -> (ActivityEnd, u32) {
-    let store = cx.mill().store();
+) -> (ActivityResult, u32) {
+    let store = cx.client().store();
     let (clock, most) = (store.clock(), task.retry.max_attempts.max(1));
     let mut attempt = 1;
     loop {
@@ -108,7 +108,7 @@ fn envelope(task: &LocalTask, run: &RunId, attempts: u32, clock: &dyn Clock) -> 
         enqueue_ts: clock.now(),
         source: "workflow",
     };
-    let draft = Draft {
+    let draft = JobOptions {
         kind: &task.name,
         max_attempts: task.retry.max_attempts,
         timeout: task.timeout,
@@ -117,7 +117,7 @@ fn envelope(task: &LocalTask, run: &RunId, attempts: u32, clock: &dyn Clock) -> 
         terms: None,
         meta,
     };
-    let filled = draft.frame().fill(&run.part(task.seq), &task.input);
+    let filled = draft.template().fill(&run.part(task.seq), &task.input);
     let (bytes, _) = filled.map_err(|error| Error::Invalid(error.to_string()))?;
     let edited = Envelope::read(bytes)?.edit(&[Edit::Number("attempts", attempts.into())])?;
     Ok(Envelope::read(edited)?)
@@ -142,10 +142,10 @@ fn timed_out(timeout: Duration) -> Outcome {
 }
 
 /// What an outcome that is not tried again comes to.
-fn ended(outcome: Outcome, attempt: u32) -> ActivityEnd {
+fn ended(outcome: Outcome, attempt: u32) -> ActivityResult {
     match outcome {
         Outcome::Done(output) => match Json::from_text(String::from_utf8_lossy(&output)) {
-            Ok(json) => ActivityEnd::Ok(json),
+            Ok(json) => ActivityResult::Ok(json),
             Err(error) => failed(error.to_string(), FailureKind::Failed, attempt),
         },
         Outcome::Dead(cause) => {
@@ -157,6 +157,6 @@ fn ended(outcome: Outcome, attempt: u32) -> ActivityEnd {
     }
 }
 
-fn failed(message: String, kind: FailureKind, attempts: u32) -> ActivityEnd {
-    ActivityEnd::Failed(ActivityFailure { message, kind, attempts })
+fn failed(message: String, kind: FailureKind, attempts: u32) -> ActivityResult {
+    ActivityResult::Failed(ActivityFailure { message, kind, attempts })
 }

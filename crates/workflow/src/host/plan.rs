@@ -141,7 +141,7 @@ impl Extension for Plan {
         if names.is_empty() {
             return Ok(worker);
         }
-        let (cache, payload_limit) = (Arc::new(Cache::new(cache)), worker.mill().payload_limit());
+        let (cache, payload_limit) = (Arc::new(Cache::new(cache)), worker.client().payload_limit());
         let host = Arc::new(Host { programs, locals, cache, limit, payload_limit });
         for name in &names {
             worker = host.clone().take_tasks(worker, name);

@@ -1,8 +1,8 @@
 //! Answering questions about a run, by its code.
 
 use serde::{Deserialize, Serialize};
-use tidemill_core::dead::{Cause, Reason};
-use tidemill_core::store::runs::{Position, RunInfo};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
+use tidemill_core::store::runs::{RunInfo, RunPosition};
 use tidemill_core::workflow::{Json, RunId};
 use tidemill_core::{Envelope, Outcome};
 use tidemill_worker::JobContext;
@@ -37,8 +37,8 @@ impl Host {
         let ask: Ask = match serde_json::from_slice(envelope.payload()) {
             Ok(ask) => ask,
             Err(error) => {
-                let (reason, error) = (Reason::InvalidPayload, Some(error.to_string()));
-                return Outcome::Dead(Cause { reason, error });
+                let (reason, error) = (DeathReason::InvalidPayload, Some(error.to_string()));
+                return Outcome::Dead(DeathCause { reason, error });
             }
         };
         match self.answer(&ask, cx).await {
@@ -48,7 +48,7 @@ impl Host {
     }
 
     async fn answer(&self, ask: &Ask, cx: &JobContext) -> Result<Result<Json, QueryError>, Setback> {
-        let Some(info) = cx.mill().store().run(&ask.run).await? else {
+        let Some(info) = cx.client().store().get_run(&ask.run).await? else {
             return Ok(Err(QueryError::NoRun(ask.run.to_string())));
         };
         let mut machine = match self.bring(&info, cx).await {
@@ -69,7 +69,7 @@ impl Host {
 
     /// The run's machine: the one in memory if nobody else has carried the run further, a new one if not.
     async fn bring(&self, info: &RunInfo, cx: &JobContext) -> Result<Option<Box<Machine>>, Setback> {
-        let at = Position { cursor: info.cursor, last_commit: info.last_commit };
+        let at = RunPosition { cursor: info.cursor, last_commit: info.last_commit };
         if let Some(machine) = self.cache.take_now(&info.run, at) {
             return Ok(Some(machine));
         }
@@ -78,7 +78,7 @@ impl Host {
             return Err(Setback::NoProgram { workflow, version });
         };
         // What is new is its next task's.
-        self.rebuild(program, &info.run, info.cursor, &**cx.mill().store()).await
+        self.rebuild(program, &info.run, info.cursor, &**cx.client().store()).await
     }
 }
 
@@ -87,5 +87,5 @@ fn waits(machine: &Machine) -> Result<Json, QueryError> {
         query: "what it waits for".into(),
         message: error.to_string(),
     };
-    Json::of(&machine.waits()).map_err(unreadable)
+    Json::from_value(&machine.waits()).map_err(unreadable)
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidemill_core::dead::{Cause, Reason};
-use tidemill_core::store::runs::Position;
-use tidemill_core::workflow::{Arrived, Commit, RunId};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
+use tidemill_core::store::runs::RunPosition;
+use tidemill_core::workflow::{Commit, PositionedEvent, RunId};
 use tidemill_core::{Envelope, Error, Outcome};
 use tidemill_worker::JobContext;
 
@@ -42,7 +42,7 @@ impl Host {
         };
         match self.carry_on(program, task, run, cx).await {
             Err(Setback::Halted(halt)) => {
-                Err(Setback::Halted(place(halt, program, run, &**cx.mill().store()).await))
+                Err(Setback::Halted(place(halt, program, run, &**cx.client().store()).await))
             }
             carried_on => carried_on,
         }
@@ -55,7 +55,7 @@ impl Host {
         run: &RunId,
         cx: &JobContext,
     ) -> Result<Outcome, Setback> {
-        let store = cx.mill().store().clone();
+        let store = cx.client().store().clone();
         let (machine, news) = match self.warm(program, run, &task).await {
             Some(machine) => (Some(machine), task.news),
             // The journal has the news too. What came since is for the next task: this one would have no end of it.
@@ -82,11 +82,11 @@ impl Host {
     /// A machine that is where the journal is: from the cache, or because the run is only beginning.
     async fn warm(&self, program: &Program, run: &RunId, task: &Task) -> Option<Box<Machine>> {
         let (cursor, first) = (task.cursor?, task.news.first()?);
-        let at = Position { cursor, last_commit: task.last_commit };
+        let at = RunPosition { cursor, last_commit: task.last_commit };
         if let Some(machine) = self.cache.take(run, at).await {
             return Some(machine);
         }
-        let begins = first.position == cursor + 1 && first.event.word() == "started";
+        let begins = first.position == cursor + 1 && first.event.as_str() == "started";
         begins.then(|| Box::new(self.fresh(program, run, cursor)))
     }
 
@@ -94,7 +94,7 @@ impl Host {
     async fn advance(
         &self,
         machine: &mut Machine,
-        news: Vec<Arrived>,
+        news: Vec<PositionedEvent>,
         run: &RunId,
         cx: &JobContext,
     ) -> Result<Commit, Setback> {
@@ -116,5 +116,5 @@ async fn begin(envelope: &Envelope, task: &Task, cx: &JobContext) -> Result<Outc
 
 /// A message that no version of this program can have written.
 fn dead(error: String) -> Outcome {
-    Outcome::Dead(Cause { reason: Reason::InvalidPayload, error: Some(error) })
+    Outcome::Dead(DeathCause { reason: DeathReason::InvalidPayload, error: Some(error) })
 }

@@ -1,6 +1,6 @@
 //! Carrying a run on with what has come since.
 
-use tidemill_core::workflow::{ActivityEnd, Arrived, Command, Commit};
+use tidemill_core::workflow::{ActivityResult, Command, Commit, PositionedEvent};
 
 use super::{Advance, Finished, Machine};
 use crate::halt::Halt;
@@ -13,7 +13,7 @@ impl Machine {
     ///
     /// The commit is to be made by a compare-and-set on what was [`consumed`](Self::consumed) before. A machine whose
     /// commit was refused has gone astray and must be dropped.
-    pub fn advance(&mut self, arrived: impl IntoIterator<Item = Arrived>) -> Result<Advance, Halt> {
+    pub fn advance(&mut self, arrived: impl IntoIterator<Item = PositionedEvent>) -> Result<Advance, Halt> {
         for event in arrived {
             if event.position > self.taken() {
                 self.pending.push_back(event);
@@ -52,7 +52,7 @@ impl Machine {
     }
 
     /// Says how a local activity ended. To be followed by [`advance`](Self::advance).
-    pub fn finish_local(&mut self, seq: u64, result: ActivityEnd, attempts: u32) {
+    pub fn finish_local(&mut self, seq: u64, result: ActivityResult, attempts: u32) {
         self.finished.push_back(Finished { seq, result, attempts });
     }
 

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidemill_core::workflow::{
-    ActivityEnd, ActivityFailure, Arrived, ChildEnd, Event, FailureKind, JOURNAL_LIMIT, Sent, Started,
-    StoredSignal, Timeout,
+    ActivityFailure, ActivityResult, ChildResult, FailureKind, JOURNAL_LIMIT, PositionedEvent, RunEvent,
+    RunStarted, SignalDelivery, StoredSignal, Timeout,
 };
 
 use super::executor::panicked;
@@ -16,8 +16,8 @@ use crate::state::{On, Outcome, State};
 
 impl Machine {
     /// Consumes an event and polls the code until it waits again.
-    pub(super) fn feed(&mut self, arrived: Arrived) -> Result<(), Halt> {
-        let Arrived { position, at, event } = arrived;
+    pub(super) fn feed(&mut self, arrived: PositionedEvent) -> Result<(), Halt> {
+        let PositionedEvent { position, at, event } = arrived;
         self.consumed = position;
         {
             let mut state = self.shared.lock();
@@ -28,7 +28,7 @@ impl Machine {
             }
             // Time never goes back, whatever a store's clock was set to meanwhile.
             state.now = state.now.max(at.0);
-            (state.position, state.event) = (position, event.word());
+            (state.position, state.event) = (position, event.as_str());
         }
         self.children.hear(&event);
         if let Some(seq) = overdue(&event)
@@ -37,17 +37,17 @@ impl Machine {
             self.overdue.push(seq);
         }
         match event {
-            Event::Started(started) => self.start(position, *started)?,
+            RunEvent::Started(started) => self.start(position, *started)?,
             event if self.started => deliver(&mut self.shared.lock(), event),
             event => {
-                let message = format!("it begins with `{}`", event.word());
+                let message = format!("it begins with `{}`", event.as_str());
                 return Err(Halt::Damaged { position, message });
             }
         }
         self.run()
     }
 
-    fn start(&mut self, position: u64, mut started: Started) -> Result<(), Halt> {
+    fn start(&mut self, position: u64, mut started: RunStarted) -> Result<(), Halt> {
         let damaged = |message: String| Err(Halt::Damaged { position, message });
         if std::mem::replace(&mut self.started, true) {
             return damaged("the run starts a second time".into());
@@ -91,33 +91,33 @@ impl Machine {
 }
 
 /// Tells the code what happened. What nobody waits for any more is no news: it was cancelled, or came twice.
-fn deliver(state: &mut State, event: Event) {
+fn deliver(state: &mut State, event: RunEvent) {
     match event {
-        Event::ActivityDone { seq, result } => activity_done(state, seq, result),
-        Event::TimerFired { seq } => answer(state, seq, |on| on == On::Timer, Outcome::Happened),
-        Event::ChildStarted { seq, .. } => state.waits.child_started(seq),
-        Event::ChildDone { seq, result } => {
+        RunEvent::ActivityDone { seq, result } => activity_done(state, seq, result),
+        RunEvent::TimerFired { seq } => answer(state, seq, |on| on == On::Timer, Outcome::Happened),
+        RunEvent::ChildStarted { seq, .. } => state.waits.child_started(seq),
+        RunEvent::ChildDone { seq, result } => {
             // Whatever ended well enough has been there.
-            if !matches!(result, ChildEnd::Failed { .. }) {
+            if !matches!(result, ChildResult::Failed { .. }) {
                 state.waits.child_started(seq);
             }
             answer(state, seq, |on| matches!(on, On::Child(_)), Outcome::Child(result));
         }
-        Event::SignalSent { seq, result } => {
+        RunEvent::SignalSent { seq, result } => {
             answer(state, seq, |on| matches!(on, On::Sent(_)), Outcome::Sent(result));
         }
-        Event::Signal(signal) => take_in(state, signal, false),
-        Event::Update { id, name, payload } => take_in(state, StoredSignal { name, payload, id }, true),
-        Event::CancelRequested { .. } => state.request_cancel(),
-        Event::Started(_) => {}
+        RunEvent::Signal(signal) => take_in(state, signal, false),
+        RunEvent::Update { id, name, payload } => take_in(state, StoredSignal { name, payload, id }, true),
+        RunEvent::CancelRequested { .. } => state.request_cancel(),
+        RunEvent::Started(_) => {}
     }
 }
 
 /// Whether an activity was given up because of all the time it took.
-fn overdue(event: &Event) -> Option<u64> {
+fn overdue(event: &RunEvent) -> Option<u64> {
     let late = FailureKind::TimedOut(Timeout::ScheduleToClose);
     match event {
-        Event::ActivityDone { seq, result: ActivityEnd::Failed(failure) } if failure.kind == late => {
+        RunEvent::ActivityDone { seq, result: ActivityResult::Failed(failure) } if failure.kind == late => {
             Some(*seq)
         }
         _ => None,
@@ -126,14 +126,14 @@ fn overdue(event: &Event) -> Option<u64> {
 
 /// An activity has ended. What starts a child or sends a signal is a job as well, and if no worker survives it that is
 /// said in the same way.
-fn activity_done(state: &mut State, seq: u64, result: ActivityEnd) {
+fn activity_done(state: &mut State, seq: u64, result: ActivityResult) {
     let outcome = match (state.waits.on(seq), result) {
         (Some(On::Activity(_)), result) => Outcome::Activity(result),
-        (Some(On::Child(_)), ActivityEnd::Failed(ActivityFailure { message, .. })) => {
-            Outcome::Child(ChildEnd::Failed { message })
+        (Some(On::Child(_)), ActivityResult::Failed(ActivityFailure { message, .. })) => {
+            Outcome::Child(ChildResult::Failed { message })
         }
-        (Some(On::Sent(_)), ActivityEnd::Failed(ActivityFailure { message, .. })) => {
-            Outcome::Sent(Sent::Failed { message })
+        (Some(On::Sent(_)), ActivityResult::Failed(ActivityFailure { message, .. })) => {
+            Outcome::Sent(SignalDelivery::Failed { message })
         }
         _ => return,
     };

@@ -15,7 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill_core::workflow::{ActivityEnd, Arrived, Children, Commit, End, Json, Parent, Retry, RunId};
+use tidemill_core::workflow::{
+    ActivityResult, Commit, Json, OpenChildren, Parent, PositionedEvent, RetryPolicy, RunEnd, RunId,
+};
 use tidemill_core::{Kind, Timestamp};
 
 pub use diagnose::diagnose;
@@ -35,7 +37,7 @@ pub struct Machine {
     shared: Arc<Shared>,
     executor: Executor,
     /// Events that were not consumed yet.
-    pending: VecDeque<Arrived>,
+    pending: VecDeque<PositionedEvent>,
     /// The position of the last entry that was replayed.
     read: u64,
     /// The position of the last event that was consumed.
@@ -48,10 +50,10 @@ pub struct Machine {
     started: bool,
     /// What its first event says beside what its code is given; most runs have nothing of that kind.
     origin: Option<Box<Origin>>,
-    children: Children,
+    children: OpenChildren,
     /// Activities that were given up because of the time they took; whoever commits sees to it that they end.
     overdue: Vec<u64>,
-    end: Option<End>,
+    end: Option<RunEnd>,
     halted: Option<Halt>,
 }
 
@@ -67,7 +69,7 @@ pub(crate) struct Origin {
 
 struct Finished {
     seq: u64,
-    result: ActivityEnd,
+    result: ActivityResult,
     attempts: u32,
 }
 
@@ -91,7 +93,7 @@ pub struct LocalTask {
     /// With what.
     pub input: Json,
     /// How often it is tried.
-    pub retry: Retry,
+    pub retry: RetryPolicy,
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
 }
@@ -147,7 +149,7 @@ impl Machine {
             limit: None,
             started: false,
             origin: None,
-            children: Children::default(),
+            children: OpenChildren::default(),
             overdue: Vec::new(),
             end: None,
             halted: None,
@@ -194,7 +196,7 @@ impl Machine {
     }
 
     /// The children it has not heard the end of.
-    pub fn children(&self) -> &Children {
+    pub fn children(&self) -> &OpenChildren {
         &self.children
     }
 
@@ -210,7 +212,7 @@ impl Machine {
     }
 
     /// How the run ended, if it did.
-    pub fn end(&self) -> Option<&End> {
+    pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 

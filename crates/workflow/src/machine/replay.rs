@@ -2,7 +2,7 @@
 
 use std::mem::discriminant;
 
-use tidemill_core::workflow::{Arrived, Commit, End, Entry, What};
+use tidemill_core::workflow::{Commit, Entry, EntryContent, PositionedEvent, RunEnd};
 
 use super::Machine;
 use crate::halt::Halt;
@@ -27,8 +27,10 @@ impl Machine {
         self.read += 1;
         let position = self.read;
         match entry.what {
-            What::Event(event) => self.pending.push_back(Arrived { position, at: entry.at, event }),
-            What::Commit(commit) => self.repeat(position, commit)?,
+            EntryContent::Event(event) => {
+                self.pending.push_back(PositionedEvent { position, at: entry.at, event })
+            }
+            EntryContent::Commit(commit) => self.repeat(position, commit)?,
         }
         Ok(())
     }
@@ -89,7 +91,7 @@ impl Machine {
     }
 
     /// At the end of a commit the code must have asked for all that it asked for then, and have ended if it did.
-    fn compare(&mut self, upto: u64, expected: Option<&End>) -> Result<(), Halt> {
+    fn compare(&mut self, upto: u64, expected: Option<&RunEnd>) -> Result<(), Halt> {
         let agrees = match (expected, &self.end) {
             (None, None) => true,
             (Some(expected), Some(end)) => {

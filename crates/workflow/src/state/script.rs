@@ -4,7 +4,7 @@ use std::mem;
 use std::vec::IntoIter;
 
 use tidemill_core::Kind;
-use tidemill_core::workflow::{ActivityEnd, Command, Json, Topic};
+use tidemill_core::workflow::{ActivityResult, Command, Json, Topic};
 
 /// Where commands go.
 pub(crate) enum Script {
@@ -102,7 +102,7 @@ impl Script {
     }
 
     /// A local activity that ended, if that comes next and the code waits for it.
-    pub(crate) fn local(&mut self, awaited: impl Fn(u64, &Kind) -> bool) -> Option<(u64, ActivityEnd)> {
+    pub(crate) fn local(&mut self, awaited: impl Fn(u64, &Kind) -> bool) -> Option<(u64, ActivityResult)> {
         let Self::Replay(replay) = self else { return None };
         replay.next_if(|next| match next {
             Command::LocalActivity { seq, name, result, .. } if awaited(*seq, name) => {

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use tidemill_core::workflow::{ActivityEnd, ChildEnd, Sent};
+use tidemill_core::workflow::{ActivityResult, ChildResult, SignalDelivery};
 
 use super::inbox::Message;
 use super::ready::{Poller, Ready};
@@ -31,9 +31,9 @@ pub(crate) enum On {
 /// What came of it.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Activity(ActivityEnd),
-    Child(ChildEnd),
-    Sent(Sent),
+    Activity(ActivityResult),
+    Child(ChildResult),
+    Sent(SignalDelivery),
     Message(Message),
     /// It happened, and there is no more to say.
     Happened,

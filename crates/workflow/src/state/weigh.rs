@@ -30,7 +30,7 @@ impl State {
             return Ok(());
         }
         let blocked = |TooLarge { size, limit }| Halt::TooLarge { what: what.to_string(), size, limit };
-        self.measure(payload.text().len()).map_err(blocked)
+        self.measure(payload.as_str().len()).map_err(blocked)
     }
 
     /// Compares it with what is allowed now.

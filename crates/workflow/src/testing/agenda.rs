@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_core::workflow::{Event, Json, RunId};
+use tidemill_core::workflow::{Json, RunEvent, RunId};
 
 /// Happenings by their time; those of the same time in the order in which they were planned.
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(super) struct Happening {
 
 pub(super) enum Due {
     /// Something comes in.
-    Event(Event),
+    Event(RunEvent),
     /// Somebody asks.
     Query(&'static str, Json),
     /// A worker takes its task.
@@ -26,7 +26,7 @@ pub(super) enum Due {
 }
 
 impl Agenda {
-    pub(super) fn plan(&mut self, at: i64, run: &RunId, event: Event) {
+    pub(super) fn plan(&mut self, at: i64, run: &RunId, event: RunEvent) {
         self.plan_any(at, run, Due::Event(event));
     }
 
@@ -48,7 +48,7 @@ impl Agenda {
     pub(super) fn forget(&mut self, run: &RunId, seq: u64) {
         self.due.retain(|_, happening| {
             let answers = match &happening.what {
-                Due::Event(Event::ActivityDone { seq, .. } | Event::TimerFired { seq }) => Some(*seq),
+                Due::Event(RunEvent::ActivityDone { seq, .. } | RunEvent::TimerFired { seq }) => Some(*seq),
                 _ => None,
             };
             happening.run != *run || answers != Some(seq)

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 
 use serde::de::DeserializeOwned;
 use tidemill_core::Timestamp;
-use tidemill_core::workflow::{End, Journal, Json, RunId, Topic, UpdateEnd};
+use tidemill_core::workflow::{Journal, Json, RunEnd, RunId, Topic, UpdateResult};
 
 use super::play::Play;
 use super::run::{Close, Run};
@@ -22,7 +22,7 @@ pub struct Ended<O> {
     /// What the runs can be found by.
     pub attributes: BTreeMap<Topic, Json>,
     /// The answers to updates, by the updates' ids.
-    pub updates: BTreeMap<String, UpdateEnd>,
+    pub updates: BTreeMap<String, UpdateResult>,
     /// The answers to queries.
     pub answers: Vec<Result<Json, QueryError>>,
     /// When the last thing happened.
@@ -91,11 +91,11 @@ impl<O: DeserializeOwned> Ended<O> {
     /// The result of the run that was tested.
     pub fn result(&self) -> Result<O, NoResult> {
         match &self.close {
-            Some(Close::By(End::Completed(output))) => {
+            Some(Close::By(RunEnd::Completed(output))) => {
                 output.read().map_err(|error| NoResult::Unreadable(error.to_string()))
             }
-            Some(Close::By(End::Failed { message })) => Err(NoResult::Failed(message.clone())),
-            Some(Close::By(End::Cancelled)) => Err(NoResult::Cancelled),
+            Some(Close::By(RunEnd::Failed { message })) => Err(NoResult::Failed(message.clone())),
+            Some(Close::By(RunEnd::Cancelled)) => Err(NoResult::Cancelled),
             _ => Err(NoResult::Waits(self.waits.clone())),
         }
     }

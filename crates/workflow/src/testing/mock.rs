@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
 use tidemill_core::workflow::{
-    ActivityEnd, ActivityFailure, FailureKind, Json, Retry, ScheduleActivity, Timeout,
+    ActivityFailure, ActivityResult, FailureKind, Json, RetryPolicy, ScheduleActivity, Timeout,
 };
 
 use crate::definition::Activity;
@@ -40,13 +40,13 @@ impl Mocks {
         let code = move |input: &Json| {
             let input = input.read().map_err(|error| format!("the input does not fit: {error}"))?;
             let output = code(input).map_err(|error| error.to_string())?;
-            Json::of(&output).map_err(|error| error.to_string())
+            Json::from_value(&output).map_err(|error| error.to_string())
         };
         self.0.insert(activity.name(), Mock { code: Box::new(code), takes: millis(takes) });
     }
 
     /// Runs an activity: how it ends, and after how many milliseconds.
-    pub(super) fn run(&mut self, activity: &ScheduleActivity) -> (i64, ActivityEnd) {
+    pub(super) fn run(&mut self, activity: &ScheduleActivity) -> (i64, ActivityResult) {
         let (name, retry) = (activity.name.as_str(), activity.retry);
         let Some(mock) = self.0.get_mut(name) else { return (0, missing(name)) };
         let mut elapsed = 0;
@@ -63,7 +63,7 @@ impl Mocks {
             }
             let kind = if late { FailureKind::TimedOut(Timeout::StartToClose) } else { FailureKind::Failed };
             let message = match (mock.code)(&activity.input) {
-                Ok(output) if !late => return (elapsed, ActivityEnd::Ok(output)),
+                Ok(output) if !late => return (elapsed, ActivityResult::Ok(output)),
                 Ok(_) => "too late".to_owned(),
                 Err(message) => message,
             };
@@ -76,13 +76,13 @@ impl Mocks {
     }
 
     /// Runs a local activity: how it ends, and in which attempt.
-    pub(super) fn run_local(&mut self, task: &LocalTask) -> (ActivityEnd, u32) {
+    pub(super) fn run_local(&mut self, task: &LocalTask) -> (ActivityResult, u32) {
         let Some(mock) = self.0.get_mut(task.name.as_str()) else { return (missing(task.name.as_str()), 1) };
-        let Retry { max_attempts, .. } = task.retry;
+        let RetryPolicy { max_attempts, .. } = task.retry;
         let mut last = String::new();
         for attempt in 1..=max_attempts {
             match (mock.code)(&task.input) {
-                Ok(output) => return (ActivityEnd::Ok(output), attempt),
+                Ok(output) => return (ActivityResult::Ok(output), attempt),
                 Err(message) => last = message,
             }
         }
@@ -94,10 +94,10 @@ fn whole(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 
-fn missing(name: &str) -> ActivityEnd {
+fn missing(name: &str) -> ActivityResult {
     failure(FailureKind::Failed, 1, &format!("this world has no activity `{name}`"))
 }
 
-fn failure(kind: FailureKind, attempts: u32, message: &str) -> ActivityEnd {
-    ActivityEnd::Failed(ActivityFailure { message: message.to_owned(), kind, attempts })
+fn failure(kind: FailureKind, attempts: u32, message: &str) -> ActivityResult {
+    ActivityResult::Failed(ActivityFailure { message: message.to_owned(), kind, attempts })
 }

@@ -1,8 +1,8 @@
 //! What a commit brings about in a test world: what stores do with its commands.
 
 use tidemill_core::workflow::{
-    ChildEnd, Command, Commit, End, Event, Parent, ParentClose, RunId, Sent, StartChild, Started,
-    StoredSignal, Told,
+    ChildResult, Command, Commit, NotifyParent, Parent, ParentClose, RunEnd, RunEvent, RunId, RunStarted,
+    SignalDelivery, StartChild, StoredSignal,
 };
 
 use super::play::Play;
@@ -33,18 +33,18 @@ impl Play {
                 self.agenda.plan(
                     self.now + takes.max(0),
                     id,
-                    Event::ActivityDone { seq: activity.seq, result },
+                    RunEvent::ActivityDone { seq: activity.seq, result },
                 );
             }
             Command::StartTimer { seq, due_ms } => {
-                self.agenda.plan(due_ms.max(self.now), id, Event::TimerFired { seq });
+                self.agenda.plan(due_ms.max(self.now), id, RunEvent::TimerFired { seq });
             }
             Command::CancelActivity { seq } | Command::CancelTimer { seq } => self.agenda.forget(id, seq),
             Command::StartChild(child) => self.start_child(id, *child),
             Command::CancelChild { seq } => self.cancel_child(id, seq),
             Command::SignalRun { seq, run, name, payload } => {
                 let result = self.send(&run, StoredSignal { name, payload, id: format!("{id}.{seq}") });
-                self.agenda.plan(self.now, id, Event::SignalSent { seq, result });
+                self.agenda.plan(self.now, id, RunEvent::SignalSent { seq, result });
             }
             Command::SearchAttributes { values } => self.attributes.extend(values),
             Command::UpdateDone { id, result } => {
@@ -61,13 +61,13 @@ impl Play {
         let StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms } = child;
         let parent = Some(Parent { run: id.clone(), seq, told });
         let limit = self.world.limit;
-        let started = Started { parent, limit, keep_ms, ..Started::new(workflow, version, input) };
+        let started = RunStarted { parent, limit, keep_ms, ..RunStarted::new(workflow, version, input) };
         if let Err(message) = self.start(&run, started) {
-            let result = ChildEnd::Failed { message };
-            return self.agenda.plan(self.now, id, Event::ChildDone { seq, result });
+            let result = ChildResult::Failed { message };
+            return self.agenda.plan(self.now, id, RunEvent::ChildDone { seq, result });
         }
-        if told != Told::End {
-            self.agenda.plan(self.now, id, Event::ChildStarted { seq, run: run.clone() });
+        if told != NotifyParent::End {
+            self.agenda.plan(self.now, id, RunEvent::ChildStarted { seq, run: run.clone() });
         }
         if let Some(parent) = self.runs.get_mut(id) {
             parent.children.push((run, parent_close));
@@ -79,25 +79,28 @@ impl Play {
             |run: &&Run| run.parent.as_ref().is_some_and(|parent| (&parent.run, parent.seq) == (id, seq));
         if let Some(child) = self.runs.values().find(is_child) {
             let reason = Some("the parent does not wait any more".to_owned());
-            self.agenda.plan(self.now, &child.id, Event::CancelRequested { reason });
+            self.agenda.plan(self.now, &child.id, RunEvent::CancelRequested { reason });
         }
     }
 
-    fn send(&mut self, run: &RunId, signal: StoredSignal) -> Sent {
+    fn send(&mut self, run: &RunId, signal: StoredSignal) -> SignalDelivery {
         if self.runs.get(run).is_some_and(|run| run.end.is_none()) {
-            self.agenda.plan(self.now, run, Event::Signal(signal));
-            return Sent::Ok;
+            self.agenda.plan(self.now, run, RunEvent::Signal(signal));
+            return SignalDelivery::Ok;
         }
-        Sent::Failed { message: format!("run `{run}` is closed or does not exist") }
+        SignalDelivery::Failed { message: format!("run `{run}` is closed or does not exist") }
     }
 
-    fn close(&mut self, id: &RunId, end: End) {
+    fn close(&mut self, id: &RunId, end: RunEnd) {
         let Some(run) = self.runs.get_mut(id) else { return };
         let children = std::mem::take(&mut run.children);
-        if let End::ContinuedAsNew { input, seq, signals, updates } = end {
+        if let RunEnd::ContinuedAsNew { input, seq, signals, updates } = end {
             if let Some(before) = run.started().cloned() {
                 let continued = before.continued + 1;
-                run.continue_as_new(self.now, Started { input, seq, signals, updates, continued, ..before });
+                run.continue_as_new(
+                    self.now,
+                    RunStarted { input, seq, signals, updates, continued, ..before },
+                );
             }
         } else {
             run.end = Some(Close::By(end.clone()));
@@ -108,11 +111,11 @@ impl Play {
         }
     }
 
-    fn tell_parent(&mut self, id: &RunId, result: ChildEnd) {
+    fn tell_parent(&mut self, id: &RunId, result: ChildResult) {
         if let Some(parent) = self.runs.get(id).and_then(|run| run.parent.clone())
-            && parent.told != Told::Start
+            && parent.told != NotifyParent::Start
         {
-            self.agenda.plan(self.now, &parent.run, Event::ChildDone { seq: parent.seq, result });
+            self.agenda.plan(self.now, &parent.run, RunEvent::ChildDone { seq: parent.seq, result });
         }
     }
 
@@ -126,17 +129,17 @@ impl Play {
             }
             ParentClose::Cancel => {
                 let reason = Some("the parent has ended".to_owned());
-                self.agenda.plan(self.now, child, Event::CancelRequested { reason });
+                self.agenda.plan(self.now, child, RunEvent::CancelRequested { reason });
             }
             ParentClose::Abandon => {}
         }
     }
 }
 
-fn child_end(end: End) -> ChildEnd {
+fn child_end(end: RunEnd) -> ChildResult {
     match end {
-        End::Completed(output) => ChildEnd::Ok(output),
-        End::Failed { message } => ChildEnd::Failed { message },
-        End::Cancelled | End::ContinuedAsNew { .. } => ChildEnd::Cancelled,
+        RunEnd::Completed(output) => ChildResult::Ok(output),
+        RunEnd::Failed { message } => ChildResult::Failed { message },
+        RunEnd::Cancelled | RunEnd::ContinuedAsNew { .. } => ChildResult::Cancelled,
     }
 }

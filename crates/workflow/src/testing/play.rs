@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidemill_core::workflow::{Event, Json, RunId, Started, Topic, UpdateEnd};
+use tidemill_core::workflow::{Json, RunEvent, RunId, RunStarted, Topic, UpdateResult};
 
 use super::agenda::{Agenda, Due, Happening};
 use super::run::Run;
@@ -18,7 +18,7 @@ pub(super) struct Play {
     pub(super) agenda: Agenda,
     pub(super) runs: BTreeMap<RunId, Run>,
     pub(super) attributes: BTreeMap<Topic, Json>,
-    pub(super) updates: BTreeMap<String, UpdateEnd>,
+    pub(super) updates: BTreeMap<String, UpdateResult>,
     pub(super) answers: Vec<Result<Json, QueryError>>,
 }
 
@@ -37,7 +37,7 @@ impl Play {
     }
 
     /// Starts a run, if it can be.
-    pub(super) fn start(&mut self, id: &RunId, started: Started) -> Result<(), String> {
+    pub(super) fn start(&mut self, id: &RunId, started: RunStarted) -> Result<(), String> {
         if self.runs.contains_key(id) {
             return Err(format!("run `{id}` exists already"));
         }
@@ -46,7 +46,7 @@ impl Play {
         let program = program.ok_or_else(unknown)?.clone();
         let parent = started.parent.clone();
         let mut run = Run::new(id.clone(), program, parent);
-        run.append(self.now, Event::Started(Box::new(started)));
+        run.append(self.now, RunEvent::Started(Box::new(started)));
         self.runs.insert(id.clone(), run);
         self.agenda.plan_any(self.now, id, Due::Task);
         Ok(())

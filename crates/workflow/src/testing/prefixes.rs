@@ -1,6 +1,6 @@
 //! Replaying a journal from every prefix: what a crash at any moment comes to.
 
-use tidemill_core::workflow::{Arrived, Command, Commit, Entry, Event, Journal, What};
+use tidemill_core::workflow::{Command, Commit, Entry, EntryContent, Journal, PositionedEvent, RunEvent};
 
 use crate::halt::Halt;
 use crate::machine::{Advance, Machine};
@@ -37,7 +37,7 @@ pub fn replay_every_prefix(programs: &Programs, journal: &Journal) -> Result<(),
     whole(program, journal)?;
     let mut begun = 0;
     for (index, entry) in journal.entries.iter().enumerate() {
-        if let What::Commit(commit) = &entry.what {
+        if let EntryContent::Commit(commit) = &entry.what {
             prefix(program, journal, begun..index, commit)?;
             begun = index + 1;
         }
@@ -56,7 +56,7 @@ fn fresh(program: &Program, journal: &Journal) -> Machine {
 
 pub(super) fn program_of<'a>(programs: &'a Programs, journal: &Journal) -> Result<&'a Program, ReplayError> {
     let started = journal.entries.first().and_then(|entry| match &entry.what {
-        What::Event(Event::Started(started)) => Some(started),
+        EntryContent::Event(RunEvent::Started(started)) => Some(started),
         _ => None,
     });
     let Some(started) = started else {
@@ -98,16 +98,16 @@ fn prefix(
 }
 
 /// Events with their positions, `entries` being those after position `offset`.
-fn arrivals(offset: u64, entries: &[Entry]) -> impl Iterator<Item = Arrived> {
+fn arrivals(offset: u64, entries: &[Entry]) -> impl Iterator<Item = PositionedEvent> {
     entries.iter().enumerate().filter_map(move |(index, entry)| match &entry.what {
-        What::Event(event) => {
-            Some(Arrived { position: offset + index as u64 + 1, at: entry.at, event: event.clone() })
+        EntryContent::Event(event) => {
+            Some(PositionedEvent { position: offset + index as u64 + 1, at: entry.at, event: event.clone() })
         }
-        What::Commit(_) => None,
+        EntryContent::Commit(_) => None,
     })
 }
 
-fn local(command: &Command) -> Option<(&u64, &tidemill_core::workflow::ActivityEnd, &u32)> {
+fn local(command: &Command) -> Option<(&u64, &tidemill_core::workflow::ActivityResult, &u32)> {
     match command {
         Command::LocalActivity { seq, result, attempts, .. } => Some((seq, result, attempts)),
         _ => None,

@@ -2,7 +2,8 @@
 
 use tidemill_core::Timestamp;
 use tidemill_core::workflow::{
-    Arrived, Children, Commit, End, Entry, Event, Journal, Parent, ParentClose, RunId, Started, What,
+    Commit, Entry, EntryContent, Journal, OpenChildren, Parent, ParentClose, PositionedEvent, RunEnd,
+    RunEvent, RunId, RunStarted,
 };
 
 use super::mock::Mocks;
@@ -15,7 +16,7 @@ pub(super) struct Run {
     pub(super) program: Program,
     pub(super) entries: Vec<Entry>,
     /// Events the machine has not been given.
-    news: Vec<Arrived>,
+    news: Vec<PositionedEvent>,
     machine: Option<Machine>,
     /// The position of the last event that a commit consumed.
     consumed: u64,
@@ -29,7 +30,7 @@ pub(super) struct Run {
 /// How a run is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Close {
-    By(End),
+    By(RunEnd),
     Terminated,
 }
 
@@ -39,9 +40,9 @@ impl Run {
         Self { id, program, entries, news, machine: None, consumed: 0, earlier, parent, children, end: None }
     }
 
-    pub(super) fn append(&mut self, at: i64, event: Event) {
+    pub(super) fn append(&mut self, at: i64, event: RunEvent) {
         self.entries.push(Entry::event(Timestamp(at), event.clone()));
-        self.news.push(Arrived { position: self.length(), at: Timestamp(at), event });
+        self.news.push(PositionedEvent { position: self.length(), at: Timestamp(at), event });
     }
 
     fn length(&self) -> u64 {
@@ -50,7 +51,7 @@ impl Run {
 
     /// The children that have lost a `select!` in the last task although they were to outlive the run.
     pub(super) fn take_given_up(&mut self) -> Vec<u64> {
-        let children = Children::of(&self.entries);
+        let children = OpenChildren::of(&self.entries);
         let outlives =
             |seq: &u64| children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
         let losers = self.machine.as_mut().map(Machine::take_losers).unwrap_or_default();
@@ -102,12 +103,12 @@ impl Run {
     }
 
     /// Begins again. What came since the last task is not lost: it goes into the new journal.
-    pub(super) fn continue_as_new(&mut self, at: i64, started: Started) {
+    pub(super) fn continue_as_new(&mut self, at: i64, started: RunStarted) {
         let entries = std::mem::take(&mut self.entries);
         let late: Vec<_> = entries.iter().skip(self.consumed as usize).filter_map(messages).collect();
         self.earlier.push(Journal { run: self.id.clone(), base: 0, entries });
         (self.machine, self.news, self.consumed) = (None, Vec::new(), 0);
-        self.append(at, Event::Started(Box::new(started)));
+        self.append(at, RunEvent::Started(Box::new(started)));
         for event in late {
             self.append(at, event);
         }
@@ -126,20 +127,20 @@ impl Run {
     }
 
     /// The first entry of the journal.
-    pub(super) fn started(&self) -> Option<&Started> {
+    pub(super) fn started(&self) -> Option<&RunStarted> {
         match &self.entries.first()?.what {
-            What::Event(Event::Started(started)) => Some(started),
+            EntryContent::Event(RunEvent::Started(started)) => Some(started),
             _ => None,
         }
     }
 }
 
 /// What is said to a run and not to one of its journals.
-fn messages(entry: &Entry) -> Option<Event> {
+fn messages(entry: &Entry) -> Option<RunEvent> {
     match &entry.what {
-        What::Event(event @ (Event::Signal(_) | Event::Update { .. } | Event::CancelRequested { .. })) => {
-            Some(event.clone())
-        }
+        EntryContent::Event(
+            event @ (RunEvent::Signal(_) | RunEvent::Update { .. } | RunEvent::CancelRequested { .. }),
+        ) => Some(event.clone()),
         _ => None,
     }
 }

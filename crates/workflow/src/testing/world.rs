@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::Timestamp;
 use tidemill_core::clock::millis;
-use tidemill_core::workflow::{Event, Json, RunId, Started, StoredSignal, Topic};
+use tidemill_core::workflow::{Json, RunEvent, RunId, RunStarted, StoredSignal, Topic};
 
 use super::agenda::Due;
 use super::ended::Ended;
@@ -102,7 +102,7 @@ impl TestWorld {
     /// Sends a signal to the run that is tested, this long after it was started.
     pub fn signal_at<T: Serialize>(self, after: Duration, signal: &Signal<T>, payload: &T) -> Self {
         let id = format!("signal-{}", self.plan.len());
-        let signal = named(signal.name(), payload, id).map(Event::Signal);
+        let signal = named(signal.name(), payload, id).map(RunEvent::Signal);
         self.event_at(after, signal)
     }
 
@@ -115,23 +115,23 @@ impl TestWorld {
         input: &I,
     ) -> Self {
         let update = named(update.name(), input, id.to_owned());
-        let event = update.map(|StoredSignal { name, payload, id }| Event::Update { id, name, payload });
+        let event = update.map(|StoredSignal { name, payload, id }| RunEvent::Update { id, name, payload });
         self.event_at(after, event)
     }
 
     /// Asks the run that is tested to cancel.
     pub fn cancel_at(self, after: Duration) -> Self {
-        self.event_at(after, Some(Event::CancelRequested { reason: None }))
+        self.event_at(after, Some(RunEvent::CancelRequested { reason: None }))
     }
 
     /// Asks the run that is tested; [`Ended::answers`] has the answers in their order.
     pub fn query_at<I: Serialize, O>(mut self, after: Duration, query: &Query<I, O>, input: &I) -> Self {
-        let input = Json::of(input).unwrap_or_else(|_| Json::null());
+        let input = Json::from_value(input).unwrap_or_else(|_| Json::null());
         self.plan.push((millis(after), Due::Query(query.name(), input)));
         self
     }
 
-    fn event_at(mut self, after: Duration, event: Option<Event>) -> Self {
+    fn event_at(mut self, after: Duration, event: Option<RunEvent>) -> Self {
         self.plan.extend(event.map(|event| (millis(after), Due::Event(event))));
         self
     }
@@ -181,11 +181,11 @@ impl TestWorld {
 fn started<I: Serialize, O>(
     workflow: &Workflow<I, O>,
     input: &I,
-) -> Result<Started, Box<dyn std::error::Error>> {
-    Ok(Started::new(workflow.name().parse()?, workflow.version_text().parse()?, Json::of(input)?))
+) -> Result<RunStarted, Box<dyn std::error::Error>> {
+    Ok(RunStarted::new(workflow.name().parse()?, workflow.version_text().parse()?, Json::from_value(input)?))
 }
 
 /// A message. Names are checked where they are declared; a payload that cannot be written is never sent.
 fn named<T: Serialize>(name: &str, payload: &T, id: String) -> Option<StoredSignal> {
-    Some(StoredSignal { name: Topic::new(name).ok()?, payload: Json::of(payload).ok()?, id })
+    Some(StoredSignal { name: Topic::new(name).ok()?, payload: Json::from_value(payload).ok()?, id })
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Serialize;
 use tidemill_core::envelope::task_kind;
-use tidemill_core::store::runs::{EntryKind, NewRun, Parent, RunKey, Written};
+use tidemill_core::store::runs::{EntryKind, ParentRef, RunKey, StartRunParams, StoredEntry};
 use tidemill_core::workflow::{
-    Entry, Event, Json, Route, RunId, Started, Topic, Version, WORKFLOW_QUEUE, WorkflowName,
+    Entry, Json, Route, RunEvent, RunId, RunStarted, Topic, Version, WORKFLOW_QUEUE, WorkflowName,
 };
 use tidemill_core::{Error, JobId, Kind, Queue, Timestamp};
 
@@ -25,7 +25,7 @@ const MAX_KEY: usize = 256;
 #[derive(Debug, Clone)]
 pub(crate) struct Birth {
     pub(crate) run: RunId,
-    pub(crate) started: Started,
+    pub(crate) started: RunStarted,
     pub(crate) route: Option<Route>,
     pub(crate) key: Option<RunKey>,
     pub(crate) attributes: BTreeMap<Topic, Json>,
@@ -51,26 +51,26 @@ struct Head<'a> {
 }
 
 impl Birth {
-    pub(crate) fn new(run: RunId, started: Started) -> Self {
+    pub(crate) fn new(run: RunId, started: RunStarted) -> Self {
         Self { run, started, route: None, key: None, attributes: BTreeMap::new() }
     }
 
     /// What a store is told.
-    pub(crate) fn new_run(self, now: Timestamp) -> NewRun {
+    pub(crate) fn new_run(self, now: Timestamp) -> StartRunParams {
         let Self { run, started, route, key, attributes } = self;
         let keep = started.keep_ms.map_or(DEFAULT_KEEP, Duration::from_millis);
         let parent =
-            started.parent.as_ref().map(|parent| Parent { run: parent.run.clone(), seq: parent.seq });
+            started.parent.as_ref().map(|parent| ParentRef { run: parent.run.clone(), seq: parent.seq });
         let opening = format!(r#","payload":{}"#, started.input);
         let (workflow, version) = (started.workflow.clone(), started.version.clone());
         let head = head(&run, &started, now);
-        let entry = Entry::event(now, Event::Started(Box::new(started))).write();
-        NewRun {
+        let entry = Entry::event(now, RunEvent::Started(Box::new(started))).write();
+        StartRunParams {
             queue: workflow.queue(route.as_ref()),
             run,
             workflow,
             version,
-            journal: vec![Written { kind: EntryKind::Answer, entry }],
+            journal: vec![StoredEntry { kind: EntryKind::Answer, entry }],
             cursor: 0,
             effects: Vec::new(),
             head,
@@ -84,7 +84,7 @@ impl Birth {
 }
 
 /// The message without its closing brace: a store adds how far the run has come, and what is new.
-fn head(run: &RunId, started: &Started, now: Timestamp) -> Bytes {
+fn head(run: &RunId, started: &RunStarted, now: Timestamp) -> Bytes {
     let (task, kind) = (run.task(), task_kind(&started.workflow));
     let head = Head {
         job_id: &task,
@@ -120,18 +120,21 @@ pub(crate) fn route_of(queue: &Queue) -> Option<Route> {
 #[cfg(test)]
 mod tests {
     use tidemill_core::Envelope;
-    use tidemill_core::store::runs::{Position, task};
+    use tidemill_core::store::runs::{RunPosition, task};
 
     use super::*;
 
     #[test]
     fn the_first_task_is_a_run_message_that_other_programs_know() {
-        let started =
-            Started::new("order".parse().unwrap(), "1.0.0".parse().unwrap(), Json::of(&[7]).unwrap());
-        let birth = Birth::new("run-1".parse().unwrap(), Started { key: Some("k".into()), ..started });
+        let started = RunStarted::new(
+            "order".parse().unwrap(),
+            "1.0.0".parse().unwrap(),
+            Json::from_value(&[7]).unwrap(),
+        );
+        let birth = Birth::new("run-1".parse().unwrap(), RunStarted { key: Some("k".into()), ..started });
         let birth = Birth { route: Some("eu-west".parse().unwrap()), ..birth };
         let run = birth.new_run(Timestamp(5));
-        let at = Position { cursor: 0, last_commit: None };
+        let at = RunPosition { cursor: 0, last_commit: None };
         let message = task(&run.head, &run.opening, at, [(1, &run.journal[0].entry[..])]);
         let json: serde_json::Value = serde_json::from_slice(&message).unwrap();
         assert_eq!((&json["id"], &json["workflowName"]), (&"run-1".into(), &"order".into()));

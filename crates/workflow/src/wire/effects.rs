@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use tidemill_core::envelope::{Draft, Meta, Terms};
-use tidemill_core::job::State;
-use tidemill_core::store::runs::{Alarm, Effect};
-use tidemill_core::store::{Due, NewJob, Record};
+use tidemill_core::envelope::{ActivityTerms, JobOptions, Meta};
+use tidemill_core::job::JobState;
+use tidemill_core::store::runs::{Effect, RunTimer};
+use tidemill_core::store::{Due, JobRecord, NewJob};
 use tidemill_core::workflow::{
-    Asker, Child, Children, Command, Parent, ParentClose, RunId, ScheduleActivity, Told, UpdateEnd,
+    Command, NotifyParent, OpenChild, OpenChildren, Parent, ParentClose, Requester, RunId, ScheduleActivity,
+    UpdateResult,
 };
 use tidemill_core::{Queue, QueueName, Timestamp};
 
@@ -36,7 +37,7 @@ impl<'a> Effects<'a> {
     }
 
     /// What a command leads to. `children` knows those that it may be about.
-    pub(crate) fn add(&mut self, command: &Command, children: &Children) {
+    pub(crate) fn add(&mut self, command: &Command, children: &OpenChildren) {
         match command {
             Command::ScheduleActivity(activity) => self.schedule(activity),
             Command::CancelActivity { seq } => {
@@ -45,7 +46,7 @@ impl<'a> Effects<'a> {
             }
             Command::StartTimer { seq, due_ms } => {
                 let (seq, due) = (*seq, Due::At(Timestamp(*due_ms)));
-                self.effects.push(Effect::Alarm { seq, due, alarm: Alarm::Timer });
+                self.effects.push(Effect::Alarm { seq, due, alarm: RunTimer::Timer });
             }
             Command::CancelTimer { seq } => self.effects.push(Effect::DropAlarm { seq: *seq }),
             Command::StartChild(child) => self.errand(child.seq, &Errand::Start(child.clone())),
@@ -73,7 +74,7 @@ impl<'a> Effects<'a> {
 
     fn schedule(&mut self, activity: &ScheduleActivity) {
         let ScheduleActivity { seq, name, input, queue, retry, .. } = activity;
-        let asker = Asker { run: self.run.clone(), seq: *seq };
+        let requester = Requester { run: self.run.clone(), seq: *seq };
         let heartbeat = activity.heartbeat_ms.map(Duration::from_millis);
         let meta = Meta {
             correlation_id: Some(self.run.as_str()),
@@ -81,25 +82,25 @@ impl<'a> Effects<'a> {
             enqueue_ts: self.now,
             source: "workflow",
         };
-        let draft = Draft {
+        let draft = JobOptions {
             kind: name,
             max_attempts: retry.max_attempts,
             timeout: activity.start_to_close_ms.map(Duration::from_millis),
             keep_result: None,
             tracked: true,
-            terms: Some(Terms { asker: &asker, backoff: Some(retry.backoff()), heartbeat }),
+            terms: Some(ActivityTerms { requester: &requester, backoff: Some(retry.backoff()), heartbeat }),
             meta,
         };
         let id = self.run.part(seq);
         // The input is JSON already, so this always serialises.
-        let envelope = draft.frame().fill(&id, input).map(|(bytes, _)| bytes).unwrap_or_default();
+        let envelope = draft.template().fill(&id, input).map(|(bytes, _)| bytes).unwrap_or_default();
         let links = Default::default();
         let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
         let queue = queue.clone().unwrap_or_else(default_queue);
         self.effects.push(Effect::Job { queue: Queue::at_least_once(queue), job });
         if let Some(ms) = activity.schedule_to_close_ms {
             let due = Due::In(Duration::from_millis(ms));
-            self.effects.push(Effect::Alarm { seq: *seq, due, alarm: Alarm::ScheduleToClose });
+            self.effects.push(Effect::Alarm { seq: *seq, due, alarm: RunTimer::ScheduleToClose });
         }
     }
 
@@ -108,17 +109,17 @@ impl<'a> Effects<'a> {
         self.effects.push(Effect::CancelJob(self.run.part(seq)));
     }
 
-    fn cancel_child(&mut self, seq: u64, child: &Child, reason: &str) {
+    fn cancel_child(&mut self, seq: u64, child: &OpenChild, reason: &str) {
         let (run, parent, reason) = (child.run.clone(), self.as_parent(seq), reason.to_owned());
         self.errand(seq, &Errand::Cancel { run, parent, reason });
     }
 
     fn as_parent(&self, seq: u64) -> Parent {
-        Parent { run: self.run.clone(), seq, told: Told::End }
+        Parent { run: self.run.clone(), seq, told: NotifyParent::End }
     }
 
     /// The run ends: its children are treated as was said when they were started.
-    pub(crate) fn orphan(&mut self, children: &Children) {
+    pub(crate) fn orphan(&mut self, children: &OpenChildren) {
         for (seq, child) in children.iter() {
             match child.parent_close {
                 ParentClose::Abandon => {}
@@ -132,11 +133,12 @@ impl<'a> Effects<'a> {
         }
     }
 
-    fn answer(&mut self, id: &str, result: &UpdateEnd) {
+    fn answer(&mut self, id: &str, result: &UpdateResult) {
         // An answer is JSON already, or text.
         let output = serde_json::to_vec(result).unwrap_or_default().into();
         let (job, finished_at) = (self.run.part(format_args!("u{id}")), self.now);
-        let record = Record { job, state: State::Done, output, error: None, finished_at, keep: KEEP_ANSWER };
+        let record =
+            JobRecord { job, state: JobState::Done, output, error: None, finished_at, keep: KEEP_ANSWER };
         self.effects.push(Effect::Record(record));
     }
 }

@@ -2,10 +2,10 @@
 //! own tasks, made by the commit that asked for it.
 
 use serde::{Deserialize, Serialize};
-use tidemill_core::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Meta, Terms};
+use tidemill_core::envelope::{ActivityTerms, DEFAULT_MAX_ATTEMPTS, JobOptions, Meta};
 use tidemill_core::store::runs::Effect;
 use tidemill_core::store::{Due, NewJob};
-use tidemill_core::workflow::{Asker, Event, Json, Parent, RunId, StartChild, Topic};
+use tidemill_core::workflow::{Json, Parent, Requester, RunEvent, RunId, StartChild, Topic};
 use tidemill_core::{JobId, Kind, Queue, Timestamp};
 
 /// The kind of errands.
@@ -29,7 +29,7 @@ pub(crate) enum Errand {
     /// Sends a signal and tells the sender whether it arrived.
     Signal { run: RunId, name: Topic, payload: Json },
     /// Tells a parent of its child's end.
-    Tell { run: RunId, event: Event },
+    Tell { run: RunId, event: RunEvent },
 }
 
 /// The errand that starts this child.
@@ -40,23 +40,23 @@ pub(crate) fn started_by(parent: &Parent) -> JobId {
 impl Errand {
     /// The job that does it for `run`. Whoever waits for what it says gives the number of the command.
     pub(crate) fn effect(&self, run: &RunId, seq: u64, queue: &Queue, now: Timestamp) -> Effect {
-        let asker = Asker { run: run.clone(), seq };
+        let requester = Requester { run: run.clone(), seq };
         let waits = matches!(self, Self::Start(_) | Self::Signal { .. });
         let kind = Kind::new(ERRAND).unwrap_or_else(|_| unreachable!("it is a valid kind"));
         let meta =
             Meta { correlation_id: Some(run.as_str()), user_id: None, enqueue_ts: now, source: "workflow" };
-        let draft = Draft {
+        let draft = JobOptions {
             kind: &kind,
             max_attempts: DEFAULT_MAX_ATTEMPTS,
             timeout: None,
             keep_result: None,
             tracked: true,
-            terms: waits.then_some(Terms { asker: &asker, backoff: None, heartbeat: None }),
+            terms: waits.then_some(ActivityTerms { requester: &requester, backoff: None, heartbeat: None }),
             meta,
         };
         let id = self.id(run, seq);
         // Everything in it is text, numbers, or JSON already: it always serialises.
-        let envelope = draft.frame().fill(&id, self).map(|(bytes, _)| bytes).unwrap_or_default();
+        let envelope = draft.template().fill(&id, self).map(|(bytes, _)| bytes).unwrap_or_default();
         let links = Default::default();
         let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
         Effect::Job { queue: queue.clone(), job }
@@ -84,11 +84,11 @@ mod tests {
     fn an_errand_reads_back_and_tells_who_asked() {
         let (run, now): (RunId, _) = ("order-7".parse().unwrap(), Timestamp(0));
         let queue = WorkflowName::new("order").unwrap().queue(None);
-        let (name, payload) = ("go".parse().unwrap(), Json::of(&1).unwrap());
+        let (name, payload) = ("go".parse().unwrap(), Json::from_value(&1).unwrap());
         let errand = Errand::Signal { run: "other".parse().unwrap(), name, payload };
         let Effect::Job { job, .. } = errand.effect(&run, 4, &queue, now) else { panic!() };
         let envelope = Envelope::read(job.envelope).unwrap();
-        assert_eq!(envelope.asker(), Some(&Asker { run: run.clone(), seq: 4 }));
+        assert_eq!(envelope.requester(), Some(&Requester { run: run.clone(), seq: 4 }));
         assert_eq!(serde_json::from_slice::<Errand>(envelope.payload()).unwrap(), errand);
         assert_ne!(job.id, run.part(4));
     }

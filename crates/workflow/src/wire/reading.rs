@@ -1,7 +1,7 @@
 //! Reading journals from a store.
 
 use tidemill_core::retry::until_answered;
-use tidemill_core::store::runs::{ReadJournal, Written};
+use tidemill_core::store::runs::{ReadJournalParams, StoredEntry};
 use tidemill_core::workflow::{Entry, RunId};
 use tidemill_core::{Error, Store};
 
@@ -32,12 +32,13 @@ impl<'a> Pages<'a> {
     }
 
     /// The next page; empty at the end.
-    pub(crate) async fn next(&mut self) -> Result<Vec<(u64, Written)>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<(u64, StoredEntry)>, Error> {
         if self.done {
             return Ok(Vec::new());
         }
         let (run, from) = (self.run, self.from);
-        let read = || self.store.journal(ReadJournal { run, from, limit: PAGE, bytes: PAGE_BYTES });
+        let read =
+            || self.store.read_journal(ReadJournalParams { run, from, limit: PAGE, bytes: PAGE_BYTES });
         let page = until_answered(self.store.clock(), read).await?;
         let bytes: usize = page.iter().map(|(_, written)| written.entry.len()).sum();
         self.done = page.len() < PAGE && bytes < PAGE_BYTES;
@@ -47,7 +48,7 @@ impl<'a> Pages<'a> {
 }
 
 /// A whole journal, as the store has it.
-pub(crate) async fn read_all(store: &dyn Store, run: &RunId) -> Result<Vec<(u64, Written)>, Error> {
+pub(crate) async fn read_all(store: &dyn Store, run: &RunId) -> Result<Vec<(u64, StoredEntry)>, Error> {
     let (mut pages, mut all) = (Pages::new(store, run), Vec::new());
     loop {
         let page = pages.next().await?;
@@ -59,8 +60,8 @@ pub(crate) async fn read_all(store: &dyn Store, run: &RunId) -> Result<Vec<(u64,
 }
 
 /// Entries that can be read; the first that cannot says where it is.
-pub(crate) fn entries(page: &[(u64, Written)]) -> Result<Vec<Entry>, Halt> {
-    let read = |(position, written): &(u64, Written)| {
+pub(crate) fn entries(page: &[(u64, StoredEntry)]) -> Result<Vec<Entry>, Halt> {
+    let read = |(position, written): &(u64, StoredEntry)| {
         let damaged = |error| Halt::Damaged { position: *position, message: format!("{error}") };
         Entry::read(&written.entry).map_err(damaged)
     };

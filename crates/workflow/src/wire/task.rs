@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 use tidemill_core::Envelope;
-use tidemill_core::workflow::{Arrived, CommitId, Entry, Version, What, WorkflowName};
+use tidemill_core::workflow::{CommitId, Entry, EntryContent, PositionedEvent, Version, WorkflowName};
 
 /// What a task says.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Task {
     /// How far the run has come; none in a message of another program's, which wants it to begin.
     pub(crate) cursor: Option<u64>,
     /// What is new since. Empty if one of them is damaged: whoever reads the journal finds out which.
-    pub(crate) news: Vec<Arrived>,
+    pub(crate) news: Vec<PositionedEvent>,
     pub(crate) key: Option<String>,
     /// The commit by which the run came there; none before the first.
     pub(crate) last_commit: Option<CommitId>,
@@ -45,8 +45,8 @@ impl Task {
         let facts: Facts = serde_json::from_slice(envelope.bytes())?;
         let News { news } = serde_json::from_slice(envelope.bytes()).unwrap_or(News { news: Vec::new() });
         let news = news.into_iter().filter_map(|New { position, entry }| match entry.what {
-            What::Event(event) => Some(Arrived { position, at: entry.at, event }),
-            What::Commit(_) => None,
+            EntryContent::Event(event) => Some(PositionedEvent { position, at: entry.at, event }),
+            EntryContent::Commit(_) => None,
         });
         let Facts { workflow_name: workflow, version, cursor, idempotency_key: key, last_commit } = facts;
         Ok(Self { workflow, version, cursor, news: news.collect(), key, last_commit })

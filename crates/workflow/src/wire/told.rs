@@ -1,7 +1,7 @@
 //! How a parent hears of its child's end.
 
-use tidemill_core::store::runs::{Delivery, EntryKind, Written};
-use tidemill_core::workflow::{ChildEnd, Entry, Event, Parent, RunId, Told};
+use tidemill_core::store::runs::{Delivery, EntryKind, StoredEntry};
+use tidemill_core::workflow::{ChildResult, Entry, NotifyParent, Parent, RunEvent, RunId};
 use tidemill_core::{Queue, Store, Timestamp};
 
 use super::effects::Effects;
@@ -18,19 +18,19 @@ pub(crate) struct Place<'a> {
 /// What the parent is told: in the same step if it lies near, by an errand if not.
 pub(crate) fn tell(
     parent: &Parent,
-    result: ChildEnd,
+    result: ChildResult,
     place: &Place<'_>,
     effects: &mut Effects<'_>,
 ) -> Option<Delivery> {
-    if parent.told == Told::Start {
+    if parent.told == NotifyParent::Start {
         return None;
     }
     let (run, seq) = (parent.run.clone(), parent.seq);
-    let event = Event::ChildDone { seq, result };
-    if !place.store.near(place.run, &run) {
+    let event = RunEvent::ChildDone { seq, result };
+    if !place.store.same_shard(place.run, &run) {
         effects.errand(0, &Errand::Tell { run, event });
         return None;
     }
-    let written = Written { kind: EntryKind::Answer, entry: Entry::event(place.now, event).write() };
+    let written = StoredEntry { kind: EntryKind::Answer, entry: Entry::event(place.now, event).write() };
     Some(Delivery { run, written, id: None, seq: Some(seq) })
 }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tidemill_core::store::Cancelled;
-use tidemill_core::store::runs::ReadJournal;
+use tidemill_core::store::runs::ReadJournalParams;
 use tidemill_core::{Queue, QueueName};
 use tidemill_worker::{Fail, JobContext, State, Worker};
-use tidemill_workflow::{Activity, ActivityError, Ctx, Retry, RunWorkflows, StartWorkflows, Workflow};
+use tidemill_workflow::{Activity, ActivityError, Ctx, RetryPolicy, RunWorkflows, StartWorkflows, Workflow};
 use tokio::sync::Notify;
 
 use crate::world::{Background, MAIN, World, ms, patiently, until};
@@ -28,17 +28,17 @@ async fn flaky(n: u64, State(tries): State<Tries>, cx: JobContext) -> Result<u64
 #[tokio::test(flavor = "multi_thread")]
 async fn an_activity_is_tried_again_by_the_store_and_takes_state() {
     let (world, tries) = (World::new().await, Tries::default());
-    let worker = Worker::new(&world.mill).state(tries.clone()).activity(&FLAKY, flaky);
+    let worker = Worker::new(&world.client).state(tries.clone()).activity(&FLAKY, flaky);
     let worker = Background::run(worker.workflow(&MAIN, async |ctx: Ctx, n: u64| {
-        let retry = Retry::constant(5, ms(1));
+        let retry = RetryPolicy::constant(5, ms(1));
         let one = ctx.activity(&FLAKY, n).retry(retry).await?;
         Ok(one + ctx.local(&FLAKY, n).retry(retry).await?)
     }));
     let run = world.start().await;
     assert_eq!(patiently(run.result()).await.unwrap(), 8);
     assert_eq!(tries.0.load(Ordering::SeqCst), 6);
-    let read = ReadJournal { run: run.id(), from: 1, limit: 100, bytes: 1 << 20 };
-    assert_eq!(world.store().journal(read).await.unwrap().len(), 4, "started, asked, done, ended");
+    let read = ReadJournalParams { run: run.id(), from: 1, limit: 100, bytes: 1 << 20 };
+    assert_eq!(world.store().read_journal(read).await.unwrap().len(), 4, "started, asked, done, ended");
     worker.stop().await;
 }
 
@@ -58,13 +58,13 @@ where
     F: Future<Output = Result<String, tidemill_workflow::WorkflowError>> + Send + 'static,
 {
     let world = World::new().await;
-    let worker = Worker::new(&world.mill).state(beats).activity(&HANGS, hangs).workflow(&SAID, code);
+    let worker = Worker::new(&world.client).state(beats).activity(&HANGS, hangs).workflow(&SAID, code);
     let worker = Background::run(worker);
-    let run = world.mill.workflow(&SAID, ()).start().await.unwrap();
+    let run = world.client.workflow(&SAID, ()).start().await.unwrap();
     let said = patiently(run.result()).await.unwrap();
     // The activity is told, and nothing is left of it.
     until(async || {
-        let queues = world.store().queues().await.unwrap();
+        let queues = world.store().list_queues().await.unwrap();
         queues.iter().all(|queue| queue.running + queue.ready == 0).then_some(())
     })
     .await;
@@ -79,18 +79,18 @@ fn text(end: Result<(), ActivityError>) -> Result<String, tidemill_workflow::Wor
 #[tokio::test(flavor = "multi_thread")]
 async fn each_timeout_of_an_activity_has_its_name() {
     let attempt = said(false, async |ctx: Ctx, ()| {
-        text(ctx.activity(&HANGS, ()).timeout(ms(20)).retry(Retry::constant(2, ms(1))).await)
+        text(ctx.activity(&HANGS, ()).timeout(ms(20)).retry(RetryPolicy::constant(2, ms(1))).await)
     });
     assert_eq!(attempt.await, "activity `hangs` exceeded its start-to-close timeout in attempt 2");
     let all = said(true, async |ctx: Ctx, ()| text(ctx.activity(&HANGS, ()).deadline(ms(40)).await));
     assert!(all.await.contains("schedule-to-close"));
     let silent = said(false, async |ctx: Ctx, ()| {
-        text(ctx.activity(&HANGS, ()).heartbeat(ms(20)).retry(Retry::never()).await)
+        text(ctx.activity(&HANGS, ()).heartbeat(ms(20)).retry(RetryPolicy::never()).await)
     });
     assert!(silent.await.contains("heartbeat timeout in attempt 1"));
     let alive = said(true, async |ctx: Ctx, ()| {
         let hangs = ctx.activity(&HANGS, ()).heartbeat(Duration::from_secs(5)).timeout(ms(60));
-        text(hangs.retry(Retry::never()).await)
+        text(hangs.retry(RetryPolicy::never()).await)
     });
     assert!(alive.await.contains("start-to-close"));
 }
@@ -106,7 +106,7 @@ async fn an_activity_that_loses_a_race_is_cancelled() {
         Err(Fail::retry("stopped"))
     }
     let (world, stopped) = (World::new().await, Stopped::default());
-    let worker = Worker::new(&world.mill).state(stopped.clone()).activity(&WAITS, waits);
+    let worker = Worker::new(&world.client).state(stopped.clone()).activity(&WAITS, waits);
     let worker = Background::run(worker.workflow(&MAIN, async |ctx: Ctx, n: u64| {
         tidemill_workflow::select! {
             end = ctx.activity(&WAITS, ()) => { end?; },
@@ -124,13 +124,14 @@ async fn an_activity_that_loses_a_race_is_cancelled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_activity_that_this_worker_does_not_know_waits_for_one_that_does() {
     let world = World::new().await;
-    let code = async |ctx: Ctx, n: u64| Ok(ctx.local(&FLAKY, n).retry(Retry::constant(5, ms(1))).await?);
+    let code =
+        async |ctx: Ctx, n: u64| Ok(ctx.local(&FLAKY, n).retry(RetryPolicy::constant(5, ms(1))).await?);
     let ignorant = Background::run(world.worker().workflow(&MAIN, code));
     let run = world.start().await;
     let reason = crate::world::blocked(&run).await;
     assert!(reason.contains("also knows activity `flaky`"), "{reason}");
     ignorant.stop().await;
-    let worker = Worker::new(&world.mill).state(Tries::default()).activity(&FLAKY, flaky);
+    let worker = Worker::new(&world.client).state(Tries::default()).activity(&FLAKY, flaky);
     let worker = Background::run(worker.workflow(&MAIN, code));
     assert_eq!(patiently(run.result()).await.unwrap(), 4);
     worker.stop().await;
@@ -147,10 +148,10 @@ async fn an_activity_that_is_taken_away_by_hand_fails_as_one_that_was_cancelled(
     for by_purge in [true, false] {
         // A job of another kind that has the run's id does not matter.
         let id = format!("order-{by_purge}");
-        world.mill.untyped("other", Box::default()).queue("elsewhere").id(&id).enqueue().await.unwrap();
-        let run = world.mill.workflow(&SAID, ()).id(&id).start().await.unwrap();
+        world.client.untyped("other", Box::default()).queue("elsewhere").id(&id).enqueue().await.unwrap();
+        let run = world.client.workflow(&SAID, ()).id(&id).start().await.unwrap();
         let activity = run.id().part(1);
-        until(async || world.store().get(&activity).await.unwrap()).await;
+        until(async || world.store().get_job(&activity).await.unwrap()).await;
         match by_purge {
             true => assert_eq!(world.store().purge(&shaky).await.unwrap(), 1),
             false => assert_eq!(world.store().cancel(&activity).await.unwrap(), Cancelled::Removed),

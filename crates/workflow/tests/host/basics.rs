@@ -1,6 +1,6 @@
 //! From a start to a result.
 
-use tidemill_core::workflow::Status;
+use tidemill_core::workflow::RunStatus;
 use tidemill_workflow::{Ctx, RunError, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
 
 use crate::world::{Background, DOUBLE, GO, MAIN, World, ms, patiently};
@@ -17,7 +17,7 @@ async fn a_run_goes_from_activity_to_activity_to_its_result() {
     assert!(run.is_new());
     assert_eq!(patiently(run.result()).await.unwrap(), 9);
     let info = world.info(run.id()).await;
-    assert_eq!((info.status, info.length), (Status::Completed, 8));
+    assert_eq!((info.status, info.length), (RunStatus::Completed, 8));
     worker.stop().await;
 }
 
@@ -32,7 +32,7 @@ async fn timers_fire_and_signals_arrive() {
     let run = world.start().await;
     run.signal(&GO, &41).await.unwrap();
     assert_eq!(patiently(run.result()).await.unwrap(), 42);
-    assert!(matches!(run.signal(&GO, &1).await, Err(RunError::Closed { status: Status::Completed, .. })));
+    assert!(matches!(run.signal(&GO, &1).await, Err(RunError::Closed { status: RunStatus::Completed, .. })));
     worker.stop().await;
 }
 
@@ -47,17 +47,17 @@ async fn an_end_that_is_no_result_is_a_typed_error() {
         ctx.sleep(std::time::Duration::from_secs(3600)).await?;
         Ok(())
     }));
-    let failed = world.mill.workflow(&FAILS, true).start().await.unwrap();
+    let failed = world.client.workflow(&FAILS, true).start().await.unwrap();
     let error = patiently(failed.result()).await.unwrap_err();
     assert!(matches!(&error, RunError::Failed { message, .. } if message == "too bad"), "{error}");
-    let cancelled = world.mill.workflow(&FAILS, false).start().await.unwrap();
+    let cancelled = world.client.workflow(&FAILS, false).start().await.unwrap();
     cancelled.cancel("not needed").await.unwrap();
     assert!(matches!(patiently(cancelled.result()).await, Err(RunError::Cancelled(_))));
-    let terminated = world.mill.workflow(&FAILS, false).start().await.unwrap();
+    let terminated = world.client.workflow(&FAILS, false).start().await.unwrap();
     terminated.terminate("in the way").await.unwrap();
     let error = patiently(terminated.result()).await.unwrap_err();
     assert!(matches!(&error, RunError::Terminated { reason, .. } if reason == "in the way"), "{error}");
-    let missing = world.mill.run(&FAILS, "nobody".parse().unwrap());
+    let missing = world.client.run(&FAILS, "nobody".parse().unwrap());
     assert!(matches!(missing.result().await, Err(RunError::NotFound(_))));
     assert!(matches!(missing.signal(&GO, &1).await, Err(RunError::NotFound(_))));
     assert!(matches!(missing.terminate("").await, Err(RunError::NotFound(_))));

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidemill_core::limits::Limits;
-use tidemill_core::store::runs::{Delivery, EntryKind, Written};
-use tidemill_core::workflow::{Json, Status};
+use tidemill_core::store::runs::{Delivery, EntryKind, StoredEntry};
+use tidemill_core::workflow::{Json, RunStatus};
 use tidemill_worker::Worker;
 use tidemill_workflow::{Ctx, RunHandle, RunWorkflows, StartWorkflows, Why, Workflow};
 
@@ -39,7 +39,7 @@ async fn code_that_does_not_agree_with_the_journal_blocks_the_run_until_the_righ
     for part in ["does not agree with the journal", "entry 2", "start timer (seq 1)", "signal `go`"] {
         assert!(report.contains(part), "{report}");
     }
-    assert_eq!(world.info(run.id()).await.status, Status::Running);
+    assert_eq!(world.info(run.id()).await.status, RunStatus::Running);
     wrong.stop().await;
     let healed = Background::run(world.worker().workflow(&MAIN, async |ctx: Ctx, _: u64| {
         let _sleep = ctx.spawn({
@@ -57,7 +57,7 @@ async fn a_version_that_no_worker_knows_waits_for_one() {
     const NEXT: Workflow<u64, u64> = Workflow::new("main").version("2.0.0");
     let world = World::new().await;
     let old = Background::run(world.worker().workflow(&MAIN, async |_: Ctx, n: u64| Ok(n)));
-    let run = world.mill.workflow(&NEXT, 5).start().await.unwrap();
+    let run = world.client.workflow(&NEXT, 5).start().await.unwrap();
     assert_eq!(blocked(&run).await, "no worker for version 2.0.0 of workflow `main`");
     let diagnosis = run.diagnose().await.unwrap().to_string();
     assert!(diagnosis.contains("it is blocked: no worker for version 2.0.0"), "{diagnosis}");
@@ -107,8 +107,8 @@ async fn a_payload_that_does_not_fit_blocks_the_run_and_says_which() {
     let worker = Background::run(
         world.worker().workflow(&MAIN, async |ctx: Ctx, n: u64| Ok(n + ctx.signals(&GO).recv().await?)),
     );
-    let text = Json::of("seven").unwrap();
-    let input = world.mill.untyped_workflow("main", text.clone()).start().await.unwrap();
+    let text = Json::from_value("seven").unwrap();
+    let input = world.client.untyped_workflow("main", text.clone()).start().await.unwrap();
     let report = blocked(&input).await;
     assert!(report.starts_with("the input of workflow `main` does not fit its type"), "{report}");
     let run = world.start().await;
@@ -129,7 +129,7 @@ async fn a_journal_beyond_its_limit_blocks_the_run_until_the_limit_is_raised() {
         Ok(total)
     };
     let worker = Background::run(world.worker().workflow(&MAIN, code));
-    let run = world.mill.workflow(&MAIN, 40).journal_limit(20).start().await.unwrap();
+    let run = world.client.workflow(&MAIN, 40).journal_limit(20).start().await.unwrap();
     let report = blocked(&run).await;
     assert!(report.contains("21 entries, and 20 are allowed: the run must continue as new"), "{report}");
     worker.stop().await;
@@ -146,7 +146,7 @@ async fn a_damaged_entry_blocks_its_run_and_no_other() {
     );
     let (run, other) = (world.start().await, world.start().await);
     let entry = Bytes::from_static(br#"{"at":1,"event":{"nonsense":1}}"#);
-    let written = Written { kind: EntryKind::Message, entry };
+    let written = StoredEntry { kind: EntryKind::Message, entry };
     let damaged = Delivery { run: run.id().clone(), written, id: None, seq: None };
     world.store().deliver(&[damaged]).await.unwrap();
     let report = blocked(&run).await;
@@ -154,7 +154,7 @@ async fn a_damaged_entry_blocks_its_run_and_no_other() {
     other.signal(&GO, &1).await.unwrap();
     assert_eq!(patiently(other.result()).await.unwrap(), 2);
     run.terminate("it cannot be read").await.unwrap();
-    assert!(matches!(run.diagnose().await.unwrap().why, Why::Ended(Status::Terminated)));
+    assert!(matches!(run.diagnose().await.unwrap().why, Why::Ended(RunStatus::Terminated)));
     worker.stop().await;
 }
 
@@ -163,13 +163,13 @@ async fn a_result_that_is_too_large_blocks_the_run_until_a_worker_allows_more() 
     const LARGE: Workflow<usize, String> = Workflow::new("large");
     let world = World::new().await;
     let code = async |_: Ctx, size: usize| Ok("x".repeat(size));
-    let narrow = world.mill.clone().limits(Limits { payload: 100 });
+    let narrow = world.client.clone().limits(Limits { payload: 100 });
     let strict = Background::run(Worker::new(&narrow).workflow(&LARGE, code));
-    let run = world.mill.workflow(&LARGE, 200).start().await.unwrap();
+    let run = world.client.workflow(&LARGE, 200).start().await.unwrap();
     let reason = blocked(&run).await;
     assert_eq!(reason, "the output of workflow `large` has 202 bytes, and at most 100 are allowed");
     strict.stop().await;
-    let generous = Background::run(Worker::new(&world.mill).workflow(&LARGE, code));
+    let generous = Background::run(Worker::new(&world.client).workflow(&LARGE, code));
     assert_eq!(patiently(run.result()).await.unwrap().len(), 200);
     generous.stop().await;
 }

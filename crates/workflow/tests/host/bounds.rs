@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidemill_core::store::runs::{MAX_NEWS_BYTES, PruneRuns};
-use tidemill_core::workflow::{Command, Event, RunId, What};
+use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, PruneRunsParams};
+use tidemill_core::workflow::{Command, EntryContent, RunEvent, RunId};
 use tidemill_workflow::{Ctx, RunHandle, RunWorkflows, Signal, StartWorkflows, Workflow, WorkflowError};
 
 use crate::world::{Background, GO, MAIN, World, patiently, until};
@@ -12,7 +12,7 @@ const LETTER: Signal<String> = Signal::new("letter");
 const LETTERS: u64 = 9;
 
 /// Two and a half of these fill a task.
-const LETTER_BYTES: usize = MAX_NEWS_BYTES * 2 / 5;
+const LETTER_BYTES: usize = MAX_TASK_EVENT_BYTES * 2 / 5;
 
 async fn read_letters(ctx: Ctx, _: u64) -> Result<u64, WorkflowError> {
     let mut read = 0;
@@ -27,11 +27,11 @@ async fn shares(run: &RunHandle<u64>) -> Vec<usize> {
     let journal = run.journal().await.unwrap();
     let is_letter = |position: u64| {
         let entry = &journal.entries[(position - journal.base - 1) as usize];
-        matches!(entry.what, What::Event(Event::Signal(_)))
+        matches!(entry.what, EntryContent::Event(RunEvent::Signal(_)))
     };
     let (mut from, mut shares) = (journal.base + 1, Vec::new());
     for entry in &journal.entries {
-        if let What::Commit(commit) = &entry.what {
+        if let EntryContent::Commit(commit) = &entry.what {
             shares.push((from..=commit.upto).filter(|position| is_letter(*position)).count());
             from = commit.upto + 1;
         }
@@ -62,10 +62,10 @@ async fn large_signals_come_in_tasks_that_a_worker_can_carry_warm_or_cold() {
 }
 
 async fn is_gone(world: &World, run: &RunId) {
-    let over = PruneRuns { most: u64::MAX, min_age: Duration::ZERO };
+    let over = PruneRunsParams { most: u64::MAX, min_age: Duration::ZERO };
     until(async || {
         world.store().prune_runs(over).await.unwrap();
-        world.store().run(run).await.unwrap().is_none().then_some(())
+        world.store().get_run(run).await.unwrap().is_none().then_some(())
     })
     .await;
 }
@@ -79,7 +79,7 @@ async fn children_and_the_run_that_one_is_reset_to_are_kept_as_long_as_it_was_to
         let child = ctx.child(&CHILD, n).await?;
         Ok(child + ctx.signals(&GO).recv().await?)
     }));
-    let run = world.mill.workflow(&MAIN, 1).keep(Duration::from_millis(1)).start().await.unwrap();
+    let run = world.client.workflow(&MAIN, 1).keep(Duration::from_millis(1)).start().await.unwrap();
     let position = until(async || asked_for_child(&run).await).await;
     is_gone(&world, &run.id().child(1)).await;
     let again = run.reset(position).await.unwrap();
@@ -94,11 +94,13 @@ async fn children_and_the_run_that_one_is_reset_to_are_kept_as_long_as_it_was_to
 /// The commit that asked for the child, when the child has ended.
 async fn asked_for_child(run: &RunHandle<u64>) -> Option<u64> {
     let journal = run.journal().await.unwrap();
-    let done = |what: &What| matches!(what, What::Event(Event::ChildDone { .. }));
+    let done = |what: &EntryContent| matches!(what, EntryContent::Event(RunEvent::ChildDone { .. }));
     journal.entries.iter().find(|entry| done(&entry.what))?;
-    let asks = |what: &What| match what {
-        What::Commit(commit) => commit.commands.iter().any(|asked| matches!(asked, Command::StartChild(_))),
-        What::Event(_) => false,
+    let asks = |what: &EntryContent| match what {
+        EntryContent::Commit(commit) => {
+            commit.commands.iter().any(|asked| matches!(asked, Command::StartChild(_)))
+        }
+        EntryContent::Event(_) => false,
     };
     Some(journal.base + 1 + journal.entries.iter().position(|entry| asks(&entry.what))? as u64)
 }

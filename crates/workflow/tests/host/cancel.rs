@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_core::workflow::Status;
+use tidemill_core::workflow::RunStatus;
 use tidemill_workflow::{Ctx, RunError, RunWorkflows};
 
 use crate::world::{Background, DOUBLE, MAIN, World, patiently};
@@ -25,8 +25,8 @@ async fn a_cancelled_run_cleans_up_behind_a_shield() {
     run.cancel("changed my mind").await.unwrap();
     assert!(matches!(patiently(run.result()).await, Err(RunError::Cancelled(_))));
     let info = world.info(run.id()).await;
-    assert_eq!((info.status, info.next_alarm), (Status::Cancelled, None));
-    assert_eq!(info.attributes.values().next().unwrap().text(), "true");
+    assert_eq!((info.status, info.next_alarm), (RunStatus::Cancelled, None));
+    assert_eq!(info.attributes.values().next().unwrap().as_str(), "true");
     worker.stop().await;
 }
 

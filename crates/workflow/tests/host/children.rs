@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill_core::workflow::{ParentClose, RunId, Status};
+use tidemill_core::workflow::{ParentClose, RunId, RunStatus};
 use tidemill_worker::Worker;
 use tidemill_workflow::{ChildError, Ctx, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
 
@@ -29,9 +29,9 @@ fn worker(world: &World) -> Worker {
 }
 
 /// Completes when the run has ended, and says how.
-async fn ended(world: &World, run: &RunId) -> Status {
+async fn ended(world: &World, run: &RunId) -> RunStatus {
     until(async || {
-        let info = world.store().run(run).await.unwrap();
+        let info = world.store().get_run(run).await.unwrap();
         info.map(|info| info.status).filter(|status| status.is_closed())
     })
     .await
@@ -51,14 +51,14 @@ async fn a_parent_gets_its_childrens_results_and_errors() {
     let run = world.start().await;
     assert_eq!(patiently(run.result()).await.unwrap(), 52);
     let first = world.info(&run.id().child(1)).await;
-    assert_eq!((first.parent.unwrap().run, first.status), (run.id().clone(), Status::Completed));
+    assert_eq!((first.parent.unwrap().run, first.status), (run.id().clone(), RunStatus::Completed));
     worker.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_whose_id_is_taken_is_an_error_of_the_parent() {
     let world = World::new().await;
-    let taken = world.mill.workflow(&CHILD, 4).id("taken").start().await.unwrap();
+    let taken = world.client.workflow(&CHILD, 4).id("taken").start().await.unwrap();
     let worker = Background::run(worker(&world).workflow(&MAIN, async |ctx: Ctx, _: u64| {
         let error = ctx.child(&CHILD, 1).id("taken".parse()?).await.unwrap_err();
         assert!(error.to_string().contains("run `taken` exists already"), "{error}");
@@ -82,8 +82,8 @@ async fn a_parent_hears_of_a_child_that_was_ended_from_outside() {
     }));
     let run = world.start().await;
     let exists = async |child: &RunId| {
-        until(async || world.store().run(child).await.unwrap().map(drop)).await;
-        world.mill.run(&LAZY, child.clone())
+        until(async || world.store().get_run(child).await.unwrap().map(drop)).await;
+        world.client.run(&LAZY, child.clone())
     };
     exists(&run.id().child(1)).await.terminate("out of the way").await.unwrap();
     exists(&run.id().child(2)).await.cancel("").await.unwrap();
@@ -106,17 +106,17 @@ async fn children_of_a_parent_that_ends_are_treated_as_was_said() {
     }));
     for by_termination in [false, true] {
         let run = world.start().await;
-        until(async || world.store().run(&run.id().child(4)).await.unwrap().map(drop)).await;
+        until(async || world.store().get_run(&run.id().child(4)).await.unwrap().map(drop)).await;
         if by_termination {
             run.terminate("enough").await.unwrap();
         } else {
             run.signal(&GO, &1).await.unwrap();
         }
         assert!(ended(&world, run.id()).await.is_closed());
-        assert_eq!(ended(&world, &run.id().child(1)).await, Status::Terminated);
-        assert_eq!(ended(&world, &run.id().child(2)).await, Status::Cancelled);
+        assert_eq!(ended(&world, &run.id().child(1)).await, RunStatus::Terminated);
+        assert_eq!(ended(&world, &run.id().child(2)).await, RunStatus::Cancelled);
         for child in [3, 4] {
-            assert_eq!(world.info(&run.id().child(child)).await.status, Status::Running);
+            assert_eq!(world.info(&run.id().child(child)).await.status, RunStatus::Running);
         }
     }
     worker.stop().await;
@@ -134,7 +134,7 @@ async fn a_child_that_nobody_waits_for_any_more_is_asked_to_cancel() {
         Ok(n)
     }));
     let run = world.start().await;
-    assert_eq!(ended(&world, &run.id().child(1)).await, Status::Cancelled);
+    assert_eq!(ended(&world, &run.id().child(1)).await, RunStatus::Cancelled);
     run.terminate("").await.unwrap();
     worker.stop().await;
 }
@@ -155,8 +155,8 @@ async fn a_child_that_loses_a_select_is_cancelled_even_if_it_was_to_outlive_its_
     }));
     let run = world.start().await;
     assert_eq!(patiently(run.result()).await.unwrap(), 1);
-    assert_eq!(ended(&world, &run.id().child(2)).await, Status::Cancelled);
-    assert_eq!(world.info(&run.id().child(1)).await.status, Status::Running);
+    assert_eq!(ended(&world, &run.id().child(2)).await, RunStatus::Cancelled);
+    assert_eq!(world.info(&run.id().child(1)).await.status, RunStatus::Running);
     worker.stop().await;
 }
 
@@ -171,7 +171,7 @@ async fn a_run_signals_another_and_hears_whether_it_arrived() {
         assert!(error.to_string().contains("there is no run `nobody`"), "{error}");
         Ok(n)
     }));
-    let ear = world.mill.workflow(&LISTENS, ()).id("ear").start().await.unwrap();
+    let ear = world.client.workflow(&LISTENS, ()).id("ear").start().await.unwrap();
     let run = world.start().await;
     assert_eq!(patiently(ear.result()).await.unwrap(), 7);
     assert_eq!(patiently(run.result()).await.unwrap(), 1);
@@ -193,14 +193,14 @@ async fn no_child_outlives_a_parent_that_ends_in_the_moment_it_is_started() {
         patiently(run.result()).await.unwrap();
     }
     until(async || {
-        let open = tidemill_core::store::runs::ListRuns {
-            status: Some(Status::Running),
+        let open = tidemill_core::store::runs::ListRunsParams {
+            status: Some(RunStatus::Running),
             limit: 9,
             ..Default::default()
         };
-        let queues = world.store().queues().await.unwrap();
+        let queues = world.store().list_queues().await.unwrap();
         let idle = queues.iter().all(|info| info.ready + info.scheduled + info.running == 0);
-        (idle && world.store().runs(open).await.unwrap().items.is_empty()).then_some(())
+        (idle && world.store().list_runs(open).await.unwrap().items.is_empty()).then_some(())
     })
     .await;
     worker.stop().await;

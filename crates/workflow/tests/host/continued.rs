@@ -1,6 +1,6 @@
 //! Runs that begin again with an empty journal.
 
-use tidemill_core::workflow::{Event, What};
+use tidemill_core::workflow::{EntryContent, RunEvent};
 use tidemill_workflow::testing::replay_every_prefix;
 use tidemill_workflow::{
     Ctx, Program, Programs, RunError, RunWorkflows, StartWorkflows, Workflow, WorkflowError,
@@ -25,7 +25,7 @@ async fn signals_that_race_with_continuing_are_neither_lost_nor_doubled_nor_reor
     const SIGNALS: u64 = 60;
     let world = World::new().await;
     let worker = Background::run(world.worker().workflow(&SUM, sum));
-    let run = world.mill.workflow(&SUM, (0, SIGNALS)).start().await.unwrap();
+    let run = world.client.workflow(&SUM, (0, SIGNALS)).start().await.unwrap();
     for n in 1..=SIGNALS {
         run.signal(&GO, &n).await.unwrap();
     }
@@ -37,14 +37,14 @@ async fn signals_that_race_with_continuing_are_neither_lost_nor_doubled_nor_reor
 async fn the_journal_of_a_run_that_continued_says_where_it_begins_and_replays() {
     let world = World::new().await;
     let worker = Background::run(world.worker().workflow(&SUM, sum));
-    let run = world.mill.workflow(&SUM, (0, 3)).start().await.unwrap();
+    let run = world.client.workflow(&SUM, (0, 3)).start().await.unwrap();
     for n in 1..=3 {
         run.signal(&GO, &n).await.unwrap();
     }
     assert_eq!(patiently(run.result()).await.unwrap(), 6);
     let journal = run.journal().await.unwrap();
     assert!(journal.base > 0);
-    let What::Event(Event::Started(started)) = &journal.entries[0].what else { panic!() };
+    let EntryContent::Event(RunEvent::Started(started)) = &journal.entries[0].what else { panic!() };
     assert_eq!(started.continued, 3);
     let mut programs = Programs::new();
     programs.add(Program::new(&SUM, sum));
@@ -56,7 +56,7 @@ async fn the_journal_of_a_run_that_continued_says_where_it_begins_and_replays() 
 async fn a_run_without_a_cache_continues_all_the_same() {
     let world = World::new().await;
     let worker = Background::run(world.worker().workflow(&SUM, sum).workflow_cache(0));
-    let run = world.mill.workflow(&SUM, (0, 5)).start().await.unwrap();
+    let run = world.client.workflow(&SUM, (0, 5)).start().await.unwrap();
     for n in 1..=5 {
         run.signal(&GO, &n).await.unwrap();
     }
@@ -77,7 +77,7 @@ async fn a_run_that_continues_as_new_without_pause_can_be_terminated() {
     let world = World::new().await;
     let worker = Background::run(world.worker().workflow(&TREADMILL, treadmill));
     for _ in 0..5 {
-        let run = world.mill.workflow(&TREADMILL, 0).start().await.unwrap();
+        let run = world.client.workflow(&TREADMILL, 0).start().await.unwrap();
         crate::world::until(async || (run.journal().await.unwrap().base > 10).then_some(())).await;
         patiently(run.terminate("enough")).await.unwrap();
         assert!(matches!(run.result().await, Err(RunError::Terminated { .. })));

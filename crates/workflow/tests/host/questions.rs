@@ -76,7 +76,8 @@ async fn a_question_that_is_purged_with_its_queue_says_so() {
     let queue = world.info(run.id()).await.queue;
     let purge = until(async || {
         // The run's own first task, and the question.
-        let ready = world.store().queues().await.unwrap().into_iter().find(|info| info.queue == queue)?.ready;
+        let ready =
+            world.store().list_queues().await.unwrap().into_iter().find(|info| info.queue == queue)?.ready;
         (ready == 2).then_some(())
     });
     let (asked, ()) = tokio::join!(patiently(run.query(&TOTAL, &())), async {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidemill_core::workflow::{Command, Entry, Status, What};
+use tidemill_core::workflow::{Command, Entry, EntryContent, RunStatus};
 use tidemill_worker::{State, Worker};
 use tidemill_workflow::{Activity, Ctx, RunError, RunHandle, RunWorkflows, StartWorkflows, Workflow};
 
@@ -23,7 +23,7 @@ async fn commits(run: &RunHandle<u64>) -> Vec<u64> {
     let journal = run.journal().await.unwrap();
     let numbered = journal.entries.iter().zip(journal.base + 1..);
     numbered
-        .filter(|(entry, _)| matches!(entry.what, What::Commit(_)))
+        .filter(|(entry, _)| matches!(entry.what, EntryContent::Commit(_)))
         .map(|(_, position)| position)
         .collect()
 }
@@ -32,8 +32,8 @@ async fn commits(run: &RunHandle<u64>) -> Vec<u64> {
 async fn asked_for_child(run: &RunHandle<u64>) -> u64 {
     let journal = run.journal().await.unwrap();
     let asks = |entry: &Entry| match &entry.what {
-        What::Commit(commit) => commit.commands.iter().any(|c| matches!(c, Command::StartChild(_))),
-        What::Event(_) => false,
+        EntryContent::Commit(commit) => commit.commands.iter().any(|c| matches!(c, Command::StartChild(_))),
+        EntryContent::Event(_) => false,
     };
     journal.base + 1 + journal.entries.iter().position(asks).unwrap() as u64
 }
@@ -42,7 +42,7 @@ async fn asked_for_child(run: &RunHandle<u64>) -> u64 {
 async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
     const CHILD: Workflow<u64, u64> = Workflow::new("child");
     let (world, calls) = (World::new().await, Calls::default());
-    let worker = Worker::new(&world.mill).state(calls.clone()).activity(&COUNT, count);
+    let worker = Worker::new(&world.client).state(calls.clone()).activity(&COUNT, count);
     let worker = worker.workflow(&CHILD, async |ctx: Ctx, n: u64| {
         ctx.sleep(ms(5)).await?;
         Ok(n)
@@ -54,7 +54,7 @@ async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
         let signal = ctx.signals(&GO).recv().await?;
         Ok(second? * 10_000 + third? + signal * 1_000)
     }));
-    let run = world.mill.workflow(&MAIN, 1).key("k").start().await.unwrap();
+    let run = world.client.workflow(&MAIN, 1).key("k").start().await.unwrap();
     run.signal(&GO, &7).await.unwrap();
     let result = patiently(run.result()).await.unwrap();
     assert_eq!(calls.0.load(Ordering::SeqCst), 2);
@@ -63,7 +63,7 @@ async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
     assert_ne!(again.id(), run.id());
     assert_eq!(patiently(again.result()).await.unwrap(), result, "it has the luck of the first");
     assert_eq!(calls.0.load(Ordering::SeqCst), 3);
-    let found = world.mill.workflow(&MAIN, 1).key("k").start().await.unwrap();
+    let found = world.client.workflow(&MAIN, 1).key("k").start().await.unwrap();
     assert_eq!(found.id(), again.id(), "the key is the new run's");
     for (position, why) in [(1, "is no commit"), (999, "is no commit")] {
         let error = run.reset(position).await.unwrap_err();
@@ -85,7 +85,7 @@ async fn a_run_that_is_reset_while_it_is_open_is_terminated() {
     let first = crate::world::until(async || commits(&run).await.first().copied()).await;
     let again = run.reset(first).await.unwrap();
     assert!(matches!(run.result().await, Err(RunError::Terminated { .. })));
-    assert_eq!(world.info(run.id()).await.status, Status::Terminated);
+    assert_eq!(world.info(run.id()).await.status, RunStatus::Terminated);
     again.signal(&GO, &1).await.unwrap();
     assert_eq!(patiently(again.result()).await.unwrap(), 2);
     worker.stop().await;

@@ -24,7 +24,7 @@ async fn a_run_goes_on_in_another_process_after_every_step() {
     for step in 1..=3_u64 {
         let world = World::on(Options::file(&path)).await;
         let worker = Background::run(world.worker().workflow(&MAIN, stepwise));
-        let handle = world.mill.run(&MAIN, run.clone());
+        let handle = world.client.run(&MAIN, run.clone());
         handle.signal(&GO, &step).await.unwrap();
         // Consumed: the signal, then the activity's end.
         until(async || {
@@ -35,7 +35,7 @@ async fn a_run_goes_on_in_another_process_after_every_step() {
         worker.stop().await;
     }
     let world = World::on(Options::file(&path)).await;
-    let result = patiently(world.mill.run(&MAIN, run).result()).await.unwrap();
+    let result = patiently(world.client.run(&MAIN, run).result()).await.unwrap();
     assert_eq!(result, ((2 + 1) * 2 + 2) * 2 + 3);
 }
 

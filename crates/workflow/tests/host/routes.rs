@@ -11,7 +11,7 @@ async fn a_worker_with_a_route_takes_what_is_sent_there_and_children_follow() {
     let worker = world.worker().workflow(&CHILD, async |_: Ctx, n: u64| Ok(n + 1));
     let worker = worker.workflow(&MAIN, async |ctx: Ctx, n: u64| Ok(ctx.child(&CHILD, n).await? * 10));
     let worker = Background::run(worker.route("eu-west"));
-    let near = world.mill.workflow(&MAIN, 1).route("eu-west").start().await.unwrap();
+    let near = world.client.workflow(&MAIN, 1).route("eu-west").start().await.unwrap();
     let far = world.start().await;
     assert_eq!(patiently(near.result()).await.unwrap(), 20);
     let queue = world.info(&near.id().child(1)).await.queue.name;

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use tidemill_core::settle::{Change, Settlement};
-use tidemill_core::store::runs::{Commit, Then};
-use tidemill_core::store::{Claim, Verdict};
+use tidemill_core::store::runs::{AfterCommit, CommitParams};
+use tidemill_core::store::{ClaimParams, Verdict};
 use tidemill_core::workflow::{self, CommitId, Entry};
-use tidemill_core::{Timestamp, WorkerId};
+use tidemill_core::{HolderId, Timestamp};
 use tidemill_sqlite::Options;
 use tidemill_worker::{Fail, State, Worker};
 use tidemill_workflow::{Activity, Ctx, RunWorkflows};
@@ -21,22 +21,22 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
     let world = World::new().await;
     let run = world.start().await;
     let info = world.info(run.id()).await;
-    let slow = WorkerId::of_process("slow", 1, 1);
-    let claim = Claim::now(&info.queue, &slow, ms(30), 1);
+    let slow = HolderId::of_process("slow", 1, 1);
+    let claim = ClaimParams::now(&info.queue, &slow, ms(30), 1);
     let stale = world.store().claim(claim).await.unwrap().remove(0);
     tokio::time::sleep(ms(40)).await;
     let worker = world.worker().lease(ms(150));
     let worker = Background::run(worker.workflow(&MAIN, async |_: Ctx, n: u64| Ok(n + 6)));
     assert_eq!(patiently(run.result()).await.unwrap(), 7);
     let entry = Entry::commit(Timestamp(1), workflow::Commit { upto: 1, commands: vec![], end: None });
-    let commit = Commit {
+    let commit = CommitParams {
         run: run.id().clone(),
         id: CommitId::generate(),
         cursor: 0,
         upto: 1,
         entry: entry.write(),
         effects: Vec::new(),
-        then: Then::GoesOn,
+        then: AfterCommit::GoesOn,
     };
     let late = Settlement { lease: stale.lease, change: Change::Commit(Box::new(commit)) };
     assert_eq!(world.store().settle(&[late]).await.unwrap(), [Verdict::LeaseLost]);
@@ -75,7 +75,7 @@ async fn a_machine_whose_commit_was_refused_is_never_used_again() {
     // Each has a store of its own, as in a process of its own.
     let (world, elsewhere) = (World::on(file()).await, World::on(file()).await);
     let worker = |world: &World| {
-        let worker = Worker::new(&world.mill).state(urn.clone()).lease(ms(150)).activity(&DRAW, draw);
+        let worker = Worker::new(&world.client).state(urn.clone()).lease(ms(150)).activity(&DRAW, draw);
         worker.workflow(&MAIN, async |ctx: Ctx, _: u64| {
             let drawn = ctx.local(&DRAW, ()).await?;
             Ok(drawn * 10 + ctx.signals(&GO).recv().await?)

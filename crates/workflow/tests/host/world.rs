@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidemill_core::store::runs::RunInfo;
 use tidemill_core::workflow::RunId;
-use tidemill_core::{Mill, Store};
+use tidemill_core::{Client, Store};
 use tidemill_sqlite::{Options, SqliteStore};
 use tidemill_worker::{Report, Worker, WorkerError};
 use tidemill_workflow::{Activity, RunHandle, RunWorkflows, Signal, StartWorkflows, Why, Workflow};
@@ -28,7 +28,7 @@ pub(crate) async fn double(n: u64) -> Result<u64, std::convert::Infallible> {
 }
 
 pub(crate) struct World {
-    pub(crate) mill: Mill,
+    pub(crate) client: Client,
 }
 
 impl World {
@@ -37,25 +37,25 @@ impl World {
     }
 
     pub(crate) async fn on(options: Options) -> Self {
-        Self { mill: Mill::new(Arc::new(SqliteStore::open(options).await.unwrap())) }
+        Self { client: Client::new(Arc::new(SqliteStore::open(options).await.unwrap())) }
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
-        &**self.mill.store()
+        &**self.client.store()
     }
 
     /// A worker that can double.
     pub(crate) fn worker(&self) -> Worker {
-        Worker::new(&self.mill).activity(&DOUBLE, double)
+        Worker::new(&self.client).activity(&DOUBLE, double)
     }
 
     /// Starts a run of [`MAIN`] with 1.
     pub(crate) async fn start(&self) -> RunHandle<u64> {
-        self.mill.workflow(&MAIN, 1).start().await.unwrap()
+        self.client.workflow(&MAIN, 1).start().await.unwrap()
     }
 
     pub(crate) async fn info(&self, run: &RunId) -> RunInfo {
-        self.store().run(run).await.unwrap().unwrap()
+        self.store().get_run(run).await.unwrap().unwrap()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Activities and timers.
 
 use tidemill_workflow::testing::NoResult;
-use tidemill_workflow::{ActivityError, Ctx, Retry, WorkflowError, select};
+use tidemill_workflow::{ActivityError, Ctx, RetryPolicy, WorkflowError, select};
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn an_activity_gives_its_result_after_the_time_it_takes() {
 #[test]
 fn a_failed_activity_says_what_and_in_which_attempt() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
-        let error = ctx.activity(&FAIL, n).retry(Retry::exponential(3)).await.unwrap_err();
+        let error = ctx.activity(&FAIL, n).retry(RetryPolicy::exponential(3)).await.unwrap_err();
         assert!(matches!(&error, ActivityError::Failed { attempts: 3, .. }), "{error:?}");
         Err(error.into())
     }
@@ -32,7 +32,8 @@ fn a_failed_activity_says_what_and_in_which_attempt() {
 #[test]
 fn an_activity_that_takes_too_long_times_out() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
-        let error = ctx.activity(&DOUBLE, n).timeout(secs(1) / 2).retry(Retry::never()).await.unwrap_err();
+        let error =
+            ctx.activity(&DOUBLE, n).timeout(secs(1) / 2).retry(RetryPolicy::never()).await.unwrap_err();
         assert_eq!(error.to_string(), "activity `double` exceeded its start-to-close timeout in attempt 1");
         Ok(n)
     }

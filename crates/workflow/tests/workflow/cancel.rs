@@ -99,8 +99,8 @@ fn an_activity_that_somebody_else_cancelled_fails_the_run() {
     }
     let (mut machine, _) = crate::replay::begun(code);
     let failure = ActivityFailure { message: String::new(), kind: FailureKind::Cancelled, attempts: 1 };
-    let done = Event::ActivityDone { seq: 1, result: ActivityEnd::Failed(failure) };
+    let done = RunEvent::ActivityDone { seq: 1, result: ActivityResult::Failed(failure) };
     let commit = crate::replay::advance(&mut machine, 3, done);
     let message = "activity `double` was cancelled".to_owned();
-    assert_eq!(commit.end, Some(End::Failed { message }));
+    assert_eq!(commit.end, Some(RunEnd::Failed { message }));
 }

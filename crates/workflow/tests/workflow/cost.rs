@@ -5,7 +5,7 @@
 use std::hint::black_box;
 
 use tidemill_core::Timestamp;
-use tidemill_core::workflow::{ActivityEnd, Entry, Event, Json};
+use tidemill_core::workflow::{ActivityResult, Entry, Json, RunEvent};
 use tidemill_workflow::{Ctx, Machine, Program, WorkflowError};
 
 use super::*;
@@ -29,14 +29,14 @@ async fn wide(ctx: Ctx, branches: u64) -> Result<u64, WorkflowError> {
     Ok(done.len() as u64)
 }
 
-fn done(seq: u64) -> Event {
-    Event::ActivityDone { seq, result: ActivityEnd::Ok(Json::of(&seq).unwrap()) }
+fn done(seq: u64) -> RunEvent {
+    RunEvent::ActivityDone { seq, result: ActivityResult::Ok(Json::from_value(&seq).unwrap()) }
 }
 
-fn begin_with(input: u64) -> Event {
-    let Event::Started(mut event) = started() else { unreachable!() };
-    event.input = Json::of(&input).unwrap();
-    Event::Started(event)
+fn begin_with(input: u64) -> RunEvent {
+    let RunEvent::Started(mut event) = started() else { unreachable!() };
+    event.input = Json::from_value(&input).unwrap();
+    RunEvent::Started(event)
 }
 
 #[test]

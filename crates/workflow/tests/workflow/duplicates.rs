@@ -1,7 +1,7 @@
 //! A delivery that comes twice never disturbs a healthy run.
 
 use tidemill_core::Timestamp;
-use tidemill_core::workflow::{ActivityEnd, Arrived, ChildEnd, Event, Json};
+use tidemill_core::workflow::{ActivityResult, ChildResult, Json, PositionedEvent, RunEvent};
 use tidemill_workflow::{Advance, Ctx, WorkflowError};
 
 use super::*;
@@ -13,14 +13,14 @@ async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
     Ok(first + second)
 }
 
-fn done(seq: u64, value: u64) -> Event {
-    Event::ActivityDone { seq, result: ActivityEnd::Ok(Json::of(&value).unwrap()) }
+fn done(seq: u64, value: u64) -> RunEvent {
+    RunEvent::ActivityDone { seq, result: ActivityResult::Ok(Json::from_value(&value).unwrap()) }
 }
 
 #[test]
 fn the_same_entry_twice_is_consumed_once() {
     let (mut machine, _) = begun(code);
-    let arrived = Arrived { position: 3, at: Timestamp(3), event: done(1, 2) };
+    let arrived = PositionedEvent { position: 3, at: Timestamp(3), event: done(1, 2) };
     let Ok(Advance::Commit(commit)) = machine.advance([arrived.clone(), arrived.clone()]) else { panic!() };
     assert_eq!((commit.upto, commit.commands.len()), (3, 1));
     let Ok(Advance::Commit(again)) = machine.advance([arrived]) else { panic!() };
@@ -33,8 +33,8 @@ fn a_second_answer_to_a_command_is_no_news() {
     advance(&mut machine, 3, done(1, 2));
     for (position, event) in [
         (5, done(1, 99)),
-        (6, Event::TimerFired { seq: 2 }),
-        (7, Event::ChildDone { seq: 2, result: ChildEnd::Cancelled }),
+        (6, RunEvent::TimerFired { seq: 2 }),
+        (7, RunEvent::ChildDone { seq: 2, result: ChildResult::Cancelled }),
         (8, done(77, 5)),
     ] {
         let commit = advance(&mut machine, position, event);
@@ -47,7 +47,7 @@ fn a_second_answer_to_a_command_is_no_news() {
 #[test]
 fn what_comes_after_the_end_is_left_alone() {
     let (mut machine, _) = begun(async |_: Ctx, n| Ok(n));
-    let commit = advance(&mut machine, 3, Event::CancelRequested { reason: None });
+    let commit = advance(&mut machine, 3, RunEvent::CancelRequested { reason: None });
     assert_eq!((commit.upto, commit.commands.len()), (1, 0));
     assert_eq!(format!("{:?}", commit.end), "Some(Completed(1))");
 }

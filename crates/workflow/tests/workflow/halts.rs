@@ -1,13 +1,13 @@
 //! What halts a run, and never fails it.
 
 use tidemill_core::Timestamp;
-use tidemill_core::workflow::{Commit, Entry, Event, Json, StoredSignal};
+use tidemill_core::workflow::{Commit, Entry, Json, RunEvent, StoredSignal};
 use tidemill_workflow::{Ctx, Halt, Machine, Program, WorkflowError, diagnose};
 
 use super::*;
 use crate::replay::{machine, started};
 
-fn at(position: i64, event: Event) -> Entry {
+fn at(position: i64, event: RunEvent) -> Entry {
     Entry::event(Timestamp(position), event)
 }
 
@@ -49,12 +49,12 @@ fn a_panic_is_found_in_the_code() {
 fn what_does_not_fit_its_type_halts_and_is_named() {
     let text = |json: &str| Json::from_text(json).unwrap();
     let mut entries = vec![at(1, started())];
-    let Event::Started(mut badly) = started() else { unreachable!() };
+    let RunEvent::Started(mut badly) = started() else { unreachable!() };
     badly.input = text(r#""one""#);
-    let halt = replayed(&[at(1, Event::Started(badly))]);
+    let halt = replayed(&[at(1, RunEvent::Started(badly))]);
     assert!(halt.to_string().starts_with("the input of workflow `main` does not fit its type: "), "{halt}");
     let signal = StoredSignal { name: "go".parse().unwrap(), payload: text("{}"), id: String::new() };
-    entries.push(at(2, Event::Signal(signal)));
+    entries.push(at(2, RunEvent::Signal(signal)));
     let halt = replayed(&entries);
     assert!(halt.to_string().starts_with("the payload of signal `go` does not fit its type: "), "{halt}");
 }
@@ -70,7 +70,7 @@ fn replayed(entries: &[Entry]) -> Halt {
 
 #[test]
 fn a_journal_that_makes_no_sense_says_where() {
-    let cancel = Event::CancelRequested { reason: None };
+    let cancel = RunEvent::CancelRequested { reason: None };
     for (entries, expected) in [
         (vec![at(1, cancel.clone())], "at entry 1: it begins with `cancel_requested`"),
         (vec![at(1, started()), at(2, started())], "at entry 2: the run starts a second time"),
@@ -87,9 +87,9 @@ fn a_journal_that_makes_no_sense_says_where() {
         let halt = replayed(&entries).to_string();
         assert!(halt.contains(expected), "{halt}");
     }
-    let Event::Started(mut other) = started() else { unreachable!() };
+    let RunEvent::Started(mut other) = started() else { unreachable!() };
     other.workflow = "other".parse().unwrap();
-    let halt = replayed(&[at(1, Event::Started(other))]).to_string();
+    let halt = replayed(&[at(1, RunEvent::Started(other))]).to_string();
     assert!(halt.contains("it is one of workflow `other`, not of `main`"), "{halt}");
 }
 

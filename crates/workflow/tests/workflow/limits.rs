@@ -1,6 +1,6 @@
 //! How long a journal may grow, and how large anything may be that the code hands on.
 
-use tidemill_core::workflow::{Event, UpdateEnd};
+use tidemill_core::workflow::{RunEvent, UpdateResult};
 use tidemill_workflow::{
     Activity, ActivityError, Advance, ChildError, Ctx, Halt, Machine, Program, Signal, SignalError, TooLarge,
     Update, Workflow, WorkflowError,
@@ -101,13 +101,13 @@ fn a_run_whose_result_is_too_large_is_blocked_until_more_is_allowed() {
     }
     let program = Program::new(&LARGE, code);
     let begin = |n: u64| {
-        let Event::Started(mut event) = crate::replay::started() else { unreachable!() };
+        let RunEvent::Started(mut event) = crate::replay::started() else { unreachable!() };
         (event.workflow, event.input) =
-            ("large".parse().unwrap(), tidemill_core::workflow::Json::of(&n).unwrap());
-        [tidemill_core::workflow::Arrived {
+            ("large".parse().unwrap(), tidemill_core::workflow::Json::from_value(&n).unwrap());
+        [tidemill_core::workflow::PositionedEvent {
             position: 1,
             at: tidemill_core::Timestamp(1),
-            event: Event::Started(event),
+            event: RunEvent::Started(event),
         }]
     };
     let machine = |limit| Machine::new(&program, "run".parse().unwrap()).payload_limit(limit);
@@ -131,5 +131,5 @@ fn an_answer_that_is_too_large_is_refused() {
     }
     let ended = run(world().workflow(&MAIN, code).update_at(secs(1), "u", &ECHO, &1));
     let message = "the answer has 1048577 bytes, and at most 1048576 are allowed".to_owned();
-    assert_eq!(ended.updates["u"], UpdateEnd::Failed { message });
+    assert_eq!(ended.updates["u"], UpdateResult::Failed { message });
 }

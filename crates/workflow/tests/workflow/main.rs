@@ -21,7 +21,7 @@ mod values;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tidemill_core::workflow::{Command, Journal, What};
+use tidemill_core::workflow::{Command, EntryContent, Journal};
 use tidemill_workflow::testing::{Ended, NoResult, TestWorld, replay_every_prefix};
 use tidemill_workflow::{Activity, Signal, Workflow};
 
@@ -60,8 +60,8 @@ fn result<O: DeserializeOwned>(ended: &Ended<O>) -> Result<O, NoResult> {
 /// What a journal says that the code asked for, in words.
 fn commands(journal: &Journal) -> Vec<String> {
     let commits = journal.entries.iter().filter_map(|entry| match &entry.what {
-        What::Commit(commit) => Some(commit),
-        What::Event(_) => None,
+        EntryContent::Commit(commit) => Some(commit),
+        EntryContent::Event(_) => None,
     });
     commits.flat_map(|commit| &commit.commands).map(Command::to_string).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use tidemill_core::workflow::UpdateEnd;
+use tidemill_core::workflow::UpdateResult;
 use tidemill_workflow::{Ctx, Query, QueryError, Update, WorkflowError, select};
 
 use super::*;
@@ -84,9 +84,9 @@ fn unreceived_updates_are_carried_over_and_answered_by_who_receives_them() {
     let world = world().workflow(&MAIN, code).update_at(secs(1), "a", &ADD, &10);
     let ended = run(world.update_at(secs(2), "b", &ADD, &20).update_at(secs(3), "c", &ADD, &30));
     assert_eq!((result(&ended), ended.journals.len()), (Ok(33), 3));
-    let answer = |n: u64| UpdateEnd::Ok(tidemill_core::workflow::Json::of(&n).unwrap());
+    let answer = |n: u64| UpdateResult::Ok(tidemill_core::workflow::Json::from_value(&n).unwrap());
     assert_eq!((&ended.updates["a"], &ended.updates["b"]), (&answer(13), &answer(33)));
-    assert!(matches!(&ended.updates["c"], UpdateEnd::Failed { .. }), "nobody has received it");
+    assert!(matches!(&ended.updates["c"], UpdateResult::Failed { .. }), "nobody has received it");
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn updates_are_answered_rejected_and_never_left_alone() {
     let ended = run(world);
     assert_eq!(result(&ended), Ok(10));
     let answer = |id: &str| match &ended.updates[id] {
-        UpdateEnd::Ok(json) => json.to_string(),
-        UpdateEnd::Failed { message } => message.clone(),
+        UpdateResult::Ok(json) => json.to_string(),
+        UpdateResult::Failed { message } => message.clone(),
     };
     assert_eq!([answer("a"), answer("b"), answer("d")], ["5", "nothing to add", "10"]);
     assert!(answer("c").starts_with("the payload does not fit: invalid type"), "{}", answer("c"));

@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use tidemill_core::Timestamp;
-use tidemill_core::workflow::{Arrived, Commit, Entry, Event, Json, Started};
+use tidemill_core::workflow::{Commit, Entry, Json, PositionedEvent, RunEvent, RunStarted};
 use tidemill_workflow::{Advance, Ctx, Halt, Machine, Program, WorkflowError, select};
 
 use super::*;
@@ -16,14 +16,14 @@ where
     Machine::new(&Program::new(&MAIN, code), "test".parse().unwrap())
 }
 
-pub(crate) fn started() -> Event {
+pub(crate) fn started() -> RunEvent {
     let (workflow, version) = ("main".parse().unwrap(), "1.0.0".parse().unwrap());
-    Event::Started(Box::new(Started::new(workflow, version, Json::of(&1).unwrap())))
+    RunEvent::Started(Box::new(RunStarted::new(workflow, version, Json::from_value(&1).unwrap())))
 }
 
 /// Carries a machine on with one event.
-pub(crate) fn advance(machine: &mut Machine, position: u64, event: Event) -> Commit {
-    let arrived = Arrived { position, at: Timestamp(position as i64), event };
+pub(crate) fn advance(machine: &mut Machine, position: u64, event: RunEvent) -> Commit {
+    let arrived = PositionedEvent { position, at: Timestamp(position as i64), event };
     match machine.advance([arrived]).unwrap() {
         Advance::Commit(commit) => commit,
         Advance::Local(locals) => panic!("{locals:?} are not wanted here"),
@@ -181,7 +181,7 @@ fn the_right_code_heals_what_the_wrong_code_could_not_replay() {
     disagreement(open.clone(), async |_: Ctx, n| Ok(n));
     let mut machine = machine(charge_then_sleep);
     machine.replay(open).unwrap();
-    let commit = advance(&mut machine, 5, Event::TimerFired { seq: 2 });
+    let commit = advance(&mut machine, 5, RunEvent::TimerFired { seq: 2 });
     assert!(commit.end.is_some());
 }
 

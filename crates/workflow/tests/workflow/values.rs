@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidemill_core::workflow::{Command, Entry, Json, What};
+use tidemill_core::workflow::{Command, Entry, EntryContent, Json};
 use tidemill_workflow::{Ctx, Halt, WorkflowError};
 
 use super::*;
@@ -24,15 +24,18 @@ fn a_side_effect_happens_once_per_commit_and_is_remembered() {
     let mut machine = crate::replay::machine(code);
     machine.replay(entries.clone()).unwrap();
     assert_eq!(CALLS.load(Ordering::Relaxed), 1);
-    change_first_command(&mut entries, Command::SideEffect { seq: 1, value: Json::of("text").unwrap() });
+    change_first_command(
+        &mut entries,
+        Command::SideEffect { seq: 1, value: Json::from_value("text").unwrap() },
+    );
     let halt = crate::replay::machine(code).replay(entries).unwrap_err();
     assert!(matches!(&halt, Halt::Unreadable { what, .. } if what == "the value of side effect 1"), "{halt}");
 }
 
 fn change_first_command(entries: &mut [Entry], command: Command) {
     let first = entries.iter_mut().find_map(|entry| match &mut entry.what {
-        What::Commit(commit) => Some(commit),
-        What::Event(_) => None,
+        EntryContent::Commit(commit) => Some(commit),
+        EntryContent::Event(_) => None,
     });
     first.unwrap().commands[0] = command;
 }

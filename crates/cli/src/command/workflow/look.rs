@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use tidemill::store::runs::ListRuns;
+use tidemill::store::runs::ListRunsParams;
 use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunId, StartWorkflows, Why};
-use tidemill::{Mill, Timestamp};
+use tidemill::{Client, Timestamp};
 
 use super::List;
 use crate::browse;
@@ -20,9 +20,9 @@ use crate::when::When;
 const ASK: Duration = Duration::from_millis(500);
 
 pub(super) async fn list(list: List, context: &Context) -> anyhow::Result<()> {
-    let mill = context.mill().await?;
-    let now = mill.store().clock().now();
-    let wanted = |cursor, limit| ListRuns {
+    let client = context.client().await?;
+    let now = client.store().clock().now();
+    let wanted = |cursor, limit| ListRunsParams {
         workflow: list.workflow.clone(),
         status: list.status,
         since: list.since.map(|when| moment(now, when)),
@@ -31,7 +31,7 @@ pub(super) async fn list(list: List, context: &Context) -> anyhow::Result<()> {
         cursor,
         limit,
     };
-    let page = |cursor, limit| mill.runs(wanted(cursor, limit));
+    let page = |cursor, limit| client.runs(wanted(cursor, limit));
     let (runs, more) = browse::first(list.limit as usize, page).await?;
     let views: Vec<_> = runs.iter().map(RunView::of).collect();
     Ok(context.list((&views, more), "there are no such runs", |views| table(views, now))?)
@@ -64,14 +64,14 @@ struct Waiting {
 }
 
 pub(super) async fn show(run: RunId, context: &Context) -> anyhow::Result<()> {
-    let mill: Mill = context.mill().await?;
-    let handle = mill.untyped_run(run);
+    let client: Client = context.client().await?;
+    let handle = client.untyped_run(run);
     let diagnosis = handle.diagnose().await?;
     let waits = waits(&handle, &diagnosis).await;
     if context.out.is_json() {
         return print_json(&diagnosis, waits, context);
     }
-    let now = mill.store().clock().now();
+    let now = client.store().clock().now();
     context.out.table(&facts(&RunView::of(&diagnosis.info), now))?;
     context.out.text("")?;
     // A journal with a damaged entry still has a run that can be shown.
@@ -192,5 +192,5 @@ pub(super) async fn export(run: RunId, file: &str, context: &Context) -> anyhow:
 }
 
 async fn read(run: RunId, context: &Context) -> anyhow::Result<Journal> {
-    Ok(context.mill().await?.untyped_run(run).journal().await?)
+    Ok(context.client().await?.untyped_run(run).journal().await?)
 }

@@ -7,7 +7,7 @@ mod tell;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tidemill::workflow::{RunId, Status, Topic, WorkflowName};
+use tidemill::workflow::{RunId, RunStatus, Topic, WorkflowName};
 
 use crate::context::Context;
 use crate::when::{self, When};
@@ -105,7 +105,7 @@ pub(crate) struct List {
     workflow: Option<WorkflowName>,
     /// In this state only: running, completed, failed, cancelled or terminated
     #[arg(long)]
-    status: Option<Status>,
+    status: Option<RunStatus>,
     /// Started at this time or later: RFC 3339, or 2h for two hours ago
     #[arg(long, value_name = "TIME", value_parser = past)]
     since: Option<When>,
@@ -150,7 +150,7 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
         Action::Show { run } => look::show(run, context).await?,
         Action::Journal { run, export: None } => look::journal(run, context).await?,
         Action::Journal { run, export: Some(file) } => look::export(run, &file, context).await?,
-        Action::Wait { run, timeout } => start::wait(&context.mill().await?, run, timeout, context).await?,
+        Action::Wait { run, timeout } => start::wait(&context.client().await?, run, timeout, context).await?,
         Action::Signal(message) => tell::signal(message, context).await?,
         Action::Query(message) => tell::query(message, context).await?,
         Action::Update { message, timeout } => tell::update(message, timeout, context).await?,
@@ -175,6 +175,7 @@ fn past(text: &str) -> Result<When, String> {
 pub(super) fn attribute(text: &str) -> Result<(Topic, tidemill::workflow::Json), String> {
     let (name, value) = text.split_once('=').ok_or("write it like city=Kyiv or number=7")?;
     let name = Topic::new(name).map_err(|error| error.to_string())?;
-    let json = tidemill::workflow::Json::from_text(value).or_else(|_| tidemill::workflow::Json::of(value));
+    let json =
+        tidemill::workflow::Json::from_text(value).or_else(|_| tidemill::workflow::Json::from_value(value));
     Ok((name, json.map_err(|error| error.to_string())?))
 }

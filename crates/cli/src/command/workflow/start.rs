@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tidemill::Mill;
+use tidemill::Client;
 use tidemill::workflow::{
     Json, OnConflict, Route, RunHandle, RunId, StartWorkflows, Topic, Version, WorkflowName,
 };
@@ -69,8 +69,8 @@ struct Answer<'a> {
 
 pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     let input = payload::read("input", &args.input, context.settings.limits.payload)?;
-    let mill = context.mill_or_new().await?;
-    let mut start = mill.untyped_workflow(args.workflow.as_str(), Json::from(input));
+    let client = context.client_or_new().await?;
+    let mut start = client.untyped_workflow(args.workflow.as_str(), Json::from(input));
     start = start.on_conflict(args.on_conflict.into());
     if let Some(version) = &args.version {
         start = start.version(version.as_str());
@@ -102,12 +102,12 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
 }
 
 pub(super) async fn wait(
-    mill: &Mill,
+    client: &Client,
     run: RunId,
     timeout: Option<Duration>,
     context: &Context,
 ) -> anyhow::Result<()> {
-    print_result(&mill.untyped_run(run), timeout, context).await
+    print_result(&client.untyped_run(run), timeout, context).await
 }
 
 /// A run's output, for programs.

@@ -26,7 +26,7 @@ struct Answer<'a> {
 
 async fn address(message: &Message, context: &Context) -> anyhow::Result<(RunHandle<Box<RawValue>>, Json)> {
     let payload = payload::read("payload", &message.payload, context.settings.limits.payload)?;
-    Ok((context.mill().await?.untyped_run(message.run.clone()), Json::from(payload)))
+    Ok((context.client().await?.untyped_run(message.run.clone()), Json::from(payload)))
 }
 
 pub(super) async fn signal(message: Message, context: &Context) -> anyhow::Result<()> {
@@ -53,7 +53,7 @@ pub(super) async fn update(message: Message, limit: Duration, context: &Context)
 fn print(message: &Message, json: &Json, context: &Context) -> anyhow::Result<()> {
     let answer =
         Answer { run: &message.run, name: Some(&message.name), result: "answered", output: Some(json) };
-    Ok(context.out.stored(json.text(), &answer)?)
+    Ok(context.out.stored(json.as_str(), &answer)?)
 }
 
 /// In which way a run is ended.
@@ -64,9 +64,9 @@ pub(super) enum Way {
 }
 
 pub(super) async fn end(end: End, way: Way, context: &Context) -> anyhow::Result<ExitCode> {
-    let mill = context.mill().await?;
+    let client = context.client().await?;
     each(&end.runs, async |run| {
-        let handle = mill.untyped_run(run.clone());
+        let handle = client.untyped_run(run.clone());
         let ended = match way {
             Way::Cancel => handle.cancel(&end.reason).await,
             Way::Terminate => handle.terminate(&end.reason).await,
@@ -94,6 +94,6 @@ struct Reset<'a> {
 }
 
 pub(super) async fn reset(run: RunId, position: u64, context: &Context) -> anyhow::Result<()> {
-    let handle = context.mill().await?.untyped_run(run.clone()).reset(position).await?;
+    let handle = context.client().await?.untyped_run(run.clone()).reset(position).await?;
     Ok(context.out.result(handle.id(), &Reset { run: handle.id(), from: &run, position })?)
 }

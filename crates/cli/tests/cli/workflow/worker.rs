@@ -109,8 +109,8 @@ impl Crew {
     fn open(place: &Place, teach: impl FnOnce(Worker) -> Worker) -> Self {
         let runtime = Runtime::new().unwrap();
         let store = format!("sqlite:{}", place.path("tidemill.db").display());
-        let mill = runtime.block_on(tidemill::connect(&store)).unwrap();
-        let worker = teach(Worker::new(&mill));
+        let client = runtime.block_on(tidemill::connect(&store)).unwrap();
+        let worker = teach(Worker::new(&client));
         let stop = CancellationToken::new();
         let run = runtime.spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { runtime, stop, run }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::json;
-use tidemill_core::fleet::{MemberKind, Offer};
-use tidemill_core::store::fleet::{ListMembers, MemberInfo, Status};
+use tidemill_core::fleet::{Offer, WorkerKind};
+use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo, WorkerStatus};
 
 use super::{Call, Refusal, Reply, json_reply};
 
@@ -28,12 +28,12 @@ struct Room {
 }
 
 impl Room {
-    fn add(&mut self, info: &MemberInfo) {
+    fn add(&mut self, info: &WorkerInfo) {
         self.active += u64::from(info.active);
         if !info.is_fresh {
             return;
         }
-        if info.ordered || info.member.status == Status::Draining {
+        if info.ordered || info.member.status == WorkerStatus::Draining {
             self.draining += 1;
             return;
         }
@@ -52,7 +52,7 @@ impl Room {
 impl Call<'_> {
     pub(super) async fn capacity(&self) -> Result<Reply, Refusal> {
         let mut rooms = self.rooms().await?;
-        for line in self.desk.fleet().lines().await? {
+        for line in self.desk.fleet().list_waiting().await? {
             rooms.entry((line.kind, line.offer)).or_default().waiting += u64::from(line.waiting);
         }
         let rooms: Vec<_> = rooms
@@ -66,11 +66,12 @@ impl Call<'_> {
         Ok(json_reply(StatusCode::OK, &json!({ "capacity": rooms })))
     }
 
-    async fn rooms(&self) -> Result<BTreeMap<(MemberKind, Offer), Room>, Refusal> {
+    async fn rooms(&self) -> Result<BTreeMap<(WorkerKind, Offer), Room>, Refusal> {
         let (mut rooms, mut cursor) = (BTreeMap::<_, Room>::new(), None);
         loop {
-            let page = self.desk.fleet().members(ListMembers { kind: None, cursor, limit: 500 }).await?;
-            for info in page.items.iter().filter(|info| info.member.id.kind != MemberKind::jobs()) {
+            let page =
+                self.desk.fleet().list_workers(ListWorkersParams { kind: None, cursor, limit: 500 }).await?;
+            for info in page.items.iter().filter(|info| info.member.id.kind != WorkerKind::jobs()) {
                 rooms.entry((info.member.id.kind.clone(), info.member.offer.clone())).or_default().add(info);
             }
             cursor = page.next;

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tidemill_core::fleet::SessionId;
-use tidemill_core::store::fleet::{ListSessions, SessionInfo};
+use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo};
 
 use super::{Call, Refusal, Reply, json_reply};
 
@@ -13,14 +13,17 @@ impl Call<'_> {
         let member = self.query.get("worker").map(str::parse).transpose();
         let member =
             member.map_err(|error: tidemill_core::name::InvalidName| Refusal::invalid(error.to_string()))?;
-        let page =
-            self.desk.fleet().sessions(ListSessions { member: member.as_ref(), cursor, limit }).await?;
+        let page = self
+            .desk
+            .fleet()
+            .list_sessions(ListSessionsParams { member: member.as_ref(), cursor, limit })
+            .await?;
         let sessions: Vec<_> = page.items.iter().map(shown).collect();
         Ok(json_reply(StatusCode::OK, &json!({ "sessions": sessions, "next": page.next })))
     }
 
     pub(super) async fn show_session(&self, id: &SessionId) -> Result<Reply, Refusal> {
-        let session = self.desk.fleet().session(id).await?.ok_or_else(unknown)?;
+        let session = self.desk.fleet().get_session(id).await?.ok_or_else(unknown)?;
         Ok(json_reply(StatusCode::OK, &shown(&session)))
     }
 

@@ -2,31 +2,32 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tidemill_core::fleet::{MemberId, MemberKind};
+use tidemill_core::fleet::{WorkerKey, WorkerKind};
 use tidemill_core::name::InvalidName;
-use tidemill_core::store::fleet::{ListMembers, MemberInfo};
+use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo};
 
 use super::{Call, Refusal, Reply, json_reply};
 
 impl Call<'_> {
     pub(super) async fn list_workers(&self) -> Result<Reply, Refusal> {
         let (cursor, limit) = self.page()?;
-        let kind = self.query.get("kind").map(MemberKind::new).transpose();
+        let kind = self.query.get("kind").map(WorkerKind::new).transpose();
         let kind = kind.map_err(|error: InvalidName| Refusal::invalid(error.to_string()))?;
-        let page = self.desk.fleet().members(ListMembers { kind: kind.as_ref(), cursor, limit }).await?;
+        let page =
+            self.desk.fleet().list_workers(ListWorkersParams { kind: kind.as_ref(), cursor, limit }).await?;
         let workers: Vec<_> = page.items.iter().map(shown).collect();
         Ok(json_reply(StatusCode::OK, &json!({ "workers": workers, "next": page.next })))
     }
 
-    pub(super) async fn show_worker(&self, id: &MemberId) -> Result<Reply, Refusal> {
-        let worker = self.desk.fleet().member(id).await?;
+    pub(super) async fn show_worker(&self, id: &WorkerKey) -> Result<Reply, Refusal> {
+        let worker = self.desk.fleet().get_worker(id).await?;
         let worker = worker.ok_or_else(|| Refusal::not_found("there is no such worker"))?;
         Ok(json_reply(StatusCode::OK, &shown(&worker)))
     }
 }
 
 /// A worker for programs. Not where it is: that is for the gateway alone.
-fn shown(info: &MemberInfo) -> Value {
+fn shown(info: &WorkerInfo) -> Value {
     let detail: Value = serde_json::from_slice(&info.member.detail).unwrap_or(Value::Null);
     json!({
         "id": info.member.id,

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 use tidemill_core::backoff::Backoff;
 use tidemill_core::lease::Lease;
 use tidemill_core::name::JobId;
-use tidemill_core::settle::{Circumstances, Outcome, Settlement, decide};
-use tidemill_core::store::{Claim, Claimed, Enqueue, Enqueued, Error, Extend, Held, NewJob, Start, Verdict};
+use tidemill_core::settle::{DecideContext, Outcome, Settlement, decide};
+use tidemill_core::store::{
+    ClaimParams, Claimed, EnqueueParams, Enqueued, Error, ExtendParams, Extended, NewJob, StartParams,
+    Verdict,
+};
 
 use super::{GLANCE, PATIENCE, Scene, Traits, dead, envelope, job};
 
@@ -25,7 +28,7 @@ impl Scene {
 
     /// Adds jobs in one batch.
     pub async fn enqueue_batch(&self, jobs: Vec<NewJob>) -> Result<Vec<Enqueued>, Error> {
-        self.store.enqueue(Enqueue { queue: &self.queue, jobs: &jobs }).await
+        self.store.enqueue(EnqueueParams { queue: &self.queue, jobs: &jobs }).await
     }
 
     /// Adds `count` jobs in one batch.
@@ -38,7 +41,8 @@ impl Scene {
 
     /// One claim of up to `max` jobs, of which `starting` start at once, that waits up to `wait`.
     pub async fn claim_with(&self, max: usize, starting: usize, wait: Duration) -> Vec<Claimed> {
-        let claim = Claim { starting, wait, ..Claim::now(&self.queue, &self.worker, self.lease, max) };
+        let claim =
+            ClaimParams { starting, wait, ..ClaimParams::now(&self.queue, &self.worker, self.lease, max) };
         let claimed = self.store.claim(claim).await.unwrap();
         let started = claimed.iter().filter(|job| job.started).count();
         assert_eq!(started, starting.min(claimed.len()), "jobs that count as started");
@@ -73,7 +77,7 @@ impl Scene {
 
     /// Marks held jobs as started.
     pub async fn start(&self, leases: &[Lease]) -> Vec<Verdict> {
-        self.store.start(Start { worker: &self.worker, leases }).await.unwrap()
+        self.store.start(StartParams { worker: &self.worker, leases }).await.unwrap()
     }
 
     /// Claims the one job there is.
@@ -88,14 +92,14 @@ impl Scene {
     }
 
     /// Extends leases by this scene's own.
-    pub async fn extend(&self, leases: &[Lease]) -> Vec<Held> {
-        self.store.extend(Extend { worker: &self.worker, leases, lease: self.lease }).await.unwrap()
+    pub async fn extend(&self, leases: &[Lease]) -> Vec<Extended> {
+        self.store.extend(ExtendParams { worker: &self.worker, leases, lease: self.lease }).await.unwrap()
     }
 
     /// What has to be done to a claimed job whose attempt ended like this.
     pub fn settlement(&self, claimed: &Claimed, outcome: Outcome) -> Settlement {
         let backoff = Backoff::constant(Duration::ZERO);
-        let circumstances = Circumstances { now: self.store.clock().now(), backoff, random: 0.0 };
+        let circumstances = DecideContext { now: self.store.clock().now(), backoff, random: 0.0 };
         Settlement { lease: claimed.lease.clone(), change: decide(envelope(claimed), outcome, circumstances) }
     }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tidemill_core::chain::{Continuation, Dedup, Links};
+use tidemill_core::chain::{Continuation, Dedup, JobLinks};
 use tidemill_core::name::{JobId, Kind, QueueName};
 use tidemill_core::settle::{Outcome, Settlement};
-use tidemill_core::store::{Claimed, Complete, Completed, Deleted, Due, Enqueued, NewJob};
+use tidemill_core::store::{Claimed, CompleteParams, Completed, Deleted, Due, Enqueued, NewJob};
 
 use super::{Scene, Traits};
 
@@ -21,12 +21,12 @@ pub fn chain() -> NewJob {
 
 /// The first job of a chain that waits for others.
 pub fn chain_after(blockers: &[JobId]) -> NewJob {
-    NewJob { links: Links { after: blockers.to_vec(), dedup: None }, ..chain() }
+    NewJob { links: JobLinks { after: blockers.to_vec(), dedup: None }, ..chain() }
 }
 
 /// The first job of a chain that is to be the only one with its key.
 pub fn chain_once(dedup: Dedup) -> NewJob {
-    NewJob { links: Links { after: Vec::new(), dedup: Some(dedup) }, fresh: true, ..chain() }
+    NewJob { links: JobLinks { after: Vec::new(), dedup: Some(dedup) }, fresh: true, ..chain() }
 }
 
 /// What a job continues with, on the queue `jobs`.
@@ -84,7 +84,7 @@ impl Scene {
         };
         let Settlement { change, .. } =
             self.settlement(&Claimed { lease, body: Ok(envelope), started: true }, outcome);
-        self.store.complete(Complete { job, change: &change }).await.unwrap()
+        self.store.complete(CompleteParams { job, change: &change }).await.unwrap()
     }
 
     /// Deletes a chain.

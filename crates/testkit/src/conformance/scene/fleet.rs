@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidemill_core::fleet::{MemberId, MemberKind, Offer, Room, SessionId, Standard};
-use tidemill_core::name::WorkerId;
+use tidemill_core::fleet::{Capacity, Offer, SessionId, WorkerDefaults, WorkerKey, WorkerKind};
+use tidemill_core::name::HolderId;
 use tidemill_core::store::fleet::{
-    Attach, Attached, Beat, Grant, Lease, Leased, Line, ListMembers, ListSessions, Member, MemberInfo,
-    Orders, Reaped, Release, SessionInfo, Status,
+    AttachParams, Attached, BeatParams, Grant, LeaseParams, Leased, ListSessionsParams, ListWorkersParams,
+    Reaped, ReleaseParams, SessionInfo, WaitParams, WorkerEntry, WorkerInfo, WorkerOrders, WorkerStatus,
 };
 use tidemill_core::store::{Fleet, Store};
 
@@ -21,7 +21,7 @@ pub struct Yard {
     /// The store.
     pub store: Arc<dyn Store>,
     /// Who holds sessions.
-    pub holder: WorkerId,
+    pub holder: HolderId,
     /// For how long.
     pub lease: Duration,
 }
@@ -29,7 +29,7 @@ pub struct Yard {
 impl Yard {
     /// A gateway on this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, holder: WorkerId::of_process("gateway", 1, 0), lease: LONG }
+        Self { store, holder: HolderId::of_process("gateway", 1, 0), lease: LONG }
     }
 
     /// The same with another lease.
@@ -44,30 +44,30 @@ impl Yard {
     }
 
     /// Enters a Chromium with this much room.
-    pub async fn join(&self, name: &str, concurrent: u32, lifetime: u32) -> MemberId {
+    pub async fn join(&self, name: &str, concurrent: u32, lifetime: u32) -> WorkerKey {
         let member = chromium(name, concurrent, lifetime);
         self.enter(&member).await
     }
 
     /// Enters a member.
-    pub async fn enter(&self, member: &Member) -> MemberId {
+    pub async fn enter(&self, member: &WorkerEntry) -> WorkerKey {
         self.fleet().join(from_ref(member)).await.expect("it joins");
         member.id.clone()
     }
 
     /// A member lives.
-    pub async fn beat(&self, member: &Member) -> Orders {
+    pub async fn beat(&self, member: &WorkerEntry) -> WorkerOrders {
         self.beat_after(member, Duration::ZERO).await
     }
 
     /// A member lives, and if it has to be entered anew it waits this long for sessions.
-    pub async fn beat_after(&self, member: &Member, grace: Duration) -> Orders {
-        self.fleet().beat(Beat { members: from_ref(member), grace }).await.expect("it beats")[0]
+    pub async fn beat_after(&self, member: &WorkerEntry, grace: Duration) -> WorkerOrders {
+        self.fleet().beat(BeatParams { members: from_ref(member), grace }).await.expect("it beats")[0]
     }
 
     /// A wish of a new session.
-    pub fn wish(&self) -> Lease {
-        Lease {
+    pub fn wish(&self) -> LeaseParams {
+        LeaseParams {
             session: SessionId::generate(),
             kind: kind("chromium"),
             offers: vec![offer("cdp")],
@@ -77,22 +77,22 @@ impl Yard {
             detail: Bytes::from_static(b"{\"name\":\"a\"}"),
             refused: Vec::new(),
             line: None,
-            standard: Standard::default(),
+            standard: WorkerDefaults::default(),
         }
     }
 
     /// A wish of a new session that waits.
-    pub fn patient_wish(&self) -> Lease {
-        Lease { line: Some(Line { most: 100, ttl: LONG }), ..self.wish() }
+    pub fn patient_wish(&self) -> LeaseParams {
+        LeaseParams { line: Some(WaitParams { most: 100, ttl: LONG }), ..self.wish() }
     }
 
     /// What becomes of a wish.
-    pub async fn ask(&self, lease: &Lease) -> Leased {
+    pub async fn ask(&self, lease: &LeaseParams) -> Leased {
         self.fleet().lease(lease).await.expect("an answer")
     }
 
     /// Asks for a member that must be given.
-    pub async fn get(&self, lease: &Lease) -> Grant {
+    pub async fn get(&self, lease: &LeaseParams) -> Grant {
         match self.ask(lease).await {
             Leased::Given(grant) => grant,
             other => panic!("nothing was given: {other:?}"),
@@ -107,8 +107,8 @@ impl Yard {
     }
 
     /// What this gateway says of a session it holds.
-    pub fn hold(&self, session: &SessionId, member: &MemberId) -> Attach {
-        Attach {
+    pub fn hold(&self, session: &SessionId, member: &WorkerKey) -> AttachParams {
+        AttachParams {
             session: session.clone(),
             member: member.clone(),
             holder: self.holder.clone(),
@@ -123,37 +123,41 @@ impl Yard {
     }
 
     /// Says what it holds.
-    pub async fn attach(&self, attach: &Attach) -> Attached {
+    pub async fn attach(&self, attach: &AttachParams) -> Attached {
         self.fleet().attach(from_ref(attach)).await.expect("an answer")[0]
     }
 
     /// Ends a session, or gives up waiting.
     pub async fn release(&self, session: &SessionId) -> bool {
-        let release = Release { session: session.clone(), holder: self.holder.clone() };
+        let release = ReleaseParams { session: session.clone(), holder: self.holder.clone() };
         self.fleet().release(&[release]).await.expect("an answer")[0]
     }
 
     /// Removes what is dead.
     pub async fn reap(&self) -> Reaped {
-        self.fleet().reap(Some(Standard::default())).await.expect("it reaps")
+        self.fleet().reap(Some(WorkerDefaults::default())).await.expect("it reaps")
     }
 
     /// A member, if it is there.
-    pub async fn member(&self, member: &MemberId) -> Option<MemberInfo> {
-        self.fleet().member(member).await.expect("an answer")
+    pub async fn member(&self, member: &WorkerKey) -> Option<WorkerInfo> {
+        self.fleet().get_worker(member).await.expect("an answer")
     }
 
     /// How many sessions a member has, and has had.
-    pub async fn counts(&self, member: &MemberId) -> (u32, u64) {
+    pub async fn counts(&self, member: &WorkerKey) -> (u32, u64) {
         let info = self.member(member).await.expect("the member is there");
         (info.active, info.lifetime)
     }
 
     /// All members, page by page.
-    pub async fn members(&self, kind: Option<&MemberKind>) -> Vec<MemberInfo> {
+    pub async fn members(&self, kind: Option<&WorkerKind>) -> Vec<WorkerInfo> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
-            let page = self.fleet().members(ListMembers { kind, cursor, limit: 3 }).await.expect("a page");
+            let page = self
+                .fleet()
+                .list_workers(ListWorkersParams { kind, cursor, limit: 3 })
+                .await
+                .expect("a page");
             assert!(page.items.len() <= 3);
             all.extend(page.items);
             cursor = page.next;
@@ -164,11 +168,14 @@ impl Yard {
     }
 
     /// All sessions, page by page.
-    pub async fn sessions(&self, member: Option<&MemberId>) -> Vec<SessionInfo> {
+    pub async fn sessions(&self, member: Option<&WorkerKey>) -> Vec<SessionInfo> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
-            let page =
-                self.fleet().sessions(ListSessions { member, cursor, limit: 3 }).await.expect("a page");
+            let page = self
+                .fleet()
+                .list_sessions(ListSessionsParams { member, cursor, limit: 3 })
+                .await
+                .expect("a page");
             assert!(page.items.len() <= 3);
             all.extend(page.items);
             cursor = page.next;
@@ -180,8 +187,8 @@ impl Yard {
 }
 
 /// A kind of worker.
-pub fn kind(name: &str) -> MemberKind {
-    MemberKind::new(name).expect("a kind")
+pub fn kind(name: &str) -> WorkerKind {
+    WorkerKind::new(name).expect("a kind")
 }
 
 /// An offer.
@@ -190,13 +197,13 @@ pub fn offer(name: &str) -> Offer {
 }
 
 /// A Chromium that speaks CDP, with this much room.
-pub fn chromium(name: &str, concurrent: u32, lifetime: u32) -> Member {
-    Member {
+pub fn chromium(name: &str, concurrent: u32, lifetime: u32) -> WorkerEntry {
+    WorkerEntry {
         id: format!("chromium:{name}").parse().expect("an id"),
         offer: offer("cdp"),
         endpoint: format!("ws://127.0.0.1:9222/devtools/browser/{name}"),
-        status: Status::Available,
-        room: Room { concurrent, lifetime },
+        status: WorkerStatus::Available,
+        room: Capacity { concurrent, lifetime },
         fresh: LONG,
         detail: Bytes::from_static(b"{\"host\":\"here\"}"),
     }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use tidemill_core::chain::Links;
+use tidemill_core::chain::JobLinks;
 use tidemill_core::clock::Timestamp;
-use tidemill_core::dead::{Cause, Reason};
-use tidemill_core::envelope::{DEFAULT_MAX_ATTEMPTS, Draft, Envelope, Meta};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
+use tidemill_core::envelope::{DEFAULT_MAX_ATTEMPTS, Envelope, JobOptions, Meta};
 use tidemill_core::name::{JobId, Kind};
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Claimed, Due, NewJob};
@@ -54,14 +54,14 @@ impl Traits {
             due: self.due,
             tracked: true,
             fresh: false,
-            links: Links::default(),
+            links: JobLinks::default(),
         }
     }
 
     fn envelope(&self, id: &JobId, tracked: bool) -> Bytes {
         let payload = RawValue::from_string(self.payload.clone()).expect("a payload of JSON");
         let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
-        let draft = Draft {
+        let draft = JobOptions {
             terms: None,
             kind: &Kind::new(self.kind).expect("a kind"),
             max_attempts: self.max_attempts,
@@ -70,7 +70,7 @@ impl Traits {
             tracked,
             meta,
         };
-        draft.frame().fill(id, &payload).expect("an envelope").0
+        draft.template().fill(id, &payload).expect("an envelope").0
     }
 }
 
@@ -96,8 +96,8 @@ pub fn done() -> Outcome {
 
 /// A handler's verdict that trying again is pointless.
 pub fn dead(reason: &str) -> Outcome {
-    Outcome::Dead(Cause {
-        reason: Reason::Other(reason.to_owned()),
+    Outcome::Dead(DeathCause {
+        reason: DeathReason::Other(reason.to_owned()),
         error: Some(format!("error of {reason}")),
     })
 }

@@ -1,35 +1,39 @@
 //! What an observer sees.
 
-use tidemill_core::dead::DeadLetter;
-use tidemill_core::job::State;
+use tidemill_core::dead_letter::DeadLetter;
+use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
-use tidemill_core::store::{JobInfo, List, QueueInfo};
+use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
 
 use super::Scene;
 
 impl Scene {
     /// The job, as it is now.
     pub async fn get(&self, job: &JobId) -> Option<JobInfo> {
-        self.store.get(job).await.unwrap()
+        self.store.get_job(job).await.unwrap()
     }
 
     /// The job's state; `None` if it is not there.
-    pub async fn state(&self, job: &JobId) -> Option<State> {
+    pub async fn state(&self, job: &JobId) -> Option<JobState> {
         self.get(job).await.map(|info| info.state)
     }
 
     /// The letter of a dead job.
     pub async fn letter(&self, job: &JobId) -> DeadLetter {
         let info = self.get(job).await.expect("a dead job is found");
-        assert_eq!(info.state, State::Dead);
+        assert_eq!(info.state, JobState::Dead);
         DeadLetter::read(info.data).expect("a letter")
     }
 
     /// All jobs in a state, page by page.
-    pub async fn list(&self, state: State, limit: usize) -> Vec<JobInfo> {
+    pub async fn list(&self, state: JobState, limit: usize) -> Vec<JobInfo> {
         let (mut jobs, mut cursor) = (Vec::new(), None);
         loop {
-            let page = self.store.list(List { queue: &self.queue, state, cursor, limit }).await.unwrap();
+            let page = self
+                .store
+                .list_jobs(ListJobsParams { queue: &self.queue, state, cursor, limit })
+                .await
+                .unwrap();
             jobs.extend(page.items);
             cursor = page.next;
             if cursor.is_none() {
@@ -40,7 +44,7 @@ impl Scene {
 
     /// The queue's counts; zeros if the store does not know it.
     pub async fn counts(&self) -> QueueInfo {
-        let queues = self.store.queues().await.unwrap();
+        let queues = self.store.list_queues().await.unwrap();
         let empty = QueueInfo {
             queue: self.queue.clone(),
             ready: 0,

@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidemill_core::name::{Queue, WorkerId};
+use tidemill_core::name::{HolderId, Queue};
 use tidemill_core::store::Store;
 
 pub use chain::{chain, chain_after, chain_once, go_on, next, output};
@@ -54,7 +54,7 @@ pub struct Scene {
     /// Where everything happens.
     pub queue: Queue,
     /// Who claims.
-    pub worker: WorkerId,
+    pub worker: HolderId,
     /// For how long.
     pub lease: Duration,
 }
@@ -62,7 +62,7 @@ pub struct Scene {
 impl Scene {
     /// A stage on `queue`, with a worker of its own.
     pub fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
-        Self { store, queue, worker: WorkerId::of_process("testkit", 1, 0), lease: LONG }
+        Self { store, queue, worker: HolderId::of_process("testkit", 1, 0), lease: LONG }
     }
 
     /// The same with another lease.
@@ -73,6 +73,6 @@ impl Scene {
 
     /// The same queue over another connection, with another worker.
     pub fn through(&self, store: Arc<dyn Store>) -> Self {
-        Self { store, worker: WorkerId::of_process("elsewhere", 2, 0), ..self.clone() }
+        Self { store, worker: HolderId::of_process("elsewhere", 2, 0), ..self.clone() }
     }
 }

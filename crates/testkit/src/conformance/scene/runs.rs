@@ -7,16 +7,17 @@ use bytes::Bytes;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tidemill_core::Timestamp;
-use tidemill_core::chain::Links;
-use tidemill_core::envelope::{Draft, Meta, Terms};
+use tidemill_core::chain::JobLinks;
+use tidemill_core::envelope::{ActivityTerms, JobOptions, Meta};
 use tidemill_core::name::{Kind, Queue, QueueName};
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
-    Alarm, Close, Commit, Delivered, Delivery, Effect, EntryKind, NewRun, Parent, ReadJournal, RunInfo,
-    Started, Terminate, Then, Written, entry,
+    AfterCommit, CloseRun, CommitParams, Delivered, Delivery, Effect, EntryKind, ParentRef,
+    ReadJournalParams, RunInfo, RunTimer, StartRunParams, StartRunResult, StoredEntry, TerminateParams,
+    entry,
 };
 use tidemill_core::store::{Claimed, Due, NewJob, Verdict};
-use tidemill_core::workflow::{Asker, CommitId, RunId, Status, Version, WorkflowName};
+use tidemill_core::workflow::{CommitId, Requester, RunId, RunStatus, Version, WorkflowName};
 
 use super::{GLANCE, LONG, Scene, until};
 
@@ -24,18 +25,18 @@ use super::{GLANCE, LONG, Scene, until};
 const ACTIVITIES: &str = "activities";
 
 /// A new run of the workflow `order`.
-pub fn order() -> NewRun {
+pub fn order() -> StartRunParams {
     order_of(RunId::generate())
 }
 
 /// A run of the workflow `order` with this identity.
-pub fn order_of(run: RunId) -> NewRun {
+pub fn order_of(run: RunId) -> StartRunParams {
     let workflow = WorkflowName::new("order").expect("a workflow");
     let head = format!(
         r#"{{"job_id":{:?},"task_type":"workflow:order","attempts":0,"max_attempts":5,"workflow":"order""#,
         run.task().as_str()
     );
-    NewRun {
+    StartRunParams {
         queue: workflow.queue(None),
         workflow,
         version: Version::new("1.0.0").expect("a version"),
@@ -56,8 +57,8 @@ pub fn order_of(run: RunId) -> NewRun {
 }
 
 /// An entry that says that something came in.
-pub fn event(kind: EntryKind, json: &str) -> Written {
-    Written { kind, entry: entry(Timestamp(1), "event", json.as_bytes()) }
+pub fn event(kind: EntryKind, json: &str) -> StoredEntry {
+    StoredEntry { kind, entry: entry(Timestamp(1), "event", json.as_bytes()) }
 }
 
 /// A signal with a number in it.
@@ -74,15 +75,22 @@ pub fn answer(run: &RunId, seq: u64) -> Delivery {
 
 /// An activity of a run, on the queue of activities.
 pub fn activity(run: &RunId, seq: u64) -> Effect {
-    let asker = Asker { run: run.clone(), seq };
+    let requester = Requester { run: run.clone(), seq };
     let kind = Kind::new("charge").expect("a kind");
     let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
-    let terms = Some(Terms { asker: &asker, backoff: None, heartbeat: None });
-    let draft =
-        Draft { kind: &kind, max_attempts: 1, timeout: None, keep_result: None, tracked: true, terms, meta };
+    let terms = Some(ActivityTerms { requester: &requester, backoff: None, heartbeat: None });
+    let draft = JobOptions {
+        kind: &kind,
+        max_attempts: 1,
+        timeout: None,
+        keep_result: None,
+        tracked: true,
+        terms,
+        meta,
+    };
     let (id, payload) = (run.part(seq), RawValue::from_string(seq.to_string()).expect("JSON"));
-    let envelope = draft.frame().fill(&id, &payload).expect("an envelope").0;
-    let links = Links::default();
+    let envelope = draft.template().fill(&id, &payload).expect("an envelope").0;
+    let links = JobLinks::default();
     let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
     Effect::Job { queue: activities(), job }
 }
@@ -94,13 +102,13 @@ pub fn activities() -> Queue {
 
 /// A timer.
 pub fn timer(seq: u64, due: Timestamp) -> Effect {
-    Effect::Alarm { seq, due: Due::At(due), alarm: Alarm::Timer }
+    Effect::Alarm { seq, due: Due::At(due), alarm: RunTimer::Timer }
 }
 
 /// A good end.
-pub fn completed(output: &str) -> Then {
-    Then::Ends(Close {
-        status: Status::Completed,
+pub fn completed(output: &str) -> AfterCommit {
+    AfterCommit::Ends(CloseRun {
+        status: RunStatus::Completed,
         output: Bytes::copy_from_slice(output.as_bytes()),
         error: None,
         told: None,
@@ -108,7 +116,7 @@ pub fn completed(output: &str) -> Then {
 }
 
 /// A good end, of which the parent is told.
-pub fn completed_for(parent: &Parent, output: &str) -> Then {
+pub fn completed_for(parent: &ParentRef, output: &str) -> AfterCommit {
     let json = format!(r#"{{"child_done":{{"seq":{},"result":{{"ok":{output}}}}}}}"#, parent.seq);
     let told = Delivery {
         run: parent.run.clone(),
@@ -117,7 +125,7 @@ pub fn completed_for(parent: &Parent, output: &str) -> Then {
         seq: Some(parent.seq),
     };
     match completed(output) {
-        Then::Ends(close) => Then::Ends(Close { told: Some(told), ..close }),
+        AfterCommit::Ends(close) => AfterCommit::Ends(CloseRun { told: Some(told), ..close }),
         other => other,
     }
 }
@@ -161,15 +169,15 @@ impl Task {
     }
 
     /// The settlement that commits it.
-    pub fn settlement(&self, effects: Vec<Effect>, then: Then) -> Settlement {
+    pub fn settlement(&self, effects: Vec<Effect>, then: AfterCommit) -> Settlement {
         self.settlement_upto(self.last(), effects, then)
     }
 
     /// The settlement that commits what it did with the news up to a position.
-    pub fn settlement_upto(&self, upto: u64, effects: Vec<Effect>, then: Then) -> Settlement {
+    pub fn settlement_upto(&self, upto: u64, effects: Vec<Effect>, then: AfterCommit) -> Settlement {
         let entry = entry(Timestamp(2), "commit", format!(r#"{{"upto":{upto}}}"#).as_bytes());
         let (run, id) = (self.run.clone(), CommitId::generate());
-        let commit = Commit { run, id, cursor: self.cursor, upto, entry, effects, then };
+        let commit = CommitParams { run, id, cursor: self.cursor, upto, entry, effects, then };
         Settlement { lease: self.claimed.lease.clone(), change: Change::Commit(Box::new(commit)) }
     }
 }
@@ -186,8 +194,8 @@ impl Scene {
     }
 
     /// Starts a run that must be new.
-    pub async fn start_run(&self, run: NewRun) -> RunId {
-        assert_eq!(self.store.start_run(&run).await.unwrap(), Started::Created);
+    pub async fn start_run(&self, run: StartRunParams) -> RunId {
+        assert_eq!(self.store.start_run(&run).await.unwrap(), StartRunResult::Created);
         run.run
     }
 
@@ -196,7 +204,7 @@ impl Scene {
         let run = self.start_run(order()).await;
         let task = self.task_of(&run).await;
         let effects = effects(&run);
-        self.commit(&task, effects, Then::GoesOn).await;
+        self.commit(&task, effects, AfterCommit::GoesOn).await;
         run
     }
 
@@ -226,12 +234,12 @@ impl Scene {
     }
 
     /// Commits a task, which must work.
-    pub async fn commit(&self, task: &Task, effects: Vec<Effect>, then: Then) {
+    pub async fn commit(&self, task: &Task, effects: Vec<Effect>, then: AfterCommit) {
         assert_eq!(self.try_commit(task, effects, then).await, Verdict::Accepted);
     }
 
     /// Commits a task, which must work, and returns the commit's id.
-    pub async fn commit_named(&self, task: &Task, then: Then) -> CommitId {
+    pub async fn commit_named(&self, task: &Task, then: AfterCommit) -> CommitId {
         let settlement = task.settlement(Vec::new(), then);
         let Change::Commit(commit) = &settlement.change else { unreachable!("it is a commit") };
         let id = commit.id;
@@ -240,7 +248,7 @@ impl Scene {
     }
 
     /// Commits a task.
-    pub async fn try_commit(&self, task: &Task, effects: Vec<Effect>, then: Then) -> Verdict {
+    pub async fn try_commit(&self, task: &Task, effects: Vec<Effect>, then: AfterCommit) -> Verdict {
         self.store.settle(&[task.settlement(effects, then)]).await.unwrap().remove(0)
     }
 
@@ -258,27 +266,27 @@ impl Scene {
 
     /// The whole journal: positions and entries.
     pub async fn journal(&self, run: &RunId) -> Vec<(u64, Value)> {
-        let read = ReadJournal { run, from: 1, limit: 100_000, bytes: usize::MAX };
-        let entries = self.store.journal(read).await.unwrap();
+        let read = ReadJournalParams { run, from: 1, limit: 100_000, bytes: usize::MAX };
+        let entries = self.store.read_journal(read).await.unwrap();
         let json = |bytes: &Bytes| serde_json::from_slice(bytes).expect("an entry of JSON");
         entries.into_iter().map(|(position, written)| (position, json(&written.entry))).collect()
     }
 
     /// The run, which must be there.
     pub async fn run(&self, run: &RunId) -> RunInfo {
-        self.store.run(run).await.unwrap().expect("the run is there")
+        self.store.get_run(run).await.unwrap().expect("the run is there")
     }
 
     /// Ends a run from outside.
     pub async fn terminate(&self, run: &RunId, effects: &[Effect]) -> Verdict {
         let cursor = self.run(run).await.cursor;
-        let close = Close {
-            status: Status::Terminated,
+        let close = CloseRun {
+            status: RunStatus::Terminated,
             output: Bytes::new(),
             error: Some("enough".to_owned()),
             told: None,
         };
-        self.store.terminate(Terminate { run, cursor, effects, close: &close }).await.unwrap()
+        self.store.terminate(TerminateParams { run, cursor, effects, close: &close }).await.unwrap()
     }
 
     /// Promotes until there is a task.

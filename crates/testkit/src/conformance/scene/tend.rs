@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use tidemill_core::rescue;
-use tidemill_core::store::{Claimed, Expired, ExpiredLeases, Hold, Promote, Promoted};
+use tidemill_core::settle::expired;
+use tidemill_core::store::{
+    Claimed, ExpiredLease, ExpiredLeases, ListExpiredParams, PromoteParams, Promoted,
+};
 
 use super::{GLANCE, PATIENCE, Scene, until};
 
@@ -11,7 +13,7 @@ impl Scene {
     /// Makes due jobs ready, once.
     pub async fn promote(&self) -> Promoted {
         let queues = [self.queue.clone()];
-        self.store.promote(Promote { queues: &queues, limit: 1000 }).await.unwrap()
+        self.store.promote(PromoteParams { queues: &queues, limit: 1000 }).await.unwrap()
     }
 
     /// Promotes and claims until there are `count` jobs.
@@ -29,12 +31,12 @@ impl Scene {
     /// One page of leases that have run out, of whatever queue.
     pub async fn expired(&self, cursor: Option<String>, limit: usize) -> ExpiredLeases {
         let queues = [self.queue.clone()];
-        let expired = Expired { queues: &queues, lease: self.lease, cursor, limit };
-        self.store.expired(expired).await.unwrap()
+        let expired = ListExpiredParams { queues: &queues, lease: self.lease, cursor, limit };
+        self.store.list_expired(expired).await.unwrap()
     }
 
     /// All leases of this queue that have run out, page by page.
-    pub async fn all_expired(&self, limit: usize) -> Vec<Hold> {
+    pub async fn all_expired(&self, limit: usize) -> Vec<ExpiredLease> {
         let mut page = self.expired(None, limit).await;
         let mut holds = std::mem::take(&mut page.holds);
         while page.next.is_some() {
@@ -46,7 +48,7 @@ impl Scene {
     }
 
     /// Waits until `count` leases have run out.
-    pub async fn expire(&self, count: usize) -> Vec<Hold> {
+    pub async fn expire(&self, count: usize) -> Vec<ExpiredLease> {
         until("leases to run out", || async {
             let holds = self.all_expired(100).await;
             (holds.len() >= count).then_some(holds)
@@ -57,7 +59,7 @@ impl Scene {
     /// Rescues what has expired in all queues, once.
     pub async fn rescue(&self) -> u64 {
         let queues = [self.queue.clone()];
-        rescue::rescue(&*self.store, &queues, self.lease).await.unwrap()
+        expired::rescue(&*self.store, &queues, self.lease).await.unwrap()
     }
 
     /// Waits until `count` leases have run out and are rescued.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use tidemill::store::Cancelled;
-use tidemill::{Delivery, Error, JobId};
+use tidemill::{Error, Guarantee, JobId};
 
 use crate::act::{Act, Deed, ONCE};
 use crate::crew::Member;
@@ -29,7 +29,7 @@ const SELDOM: u32 = 2;
 pub(super) struct Made {
     pub(super) job: JobId,
     pub(super) deed: Deed,
-    pub(super) delivery: Delivery,
+    pub(super) delivery: Guarantee,
     pub(super) fate: Fate,
 }
 
@@ -110,27 +110,27 @@ impl<'a> Chaos<'a> {
     async fn make_one(&mut self) -> Result<()> {
         let act = self.act();
         let delay = Duration::from_millis(self.random.u64(0..1500).saturating_sub(1000));
-        let job = self.stage.mill.job(act).max_attempts(attempts(act.deed)).delay(delay);
+        let job = self.stage.client.job(act).max_attempts(attempts(act.deed)).delay(delay);
         let made = job.enqueue().await.map(|handle| vec![handle.id().clone()]);
-        self.note(made, act.deed, Delivery::AtLeastOnce)
+        self.note(made, act.deed, Guarantee::AtLeastOnce)
     }
 
     async fn make_many(&mut self) -> Result<()> {
         let (act, count) = (self.act(), self.random.usize(1..60));
         let count = if act.deed == Deed::Abort { 1 } else { count };
-        let jobs = self.stage.mill.jobs((0..count).map(|_| act)).max_attempts(attempts(act.deed));
+        let jobs = self.stage.client.jobs((0..count).map(|_| act)).max_attempts(attempts(act.deed));
         let made = jobs.enqueue().await.map_err(Error::from);
-        self.note(made, act.deed, Delivery::AtLeastOnce)
+        self.note(made, act.deed, Guarantee::AtLeastOnce)
     }
 
     async fn make_once(&mut self) -> Result<()> {
         let act = Act { deed: Deed::Finish, nap_ms: self.random.u64(0..50) };
-        let jobs = self.stage.mill.jobs((0..self.random.usize(1..20)).map(|_| act));
-        let made = jobs.queue(ONCE).delivery(Delivery::AtMostOnce).enqueue().await.map_err(Error::from);
-        self.note(made, act.deed, Delivery::AtMostOnce)
+        let jobs = self.stage.client.jobs((0..self.random.usize(1..20)).map(|_| act));
+        let made = jobs.queue(ONCE).guarantee(Guarantee::AtMostOnce).enqueue().await.map_err(Error::from);
+        self.note(made, act.deed, Guarantee::AtMostOnce)
     }
 
-    fn note(&mut self, made: Result<Vec<JobId>, Error>, deed: Deed, delivery: Delivery) -> Result<()> {
+    fn note(&mut self, made: Result<Vec<JobId>, Error>, deed: Deed, delivery: Guarantee) -> Result<()> {
         let made = made.or_else(forgive)?.into_iter();
         self.made.extend(made.map(|job| Made { job, deed, delivery, fate: Fate::Free }));
         Ok(())
@@ -144,7 +144,7 @@ impl<'a> Chaos<'a> {
         let made = &mut self.made[made];
         // Whatever comes of it, from here on nothing is certain.
         made.fate = Fate::Doubtful;
-        match self.stage.mill.store().cancel(&made.job).await {
+        match self.stage.client.store().cancel(&made.job).await {
             Ok(Cancelled::Removed) => made.fate = Fate::Removed(ledger::now()),
             Ok(_) => {}
             Err(error) => forgive(error)?,
@@ -169,7 +169,7 @@ impl<'a> Chaos<'a> {
     }
 
     async fn pause(&mut self) -> Result<()> {
-        let (store, queue) = (self.stage.mill.store(), queue()?);
+        let (store, queue) = (self.stage.client.store(), queue()?);
         store.pause(&queue).await.or_else(forgive)?;
         tokio::time::sleep(Duration::from_millis(self.random.u64(0..300))).await;
         self.resume().await
@@ -178,7 +178,7 @@ impl<'a> Chaos<'a> {
     /// A queue that stays paused would never be drained.
     async fn resume(&self) -> Result<()> {
         let begun = Instant::now();
-        while let Err(error) = self.stage.mill.store().resume(&queue()?).await {
+        while let Err(error) = self.stage.client.store().resume(&queue()?).await {
             if begun.elapsed() > PATIENCE {
                 bail!("the queue cannot be resumed: {}", error.chain());
             }

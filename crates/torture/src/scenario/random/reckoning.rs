@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fmt;
 
 use anyhow::{Context, Result, ensure};
-use tidemill::redrive::{self, Letters};
-use tidemill::{DeadLetter, Delivery};
+use tidemill::dead_letter::redrive::{self, DeadLetterFilter};
+use tidemill::{DeadLetter, Guarantee};
 
 use super::chaos::{Fate, Made};
 use crate::act::{Act, Deed};
@@ -38,15 +38,15 @@ impl fmt::Display for Reckoning {
 pub(super) async fn check(stage: &Stage, made: &[Made]) -> Result<Reckoning> {
     let audit = stage.audit()?;
     audit.assert_ended_once()?;
-    let at_least_once = || made.iter().filter(|made| made.delivery == Delivery::AtLeastOnce);
+    let at_least_once = || made.iter().filter(|made| made.delivery == Guarantee::AtLeastOnce);
     let free = || at_least_once().filter(|made| made.fate == Fate::Free);
     let survivors = free().filter(|made| !is_mortal(made.deed));
     audit.assert_all_ran(survivors.map(|made| made.job.as_str()))?;
     let letters = stage.letters().await?;
     check_letters(&letters, free().filter(|made| is_mortal(made.deed)))?;
-    check_at_most_once(&audit, made.iter().filter(|made| made.delivery == Delivery::AtMostOnce))?;
+    check_at_most_once(&audit, made.iter().filter(|made| made.delivery == Guarantee::AtMostOnce))?;
     check_removed(&audit, made)?;
-    redrive::drop(&**stage.mill.store(), &queue()?, &Letters::default()).await?;
+    redrive::drop_dead(&**stage.client.store(), &queue()?, &DeadLetterFilter::default()).await?;
     stage.assert_nothing_is_left().await?;
     Ok(Reckoning { made: made.len(), started: audit.count(Step::Started), dead: letters.len() })
 }

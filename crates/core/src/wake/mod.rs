@@ -1,0 +1,161 @@
+//! Wake-ups: how an idle process learns that something happened. A hint, never the truth: any client of a server can
+//! publish one, so its receiver asks the store, and only the store's answer changes anything.
+
+mod bus;
+pub(crate) mod completion;
+mod pending;
+mod transport;
+mod wait_queue;
+mod wake_set;
+
+use std::fmt;
+use std::pin::Pin;
+use std::str::FromStr;
+
+use futures_util::Stream;
+
+pub use bus::{Bus, Subscribers, Subscription};
+pub use completion::CompletionWatch;
+pub use pending::{Pending, WakeBatch};
+pub use transport::{ForeignJobs, Hint, Message, MessageStream, NoTransport, SendTiming, Subject, Transport};
+pub use wait_queue::{PollInterval, PollPermit, Polled, WaitQueues};
+pub use wake_set::WakeSet;
+
+use crate::fleet::{SessionId, WorkerKey, WorkerKind};
+use crate::name::{Guarantee, InvalidName, JobId, Queue, QueueName};
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Wake {
+    /// A queue has work: as many as there are jobs should look at it. [`Wake::all_waiters`] makes all look.
+    Queue {
+        /// Which queue.
+        queue: Queue,
+        /// About how many jobs it has more than before.
+        jobs: usize,
+    },
+    /// A queue's next scheduled job is due earlier than before.
+    Sooner(Queue),
+    /// A running job may have to be cancelled: its worker should extend its lease.
+    Cancel(JobId),
+    /// A running job's lease may have been taken from its worker, which should extend it to find out.
+    Lost(JobId),
+    /// A job that somebody may wait for has ended: it left a record, died, was removed, or was lost with its worker.
+    Finished(JobId),
+    /// A member of the fleet was ordered something or given its last session, or a session on it has ended.
+    Member(WorkerKey),
+    /// There are places at members of this kind: whoever waits for one should ask.
+    Places(WorkerKind),
+    /// A session may have to end, or be another's: its holder should attach it.
+    Session(SessionId),
+    /// Something may have been missed: look at everything.
+    Everything,
+}
+
+impl Wake {
+    /// A queue was paused or resumed: whoever waits for it should look.
+    pub fn all_waiters(queue: Queue) -> Self {
+        Self::Queue { queue, jobs: usize::MAX }
+    }
+}
+
+/// A stream of wake-ups.
+pub type WakeStream = Pin<Box<dyn Stream<Item = Wake> + Send>>;
+
+impl fmt::Display for Wake {
+    /// As it travels through a channel: a word, and what it is about.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Queue { queue, jobs } => write!(f, "queue {} {} {jobs}", queue.guarantee, queue.name),
+            Self::Sooner(queue) => write!(f, "sooner {} {}", queue.guarantee, queue.name),
+            Self::Cancel(job) => write!(f, "cancel {job}"),
+            Self::Lost(job) => write!(f, "lost {job}"),
+            Self::Finished(job) => write!(f, "finished {job}"),
+            Self::Member(member) => write!(f, "member {member}"),
+            Self::Places(kind) => write!(f, "places {kind}"),
+            Self::Session(session) => write!(f, "session {session}"),
+            Self::Everything => f.write_str("everything"),
+        }
+    }
+}
+
+/// A message on the wake channel that says nothing we know.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a wake-up")]
+pub struct ParseWakeError;
+
+impl From<InvalidName> for ParseWakeError {
+    fn from(_: InvalidName) -> Self {
+        Self
+    }
+}
+
+impl FromStr for Wake {
+    type Err = ParseWakeError;
+    fn from_str(text: &str) -> Result<Self, ParseWakeError> {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        Ok(match word {
+            "queue" => read_queue(rest)?,
+            "sooner" => Self::Sooner(queue(rest)?),
+            "cancel" => Self::Cancel(JobId::new(rest)?),
+            "lost" => Self::Lost(JobId::new(rest)?),
+            "finished" => Self::Finished(JobId::new(rest)?),
+            "member" => Self::Member(rest.parse()?),
+            "places" => Self::Places(WorkerKind::new(rest)?),
+            "session" => Self::Session(SessionId::new(rest)?),
+            "everything" => Self::Everything,
+            _ => return Err(ParseWakeError),
+        })
+    }
+}
+
+fn queue(text: &str) -> Result<Queue, ParseWakeError> {
+    let (delivery, name) = text.split_once(' ').ok_or(ParseWakeError)?;
+    Ok(Queue { name: QueueName::new(name)?, guarantee: delivery.parse::<Guarantee>()? })
+}
+
+/// A queue and a count; without a count, as earlier versions wrote it, everyone is meant.
+fn read_queue(text: &str) -> Result<Wake, ParseWakeError> {
+    match text.rsplit_once(' ') {
+        Some((text, jobs)) if text.contains(' ') => {
+            Ok(Wake::Queue { queue: queue(text)?, jobs: jobs.parse().map_err(|_| ParseWakeError)? })
+        }
+        _ => Ok(Wake::all_waiters(queue(text)?)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_wake_reads_back_and_noise_does_not() {
+        let queue = Queue::at_most_once(QueueName::new("mail").unwrap());
+        let job = JobId::new("a").unwrap();
+        let wakes = [
+            Wake::Queue { queue: queue.clone(), jobs: 3 },
+            Wake::all_waiters(queue.clone()),
+            Wake::Sooner(queue),
+            Wake::Cancel(job.clone()),
+            Wake::Lost(job.clone()),
+            Wake::Finished(job),
+            Wake::Member("chromium:a".parse().unwrap()),
+            Wake::Places(WorkerKind::jobs()),
+            Wake::Session(SessionId::generate()),
+            Wake::Everything,
+        ];
+        for wake in wakes {
+            assert_eq!(wake.to_string().parse(), Ok(wake));
+        }
+        let noises = ["", "queue", "queue mail", "queue at_most_once mail x", "cancel ", "cancel a b", "{}"];
+        for noise in noises {
+            assert!(noise.parse::<Wake>().is_err(), "{noise:?}");
+        }
+    }
+
+    #[test]
+    fn a_queue_without_a_count_calls_everyone() {
+        let queue = Queue::at_most_once(QueueName::new("mail").unwrap());
+        assert_eq!("queue at_most_once mail".parse(), Ok(Wake::all_waiters(queue)));
+    }
+}

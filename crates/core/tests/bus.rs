@@ -1,0 +1,200 @@
+//! What a bus does with what it is told, by its own process and by others.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use tidemill_core::wake::Wake;
+use tidemill_core::wake::{Bus, Subscribers};
+use tidemill_core::wake::{ForeignJobs, Hint, Message, MessageStream, SendTiming, Subject, Transport};
+use tidemill_core::wake::{PollInterval, Polled};
+use tidemill_core::{Clock, Queue, QueueName, Timestamp};
+
+/// Carries everything in memory, and has one hint with so many shares.
+#[derive(Debug, Default)]
+struct Pigeon {
+    told: Mutex<Vec<Wake>>,
+    listeners: Subscribers<Message>,
+    shares: AtomicUsize,
+}
+
+#[async_trait]
+impl Transport for Pigeon {
+    fn publish(&self, wake: Wake) -> SendTiming {
+        self.told.lock().unwrap().push(wake);
+        SendTiming::Now
+    }
+
+    async fn flush(&self) {}
+
+    fn subscribe(&self, _: Subject) -> MessageStream {
+        Box::pin(self.listeners.subscribe())
+    }
+
+    async fn take_hint(&self, _: &Hint) -> bool {
+        self.shares.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |shares| shares.checked_sub(1)).is_ok()
+    }
+}
+
+#[derive(Debug)]
+struct NoTime;
+
+impl Clock for NoTime {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+fn queue(name: &str) -> Queue {
+    Queue::at_least_once(QueueName::new(name).unwrap())
+}
+
+/// A bus, and so many who wait for each of these queues and count how often they look.
+struct World {
+    pigeon: Arc<Pigeon>,
+    bus: Arc<Bus>,
+    looks: Arc<AtomicUsize>,
+    tasks: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
+}
+
+impl World {
+    fn new(waiting: &[(&str, usize)]) -> Self {
+        let pigeon = Arc::new(Pigeon::default());
+        let bus = Arc::new(Bus::new(PollInterval::NEVER, Some(pigeon.clone())));
+        let world = Self { pigeon, bus: bus.clone(), looks: Arc::default(), tasks: FuturesUnordered::new() };
+        world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
+        for (name, count) in waiting {
+            for _ in 0..*count {
+                world.tasks.push(Box::pin(wait(world.bus.clone(), queue(name), world.looks.clone())));
+            }
+        }
+        world
+    }
+
+    /// Lets everybody go on, and says how many looks that made.
+    fn looks(&mut self) -> usize {
+        // One poll lets everybody make a step or two, and none of what happens here takes many.
+        for _ in 0..100 {
+            assert!(self.tasks.next().now_or_never().is_none(), "nobody here ever ends");
+        }
+        self.looks.swap(0, Ordering::SeqCst)
+    }
+
+    fn hear(&mut self, type_name: &str, hint: Option<&str>, shares: usize) -> usize {
+        self.pigeon.shares.store(shares, Ordering::SeqCst);
+        let hint = hint.map(|hint| hint.parse().unwrap());
+        let scheduled = ForeignJobs { type_name: type_name.into(), hint };
+        self.pigeon.listeners.publish(&Message::ForeignJobs(scheduled));
+        self.looks()
+    }
+
+    fn shares(&self) -> usize {
+        self.pigeon.shares.load(Ordering::SeqCst)
+    }
+}
+
+/// Looks whenever it is called, and never finds anything.
+async fn wait(bus: Arc<Bus>, queue: Queue, looks: Arc<AtomicUsize>) {
+    loop {
+        let turn = bus.wait_queues().poll_permit(&queue, &NoTime).await;
+        looks.fetch_add(1, Ordering::SeqCst);
+        turn.finish(Ok(Polled::default())).unwrap();
+    }
+}
+
+/// Looks when it is called, and does not come back from it.
+async fn look_for_ever(bus: Arc<Bus>, queue: Queue) {
+    let _turn = bus.wait_queues().poll_permit(&queue, &NoTime).await;
+    std::future::pending().await
+}
+
+const FOREIGN: Option<&str> = Some("550e8400-e29b-41d4-a716-446655440000");
+
+#[test]
+fn others_are_told_only_of_the_jobs_that_nobody_here_was_called_for() {
+    let mut world = World::new(&[("mail", 3)]);
+    world.looks();
+    for (jobs, rest) in [(2, None), (5, Some(2))] {
+        world.bus.publish(Wake::Queue { queue: queue("mail"), jobs });
+        let told = std::mem::take(&mut *world.pigeon.told.lock().unwrap());
+        assert_eq!(told, Vec::from_iter(rest.map(|jobs| Wake::Queue { queue: queue("mail"), jobs })));
+        world.looks();
+    }
+    world.bus.publish(Wake::all_waiters(queue("mail")));
+    assert_eq!(*world.pigeon.told.lock().unwrap(), [Wake::all_waiters(queue("mail"))]);
+}
+
+#[test]
+fn a_share_of_the_hint_is_taken_for_everyone_who_is_called() {
+    let mut world = World::new(&[("mail", 5), ("other", 5)]);
+    world.looks();
+    assert_eq!(world.hear("mail", FOREIGN, 3), 3);
+    assert_eq!(world.shares(), 0);
+    assert_eq!(world.hear("mail", FOREIGN, 0), 0);
+}
+
+#[test]
+fn whoever_looks_in_vain_is_not_called_again_for_the_same_hint() {
+    let mut world = World::new(&[("mail", 20)]);
+    world.looks();
+    assert_eq!(world.hear("mail", FOREIGN, 1_000), 20);
+    assert_eq!(world.shares(), 980);
+}
+
+#[test]
+fn no_more_shares_are_taken_than_there_are_who_wait() {
+    let mut world = World::new(&[]);
+    for _ in 0..20 {
+        world.tasks.push(Box::pin(look_for_ever(world.bus.clone(), queue("mail"))));
+    }
+    world.looks();
+    let waiting = world.bus.wait_queues().waiting(&queue("mail"));
+    assert!(waiting > 10, "{waiting} wait");
+    world.hear("mail", FOREIGN, 1_000);
+    assert_eq!(world.shares(), 1_000 - waiting);
+    assert_eq!(world.bus.wait_queues().waiting(&queue("mail")), 0);
+}
+
+#[test]
+fn a_type_that_is_no_queue_here_calls_one_of_each_for_a_share_each() {
+    let mut world = World::new(&[("mail", 5), ("other", 5)]);
+    world.looks();
+    assert_eq!(world.hear("process-order", FOREIGN, 10), 2);
+    assert_eq!(world.shares(), 8);
+    assert_eq!(world.hear("process-order", FOREIGN, 1), 1);
+    assert_eq!(world.hear("process-order", None, 0), 2);
+}
+
+#[test]
+fn a_queue_of_our_own_that_nobody_works_on_here_is_left_to_the_others() {
+    let mut world = World::new(&[("mail", 5)]);
+    world.looks();
+    assert_eq!(world.hear("reports", Some(&Hint::generate().to_string()), 10), 0);
+    assert_eq!(world.shares(), 10);
+}
+
+#[test]
+fn what_comes_while_nobody_waits_makes_the_next_one_look() {
+    let mut world = World::new(&[("mail", 1)]);
+    world.looks();
+    world.tasks.clear();
+    let (bus, looks) = (world.bus.clone(), world.looks.clone());
+    // The bus goes on listening for a while after the last one has left.
+    world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
+    world.tasks.push(Box::pin(wait(world.bus.clone(), queue("other"), Arc::default())));
+    world.looks();
+    world.hear("mail", FOREIGN, 10);
+    assert_eq!(world.shares(), 10);
+    world.tasks.push(Box::pin(wait(world.bus.clone(), queue("mail"), looks)));
+    assert_eq!(world.looks(), 1);
+}
