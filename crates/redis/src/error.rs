@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use tidemill_core::Error;
 
-use crate::damage::DAMAGED;
+use crate::inspect::damage::DAMAGED;
 
 /// What an error about missing rights begins with, once they are known by name.
 pub(crate) const DENIED: &str = "the user lacks a right";

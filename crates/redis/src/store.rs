@@ -21,17 +21,17 @@ use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
 use tokio::time::Instant;
 
-use crate::breaker::Breaker;
+use crate::acl::Rights;
 use crate::clock::ServerClock;
-use crate::damage::Complaints;
+use crate::connection::Link;
+use crate::connection::breaker::Breaker;
+use crate::connection::keys::Keys;
+use crate::connection::script::Scripts;
 use crate::fleet::Registry;
-use crate::inspect::server::Server;
+use crate::inspect::checkup::Server;
+use crate::inspect::damage::Complaints;
 use crate::jobs::{Adder, Clerk, Cursors, Doubts, Noted, Orphans, Pops, Receipts, Rounds};
-use crate::keys::Keys;
-use crate::link::Link;
 use crate::options::Options;
-use crate::rights::Rights;
-use crate::script::Scripts;
 use crate::wake::Waker;
 
 /// Jobs in Redis or Valkey.

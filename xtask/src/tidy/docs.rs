@@ -36,7 +36,8 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
     }
     let schema = root.join("docs/redis-schema.md");
     if schema.exists() {
-        let (keys, schema) = (files::read(&root.join("crates/redis/src/keys.rs"))?, files::read(&schema)?);
+        let (keys, schema) =
+            (files::read(&root.join("crates/redis/src/connection/keys.rs"))?, files::read(&schema)?);
         let undocumented = words_of_keys(&keys).difference(&documented(&schema)).cloned().collect::<Vec<_>>();
         let complaint =
             |word: &String| format!("docs/redis-schema.md does not mention the key part `{word}`");

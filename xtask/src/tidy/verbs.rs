@@ -20,7 +20,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
         let text = files::read(&script)?;
         let name = files::shown(root, &script);
         // What is put before every script has no keys of its own.
-        let is_shared = script.ends_with("lua/prelude.lua");
+        let is_shared = script.ends_with("lua/lib/queue.lua");
         complaints
             .extend(contract_complaint(&text, is_shared).map(|complaint| format!("{name} {complaint}")));
     }

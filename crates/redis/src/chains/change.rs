@@ -4,10 +4,10 @@ use futures_util::future::try_join_all;
 use tidemill_core::settle::Change;
 use tidemill_core::{Envelope, Error, Guarantee, JobId, Queue};
 
-use super::draft::Draft;
+use super::linked_job::Draft;
+use crate::connection::Call;
 use crate::inspect::record;
 use crate::jobs::{due, ms};
-use crate::link::Call;
 use crate::store::RedisStore;
 
 /// Changes that one script is to make. Those by which a chain goes on have the next job's draft.

@@ -12,15 +12,15 @@ use tidemill_core::chain::{Dedup, DedupScope};
 use tidemill_core::store::{Cancelled, Enqueued, NewJob};
 use tidemill_core::{Error, JobId, Queue, Timestamp};
 
-use super::begin::Batch;
-use super::errand::{Carried, Errand, GRACE_MS};
-use super::look::Life;
-use super::recipe;
+use super::chain_state::Life;
+use super::link::Batch;
+use super::outbox::{Carried, Errand, GRACE_MS};
+use super::reserved_chain as recipe;
+use crate::connection::Call;
+use crate::connection::reply::{array, bytes, text};
+use crate::connection::script::Script;
 use crate::error::{classify, odd_answer};
-use crate::link::Call;
-use crate::script::Script;
 use crate::store::RedisStore;
-use crate::value::{array, bytes, text};
 
 /// How often to look at a key that changes hands, and for how long each time if its chain cannot be made yet.
 const LOOKS: usize = 100;
@@ -131,7 +131,7 @@ impl RedisStore {
     ) -> Result<Result<Reserved, (Timestamp, String)>, Error> {
         let (shard, odd) = (self.keys.shard_of_key(key), || odd_answer("reserve"));
         let keys = self.keys_of_key(shard, key);
-        let call = Call::new(&self.scripts.reserve, &keys)
+        let call = Call::new(&self.scripts.reserve_key, &keys)
             .arg(key)
             .arg(job.id.chain().as_str())
             .arg(recipe::write(queue, job, receipt))
@@ -218,7 +218,7 @@ impl RedisStore {
 
     /// Gives a key to its chain, and says whose it is now.
     async fn assign(&self, key: &str, value: &str) -> Result<Option<Holder>, Error> {
-        let answer = self.call_on_key(&self.scripts.assign, key, &[value]).await?;
+        let answer = self.call_on_key(&self.scripts.assign_key, key, &[value]).await?;
         Ok(answer.and_then(|value| Holder::read(&value)))
     }
 
@@ -243,7 +243,7 @@ impl RedisStore {
     /// Ends the life of a key with that of its chain.
     pub(super) async fn unkey(&self, at: u64, chain: &JobId, key: &str) -> Result<(), Error> {
         let at = at.min(Timestamp::MAX.0.unsigned_abs());
-        self.call_on_key(&self.scripts.unkey, key, &[chain.as_str(), &at.to_string()]).await.map(drop)
+        self.call_on_key(&self.scripts.expire_key, key, &[chain.as_str(), &at.to_string()]).await.map(drop)
     }
 
     async fn call_on_key(&self, script: &Script, key: &str, args: &[&str]) -> Result<Option<String>, Error> {

@@ -5,9 +5,9 @@ use tidemill_core::clock::millis;
 use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
+use crate::connection::reply::{array, int, text};
 use crate::error::odd_answer;
 use crate::store::RedisStore;
-use crate::value::{array, int, text};
 
 impl RedisStore {
     pub(super) async fn lease_member(&self, lease: &LeaseParams) -> Result<Leased, Error> {

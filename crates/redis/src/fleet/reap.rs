@@ -7,9 +7,9 @@ use tidemill_core::Error;
 use tidemill_core::fleet::{WorkerDefaults, WorkerKey};
 use tidemill_core::store::fleet::{Reaped, UnusableEntry};
 
+use crate::connection::reply::{array, bytes, int, text};
 use crate::error::odd_answer;
 use crate::store::RedisStore;
-use crate::value::{array, bytes, int, text};
 
 /// How many of each one call removes, or looks at: they keep the server from everything else.
 const LIMIT: usize = 100;

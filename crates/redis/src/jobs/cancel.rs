@@ -4,9 +4,9 @@ use tidemill_core::job::JobState;
 use tidemill_core::store::{Cancelled, reserved_ids};
 use tidemill_core::{Error, JobId};
 
-use crate::chains::{TRIES, keeps_moving};
+use crate::jobs::locate::Place;
+use crate::jobs::{TRIES, keeps_moving};
 use crate::runs::push_removal;
-use crate::search::Place;
 use crate::store::RedisStore;
 
 impl RedisStore {

@@ -10,9 +10,9 @@ use tidemill_core::store::{ClaimParams, Claimed};
 use tidemill_core::{Error, Guarantee, HolderId, Queue};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::pops::{Place, mark};
-use crate::breaker::{SHARD_TIMEOUT, silent};
-use crate::keys::Keys;
+use super::list_pops::{Place, mark};
+use crate::connection::breaker::{SHARD_TIMEOUT, silent};
+use crate::connection::keys::Keys;
 use crate::store::RedisStore;
 
 /// How long a queue that was seen paused is believed to be so.
@@ -364,7 +364,7 @@ impl RedisStore {
     }
 
     /// Takes note that a queue is paused, or is not any more.
-    pub(super) fn note_paused(&self, queue: &Queue, is: bool) {
+    pub(crate) fn note_paused(&self, queue: &Queue, is: bool) {
         let mut paused = self.paused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if is {
             paused.insert(queue.clone(), Instant::now() + PAUSED_FOR);

@@ -3,14 +3,14 @@
 use tidemill_core::store::{Due, EnqueueParams, Enqueued, NewJob, reserved_ids};
 use tidemill_core::{Error, JobId, Queue, Timestamp, retry};
 
-use super::add::is_plain;
-use super::group::Clerk;
+use super::enqueue_plain::is_plain;
+use super::group_commit::Clerk;
 use super::ms;
 use super::receipt::{RECEIPT_MS, Receipt};
-use crate::keys::letter;
-use crate::link::{Call, Written};
+use crate::connection::keys::letter;
+use crate::connection::reply::{ints, text};
+use crate::connection::{Call, Written};
 use crate::store::RedisStore;
-use crate::value::{ints, text};
 
 impl RedisStore {
     pub(crate) async fn enqueue_jobs(&self, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {

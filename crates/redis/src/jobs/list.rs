@@ -14,14 +14,14 @@ use tidemill_core::store::Claimed;
 use tidemill_core::{Clock as _, Error, JobId, Lease, Timestamp, Token};
 
 use super::claim::Share;
-use super::pops::{Pop, mark};
+use super::list_pops::{Pop, mark};
 use super::stream::nameless;
 use super::{SCRIPT_BYTES, ms, portions};
+use crate::connection::Call;
+use crate::connection::keys::member;
+use crate::connection::reply::{UNTRACKED, array, bytes, int, text};
 use crate::error::{classify, odd_answer};
-use crate::keys::member;
-use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{UNTRACKED, array, bytes, int, text};
 
 /// The tokens of jobs of one pop that are not locked: one after the other from the first on.
 fn unlocked_tokens(now: Timestamp) -> impl Iterator<Item = Token> {

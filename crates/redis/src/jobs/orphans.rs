@@ -10,11 +10,11 @@ use std::time::Duration;
 use tidemill_core::{Error, Queue};
 use tokio::time::Instant;
 
-use crate::chains::errand::Errand;
+use crate::chains::outbox::Errand;
+use crate::connection::Call;
+use crate::connection::reply::{array, int, text};
 use crate::error::odd_answer;
-use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, int, text};
 
 /// How long taking a job can last at most.
 const TAKING: Duration = Duration::from_secs(5);
@@ -69,7 +69,7 @@ impl RedisStore {
             self.keys.takers(shard, queue),
         ];
         let from = if cursor.is_empty() { "0" } else { cursor.as_str() };
-        let call = Call::new(&self.scripts.suspects, &keys).arg(queue.name.as_str()).arg(from).arg(PAGE);
+        let call = Call::new(&self.scripts.orphans, &keys).arg(queue.name.as_str()).arg(from).arg(PAGE);
         let odd = || odd_answer("suspects");
         let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter().map(text);
         *cursor = parts.next().flatten().ok_or_else(odd)?;
@@ -80,7 +80,7 @@ impl RedisStore {
         let mut keys = self.keys.home(shard);
         keys.push(self.keys.target(shard, queue));
         keys.push(self.keys.running(shard, queue));
-        let call = Call::new(&self.scripts.forget, &keys)
+        let call = Call::new(&self.scripts.forget_orphans, &keys)
             .arg(self.keys.channel())
             .arg(queue.name.as_str())
             .arg(chains);

@@ -11,11 +11,11 @@ use tidemill_core::store::ListExpiredParams;
 use tidemill_core::{Error, Guarantee, Queue, QueueName, Timestamp};
 
 use super::ms;
+use crate::connection::Call;
+use crate::connection::keys::member;
+use crate::connection::reply::{array, int, text};
 use crate::error::odd_answer;
-use crate::keys::member;
-use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, int, text};
 
 /// How many queues of each sort one script looks at. Each takes 6 to 25 µs.
 const QUEUES: usize = 256;

@@ -9,12 +9,12 @@ use tidemill_core::store::{Claimed, RecoverParams};
 use tidemill_core::{Error, Guarantee, HolderId, JobId, Lease, Queue};
 
 use super::claim::Share;
-use super::pops::mark;
+use super::list_pops::mark;
 use super::stream::claimed;
-use crate::breaker::SHARD_TIMEOUT;
+use crate::connection::breaker::SHARD_TIMEOUT;
+use crate::connection::reply::{HELD, Trace, array, bytes, entry_id, read_group};
 use crate::error::{classify, is_no_group};
 use crate::store::RedisStore;
-use crate::value::{HELD, Trace, array, bytes, entry_id, read_group};
 
 /// How many entries one look returns. What is left is found by the next look.
 const MAX_RECOVERED: usize = 1_000;

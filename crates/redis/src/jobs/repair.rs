@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use tidemill_core::{Error, JobId, Queue};
 
-use crate::chains::errand::Errand;
+use crate::chains::outbox::Errand;
+use crate::connection::Call;
+use crate::connection::reply::{array, int, text};
 use crate::error::odd_answer;
-use crate::link::Call;
+use crate::jobs::locate::Place;
 use crate::runs::push_removal;
-use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::{array, int, text};
 
 /// How many jobs of the index, or entries of a stream, one script looks at.
 const PAGE: usize = 100;

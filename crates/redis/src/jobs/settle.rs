@@ -11,16 +11,16 @@ use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 
 use super::list::is_unlocked;
 use super::{by_place, ms, portions};
-use crate::breaker::left_out_error;
-use crate::chains::errand::Errand;
+use crate::chains::outbox::Errand;
 use crate::chains::{Changes, next_queue};
+use crate::connection::Call;
+use crate::connection::breaker::left_out_error;
+use crate::connection::keys::is_of_workflow;
+use crate::connection::reply::{UNTRACKED, array, entry_id, int};
 use crate::error::odd_answer;
 use crate::inspect::record;
-use crate::keys::is_of_workflow;
-use crate::link::Call;
 use crate::runs::is_of_runs;
 use crate::store::RedisStore;
-use crate::value::{UNTRACKED, array, entry_id, int};
 
 /// What a lease is to someone who never extended it: only used for entries of consumers nobody knows.
 pub(crate) const UNKNOWN_LEASE_MS: u64 = 30_000;

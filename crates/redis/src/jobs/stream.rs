@@ -11,11 +11,11 @@ use tidemill_core::{Error, JobId, Lease, Queue};
 
 use super::claim::Share;
 use super::ms;
+use crate::connection::keys::member;
+use crate::connection::reply::{Entry, HELD, UNTRACKED, entry_id, read_group};
+use crate::connection::{Blocking, Call};
 use crate::error::{classify, is_no_group};
-use crate::keys::member;
-use crate::link::{Blocking, Call};
 use crate::store::RedisStore;
-use crate::value::{Entry, HELD, UNTRACKED, entry_id, read_group};
 
 impl RedisStore {
     /// Takes what is there, without waiting.

@@ -10,10 +10,10 @@ use tidemill_core::store::JobInfo;
 use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 
 use super::list::is_unlocked;
+use crate::connection::Call;
+use crate::connection::reply::{array, int, text};
 use crate::error::classify;
-use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, int, text};
 
 /// How many notes one script looks at.
 const PAGE: usize = 256;

@@ -12,14 +12,14 @@ use tidemill_core::{Error, Guarantee as Promise, JobId};
 use super::effects::{push_commit, push_delivery, weight};
 use super::push_removal;
 use super::stage::Given;
-use crate::chains::errand::Errand;
+use crate::chains::outbox::Errand;
+use crate::connection::Call;
+use crate::connection::keys::letter;
+use crate::connection::reply::{array, entry_id, int};
 use crate::error::odd_answer;
+use crate::jobs::locate::Place;
 use crate::jobs::{Mode, UNKNOWN_LEASE_MS, lock_token, ms, portions};
-use crate::keys::letter;
-use crate::link::Call;
-use crate::search::Place;
 use crate::store::RedisStore;
-use crate::value::{array, entry_id, int};
 
 /// Whether a run goes on by this settlement, or may: one that puts an activity back removes it, if it is to be cancelled.
 pub(crate) fn is_of_runs(settlement: &Settlement) -> bool {
@@ -86,7 +86,7 @@ impl RedisStore {
         place: &Place,
     ) -> Result<String, Error> {
         let keys = self.keys_of_place(job, place);
-        let mut call = self.call_at((&self.scripts.answer, &keys), job, place);
+        let mut call = self.call_at((&self.scripts.complete_activity, &keys), job, place);
         self.push_world(&mut call);
         push_delivery(&mut call, delivery);
         match self.act(call, place).await?.word {

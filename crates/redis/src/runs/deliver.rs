@@ -7,10 +7,10 @@ use tidemill_core::store::runs::{Delivered, Delivery};
 use tidemill_core::workflow::RunId;
 
 use super::effects::push_delivery;
+use crate::connection::reply::{array, text};
 use crate::error::odd_answer;
 use crate::jobs::portions;
 use crate::store::RedisStore;
-use crate::value::{array, text};
 
 impl RedisStore {
     pub(crate) async fn deliver_events(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {

@@ -6,10 +6,10 @@ use tidemill_core::store::runs::{
 use tidemill_core::workflow::Topic;
 
 use super::stage::Given;
+use crate::connection::Call;
+use crate::connection::keys::letter;
 use crate::inspect::record;
 use crate::jobs::{OVERHEAD, due, ms};
-use crate::keys::letter;
-use crate::link::Call;
 
 pub(super) fn push_commit(call: &mut Call<'_>, commit: &CommitParams, effects: &Given<'_, Effect>) {
     call.push(commit.run.as_str());

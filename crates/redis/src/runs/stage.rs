@@ -6,12 +6,12 @@ use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, JobId};
 
 use super::effects::{kind, weight_of, write_effect};
-use crate::chains::errand::Errand;
+use crate::chains::outbox::Errand;
+use crate::connection::Call;
+use crate::connection::reply::{array, int};
 use crate::error::odd_answer;
 use crate::jobs::{SCRIPT_BYTES, portions};
-use crate::link::Call;
 use crate::store::RedisStore;
-use crate::value::{array, int};
 
 /// How many effects one script carries out: each takes 20 to 40 µs.
 const MAX_EFFECTS: usize = 256;
@@ -41,7 +41,7 @@ impl RedisStore {
         }
         let (mark, key) = self.new_mark(shard);
         for portion in portions((0..effects.len()).collect(), |index| weight_of(&effects[index])) {
-            let mut call = Call::new(&self.scripts.stage, std::slice::from_ref(&key)).arg(STAGED_MS);
+            let mut call = Call::new(&self.scripts.stage_effects, std::slice::from_ref(&key)).arg(STAGED_MS);
             portion.iter().for_each(|&index| call.push(packed(&effects[index])));
             self.link.call(shard, call).await?;
         }

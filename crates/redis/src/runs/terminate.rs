@@ -5,10 +5,10 @@ use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::TerminateParams;
 
 use super::effects::{push_close, push_effects};
-use crate::chains::errand::Errand;
+use crate::chains::outbox::Errand;
+use crate::connection::reply::{array, int};
 use crate::error::odd_answer;
 use crate::store::RedisStore;
-use crate::value::{array, int};
 
 impl RedisStore {
     pub(crate) async fn terminate_run(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error> {

@@ -1,0 +1,15 @@
+//! Asking for a session to be closed.
+
+use tidemill_core::Error;
+use tidemill_core::fleet::{SessionId, WorkerDefaults};
+
+use crate::connection::reply::int;
+use crate::store::RedisStore;
+
+impl RedisStore {
+    pub(super) async fn close_session(&self, session: &SessionId) -> Result<bool, Error> {
+        let call =
+            self.call_on_fleet(&self.registry.scripts.close, WorkerDefaults::default()).arg(session.as_str());
+        Ok(int(&self.ask_fleet(call).await?) == Some(1))
+    }
+}

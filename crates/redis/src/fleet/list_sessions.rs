@@ -1,0 +1,56 @@
+//! Looking at sessions, and at the lines of those who have none yet.
+
+use redis::Value;
+use tidemill_core::fleet::{SessionId, WorkerDefaults};
+use tidemill_core::store::Page;
+use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo};
+use tidemill_core::{Error, Timestamp};
+
+use super::list_workers::{duration, is_set, read_page, width};
+use crate::connection::reply::{bytes, int, text};
+use crate::store::RedisStore;
+
+impl RedisStore {
+    pub(super) async fn find_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
+        let call = self
+            .call_on_fleet(&self.registry.scripts.list_sessions, WorkerDefaults::default())
+            .arg("one")
+            .arg(session.as_str());
+        Ok(read_page(self.ask_fleet(call).await?, info)?.items.pop())
+    }
+
+    /// The list is ordered by member and session; a blank is before everything that a member's name may have.
+    pub(super) async fn list_sessions(
+        &self,
+        list: ListSessionsParams<'_>,
+    ) -> Result<Page<SessionInfo>, Error> {
+        let (first, end) = match list.member {
+            Some(member) => (format!("[{member} "), format!("({member}!")),
+            None => ("-".to_owned(), "+".to_owned()),
+        };
+        let call = self
+            .call_on_fleet(&self.registry.scripts.list_sessions, WorkerDefaults::default())
+            .arg("page")
+            .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
+            .arg(end)
+            .arg(width(list.limit));
+        read_page(self.ask_fleet(call).await?, info)
+    }
+}
+
+fn info(parts: Vec<Value>) -> Option<SessionInfo> {
+    let mut parts = parts.into_iter();
+    Some(SessionInfo {
+        session: text(parts.next()?)?.parse().ok()?,
+        member: text(parts.next()?)?.parse().ok()?,
+        endpoint: text(parts.next()?)?,
+        offer: text(parts.next()?)?.parse().ok(),
+        holder: text(parts.next()?)?.parse().ok()?,
+        connected: is_set(&parts.next()?),
+        closing: is_set(&parts.next()?),
+        keep: duration(&parts.next()?)?,
+        started_at: Timestamp(int(&parts.next()?)?),
+        until: Timestamp(int(&parts.next()?)?),
+        detail: bytes(parts.next()?)?,
+    })
+}

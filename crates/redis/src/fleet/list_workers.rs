@@ -1,0 +1,83 @@
+//! Looking at members: one, or a page of them.
+
+use std::time::Duration;
+
+use redis::Value;
+use tidemill_core::fleet::{Capacity, WorkerDefaults, WorkerKey};
+use tidemill_core::store::Page;
+use tidemill_core::store::fleet::{ListWorkersParams, WorkerEntry, WorkerInfo, WorkerStatus};
+use tidemill_core::{Error, Timestamp};
+
+use crate::connection::reply::{array, bytes, int, text};
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+
+/// How many a page has at most: one script reads them all.
+const WIDEST: usize = 1_000;
+
+impl RedisStore {
+    pub(super) async fn find_member(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
+        let call = self
+            .call_on_fleet(&self.registry.scripts.list_workers, WorkerDefaults::default())
+            .arg("one")
+            .arg(member.to_string());
+        Ok(read_page(self.ask_fleet(call).await?, info)?.items.pop())
+    }
+
+    pub(super) async fn list_members(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
+        let (first, end) = match list.kind {
+            Some(kind) => (format!("[{kind}:"), format!("({kind};")),
+            None => ("-".to_owned(), "+".to_owned()),
+        };
+        let call = self
+            .call_on_fleet(&self.registry.scripts.list_workers, WorkerDefaults::default())
+            .arg("page")
+            .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
+            .arg(end)
+            .arg(width(list.limit));
+        read_page(self.ask_fleet(call).await?, info)
+    }
+}
+
+pub(super) fn width(limit: usize) -> usize {
+    limit.clamp(1, WIDEST)
+}
+
+/// A page as scripts answer it: where it ended, then what is on it. What cannot be read must not hide the rest.
+pub(super) fn read_page<T>(answer: Value, read: impl Fn(Vec<Value>) -> Option<T>) -> Result<Page<T>, Error> {
+    let odd = || odd_answer("a page of the fleet");
+    let mut parts = array(answer).ok_or_else(odd)?.into_iter();
+    let next = parts.next().and_then(text).ok_or_else(odd)?;
+    let items = parts.filter_map(|item| read(array(item)?)).collect();
+    Ok(Page { items, next: Some(next).filter(|next| !next.is_empty()) })
+}
+
+pub(super) fn is_set(value: &Value) -> bool {
+    int(value) == Some(1)
+}
+
+pub(super) fn duration(value: &Value) -> Option<Duration> {
+    Some(Duration::from_millis(u64::try_from(int(value)?).ok()?))
+}
+
+fn info(parts: Vec<Value>) -> Option<WorkerInfo> {
+    let mut parts = parts.into_iter();
+    let id = text(parts.next()?)?.parse().ok()?;
+    let offer = text(parts.next()?)?.parse().ok()?;
+    let endpoint = text(parts.next()?)?;
+    let status = if is_set(&parts.next()?) { WorkerStatus::Available } else { WorkerStatus::Draining };
+    let room = Capacity { concurrent: number(parts.next()?)?, lifetime: number(parts.next()?)? };
+    let (fresh, detail) = (duration(&parts.next()?)?, bytes(parts.next()?)?);
+    Some(WorkerInfo {
+        member: WorkerEntry { id, offer, endpoint, status, room, fresh, detail },
+        last_beat: Timestamp(int(&parts.next()?)?),
+        is_fresh: is_set(&parts.next()?),
+        ordered: is_set(&parts.next()?),
+        active: number(parts.next()?)?,
+        lifetime: u64::try_from(int(&parts.next()?)?).ok()?,
+    })
+}
+
+fn number(value: Value) -> Option<u32> {
+    u32::try_from(int(&value)?).ok()
+}

@@ -1,0 +1,126 @@
+//! The fleet: members, sessions and lines, all in the first shard, so every verb is one script there.
+
+mod attach;
+mod beat;
+mod close;
+mod drain;
+mod join;
+mod lease;
+mod list_sessions;
+mod list_waiting;
+mod list_workers;
+mod part;
+mod reap;
+mod release;
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use tidemill_core::Error;
+use tidemill_core::clock::millis;
+use tidemill_core::fleet::{SessionId, WorkerDefaults, WorkerKey};
+use tidemill_core::store::Page;
+use tidemill_core::store::fleet::{
+    AttachParams, Attached, BeatParams, Fleet, LeaseParams, Leased, ListSessionsParams, ListWorkersParams,
+    ORDER_TIMEOUT, Reaped, ReleaseParams, SessionInfo, WaitingInfo, WorkerEntry, WorkerInfo, WorkerOrders,
+};
+
+use crate::connection::Call;
+use crate::connection::keys::FLEET_SHARD;
+use crate::connection::script::{FleetScripts, Script};
+use crate::store::RedisStore;
+
+/// What this process has for the fleet.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    scripts: Arc<FleetScripts>,
+    /// Where the walks over what other programs write, and over what is known, go on. Each process has its own: together they are
+    /// only sooner.
+    walks: Mutex<[String; 2]>,
+}
+
+impl Registry {
+    pub(crate) fn new(flags: bool) -> Self {
+        let walks = Mutex::new([(); 2].map(|()| "0".to_owned()));
+        Self { scripts: Arc::new(FleetScripts::new(flags)), walks }
+    }
+
+    pub(crate) fn scripts(&self) -> Arc<FleetScripts> {
+        self.scripts.clone()
+    }
+}
+
+impl RedisStore {
+    /// A call of a script about the fleet. More arguments follow.
+    fn call_on_fleet<'a>(&self, script: &'a Script, standard: WorkerDefaults) -> Call<'a> {
+        Call::new(script, &[self.keys.fleet()])
+            .arg(self.keys.channel())
+            .arg(standard.room.concurrent)
+            .arg(standard.room.lifetime)
+            .arg(millis(standard.fresh))
+            .arg(ORDER_TIMEOUT.as_secs())
+    }
+
+    async fn ask_fleet(&self, call: Call<'_>) -> Result<redis::Value, Error> {
+        self.link.call(FLEET_SHARD, call).await
+    }
+}
+
+#[async_trait]
+impl Fleet for RedisStore {
+    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error> {
+        self.enter_members(members).await
+    }
+
+    async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
+        self.keep_members(beat).await
+    }
+
+    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error> {
+        self.remove_members(members).await
+    }
+
+    async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
+        self.lease_member(lease).await
+    }
+
+    async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
+        self.hold_sessions(attach).await
+    }
+
+    async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
+        self.end_sessions(release).await
+    }
+
+    async fn close(&self, session: &SessionId) -> Result<bool, Error> {
+        self.close_session(session).await
+    }
+
+    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error> {
+        self.drain_member(member).await
+    }
+
+    async fn reap(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error> {
+        self.reap_fleet(standard).await
+    }
+
+    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
+        self.find_member(member).await
+    }
+
+    async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
+        self.list_members(list).await
+    }
+
+    async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
+        self.find_session(session).await
+    }
+
+    async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error> {
+        self.list_sessions(list).await
+    }
+
+    async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
+        self.list_lines().await
+    }
+}

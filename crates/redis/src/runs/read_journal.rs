@@ -1,0 +1,45 @@
+//! Reading the journal of a run.
+
+use redis::Value;
+use tidemill_core::Error;
+use tidemill_core::store::runs::{EntryKind, ReadJournalParams, StoredEntry};
+
+use crate::connection::Call;
+use crate::connection::reply::{array, bytes, parse_token, text};
+use crate::error::odd_answer;
+use crate::store::RedisStore;
+
+impl RedisStore {
+    pub(crate) async fn read_journal(
+        &self,
+        read: ReadJournalParams<'_>,
+    ) -> Result<Vec<(u64, StoredEntry)>, Error> {
+        let shard = self.keys.shard_of_run(read.run);
+        let call = Call::new(&self.scripts.read_journal, &[self.keys.events(shard, read.run)]);
+        let call = call.arg(read.from).arg(read.limit).arg(read.bytes.max(1));
+        let found = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("journal"))?;
+        found.into_iter().map(|item| entry(item).ok_or_else(|| odd_answer("journal"))).collect()
+    }
+}
+
+/// An entry of a journal with its position: the first half of its id. What another program has written is shown as it is.
+fn entry(item: Value) -> Option<(u64, StoredEntry)> {
+    let mut parts = array(item)?.into_iter();
+    let position = parse_token(&text(parts.next()?)?)?.0 >> 64;
+    let (mut kind, mut entry) = (EntryKind::Answer, None);
+    let fields = array(parts.next()?)?;
+    for pair in fields.chunks_exact(2) {
+        let value = bytes(pair[1].clone());
+        match text(pair[0].clone()).as_deref() {
+            Some("data") => entry = value,
+            Some("kind") => kind = value.and_then(|word| read_kind(&word)).unwrap_or(kind),
+            _ => {}
+        }
+    }
+    Some((u64::try_from(position).ok()?, StoredEntry { kind, entry: entry.unwrap_or_default() }))
+}
+
+fn read_kind(word: &[u8]) -> Option<EntryKind> {
+    let kinds = [EntryKind::Commit, EntryKind::Answer, EntryKind::Message];
+    kinds.into_iter().find(|kind| super::effects::kind(*kind).as_bytes() == word)
+}
