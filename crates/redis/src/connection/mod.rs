@@ -195,6 +195,24 @@ impl Link {
             .map_err(|_| crate::error::odd_answer(&what()))
     }
 
+    /// Sends commands and a script that ends them, as one transaction. The script travels as text: if the server did not
+    /// know its hash, the commands would take effect without it.
+    pub(crate) async fn transaction(
+        &self,
+        shard: u16,
+        mut commands: Pipeline,
+        end: Call<'_>,
+    ) -> Result<(), Error> {
+        self.check_right(shard, end.script).await?;
+        commands.atomic().add_command(end.as_text()).ignore();
+        let answer = match self.pipeline(shard, &commands).await {
+            // It was not executed, and by now it is known where to.
+            Err(error) if is_moved(&error) => self.pipeline(shard, &commands).await,
+            answer => answer,
+        };
+        answer.map(|_| ()).map_err(|error| classify("a transaction", error))
+    }
+
     async fn failed(&self, error: RedisError) -> RedisError {
         if is_connection(&error) || is_moved(&error) {
             self.refresh().await;
@@ -306,6 +324,18 @@ impl<'a> Call<'a> {
     pub(crate) fn arg(mut self, value: impl redis::ToRedisArgs) -> Self {
         self.command.arg(value);
         self
+    }
+
+    /// The same call with the script's text instead of its hash.
+    fn as_text(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.script.code);
+        for arg in self.command.args_iter().skip(2) {
+            if let redis::Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
+        command
     }
 
     pub(crate) fn push(&mut self, value: impl redis::ToRedisArgs) {

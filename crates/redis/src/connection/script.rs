@@ -102,6 +102,7 @@ scripts! {
         enqueue_plain: Bare, Refused;
         enqueue: Queue, Refused;
         untracked: Bare, Refused;
+        keep_added: Bare, Refused;
         prepare: Queue, Runs;
         start: Queue, Runs;
         unstart: Queue, Runs;

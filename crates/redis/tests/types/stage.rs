@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Pipeline, Value};
 use tidemill_core::{Error, Guarantee, Queue, QueueName};
 use tidemill_redis::{Options, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::Redis;
 
 pub(crate) const PREFIX: &str = "tidemill:";
+
+const GROUP: &str = "tidemill-workers";
 
 /// What is wrong with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,14 +78,22 @@ impl Stage {
         keys
     }
 
-    /// Every key with all it holds.
-    async fn everything(&self) -> Vec<(String, Value)> {
-        let (keys, mut dump) = (self.keys().await, Pipeline::new());
-        keys.iter().for_each(|key| {
-            dump.cmd("DUMP").arg(key);
-        });
-        let dumps: Vec<Value> = dump.query_async(&mut self.connection.clone()).await.unwrap();
-        keys.into_iter().zip(dumps).collect()
+    /// Every key with all it holds. Of a stream its entries and what is pending: a transaction that removes its entries
+    /// again leaves the last id that the stream has given out.
+    async fn everything(&self) -> Vec<(String, Vec<Value>)> {
+        let mut all = Vec::new();
+        for key in self.keys().await {
+            let mut connection = self.connection.clone();
+            let held = if self.kind(&key).await == "stream" {
+                let entries = self.send(&["XRANGE", &key, "-", "+"]).await;
+                let pending = redis::cmd("XPENDING").arg(&key).arg(GROUP).query_async(&mut connection).await;
+                vec![entries, pending.unwrap_or(Value::Nil)]
+            } else {
+                vec![self.send(&["DUMP", &key]).await]
+            };
+            all.push((key, held));
+        }
+        all
     }
 
     async fn kind(&self, key: &str) -> String {
