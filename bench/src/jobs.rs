@@ -71,7 +71,7 @@ async fn bulk(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
 }
 
 async fn work(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
-    let worker = Worker::new(client).handle(noop);
+    let worker = Worker::builder(client).handle(noop);
     let worker = match delivery {
         Guarantee::AtLeastOnce => worker.queue(QUEUE, CONCURRENCY),
         Guarantee::AtMostOnce => worker.at_most_once(QUEUE, CONCURRENCY),

@@ -54,7 +54,7 @@ pub(crate) async fn run(wanted: &super::Rescue) -> Result<()> {
     timeout(PATIENCE, all_run).await.context("not all jobs have started")??;
 
     let (seen, mut again) = mpsc::unbounded_channel::<(usize, Instant)>();
-    let worker = Worker::new(&client).state(seen).handle(run_again).lease(lease);
+    let worker = Worker::builder(&client).state(seen).handle(run_again).lease(lease);
     let worker = names.iter().fold(worker, |worker, name| worker.queue(name, 1));
     let over = Arc::new(Notify::new());
     let stop = over.clone();

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tidemill::Worker;
+use tidemill::WorkerBuilder;
 use tidemill::browser::{Browsers, Rule, UseBrowsers};
 
 use crate::when;
@@ -39,7 +39,7 @@ pub(crate) struct Lending {
 
 impl Lending {
     /// Adds the browser jobs to a worker, if they are wanted.
-    pub(crate) fn lend(self, worker: Worker) -> Worker {
+    pub(crate) fn lend(self, worker: WorkerBuilder) -> WorkerBuilder {
         if !self.browser {
             return worker;
         }

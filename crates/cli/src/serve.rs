@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidemill::{Engine, Report};
+use tidemill::{Report, Worker};
 use tokio_util::sync::CancellationToken;
 
 use crate::exec::Groups;
@@ -13,7 +13,7 @@ use crate::signals::Signals;
 /// Runs `engine` until `until` completes or a signal comes, then shuts it down in order. A second signal ends
 /// it there and then, with every program it runs.
 pub(crate) async fn serve(
-    engine: Engine,
+    engine: Worker,
     groups: &Arc<Groups>,
     screen: &Screen,
     until: impl Future<Output = ()> + Send,

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ids = client.jobs((0..50_000).map(|n| Ping { n })).enqueue().await?;
     println!("enqueued {} jobs in {:.2?}", ids.len(), begun.elapsed());
     let begun = Instant::now();
-    let report = Worker::new(&client).handle(ping).at_most_once("pings", 256).drain().await?;
+    let report = Worker::builder(&client).handle(ping).at_most_once("pings", 256).drain().await?;
     println!("ran {} jobs in {:.2?}", report.total.done, begun.elapsed());
     Ok(())
 }

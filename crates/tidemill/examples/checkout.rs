@@ -103,8 +103,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let chain = order().await?;
     assert_eq!(order().await?.id(), chain.id(), "clicking twice is one order");
 
-    let worker =
-        || Worker::new(&client).handle(reserve).handle(pack).handle(weigh).handle(ship).queue("default", 4);
+    let worker = || {
+        Worker::builder(&client).handle(reserve).handle(pack).handle(weigh).handle(ship).queue("default", 4)
+    };
     worker().drain().await?;
     client.complete::<Approve>(chain.id(), Next::job(Ship { order: 7, grams: 1_400 })).await?;
     println!("somebody said yes");

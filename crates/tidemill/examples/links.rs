@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let found = client.job(Links { url: url.clone() }).enqueue().await?;
     let title = client.job(NavigateExtract::new(url, "h1")).enqueue().await?;
     let browsers = Browsers::new().wait(secs(60));
-    let worker = Worker::new(&client).browsers(browsers).browser_jobs().handle(links).queue("default", 4);
+    let worker = Worker::builder(&client).browsers(browsers).browser_jobs().handle(links).queue("default", 4);
     let answers = async {
         println!("links: {:?}", found.wait().await);
         println!("title: {:?}", title.wait().await);

@@ -45,7 +45,7 @@ async fn send_email(job: SendEmail, State(mailer): State<Mailer>, cx: JobContext
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let client = tidemill::connect("sqlite::memory:").await?;
     let mailer = Mailer::default();
-    let worker = || Worker::new(&client).state(mailer.clone()).handle(send_email).queue("mail", 8);
+    let worker = || Worker::builder(&client).state(mailer.clone()).handle(send_email).queue("mail", 8);
 
     client.job(SendEmail { to: "ada@example.com".into() }).enqueue().await?;
     client.job(SendEmail { to: "nobody".into() }).enqueue().await?;

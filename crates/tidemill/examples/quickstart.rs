@@ -24,7 +24,7 @@ async fn resize(job: Resize) -> Result<String, Fail> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
     let client = tidemill::connect(&url).await?;
-    let worker = Worker::new(&client).handle(resize).queue("default", 4).build()?;
+    let worker = Worker::builder(&client).handle(resize).queue("default", 4).build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(worker.run_until(stopped));
 

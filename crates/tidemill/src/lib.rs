@@ -16,7 +16,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = tidemill::connect("sqlite::memory:").await?;     // or sqlite:app.db, redis://…, postgres://…
 //! let handle = client.job(Greet { name: "tide".into() }).enqueue().await?;
-//! Worker::new(&client).handle(greet).queue("default", 10).drain().await?;
+//! Worker::builder(&client).handle(greet).queue("default", 10).drain().await?;
 //! assert_eq!(handle.wait().await?, "Hello, tide!");
 //! # Ok(())
 //! # }
@@ -55,7 +55,7 @@
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = tidemill::connect("sqlite::memory:").await?;
-//! let worker = Worker::new(&client).workflow(&ORDER, order).activity(&CHARGE, charge).activity(&REFUND, refund);
+//! let worker = Worker::builder(&client).workflow(&ORDER, order).activity(&CHARGE, charge).activity(&REFUND, refund);
 //! let run = client.workflow(&ORDER, 99).key("order-7").start().await?;
 //! run.signal(&APPROVE, &true).await?;
 //! worker.run_until(async { assert_eq!(run.result().await.unwrap(), "receipt for 99") }).await?;
@@ -83,8 +83,8 @@ pub use tidemill_core::{
     dead_letter, envelope, job, limits, name, settle, store,
 };
 pub use tidemill_worker::{
-    Blockers, BuildError, Counts, Ending, Engine, Event, Extract, Fail, JobContext, LeftBehind, QueueCounts,
-    Report, State, Stats, Worker, WorkerError,
+    Blockers, BuildError, Event, EventKind, Extract, Fail, JobContext, JobCounts, QueueCounts, Report, State,
+    Stats, Unfinished, Worker, WorkerBuilder, WorkerError,
 };
 pub use tidemill_workflow::{
     Activity, ActivityError, ChildError, Ctx, OnConflict, ParentClose, Query, RetryPolicy, RunError,

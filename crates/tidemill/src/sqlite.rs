@@ -41,7 +41,7 @@ pub fn holds(client: &Client) -> bool {
 /// # let client = tidemill::connect("sqlite::memory:").await?;
 /// # sqlite::transact(&client, |db| Ok(db.execute_batch("CREATE TABLE accounts (id INTEGER PRIMARY KEY, balance INTEGER); INSERT INTO accounts VALUES (1, 5)")?)).await.map_err(|fail| format!("{fail:?}"))?;
 /// # let handle = client.job(Deposit { account: 1, amount: 2 }).enqueue().await?;
-/// # Worker::new(&client).handle(deposit).queue("default", 1).drain().await?;
+/// # Worker::builder(&client).handle(deposit).queue("default", 1).drain().await?;
 /// # assert_eq!(handle.wait().await?, 7);
 /// # Ok(())
 /// # }

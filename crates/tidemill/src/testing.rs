@@ -12,7 +12,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let (client, clock) = testing::paused().await?;
 //! client.job(Remind).delay(mins(5)).enqueue().await?;
-//! let worker = || Worker::new(&client).handle(remind).queue("default", 1);
+//! let worker = || Worker::builder(&client).handle(remind).queue("default", 1);
 //!
 //! assert_eq!(worker().drain().await?.total.done, 0);   // not due yet
 //! clock.advance(mins(5));

@@ -83,7 +83,7 @@ async fn jobs_and_their_ends_are_part_of_the_user_s_transactions() {
         }
         assert_eq!(world.client.store().get_job(&id).await.unwrap().is_some(), commits);
     }
-    Worker::new(&world.client).handle(sell).queue("default", 2).drain().await.unwrap();
+    Worker::builder(&world.client).handle(sell).queue("default", 2).drain().await.unwrap();
     assert_eq!(world.sold().await, 1, "what failed is undone");
 }
 

@@ -74,7 +74,7 @@ impl World {
     }
 
     async fn work(&self) {
-        Worker::new(&self.client).handle(sell).queue("default", 2).drain().await.unwrap();
+        Worker::builder(&self.client).handle(sell).queue("default", 2).drain().await.unwrap();
     }
 }
 

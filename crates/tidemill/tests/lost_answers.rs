@@ -118,7 +118,7 @@ async fn runs_are_started_once_and_the_answer_is_true(world: World) {
 
 async fn a_reset_leaves_no_run_behind(world: World) {
     let stop = CancellationToken::new();
-    let worker = Worker::new(&world.beside).workflow(&MAIN, async |ctx: Ctx, n: u64| {
+    let worker = Worker::builder(&world.beside).workflow(&MAIN, async |ctx: Ctx, n: u64| {
         ctx.sleep(hours(1)).await?;
         Ok(n)
     });

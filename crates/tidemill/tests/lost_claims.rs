@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidemill::{Client, Fail, Guarantee, Job, JobContext, Report, Worker, WorkerError};
+use tidemill::{Client, Fail, Guarantee, Job, JobContext, Report, Worker, WorkerBuilder, WorkerError};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions, shared_postgres};
 use tokio::sync::mpsc;
@@ -35,7 +35,7 @@ struct Background {
 }
 
 impl Background {
-    fn start(client: &Client, queue: impl FnOnce(Worker) -> Worker) -> Self {
+    fn start(client: &Client, queue: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> Self {
         let (begin, begun) = mpsc::unbounded_channel();
         let handler = move |ping: Ping, cx: JobContext| {
             let begin = begin.clone();
@@ -45,7 +45,7 @@ impl Background {
             }
         };
         let stop = CancellationToken::new();
-        let worker = queue(Worker::new(client).handle(handler).lease(LEASE));
+        let worker = queue(Worker::builder(client).handle(handler).lease(LEASE));
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, stop, run }
     }
@@ -90,7 +90,7 @@ async fn survives(url: &str, port: u16, text: &str, queue: Serves, enqueue: Adds
 const REQUESTS: usize = 24;
 
 /// Which queue a worker serves, and how.
-type Serves = fn(Worker) -> Worker;
+type Serves = fn(WorkerBuilder) -> WorkerBuilder;
 
 /// How jobs are claimed.
 const WAYS: [(Serves, Kind); 4] = [
@@ -128,15 +128,15 @@ impl Adds {
     }
 }
 
-fn plain(worker: Worker) -> Worker {
+fn plain(worker: WorkerBuilder) -> WorkerBuilder {
     worker.queue(Ping::QUEUE, 4)
 }
 
-fn ahead(worker: Worker) -> Worker {
+fn ahead(worker: WorkerBuilder) -> WorkerBuilder {
     worker.queue(Ping::QUEUE, 1).prefetch(4)
 }
 
-fn at_most_once(worker: Worker) -> Worker {
+fn at_most_once(worker: WorkerBuilder) -> WorkerBuilder {
     worker.at_most_once(Ping::QUEUE, 4)
 }
 

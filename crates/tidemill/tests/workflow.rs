@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill::workflow::{ListRunsParams, RunStatus, WorkflowName};
 use tidemill::{
     Activity, Client, Ctx, Fail, Namespace, ParentClose, Query, RunWorkflows, Signal, StartWorkflows, Update,
-    Worker, Workflow, WorkflowError,
+    Worker, WorkerBuilder, Workflow, WorkflowError,
 };
 use tidemill_testkit::servers::{shared_cluster, shared_postgres, shared_redis};
 use tokio_util::sync::CancellationToken;
@@ -58,8 +58,8 @@ async fn main_flow(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
     ctx.continue_as_new(&total)
 }
 
-fn worker(client: &Client) -> Worker {
-    let worker = Worker::new(client).activity(&DOUBLE, double).workflow(&MAIN, main_flow);
+fn worker(client: &Client) -> WorkerBuilder {
+    let worker = Worker::builder(client).activity(&DOUBLE, double).workflow(&MAIN, main_flow);
     worker.workflow(&CHILD, child).workflow(&FOREVER, forever)
 }
 

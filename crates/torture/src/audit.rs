@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use anyhow::{Result, ensure};
-use tidemill::Ending;
+use tidemill::EventKind;
 
 use crate::ledger::{Line, Step};
 
@@ -60,7 +60,7 @@ impl Audit {
 
     /// Asserts that no job came to more than one end: done, dead, discarded or cancelled, at most one of them.
     pub fn assert_ended_once(&self) -> Result<()> {
-        let ends = [Ending::Done, Ending::Dead, Ending::Discarded, Ending::Cancelled];
+        let ends = [EventKind::Done, EventKind::Dead, EventKind::Discarded, EventKind::Cancelled];
         let mut endings: HashMap<&str, usize> = HashMap::new();
         for ending in ends {
             self.all(Step::Settled(ending)).for_each(|line| *endings.entry(&line.job).or_default() += 1);
@@ -83,7 +83,7 @@ impl Audit {
 
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settled = Ending::ALL.map(|ending| (ending.to_string(), self.count(Step::Settled(ending))));
+        let settled = EventKind::ALL.map(|ending| (ending.to_string(), self.count(Step::Settled(ending))));
         let (started, ended) = (self.count(Step::Started), self.count(Step::Ended));
         write!(f, "{started} started, {ended} ended")?;
         settled

@@ -61,7 +61,7 @@ pub struct Account {
 
 impl From<&Report> for Account {
     fn from(report: &Report) -> Self {
-        let (total, left) = (&report.total, &report.left);
+        let (total, left) = (&report.total, &report.unfinished);
         Self { done: total.done, dead: total.dead, lost: total.lost, unsettled: left.unsettled }
     }
 }
@@ -87,7 +87,7 @@ impl Duty {
         let doom = Arc::new(Doom::new(self.fate, self.gate.clone()));
         let client = Client::new(Arc::new(Watched { inner: client.store().clone(), doom: doom.clone() }));
         let ledger = Arc::new(Ledger::open(&self.ledger)?);
-        let worker = Worker::new(&client)
+        let worker = Worker::builder(&client)
             .state(Desk { ledger: ledger.clone(), gate: self.gate, doom: doom.clone() })
             .handle(act::act)
             .queue(act::QUEUE, self.concurrency)

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use tidemill::{Ending, JobId};
+use tidemill::{EventKind, JobId};
 
 /// What happened to a job, or to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub enum Step {
     /// Its handler came to its end.
     Ended,
     /// The store accepted how an attempt ended.
-    Settled(Ending),
+    Settled(EventKind),
     /// Not a job: the worker has sent this many commands so far.
     Commands,
 }
@@ -37,7 +37,7 @@ impl FromStr for Step {
     type Err = anyhow::Error;
 
     fn from_str(word: &str) -> Result<Self> {
-        let settled = Ending::ALL.into_iter().map(Self::Settled);
+        let settled = EventKind::ALL.into_iter().map(Self::Settled);
         let mut all = settled.chain([Self::Started, Self::Ended, Self::Commands]);
         all.find(|step| step.word() == word).with_context(|| format!("{word:?} is no step"))
     }
@@ -119,12 +119,12 @@ mod tests {
         let path = folder.path().join("ledger");
         let ledger = Ledger::open(&path).unwrap();
         let job = JobId::new("a").unwrap();
-        for step in [Step::Started, Step::Settled(Ending::HandedBack)] {
+        for step in [Step::Started, Step::Settled(EventKind::HandedBack)] {
             ledger.note(step, &job, 3).unwrap();
         }
         let lines = read(&path).unwrap();
         assert_eq!(lines.len(), 2);
-        assert_eq!((lines[1].step, lines[1].number), (Step::Settled(Ending::HandedBack), 3));
+        assert_eq!((lines[1].step, lines[1].number), (Step::Settled(EventKind::HandedBack), 3));
         assert_eq!((lines[1].pid, lines[1].job.as_str()), (std::process::id(), "a"));
     }
 }

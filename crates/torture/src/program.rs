@@ -10,7 +10,7 @@ use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 use tidemill::workflow::RunWorkflows;
 use tidemill::workflow::{Activity, Ctx, Signal, Workflow, WorkflowError, select};
-use tidemill::{Fail, JobContext, State, Worker};
+use tidemill::{Fail, JobContext, State, WorkerBuilder};
 
 use crate::act::Desk;
 use crate::fate::Point;
@@ -77,7 +77,7 @@ pub enum Never {
 }
 
 /// A worker that runs random workflows, too.
-pub fn handlers(worker: Worker) -> Worker {
+pub fn handlers(worker: WorkerBuilder) -> WorkerBuilder {
     worker.workflow(&PROGRAM, interpret).activity(&WORK, work).workflow_cache(50)
 }
 

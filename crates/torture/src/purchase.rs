@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tidemill::{Ctx, Fail, JobContext, RunWorkflows, State, Worker, WorkflowError};
+use tidemill::{Ctx, Fail, JobContext, RunWorkflows, State, WorkerBuilder, WorkflowError};
 
 use crate::act::Desk;
 use crate::fate::{Doom, Point};
@@ -18,7 +18,7 @@ pub(crate) mod example;
 use example::{CHARGE, ORDER, Order, REFUND, Receipt, SHIP};
 
 /// A worker that runs orders, too.
-pub fn handlers(worker: Worker, doom: &Arc<Doom>) -> Worker {
+pub fn handlers(worker: WorkerBuilder, doom: &Arc<Doom>) -> WorkerBuilder {
     let doom = doom.clone();
     worker
         .workflow(&ORDER, move |ctx, order| watched(ctx, order, doom.clone()))

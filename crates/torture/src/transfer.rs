@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidemill::transaction::Done;
-use tidemill::{Backoff, Chain, Fail, Job, JobContext, Next, Worker, postgres, secs, sqlite};
+use tidemill::{Backoff, Chain, Fail, Job, JobContext, Next, WorkerBuilder, postgres, secs, sqlite};
 
 use crate::act::QUEUE;
 
@@ -59,7 +59,7 @@ impl Job for Sum {
 }
 
 /// Adds the handlers of all three to a worker on this store.
-pub fn handlers(worker: Worker, store: &str) -> Worker {
+pub fn handlers(worker: WorkerBuilder, store: &str) -> WorkerBuilder {
     let worker = worker.handle(sum);
     if store.starts_with("sqlite:") {
         worker.handle(take_in_sqlite).handle(give_in_sqlite)

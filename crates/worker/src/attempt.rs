@@ -11,12 +11,12 @@ use std::time::Duration;
 use tidemill_core::workflow::Timeout;
 use tidemill_core::{Clock, Outcome, Timestamp};
 
-use crate::assignment::{Assignment, Why};
-use crate::handler::Attempt;
-use crate::upshot::Upshot;
+use crate::handler::AttemptFuture;
+use crate::handler::AttemptResult;
+use crate::leases::{ClaimedJob, StopReason};
 
 /// How long an attempt that is under way may still take.
-pub(crate) struct Allowance<'a> {
+pub(crate) struct AttemptLimits<'a> {
     /// Whose time counts.
     pub(crate) clock: &'a dyn Clock,
     /// For the whole attempt.
@@ -28,122 +28,131 @@ pub(crate) struct Allowance<'a> {
 /// Makes an attempt and polls it for the first time, in whatever task; gives it back if it is not ready.
 /// Whoever polls it next gets the wake-ups: until then nothing is lost, because a future registers its latest
 /// waker at every poll.
-pub(crate) fn first_poll(make: impl FnOnce() -> Attempt) -> Result<Upshot, Attempt> {
+pub(crate) fn first_poll(make: impl FnOnce() -> AttemptFuture) -> Result<AttemptResult, AttemptFuture> {
     let mut attempt = match catch_unwind(AssertUnwindSafe(make)) {
         Ok(attempt) => attempt,
-        Err(panic) => return Ok(panicked(&*panic).into()),
+        Err(panic) => return Ok(panic_outcome(&*panic).into()),
     };
     let mut context = Context::from_waker(Waker::noop());
     // Jobs that share a task must not share its budget, or the last ones would be pending for nothing.
-    let mut first = tokio::task::unconstrained(Guarded(&mut attempt));
+    let mut first = tokio::task::unconstrained(CatchPanic(&mut attempt));
     match Pin::new(&mut first).poll(&mut context) {
         Poll::Pending => Err(attempt),
         Poll::Ready(outcome) => {
-            discard(attempt);
+            drop_attempt(attempt);
             Ok(outcome)
         }
     }
 }
 
 /// Drives an attempt to its end.
-pub(crate) async fn attend(mut attempt: Attempt, job: &Assignment, allowance: Allowance<'_>) -> Upshot {
+pub(crate) async fn run_to_end(
+    mut attempt: AttemptFuture,
+    job: &ClaimedJob,
+    limits: AttemptLimits<'_>,
+) -> AttemptResult {
     let timeout = async {
-        match allowance.timeout {
-            Some(timeout) => allowance.clock.sleep(timeout).await,
+        match limits.timeout {
+            Some(timeout) => limits.clock.sleep(timeout).await,
             None => pending().await,
         }
     };
     let outcome = tokio::select! {
         biased;
-        outcome = Guarded(&mut attempt) => match job.stop.why() {
+        outcome = CatchPanic(&mut attempt) => match job.stop.reason() {
             // It heard of it first and wound up by itself.
-            Some(why) => stopped(why, Some(outcome)),
+            Some(reason) => stop_result(reason, Some(outcome)),
             None => outcome,
         },
-        why = job.stop.requested() => match job.stop.is_ending() {
+        reason = job.stop.wait() => match job.stop.is_settling() {
             // Its work is done and on its way to the disk; it ends by itself.
-            true => Guarded(&mut attempt).await,
-            false => wind_up(&mut attempt, job, why, allowance.cancel_grace).await,
+            true => CatchPanic(&mut attempt).await,
+            false => stop_with_grace(&mut attempt, job, reason, limits.cancel_grace).await,
         },
-        () = timeout => match job.stop.is_ending() {
-            true => Guarded(&mut attempt).await,
-            false => timed_out(allowance.timeout).into(),
+        () = timeout => match job.stop.is_settling() {
+            true => CatchPanic(&mut attempt).await,
+            false => timed_out(limits.timeout).into(),
         },
-        silence = silence(job, allowance.clock) => match job.stop.is_ending() {
-            true => Guarded(&mut attempt).await,
-            false => fell_silent(silence).into(),
+        heartbeat_timeout = heartbeat_timeout(job, limits.clock) => match job.stop.is_settling() {
+            true => CatchPanic(&mut attempt).await,
+            false => heartbeat_timed_out(heartbeat_timeout).into(),
         },
     };
-    discard(attempt);
+    drop_attempt(attempt);
     outcome
 }
 
 /// Completes when the attempt has given no sign of life for as long as its job allows.
-async fn silence(job: &Assignment, clock: &dyn Clock) -> Duration {
-    let Some(allowed) = job.envelope.heartbeat() else { return pending().await };
+async fn heartbeat_timeout(job: &ClaimedJob, clock: &dyn Clock) -> Duration {
+    let Some(timeout) = job.envelope.heartbeat() else { return pending().await };
     let begun = clock.now();
     loop {
-        let last = Timestamp(job.pulse.load(Ordering::Relaxed)).max(begun);
-        let left = clock.now().until(last.after(allowed));
+        let last = Timestamp(job.last_heartbeat_ms.load(Ordering::Relaxed)).max(begun);
+        let left = clock.now().until(last.after(timeout));
         if left.is_zero() {
-            return allowed;
+            return timeout;
         }
         clock.sleep(left).await;
     }
 }
 
 /// Ends an attempt that has to stop. Dropping it is enough for a handler that never asked whether it should.
-async fn wind_up(attempt: &mut Attempt, job: &Assignment, why: Why, grace: Duration) -> Upshot {
-    let mut last_words = None;
+async fn stop_with_grace(
+    attempt: &mut AttemptFuture,
+    job: &ClaimedJob,
+    reason: StopReason,
+    grace: Duration,
+) -> AttemptResult {
+    let mut result = None;
     if job.stop.is_watched() {
-        last_words = tokio::time::timeout(grace, Guarded(attempt)).await.ok();
+        result = tokio::time::timeout(grace, CatchPanic(attempt)).await.ok();
     }
-    stopped(job.stop.why().unwrap_or(why), last_words)
+    stop_result(job.stop.reason().unwrap_or(reason), result)
 }
 
 /// What became of a job that was told to stop. What it still managed to finish is finished.
-pub(crate) fn stopped(why: Why, last_words: Option<Upshot>) -> Upshot {
-    use Upshot::Outcome as Said;
-    match (why, last_words) {
-        (_, Some(done @ Upshot::Settled(..))) => done,
-        (_, Some(Said(done))) if done.is_success() => done.into(),
-        (Why::Cancelled, _) => Outcome::Cancelled.into(),
+pub(crate) fn stop_result(reason: StopReason, result: Option<AttemptResult>) -> AttemptResult {
+    use AttemptResult::Outcome as Unsettled;
+    match (reason, result) {
+        (_, Some(done @ AttemptResult::Settled(..))) => done,
+        (_, Some(Unsettled(done))) if done.is_success() => done.into(),
+        (StopReason::Cancelled, _) => Outcome::Cancelled.into(),
         // An error now is most likely the stopping itself, and no fault of the job's.
-        (_, None | Some(Said(Outcome::Retry { .. } | Outcome::TimedOut { .. }))) => {
+        (_, None | Some(Unsettled(Outcome::Retry { .. } | Outcome::TimedOut { .. }))) => {
             Outcome::HandedBack.into()
         }
-        (_, Some(upshot)) => upshot,
+        (_, Some(result)) => result,
     }
 }
 
 /// Polls an attempt and turns its panic into an outcome.
-struct Guarded<'a>(&'a mut Attempt);
+struct CatchPanic<'a>(&'a mut AttemptFuture);
 
-impl Future for Guarded<'_> {
-    type Output = Upshot;
+impl Future for CatchPanic<'_> {
+    type Output = AttemptResult;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Upshot> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<AttemptResult> {
         match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
             Ok(poll) => poll,
-            Err(panic) => Poll::Ready(panicked(&*panic).into()),
+            Err(panic) => Poll::Ready(panic_outcome(&*panic).into()),
         }
     }
 }
 
 /// Drops an attempt. What the user's types do when they are dropped must not take other jobs along.
-fn discard(attempt: Attempt) {
+fn drop_attempt(attempt: AttemptFuture) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Outcome {
+fn panic_outcome(panic: &(dyn Any + Send)) -> Outcome {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     let error = format!("the handler panicked: {}", text.unwrap_or("(no message)"));
     Outcome::Retry { error, after: None }
 }
 
-fn fell_silent(allowed: Duration) -> Outcome {
-    let error = format!("the handler gave no sign of life for {allowed:?}");
+fn heartbeat_timed_out(timeout: Duration) -> Outcome {
+    let error = format!("the handler gave no sign of life for {timeout:?}");
     Outcome::TimedOut { what: Timeout::Heartbeat, error }
 }
 

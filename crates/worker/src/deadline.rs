@@ -7,11 +7,11 @@ use tidemill_core::Error;
 
 /// How long a store may take to answer a call that does not wait for anything. Stores have deadlines of their
 /// own; this one is for the day theirs fail.
-pub(crate) const ANSWER: Duration = Duration::from_secs(10);
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The answer of `call`, or that there was none within `limit`. This is real time, not the store's: a store
 /// that hangs may well have stopped its clock.
-pub(crate) async fn within<T>(
+pub(crate) async fn with_timeout<T>(
     limit: Duration,
     what: &str,
     call: impl Future<Output = Result<T, Error>>,

@@ -15,14 +15,14 @@ pub struct Event {
     /// Where it was claimed.
     pub queue: Queue,
     /// How it ended.
-    pub outcome: Ending,
+    pub outcome: EventKind,
     /// How long its handler ran.
-    pub took: Duration,
+    pub elapsed: Duration,
 }
 
 /// How an attempt ended, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ending {
+pub enum EventKind {
     /// Well.
     Done,
     /// Well, by continuing with another job.
@@ -41,7 +41,7 @@ pub enum Ending {
     HandedBack,
 }
 
-impl Ending {
+impl EventKind {
     /// Every ending.
     pub const ALL: [Self; 8] = [
         Self::Done,
@@ -54,7 +54,7 @@ impl Ending {
         Self::HandedBack,
     ];
 
-    pub(crate) fn of(outcome: &Outcome) -> Self {
+    pub(crate) fn new(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Done(_) | Outcome::Commit(_) | Outcome::Tell(_) => Self::Done,
             Outcome::Continue(_) => Self::Continued,
@@ -68,12 +68,12 @@ impl Ending {
     }
 
     /// What it is once the decision has fallen: a retry may have been the last.
-    pub(crate) fn after(self, change: &Change) -> Self {
+    pub(crate) fn after_decision(self, change: &Change) -> Self {
         if matches!(change, Change::Bury(_)) { Self::Dead } else { self }
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for EventKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Done => "done",

@@ -9,7 +9,7 @@ use tidemill_core::{DeadLetter, Envelope, Kind, Queue};
 use tracing::warn;
 
 /// The period that the limits below are for.
-const WINDOW: Duration = Duration::from_secs(10);
+const LOG_WINDOW: Duration = Duration::from_secs(10);
 
 /// How many failed attempts of a kind are logged in one window: enough to see why, too few to fill a disk.
 const MAX_FAILURES: u32 = 5;
@@ -26,26 +26,26 @@ const MAX_ERROR_CHARS: usize = 500;
 /// Logs failures, and counts those that it leaves out.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
-    windows: Mutex<HashMap<Option<Kind>, Window>>,
+    windows: Mutex<HashMap<Option<Kind>, LogWindow>>,
 }
 
 /// What was logged of a kind since the window began.
 #[derive(Debug)]
-struct Window {
+struct LogWindow {
     begun: Instant,
-    failures: Limit,
-    deaths: Limit,
+    failures: LogCount,
+    deaths: LogCount,
 }
 
 #[derive(Debug, Default)]
-struct Limit {
+struct LogCount {
     logged: u32,
     omitted: u64,
 }
 
 /// An attempt that failed.
 #[derive(Debug)]
-pub(crate) struct Failure<'a> {
+pub(crate) struct FailedAttempt<'a> {
     pub(crate) envelope: &'a Envelope,
     pub(crate) queue: &'a Queue,
     pub(crate) error: &'a str,
@@ -53,17 +53,17 @@ pub(crate) struct Failure<'a> {
 
 impl FailureLog {
     /// A failed attempt that is followed by another one after `delay`.
-    pub(crate) fn retried(&self, failure: &Failure<'_>, delay: Duration) {
+    pub(crate) fn retried(&self, failure: &FailedAttempt<'_>, delay: Duration) {
         self.failed(failure, format_args!("next try in {delay:.1?}"));
     }
 
     /// A failed attempt of an activity that was its last one.
-    pub(crate) fn delivered(&self, failure: &Failure<'_>) {
+    pub(crate) fn delivered(&self, failure: &FailedAttempt<'_>) {
         self.failed(failure, format_args!("no further try, its workflow run receives the failure"));
     }
 
-    fn failed(&self, failure: &Failure<'_>, next: std::fmt::Arguments<'_>) {
-        let Failure { envelope, queue, error } = failure;
+    fn failed(&self, failure: &FailedAttempt<'_>, next: std::fmt::Arguments<'_>) {
+        let FailedAttempt { envelope, queue, error } = failure;
         let (job, kind) = (envelope.id(), envelope.kind());
         if !self.admits(kind, |window| (&mut window.failures, MAX_FAILURES)) {
             return;
@@ -100,7 +100,7 @@ impl FailureLog {
     pub(crate) fn report_omitted(&self) {
         let mut windows = self.lock();
         windows.retain(|kind, window| {
-            let is_over = window.begun.elapsed() >= WINDOW;
+            let is_over = window.begun.elapsed() >= LOG_WINDOW;
             if is_over {
                 window.report(kind.as_ref());
             }
@@ -109,15 +109,15 @@ impl FailureLog {
     }
 
     /// Whether one more may be logged; if not, it is counted.
-    fn admits(&self, kind: &Kind, limit: impl FnOnce(&mut Window) -> (&mut Limit, u32)) -> bool {
+    fn admits(&self, kind: &Kind, limit: impl FnOnce(&mut LogWindow) -> (&mut LogCount, u32)) -> bool {
         let mut windows = self.lock();
         let own = Some(kind.clone());
         let key = if windows.contains_key(&own) || windows.len() < MAX_KINDS { own } else { None };
-        let window = windows.entry(key.clone()).or_insert_with(Window::new);
-        if window.begun.elapsed() >= WINDOW {
+        let window = windows.entry(key.clone()).or_insert_with(LogWindow::new);
+        if window.begun.elapsed() >= LOG_WINDOW {
             // The window may be the one that kinds share.
             window.report(key.as_ref());
-            *window = Window::new();
+            *window = LogWindow::new();
         }
         let (limit, max) = limit(window);
         if limit.logged < max {
@@ -128,7 +128,7 @@ impl FailureLog {
         false
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Kind>, Window>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Option<Kind>, LogWindow>> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,9 +140,9 @@ impl Drop for FailureLog {
     }
 }
 
-impl Window {
+impl LogWindow {
     fn new() -> Self {
-        Self { begun: Instant::now(), failures: Limit::default(), deaths: Limit::default() }
+        Self { begun: Instant::now(), failures: LogCount::default(), deaths: LogCount::default() }
     }
 
     fn report(&self, kind: Option<&Kind>) {
@@ -217,9 +217,9 @@ mod tests {
         let (log, logged) = (FailureLog::default(), LoggedKinds::default());
         let admits = |name: &str| log.admits(&kind(name), |window| (&mut window.failures, MAX_FAILURES));
         (0..MAX_KINDS).for_each(|number| assert!(admits(&format!("k{number}"))));
-        let begun = Instant::now().checked_sub(WINDOW).unwrap_or_else(Instant::now);
-        let failures = Limit { logged: MAX_FAILURES, omitted: 3 };
-        log.lock().insert(None, Window { begun, failures, deaths: Limit::default() });
+        let begun = Instant::now().checked_sub(LOG_WINDOW).unwrap_or_else(Instant::now);
+        let failures = LogCount { logged: MAX_FAILURES, omitted: 3 };
+        log.lock().insert(None, LogWindow { begun, failures, deaths: LogCount::default() });
         tracing::subscriber::with_default(logged.clone(), || assert!(admits("late")));
         let logged = logged.0.lock().unwrap_or_else(PoisonError::into_inner);
         assert_eq!(*logged, ["(other kinds)"]);

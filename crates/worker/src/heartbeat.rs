@@ -10,75 +10,72 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::assignment::{Assignment, Why};
-use crate::deadline::{ANSWER, within};
+use crate::deadline::{CALL_TIMEOUT, with_timeout};
+use crate::leases::{ClaimedJob, StopReason};
 use crate::rechecks::Rechecks;
-use crate::station::Station;
+use crate::shared::WorkerShared;
 
 /// The shortest pause between two beats.
-const HURRIED: Duration = Duration::from_millis(500);
+const MIN_EXTEND_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The shortest pause between two rechecks, however often somebody publishes the name of a running job.
 const RECHECK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most leases in one trip.
-const BATCH: usize = 512;
+const MAX_BATCH_LEASES: usize = 512;
 
 /// How many trips are under way at once.
-const AT_ONCE: usize = 4;
+const MAX_CONCURRENT_BATCHES: usize = 4;
 
 /// Extends the leases of running, buffered and unsettled jobs. The last part of a worker to stop.
 pub(crate) struct Heartbeat {
-    station: Arc<Station>,
+    shared: Arc<WorkerShared>,
     /// Told when something may have been cancelled that nobody named.
-    hurry: Arc<Notify>,
+    extend_now: Arc<Notify>,
     /// The jobs that a wake-up has named.
     rechecks: Arc<Rechecks>,
 }
 
 impl Heartbeat {
-    pub(crate) fn new(station: Arc<Station>, hurry: Arc<Notify>, rechecks: Arc<Rechecks>) -> Self {
-        Self { station, hurry, rechecks }
+    pub(crate) fn new(shared: Arc<WorkerShared>, extend_now: Arc<Notify>, rechecks: Arc<Rechecks>) -> Self {
+        Self { shared, extend_now, rechecks }
     }
 
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        let both = async { tokio::join!(self.beat_for_ever(), self.recheck_for_ever()) };
+        let both = async { tokio::join!(self.extend_loop(), self.recheck_loop()) };
         shutdown.run_until_cancelled(both).await;
     }
 
-    async fn beat_for_ever(&self) {
-        let mut outage = self.station.outage("extending leases");
+    async fn extend_loop(&self) {
+        let mut backoff = self.shared.backoff("extending leases");
         loop {
             self.pause().await;
-            self.station.failure_log.report_omitted();
-            let (mut held, mut begun) = (self.station.leases.held(), Instant::now());
-            while let Err((in_doubt, error)) = self.extend(held).await {
-                tokio::time::sleep(outage.failed(&error)).await;
+            self.shared.failure_log.report_omitted();
+            let (mut held, mut started_at) = (self.shared.leases.held(), Instant::now());
+            while let Err((unknown, error)) = self.extend(held).await {
+                tokio::time::sleep(backoff.record_failure(&error)).await;
                 // Those that were answered are extended again with the next beat, even if the others still fail then.
-                let is_due = begun.elapsed() >= self.station.beat();
-                begun = if is_due { Instant::now() } else { begun };
-                held = if is_due {
-                    self.station.leases.held()
-                } else {
-                    self.station.leases.still_held(&in_doubt)
-                };
+                let is_due = started_at.elapsed() >= self.shared.heartbeat_interval();
+                started_at = if is_due { Instant::now() } else { started_at };
+                held =
+                    if is_due { self.shared.leases.held() } else { self.shared.leases.still_held(&unknown) };
             }
-            outage.is_over();
+            backoff.record_success();
         }
     }
 
     /// Asks the store about jobs that a wake-up has named. Beside the beats, so that a beat that hangs or is late
     /// does not hold up a cancellation.
-    async fn recheck_for_ever(&self) {
-        let mut outage = self.station.outage("asking whether jobs were cancelled");
+    async fn recheck_loop(&self) {
+        let mut backoff = self.shared.backoff("asking whether jobs were cancelled");
         loop {
             let jobs = self.rechecks.take().await;
-            let mut held = self.station.leases.held_of(&jobs);
-            while let Err((in_doubt, error)) = self.extend(held).await {
-                tokio::time::sleep(outage.failed(&error)).await;
-                held = self.station.leases.still_held(&in_doubt);
+            let mut held = self.shared.leases.held_of(&jobs);
+            while let Err((unknown, error)) = self.extend(held).await {
+                tokio::time::sleep(backoff.record_failure(&error)).await;
+                held = self.shared.leases.still_held(&unknown);
             }
-            outage.is_over();
+            backoff.record_success();
             tokio::time::sleep(RECHECK_PAUSE).await;
         }
     }
@@ -86,66 +83,66 @@ impl Heartbeat {
     /// Waits for the next beat. One that is hurried still comes no sooner than a moment after the last: a store
     /// that shares its file with busy writers hurries all the time.
     async fn pause(&self) {
-        let beat = self.station.beat();
-        let clock = self.station.store.clock();
+        let beat = self.shared.heartbeat_interval();
+        let clock = self.shared.store.clock();
         tokio::select! {
             () = clock.sleep(beat) => {}
             () = async {
-                tokio::time::sleep(HURRIED.min(beat)).await;
-                self.hurry.notified().await;
+                tokio::time::sleep(MIN_EXTEND_INTERVAL.min(beat)).await;
+                self.extend_now.notified().await;
             } => {}
         }
     }
 
     /// Extends leases, some batches at once: one that fails or hangs must not keep others from being extended. Returns
     /// those of which nothing is known.
-    async fn extend(&self, held: Vec<Arc<Assignment>>) -> Result<(), (Vec<Arc<Assignment>>, Error)> {
+    async fn extend(&self, held: Vec<Arc<ClaimedJob>>) -> Result<(), (Vec<Arc<ClaimedJob>>, Error)> {
         let batches: Vec<_> =
-            held.chunks(BATCH).map(<[_]>::to_vec).map(|batch| self.extend_batch(batch)).collect();
-        let mut answers = stream::iter(batches).buffered(AT_ONCE);
-        let (mut in_doubt, mut failure) = (Vec::new(), None);
+            held.chunks(MAX_BATCH_LEASES).map(<[_]>::to_vec).map(|batch| self.extend_batch(batch)).collect();
+        let mut answers = stream::iter(batches).buffered(MAX_CONCURRENT_BATCHES);
+        let (mut unknown, mut failure) = (Vec::new(), None);
         while let Some(answer) = answers.next().await {
             if let Err((jobs, error)) = answer {
-                in_doubt.extend(jobs);
+                unknown.extend(jobs);
                 failure = Some(error);
             }
         }
-        failure.map_or(Ok(()), |error| Err((in_doubt, error)))
+        failure.map_or(Ok(()), |error| Err((unknown, error)))
     }
 
-    async fn extend_batch(&self, batch: Vec<Arc<Assignment>>) -> Result<(), (Vec<Arc<Assignment>>, Error)> {
+    async fn extend_batch(&self, batch: Vec<Arc<ClaimedJob>>) -> Result<(), (Vec<Arc<ClaimedJob>>, Error)> {
         let leases: Vec<Lease> = batch.iter().map(|job| job.lease.clone()).collect();
         let extend =
-            ExtendParams { worker: &self.station.worker, leases: &leases, lease: self.station.manner.lease };
-        let limit = ANSWER.min(self.station.beat());
-        let held = within(limit, "extend", self.station.store.extend(extend)).await;
+            ExtendParams { worker: &self.shared.worker, leases: &leases, lease: self.shared.config.lease };
+        let limit = CALL_TIMEOUT.min(self.shared.heartbeat_interval());
+        let held = with_timeout(limit, "extend", self.shared.store.extend(extend)).await;
         let held = match held {
             Ok(held) => held,
             Err(error) => return Err((batch, error)),
         };
-        batch.iter().zip(&held).for_each(|(job, held)| heed(job, *held));
+        batch.iter().zip(&held).for_each(|(job, held)| apply(job, *held));
         let unknown = batch.iter().zip(&held).filter(|(_, held)| **held == Extended::Unknown);
-        let in_doubt: Vec<_> = unknown.map(|(job, _)| job.clone()).collect();
-        match in_doubt.len() {
+        let unknown: Vec<_> = unknown.map(|(job, _)| job.clone()).collect();
+        match unknown.len() {
             0 => Ok(()),
             count => {
                 let message = format!("a part of the store gave no answer about {count} leases");
-                Err((in_doubt, Error::Unanswered { message, source: None }))
+                Err((unknown, Error::Unanswered { message, source: None }))
             }
         }
     }
 }
 
-fn heed(job: &Assignment, held: Extended) {
+fn apply(job: &ClaimedJob, held: Extended) {
     match held {
         // Unknown: it is asked for again. Whoever runs the job is stopped only by the store's word.
         Extended::Yes | Extended::Unknown => {}
         // Its own settlement or transaction has ended it, and says so in a moment.
-        Extended::Lost if job.stop.is_ending() => {}
-        Extended::Cancelling => job.stop.request(Why::Cancelled),
+        Extended::Lost if job.stop.is_settling() => {}
+        Extended::Cancelling => job.stop.request(StopReason::Cancelled),
         Extended::Lost => {
             warn!(job = %job.lease.job, queue = %job.lease.queue, "lost the lease; its handler is stopped");
-            job.stop.request(Why::Lost);
+            job.stop.request(StopReason::LeaseLost);
         }
     }
 }

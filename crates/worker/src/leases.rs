@@ -2,107 +2,241 @@
 //!
 //! One mutex is enough: it is taken once per claimed batch, once per settled batch and once per heartbeat,
 //! never per job.
+//! A job in this worker's hands, and the one way to ask its handler to stop.
 
 use std::collections::HashSet;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tidemill_core::store::Verdict;
 use tidemill_core::{Envelope, JobId, Lease};
-
-use crate::assignment::{Assignment, Why};
+use tokio::sync::Notify;
 
 /// The leases that must be kept alive.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
-    places: Mutex<Places>,
+    table: Mutex<LeaseTable>,
 }
 
 #[derive(Debug, Default)]
-struct Places {
-    taken: Vec<Option<Arc<Assignment>>>,
-    vacant: Vec<usize>,
+struct LeaseTable {
+    entries: Vec<Option<Arc<ClaimedJob>>>,
+    free_indexes: Vec<usize>,
 }
 
 impl Leases {
     /// Takes claimed jobs into this worker's hands.
-    pub(crate) fn adopt(
+    pub(crate) fn insert(
         &self,
-        lane: usize,
+        queue_index: usize,
         claimed: impl IntoIterator<Item = (Lease, Envelope)>,
-    ) -> Vec<Arc<Assignment>> {
-        let mut places = self.lock();
-        claimed.into_iter().map(|(lease, envelope)| places.seat(lane, lease, envelope)).collect()
+    ) -> Vec<Arc<ClaimedJob>> {
+        let mut table = self.lock();
+        claimed.into_iter().map(|(lease, envelope)| table.insert(queue_index, lease, envelope)).collect()
     }
 
     /// Lets go of jobs that are settled or lost.
-    pub(crate) fn release(&self, assignments: impl IntoIterator<Item = Arc<Assignment>>) {
-        let mut places = self.lock();
-        for assignment in assignments {
-            places.taken[assignment.place] = None;
-            places.vacant.push(assignment.place);
+    pub(crate) fn remove(&self, jobs: impl IntoIterator<Item = Arc<ClaimedJob>>) {
+        let mut table = self.lock();
+        for job in jobs {
+            table.entries[job.lease_index] = None;
+            table.free_indexes.push(job.lease_index);
         }
     }
 
     /// What to extend. A lease that is lost stays lost, so nobody asks for it again.
-    pub(crate) fn held(&self) -> Vec<Arc<Assignment>> {
-        let places = self.lock();
-        let held = places.taken.iter().flatten();
-        held.filter(|assignment| !assignment.stop.is_lost()).cloned().collect()
+    pub(crate) fn held(&self) -> Vec<Arc<ClaimedJob>> {
+        let table = self.lock();
+        let held = table.entries.iter().flatten();
+        held.filter(|job| !job.stop.is_lost()).cloned().collect()
     }
 
     /// Every lease of a lane that is in this worker's hands, whatever has become of it.
-    pub(crate) fn of_lane(&self, lane: usize) -> HashSet<Lease> {
-        let places = self.lock();
-        let taken = places.taken.iter().flatten().filter(|assignment| assignment.lane == lane);
-        taken.map(|assignment| assignment.lease.clone()).collect()
+    pub(crate) fn of_queue(&self, queue_index: usize) -> HashSet<Lease> {
+        let table = self.lock();
+        let entries = table.entries.iter().flatten().filter(|job| job.queue_index == queue_index);
+        entries.map(|job| job.lease.clone()).collect()
     }
 
     /// The held leases of `jobs`. A walk through all, because this is rare and every other way would cost each
     /// job something.
-    pub(crate) fn held_of(&self, jobs: &HashSet<JobId>) -> Vec<Arc<Assignment>> {
+    pub(crate) fn held_of(&self, jobs: &HashSet<JobId>) -> Vec<Arc<ClaimedJob>> {
         let mut held = self.held();
-        held.retain(|assignment| jobs.contains(&assignment.lease.job));
+        held.retain(|job| jobs.contains(&job.lease.job));
         held
     }
 
     /// Those of `jobs` that have been neither settled nor lost since.
-    pub(crate) fn still_held(&self, jobs: &[Arc<Assignment>]) -> Vec<Arc<Assignment>> {
-        let places = self.lock();
-        let is_held = |job: &&Arc<Assignment>| {
-            let taken = places.taken[job.place].as_ref();
-            taken.is_some_and(|taken| Arc::ptr_eq(taken, job)) && !job.stop.is_lost()
+    pub(crate) fn still_held(&self, jobs: &[Arc<ClaimedJob>]) -> Vec<Arc<ClaimedJob>> {
+        let table = self.lock();
+        let is_held = |job: &&Arc<ClaimedJob>| {
+            let entries = table.entries[job.lease_index].as_ref();
+            entries.is_some_and(|entries| Arc::ptr_eq(entries, job)) && !job.stop.is_lost()
         };
         jobs.iter().filter(is_held).cloned().collect()
     }
 
     /// Whether this worker holds `job`.
-    pub(crate) fn holds(&self, job: &JobId) -> bool {
-        self.lock().taken.iter().flatten().any(|assignment| assignment.lease.job == *job)
+    pub(crate) fn contains(&self, job: &JobId) -> bool {
+        self.lock().entries.iter().flatten().any(|held| held.lease.job == *job)
     }
 
     /// Asks every handler to stop because the worker is leaving.
-    pub(crate) fn leave(&self) {
-        self.lock().taken.iter().flatten().for_each(|assignment| assignment.stop.request(Why::Leaving));
+    pub(crate) fn stop_all(&self) {
+        self.lock().entries.iter().flatten().for_each(|job| job.stop.request(StopReason::WorkerStopping));
     }
 
-    pub(crate) fn count(&self) -> usize {
-        let places = self.lock();
-        places.taken.len() - places.vacant.len()
+    pub(crate) fn len(&self) -> usize {
+        let table = self.lock();
+        table.entries.len() - table.free_indexes.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Places> {
+    fn lock(&self) -> MutexGuard<'_, LeaseTable> {
         // Nothing in here can panic half-way through a change.
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Places {
-    fn seat(&mut self, lane: usize, lease: Lease, envelope: Envelope) -> Arc<Assignment> {
-        let place = self.vacant.pop().unwrap_or_else(|| {
-            self.taken.push(None);
-            self.taken.len() - 1
+impl LeaseTable {
+    fn insert(&mut self, queue_index: usize, lease: Lease, envelope: Envelope) -> Arc<ClaimedJob> {
+        let lease_index = self.free_indexes.pop().unwrap_or_else(|| {
+            self.entries.push(None);
+            self.entries.len() - 1
         });
-        let assignment = Arc::new(Assignment::new(lease, envelope, lane, place));
-        self.taken[place] = Some(assignment.clone());
-        assignment
+        let job = Arc::new(ClaimedJob::new(lease, envelope, queue_index, lease_index));
+        self.entries[lease_index] = Some(job.clone());
+        job
+    }
+}
+
+/// A claimed job, from the claim until its settlement has stuck.
+pub(crate) struct ClaimedJob {
+    /// The right to run it.
+    pub(crate) lease: Lease,
+    /// What to run.
+    pub(crate) envelope: Envelope,
+    /// Which of the worker's queues it came from.
+    pub(crate) queue_index: usize,
+    /// Its place among the leases this worker holds.
+    pub(crate) lease_index: usize,
+    /// Whether it should stop.
+    pub(crate) stop: StopSignal,
+    /// When its handler last gave a sign of life, in the store's milliseconds; 0 if it has not yet.
+    pub(crate) last_heartbeat_ms: AtomicI64,
+    /// Who wants to know whether its settlement was accepted. Dropped unasked if that never comes out.
+    pub(crate) on_settled: Mutex<Option<SettledCallback>>,
+}
+
+/// Is told what a store said to a settlement.
+pub(crate) type SettledCallback = Box<dyn FnOnce(Verdict) + Send>;
+
+impl ClaimedJob {
+    pub(crate) fn new(lease: Lease, envelope: Envelope, queue_index: usize, lease_index: usize) -> Self {
+        let (last_heartbeat_ms, on_settled) = (AtomicI64::new(0), Mutex::default());
+        Self {
+            lease,
+            envelope,
+            queue_index,
+            lease_index,
+            stop: StopSignal::default(),
+            last_heartbeat_ms,
+            on_settled,
+        }
+    }
+
+    /// Whoever wanted to know is told.
+    pub(crate) fn settled(&self, verdict: Verdict) {
+        let on_settled = self.on_settled.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(on_settled) = on_settled {
+            on_settled(verdict);
+        }
+    }
+}
+
+impl fmt::Debug for ClaimedJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Assignment").field("lease", &self.lease).finish_non_exhaustive()
+    }
+}
+
+/// Why a handler should stop. The later ones override the earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum StopReason {
+    /// The worker is leaving: the job goes back.
+    WorkerStopping = 1,
+    /// Somebody cancelled the job.
+    Cancelled = 2,
+    /// The lease is somebody else's now: whatever the handler does no longer counts.
+    LeaseLost = 3,
+}
+
+/// Tells a running handler to stop. Built into the assignment, so that a job costs no allocation for it.
+#[derive(Debug, Default)]
+pub(crate) struct StopSignal {
+    reason: AtomicU8,
+    watched: AtomicBool,
+    /// Its end is being committed or settled: too late to stop it, and an end is not a loss.
+    settling: AtomicBool,
+    changed: Notify,
+}
+
+impl StopSignal {
+    pub(crate) fn request(&self, reason: StopReason) {
+        if self.is_settling() {
+            return;
+        }
+        self.reason.fetch_max(reason as u8, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn reason(&self) -> Option<StopReason> {
+        match self.reason.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(StopReason::WorkerStopping),
+            2 => Some(StopReason::Cancelled),
+            _ => Some(StopReason::LeaseLost),
+        }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.reason() == Some(StopReason::LeaseLost)
+    }
+
+    /// From now on nothing stops it: the handler's transaction is being committed with the job's end. `false` if it
+    /// was asked to stop before.
+    pub(crate) fn try_begin_settlement(&self) -> bool {
+        self.settling.store(true, Ordering::SeqCst);
+        self.reason().is_none_or(|reason| reason == StopReason::WorkerStopping)
+    }
+
+    /// Its handler has ended: there is nothing left to stop.
+    pub(crate) fn mark_ended(&self) {
+        self.settling.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_settling(&self) -> bool {
+        self.settling.load(Ordering::SeqCst)
+    }
+
+    /// Notes that the handler looks out for being stopped, and so deserves time to wind up.
+    pub(crate) fn mark_watched(&self) {
+        self.watched.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn wait(&self) -> StopReason {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Registered before the look, so that a request between the two is not missed.
+            changed.as_mut().enable();
+            if let Some(reason) = self.reason() {
+                return reason;
+            }
+            changed.await;
+        }
     }
 }

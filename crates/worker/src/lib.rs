@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
-//! use tidemill_core::{Job, Mill};
+//! use tidemill_core::{Client, Job};
 //! use tidemill_worker::{Fail, JobContext, State, Worker};
 //!
 //! #[derive(Serialize, Deserialize)]
@@ -27,8 +27,8 @@
 //!     Ok(format!("{}, {}, for the {}. time", greeting.0, job.name, cx.attempt()))
 //! }
 //!
-//! # async fn example(client: Mill) -> Result<(), Box<dyn std::error::Error>> {
-//! let worker = Worker::new(&client).state(Greeting("Hello")).handle(greet).queue("default", 10);
+//! # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let worker = Worker::builder(&client).state(Greeting("Hello")).handle(greet).queue("default", 10);
 //! let report = worker.drain().await?;
 //! println!("{} done", report.total.done);
 //! # Ok(())
@@ -38,57 +38,42 @@
 //! The parts never wait for one another's store calls, and every call has a deadline, so one that never
 //! answers cannot stop the heartbeat.
 
-mod assignment;
 mod attempt;
-mod batch;
-mod blockers;
-mod build;
-mod card;
-mod claims;
-mod companion;
+mod builder;
+mod claim_tracker;
 mod completer;
-mod context;
+mod config;
 mod deadline;
-mod doubt;
 mod drain;
-mod engine;
+mod error;
 mod event;
 mod executor;
 mod extension;
-mod extract;
-mod fail;
+mod failure_backoff;
 mod failure_log;
 mod handler;
 mod heartbeat;
-mod lane;
 mod leases;
 mod listener;
 mod maintenance;
-mod outage;
-mod outbox;
-mod pace;
 mod producer;
+mod queue_slots;
 mod rechecks;
-mod registry;
-mod repeater;
-mod roster;
+mod registration;
+mod shared;
 mod shutdown;
-mod station;
 mod stats;
-mod trip;
 mod unknown_kinds;
-mod upshot;
 mod worker;
 
-pub use blockers::Blockers;
-pub use build::{BuildError, WorkerError};
-pub use context::JobContext;
-pub use engine::Engine;
-pub use event::{Ending, Event};
+pub use builder::WorkerBuilder;
+pub use error::{BuildError, WorkerError};
+pub use event::{Event, EventKind};
 pub use extension::Extension;
-pub use extract::{Extract, MissingState, State, States};
-pub use fail::Fail;
-pub use handler::HandlerFn;
-pub use stats::{Counts, LeftBehind, QueueCounts, Report, Stats};
-pub use upshot::Returned;
+pub use handler::blockers::Blockers;
+pub use handler::context::JobContext;
+pub use handler::extract::{Extract, MissingState, State, StateMap};
+pub use handler::fail::Fail;
+pub use handler::{HandlerFn, IntoOutcome};
+pub use stats::{JobCounts, QueueCounts, Report, Stats, Unfinished};
 pub use worker::Worker;

@@ -10,57 +10,59 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::rechecks::Rechecks;
-use crate::roster::Calls;
-use crate::station::Station;
+use crate::registration::RegistrationWakes;
+use crate::shared::WorkerShared;
 
 /// A stream of wake-ups never ends; should one end anyway, it is opened again, but not in a hot loop.
-const REOPEN: Duration = Duration::from_secs(1);
+const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(1);
 
 /// Passes wake-ups on to whom they concern.
 pub(crate) struct Listener {
-    pub(crate) station: Arc<Station>,
+    pub(crate) shared: Arc<WorkerShared>,
     /// Wakes the promoter.
-    pub(crate) sooner: Arc<Notify>,
+    pub(crate) promote_now: Arc<Notify>,
     /// Wakes the heartbeat, which learns what was cancelled.
-    pub(crate) hurry: Arc<Notify>,
+    pub(crate) extend_now: Arc<Notify>,
     /// Makes the heartbeat ask the store about a job that a wake-up has named.
     pub(crate) rechecks: Arc<Rechecks>,
     /// Wakes the roster.
-    pub(crate) calls: Arc<Calls>,
+    pub(crate) registration: Arc<RegistrationWakes>,
     /// Who this worker is to the fleet, if anybody.
-    pub(crate) member: Option<WorkerKey>,
+    pub(crate) worker_key: Option<WorkerKey>,
 }
 
 impl Listener {
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.listen_for_ever()).await;
+        shutdown.run_until_cancelled(self.listen_loop()).await;
     }
 
-    async fn listen_for_ever(&self) {
+    async fn listen_loop(&self) {
         loop {
-            let mut wakes = self.station.store.subscribe();
+            let mut wakes = self.shared.store.subscribe();
             while let Some(wake) = wakes.next().await {
-                self.pass_on(&wake);
+                self.dispatch(&wake);
             }
-            tokio::time::sleep(REOPEN).await;
+            tokio::time::sleep(RESUBSCRIBE_PAUSE).await;
         }
     }
 
-    fn pass_on(&self, wake: &Wake) {
+    fn dispatch(&self, wake: &Wake) {
         match wake {
             // Only what is held here, so that the messages of others cost nothing.
-            Wake::Cancel(job) | Wake::Lost(job) if self.station.leases.holds(job) => {
+            Wake::Cancel(job) | Wake::Lost(job) if self.shared.leases.contains(job) => {
                 self.rechecks.add(job.clone());
             }
-            Wake::Sooner(queue) if self.station.lanes.iter().any(|lane| lane.queue == *queue) => {
-                self.sooner.notify_one();
+            Wake::Sooner(queue) if self.shared.queue_slots.iter().any(|slots| slots.queue == *queue) => {
+                self.promote_now.notify_one();
             }
             Wake::Everything => {
-                self.sooner.notify_one();
-                self.hurry.notify_one();
-                self.calls.something.notify_one();
+                self.promote_now.notify_one();
+                self.extend_now.notify_one();
+                self.registration.everything.notify_one();
             }
-            Wake::Member(member) if self.member.as_ref() == Some(member) => self.calls.member.notify_one(),
+            Wake::Member(member) if self.worker_key.as_ref() == Some(member) => {
+                self.registration.orders.notify_one()
+            }
             // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
             Wake::Cancel(_) | Wake::Lost(_) | Wake::Sooner(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
             Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => {}

@@ -5,31 +5,34 @@ use std::sync::{Arc, OnceLock};
 
 use tidemill_core::Queue;
 
-use crate::event::Ending;
-use crate::lane::Lane;
+use crate::event::EventKind;
+use crate::queue_slots::QueueSlots;
 
 /// A live view of a worker's counters. Cheap to clone; may be taken before the worker runs.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    lanes: Arc<OnceLock<Vec<Arc<Lane>>>>,
+    queue_slots: Arc<OnceLock<Vec<Arc<QueueSlots>>>>,
 }
 
 impl Stats {
-    pub(crate) fn attach(&self, lanes: Vec<Arc<Lane>>) {
+    pub(crate) fn attach(&self, queue_slots: Vec<Arc<QueueSlots>>) {
         // A worker is built once; if that ever changes, the first build keeps the view.
-        let _ = self.lanes.set(lanes);
+        let _ = self.queue_slots.set(queue_slots);
     }
 
     /// The counts of each queue; none before the worker is built.
     pub fn queues(&self) -> Vec<QueueCounts> {
-        let lanes = self.lanes.get().map_or(&[][..], Vec::as_slice);
-        let counts = |lane: &Arc<Lane>| lane.counters.read(lane.running() as u64);
-        lanes.iter().map(|lane| QueueCounts { queue: lane.queue.clone(), counts: counts(lane) }).collect()
+        let queue_slots = self.queue_slots.get().map_or(&[][..], Vec::as_slice);
+        let counts = |lane: &Arc<QueueSlots>| lane.counters.read(lane.running() as u64);
+        queue_slots
+            .iter()
+            .map(|lane| QueueCounts { queue: lane.queue.clone(), counts: counts(lane) })
+            .collect()
     }
 
     /// The counts of all queues together.
-    pub fn total(&self) -> Counts {
-        self.queues().into_iter().fold(Counts::default(), |sum, queue| sum.plus(queue.counts))
+    pub fn total(&self) -> JobCounts {
+        self.queues().into_iter().fold(JobCounts::default(), |sum, queue| sum.plus(queue.counts))
     }
 }
 
@@ -39,25 +42,25 @@ pub struct QueueCounts {
     /// Which queue.
     pub queue: Queue,
     /// Its counts.
-    pub counts: Counts,
+    pub counts: JobCounts,
 }
 
 /// What a worker did when it has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
     /// All queues together.
-    pub total: Counts,
+    pub total: JobCounts,
     /// Each queue.
     pub queues: Vec<QueueCounts>,
     /// What it left behind; nothing, unless a handler blocked or the store was away.
-    pub left: LeftBehind,
+    pub unfinished: Unfinished,
     /// Whether it ended because the fleet ordered it to.
-    pub ordered: bool,
+    pub stopped_by_fleet: bool,
 }
 
 /// What a worker could not clear up before it ended. The leases run out, and other workers take over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LeftBehind {
+pub struct Unfinished {
     /// Handlers that did not stop even after they were cancelled.
     pub abandoned: u64,
     /// Ended jobs whose settlement did not reach the store.
@@ -68,13 +71,13 @@ macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident,)*) => {
         /// What happened to jobs. An ending counts when the store has accepted it.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-        pub struct Counts {
+        pub struct JobCounts {
             $($(#[$doc])* pub $field: u64,)*
             /// Handlers running right now.
             pub running: u64,
         }
 
-        impl Counts {
+        impl JobCounts {
             fn plus(self, other: Self) -> Self {
                 Self { $($field: self.$field + other.$field,)* running: self.running + other.running }
             }
@@ -87,8 +90,8 @@ macro_rules! counts {
         }
 
         impl Counters {
-            fn read(&self, running: u64) -> Counts {
-                Counts { $($field: self.$field.load(Ordering::Relaxed),)* running }
+            fn read(&self, running: u64) -> JobCounts {
+                JobCounts { $($field: self.$field.load(Ordering::Relaxed),)* running }
             }
         }
     };
@@ -124,16 +127,16 @@ impl Counters {
         self.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn ended(&self, ending: Ending) {
-        let counter = match ending {
+    pub(crate) fn ended(&self, kind: EventKind) {
+        let counter = match kind {
             // A step that continued is a job that ended well; the chain goes on.
-            Ending::Done | Ending::Continued => &self.done,
-            Ending::Retried => &self.retried,
-            Ending::Dead => &self.dead,
-            Ending::Snoozed => &self.snoozed,
-            Ending::Discarded => &self.discarded,
-            Ending::Cancelled => &self.cancelled,
-            Ending::HandedBack => &self.handed_back,
+            EventKind::Done | EventKind::Continued => &self.done,
+            EventKind::Retried => &self.retried,
+            EventKind::Dead => &self.dead,
+            EventKind::Snoozed => &self.snoozed,
+            EventKind::Discarded => &self.discarded,
+            EventKind::Cancelled => &self.cancelled,
+            EventKind::HandedBack => &self.handed_back,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,213 +1,68 @@
-//! Describing a worker: what it can do, where, and how.
+//! A worker, built: starts its parts and waits for their end.
 
-use std::any::type_name;
-use std::collections::HashSet;
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
 
-use tidemill_core::limits::MAX_DURATION;
-use tidemill_core::{Backoff, Client, Envelope, Guarantee, Job, Kind, Outcome, Queue, QueueName};
-use tokio::sync::broadcast;
+use tidemill_core::Client;
+use tidemill_core::fleet::WorkerKey;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
 
-use crate::build::{BuildError, WorkerError};
-use crate::companion::Companion;
-use crate::context::JobContext;
-use crate::engine::Engine;
-use crate::event::Event;
-use crate::extension::Extension;
-use crate::extract::{Extract, MissingState, States};
-use crate::handler::{Handler, HandlerFn, Typed, Untyped};
-use crate::lane::{Lane, MAX_CLAIM};
-use crate::registry::{Registered, Registry};
-use crate::station::{Manner, Station};
+use crate::builder::WorkerBuilder;
+use crate::completer::Completer;
+use crate::drain::{DrainMode, Drainer};
+use crate::error::WorkerError;
+use crate::executor::Executor;
+use crate::extension::ExtensionTask;
+use crate::handler::registry::Registry;
+use crate::heartbeat::Heartbeat;
+use crate::listener::Listener;
+use crate::maintenance::{LeaseRescuer, Promoter, Pruner, Reaper};
+use crate::producer::Producer;
+use crate::rechecks::Rechecks;
+use crate::registration::detail::WorkerDetail;
+use crate::registration::{Registration, RegistrationWakes};
+use crate::shared::WorkerShared;
+use crate::shutdown::WorkerTasks;
 use crate::stats::{Report, Stats};
 
-/// Who listens slowly misses the oldest events rather than holding up the jobs.
-const EVENT_BUFFER: usize = 4096;
-
-/// Makes a handler once all state is known.
-type Prepare = Box<dyn FnOnce(&States) -> Result<Box<dyn Handler>, MissingState> + Send>;
-
-/// A handler that was described, not yet built.
-struct Described {
-    /// `None`: for every kind that has no handler of its own.
-    kind: Option<String>,
-    prepare: Prepare,
-    backoff: Backoff,
-    timeout: Option<Duration>,
-}
-
-/// A worker: handlers, the state they share, and the queues they serve.
+/// A worker that is known to be sound, and may run.
 #[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
 pub struct Worker {
-    pub(crate) client: Client,
-    pub(crate) states: States,
-    state_twice: Option<&'static str>,
-    handlers: Vec<Described>,
-    pub(crate) queues: Vec<(String, Guarantee, usize)>,
-    /// Engines on top of this one.
-    pub(crate) extensions: Vec<Box<dyn Extension>>,
-    /// What they run beside it.
-    pub(crate) companions: Vec<Companion>,
-    manner: Manner,
-    prefetch: usize,
-    batch_size: Option<usize>,
+    shared: Arc<WorkerShared>,
+    executor: Arc<Executor>,
     stats: Stats,
-    events: OnceLock<broadcast::Sender<Event>>,
+    extension_tasks: Vec<ExtensionTask>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Engine({})", self.shared.worker)
+    }
 }
 
 impl Worker {
-    /// A worker on the store of `client`.
-    pub fn new(client: &Client) -> Self {
-        Self {
-            client: client.clone(),
-            states: States::default(),
-            state_twice: None,
-            handlers: Vec::new(),
-            queues: Vec::new(),
-            manner: Manner::default(),
-            prefetch: 0,
-            batch_size: None,
-            extensions: Vec::new(),
-            companions: Vec::new(),
-            stats: Stats::default(),
-            events: OnceLock::new(),
-        }
+    /// A builder for a worker on the store of `client`.
+    pub fn builder(client: &Client) -> WorkerBuilder {
+        WorkerBuilder::new(client)
     }
 
-    /// Shares `state` with every handler that takes a `State<T>`.
-    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
-        if !self.states.insert(state) {
-            self.state_twice = Some(type_name::<T>());
-        }
-        self
+    pub(crate) fn new(
+        shared: WorkerShared,
+        registry: Registry,
+        stats: Stats,
+        extension_tasks: Vec<ExtensionTask>,
+    ) -> Self {
+        let shared = Arc::new(shared);
+        let executor = Arc::new(Executor::new(shared.clone(), registry));
+        Self { shared, executor, stats, extension_tasks }
     }
 
-    /// Runs jobs of type `J` with `function`.
-    pub fn handle<J, Args, F>(mut self, function: F) -> Self
-    where
-        J: Job,
-        Args: Extract,
-        F: HandlerFn<J, Args>,
-    {
-        let prepare: Prepare = Box::new(move |states| {
-            let source = Args::find(states)?;
-            Ok(Box::new(Typed::<J, Args, F>::new(function, source)))
-        });
-        let (kind, backoff, timeout) = (Some(J::KIND.to_owned()), J::BACKOFF, J::TIMEOUT);
-        self.handlers.push(Described { kind, prepare, backoff, timeout });
-        self
-    }
-
-    /// Runs jobs of `kind` with `function`, which gets the envelope as it is.
-    pub fn handle_untyped<F, Running>(self, kind: &str, function: F) -> Self
-    where
-        F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
-        Running: Future<Output = Outcome> + Send + 'static,
-    {
-        self.describe_untyped(Some(kind.to_owned()), function)
-    }
-
-    /// Runs jobs of every kind that has no handler of its own.
-    pub fn handle_any<F, Running>(self, function: F) -> Self
-    where
-        F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
-        Running: Future<Output = Outcome> + Send + 'static,
-    {
-        self.describe_untyped(None, function)
-    }
-
-    fn describe_untyped<F, Running>(mut self, kind: Option<String>, function: F) -> Self
-    where
-        F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
-        Running: Future<Output = Outcome> + Send + 'static,
-    {
-        let prepare: Prepare = Box::new(move |_| Ok(Box::new(Untyped(function))));
-        self.handlers.push(Described { kind, prepare, backoff: Backoff::DEFAULT, timeout: None });
-        self
-    }
-
-    /// Serves the at-least-once queue `name`, running up to `concurrency` of its jobs at once.
-    pub fn queue(mut self, name: &str, concurrency: usize) -> Self {
-        self.queues.push((name.to_owned(), Guarantee::AtLeastOnce, concurrency));
-        self
-    }
-
-    /// Serves the at-most-once queue `name`, running up to `concurrency` of its jobs at once.
-    pub fn at_most_once(mut self, name: &str, concurrency: usize) -> Self {
-        self.queues.push((name.to_owned(), Guarantee::AtMostOnce, concurrency));
-        self
-    }
-
-    /// Leases jobs for this long (30 s unless set). If the process dies, they come back when it is over.
-    pub fn lease(mut self, lease: Duration) -> Self {
-        self.manner.lease = lease;
-        self
-    }
-
-    /// Another name for [`lease`](Self::lease): how long the work of a worker that died is left alone before another
-    /// worker takes it.
-    pub fn claim_min_idle(self, idle: Duration) -> Self {
-        self.lease(idle)
-    }
-
-    /// Lets a claim wait this long for work. Unless set, it is chosen so that an idle worker costs its store next to
-    /// nothing.
-    pub fn block(mut self, wait: Duration) -> Self {
-        self.manner.block = Some(wait);
-        self
-    }
-
-    /// Claims at most this many jobs at a time, spread over the worker's queues: of 10 over 3 queues one gets 4 and two
-    /// get 3. Unless set, a queue claims as many as it has room for.
-    pub fn batch_size(mut self, jobs: usize) -> Self {
-        self.batch_size = Some(jobs);
-        self
-    }
-
-    /// Keeps at most this many ended runs of each workflow (10,000 unless set); the oldest go first, whatever the time
-    /// they were to be kept for. Those that have only just ended stay all the same:
-    /// [`keep_runs_at_least`](Self::keep_runs_at_least).
-    pub fn keep_runs(mut self, most: u64) -> Self {
-        self.manner.ended_runs.most = most;
-        self
-    }
-
-    /// Removes no run for being one too many before it has ended this long ago (an hour unless set): until then its
-    /// result can be asked for, and its key starts no second one.
-    pub fn keep_runs_at_least(mut self, age: Duration) -> Self {
-        self.manner.ended_runs.min_age = age;
-        self
-    }
-
-    /// Claims up to this many jobs of each queue beyond those that can run at once (none unless set).
-    ///
-    /// A job that is claimed ahead is held, and marked as started right before it runs, so that a crash does
-    /// not count for it. That mark is a trip to the store of its own: claiming ahead pays only where claiming
-    /// is dear, and more concurrency is nearly always the better choice.
-    pub fn prefetch(mut self, jobs: usize) -> Self {
-        self.prefetch = jobs;
-        self
-    }
-
-    /// Gives running handlers this long to end when the worker shuts down (25 s unless set).
-    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
-        self.manner.shutdown_grace = grace;
-        self
-    }
-
-    /// Gives a handler that watches [`JobContext::cancelled`] this long to wind up once it is cancelled (5 s
-    /// unless set). A handler that does not watch is dropped at once.
-    pub fn cancel_grace(mut self, grace: Duration) -> Self {
-        self.manner.cancel_grace = grace;
-        self
-    }
-
-    /// Keeps this worker out of the fleet: it is not listed there and cannot be ordered to go.
-    pub fn anonymous(mut self) -> Self {
-        self.manner.anonymous = true;
-        self
+    /// Who this worker is to the store.
+    pub fn id(&self) -> &tidemill_core::HolderId {
+        &self.shared.worker
     }
 
     /// A live view of this worker's counters.
@@ -215,107 +70,118 @@ impl Worker {
         self.stats.clone()
     }
 
-    /// Every attempt that ends from now on. Costs nothing unless called.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.events.get_or_init(|| broadcast::Sender::new(EVENT_BUFFER)).subscribe()
-    }
-
-    /// Checks the description.
-    pub fn build(self) -> Result<Engine, BuildError> {
-        self.install()?.build_installed()
-    }
-
-    fn build_installed(self) -> Result<Engine, BuildError> {
-        if let Some(state) = self.state_twice {
-            return Err(BuildError::StateTwice(state));
-        }
-        if self.manner.lease < Duration::from_millis(100) {
-            return Err(BuildError::LeaseTooShort(self.manner.lease));
-        }
-        if self.manner.lease > MAX_DURATION {
-            return Err(BuildError::LeaseTooLong(self.manner.lease));
-        }
-        let lanes = lanes(self.queues, self.prefetch, self.batch_size)?;
-        let registry = registry(self.handlers, &self.states)?;
-        self.stats.attach(lanes.clone());
-        let station = Station::new(self.client, self.manner, lanes, self.events.into_inner());
-        Ok(Engine::new(station, registry, self.stats, self.companions))
-    }
-
-    /// Runs until `until` completes or the fleet orders this worker to go, then shuts down in order. Which of the two
-    /// it was is in [`Report::ordered`].
-    pub async fn run_until<T>(self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
-        self.build()?.run_until(until).await
-    }
-
-    /// Runs until its queues have nothing to do right now: no job is ready, running or due. Jobs scheduled for
-    /// later, retries among them, are left. A paused queue does not hold it up.
+    /// Runs until its queues have nothing to do right now; see [`WorkerBuilder::drain`](crate::WorkerBuilder::drain).
     pub async fn drain(self) -> Result<Report, WorkerError> {
-        self.build()?.drain().await
+        let drainer = Drainer::new(self.shared.clone(), DrainMode::Due);
+        self.run_until(drainer.wait()).await
     }
 
-    /// Runs until its queues are empty: like [`drain`](Self::drain), but waits for scheduled jobs too.
+    /// Runs until its queues are empty; see [`WorkerBuilder::drain_scheduled`](crate::WorkerBuilder::drain_scheduled).
     pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
-        self.build()?.drain_scheduled().await
+        let wait_until_empty = self.wait_until_empty();
+        self.run_until(wait_until_empty).await
     }
-}
 
-fn lanes(
-    queues: Vec<(String, Guarantee, usize)>,
-    prefetch: usize,
-    batch_size: Option<usize>,
-) -> Result<Vec<Arc<Lane>>, BuildError> {
-    if queues.is_empty() {
-        return Err(BuildError::NoQueue);
+    /// Completes when its queues are empty, scheduled jobs included: for [`run_until`](Self::run_until), where
+    /// something else may end the worker first.
+    pub fn wait_until_empty(&self) -> impl Future<Output = ()> + Send + use<> {
+        Drainer::new(self.shared.clone(), DrainMode::Scheduled).wait()
     }
-    let count = queues.len();
-    let (mut seen, mut lanes) = (HashSet::new(), Vec::with_capacity(queues.len()));
-    for (name, delivery, concurrency) in queues {
-        let queue = Queue { name: QueueName::new(&name)?, guarantee: delivery };
-        if concurrency == 0 {
-            return Err(BuildError::NoConcurrency(queue));
+
+    /// Runs until `until` completes or the fleet orders this worker to go, then shuts down in order.
+    pub async fn run_until<T>(mut self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
+        info!(worker = %self.shared.worker, queues = self.shared.queue_slots.len(), "the worker runs");
+        let mut parts = self.start_parts();
+        let drain_ordered = parts.drain_ordered.clone();
+        let ended_part = tokio::select! {
+            _ = until => None,
+            () = drain_ordered.cancelled() => None,
+            part = parts.wait_for_unexpected_end() => Some(part),
+        };
+        let unfinished = parts.shut_down().await;
+        let (total, queues) = (self.stats.total(), self.stats.queues());
+        let report = Report { total, queues, unfinished, stopped_by_fleet: drain_ordered.is_cancelled() };
+        info!(worker = %self.shared.worker, total = ?report.total, "the worker has ended");
+        ended_part.map_or(Ok(report), |part| Err(WorkerError::PartEnded(part)))
+    }
+
+    /// Starts every part. The completer and the heartbeat come first, so that nothing is claimed before there
+    /// is somebody to keep and settle it.
+    fn start_parts(&mut self) -> WorkerTasks {
+        let mut parts = WorkerTasks::new(self.shared.clone(), self.executor.clone());
+        let (shared, promote_now, extend_now) =
+            (&self.shared, Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let rechecks = Arc::<Rechecks>::default();
+        let heartbeat = Heartbeat::new(shared.clone(), extend_now.clone(), rechecks.clone());
+        parts.heartbeat.spawn(with_name("heartbeat", heartbeat.run(parts.stop_all.clone())));
+        parts.completer.spawn(with_name("completer", Completer::new(shared.clone()).run()));
+        for task in self.extension_tasks.drain(..) {
+            let (name, shutdown) = (task.name, parts.stop_running.clone());
+            parts.extension_tasks.spawn(with_name(name, task.run(shutdown)));
         }
-        if !seen.insert(queue.clone()) {
-            return Err(BuildError::QueueTwice(queue));
+        let (wakes, worker_key) = (Arc::<RegistrationWakes>::default(), self.worker_key());
+        if let Some(worker_key) = &worker_key {
+            self.start_registration(&mut parts, worker_key.clone(), wakes.clone());
         }
-        let most = batch_size.map_or(MAX_CLAIM, |jobs| share(jobs, count, lanes.len()));
-        lanes.push(Arc::new(Lane::new(queue, concurrency, prefetch, most)));
-    }
-    Ok(lanes)
-}
-
-/// What one of `parts` gets of `whole`: all get the same or, the first ones, one more; nobody gets nothing.
-fn share(whole: usize, parts: usize, index: usize) -> usize {
-    let rest = usize::from(index < whole % parts);
-    (whole / parts + rest).clamp(1, MAX_CLAIM)
-}
-
-fn registry(handlers: Vec<Described>, states: &States) -> Result<Registry, BuildError> {
-    if handlers.is_empty() {
-        return Err(BuildError::NoHandler);
-    }
-    let mut registry = Registry::default();
-    for Described { kind, prepare, backoff, timeout } in handlers {
-        let called = kind.as_deref().unwrap_or("any");
-        let handler = prepare(states).map_err(|missing| missing.to(called))?;
-        let kind = kind.as_deref().map(Kind::new).transpose()?;
-        let registered = Registered::new(handler, backoff, timeout);
-        match kind {
-            None => registry.add_fallback(registered).then_some(()).ok_or(BuildError::FallbackTwice)?,
-            Some(kind) => registry.add(&kind, registered).then_some(()).ok_or(BuildError::KindTwice(kind))?,
+        let listener = Listener {
+            shared: shared.clone(),
+            promote_now: promote_now.clone(),
+            extend_now,
+            rechecks,
+            registration: wakes,
+            worker_key,
+        };
+        parts.listener.spawn(with_name("listener", listener.run(parts.stop_running.clone())));
+        self.start_maintenance(&mut parts.maintenance, promote_now, &parts.stop_claiming);
+        for index in 0..shared.queue_slots.len() {
+            let (executor, shutdown) = (self.executor.clone(), parts.stop_claiming.clone());
+            parts
+                .producers
+                .spawn(with_name("producer", Producer::new(index, shared.clone(), executor, shutdown).run()));
         }
+        parts
     }
-    Ok(registry)
+
+    /// Who this worker is to the fleet, unless it keeps out of it.
+    fn worker_key(&self) -> Option<WorkerKey> {
+        let is_known = !self.shared.config.anonymous;
+        is_known.then(|| Registration::worker_key(&self.shared)).flatten()
+    }
+
+    fn start_registration(
+        &self,
+        parts: &mut WorkerTasks,
+        worker_key: WorkerKey,
+        wakes: Arc<RegistrationWakes>,
+    ) {
+        let (kinds, any) = self.executor.kinds();
+        let detail = WorkerDetail::new(kinds, any, self.shared.store.clock().now());
+        let draining = parts.stop_claiming.clone();
+        let registration = Registration::new(self.shared.clone(), worker_key, detail, wakes, draining);
+        parts.drain_ordered = registration.drain_ordered();
+        let reaper = Reaper::new(self.shared.clone()).run(parts.stop_claiming.clone());
+        parts.maintenance.spawn(with_name("reaper", reaper));
+        parts.registration.spawn(with_name("registration", registration.run(parts.stop_all.clone())));
+    }
+
+    fn start_maintenance(
+        &self,
+        parts: &mut TaskGroup,
+        promote_now: Arc<Notify>,
+        shut_down: &CancellationToken,
+    ) {
+        let shared = &self.shared;
+        parts.spawn(with_name("promoter", Promoter::new(shared.clone(), promote_now).run(shut_down.clone())));
+        parts.spawn(with_name("rescuer", LeaseRescuer::new(shared.clone()).run(shut_down.clone())));
+        parts.spawn(with_name("pruner", Pruner::new(shared.clone()).run(shut_down.clone())));
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Tasks of one role. Dropping it ends them.
+pub(crate) type TaskGroup = JoinSet<&'static str>;
 
-    #[test]
-    fn a_batch_is_spread_over_the_queues() {
-        let shares: Vec<_> = (0..3).map(|index| share(10, 3, index)).collect();
-        assert_eq!(shares, [4, 3, 3]);
-        assert_eq!((share(10, 2, 1), share(1, 3, 2), share(0, 1, 0)), (5, 1, 1));
-    }
+/// A part that says its name when it ends.
+async fn with_name(name: &'static str, part: impl Future<Output = ()>) -> &'static str {
+    part.await;
+    name
 }

@@ -262,7 +262,7 @@ impl Measure<'_> {
         let own = || async {
             let jobs = vec![OneStep::new(manner); self.plan.jobs];
             self.client.jobs(jobs).queue(self.queue.name).enqueue().await?;
-            let worker = Worker::new(self.client);
+            let worker = Worker::builder(self.client);
             let worker =
                 if manner == Manner::Plain { worker.handle(plain) } else { worker.handle(in_transactions) };
             let begun = Instant::now();

@@ -66,7 +66,7 @@ async fn stamp(job: Stamp, State(samples): State<Samples>) -> Result<(), Fail> {
 /// Through Tidemill: single typed enqueues, one idle worker.
 pub(super) async fn own(client: &Client, queue: &Queue, wanted: usize) -> Result<Vec<f64>, BenchError> {
     let samples = Samples::new(wanted);
-    let worker = Worker::new(client).state(samples.clone()).handle(stamp);
+    let worker = Worker::builder(client).state(samples.clone()).handle(stamp);
     let full = samples.full.clone();
     let running =
         tokio::spawn(queue.join(worker, 16).build()?.run_until(async move { full.notified().await }));

@@ -3,7 +3,9 @@
 use serde::{Deserialize, Serialize};
 use tidemill::baseline::Baseline;
 use tidemill::workflow::RunError;
-use tidemill::{BuildError, BulkError, Client, Error, Fail, Guarantee, Job, QueueName, Worker, WorkerError};
+use tidemill::{
+    BuildError, BulkError, Client, Error, Fail, Guarantee, Job, QueueName, Worker, WorkerBuilder, WorkerError,
+};
 
 /// Fills the envelope up to about 300 bytes.
 pub(super) const PADDING: &str =
@@ -55,11 +57,11 @@ impl Queue {
     }
 
     /// A worker of this queue.
-    pub(super) fn worker(&self, client: &Client) -> Worker {
-        self.join(Worker::new(client).handle(noop), CONCURRENCY)
+    pub(super) fn worker(&self, client: &Client) -> WorkerBuilder {
+        self.join(Worker::builder(client).handle(noop), CONCURRENCY)
     }
 
-    pub(super) fn join(&self, worker: Worker, concurrency: usize) -> Worker {
+    pub(super) fn join(&self, worker: WorkerBuilder, concurrency: usize) -> WorkerBuilder {
         match self.delivery {
             Guarantee::AtLeastOnce => worker.queue(self.name, concurrency),
             Guarantee::AtMostOnce => worker.at_most_once(self.name, concurrency),

@@ -69,7 +69,7 @@ pub(crate) async fn run(
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
     let (stop, stopped) = oneshot::channel::<()>();
-    let worker = Worker::new(client)
+    let worker = Worker::builder(client)
         .workflow(&BENCH, three)
         .activity(&NOTHING, nothing)
         .workflow_concurrency(AT_ONCE)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tidemill::{Client, Counts, QueueName, Report, Worker};
+use tidemill::{Client, JobCounts, QueueName, Report, Worker, WorkerBuilder};
 
 use crate::context::Context;
 use crate::exec::{self, Groups, Program};
@@ -103,8 +103,8 @@ impl Crew {
 
     /// A worker for these queues, without handlers. `usual` is how many jobs of a queue run at once if nobody
     /// says otherwise.
-    pub(crate) fn worker(&self, client: &Client, usual: usize) -> Worker {
-        let mut worker = Worker::new(client).lease(self.lease).prefetch(self.prefetch);
+    pub(crate) fn worker(&self, client: &Client, usual: usize) -> WorkerBuilder {
+        let mut worker = Worker::builder(client).lease(self.lease).prefetch(self.prefetch);
         worker = worker.shutdown_grace(self.shutdown_grace);
         for lane in &self.at_most_once {
             worker = worker.at_most_once(lane.queue.as_str(), lane.concurrency.unwrap_or(usual));
@@ -155,7 +155,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     let worker = exec::handlers(worker, args.crew.programs, &groups);
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;
-    let emptied = engine.emptied();
+    let emptied = engine.wait_until_empty();
     let until = async move { if args.drain { emptied.await } else { std::future::pending().await } };
     let begun = Instant::now();
     let report = tokio::select! {
@@ -173,18 +173,18 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
 
 /// Says what a worker did.
 pub(crate) fn tell(report: &Report, took: Duration, context: &Context) -> std::io::Result<()> {
-    let Counts { done, retried, dead, cancelled, snoozed, handed_back, lost, .. } = report.total;
+    let JobCounts { done, retried, dead, cancelled, snoozed, handed_back, lost, .. } = report.total;
     let (seconds, event) = (took.as_secs_f64(), "ended");
     let mut text =
         format!("{} done, {} failed attempts, {} dead", thousands(done), thousands(retried), thousands(dead));
     for (count, what) in
-        [(cancelled, "cancelled"), (handed_back, "handed back"), (report.left.abandoned, "left behind")]
+        [(cancelled, "cancelled"), (handed_back, "handed back"), (report.unfinished.abandoned, "left behind")]
     {
         if count > 0 {
             text.push_str(&format!(", {} {what}", thousands(count)));
         }
     }
-    let ordered = report.ordered;
+    let ordered = report.stopped_by_fleet;
     let why = if ordered { "; ordered to go" } else { "" };
     let text = format!("{text} in {}{why}", brief(took));
     let summary = Summary {

@@ -8,7 +8,7 @@ mod tally;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tidemill::{Client, Worker, secs};
+use tidemill::{Client, Worker, WorkerBuilder, secs};
 
 use crate::connect::describe;
 use crate::context::Context;
@@ -30,7 +30,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
     let engine = worker.build()?;
     greet(context);
     let view = QueueView::new(client.store().clone(), stats, &context.screen);
-    let (play, emptied) = (Play::new(&client, studio), engine.emptied());
+    let (play, emptied) = (Play::new(&client, studio), engine.wait_until_empty());
     let (mut played, programs) = (Ok(()), Arc::<Groups>::default());
     let until = async {
         played = play.run().await;
@@ -57,8 +57,8 @@ async fn open(context: &Context) -> anyhow::Result<Client> {
     Ok(tidemill::connector("sqlite::memory:")?.source("demo").connect().await?)
 }
 
-fn worker(client: &Client, studio: Studio) -> Worker {
-    Worker::new(client)
+fn worker(client: &Client, studio: Studio) -> WorkerBuilder {
+    Worker::builder(client)
         .state(studio)
         .handle(jobs::resize_image)
         .handle(jobs::render_video)

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use serde::Serialize;
-use tidemill::{Ending, Event, JobId};
+use tidemill::{Event, EventKind, JobId};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -52,13 +52,13 @@ impl Tally {
     fn count(&mut self, event: &Event) {
         let line = self.line(event.kind.as_str());
         match event.outcome {
-            Ending::Done | Ending::Continued => line.done += 1,
-            Ending::Retried => line.retried += 1,
-            Ending::Dead => line.dead += 1,
-            Ending::Cancelled | Ending::Discarded => line.cancelled += 1,
-            Ending::Snoozed | Ending::HandedBack => {}
+            EventKind::Done | EventKind::Continued => line.done += 1,
+            EventKind::Retried => line.retried += 1,
+            EventKind::Dead => line.dead += 1,
+            EventKind::Cancelled | EventKind::Discarded => line.cancelled += 1,
+            EventKind::Snoozed | EventKind::HandedBack => {}
         }
-        if event.outcome == Ending::Dead {
+        if event.outcome == EventKind::Dead {
             self.died = Some(event.job.clone());
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill::settle::Outcome;
-use tidemill::{Envelope, JobContext, Worker};
+use tidemill::{Envelope, JobContext, WorkerBuilder};
 use tokio::process::Command;
 
 use group::Group;
@@ -48,7 +48,7 @@ pub(crate) fn program(text: &str) -> Result<Program, String> {
 }
 
 /// Adds the handlers of `programs` to a worker. Their processes are counted in `groups`.
-pub(crate) fn handlers(worker: Worker, programs: Vec<Program>, groups: &Arc<Groups>) -> Worker {
+pub(crate) fn handlers(worker: WorkerBuilder, programs: Vec<Program>, groups: &Arc<Groups>) -> WorkerBuilder {
     programs.into_iter().fold(worker, |worker, Program { kind, command }| {
         let groups = groups.clone();
         let run = move |envelope, cx| run(command.clone(), groups.clone(), envelope, cx);

@@ -69,29 +69,29 @@ impl<'a> EventLog<'a> {
     }
 
     fn write(&self, event: &Event) -> io::Result<()> {
-        let Event { job, kind, queue, outcome, took } = event;
+        let Event { job, kind, queue, outcome, elapsed } = event;
         if self.context.out.is_json() {
             let line = Line {
                 event: outcome.to_string(),
                 job,
                 kind,
                 queue: Queued::of(queue),
-                took_ms: took.as_millis(),
+                took_ms: elapsed.as_millis(),
             };
             return self.context.out.json(&line);
         }
         let screen = &self.context.screen;
         let word = screen.style().paint(colour(*outcome), &format!("{outcome:<11}"));
-        screen.say(&format!("{word} {kind}  {job}  {queue}  {}", brief(*took)));
+        screen.say(&format!("{word} {kind}  {job}  {queue}  {}", brief(*elapsed)));
         Ok(())
     }
 }
 
-fn colour(ending: tidemill::Ending) -> Colour {
+fn colour(ending: tidemill::EventKind) -> Colour {
     match ending {
-        tidemill::Ending::Done => Colour::Green,
-        tidemill::Ending::Dead => Colour::Red,
-        tidemill::Ending::Retried => Colour::Yellow,
+        tidemill::EventKind::Done => Colour::Green,
+        tidemill::EventKind::Dead => Colour::Red,
+        tidemill::EventKind::Retried => Colour::Yellow,
         _ => Colour::Dim,
     }
 }

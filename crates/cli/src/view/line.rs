@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use tidemill::{Counts, Stats};
+use tidemill::{JobCounts, Stats};
 
 use super::rate::{Rate, per_second};
 use crate::output::{Screen, thousands};
@@ -34,7 +34,7 @@ pub(crate) async fn watch(stats: Stats, screen: &Screen) -> Infallible {
     }
 }
 
-fn describe(counts: Counts, rate: f64) -> String {
+fn describe(counts: JobCounts, rate: f64) -> String {
     let mut line = format!("done {} ({})", thousands(counts.done), per_second(rate));
     let others = [
         ("failed", counts.retried),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use tidemill::store::QueueInfo;
-use tidemill::{Counts, QueueCounts, Stats, Store};
+use tidemill::{JobCounts, QueueCounts, Stats, Store};
 
 use super::rate::{Rate, per_second};
 use crate::output::{Cell, Colour, Screen, Style, Table, thousands};
@@ -31,7 +31,7 @@ pub(crate) struct QueueView {
     /// How fast each queue gets its jobs done.
     rates: Vec<Rate>,
     /// What the last plain line said.
-    said: Option<(Counts, u64)>,
+    said: Option<(JobCounts, u64)>,
 }
 
 /// A queue, from both sides.

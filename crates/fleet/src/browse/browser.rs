@@ -9,7 +9,7 @@ use chromiumoxide::cdp::browser_protocol::browser::BrowserContextId;
 use chromiumoxide::cdp::browser_protocol::target::CreateTargetParams;
 use chromiumoxide::error::CdpError;
 use tidemill_core::fleet::{SessionId, WorkerKey};
-use tidemill_worker::{Extract, Fail, JobContext, MissingState, States};
+use tidemill_worker::{Extract, Fail, JobContext, MissingState, StateMap};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
@@ -123,7 +123,7 @@ impl fmt::Debug for Browser {
 impl Extract for Browser {
     type Source = Arc<Desk>;
 
-    fn find(states: &States) -> Result<Arc<Desk>, MissingState> {
+    fn find(states: &StateMap) -> Result<Arc<Desk>, MissingState> {
         Lender::find(states)
     }
 

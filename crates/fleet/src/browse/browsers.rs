@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::fleet::{WorkerDefaults, WorkerKind};
-use tidemill_worker::{BuildError, Extension, Worker};
+use tidemill_worker::{BuildError, Extension, WorkerBuilder};
 
 use super::desk::Desk;
 use super::guard::{Reach, Rule};
@@ -128,12 +128,12 @@ struct Description {
 }
 
 impl Extension for Description {
-    fn install(self: Box<Self>, worker: Worker) -> Result<Worker, BuildError> {
+    fn install(self: Box<Self>, worker: WorkerBuilder) -> Result<WorkerBuilder, BuildError> {
         let browsers = self.browsers.unwrap_or_default();
         browsers.lease.check().map_err(|error| BuildError::Extension(error.to_string()))?;
         let desk = Arc::new(Desk::new(worker.client().store().clone(), browsers));
         let keeper = Keeper::new(desk.clone());
-        let worker = worker.state(desk).beside("keeper of browsers", |end| keeper.run(end));
+        let worker = worker.state(desk).background_task("keeper of browsers", |end| keeper.run(end));
         Ok(if self.jobs { jobs::handle_all(worker) } else { worker })
     }
 }
@@ -147,7 +147,7 @@ pub trait UseBrowsers {
     fn browser_jobs(self) -> Self;
 }
 
-impl UseBrowsers for Worker {
+impl UseBrowsers for WorkerBuilder {
     fn browsers(self, browsers: Browsers) -> Self {
         self.extend(|known: &mut Description| known.browsers = Some(browsers))
     }

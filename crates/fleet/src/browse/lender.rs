@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde_json::json;
-use tidemill_worker::{Extract, Fail, JobContext, MissingState, States};
+use tidemill_worker::{Extract, Fail, JobContext, MissingState, StateMap};
 use url::Url;
 
 use super::browser::Browser;
@@ -42,8 +42,9 @@ impl Lender {
 impl Extract for Lender {
     type Source = Arc<Desk>;
 
-    fn find(states: &States) -> Result<Arc<Desk>, MissingState> {
-        let missing = || MissingState { what: "Browser".into(), remedy: ".browsers(Browsers::new())" };
+    fn find(states: &StateMap) -> Result<Arc<Desk>, MissingState> {
+        let missing =
+            || MissingState { argument: "Browser".into(), builder_call: ".browsers(Browsers::new())" };
         states.get().cloned().ok_or_else(missing)
     }
 

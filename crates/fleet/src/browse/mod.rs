@@ -18,7 +18,7 @@
 //! }
 //!
 //! # fn example(client: Mill) {
-//! let worker = Worker::new(&client).browsers(Browsers::new()).handle(title).queue("default", 4);
+//! let worker = Worker::builder(&client).browsers(Browsers::new()).handle(title).queue("default", 4);
 //! # drop(worker);
 //! # }
 //! ```

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidemill_core::Job;
 use tidemill_core::store::fleet::{WorkerEntry, WorkerStatus};
 use tidemill_fleet::browse::{Browser, UseBrowsers};
-use tidemill_worker::{Ending, Fail, JobContext};
+use tidemill_worker::{EventKind, Fail, JobContext};
 
 use crate::launcher::Chromium;
 use crate::world::{Running, World, id, patiently};
@@ -52,16 +52,16 @@ async fn a_browser_is_released_after_success_panic_timeout_and_cancel() {
     world.all_are_free().await;
     act(How::Panic).enqueue().await.unwrap();
     running.next().await;
-    assert_eq!(running.next().await.outcome, Ending::Dead);
+    assert_eq!(running.next().await.outcome, EventKind::Dead);
     world.all_are_free().await;
     act(How::Never).timeout(Duration::from_millis(800)).enqueue().await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Dead);
+    assert_eq!(running.next().await.outcome, EventKind::Dead);
     world.all_are_free().await;
     let cancelled = act(How::Never).enqueue().await.unwrap();
     let session = held(&world).await;
     assert!(String::from_utf8_lossy(&session.detail).contains(cancelled.id().as_str()));
     world.client.store().cancel(cancelled.id()).await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Cancelled);
+    assert_eq!(running.next().await.outcome, EventKind::Cancelled);
     world.all_are_free().await;
     running.stop().await;
 }
@@ -100,7 +100,7 @@ async fn a_job_without_a_browser_goes_back_uncounted() {
     let browsers = world.browsers().wait(Duration::from_millis(100));
     let mut running = Running::start(world.worker().browsers(browsers).handle(act));
     let job = world.client.job(Act { url, how: How::Well }).max_attempts(1).enqueue().await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Snoozed);
+    assert_eq!(running.next().await.outcome, EventKind::Snoozed);
     assert_eq!(world.last_error(job.id()).await.unwrap(), "no browser: none is in the fleet");
     world.enter("a", &world.chromium.endpoint).await;
     assert_eq!(patiently(job.wait()).await.unwrap(), "Tide");
@@ -135,7 +135,7 @@ async fn browsers_on_other_machines_are_not_even_leased_without_a_proxy_they_can
     world.enter("far", "ws://192.0.2.1:9222/").await;
     let mut running = Running::start(world.worker().browsers(world.browsers()).handle(act));
     let job = world.client.job(Act { url: String::new(), how: How::Well }).enqueue().await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Snoozed);
+    assert_eq!(running.next().await.outcome, EventKind::Snoozed);
     let error = world.last_error(job.id()).await.unwrap();
     assert!(error.contains("on another machine") && error.contains("--proxy-listen"), "{error}");
     assert_eq!(lifetime(&world, "far").await, 0);
@@ -159,7 +159,7 @@ async fn a_browser_on_another_machine_is_given_back_and_the_job_tries_no_other()
     world.enter(far[1], "ws://192.0.2.2:9222/").await;
     let mut running = Running::start(world.worker().browsers(world.browsers()).handle(act));
     let job = world.client.job(Act { url: String::new(), how: How::Well }).enqueue().await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Snoozed);
+    assert_eq!(running.next().await.outcome, EventKind::Snoozed);
     let error = world.last_error(job.id()).await.unwrap();
     assert!(error.contains("chromium:far") && error.contains("--proxy-listen"), "{error}");
     running.stop().await;
@@ -184,7 +184,7 @@ async fn a_job_goes_back_after_a_few_browsers_that_do_not_answer() {
             event = running.next() => break event.outcome,
         }
     };
-    assert_eq!((outcome, tries), (Ending::Snoozed, 4));
+    assert_eq!((outcome, tries), (EventKind::Snoozed, 4));
     assert!(world.last_error(job.id()).await.unwrap().starts_with("no browser could be used; chromium:"));
     running.stop().await;
 }
@@ -195,7 +195,7 @@ async fn a_worker_that_cannot_open_its_proxy_leases_nothing() {
     let browsers = world.browsers().proxy_at("192.0.2.7".parse().unwrap(), "worker-1");
     let mut running = Running::start(world.worker().browsers(browsers).handle(act));
     let job = world.client.job(Act { url: String::new(), how: How::Well }).enqueue().await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Snoozed);
+    assert_eq!(running.next().await.outcome, EventKind::Snoozed);
     let error = world.last_error(job.id()).await.unwrap();
     assert!(error.contains("cannot open a proxy where --proxy-listen"), "{error}");
     assert_eq!(lifetime(&world, "a").await, 0);
@@ -262,7 +262,7 @@ async fn a_handler_that_takes_a_browser_says_what_is_missing() {
     let client = tidemill_core::Client::new(std::sync::Arc::new(
         tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap(),
     ));
-    let worker = tidemill_worker::Worker::new(&client).queue("default", 1).handle(act);
+    let worker = tidemill_worker::Worker::builder(&client).queue("default", 1).handle(act);
     let error = worker.build().unwrap_err().to_string();
     let expected = "the handler of kind `act` takes `Browser`, but nobody gave it: add it with `.browsers(Browsers::new())`";
     assert_eq!(error, expected);
@@ -275,7 +275,7 @@ async fn a_worker_with_too_short_a_lease_for_browsers_is_not_built() {
     ));
     let worker = |lease| {
         let browsers = tidemill_fleet::browse::Browsers::new().lease(Duration::from_secs(lease));
-        tidemill_worker::Worker::new(&client).queue("default", 1).browsers(browsers).handle(act).build()
+        tidemill_worker::Worker::builder(&client).queue("default", 1).browsers(browsers).handle(act).build()
     };
     assert!(worker(14).is_ok());
     assert!(worker(5).unwrap_err().to_string().starts_with("a lease of 5s is too short"));

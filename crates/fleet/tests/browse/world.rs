@@ -12,7 +12,7 @@ use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo, WorkerEntry, 
 use tidemill_core::{Client, Job, JobId};
 use tidemill_fleet::browse::{Browsers, UseBrowsers};
 use tidemill_sqlite::{Options, SqliteStore};
-use tidemill_worker::{Event, Report, Worker, WorkerError};
+use tidemill_worker::{Event, Report, Worker, WorkerBuilder, WorkerError};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -62,8 +62,8 @@ impl World {
         Browsers::new().allow(self.site.address.to_string().parse().unwrap())
     }
 
-    pub(crate) fn worker(&self) -> Worker {
-        Worker::new(&self.client).queue("default", 4)
+    pub(crate) fn worker(&self) -> WorkerBuilder {
+        Worker::builder(&self.client).queue("default", 4)
     }
 
     /// A worker for the built-in jobs.
@@ -124,7 +124,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(worker: Worker) -> Self {
+    pub(crate) fn start(worker: WorkerBuilder) -> Self {
         let (events, stop) = (worker.events(), CancellationToken::new());
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { events, stop, run }

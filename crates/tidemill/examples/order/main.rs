@@ -14,7 +14,7 @@ use workflow::{APPROVE, CHARGE, ORDER, Order, REFUND, SHIP, STATUS, charge, orde
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite::memory:".to_owned());
     let client = tidemill::connect(&url).await?;
-    let worker = Worker::new(&client)
+    let worker = Worker::builder(&client)
         .workflow(&ORDER, order)
         .activity(&CHARGE, charge)
         .activity(&SHIP, ship)

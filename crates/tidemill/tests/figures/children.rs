@@ -72,7 +72,7 @@ impl Scene {
     fn new(client: Client) -> Self {
         let (gate, watch) = (Gate(Arc::new(Semaphore::new(0))), Watch::default());
         let (of_parent, of_child) = (watch.clone(), watch.clone());
-        let worker = Worker::new(&client)
+        let worker = Worker::builder(&client)
             .state(gate.clone())
             .state(watch.clone())
             .activity(&HELD, held)

@@ -27,7 +27,7 @@ async fn waits(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
 /// Parks runs; returns how much the process has grown by it.
 async fn park(place: &str, client: &Client, cache: usize) -> usize {
     let worker =
-        Worker::new(client).workflow(&WAITS, waits).workflow_cache(cache).workflow_concurrency(AT_ONCE);
+        Worker::builder(client).workflow(&WAITS, waits).workflow_cache(cache).workflow_concurrency(AT_ONCE);
     let (worker, before) = (Background::run(worker), resident());
     let starts = (0..RUNS as u64).map(|n| async move { client.workflow(&WAITS, n).start().await.unwrap() });
     let runs: Vec<_> = iter(starts)

@@ -40,7 +40,7 @@ struct Seen {
 
 /// Makes jobs at a steady rate and looks every ten seconds at what is left of them.
 async fn measure(place: &str, client: &Client, look: impl AsyncFn() -> Seen) {
-    let worker = Background::run(Worker::new(client).handle(tick).queue("default", 200));
+    let worker = Background::run(Worker::builder(client).handle(tick).queue("default", 200));
     let (begun, mut made, mut worst, mut looked) = (Instant::now(), 0, 0, Instant::now());
     while begun.elapsed() < LONG {
         let due = (begun.elapsed().as_secs_f64() * RATE as f64) as usize;

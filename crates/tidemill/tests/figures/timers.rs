@@ -23,7 +23,7 @@ async fn sleeps(ctx: Ctx, milliseconds: u64) -> Result<(), WorkflowError> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
     let (client, clock) = testing::paused().await.unwrap();
-    let worker = Background::run(Worker::new(&client).workflow(&SLEEPS, sleeps));
+    let worker = Background::run(Worker::builder(&client).workflow(&SLEEPS, sleeps));
     for milliseconds in [7_301, 61, 2_999] {
         let run = client.workflow(&SLEEPS, milliseconds).start().await.unwrap();
         until(async || run.info().await.unwrap().next_alarm.is_some()).await;
@@ -40,7 +40,7 @@ async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
 #[ignore = "a measurement"]
 async fn lateness_of_timers() {
     for (store, client) in stores("timers").await {
-        let worker = Background::run(Worker::new(&client).workflow(&SLEEPS, sleeps));
+        let worker = Background::run(Worker::builder(&client).workflow(&SLEEPS, sleeps));
         let (mut firings, mut steps) = (Vec::new(), Vec::new());
         for number in 0..TIMERS {
             // Neither in step with anything nor with one another.

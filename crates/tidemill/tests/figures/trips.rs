@@ -26,7 +26,7 @@ async fn slow(number: u64) -> Result<u64, Fail> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_three_activities_costs_sixteen_trips() {
     for (store, client) in stores("trips").await {
-        let worker = Background::run(Worker::new(&client).workflow(&THREE, three).activity(&SLOW, slow));
+        let worker = Background::run(Worker::builder(&client).workflow(&THREE, three).activity(&SLOW, slow));
         let mut least = u64::MAX;
         for _ in 0..RUNS {
             let before = client.store().commands();

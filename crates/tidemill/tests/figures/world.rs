@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidemill::{Client, Namespace, Report, Worker, WorkerError};
+use tidemill::{Client, Namespace, Report, WorkerBuilder, WorkerError};
 use tidemill_testkit::servers::{shared_postgres, shared_redis};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn run(worker: Worker) -> Self {
+    pub(crate) fn run(worker: WorkerBuilder) -> Self {
         let stop = CancellationToken::new();
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { stop, run }

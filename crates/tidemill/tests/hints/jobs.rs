@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use tidemill::job::JobState;
 use tidemill::store::{Cancelled, Wake};
-use tidemill::{Client, Ending, Fail, Job, JobContext, JobId, Report, Worker, WorkerError};
+use tidemill::{Client, EventKind, Fail, Job, JobContext, JobId, Report, Worker, WorkerError};
 use tidemill_testkit::servers::Redis;
 use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -50,7 +50,7 @@ impl Background {
                 Ok::<_, Fail>(hold.0)
             }
         };
-        let worker = Worker::new(client).handle(handler).queue(Hold::QUEUE, 8).lease(LEASE);
+        let worker = Worker::builder(client).handle(handler).queue(Hold::QUEUE, 8).lease(LEASE);
         let (ended, stop) = (worker.events(), CancellationToken::new());
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, ended, release, stop, run }
@@ -60,7 +60,7 @@ impl Background {
         tokio::time::timeout(FOR_EVER, self.begun.recv()).await.unwrap().unwrap()
     }
 
-    async fn ended(&mut self) -> (JobId, Ending) {
+    async fn ended(&mut self) -> (JobId, EventKind) {
         let event = tokio::time::timeout(FOR_EVER, self.ended.recv()).await.unwrap().unwrap();
         (event.job, event.outcome)
     }
@@ -109,7 +109,7 @@ async fn nothing_ends_but_what_is_cancelled(place: Place) {
         Some(JobState::Running)
     );
     worker.release.send(true).unwrap();
-    assert_eq!(worker.ended().await, (running, Ending::Done));
+    assert_eq!(worker.ended().await, (running, EventKind::Done));
     assert_eq!(kept.wait_for(FOR_EVER).await.unwrap(), 1);
     let report = worker.stop().await;
     let ended = (report.total.done, report.total.cancelled, report.total.lost);
@@ -121,7 +121,7 @@ async fn cancel_next(worker: &mut Background, client: &Client) {
     let job = worker.begun().await;
     assert_eq!(client.store().cancel(&job).await.unwrap(), Cancelled::Requested);
     // Its wake-up may come before the worker has noted down that it holds the job. Then the next heartbeat finds out.
-    assert_eq!(worker.ended().await, (job.clone(), Ending::Cancelled));
+    assert_eq!(worker.ended().await, (job.clone(), EventKind::Cancelled));
     assert_ne!(client.store().get_job(&job).await.unwrap().map(|info| info.state), Some(JobState::Running));
 }
 
@@ -160,7 +160,7 @@ async fn a_cancelled_job_of_one_redis_database_is_not_announced_in_another() {
     here.client.job(Hold(2)).id("own").enqueue().await.unwrap();
     let own = worker.begun().await;
     here.client.store().cancel(&own).await.unwrap();
-    assert_eq!(worker.ended().await, (own.clone(), Ending::Cancelled));
+    assert_eq!(worker.ended().await, (own.clone(), EventKind::Cancelled));
     loop {
         let wake = tokio::time::timeout(FOR_EVER, wakes.next()).await.unwrap().unwrap();
         assert_ne!(wake, Wake::Cancel(JobId::new("same").unwrap()));
@@ -169,11 +169,11 @@ async fn a_cancelled_job_of_one_redis_database_is_not_announced_in_another() {
         }
     }
     worker.release.send(true).unwrap();
-    assert_eq!(worker.ended().await.1, Ending::Done);
+    assert_eq!(worker.ended().await.1, EventKind::Done);
 }
 
 async fn cancel_again(worker: &mut Background, client: &Client) {
     let same = JobId::new("same").unwrap();
     assert_eq!(client.store().cancel(&same).await.unwrap(), Cancelled::Requested);
-    assert_eq!(worker.ended().await, (same, Ending::Cancelled));
+    assert_eq!(worker.ended().await, (same, EventKind::Cancelled));
 }

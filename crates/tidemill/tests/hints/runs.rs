@@ -36,7 +36,7 @@ async fn no_run_ends_and_no_step_runs_twice(place: Place) {
             Ok::<_, Fail>(step)
         }
     };
-    let worker = Worker::new(client).activity(&STEP, step).workflow(&STEPPED, stepped);
+    let worker = Worker::builder(client).activity(&STEP, step).workflow(&STEPPED, stepped);
     let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     let run = client.workflow(&STEPPED, STEPS).id("named").start().await.unwrap();
     let forge = async {

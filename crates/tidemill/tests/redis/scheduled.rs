@@ -36,7 +36,7 @@ async fn one_look_finds_what_others_have_scheduled_in_any_of_many_queues() {
             Ok::<_, Fail>(())
         }
     };
-    let worker = Worker::new(&client).handle(handler);
+    let worker = Worker::builder(&client).handle(handler);
     let worker = (0..QUEUES).fold(worker, |worker, n| worker.queue(&format!("q{n}"), 1));
     let stop = CancellationToken::new();
     let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));

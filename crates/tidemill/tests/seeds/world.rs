@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidemill::workflow::Json;
 use tidemill::{
-    Activity, Client, Ctx, Fail, Namespace, Report, RunWorkflows, Signal, Worker, WorkerError, Workflow,
-    WorkflowError,
+    Activity, Client, Ctx, Fail, Namespace, Report, RunWorkflows, Signal, Worker, WorkerBuilder, WorkerError,
+    Workflow, WorkflowError,
 };
 use tidemill_testkit::servers::Redis;
 use tokio::sync::Semaphore;
@@ -98,13 +98,13 @@ impl World {
     }
 
     /// A worker that has nothing but the three streams of its workflows.
-    pub(crate) fn worker_of_workflows(&self) -> Worker {
-        let worker = Worker::new(&self.client).workflow(&ORDERS, orders);
+    pub(crate) fn worker_of_workflows(&self) -> WorkerBuilder {
+        let worker = Worker::builder(&self.client).workflow(&ORDERS, orders);
         worker.workflow(&PROCESSING, processing).workflow(&HELD, held)
     }
 
     /// A worker that knows the workflows and their activities. What runs into [`HOLD`] stays there until the semaphore lets it go on.
-    pub(crate) fn worker(&self, gate: &'static Semaphore) -> Worker {
+    pub(crate) fn worker(&self, gate: &'static Semaphore) -> WorkerBuilder {
         let hold = move |n: u64| async move {
             gate.acquire().await.map_err(|closed| Fail::dead("closed", closed.to_string()))?.forget();
             Ok::<_, Fail>(n)
@@ -167,7 +167,7 @@ pub(crate) struct Working {
 }
 
 impl Working {
-    pub(crate) fn start(worker: Worker) -> Self {
+    pub(crate) fn start(worker: WorkerBuilder) -> Self {
         let stop = CancellationToken::new();
         Self { run: tokio::spawn(worker.run_until(stop.clone().cancelled_owned())), stop }
     }

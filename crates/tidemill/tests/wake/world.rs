@@ -109,7 +109,7 @@ impl Background {
             }
         };
         let stop = CancellationToken::new();
-        let worker = Worker::new(client).handle(handler).queue(Ping::QUEUE, 4);
+        let worker = Worker::builder(client).handle(handler).queue(Ping::QUEUE, 4);
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { begun, stop, run }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tidemill::Ending;
+use tidemill::EventKind;
 
 use crate::act::Act;
 use crate::ledger::{self, Step};
@@ -23,7 +23,7 @@ pub async fn run(stage: &Stage) -> Result<Duration> {
     let killed = ledger::now();
     victim.kill()?;
 
-    let done = Step::Settled(Ending::Done);
+    let done = Step::Settled(EventKind::Done);
     let audit = stage.until("the successor to finish", |audit| audit.count(done) >= JOBS).await?;
     let took = Duration::from_millis(audit.last(done).context("nothing was done")?.saturating_sub(killed));
     let account = successor.dismiss()?;

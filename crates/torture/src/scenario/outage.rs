@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tidemill::Ending;
+use tidemill::EventKind;
 
 use crate::act::Act;
 use crate::crew::Member;
@@ -111,7 +111,7 @@ pub async fn run(stage: &Stage) -> Result<Vec<Recovery>> {
 }
 
 async fn recover(stage: &Stage, worker: &Member, fault: Fault) -> Result<Recovery> {
-    let done = Step::Settled(Ending::Done);
+    let done = Step::Settled(EventKind::Done);
     let before = stage.audit()?.count(done);
     let backlog = (0..BACKLOG).map(|_| Act::lasting(Duration::from_millis(50)));
     // Nobody dies here, but a fault may cost a job its lease.

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use tidemill::Ending;
+use tidemill::EventKind;
 
 use crate::act::Act;
 use crate::ledger::Step;
@@ -21,7 +21,7 @@ pub async fn run(stage: &Stage) -> Result<u64> {
     sleeper.halt()?;
     let halted = Instant::now();
 
-    let done = Step::Settled(Ending::Done);
+    let done = Step::Settled(EventKind::Done);
     stage.until("the successor to finish", |audit| audit.count(done) >= JOBS).await?;
     tokio::time::sleep((stage.lease * 3).saturating_sub(halted.elapsed())).await;
     // Its handlers end the moment it goes on, before it can know that time has passed.

@@ -9,7 +9,7 @@ mod rescuer;
 pub(crate) use promoter::Promoter;
 pub(crate) use pruner::Pruner;
 pub(crate) use reaper::Reaper;
-pub(crate) use rescuer::Rescuer;
+pub(crate) use rescuer::LeaseRescuer;
 
 use std::time::Duration;
 

@@ -9,27 +9,27 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::jittered;
-use crate::deadline::{ANSWER, within};
-use crate::station::Station;
+use crate::deadline::{CALL_TIMEOUT, with_timeout};
+use crate::shared::WorkerShared;
 
 /// How often a worker prunes.
-const PERIOD: Duration = Duration::from_secs(30);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How often, after a round that took more than one call: as records are made, so are they removed.
-const BUSY_PERIOD: Duration = Duration::from_secs(5);
+const BUSY_PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Prunes twice a minute, and more often while there is much to prune.
 pub(crate) struct Pruner {
-    station: Arc<Station>,
+    shared: Arc<WorkerShared>,
 }
 
 impl Pruner {
-    pub(crate) fn new(station: Arc<Station>) -> Self {
-        Self { station }
+    pub(crate) fn new(shared: Arc<WorkerShared>) -> Self {
+        Self { shared }
     }
 
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.prune_for_ever()).await;
+        shutdown.run_until_cancelled(self.prune_loop()).await;
     }
 
     /// Each call removes a bounded number, so that nobody waits long for it; a round goes on until nothing is left. Says
@@ -37,7 +37,7 @@ impl Pruner {
     async fn prune(&self, queues: &[Queue]) -> Result<bool, Error> {
         let mut is_busy = false;
         loop {
-            let pruned = within(ANSWER, "prune", self.station.store.prune(queues)).await?;
+            let pruned = with_timeout(CALL_TIMEOUT, "prune", self.shared.store.prune(queues)).await?;
             debug!(records = pruned.records, traces = pruned.traces, "pruned");
             if !pruned.more {
                 return Ok(is_busy);
@@ -47,9 +47,9 @@ impl Pruner {
     }
 
     async fn prune_runs(&self) -> Result<bool, Error> {
-        let ended = self.station.manner.ended_runs;
+        let ended = self.shared.config.ended_runs;
         let mut is_busy = false;
-        while within(ANSWER, "prune_runs", self.station.store.prune_runs(ended)).await? > 0 {
+        while with_timeout(CALL_TIMEOUT, "prune_runs", self.shared.store.prune_runs(ended)).await? > 0 {
             is_busy = true;
         }
         Ok(is_busy)
@@ -63,21 +63,21 @@ impl Pruner {
         Ok(is_busy)
     }
 
-    async fn prune_for_ever(&self) {
-        let mut outage = self.station.outage("pruning");
-        let queues = self.station.queues();
-        let mut period = PERIOD;
+    async fn prune_loop(&self) {
+        let mut backoff = self.shared.backoff("pruning");
+        let queues = self.shared.queues();
+        let mut interval = PRUNE_INTERVAL;
         loop {
-            self.station.store.clock().sleep(jittered(period)).await;
-            period = match self.prune_all(&queues).await {
+            self.shared.store.clock().sleep(jittered(interval)).await;
+            interval = match self.prune_all(&queues).await {
                 Ok(is_busy) => {
-                    outage.is_over();
-                    if is_busy { BUSY_PERIOD } else { PERIOD }
+                    backoff.record_success();
+                    if is_busy { BUSY_PRUNE_INTERVAL } else { PRUNE_INTERVAL }
                 }
                 // The next round is soon enough.
                 Err(error) => {
-                    let _ = outage.failed(&error);
-                    PERIOD
+                    let _ = backoff.record_failure(&error);
+                    PRUNE_INTERVAL
                 }
             };
         }

@@ -4,56 +4,60 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Error;
-use tidemill_core::settle::expired::{self, RescuedDeath};
+use tidemill_core::settle::expired::{RescuedDeath, Rescuer};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use super::jittered;
-use crate::deadline::{ANSWER, within};
-use crate::station::Station;
+use crate::deadline::{CALL_TIMEOUT, with_timeout};
+use crate::shared::WorkerShared;
 
 /// How often to look at most: a dead worker's jobs run again within a second of their lease's end, and the
 /// looking alone stays well under two commands a second.
-const TICK: Duration = Duration::from_millis(900);
+const RESCUE_INTERVAL: Duration = Duration::from_millis(900);
 
 /// Looks for leases that have run out, in all queues of the store at once.
-pub(crate) struct Rescuer {
-    station: Arc<Station>,
-    rescuer: expired::Rescuer,
+pub(crate) struct LeaseRescuer {
+    shared: Arc<WorkerShared>,
+    rescuer: Rescuer,
 }
 
-impl Rescuer {
-    pub(crate) fn new(station: Arc<Station>) -> Self {
-        let rescuer = expired::Rescuer::new(station.queues(), station.manner.lease);
-        Self { station, rescuer }
+impl LeaseRescuer {
+    pub(crate) fn new(shared: Arc<WorkerShared>) -> Self {
+        let rescuer = Rescuer::new(shared.queues(), shared.config.lease);
+        Self { shared, rescuer }
     }
 
     pub(crate) async fn run(mut self, shutdown: CancellationToken) {
-        shutdown.run_until_cancelled(self.rescue_for_ever()).await;
+        shutdown.run_until_cancelled(self.rescue_loop()).await;
     }
 
-    async fn rescue_for_ever(&mut self) {
-        let mut outage = self.station.outage("rescuing jobs of dead workers");
+    async fn rescue_loop(&mut self) {
+        let mut backoff = self.shared.backoff("rescuing jobs of dead workers");
         loop {
-            match self.look().await {
+            match self.rescue().await {
                 Ok(()) => {
-                    outage.is_over();
-                    self.station.store.clock().sleep(jittered(TICK.min(self.station.beat()))).await;
+                    backoff.record_success();
+                    self.shared
+                        .store
+                        .clock()
+                        .sleep(jittered(RESCUE_INTERVAL.min(self.shared.heartbeat_interval())))
+                        .await;
                 }
-                Err(error) => tokio::time::sleep(outage.failed(&error)).await,
+                Err(error) => tokio::time::sleep(backoff.record_failure(&error)).await,
             }
         }
     }
 
-    async fn look(&mut self) -> Result<(), Error> {
+    async fn rescue(&mut self) -> Result<(), Error> {
         // Page after page: after a mass death there are many, so this gets longer than one answer.
-        let mut died = |death: RescuedDeath<'_>| self.station.failure_log.died_unattended(&death);
-        let look = self.rescuer.look_and_report(&*self.station.store, &mut died);
-        let looked = within(ANSWER * 6, "rescue", look).await?;
-        if looked.rescued > 0 {
-            info!("rescued {} jobs whose lease had run out", looked.rescued);
+        let mut died = |death: RescuedDeath<'_>| self.shared.failure_log.died_unattended(&death);
+        let rescue = self.rescuer.look_and_report(&*self.shared.store, &mut died);
+        let rescued = with_timeout(CALL_TIMEOUT * 6, "rescue", rescue).await?;
+        if rescued.rescued > 0 {
+            info!("rescued {} jobs whose lease had run out", rescued.rescued);
         }
-        if let Some(from) = looked.set_back_from {
+        if let Some(from) = rescued.set_back_from {
             warn!("the store's clock was set back; jobs that were ready at {from} stay ready");
         }
         Ok(())

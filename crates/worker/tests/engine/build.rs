@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidemill_core::Error;
 use tidemill_core::chain::Dedup;
-use tidemill_worker::{Fail, State, Worker};
+use tidemill_worker::{Fail, State, WorkerBuilder};
 
 use crate::world::{Ping, World};
 
@@ -20,9 +20,9 @@ async fn plain(job: Ping) -> Result<u32, Fail> {
 }
 
 /// A way to describe a worker that cannot be.
-type Mistake = fn(Worker) -> Worker;
+type Mistake = fn(WorkerBuilder) -> WorkerBuilder;
 
-async fn refusal(describe: impl FnOnce(Worker) -> Worker) -> String {
+async fn refusal(describe: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> String {
     describe(World::new().await.worker()).build().unwrap_err().to_string()
 }
 

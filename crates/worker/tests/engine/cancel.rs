@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_core::Store;
 use tidemill_core::job::JobState;
 use tidemill_core::store::Cancelled;
-use tidemill_worker::{Ending, Fail, JobContext};
+use tidemill_worker::{EventKind, Fail, JobContext};
 use tokio::sync::mpsc;
 
 use crate::plan::{Fault, Verb};
@@ -39,7 +39,7 @@ async fn a_handler_that_does_not_watch_is_dropped() {
     let mut running = Background::run(worker.queue("default", 1));
     has_begun.recv().await.unwrap();
     assert_eq!(world.store.cancel(&job).await.unwrap(), Cancelled::Requested);
-    assert_eq!(running.next().await.outcome, Ending::Cancelled);
+    assert_eq!(running.next().await.outcome, EventKind::Cancelled);
     assert_eq!(world.state(&job).await, Some(JobState::Cancelled));
     assert_eq!(running.stop().await.total.cancelled, 1);
 }
@@ -52,7 +52,7 @@ async fn a_handler_that_watches_may_still_finish() {
     let mut running = Background::run(world.worker().handle(waiting(begun, true)).queue("default", 1));
     has_begun.recv().await.unwrap();
     world.store.cancel(&job).await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Done);
+    assert_eq!(running.next().await.outcome, EventKind::Done);
     assert_eq!(world.info(&job).await.record.unwrap().output, b"42".as_slice());
     running.stop().await;
 }
@@ -67,6 +67,6 @@ async fn the_heartbeat_brings_a_cancellation_whose_wake_up_was_lost() {
     let mut running = Background::run(world.worker().handle(waiting(begun, false)).queue("default", 1));
     has_begun.recv().await.unwrap();
     world.store.cancel(&job).await.unwrap();
-    assert_eq!(world.as_time_passes(running.next()).await.outcome, Ending::Cancelled);
+    assert_eq!(world.as_time_passes(running.next()).await.outcome, EventKind::Cancelled);
     running.stop().await;
 }

@@ -8,7 +8,7 @@ use tidemill_core::client::WaitError;
 use tidemill_core::job::JobState;
 use tidemill_core::store::{Completed, Deleted};
 use tidemill_core::{Chain, Dedup, Job, JobId, Next};
-use tidemill_worker::{Ending, Fail, JobContext, State, Worker};
+use tidemill_worker::{EventKind, Fail, JobContext, State, Worker, WorkerBuilder};
 use tokio::sync::Notify;
 
 use crate::world::{Background, World, patiently};
@@ -52,7 +52,7 @@ async fn tell(job: Tell, cx: JobContext) -> Result<Next<Countdown>, Fail> {
     Ok(Next::done(job.steps))
 }
 
-fn countdown(world: &World) -> Worker {
+fn countdown(world: &World) -> WorkerBuilder {
     world.worker().handle(count).handle(tell).queue("default", 5).queue("telling", 1)
 }
 
@@ -70,8 +70,8 @@ async fn each_step_is_an_event_and_only_the_last_is_done() {
     let world = World::new().await;
     let mut worker = Background::run(countdown(&world));
     world.client.job(Count { left: 0, steps: 0 }).enqueue().await.unwrap();
-    assert_eq!(worker.next().await.outcome, Ending::Continued);
-    assert_eq!(worker.next().await.outcome, Ending::Done);
+    assert_eq!(worker.next().await.outcome, EventKind::Continued);
+    assert_eq!(worker.next().await.outcome, EventKind::Done);
     worker.stop().await;
 }
 
@@ -220,7 +220,7 @@ async fn a_payload_beyond_the_limit_is_not_continued_with() {
     let world = World::new().await;
     let handle = world.client.job(Count { left: 1, steps: 0 }).enqueue().await.unwrap();
     let small = world.client.clone().limits(tidemill_core::Limits { payload: 4 });
-    let worker = Worker::new(&small).handle(count).queue("default", 1);
+    let worker = Worker::builder(&small).handle(count).queue("default", 1);
     worker.drain().await.unwrap();
     assert_eq!(world.letter(handle.id()).await.reason.to_string(), "invalid_output");
 }

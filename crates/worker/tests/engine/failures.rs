@@ -7,7 +7,7 @@ use tidemill_core::chain::JobLinks;
 use tidemill_core::job::JobState;
 use tidemill_core::store::{Due, EnqueueParams, NewJob};
 use tidemill_core::{Clock, DeathReason, JobId, Store};
-use tidemill_worker::{Ending, Fail, JobContext};
+use tidemill_worker::{EventKind, Fail, JobContext};
 
 use crate::world::{Background, Ping, World, queue};
 
@@ -79,7 +79,7 @@ async fn a_job_that_always_fails_ends_in_the_dead_letters() {
     let world = World::new().await;
     let job = world.client.job(Ping { n: 0 }).max_attempts(3).enqueue().await.unwrap().id().clone();
     let mut running = Background::run(world.worker().handle(fail).queue("default", 1));
-    for expected in [Ending::Retried, Ending::Retried, Ending::Dead] {
+    for expected in [EventKind::Retried, EventKind::Retried, EventKind::Dead] {
         assert_eq!(world.as_time_passes(running.next()).await.outcome, expected);
     }
     assert_eq!(world.letter(&job).await.reason, DeathReason::MaxAttemptsExceeded);
@@ -140,7 +140,7 @@ async fn a_handler_that_takes_too_long_is_stopped_and_retried() {
     };
     let mut running = Background::run(world.worker().handle(hang).queue("default", 1));
     assert_eq!(has_begun.recv().await.unwrap(), Some(world.clock.now().after(MINUTE)));
-    assert_eq!(world.as_time_passes(running.next()).await.outcome, Ending::Retried);
+    assert_eq!(world.as_time_passes(running.next()).await.outcome, EventKind::Retried);
     let data = world.info(&job).await.data;
     assert!(String::from_utf8_lossy(&data).contains("did not end within 60s"));
     running.stop().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidemill_core::{Envelope, Outcome};
-use tidemill_worker::{Ending, Fail, JobContext, State};
+use tidemill_worker::{EventKind, Fail, JobContext, State};
 
 use crate::world::{Background, Ping, Pong, World, patiently};
 
@@ -38,7 +38,7 @@ async fn a_typed_handler_gets_its_payload_and_the_shared_state() {
     let report = world.worker().state(sum.clone()).handle(add).queue("default", 3).drain().await.unwrap();
     assert_eq!(sum.0.load(Ordering::SeqCst), 10);
     assert_eq!((report.total.claimed, report.total.done, report.total.running), (5, 5, 0));
-    assert_eq!(report.left, Default::default());
+    assert_eq!(report.unfinished, Default::default());
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn a_worker_that_waits_hears_of_new_jobs() {
     for _ in 0..3 {
         let job = world.ping().await;
         let event = running.next().await;
-        assert_eq!((event.job, event.outcome, event.kind.as_str()), (job, Ending::Done, "ping"));
+        assert_eq!((event.job, event.outcome, event.kind.as_str()), (job, EventKind::Done, "ping"));
     }
     assert_eq!(stats.total().done, 3);
     assert_eq!(running.stop().await.total.done, 3);

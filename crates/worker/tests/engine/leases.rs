@@ -178,7 +178,7 @@ async fn a_cancelled_job_is_stopped_although_the_store_fails_when_it_is_first_as
     world.store.cancel(&job).await.unwrap();
     world.plan().called(Verb::Extend, 2).await;
     world.plan().heal();
-    assert_eq!(running.next().await.outcome, tidemill_worker::Ending::Cancelled);
+    assert_eq!(running.next().await.outcome, tidemill_worker::EventKind::Cancelled);
     running.stop().await;
 }
 
@@ -220,7 +220,7 @@ async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
     // Heard before the next one, which is heard when this returns.
     tokio::time::sleep(Duration::from_millis(50)).await;
     go_on.send(()).unwrap();
-    assert_eq!(running.next().await.outcome, tidemill_worker::Ending::Done);
+    assert_eq!(running.next().await.outcome, tidemill_worker::EventKind::Done);
     let report = running.stop().await;
     assert_eq!((report.total.done, report.total.lost), (1, 0));
 }

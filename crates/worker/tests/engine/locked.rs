@@ -2,7 +2,7 @@
 
 use tidemill_core::JobId;
 use tidemill_core::job::JobState;
-use tidemill_worker::{Ending, Fail};
+use tidemill_worker::{EventKind, Fail};
 
 use crate::plan::{Lock, Verb};
 use crate::world::{Background, Ping, World, patiently};
@@ -16,7 +16,7 @@ async fn done(running: &mut Background, jobs: usize) -> Vec<JobId> {
     let mut done = Vec::new();
     while done.len() < jobs {
         let event = running.next().await;
-        assert_eq!(event.outcome, Ending::Done);
+        assert_eq!(event.outcome, EventKind::Done);
         done.push(event.job);
     }
     done.sort();
@@ -77,7 +77,7 @@ async fn a_held_job_that_cannot_be_started_is_given_back_and_comes_again() {
     assert_eq!(done(&mut running, 2).await, [jobs[0].clone(), jobs[2].clone()]);
     world.plan().unlock();
     // Given back, and then done.
-    while running.next().await.outcome != Ending::Done {}
+    while running.next().await.outcome != EventKind::Done {}
     assert_eq!(world.state(&jobs[1]).await, Some(JobState::Done));
     assert_eq!(running.stop().await.total.done, 3);
 }

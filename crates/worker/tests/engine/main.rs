@@ -18,7 +18,7 @@ mod plan;
 mod planned;
 mod prefetch;
 mod prune;
-mod roster;
+mod registration;
 mod shutdown;
 mod starvation;
 mod world;

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tidemill_core::job::JobState;
-use tidemill_worker::{Ending, Fail};
+use tidemill_worker::{EventKind, Fail};
 
 use crate::plan::{Fault, Verb};
 use crate::world::{Background, Ping, World, patiently};
@@ -29,7 +29,7 @@ async fn a_settlement_whose_answer_was_lost_has_taken_place_once_and_is_counted_
     let job = world.ping().await;
     world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
     let mut running = Background::run(world.worker().handle(plain).queue("default", 1));
-    assert_eq!(running.next().await.outcome, Ending::Done);
+    assert_eq!(running.next().await.outcome, EventKind::Done);
     let report = running.stop().await;
     assert_eq!((report.total.claimed, report.total.done, report.total.lost), (1, 1, 0));
     assert_eq!(world.state(&job).await, Some(JobState::Done));
@@ -57,7 +57,7 @@ async fn a_settlement_the_store_chokes_on_does_not_hold_up_the_others() {
     let report = Background::run(worker);
     let mut report = report;
     for _ in 0..9 {
-        assert_eq!(report.next().await.outcome, Ending::Done);
+        assert_eq!(report.next().await.outcome, EventKind::Done);
     }
     let report = report.stop().await;
     assert_eq!((report.total.done, report.total.lost), (9, 1));
@@ -70,7 +70,7 @@ async fn claiming_goes_on_after_every_kind_of_outage() {
     for verb in [Verb::Claim, Verb::Settle, Verb::Promote, Verb::Expired] {
         world.plan().next(verb, Fault::Away, 3);
         world.ping().await;
-        assert_eq!(running.next().await.outcome, Ending::Done);
+        assert_eq!(running.next().await.outcome, EventKind::Done);
     }
     running.stop().await;
 }
@@ -86,7 +86,7 @@ async fn an_outage_makes_few_errors() {
     assert!(begun.elapsed().as_millis() >= 1_500);
     world.plan().heal();
     world.ping().await;
-    assert_eq!(running.next().await.outcome, Ending::Done);
+    assert_eq!(running.next().await.outcome, EventKind::Done);
     running.stop().await;
 }
 
@@ -103,7 +103,7 @@ async fn calls_that_never_answer_do_not_stop_the_heartbeat_or_the_other_queue() 
     }
     world.as_time_passes(world.plan().called(Verb::Extend, 3)).await;
     world.client.job(Ping { n: 0 }).queue("other").enqueue().await.unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Done);
+    assert_eq!(running.next().await.outcome, EventKind::Done);
     running.begin_to_stop();
     drop(running);
 }
@@ -163,7 +163,7 @@ async fn recovered_jobs_run_beside_those_that_are_running() {
     world.ping().await;
     open.send(true).unwrap();
     for _ in 0..3 {
-        assert_eq!(running.next().await.outcome, Ending::Done);
+        assert_eq!(running.next().await.outcome, EventKind::Done);
     }
     assert_eq!(running.stop().await.total.done, 3);
 }

@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use tidemill_core::job::JobState;
-use tidemill_worker::{Ending, Fail, JobContext};
+use tidemill_worker::{EventKind, Fail, JobContext};
 use tokio::sync::{mpsc, watch};
 
 use crate::plan::{Fault, Verb};
@@ -28,10 +28,10 @@ async fn running_handlers_may_finish_and_held_jobs_go_back_uncounted() {
     begins.recv().await.unwrap();
     running.begin_to_stop();
     let back: Vec<_> = [running.next().await, running.next().await].map(|event| event.outcome).into();
-    assert_eq!(back, [Ending::HandedBack, Ending::HandedBack]);
+    assert_eq!(back, [EventKind::HandedBack, EventKind::HandedBack]);
     open.send(true).unwrap();
     let report = running.stop().await;
-    assert_eq!((report.total.done, report.total.handed_back, report.left), (1, 2, Default::default()));
+    assert_eq!((report.total.done, report.total.handed_back, report.unfinished), (1, 2, Default::default()));
     for job in &jobs[1..] {
         assert_eq!(world.state(job).await, Some(JobState::Ready));
         assert_eq!(world.envelope(job).await.attempts(), 0);
@@ -54,7 +54,7 @@ async fn a_handler_that_outlasts_the_grace_is_cancelled_and_its_job_goes_back_un
     let running = Background::run(worker);
     begins.recv().await.unwrap();
     let report = running.stop().await;
-    assert_eq!((report.total.handed_back, report.left.abandoned), (1, 0));
+    assert_eq!((report.total.handed_back, report.unfinished.abandoned), (1, 0));
     assert_eq!(world.state(&job).await, Some(JobState::Ready));
     assert_eq!(world.envelope(&job).await.attempts(), 0);
 }
@@ -82,7 +82,7 @@ async fn the_heartbeat_goes_on_until_everything_is_settled_and_the_worker_has_le
     // Shutting down, with a settlement that does not stick: the lease is still extended.
     world.as_time_passes(world.plan().called(Verb::Extend, 2)).await;
     world.plan().heal();
-    assert_eq!(running.next().await.outcome, Ending::HandedBack);
+    assert_eq!(running.next().await.outcome, EventKind::HandedBack);
     running.stop().await;
     let calls: Vec<_> = world.plan().calls().into_iter().map(|(verb, _)| verb).collect();
     let last = |verb| calls.iter().rposition(|call| *call == verb).unwrap();

@@ -12,7 +12,7 @@ use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
 use tidemill_core::wake::Subscribers;
 use tidemill_core::{Client, Envelope, Job, JobId, Store, Timestamp};
 use tidemill_sqlite::{Options, PausedClock, SqliteStore};
-use tidemill_worker::{Event, Report, Worker, WorkerError};
+use tidemill_worker::{Event, Report, Worker, WorkerBuilder, WorkerError};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    pub(crate) fn worker(&self) -> Worker {
-        Worker::new(&self.client)
+    pub(crate) fn worker(&self) -> WorkerBuilder {
+        Worker::builder(&self.client)
     }
 
     /// Enqueues `jobs` pings on the default queue.
@@ -151,7 +151,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn run(worker: Worker) -> Self {
+    pub(crate) fn run(worker: WorkerBuilder) -> Self {
         let (events, stop) = (worker.events(), CancellationToken::new());
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { events, stop, run }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::dead_letter::{DeathCause, DeathReason};
 use tidemill_core::{Kind, Outcome};
-use tidemill_worker::{Extract, Fail, JobContext, MissingState, States};
+use tidemill_worker::{Extract, Fail, JobContext, MissingState, StateMap};
 
 use crate::definition::Activity;
 
@@ -55,7 +55,7 @@ pub(super) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 pub(super) type ActivityCode = Arc<dyn Fn(JobContext) -> Attempt + Send + Sync>;
 
 /// Makes the code once all state is known.
-type Prepare = Box<dyn FnOnce(&States) -> Result<ActivityCode, MissingState> + Send>;
+type Prepare = Box<dyn FnOnce(&StateMap) -> Result<ActivityCode, MissingState> + Send>;
 
 /// An activity that was described; its code is made when all state is known.
 pub(super) struct Described {
@@ -72,7 +72,7 @@ impl Described {
         Args: Extract,
         F: ActivityFn<I, O, Args>,
     {
-        let prepare = move |states: &States| -> Result<ActivityCode, MissingState> {
+        let prepare = move |states: &StateMap| -> Result<ActivityCode, MissingState> {
             let source = Args::find(states)?;
             Ok(Arc::new(move |cx: JobContext| -> Attempt {
                 let (function, args) = (function.clone(), Args::extract(&source, &cx));

@@ -79,7 +79,7 @@ async fn run_local(
     let mut attempt = 1;
     loop {
         let outcome = match envelope(task, run, attempt - 1, clock) {
-            Ok(envelope) => attempted(code, task, cx.within(envelope, None), clock).await,
+            Ok(envelope) => attempted(code, task, cx.nested(envelope, None), clock).await,
             Err(error) => Outcome::Discard(error.to_string()),
         };
         let (kind, error, after) = match outcome {

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use tidemill_core::envelope::task_kind;
 use tidemill_core::name::InvalidName;
 use tidemill_core::workflow::{Route, WorkflowName};
-use tidemill_worker::{BuildError, Extension, Extract, Worker};
+use tidemill_worker::{BuildError, Extension, Extract, WorkerBuilder};
 
 use super::Host;
 use super::activity::{ActivityFn, Described};
@@ -39,7 +39,7 @@ pub trait RunWorkflows: Sized {
         F: Future<Output = Result<O, WorkflowError>> + Send + 'static;
 
     /// Runs `activity` with this function, as a job of its queue and inside tasks. The queue is served by this worker
-    /// from now on; [`Worker::queue`] sets how many run at once.
+    /// from now on; [`WorkerBuilder::queue`] sets how many run at once.
     fn activity<I, O, Args, F>(self, activity: &Activity<I, O>, function: F) -> Self
     where
         I: DeserializeOwned + Send + 'static,
@@ -62,7 +62,7 @@ pub trait RunWorkflows: Sized {
     fn journal_limit(self, entries: u64) -> Self;
 }
 
-impl RunWorkflows for Worker {
+impl RunWorkflows for WorkerBuilder {
     fn workflow<I, O, C, F>(self, workflow: &Workflow<I, O>, code: C) -> Self
     where
         I: DeserializeOwned + 'static,
@@ -126,13 +126,14 @@ impl Default for Plan {
 }
 
 impl Extension for Plan {
-    fn install(self: Box<Self>, worker: Worker) -> Result<Worker, BuildError> {
+    fn install(self: Box<Self>, worker: WorkerBuilder) -> Result<WorkerBuilder, BuildError> {
         let Self { programs, activities, routes, concurrency, cache, limit } = *self;
         let routes: Vec<_> = routes.into_iter().collect::<Result<_, _>>()?;
         let (mut worker, mut locals) = (worker, HashMap::new());
         for activity in activities {
             let (kind, queue) = (activity.kind(), activity.queue);
-            let code = (activity.prepare)(worker.states()).map_err(|missing| missing.to(activity.name))?;
+            let code = (activity.prepare)(worker.states())
+                .map_err(|missing| missing.into_build_error(activity.name))?;
             locals.extend(kind.map(|kind| (kind, code.clone())));
             worker = worker.handle_untyped(activity.name, move |_, cx| code(cx));
             worker = serve(worker, queue, CONCURRENCY);
@@ -153,7 +154,7 @@ impl Extension for Plan {
     }
 }
 
-fn serve(worker: Worker, queue: &str, concurrency: usize) -> Worker {
+fn serve(worker: WorkerBuilder, queue: &str, concurrency: usize) -> WorkerBuilder {
     if worker.serves(queue) { worker } else { worker.queue(queue, concurrency) }
 }
 
@@ -164,14 +165,14 @@ fn queues(workflow: &WorkflowName, routes: &[Route]) -> Vec<String> {
 }
 
 impl Host {
-    fn take_tasks(self: Arc<Self>, worker: Worker, workflow: &WorkflowName) -> Worker {
+    fn take_tasks(self: Arc<Self>, worker: WorkerBuilder, workflow: &WorkflowName) -> WorkerBuilder {
         worker.handle_untyped(task_kind(workflow).as_str(), move |envelope, cx| {
             let host = self.clone();
             async move { host.task(&envelope, &cx).await }
         })
     }
 
-    fn run_errands(self: Arc<Self>, worker: Worker) -> Worker {
+    fn run_errands(self: Arc<Self>, worker: WorkerBuilder) -> WorkerBuilder {
         let host = self.clone();
         let worker = worker
             .handle_untyped(ERRAND, |envelope, cx| async move { super::errand::run(&envelope, &cx).await });

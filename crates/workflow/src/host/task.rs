@@ -74,7 +74,7 @@ impl Host {
         let written = written(&mut machine, commit, cursor, &place);
         if machine.end().is_none() {
             let ticket = self.cache.lend(run, machine, written.id);
-            cx.when_settled(move |verdict| ticket.settled(verdict));
+            cx.on_settled(move |verdict| ticket.settled(verdict));
         }
         Ok(Outcome::Commit(Box::new(written)))
     }

@@ -28,7 +28,7 @@ async fn flaky(n: u64, State(tries): State<Tries>, cx: JobContext) -> Result<u64
 #[tokio::test(flavor = "multi_thread")]
 async fn an_activity_is_tried_again_by_the_store_and_takes_state() {
     let (world, tries) = (World::new().await, Tries::default());
-    let worker = Worker::new(&world.client).state(tries.clone()).activity(&FLAKY, flaky);
+    let worker = Worker::builder(&world.client).state(tries.clone()).activity(&FLAKY, flaky);
     let worker = Background::run(worker.workflow(&MAIN, async |ctx: Ctx, n: u64| {
         let retry = RetryPolicy::constant(5, ms(1));
         let one = ctx.activity(&FLAKY, n).retry(retry).await?;
@@ -58,7 +58,7 @@ where
     F: Future<Output = Result<String, tidemill_workflow::WorkflowError>> + Send + 'static,
 {
     let world = World::new().await;
-    let worker = Worker::new(&world.client).state(beats).activity(&HANGS, hangs).workflow(&SAID, code);
+    let worker = Worker::builder(&world.client).state(beats).activity(&HANGS, hangs).workflow(&SAID, code);
     let worker = Background::run(worker);
     let run = world.client.workflow(&SAID, ()).start().await.unwrap();
     let said = patiently(run.result()).await.unwrap();
@@ -106,7 +106,7 @@ async fn an_activity_that_loses_a_race_is_cancelled() {
         Err(Fail::retry("stopped"))
     }
     let (world, stopped) = (World::new().await, Stopped::default());
-    let worker = Worker::new(&world.client).state(stopped.clone()).activity(&WAITS, waits);
+    let worker = Worker::builder(&world.client).state(stopped.clone()).activity(&WAITS, waits);
     let worker = Background::run(worker.workflow(&MAIN, async |ctx: Ctx, n: u64| {
         tidemill_workflow::select! {
             end = ctx.activity(&WAITS, ()) => { end?; },
@@ -131,7 +131,7 @@ async fn a_local_activity_that_this_worker_does_not_know_waits_for_one_that_does
     let reason = crate::world::blocked(&run).await;
     assert!(reason.contains("also knows activity `flaky`"), "{reason}");
     ignorant.stop().await;
-    let worker = Worker::new(&world.client).state(Tries::default()).activity(&FLAKY, flaky);
+    let worker = Worker::builder(&world.client).state(Tries::default()).activity(&FLAKY, flaky);
     let worker = Background::run(worker.workflow(&MAIN, code));
     assert_eq!(patiently(run.result()).await.unwrap(), 4);
     worker.stop().await;

@@ -164,12 +164,12 @@ async fn a_result_that_is_too_large_blocks_the_run_until_a_worker_allows_more() 
     let world = World::new().await;
     let code = async |_: Ctx, size: usize| Ok("x".repeat(size));
     let narrow = world.client.clone().limits(Limits { payload: 100 });
-    let strict = Background::run(Worker::new(&narrow).workflow(&LARGE, code));
+    let strict = Background::run(Worker::builder(&narrow).workflow(&LARGE, code));
     let run = world.client.workflow(&LARGE, 200).start().await.unwrap();
     let reason = blocked(&run).await;
     assert_eq!(reason, "the output of workflow `large` has 202 bytes, and at most 100 are allowed");
     strict.stop().await;
-    let generous = Background::run(Worker::new(&world.client).workflow(&LARGE, code));
+    let generous = Background::run(Worker::builder(&world.client).workflow(&LARGE, code));
     assert_eq!(patiently(run.result()).await.unwrap().len(), 200);
     generous.stop().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidemill_core::workflow::{ParentClose, RunId, RunStatus};
-use tidemill_worker::Worker;
+use tidemill_worker::WorkerBuilder;
 use tidemill_workflow::{ChildError, Ctx, RunWorkflows, StartWorkflows, Workflow, WorkflowError};
 
 use crate::world::{Background, DOUBLE, GO, MAIN, World, ms, patiently, until};
@@ -24,7 +24,7 @@ async fn lazy(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
     Ok(n)
 }
 
-fn worker(world: &World) -> Worker {
+fn worker(world: &World) -> WorkerBuilder {
     world.worker().workflow(&CHILD, child).workflow(&LAZY, lazy)
 }
 

@@ -51,7 +51,7 @@ async fn a_run_is_continued_from_the_journal_after_its_commit_was_lost() {
     let (primary, standby) = (directory.path().join("primary.db"), directory.path().join("standby.db"));
     let drawn = Arc::new(AtomicU64::new(0));
     let worker = |world: &World| {
-        let worker = Worker::new(&world.client).state(drawn.clone()).activity(&DRAW, draw);
+        let worker = Worker::builder(&world.client).state(drawn.clone()).activity(&DRAW, draw);
         Background::run(worker.workflow(&MAIN, async |ctx: Ctx, _: u64| {
             let drawn = ctx.local(&DRAW, ()).await?;
             Ok(drawn * 10 + ctx.signals(&GO).recv().await?)

@@ -42,7 +42,7 @@ async fn asked_for_child(run: &RunHandle<u64>) -> u64 {
 async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
     const CHILD: Workflow<u64, u64> = Workflow::new("child");
     let (world, calls) = (World::new().await, Calls::default());
-    let worker = Worker::new(&world.client).state(calls.clone()).activity(&COUNT, count);
+    let worker = Worker::builder(&world.client).state(calls.clone()).activity(&COUNT, count);
     let worker = worker.workflow(&CHILD, async |ctx: Ctx, n: u64| {
         ctx.sleep(ms(5)).await?;
         Ok(n)

@@ -75,7 +75,7 @@ async fn a_machine_whose_commit_was_refused_is_never_used_again() {
     // Each has a store of its own, as in a process of its own.
     let (world, elsewhere) = (World::on(file()).await, World::on(file()).await);
     let worker = |world: &World| {
-        let worker = Worker::new(&world.client).state(urn.clone()).lease(ms(150)).activity(&DRAW, draw);
+        let worker = Worker::builder(&world.client).state(urn.clone()).lease(ms(150)).activity(&DRAW, draw);
         worker.workflow(&MAIN, async |ctx: Ctx, _: u64| {
             let drawn = ctx.local(&DRAW, ()).await?;
             Ok(drawn * 10 + ctx.signals(&GO).recv().await?)

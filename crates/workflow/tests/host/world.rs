@@ -7,7 +7,7 @@ use tidemill_core::store::runs::RunInfo;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Client, Store};
 use tidemill_sqlite::{Options, SqliteStore};
-use tidemill_worker::{Report, Worker, WorkerError};
+use tidemill_worker::{Report, Worker, WorkerBuilder, WorkerError};
 use tidemill_workflow::{Activity, RunHandle, RunWorkflows, Signal, StartWorkflows, Why, Workflow};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -45,8 +45,8 @@ impl World {
     }
 
     /// A worker that can double.
-    pub(crate) fn worker(&self) -> Worker {
-        Worker::new(&self.client).activity(&DOUBLE, double)
+    pub(crate) fn worker(&self) -> WorkerBuilder {
+        Worker::builder(&self.client).activity(&DOUBLE, double)
     }
 
     /// Starts a run of [`MAIN`] with 1.
@@ -66,7 +66,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    pub(crate) fn run(worker: Worker) -> Self {
+    pub(crate) fn run(worker: WorkerBuilder) -> Self {
         let stop = CancellationToken::new();
         let run = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { stop, run }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidemill::workflow::{Program, Programs};
 use tidemill::{
-    Activity, Ctx, Fail, Query, Report, RunWorkflows, Signal, Update, Worker, WorkerError, Workflow,
-    WorkflowError,
+    Activity, Ctx, Fail, Query, Report, RunWorkflows, Signal, Update, Worker, WorkerBuilder, WorkerError,
+    Workflow, WorkflowError,
 };
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -88,7 +88,7 @@ pub(crate) struct Crew {
 
 impl Crew {
     pub(crate) fn start(place: &Place) -> Self {
-        let workflows = |worker: Worker| worker.workflow(&ORDER, order).workflow(&STEPS, steps);
+        let workflows = |worker: WorkerBuilder| worker.workflow(&ORDER, order).workflow(&STEPS, steps);
         Self::with(place, workflows)
     }
 
@@ -102,15 +102,15 @@ impl Crew {
         Self::open(place, |worker| worker.workflow(&ORDER, order).activity(&NOTHING, charge))
     }
 
-    fn with(place: &Place, workflows: impl FnOnce(Worker) -> Worker) -> Self {
+    fn with(place: &Place, workflows: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> Self {
         Self::open(place, |worker| workflows(worker).activity(&CHARGE, charge))
     }
 
-    fn open(place: &Place, teach: impl FnOnce(Worker) -> Worker) -> Self {
+    fn open(place: &Place, teach: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> Self {
         let runtime = Runtime::new().unwrap();
         let store = format!("sqlite:{}", place.path("tidemill.db").display());
         let client = runtime.block_on(tidemill::connect(&store)).unwrap();
-        let worker = teach(Worker::new(&client));
+        let worker = teach(Worker::builder(&client));
         let stop = CancellationToken::new();
         let run = runtime.spawn(worker.run_until(stop.clone().cancelled_owned()));
         Self { runtime, stop, run }

@@ -10,7 +10,7 @@ pub use page_content::{Content, PageContent};
 pub use pdf::{Pdf, Printed};
 pub use screenshot::{ImageFormat, Picture, Screenshot};
 
-use tidemill_worker::{Fail, Worker};
+use tidemill_worker::{Fail, WorkerBuilder};
 
 use super::failure::Failure;
 use super::lender::Lender;
@@ -18,7 +18,7 @@ use super::tab::{Arrival, Tab, visit};
 use super::visit::Visit;
 
 /// Adds the handlers of all of them.
-pub(super) fn handle_all(worker: Worker) -> Worker {
+pub(super) fn handle_all(worker: WorkerBuilder) -> WorkerBuilder {
     worker
         .handle(navigate_extract::navigate_extract)
         .handle(screenshot::screenshot)

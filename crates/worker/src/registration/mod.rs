@@ -2,6 +2,8 @@
 //!
 //! Nothing here is fatal. A store that is away, or knows no fleet, costs the worker its place on the roster and no job.
 
+pub(crate) mod detail;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,88 +15,88 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
-use crate::card::Card;
-use crate::deadline::within;
-use crate::station::Station;
+use crate::deadline::with_timeout;
+use crate::registration::detail::WorkerDetail;
+use crate::shared::WorkerShared;
 
 /// How often a worker says that it lives.
-const BEAT: Duration = Duration::from_secs(5);
+const BEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// How long after its last word it is taken for dead: two words may be lost.
-const FRESH: Duration = Duration::from_secs(15);
+const ENTRY_TTL: Duration = Duration::from_secs(15);
 
 /// How long the worker's end may wait for a store that does not answer.
-const GOODBYE: Duration = Duration::from_secs(1);
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The shortest time between two looks at orders, when it is not known what has changed.
-const GLANCE: Duration = Duration::from_secs(1);
+const MIN_ORDERS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What wakes a roster between two beats.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct RegistrationWakes {
     /// This member was ordered something.
-    pub(crate) member: Notify,
+    pub(crate) orders: Notify,
     /// Something may have been missed.
-    pub(crate) something: Notify,
+    pub(crate) everything: Notify,
 }
 
 /// A worker's entry in the fleet.
-pub(crate) struct Roster {
-    station: Arc<Station>,
+pub(crate) struct Registration {
+    shared: Arc<WorkerShared>,
     id: WorkerKey,
-    card: Card,
-    calls: Arc<Calls>,
+    detail: WorkerDetail,
+    wakes: Arc<RegistrationWakes>,
     /// Cancelled when the worker claims no more.
     draining: CancellationToken,
     /// Cancelled when the worker is ordered to go.
-    ordered: CancellationToken,
+    drain_ordered: CancellationToken,
 }
 
 /// Why a pause is over.
-enum Next {
+enum PauseEnd {
     Beat,
-    End,
+    WorkerTasks,
 }
 
-impl Roster {
+impl Registration {
     pub(crate) fn new(
-        station: Arc<Station>,
+        shared: Arc<WorkerShared>,
         id: WorkerKey,
-        card: Card,
-        calls: Arc<Calls>,
+        detail: WorkerDetail,
+        wakes: Arc<RegistrationWakes>,
         draining: CancellationToken,
     ) -> Self {
-        Self { station, id, card, calls, draining, ordered: CancellationToken::new() }
+        Self { shared, id, detail, wakes, draining, drain_ordered: CancellationToken::new() }
     }
 
     /// Who a worker is to the fleet.
-    pub(crate) fn name(station: &Station) -> Option<WorkerKey> {
-        let name = MemberName::new(station.worker.as_str()).ok()?;
+    pub(crate) fn worker_key(shared: &WorkerShared) -> Option<WorkerKey> {
+        let name = MemberName::new(shared.worker.as_str()).ok()?;
         Some(WorkerKey { kind: WorkerKind::jobs(), name })
     }
 
     /// Cancelled when the worker is ordered to go.
-    pub(crate) fn ordered(&self) -> CancellationToken {
-        self.ordered.clone()
+    pub(crate) fn drain_ordered(&self) -> CancellationToken {
+        self.drain_ordered.clone()
     }
 
     /// Runs until `end`, and leaves. A call under way is never dropped: it might take effect after the leaving.
     pub(crate) async fn run(self, end: CancellationToken) {
-        let mut outage = self.station.outage("keeping this worker on the fleet's roster");
+        let mut backoff = self.shared.backoff("keeping this worker on the fleet's roster");
         let mut joined = false;
         loop {
-            let said = self.draining.is_cancelled();
-            let pause = match self.speak(joined).await {
+            let was_draining = self.draining.is_cancelled();
+            let pause = match self.announce(joined).await {
                 Ok(orders) => {
                     joined = true;
-                    outage.is_over();
-                    self.obey(orders);
-                    BEAT
+                    backoff.record_success();
+                    self.apply_orders(orders);
+                    BEAT_INTERVAL
                 }
-                Err(error) if error.is_unavailable() => outage.failed(&error),
-                Err(error) => outage.failed(&error).max(BEAT),
+                Err(error) if error.is_unavailable() => backoff.record_failure(&error),
+                Err(error) => backoff.record_failure(&error).max(BEAT_INTERVAL),
             };
-            if let Next::End = self.pause(pause, said, &end).await {
+            if let PauseEnd::WorkerTasks = self.pause(pause, was_draining, &end).await {
                 break;
             }
         }
@@ -104,15 +106,15 @@ impl Roster {
     }
 
     /// Joins, or says that it lives: each time everything about itself, so that a store that lost its data has it again.
-    async fn speak(&self, joined: bool) -> Result<Option<WorkerOrders>, Error> {
-        let (members, fleet) = ([self.member()], self.station.store.fleet());
+    async fn announce(&self, joined: bool) -> Result<Option<WorkerOrders>, Error> {
+        let (members, fleet) = ([self.member()], self.shared.store.fleet());
         if !joined {
-            within(BEAT, "join", fleet.join(&members)).await?;
+            with_timeout(BEAT_INTERVAL, "join", fleet.join(&members)).await?;
             return Ok(None);
         }
         // It takes no sessions, so nobody has to be given time to say what they hold.
         let beat = BeatParams { members: &members, grace: Duration::ZERO };
-        let orders = within(BEAT, "beat", fleet.beat(beat)).await?;
+        let orders = with_timeout(BEAT_INTERVAL, "beat", fleet.beat(beat)).await?;
         Ok(orders.first().copied())
     }
 
@@ -124,43 +126,43 @@ impl Roster {
             endpoint: String::new(),
             status: if draining { WorkerStatus::Draining } else { WorkerStatus::Available },
             room: Capacity { concurrent: 0, lifetime: 0 },
-            fresh: FRESH,
-            detail: Bytes::from(self.card.write(&self.station)),
+            fresh: ENTRY_TTL,
+            detail: Bytes::from(self.detail.write(&self.shared)),
         }
     }
 
-    fn obey(&self, orders: Option<WorkerOrders>) {
+    fn apply_orders(&self, orders: Option<WorkerOrders>) {
         if orders.is_some_and(|orders| orders.drain) && !self.draining.is_cancelled() {
-            info!(worker = %self.station.worker, "ordered to go: nothing more is claimed");
-            self.ordered.cancel();
+            info!(worker = %self.shared.worker, "ordered to go: nothing more is claimed");
+            self.drain_ordered.cancel();
         }
     }
 
     /// Waits for the next beat. The first moment of draining is one: others should know at once.
-    async fn pause(&self, pause: Duration, said: bool, end: &CancellationToken) -> Next {
-        let mut over = self.station.store.clock().sleep(pause);
+    async fn pause(&self, pause: Duration, was_draining: bool, end: &CancellationToken) -> PauseEnd {
+        let mut over = self.shared.store.clock().sleep(pause);
         loop {
             tokio::select! {
-                () = end.cancelled() => return Next::End,
-                () = &mut over => return Next::Beat,
-                () = self.calls.member.notified() => return Next::Beat,
-                () = self.draining.cancelled(), if !said => return Next::Beat,
-                () = self.missed() => if self.is_wanted().await { return Next::Beat },
+                () = end.cancelled() => return PauseEnd::WorkerTasks,
+                () = &mut over => return PauseEnd::Beat,
+                () = self.wakes.orders.notified() => return PauseEnd::Beat,
+                () = self.draining.cancelled(), if !was_draining => return PauseEnd::Beat,
+                () = self.wait_for_missed_wake() => if self.needs_beat().await { return PauseEnd::Beat },
             }
         }
     }
 
     /// Completes when something may have been missed, but not all the time: a store that shares its file with busy
     /// writers says so at each of their writes.
-    async fn missed(&self) {
-        tokio::time::sleep(GLANCE).await;
-        self.calls.something.notified().await;
+    async fn wait_for_missed_wake(&self) {
+        tokio::time::sleep(MIN_ORDERS_CHECK_INTERVAL).await;
+        self.wakes.everything.notified().await;
     }
 
     /// Whether there is an order for this member, or no entry of it. Reads only: of workers that beat because others have
     /// written, each would call all the others.
-    async fn is_wanted(&self) -> bool {
-        match within(BEAT, "member", self.station.store.fleet().get_worker(&self.id)).await {
+    async fn needs_beat(&self) -> bool {
+        match with_timeout(BEAT_INTERVAL, "member", self.shared.store.fleet().get_worker(&self.id)).await {
             Ok(info) => info.is_none_or(|info| info.ordered),
             Err(_) => false,
         }
@@ -168,7 +170,9 @@ impl Roster {
 
     async fn leave(&self) {
         let members = [self.id.clone()];
-        if let Err(error) = within(GOODBYE, "part", self.station.store.fleet().part(&members)).await {
+        if let Err(error) =
+            with_timeout(LEAVE_TIMEOUT, "part", self.shared.store.fleet().part(&members)).await
+        {
             debug!("the worker stays on the roster until it is taken for dead: {}", error.chain());
         }
     }

@@ -4,9 +4,9 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::future::{Future, ready};
 
-use crate::build::BuildError;
-use crate::context::JobContext;
-use crate::fail::Fail;
+use crate::error::BuildError;
+use crate::handler::context::JobContext;
+use crate::handler::fail::Fail;
 
 /// Something a handler can take as an argument after its job.
 ///
@@ -17,7 +17,7 @@ pub trait Extract: Sized + Send + 'static {
     type Source: Send + Sync + 'static;
 
     /// Finds the source, or says what is missing.
-    fn find(states: &States) -> Result<Self::Source, MissingState>;
+    fn find(states: &StateMap) -> Result<Self::Source, MissingState>;
 
     /// Makes the argument for one job. What takes time or may fail happens in the future, which is part of the attempt:
     /// it is polled when the payload has been read, and dropped with the attempt.
@@ -27,16 +27,19 @@ pub trait Extract: Sized + Send + 'static {
     ) -> impl Future<Output = Result<Self, Fail>> + Send + use<Self>;
 }
 
-/// Shared state a handler takes: whatever was given to [`Worker::state`](crate::Worker::state), cloned.
+/// Shared state a handler takes: whatever was given to [`WorkerBuilder::state`](crate::WorkerBuilder::state), cloned.
 #[derive(Debug, Clone, Copy)]
 pub struct State<T>(pub T);
 
 impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
     type Source = T;
 
-    fn find(states: &States) -> Result<T, MissingState> {
-        let what = || format!("State<{}>", type_name::<T>());
-        states.get().cloned().ok_or_else(|| MissingState { what: what(), remedy: ".state(…)" })
+    fn find(states: &StateMap) -> Result<T, MissingState> {
+        let argument = || format!("State<{}>", type_name::<T>());
+        states
+            .get()
+            .cloned()
+            .ok_or_else(|| MissingState { argument: argument(), builder_call: ".state(…)" })
     }
 
     fn extract(source: &T, _: &JobContext) -> impl Future<Output = Result<Self, Fail>> + Send + use<T> {
@@ -47,7 +50,7 @@ impl<T: Clone + Send + Sync + 'static> Extract for State<T> {
 impl Extract for JobContext {
     type Source = ();
 
-    fn find(_: &States) -> Result<(), MissingState> {
+    fn find(_: &StateMap) -> Result<(), MissingState> {
         Ok(())
     }
 
@@ -62,7 +65,7 @@ macro_rules! extract_tuple {
         impl<$($part: Extract),*> Extract for ($($part,)*) {
             type Source = ($($part::Source,)*);
 
-            fn find(states: &States) -> Result<Self::Source, MissingState> {
+            fn find(states: &StateMap) -> Result<Self::Source, MissingState> {
                 Ok(($($part::find(states)?,)*))
             }
 
@@ -88,25 +91,29 @@ extract_tuple!(A B C D);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingState {
     /// What it wants.
-    pub what: String,
+    pub argument: String,
     /// How it is given.
-    pub remedy: &'static str,
+    pub builder_call: &'static str,
 }
 
 impl MissingState {
     /// It is missing to the handler of this kind.
-    pub fn to(self, kind: &str) -> BuildError {
-        BuildError::MissingState { kind: kind.to_owned(), what: self.what, remedy: self.remedy }
+    pub fn into_build_error(self, kind: &str) -> BuildError {
+        BuildError::MissingState {
+            kind: kind.to_owned(),
+            argument: self.argument,
+            builder_call: self.builder_call,
+        }
     }
 }
 
 /// The shared state of a worker, one value per type.
 #[derive(Default)]
-pub struct States {
+pub struct StateMap {
     by_type: HashMap<TypeId, Box<dyn Any + Send + Sync>>,
 }
 
-impl States {
+impl StateMap {
     /// The state of this type.
     pub fn get<T: 'static>(&self) -> Option<&T> {
         self.by_type.get(&TypeId::of::<T>())?.downcast_ref()

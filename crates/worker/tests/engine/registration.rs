@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidemill_core::Store;
 use tidemill_core::fleet::WorkerKind;
 use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo, WorkerStatus};
-use tidemill_worker::{Ending, Fail};
+use tidemill_worker::{EventKind, Fail};
 use tokio::sync::mpsc;
 
 use crate::world::{Background, Ping, World, patiently};
@@ -52,7 +52,7 @@ async fn a_worker_is_listed_with_what_it_does_and_leaves_when_it_ends() {
     );
     assert_eq!(detail["pid"], std::process::id());
     stop.send(()).unwrap();
-    assert!(!patiently(run).await.unwrap().unwrap().ordered);
+    assert!(!patiently(run).await.unwrap().unwrap().stopped_by_fleet);
     assert!(world.members().await.is_empty());
 }
 
@@ -78,9 +78,9 @@ async fn an_ordered_worker_finishes_what_runs_claims_no_more_and_says_so() {
     world.lists(|info| info.member.status == WorkerStatus::Draining).await;
     let late = world.ping().await;
     finish.send(true).unwrap();
-    assert_eq!(running.next().await.outcome, Ending::Done);
+    assert_eq!(running.next().await.outcome, EventKind::Done);
     let report = running.ended().await;
-    assert_eq!((report.ordered, report.total.claimed, report.total.done), (true, 1, 1));
+    assert_eq!((report.stopped_by_fleet, report.total.claimed, report.total.done), (true, 1, 1));
     assert!(world.members().await.is_empty());
     assert_eq!(world.state(&late).await, Some(tidemill_core::job::JobState::Ready));
 }
@@ -92,7 +92,7 @@ async fn an_order_nobody_told_of_is_heard_with_the_next_beat() {
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
     let member = world.lists(|_| true).await.member.id;
     world.store.fleet().drain(&member).await.unwrap();
-    assert!(world.as_time_passes(running.ended()).await.ordered);
+    assert!(world.as_time_passes(running.ended()).await.stopped_by_fleet);
 }
 
 #[tokio::test]
@@ -111,7 +111,7 @@ async fn an_anonymous_worker_is_not_listed() {
     let world = World::new().await;
     world.ping().await;
     let mut running = Background::run(world.worker().handle(plain).queue("default", 1).anonymous());
-    assert_eq!(running.next().await.outcome, Ending::Done);
+    assert_eq!(running.next().await.outcome, EventKind::Done);
     world.as_time_passes(tokio::time::sleep(Duration::from_millis(20))).await;
     assert!(world.members().await.is_empty());
     running.stop().await;

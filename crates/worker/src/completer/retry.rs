@@ -8,22 +8,22 @@ use std::collections::VecDeque;
 use tidemill_core::Error;
 use tokio::sync::mpsc;
 
-use crate::batch::Batch;
 use crate::completer::Completer;
-use crate::outage::Outage;
+use crate::completer::queue::SettlementBatch;
+use crate::failure_backoff::FailureBackoff;
 
 /// Batches that have failed, oldest first.
-pub(crate) struct Repeater<'a> {
+pub(crate) struct RetryQueue<'a> {
     completer: &'a Completer,
-    failed: mpsc::Receiver<(Batch, Error)>,
-    waiting: VecDeque<Batch>,
-    outage: Outage,
+    failed: mpsc::Receiver<(SettlementBatch, Error)>,
+    waiting: VecDeque<SettlementBatch>,
+    backoff: FailureBackoff,
 }
 
-impl<'a> Repeater<'a> {
-    pub(crate) fn new(completer: &'a Completer, failed: mpsc::Receiver<(Batch, Error)>) -> Self {
-        let outage = completer.station.outage("settling jobs");
-        Self { completer, failed, waiting: VecDeque::new(), outage }
+impl<'a> RetryQueue<'a> {
+    pub(crate) fn new(completer: &'a Completer, failed: mpsc::Receiver<(SettlementBatch, Error)>) -> Self {
+        let backoff = completer.shared.backoff("settling jobs");
+        Self { completer, failed, waiting: VecDeque::new(), backoff }
     }
 
     /// Repeats until nothing is left and nothing more can come. The leases are kept alive meanwhile.
@@ -36,14 +36,14 @@ impl<'a> Repeater<'a> {
                 self.repeat(batch).await;
                 continue;
             }
-            self.outage.is_over();
+            self.backoff.record_success();
             let Some((batch, error)) = self.failed.recv().await else { return };
             self.waiting.push_back(batch);
             self.pause(&error).await;
         }
     }
 
-    async fn repeat(&mut self, batch: Batch) {
+    async fn repeat(&mut self, batch: SettlementBatch) {
         if let Err((batch, error)) = self.completer.settle(batch).await {
             self.waiting.extend(batch.split());
             self.pause(&error).await;
@@ -51,6 +51,6 @@ impl<'a> Repeater<'a> {
     }
 
     async fn pause(&mut self, error: &Error) {
-        tokio::time::sleep(self.outage.failed(error)).await;
+        tokio::time::sleep(self.backoff.record_failure(error)).await;
     }
 }

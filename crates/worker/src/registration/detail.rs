@@ -4,19 +4,19 @@ use serde::Serialize;
 use tidemill_core::store::fleet::MAX_DETAIL_BYTES;
 use tidemill_core::{Guarantee, Kind, QueueName, Timestamp};
 
-use crate::lane::Lane;
-use crate::station::Station;
+use crate::queue_slots::QueueSlots;
+use crate::shared::WorkerShared;
 
 /// The part that does not change.
-pub(crate) struct Card {
+pub(crate) struct WorkerDetail {
     kinds: Vec<Kind>,
     any: bool,
-    since: Timestamp,
+    started_at: Timestamp,
 }
 
 /// A queue it serves.
 #[derive(Serialize)]
-struct Served<'a> {
+struct ServedQueue<'a> {
     name: &'a QueueName,
     delivery: Guarantee,
     concurrency: usize,
@@ -24,13 +24,13 @@ struct Served<'a> {
 
 /// As it is written.
 #[derive(Serialize)]
-struct Detail<'a> {
+struct DetailJson<'a> {
     host: &'a str,
     pid: u32,
     version: &'static str,
     started_at: String,
     running: usize,
-    queues: Vec<Served<'a>>,
+    queues: Vec<ServedQueue<'a>>,
     kinds: Vec<&'a str>,
     /// How many queues and kinds are not named, for lack of room.
     #[serde(skip_serializing_if = "is_zero")]
@@ -41,23 +41,23 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-impl Card {
+impl WorkerDetail {
     /// `any`: it also takes kinds that it has no handler of their own for.
-    pub(crate) fn new(mut kinds: Vec<Kind>, any: bool, since: Timestamp) -> Self {
+    pub(crate) fn new(mut kinds: Vec<Kind>, any: bool, started_at: Timestamp) -> Self {
         kinds.sort();
-        Self { kinds, any, since }
+        Self { kinds, any, started_at }
     }
 
-    pub(crate) fn write(&self, station: &Station) -> Vec<u8> {
+    pub(crate) fn write(&self, shared: &WorkerShared) -> Vec<u8> {
         let mut kinds: Vec<_> = self.kinds.iter().map(Kind::as_str).collect();
         kinds.extend(self.any.then_some("*"));
-        let detail = Detail {
-            host: station.host(),
+        let detail = DetailJson {
+            host: shared.host(),
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION"),
-            started_at: self.since.to_string(),
-            running: station.lanes.iter().map(|lane| lane.running()).sum(),
-            queues: station.lanes.iter().map(|lane| served(lane)).collect(),
+            started_at: self.started_at.to_string(),
+            running: shared.queue_slots.iter().map(|slots| slots.running()).sum(),
+            queues: shared.queue_slots.iter().map(|slots| served(slots)).collect(),
             kinds,
             unnamed: 0,
         };
@@ -65,12 +65,12 @@ impl Card {
     }
 }
 
-fn served(lane: &Lane) -> Served<'_> {
-    Served { name: &lane.queue.name, delivery: lane.queue.guarantee, concurrency: lane.concurrency }
+fn served(slots: &QueueSlots) -> ServedQueue<'_> {
+    ServedQueue { name: &slots.queue.name, delivery: slots.queue.guarantee, concurrency: slots.concurrency }
 }
 
 /// Leaves out half of the longer list until the rest has room.
-fn fit(mut detail: Detail<'_>) -> Vec<u8> {
+fn fit(mut detail: DetailJson<'_>) -> Vec<u8> {
     loop {
         let text = serde_json::to_vec(&detail).unwrap_or_else(|_| b"{}".to_vec());
         let (queues, kinds) = (detail.queues.len(), detail.kinds.len());
@@ -95,7 +95,7 @@ mod tests {
         let names: Vec<String> = (0..2000).map(|n| format!("kind-{n}")).collect();
         let kinds = names.iter().map(String::as_str).collect();
         let (host, started_at) = ("host", String::new());
-        let detail = Detail {
+        let detail = DetailJson {
             host,
             pid: 1,
             version: "1",

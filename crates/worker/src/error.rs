@@ -16,32 +16,34 @@ pub enum BuildError {
     NoQueue,
     /// A queue was named twice.
     #[error("queue `{0}` is given twice")]
-    QueueTwice(Queue),
+    DuplicateQueue(Queue),
     /// A queue may run no job at all.
     #[error("queue `{0}` has a concurrency of 0: it would never run a job")]
-    NoConcurrency(Queue),
+    ZeroConcurrency(Queue),
     /// A kind has two handlers.
     #[error("kind `{0}` has two handlers")]
-    KindTwice(Kind),
+    DuplicateKind(Kind),
     /// There are two fallback handlers.
     #[error("there are two handlers for any kind")]
-    FallbackTwice,
+    DuplicateFallback,
     /// There is no handler at all.
     #[error("the worker has no handler: add one with `.handle(function)`")]
     NoHandler,
     /// A handler takes something that nobody gave.
-    #[error("the handler of kind `{kind}` takes `{what}`, but nobody gave it: add it with `{remedy}`")]
+    #[error(
+        "the handler of kind `{kind}` takes `{argument}`, but nobody gave it: add it with `{builder_call}`"
+    )]
     MissingState {
         /// Whose handler.
         kind: String,
         /// What it wants.
-        what: String,
+        argument: String,
         /// How it is given.
-        remedy: &'static str,
+        builder_call: &'static str,
     },
     /// State of one type was given twice.
     #[error("state of type `{0}` is given twice")]
-    StateTwice(&'static str),
+    DuplicateState(&'static str),
     /// The lease is too short to be kept.
     #[error("a lease of {0:?} is too short: a heartbeat needs at least 100ms")]
     LeaseTooShort(Duration),
@@ -61,5 +63,5 @@ pub enum WorkerError {
     Build(#[from] BuildError),
     /// One of its parts ended before it was told to, which is a bug. The other parts were shut down in order.
     #[error("the worker's {0} ended unexpectedly")]
-    PartDied(String),
+    PartEnded(String),
 }

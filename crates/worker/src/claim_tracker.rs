@@ -6,31 +6,31 @@ use tokio::sync::watch;
 
 /// Whether a claim is under way. A queue's producer has one at a time.
 #[derive(Debug)]
-pub(crate) struct Claims {
-    is_under_way: AtomicBool,
+pub(crate) struct ClaimTracker {
+    is_pending: AtomicBool,
     /// How many claims have ended, their jobs taken in.
     ended: watch::Sender<u64>,
     /// Changes when claims that wait for jobs should end.
     interrupted: watch::Sender<()>,
 }
 
-impl Default for Claims {
+impl Default for ClaimTracker {
     fn default() -> Self {
         let (ended, interrupted) = (watch::Sender::new(0), watch::Sender::new(()));
-        Self { is_under_way: AtomicBool::new(false), ended, interrupted }
+        Self { is_pending: AtomicBool::new(false), ended, interrupted }
     }
 }
 
-impl Claims {
+impl ClaimTracker {
     /// A claim begins. It should end when what is returned changes.
     pub(crate) fn begin(&self) -> watch::Receiver<()> {
-        self.is_under_way.store(true, Ordering::SeqCst);
+        self.is_pending.store(true, Ordering::SeqCst);
         self.interrupted.subscribe()
     }
 
     /// The claim has ended, and what it brought is among the worker's leases.
     pub(crate) fn end(&self) {
-        self.is_under_way.store(false, Ordering::SeqCst);
+        self.is_pending.store(false, Ordering::SeqCst);
         self.ended.send_modify(|ended| *ended += 1);
     }
 
@@ -40,7 +40,7 @@ impl Claims {
     pub(crate) async fn interrupt(&self) {
         let mut ended = self.ended.subscribe();
         let before = *ended.borrow_and_update();
-        if self.is_under_way.load(Ordering::SeqCst) {
+        if self.is_pending.load(Ordering::SeqCst) {
             self.interrupted.send_replace(());
             // The sender is this very value.
             let _ = ended.wait_for(|ended| *ended > before).await;
@@ -56,14 +56,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_claim_is_waited_for_and_the_next_is_not() {
-        let claims = Claims::default();
-        assert!(claims.interrupt().now_or_never().is_some(), "none is under way");
-        let mut interrupted = claims.begin();
-        let mut waiting = Box::pin(claims.interrupt());
+        let tracker = ClaimTracker::default();
+        assert!(tracker.interrupt().now_or_never().is_some(), "none is under way");
+        let mut interrupted = tracker.begin();
+        let mut waiting = Box::pin(tracker.interrupt());
         assert!(waiting.as_mut().now_or_never().is_none());
         assert!(interrupted.changed().now_or_never().is_some());
-        claims.end();
-        let next = claims.begin();
+        tracker.end();
+        let next = tracker.begin();
         assert!(waiting.now_or_never().is_some());
         assert!(!next.has_changed().unwrap(), "it begins after the interruption");
     }

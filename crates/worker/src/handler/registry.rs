@@ -6,22 +6,22 @@ use std::time::Duration;
 use tidemill_core::{Backoff, Kind};
 
 use crate::handler::Handler;
-use crate::pace::Pace;
+use crate::queue_slots::MovingAverage;
 
 /// A handler and how its jobs are treated.
-pub(crate) struct Registered {
+pub(crate) struct RegisteredHandler {
     pub(crate) handler: Box<dyn Handler>,
     /// How long a failed job waits.
     pub(crate) backoff: Backoff,
     /// How long an attempt may take, if the envelope does not say.
     pub(crate) timeout: Option<Duration>,
     /// How long the first poll of a job takes: short ones may share a task.
-    pub(crate) first_poll: Pace,
+    pub(crate) first_poll_time: MovingAverage,
 }
 
-impl Registered {
+impl RegisteredHandler {
     pub(crate) fn new(handler: Box<dyn Handler>, backoff: Backoff, timeout: Option<Duration>) -> Self {
-        Self { handler, backoff, timeout, first_poll: Pace::default() }
+        Self { handler, backoff, timeout, first_poll_time: MovingAverage::default() }
     }
 }
 
@@ -29,23 +29,23 @@ impl Registered {
 #[derive(Default)]
 pub(crate) struct Registry {
     by_kind: HashMap<Kind, usize>,
-    handlers: Vec<Registered>,
+    handlers: Vec<RegisteredHandler>,
     /// For kinds that have none of their own.
     fallback: Option<usize>,
 }
 
 /// Where a handler is in the registry: cheaper to pass around than a shared pointer.
-pub(crate) type Route = Option<usize>;
+pub(crate) type HandlerIndex = Option<usize>;
 
 impl Registry {
     /// Adds a handler; `false` if the kind has one already.
-    pub(crate) fn add(&mut self, kind: &Kind, registered: Registered) -> bool {
+    pub(crate) fn add(&mut self, kind: &Kind, registered: RegisteredHandler) -> bool {
         self.handlers.push(registered);
         self.by_kind.insert(kind.clone(), self.handlers.len() - 1).is_none()
     }
 
     /// Sets the handler of every other kind; `false` if there is one already.
-    pub(crate) fn add_fallback(&mut self, registered: Registered) -> bool {
+    pub(crate) fn add_fallback(&mut self, registered: RegisteredHandler) -> bool {
         self.handlers.push(registered);
         self.fallback.replace(self.handlers.len() - 1).is_none()
     }
@@ -55,11 +55,11 @@ impl Registry {
         (self.by_kind.keys().cloned().collect(), self.fallback.is_some())
     }
 
-    pub(crate) fn route(&self, kind: &Kind) -> Route {
+    pub(crate) fn find(&self, kind: &Kind) -> HandlerIndex {
         self.by_kind.get(kind).copied().or(self.fallback)
     }
 
-    pub(crate) fn at(&self, route: Route) -> Option<&Registered> {
-        self.handlers.get(route?)
+    pub(crate) fn get(&self, index: HandlerIndex) -> Option<&RegisteredHandler> {
+        self.handlers.get(index?)
     }
 }

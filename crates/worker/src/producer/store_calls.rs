@@ -12,86 +12,92 @@ use tidemill_core::store::{
 use tidemill_core::{Error, Lease};
 use tokio_util::sync::CancellationToken;
 
-use crate::deadline::{ANSWER, within};
-use crate::lane::Lane;
-use crate::station::Station;
+use crate::deadline::{CALL_TIMEOUT, with_timeout};
+use crate::queue_slots::QueueSlots;
+use crate::shared::WorkerShared;
 
 /// How long a claim waits for work in a worker with one queue.
-const WAIT: Duration = Duration::from_secs(5);
+const CLAIM_WAIT: Duration = Duration::from_secs(5);
 
 /// So much longer for each further queue, so that all claims of an idle worker together stay under one
 /// command in three seconds.
-const WAIT_PER_QUEUE: Duration = Duration::from_secs(3);
+const CLAIM_WAIT_PER_QUEUE: Duration = Duration::from_secs(3);
 
 /// How long found jobs wait for their leases to be extended. A worker that leaves does not wait much longer for all of it.
-const EXTENSION: Duration = Duration::from_secs(1);
+const EXTEND_RECOVERED_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A call under way.
-pub(crate) type Trip<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+pub(crate) type StoreCall<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
 /// What a claim asks for.
-pub(crate) struct Wanted {
+pub(crate) struct ClaimRequest {
     /// How many jobs.
     pub(crate) max: usize,
     /// How many of them start at once.
     pub(crate) starting: usize,
     /// How long it waits at most, if that is not for the caller's setting alone to say.
-    pub(crate) at_most: Option<Duration>,
+    pub(crate) max_wait: Option<Duration>,
 }
 
 /// Makes the calls of one producer.
-pub(crate) struct Caller {
-    station: Arc<Station>,
-    lane: Arc<Lane>,
+pub(crate) struct StoreCalls {
+    shared: Arc<WorkerShared>,
+    slots: Arc<QueueSlots>,
     shutdown: CancellationToken,
     wait: Duration,
 }
 
-impl Caller {
-    pub(crate) fn new(station: Arc<Station>, lane: Arc<Lane>, shutdown: CancellationToken) -> Self {
-        let others = u32::try_from(station.lanes.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        let wait = WAIT.saturating_add(WAIT_PER_QUEUE.saturating_mul(others));
-        let wait = station.manner.block.unwrap_or(wait);
-        Self { station, lane, shutdown, wait }
+impl StoreCalls {
+    pub(crate) fn new(
+        shared: Arc<WorkerShared>,
+        slots: Arc<QueueSlots>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let others = u32::try_from(shared.queue_slots.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        let wait = CLAIM_WAIT.saturating_add(CLAIM_WAIT_PER_QUEUE.saturating_mul(others));
+        let wait = shared.config.block.unwrap_or(wait);
+        Self { shared, slots, shutdown, wait }
     }
 
     /// Claims jobs, and waits for some.
-    pub(crate) fn claim(&self, wanted: Wanted) -> Trip<Vec<Claimed>> {
-        let (station, lane, shutdown) = (self.station.clone(), self.lane.clone(), self.shutdown.clone());
-        let Wanted { max, starting, at_most } = wanted;
-        let wait = at_most.map_or(self.wait, |at_most| at_most.min(self.wait));
-        let mut interrupted = lane.claims.begin();
+    pub(crate) fn claim(&self, wanted: ClaimRequest) -> StoreCall<Vec<Claimed>> {
+        let (shared, slots, shutdown) = (self.shared.clone(), self.slots.clone(), self.shutdown.clone());
+        let ClaimRequest { max, starting, max_wait } = wanted;
+        let wait = max_wait.map_or(self.wait, |max_wait| max_wait.min(self.wait));
+        let mut interrupted = slots.claim_tracker.begin();
         Box::pin(async move {
             // Dropping a claim may strand a job. So one that takes too long is first asked to end.
-            let patience = wait + ANSWER;
+            let time_limit = wait + CALL_TIMEOUT;
             let interrupt = Box::pin(async move {
                 tokio::select! {
                     () = shutdown.cancelled() => {}
                     _ = interrupted.changed() => {}
-                    () = tokio::time::sleep(patience) => {}
+                    () = tokio::time::sleep(time_limit) => {}
                 }
             });
-            let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
+            let (queue, worker, lease) = (&slots.queue, &shared.worker, shared.config.lease);
             let claim = ClaimParams { queue, worker, lease, max, starting, wait, interrupt };
-            within(patience + ANSWER, "claim", station.store.claim(claim)).await
+            with_timeout(time_limit + CALL_TIMEOUT, "claim", shared.store.claim(claim)).await
         })
     }
 
     /// Finds what a failed claim has taken, and extends its leases: what is still held then is this worker's to run. If nobody
     /// knows whether it is, it is so too: the store has handed the jobs over and may not find them again. What was lost turns out
     /// when it is to start.
-    pub(crate) fn recover(&self, known: HashSet<Lease>) -> Trip<Vec<Claimed>> {
-        let (station, lane) = (self.station.clone(), self.lane.clone());
+    pub(crate) fn recover(&self, known: HashSet<Lease>) -> StoreCall<Vec<Claimed>> {
+        let (shared, slots) = (self.shared.clone(), self.slots.clone());
         Box::pin(async move {
-            let (queue, worker, lease) = (&lane.queue, &station.worker, station.manner.lease);
+            let (queue, worker, lease) = (&slots.queue, &shared.worker, shared.config.lease);
             let recover = RecoverParams { queue, worker, lease, known: &known };
-            let mut found = within(ANSWER, "recover", station.store.recover(recover)).await?;
+            let mut found = with_timeout(CALL_TIMEOUT, "recover", shared.store.recover(recover)).await?;
             let leases: Vec<Lease> = found.iter().map(|claimed| claimed.lease.clone()).collect();
             if leases.is_empty() {
                 return Ok(found);
             }
             let extend = ExtendParams { worker, leases: &leases, lease };
-            if let Ok(held) = within(EXTENSION, "extend", station.store.extend(extend)).await {
+            if let Ok(held) =
+                with_timeout(EXTEND_RECOVERED_TIMEOUT, "extend", shared.store.extend(extend)).await
+            {
                 let mut held = held.into_iter();
                 found.retain(|_| held.next().is_some_and(|held| held != Extended::Lost));
             }
@@ -100,11 +106,11 @@ impl Caller {
     }
 
     /// Marks held jobs as started.
-    pub(crate) fn start(&self, leases: Vec<Lease>) -> Trip<Vec<Verdict>> {
-        let station = self.station.clone();
+    pub(crate) fn start(&self, leases: Vec<Lease>) -> StoreCall<Vec<Verdict>> {
+        let shared = self.shared.clone();
         Box::pin(async move {
-            let start = StartParams { worker: &station.worker, leases: &leases };
-            within(ANSWER, "start", station.store.start(start)).await
+            let start = StartParams { worker: &shared.worker, leases: &leases };
+            with_timeout(CALL_TIMEOUT, "start", shared.store.start(start)).await
         })
     }
 }

@@ -8,27 +8,23 @@ use tidemill_core::store::Verdict;
 use tidemill_core::transaction::TransactionClaim;
 use tidemill_core::{Client, DeathReason, Envelope, HolderId, JobId, Kind, Queue, Timestamp};
 
-use crate::assignment::Assignment;
-use crate::blockers::Blockers;
-use crate::fail::Fail;
-use crate::station::Station;
+use crate::handler::blockers::Blockers;
+use crate::handler::fail::Fail;
+use crate::leases::ClaimedJob;
+use crate::shared::WorkerShared;
 
 /// The job a handler is running: who it is, how often it was tried, and whether somebody wants it to stop.
 /// Cheap to clone; may be moved into tasks the handler starts.
 #[derive(Clone)]
 pub struct JobContext {
-    assignment: Arc<Assignment>,
+    job: Arc<ClaimedJob>,
     deadline: Option<Timestamp>,
-    station: Arc<Station>,
+    shared: Arc<WorkerShared>,
 }
 
 impl JobContext {
-    pub(crate) fn new(
-        assignment: Arc<Assignment>,
-        deadline: Option<Timestamp>,
-        station: Arc<Station>,
-    ) -> Self {
-        Self { assignment, deadline, station }
+    pub(crate) fn new(job: Arc<ClaimedJob>, deadline: Option<Timestamp>, shared: Arc<WorkerShared>) -> Self {
+        Self { job, deadline, shared }
     }
 
     /// The job's identity: the same in every attempt, so it can serve as an idempotency key.
@@ -55,25 +51,25 @@ impl JobContext {
 
     /// Who runs it.
     pub fn worker(&self) -> &HolderId {
-        &self.station.worker
+        &self.shared.worker
     }
 
     /// The store's client, to make jobs from within a job.
     pub fn client(&self) -> &Client {
-        &self.station.client
+        &self.shared.client
     }
 
     /// Whether the job may end now; from then on nothing stops it.
-    pub(crate) fn begin_to_end(&self) -> bool {
-        self.assignment.stop.begin_to_end()
+    pub(crate) fn try_begin_settlement(&self) -> bool {
+        self.job.stop.try_begin_settlement()
     }
 
     /// The claim on this job, for whatever ends it in a transaction.
-    pub(crate) fn claim(&self) -> TransactionClaim {
+    pub(crate) fn transaction_claim(&self) -> TransactionClaim {
         TransactionClaim {
-            lease: self.assignment.lease.clone(),
+            lease: self.job.lease.clone(),
             envelope: self.envelope().clone(),
-            payload_limit: self.station.client.payload_limit(),
+            payload_limit: self.shared.client.payload_limit(),
         }
     }
 
@@ -84,7 +80,7 @@ impl JobContext {
 
     /// Where it was claimed.
     pub fn queue(&self) -> &Queue {
-        &self.assignment.lease.queue
+        &self.job.lease.queue
     }
 
     /// Which attempt this is: 1 for the first.
@@ -104,41 +100,41 @@ impl JobContext {
 
     /// Says that the attempt is alive: one whose job has a heartbeat timeout is given up when it is silent for longer.
     pub fn heartbeat(&self) {
-        let now = self.station.store.clock().now();
-        self.assignment.pulse.store(now.0, Ordering::Relaxed);
+        let now = self.shared.store.clock().now();
+        self.job.last_heartbeat_ms.store(now.0, Ordering::Relaxed);
     }
 
     /// Calls `tell` when the store has said whether it accepted the end of this job; drops it if that never comes out.
-    pub fn when_settled(&self, tell: impl FnOnce(Verdict) + Send + 'static) {
-        let curious = &self.assignment.curious;
-        *curious.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(tell));
+    pub fn on_settled(&self, callback: impl FnOnce(Verdict) + Send + 'static) {
+        let slot = &self.job.on_settled;
+        *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(callback));
     }
 
     /// The context of a job that is run inside this one, under its lease: it exists in no store.
-    pub fn within(&self, envelope: Envelope, deadline: Option<Timestamp>) -> Self {
-        let Assignment { lease, lane, place, .. } = &*self.assignment;
-        let assignment = Arc::new(Assignment::new(lease.clone(), envelope, *lane, *place));
-        Self { assignment, deadline, station: self.station.clone() }
+    pub fn nested(&self, envelope: Envelope, deadline: Option<Timestamp>) -> Self {
+        let ClaimedJob { lease, queue_index, lease_index, .. } = &*self.job;
+        let job = Arc::new(ClaimedJob::new(lease.clone(), envelope, *queue_index, *lease_index));
+        Self { job, deadline, shared: self.shared.clone() }
     }
 
     /// The whole envelope, with fields Tidemill does not know.
     pub fn envelope(&self) -> &Envelope {
-        &self.assignment.envelope
+        &self.job.envelope
     }
 
     /// Whether the handler should stop: the job was cancelled, its lease was lost, or the worker is leaving.
     ///
     /// A handler that never asks is dropped at its next `.await`. One that asks is given the worker's
-    /// [`cancel_grace`](crate::Worker::cancel_grace) to wind up first.
+    /// [`cancel_grace`](crate::WorkerBuilder::cancel_grace) to wind up first.
     pub fn is_cancelled(&self) -> bool {
-        self.assignment.stop.watch();
-        self.assignment.stop.why().is_some()
+        self.job.stop.mark_watched();
+        self.job.stop.reason().is_some()
     }
 
     /// Completes when the handler should stop; see [`is_cancelled`](Self::is_cancelled).
     pub async fn cancelled(&self) {
-        self.assignment.stop.watch();
-        self.assignment.stop.requested().await;
+        self.job.stop.mark_watched();
+        self.job.stop.wait().await;
     }
 }
 

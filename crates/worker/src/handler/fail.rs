@@ -62,8 +62,8 @@ impl Fail {
     }
 
     /// Forgets the job.
-    pub fn discard(why: impl Display) -> Self {
-        Self::Discard(why.to_string())
+    pub fn discard(reason: impl Display) -> Self {
+        Self::Discard(reason.to_string())
     }
 
     /// Moves the job to the dead letters.
@@ -84,7 +84,7 @@ impl From<Fail> for Outcome {
             Fail::Retry { error, after } => Self::Retry { error, after },
             Fail::Snooze(delay) => Self::Snooze(delay),
             Fail::Postpone { error, after } => Self::Postpone { error, after },
-            Fail::Discard(why) => Self::Discard(why),
+            Fail::Discard(reason) => Self::Discard(reason),
             Fail::Dead { reason, error } => {
                 let Ok(reason) = reason.parse();
                 Self::Dead(DeathCause { reason, error: Some(error) })
@@ -95,14 +95,14 @@ impl From<Fail> for Outcome {
 
 /// The error and all its causes in one line: whoever reads a dead letter has nothing else.
 fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
+    let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
+        text.push_str(": ");
+        text.push_str(&error.to_string());
         cause = error.source();
     }
-    line
+    text
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use tidemill_core::{Backoff, Error};
 use tracing::{debug, warn};
 
 /// Short enough to be back within two seconds of the store, long enough to be no hot loop.
-const PAUSE: Backoff = Backoff {
+const RETRY_BACKOFF: Backoff = Backoff {
     base: Duration::from_millis(100),
     max: Duration::from_secs(1),
     jitter: Duration::from_millis(100),
@@ -18,57 +18,58 @@ const PAUSE: Backoff = Backoff {
 /// fails for every part at once: the first part that notices and the last one that recovers log it, the others only at
 /// the level `debug`.
 #[derive(Debug)]
-pub(crate) struct Outage {
+pub(crate) struct FailureBackoff {
     what: String,
     failures: u32,
-    began: Option<Instant>,
+    failing_since: Option<Instant>,
     /// How many parts of the worker find the store unavailable.
     unavailable: Arc<AtomicUsize>,
     /// Whether this part is among them.
-    counted: bool,
+    is_counted: bool,
 }
 
-impl Outage {
+impl FailureBackoff {
     /// `what` is being tried, such as "claiming from queue `mail`".
     #[cfg(test)]
-    pub(crate) fn of(what: impl Into<String>) -> Self {
-        Self::sharing(what, Arc::default())
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self::new_shared(what, Arc::default())
     }
 
     /// The same for one part of several, which share the count of parts that find the store unavailable.
-    pub(crate) fn sharing(what: impl Into<String>, unavailable: Arc<AtomicUsize>) -> Self {
-        Self { what: what.into(), failures: 0, began: None, unavailable, counted: false }
+    pub(crate) fn new_shared(what: impl Into<String>, unavailable: Arc<AtomicUsize>) -> Self {
+        Self { what: what.into(), failures: 0, failing_since: None, unavailable, is_counted: false }
     }
 
     /// Notes a failure; returns how long to pause before the next try.
-    pub(crate) fn failed(&mut self, error: &Error) -> Duration {
+    pub(crate) fn record_failure(&mut self, error: &Error) -> Duration {
         if self.failures == 0 {
-            self.began = Some(Instant::now());
-            self.begins(error);
+            self.failing_since = Some(Instant::now());
+            self.log_start(error);
         }
-        let pause = PAUSE.delay(self.failures, fastrand::f64());
+        let pause = RETRY_BACKOFF.delay(self.failures, fastrand::f64());
         self.failures = self.failures.saturating_add(1);
         pause
     }
 
     /// Notes a success.
-    pub(crate) fn is_over(&mut self) {
+    pub(crate) fn record_success(&mut self) {
         if self.failures > 0 {
-            let took = self.began.take().map_or(Duration::ZERO, |began| began.elapsed());
-            let is_last = !self.counted || self.leave();
+            let elapsed =
+                self.failing_since.take().map_or(Duration::ZERO, |failing_since| failing_since.elapsed());
+            let is_last = !self.is_counted || self.uncount();
             let (what, failures) = (&self.what, self.failures);
             if is_last {
-                warn!("the outage is over: {what} works again after {took:.1?} and {failures} failures");
+                warn!("the outage is over: {what} works again after {elapsed:.1?} and {failures} failures");
             } else {
-                debug!("{what} works again after {took:.1?} and {failures} failures");
+                debug!("{what} works again after {elapsed:.1?} and {failures} failures");
             }
             self.failures = 0;
         }
     }
 
-    fn begins(&mut self, error: &Error) {
-        self.counted = error.is_unavailable();
-        let is_first = !self.counted || self.unavailable.fetch_add(1, Ordering::Relaxed) == 0;
+    fn log_start(&mut self, error: &Error) {
+        self.is_counted = error.is_unavailable();
+        let is_first = !self.is_counted || self.unavailable.fetch_add(1, Ordering::Relaxed) == 0;
         let (what, error) = (&self.what, error.chain());
         if is_first {
             warn!("an outage begins: {what} fails and is tried again until it works: {error}");
@@ -78,16 +79,16 @@ impl Outage {
     }
 
     /// Whether this was the last part that found the store unavailable.
-    fn leave(&mut self) -> bool {
-        self.counted = false;
+    fn uncount(&mut self) -> bool {
+        self.is_counted = false;
         self.unavailable.fetch_sub(1, Ordering::Relaxed) == 1
     }
 }
 
-impl Drop for Outage {
+impl Drop for FailureBackoff {
     fn drop(&mut self) {
-        if self.counted {
-            self.leave();
+        if self.is_counted {
+            self.uncount();
         }
     }
 }
@@ -98,9 +99,9 @@ mod tests {
 
     #[test]
     fn no_outage_makes_more_than_ten_errors_a_second_or_pauses_longer_than_two() {
-        let mut outage = Outage::of("claiming");
+        let mut backoff = FailureBackoff::new("claiming");
         let error = Error::Full("disk".into());
-        let pauses: Vec<_> = (0..100).map(|_| outage.failed(&error)).collect();
+        let pauses: Vec<_> = (0..100).map(|_| backoff.record_failure(&error)).collect();
         assert!(pauses.iter().all(|pause| (100..2000).contains(&pause.as_millis())), "{pauses:?}");
     }
 }

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use tidemill_core::chain::Blocker;
 use tidemill_core::job::JobState;
 
-use crate::fail::Fail;
+use crate::handler::fail::Fail;
 
 /// How the chains ended that a job waited for, in the order in which it named them.
 #[derive(Debug, Clone)]
@@ -15,10 +15,10 @@ impl Blockers {
     /// attempt would find one. A handler that can do without looks at [`iter`](Self::iter).
     pub fn output<O: DeserializeOwned>(&self, index: usize) -> Result<O, Fail> {
         let Some(blocker) = self.0.get(index) else {
-            let there = self.0.len();
+            let count = self.0.len();
             return Err(Fail::dead(
                 "no_such_blocker",
-                format!("there are {there} blockers, no number {index}"),
+                format!("there are {count} blockers, no number {index}"),
             ));
         };
         output(blocker)
@@ -40,7 +40,7 @@ fn output<O: DeserializeOwned>(blocker: &Blocker) -> Result<O, Fail> {
     if blocker.state != JobState::Done {
         return Err(Fail::dead("blocker_cancelled", format!("chain {chain} was cancelled")));
     }
-    let misfit =
+    let invalid =
         |error| Fail::dead("blocker_output", format!("the output of chain {chain} does not fit: {error}"));
-    serde_json::from_str(blocker.output.get()).map_err(misfit)
+    serde_json::from_str(blocker.output.get()).map_err(invalid)
 }

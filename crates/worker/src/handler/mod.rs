@@ -1,0 +1,227 @@
+//! From an async function to something that runs an envelope.
+//! What an attempt came to: an outcome that is still to be settled, or a transaction that has settled it.
+
+pub(crate) mod blockers;
+pub(crate) mod context;
+pub(crate) mod extract;
+pub(crate) mod fail;
+pub(crate) mod registry;
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+
+use tidemill_core::chain::{Completion, IntoCompletion};
+use tidemill_core::dead_letter::{DeathCause, DeathReason};
+use tidemill_core::store::Verdict;
+use tidemill_core::transaction::{Committed, Done, Uncommitted};
+use tidemill_core::{Envelope, Error, Guarantee, Job, Outcome};
+
+use self::context::JobContext;
+use self::extract::Extract;
+use self::fail::Fail;
+use crate::event::EventKind;
+
+/// One attempt, under way.
+pub(crate) type AttemptFuture = Pin<Box<dyn Future<Output = AttemptResult> + Send>>;
+
+/// Runs jobs of one kind.
+pub(crate) trait Handler: Send + Sync {
+    /// Prepares an attempt. Nothing of the user's runs before its first poll, where a panic is caught.
+    fn call(&self, context: JobContext) -> AttemptFuture;
+}
+
+/// An async function that can handle jobs of type `J`: it takes the job, then up to four arguments that can be
+/// [extracted](Extract), and returns the job's output, or [`Done`](tidemill_core::transaction::Done) with a
+/// transaction, or a [`Fail`] (or any error).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a job handler",
+    note = "a handler is `async fn(job: J, …) -> Result<J::Output, Fail>` where `J: Job` and each further \
+            argument is `State<T>`, `JobContext` or another `Extract`"
+)]
+pub trait HandlerFn<J: Job, Args: Extract>: Clone + Send + Sync + 'static {
+    /// Runs the function.
+    #[doc(hidden)]
+    fn invoke(
+        self,
+        job: J,
+        args: Args,
+        keep_result: bool,
+    ) -> impl Future<Output = Result<HandlerResult, Fail>> + Send;
+}
+
+macro_rules! handler_fn {
+    ($($arg:ident)*) => {
+        #[allow(non_snake_case)]
+        impl<Function, Running, Value, Failure, J, $($arg),*> HandlerFn<J, ($($arg,)*)> for Function
+        where
+            Function: Fn(J, $($arg),*) -> Running + Clone + Send + Sync + 'static,
+            Running: Future<Output = Result<Value, Failure>> + Send,
+            Value: IntoOutcome<J::Output>,
+            Failure: Into<Fail>,
+            J: Job,
+            $($arg: Extract,)*
+        {
+            async fn invoke(
+                self,
+                job: J,
+                ($($arg,)*): ($($arg,)*),
+                keep_result: bool,
+            ) -> Result<HandlerResult, Fail> {
+                let running = self(job, $($arg),*);
+                running.await.map(|value| value.into_result(keep_result)).map_err(Into::into)
+            }
+        }
+    };
+}
+
+handler_fn!();
+handler_fn!(A);
+handler_fn!(A B);
+handler_fn!(A B C);
+handler_fn!(A B C D);
+
+/// A handler whose payload has a type.
+pub(crate) struct TypedHandler<J, Args: Extract, F> {
+    function: F,
+    source: Args::Source,
+    job: PhantomData<fn(J)>,
+}
+
+impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> TypedHandler<J, Args, F> {
+    pub(crate) fn new(function: F, source: Args::Source) -> Self {
+        Self { function, source, job: PhantomData }
+    }
+}
+
+impl<J: Job, Args: Extract, F: HandlerFn<J, Args>> Handler for TypedHandler<J, Args, F> {
+    fn call(&self, context: JobContext) -> AttemptFuture {
+        let function = self.function.clone();
+        let args = Args::extract(&self.source, &context);
+        Box::pin(async move {
+            let job = match serde_json::from_slice(context.envelope().payload()) {
+                Ok(job) => job,
+                Err(error) => return Outcome::Dead(invalid_payload(&error)).into(),
+            };
+            let keep_result = context.envelope().keep_result().is_some();
+            let args = match args.await {
+                Ok(args) => args,
+                Err(fail) => return Outcome::from(fail).into(),
+            };
+            match function.invoke(job, args, keep_result).await {
+                Ok(result) => result.into_attempt_result(&context).await,
+                Err(fail) => Outcome::from(fail).into(),
+            }
+        })
+    }
+}
+
+fn invalid_payload(error: &serde_json::Error) -> DeathCause {
+    DeathCause { reason: DeathReason::InvalidPayload, error: Some(error.to_string()) }
+}
+
+/// A handler that takes envelopes as they are.
+pub(crate) struct UntypedHandler<F>(pub(crate) F);
+
+impl<F, Running> Handler for UntypedHandler<F>
+where
+    F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
+    Running: Future<Output = Outcome> + Send + 'static,
+{
+    fn call(&self, context: JobContext) -> AttemptFuture {
+        let function = self.0.clone();
+        Box::pin(async move {
+            let outcome = function(context.envelope().clone(), context.clone()).await;
+            check_continuation(outcome, &context).into()
+        })
+    }
+}
+
+/// What an attempt came to.
+#[derive(Debug)]
+pub(crate) enum AttemptResult {
+    /// The store has to be told.
+    Outcome(Outcome),
+    /// The store knows: the handler's transaction has settled the job, or found the lease lost.
+    Settled(EventKind, Verdict),
+}
+
+impl From<Outcome> for AttemptResult {
+    fn from(outcome: Outcome) -> Self {
+        Self::Outcome(outcome)
+    }
+}
+
+/// What a handler may return for a job whose output is `O`: the output, or [`Done`] with a transaction.
+pub trait IntoOutcome<O: IntoCompletion>: Send {
+    #[doc(hidden)]
+    fn into_result(self, keep_result: bool) -> HandlerResult;
+}
+
+/// How a handler ended that did not fail.
+#[doc(hidden)]
+pub enum HandlerResult {
+    /// It says how the job ends.
+    Completed(Result<Completion, Error>),
+    /// It has work that is to be committed with the job's end.
+    Transaction(Box<dyn Uncommitted>),
+}
+
+impl<O: IntoCompletion> IntoOutcome<O> for O {
+    fn into_result(self, keep_result: bool) -> HandlerResult {
+        HandlerResult::Completed(self.end(keep_result))
+    }
+}
+
+impl<O: IntoCompletion> IntoOutcome<O> for Done<O> {
+    fn into_result(self, _keep_result: bool) -> HandlerResult {
+        HandlerResult::Transaction(self.into_work())
+    }
+}
+
+impl HandlerResult {
+    /// Brings it about, as far as that is not left to the completer.
+    pub(crate) async fn into_attempt_result(self, context: &JobContext) -> AttemptResult {
+        match self {
+            Self::Completed(Ok(Completion::Output(output))) => Outcome::Done(output).into(),
+            Self::Completed(Ok(Completion::Continue(next))) => {
+                check_continuation(Outcome::Continue(next), context).into()
+            }
+            Self::Completed(Err(error)) => invalid_output(&error).into(),
+            Self::Transaction(work) => commit(work, context).await,
+        }
+    }
+}
+
+async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> AttemptResult {
+    if !context.try_begin_settlement() {
+        // It was cancelled, or its lease is lost: the work is not wanted. Dropping it undoes it.
+        return Outcome::HandedBack.into();
+    }
+    match work.commit(&context.transaction_claim()).await {
+        Ok(Committed::Yes) => AttemptResult::Settled(EventKind::Done, Verdict::Accepted),
+        Ok(Committed::LeaseLost) => AttemptResult::Settled(EventKind::Done, Verdict::LeaseLost),
+        Ok(Committed::Failed(outcome)) => outcome.into(),
+        Err(error @ Error::Invalid(_)) => invalid_output(&error).into(),
+        // It may have taken place; then what this leads to finds the lease gone and has no effect.
+        Err(error) => Outcome::Retry { error: error.chain(), after: None }.into(),
+    }
+}
+
+/// A job that wants to continue, if it can.
+pub(crate) fn check_continuation(outcome: Outcome, context: &JobContext) -> Outcome {
+    let Outcome::Continue(next) = &outcome else { return outcome };
+    if context.queue().guarantee == Guarantee::AtMostOnce {
+        return invalid_output(&Error::Invalid("an at-most-once job cannot continue with another".into()));
+    }
+    match next.check(context.client().payload_limit()) {
+        Ok(()) => outcome,
+        Err(error) => invalid_output(&error),
+    }
+}
+
+/// The work is done; doing it again would not make the output any better.
+fn invalid_output(error: &Error) -> Outcome {
+    let reason = DeathReason::Other("invalid_output".to_owned());
+    Outcome::Dead(DeathCause { reason, error: Some(error.to_string()) })
+}
