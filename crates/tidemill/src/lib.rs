@@ -35,7 +35,7 @@
 //!
 //! async fn order(ctx: Ctx, amount: u64) -> Result<String, WorkflowError> {
 //!     let receipt = ctx.activity(&CHARGE, amount).timeout(secs(30)).await?;
-//!     tidemill::select! {                                     // biased; losers are cancelled
+//!     tidemill::select! {                                     // biased; the others are cancelled
 //!         approved = ctx.signals(&APPROVE).recv() => if approved? { return Ok(receipt) },
 //!         _ = ctx.sleep(days(1)) => {},
 //!         _ = ctx.cancelled() => {},
@@ -99,12 +99,13 @@ pub mod workflow {
     pub use tidemill_core::store::runs::{ListRunsParams, RunInfo};
     pub use tidemill_core::workflow::*;
     pub use tidemill_workflow::{
-        ACTIVITIES, Activity, ActivityCall, ActivityError, ActivityFn, Cancelled, CancelledFuture, ChildCall,
-        ChildError, ChildHandle, Ctx, DetachedChild, Diagnosis, Divergence, Foreign, Halt, JoinAll,
-        JoinHandle, LocalCall, Machine, OnConflict, Program, Programs, Query, QueryError, Recv, RecvRequest,
-        Request, RollbackFailed, RunError, RunHandle, RunWorkflows, Saga, SendSignal, Signal, SignalError,
-        Signals, Sleep, Start, StartWorkflows, StartedChild, TooLarge, Update, Updates, Waiting, Why,
-        Workflow, WorkflowError, join, select, testing,
+        Activity, ActivityCall, ActivityError, ActivityFn, Blocked, CancelledFuture, ChildCall, ChildError,
+        ChildHandle, Ctx, DEFAULT_ACTIVITY_QUEUE, DetachedChild, Diagnosis, Divergence, ForeignAwait,
+        JoinAll, JoinHandle, LocalCall, OnConflict, OpenWait, Program, Programs, Query, QueryError,
+        RecvSignal, RecvUpdate, Replayer, RollbackFailed, RunCancelled, RunError, RunHandle, RunProgress,
+        RunWorkflows, Saga, SendSignal, Signal, SignalError, Signals, Sleep, StartRun, StartWorkflows,
+        StartedChild, TooLarge, Update, UpdateRequest, Updates, Workflow, WorkflowError, join, select,
+        testing,
     };
 }
 

@@ -1,13 +1,13 @@
-//! What a workflow is made of, declared once as constants and used by worker, client and other workflows, so that
-//! no call site has a name or a type of its own.
+//! Declarations of workflows, activities, signals, queries and updates. Each is a constant that
+//! workers, clients and other workflows share, so no call site repeats a name or a type.
 
 use std::fmt;
 use std::marker::PhantomData;
 
-/// The version of a workflow that does not say one.
-const FIRST_VERSION: &str = "1.0.0";
+/// The version of a workflow that sets none.
+const DEFAULT_VERSION: &str = "1.0.0";
 
-macro_rules! named {
+macro_rules! declare_named {
     ($(#[$doc:meta])* $type:ident<$($parameter:ident),+>, $punctuation:literal) => {
         $(#[$doc])*
         pub struct $type<$($parameter),+> {
@@ -16,9 +16,9 @@ macro_rules! named {
         }
 
         impl<$($parameter),+> $type<$($parameter),+> {
-            /// Gives it its name. A name that is not valid does not compile in a constant.
+            /// Creates it with this name. In a constant, an invalid name is a compile error.
             pub const fn new(name: &'static str) -> Self {
-                assert!(is_name(name, $punctuation), "a name has 1 to 128 of a-z A-Z 0-9 and some punctuation");
+                assert!(is_valid_name(name, $punctuation), "a name has 1 to 128 of a-z A-Z 0-9 and some punctuation");
                 Self { name, types: PhantomData }
             }
 
@@ -36,8 +36,8 @@ macro_rules! named {
     };
 }
 
-/// Where activities go that do not say otherwise.
-pub const ACTIVITIES: &str = "activities";
+/// The queue of activities that set none.
+pub const DEFAULT_ACTIVITY_QUEUE: &str = "activities";
 
 /// An activity: a job that takes an `I` and returns an `O`. Its name is the job's kind.
 pub struct Activity<I, O> {
@@ -47,15 +47,15 @@ pub struct Activity<I, O> {
 }
 
 impl<I, O> Activity<I, O> {
-    /// Gives it its name. A name that is not valid does not compile in a constant.
+    /// Creates an activity with this name. In a constant, an invalid name is a compile error.
     pub const fn new(name: &'static str) -> Self {
-        assert!(is_name(name, b"._-/:"), "a name has 1 to 128 of a-z A-Z 0-9 and some punctuation");
-        Self { name, queue: ACTIVITIES, types: PhantomData }
+        assert!(is_valid_name(name, b"._-/:"), "a name has 1 to 128 of a-z A-Z 0-9 and some punctuation");
+        Self { name, queue: DEFAULT_ACTIVITY_QUEUE, types: PhantomData }
     }
 
-    /// Sets the queue that its jobs go to, and that workers which know it serve.
+    /// Sets the queue of its jobs. Workers that register the activity serve this queue.
     pub const fn queue(mut self, queue: &'static str) -> Self {
-        assert!(is_name(queue, b"._-/"), "a queue has 1 to 128 of a-z A-Z 0-9 . _ - /");
+        assert!(is_valid_name(queue, b"._-/"), "a queue has 1 to 128 of a-z A-Z 0-9 . _ - /");
         self.queue = queue;
         self
     }
@@ -65,7 +65,7 @@ impl<I, O> Activity<I, O> {
         self.name
     }
 
-    /// The queue its jobs go to.
+    /// The queue of its jobs.
     pub const fn queue_name(&self) -> &'static str {
         self.queue
     }
@@ -77,18 +77,18 @@ impl<I, O> fmt::Debug for Activity<I, O> {
     }
 }
 
-named!(
-    /// A signal: a `T` sent to a run that does not answer.
+declare_named!(
+    /// A signal: a message of type `T` to a run, without an answer.
     Signal<T>, b"._-/:"
 );
 
-named!(
-    /// A query: a question `I` about a run, answered with an `O` without changing it.
+declare_named!(
+    /// A query: reads a run's state. Takes an `I`, returns an `O` and does not change the run.
     Query<I, O>, b"._-/:"
 );
 
-named!(
-    /// An update: a request `I` to a run, answered with an `O`.
+declare_named!(
+    /// An update: a request of type `I` to a run, answered with an `O`.
     Update<I, O>, b"._-/:"
 );
 
@@ -100,16 +100,16 @@ pub struct Workflow<I, O> {
 }
 
 impl<I, O> Workflow<I, O> {
-    /// Gives it its name. A name that is not valid does not compile in a constant.
+    /// Creates a workflow with this name. In a constant, an invalid name is a compile error.
     pub const fn new(name: &'static str) -> Self {
-        assert!(is_name(name, b"._-"), "a workflow's name has 1 to 128 of a-z A-Z 0-9 . _ -");
-        Self { name, version: FIRST_VERSION, types: PhantomData }
+        assert!(is_valid_name(name, b"._-"), "a workflow's name has 1 to 128 of a-z A-Z 0-9 . _ -");
+        Self { name, version: DEFAULT_VERSION, types: PhantomData }
     }
 
-    /// Sets its version. Runs keep the version they were started with, and no worker takes a version it does not
-    /// know.
+    /// Sets its version. A run keeps the version it was started with, and a worker runs only the
+    /// versions it has code for.
     pub const fn version(mut self, version: &'static str) -> Self {
-        assert!(is_name(version, b"._-+"), "a version has 1 to 128 of a-z A-Z 0-9 . _ - +");
+        assert!(is_valid_name(version, b"._-+"), "a version has 1 to 128 of a-z A-Z 0-9 . _ - +");
         self.version = version;
         self
     }
@@ -131,12 +131,12 @@ impl<I, O> fmt::Debug for Workflow<I, O> {
     }
 }
 
-/// The rules of the core's names, where a constant can be checked against them.
-const fn is_name(name: &str, punctuation: &[u8]) -> bool {
+/// Core's rules for names, as a `const fn` so that constants are checked at compile time.
+const fn is_valid_name(name: &str, punctuation: &[u8]) -> bool {
     let bytes = name.as_bytes();
     let mut index = 0;
     while index < bytes.len() {
-        if !bytes[index].is_ascii_alphanumeric() && !holds(punctuation, bytes[index]) {
+        if !bytes[index].is_ascii_alphanumeric() && !contains_byte(punctuation, bytes[index]) {
             return false;
         }
         index += 1;
@@ -144,7 +144,7 @@ const fn is_name(name: &str, punctuation: &[u8]) -> bool {
     !bytes.is_empty() && bytes.len() <= 128
 }
 
-const fn holds(bytes: &[u8], wanted: u8) -> bool {
+const fn contains_byte(bytes: &[u8], wanted: u8) -> bool {
     let mut index = 0;
     while index < bytes.len() {
         if bytes[index] == wanted {
@@ -165,10 +165,10 @@ mod tests {
     #[test]
     fn constants_follow_the_rules_of_the_core() {
         for name in ["", "order", "a.b_c-d", "email:send", "a/b", "1.0.0+rc", "a b", "ä", &"x".repeat(129)] {
-            assert_eq!(is_name(name, b"._-/:"), Kind::new(name).is_ok(), "{name:?}");
-            assert_eq!(is_name(name, b"._-/:"), Topic::new(name).is_ok(), "{name:?}");
-            assert_eq!(is_name(name, b"._-"), WorkflowName::new(name).is_ok(), "{name:?}");
-            assert_eq!(is_name(name, b"._-+"), Version::new(name).is_ok(), "{name:?}");
+            assert_eq!(is_valid_name(name, b"._-/:"), Kind::new(name).is_ok(), "{name:?}");
+            assert_eq!(is_valid_name(name, b"._-/:"), Topic::new(name).is_ok(), "{name:?}");
+            assert_eq!(is_valid_name(name, b"._-"), WorkflowName::new(name).is_ok(), "{name:?}");
+            assert_eq!(is_valid_name(name, b"._-+"), Version::new(name).is_ok(), "{name:?}");
         }
     }
 

@@ -1,4 +1,5 @@
-//! Waiting for all of several futures: `join!` for a few of different types, [`JoinAll`] for any number of one.
+//! Futures that wait for several others: `join!` for a few of different types, [`JoinAll`] for many
+//! of one type.
 
 use std::fmt;
 use std::future::Future;
@@ -6,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use crate::state::{Place, Shared};
+use crate::state::{PollSource, SharedState};
 
-/// Waits for all of several futures and gives their outputs as a tuple.
+/// Waits for all of several futures and returns their outputs as a tuple.
 ///
 /// ```
 /// # use tidemill_workflow::{Activity, Ctx, WorkflowError, join};
@@ -49,15 +50,15 @@ macro_rules! __join {
     }};
 }
 
-/// Waits for many futures, and polls only those that have something to do. Made by
+/// Waits for many futures and polls only the branches that were woken. Created by
 /// [`Ctx::join_all`](crate::Ctx::join_all).
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct JoinAll<F: Future> {
     branches: Vec<Branch<F>>,
     running: usize,
-    /// Where the branches are known to whoever wakes them; before the first poll they are not.
+    /// The join's number in the ready queue, from the first poll on.
     join: Option<u32>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 enum Branch<F: Future> {
@@ -65,7 +66,7 @@ enum Branch<F: Future> {
     Done(F::Output),
 }
 
-/// The branches are in boxes and their outputs are never pinned.
+/// Branches are boxed and their outputs are never pinned.
 impl<F: Future> Unpin for JoinAll<F> {}
 
 impl<F: Future> fmt::Debug for JoinAll<F> {
@@ -75,18 +76,18 @@ impl<F: Future> fmt::Debug for JoinAll<F> {
 }
 
 impl<F: Future> JoinAll<F> {
-    pub(crate) fn new(shared: Arc<Shared>, futures: impl IntoIterator<Item = F>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedState>, futures: impl IntoIterator<Item = F>) -> Self {
         let branches: Vec<_> = futures.into_iter().map(|future| Branch::Running(Box::pin(future))).collect();
         Self { running: branches.len(), branches, join: None, shared }
     }
 
-    /// The branches to be polled now: at first all of them.
-    fn ready(&mut self) -> (u32, Vec<u32>) {
+    /// Takes the branches to poll now. On the first poll these are all of them.
+    fn take_ready(&mut self) -> (u32, Vec<u32>) {
         let mut state = self.shared.lock();
         match self.join {
-            Some(join) => (join, state.waits.ready.branches(join)),
+            Some(join) => (join, state.waits.ready.take_ready_branches(join)),
             None => {
-                let join = *self.join.insert(state.waits.ready.begin_join());
+                let join = *self.join.insert(state.waits.ready.add_join());
                 (join, (0..u32::try_from(self.branches.len()).unwrap_or(u32::MAX)).collect())
             }
         }
@@ -95,9 +96,9 @@ impl<F: Future> JoinAll<F> {
     fn poll_branch(&mut self, join: u32, index: u32, cx: &mut Context<'_>) {
         let Some(branch) = self.branches.get_mut(index as usize) else { return };
         let Branch::Running(future) = branch else { return };
-        let back = self.shared.lock().waits.ready.go(Place::Branch { join, index });
+        let back = self.shared.lock().waits.ready.enter(PollSource::Branch { join, index });
         let polled = future.as_mut().poll(cx);
-        self.shared.lock().waits.ready.go(back);
+        self.shared.lock().waits.ready.enter(back);
         if let Poll::Ready(output) = polled {
             *branch = Branch::Done(output);
             self.running -= 1;
@@ -109,7 +110,7 @@ impl<F: Future> Future for JoinAll<F> {
     type Output = Vec<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (join, ready) = self.ready();
+        let (join, ready) = self.take_ready();
         for index in ready {
             self.poll_branch(join, index, cx);
         }
@@ -127,7 +128,7 @@ impl<F: Future> Future for JoinAll<F> {
 impl<F: Future> Drop for JoinAll<F> {
     fn drop(&mut self) {
         if let Some(join) = self.join {
-            self.shared.lock().waits.ready.end_join(join);
+            self.shared.lock().waits.ready.remove_join(join);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Durable workflows: plain async functions that survive the process they run in.
 //!
-//! A workflow is polled on an executor of its own, and nothing but what its [`Ctx`] gives may wake it. So what it
-//! does depends on nothing but the events in its journal, and feeding these again rebuilds it, in another process
-//! or years later. A [`Machine`] takes events and gives commands; it knows no store and no runtime.
+//! A workflow is polled on its own executor, and only futures of its [`Ctx`] may wake it. Its
+//! behaviour therefore depends only on the events in its journal. Replaying these events rebuilds
+//! it, in another process or years later. A [`Replayer`] takes events and returns commands; it
+//! knows no store and no runtime.
 //!
-//! Around it, [`RunWorkflows`] teaches a worker to run workflows and their activities, and [`StartWorkflows`] a client
-//! to start runs and to speak to them.
+//! [`RunWorkflows`] lets a worker run workflows and their activities. [`StartWorkflows`] lets a
+//! client start runs and send them messages.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,45 +26,42 @@
 //! }
 //! ```
 
+mod blocked;
 mod client;
 mod ctx;
 mod definition;
-mod dice;
-mod ending;
 mod error;
-mod foreign;
-mod halt;
-mod host;
+mod foreign_await;
 mod join;
-mod machine;
 mod program;
+mod replay;
+mod rng;
 mod saga;
 mod select;
 mod state;
+mod task;
 pub mod testing;
-mod wire;
 
-pub use client::{Diagnosis, OnConflict, RunError, RunHandle, Start, StartWorkflows, Why};
+pub use blocked::{Blocked, Divergence};
+pub use client::{Diagnosis, OnConflict, RunError, RunHandle, RunProgress, StartRun, StartWorkflows};
 pub use ctx::{
-    ActivityCall, CancelledFuture, ChildCall, ChildHandle, Ctx, DetachedChild, JoinHandle, LocalCall, Recv,
-    RecvRequest, Request, SendSignal, Signals, Sleep, StartedChild, Updates,
+    ActivityCall, CancelledFuture, ChildCall, ChildHandle, Ctx, DetachedChild, JoinHandle, LocalCall,
+    RecvSignal, RecvUpdate, SendSignal, Signals, Sleep, StartedChild, UpdateRequest, Updates,
 };
-pub use definition::{ACTIVITIES, Activity, Query, Signal, Update, Workflow};
-pub use ending::WorkflowError;
-pub use error::{ActivityError, Cancelled, ChildError, QueryError, SignalError, TooLarge};
-pub use foreign::{Foreign, Trace};
-pub use halt::{Divergence, Halt};
-pub use host::{ActivityFn, RunWorkflows};
+pub use definition::{Activity, DEFAULT_ACTIVITY_QUEUE, Query, Signal, Update, Workflow};
+pub use error::{ActivityError, ChildError, QueryError, RunCancelled, SignalError, TooLarge, WorkflowError};
+pub use foreign_await::{Detection, ForeignAwait};
 pub use join::JoinAll;
-pub use machine::{Advance, LocalTask, Machine, Waiting, diagnose};
 pub use program::{Program, Programs};
+pub use replay::{Advance, LocalActivity, OpenWait, Replayer, diagnose};
 pub use saga::{RollbackFailed, Saga};
+pub use task::{ActivityFn, RunWorkflows};
 pub use tidemill_core::workflow::{ParentClose, RetryPolicy, RunId};
 
-/// What the macros expand to. Not for use by hand.
+/// Used by the expansion of the macros. Not for direct use.
 #[doc(hidden)]
 pub mod __private {
     pub use futures_util::future::maybe_done;
 
-    pub use crate::select::{Either, Losers};
+    pub use crate::select::{Either, Unselected};
 }

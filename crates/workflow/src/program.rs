@@ -15,26 +15,26 @@ use tidemill_core::workflow::{Json, Version, WorkflowName};
 
 use crate::ctx::Ctx;
 use crate::definition::Workflow;
-use crate::ending::{Ending, WorkflowError};
+use crate::error::{WorkflowError, WorkflowErrorKind};
 
-/// A workflow's code, under way.
+/// A workflow's function in progress.
 pub(crate) type RootFuture = Pin<Box<dyn Future<Output = Result<Json, WorkflowError>> + Send>>;
 
-type Start = dyn Fn(Ctx, &Json) -> serde_json::Result<RootFuture> + Send + Sync;
+type StartFn = dyn Fn(Ctx, &Json) -> serde_json::Result<RootFuture> + Send + Sync;
 
-/// A workflow and the code that runs it. Cheap to clone.
+/// A workflow and the function that implements it. Cheap to clone.
 #[derive(Clone)]
-pub struct Program(Arc<Inner>);
+pub struct Program(Arc<ProgramInner>);
 
-struct Inner {
+struct ProgramInner {
     name: WorkflowName,
     version: Version,
     input: TypeId,
-    start: Box<Start>,
+    start: Box<StartFn>,
 }
 
 impl Program {
-    /// Says which function is the code of `workflow`.
+    /// Binds `workflow` to the function that implements it.
     pub fn new<I, O, C, F>(workflow: &Workflow<I, O>, code: C) -> Self
     where
         I: DeserializeOwned + 'static,
@@ -44,12 +44,12 @@ impl Program {
     {
         let start = move |ctx, input: &Json| {
             let running = code(ctx, input.read()?);
-            // `map` and not an async block: that would hold the code's future twice.
-            Ok(running.map(written).boxed())
+            // `map` instead of an async block, which would store the future twice.
+            Ok(running.map(serialize_output).boxed())
         };
-        Self(Arc::new(Inner {
-            name: declared(WorkflowName::new(workflow.name())),
-            version: declared(Version::new(workflow.version_text())),
+        Self(Arc::new(ProgramInner {
+            name: expect_valid(WorkflowName::new(workflow.name())),
+            version: expect_valid(Version::new(workflow.version_text())),
             input: TypeId::of::<I>(),
             start: Box::new(start),
         }))
@@ -74,12 +74,13 @@ impl Program {
     }
 }
 
-fn declared<N>(name: Result<N, InvalidName>) -> N {
+fn expect_valid<N>(name: Result<N, InvalidName>) -> N {
     name.unwrap_or_else(|error| unreachable!("names are checked where a workflow is declared: {error}"))
 }
 
-fn written<O: Serialize>(output: Result<O, WorkflowError>) -> Result<Json, WorkflowError> {
-    Json::from_value(&output?).map_err(|error| WorkflowError(Ending::Unwritable(error.to_string())))
+fn serialize_output<O: Serialize>(output: Result<O, WorkflowError>) -> Result<Json, WorkflowError> {
+    Json::from_value(&output?)
+        .map_err(|error| WorkflowError(WorkflowErrorKind::Unserializable(error.to_string())))
 }
 
 impl fmt::Debug for Program {
@@ -88,28 +89,28 @@ impl fmt::Debug for Program {
     }
 }
 
-/// The programs that somebody knows, by name and version.
+/// Programs by name and version.
 #[derive(Debug, Clone, Default)]
 pub struct Programs(HashMap<WorkflowName, HashMap<Version, Program>>);
 
 impl Programs {
-    /// None.
+    /// An empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one, in the place of one with the same name and version.
+    /// Adds a program. Replaces one with the same name and version.
     pub fn add(&mut self, program: Program) {
         let versions = self.0.entry(program.name().clone()).or_default();
         versions.insert(program.version().clone(), program);
     }
 
-    /// The program of this name and version.
+    /// The program with this name and version.
     pub fn find(&self, name: &WorkflowName, version: &Version) -> Option<&Program> {
         self.0.get(name)?.get(version)
     }
 
-    /// Every program.
+    /// All programs.
     pub fn iter(&self) -> impl Iterator<Item = &Program> {
         self.0.values().flat_map(HashMap::values)
     }

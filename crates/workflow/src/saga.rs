@@ -1,4 +1,4 @@
-//! Sagas: undoing what was done, in reverse, when a later step fails.
+//! Sagas: compensations that run in reverse order when a later step fails.
 
 use std::fmt;
 use std::future::Future;
@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::ctx::Ctx;
 use crate::definition::Activity;
-use crate::ending::WorkflowError;
+use crate::error::WorkflowError;
 
-type Undoing = Pin<Box<dyn Future<Output = Result<(), WorkflowError>> + Send>>;
-type Compensation = Box<dyn FnOnce(Ctx) -> Undoing + Send>;
+type CompensationFuture = Pin<Box<dyn Future<Output = Result<(), WorkflowError>> + Send>>;
+type CompensateFn = Box<dyn FnOnce(Ctx) -> CompensationFuture + Send>;
 
-/// Compensations for what a workflow has done so far. Nothing is undone unless it is asked for.
+/// The compensations for what a workflow has done so far. They run only on request.
 ///
 /// ```
 /// # use tidemill_workflow::{Activity, Ctx, WorkflowError};
@@ -36,7 +36,7 @@ type Compensation = Box<dyn FnOnce(Ctx) -> Undoing + Send>;
 /// ```
 pub struct Saga {
     ctx: Ctx,
-    compensations: Vec<Compensation>,
+    compensations: Vec<CompensateFn>,
 }
 
 impl fmt::Debug for Saga {
@@ -45,7 +45,7 @@ impl fmt::Debug for Saga {
     }
 }
 
-/// Some of what was done could not be undone.
+/// Some compensations failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{} could not be undone: {}", .0.len(), .0.join("; "))]
 pub struct RollbackFailed(pub Vec<String>);
@@ -55,7 +55,7 @@ impl Saga {
         Self { ctx: ctx.shielded(), compensations: Vec::new() }
     }
 
-    /// Runs this activity if what has been done is to be undone.
+    /// Adds an activity as a compensation.
     pub fn undo_with<I, O>(&mut self, activity: &Activity<I, O>, input: I)
     where
         I: Serialize + Send + 'static,
@@ -65,7 +65,7 @@ impl Saga {
         self.compensations.push(Box::new(move |_| call.map(|end| Ok(end.map(drop)?)).boxed()));
     }
 
-    /// Runs this code if what has been done is to be undone. Its context is shielded from cancellation.
+    /// Adds a function as a compensation. Its context is shielded from cancellation.
     pub fn undo<C, F>(&mut self, compensate: C)
     where
         C: FnOnce(Ctx) -> F + Send + 'static,
@@ -74,7 +74,7 @@ impl Saga {
         self.compensations.push(Box::new(move |ctx| compensate(ctx).boxed()));
     }
 
-    /// Undoes everything, the last first. One that fails does not keep the others from being tried.
+    /// Runs all compensations, the last one first. A failed compensation does not stop the others.
     pub async fn roll_back(mut self) -> Result<(), RollbackFailed> {
         let mut failed = Vec::new();
         while let Some(compensate) = self.compensations.pop() {
@@ -85,7 +85,7 @@ impl Saga {
         if failed.is_empty() { Ok(()) } else { Err(RollbackFailed(failed)) }
     }
 
-    /// Undoes everything if the result is an error, and returns the result.
+    /// Runs all compensations if the result is an error, and returns the result.
     pub async fn settle<T>(self, result: Result<T, WorkflowError>) -> Result<T, WorkflowError> {
         match result {
             Err(error) if !error.is_continue_as_new() => match self.roll_back().await {

@@ -1,38 +1,40 @@
-//! `select!`: the first of several futures to complete, in the order in which they are written.
+//! The `select!` macro: waits for the first of several futures, in the order in which they are
+//! written.
 
 use std::cell::Cell;
 
 thread_local! {
-    /// How many selects are dropping their losers on this thread.
-    static LOSING: Cell<u32> = const { Cell::new(0) };
+    /// How many `select!`s on this thread are dropping their unselected branches.
+    static DROPPING_UNSELECTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether what is dropped now has lost a `select!`: nobody wants it any more, unlike what is dropped because the code
-/// has returned.
-pub(crate) fn is_losing() -> bool {
-    LOSING.get() > 0
+/// Whether the current drop is that of an unselected branch of a `select!`. Such a branch is
+/// cancelled, unlike one that is dropped because the code returned.
+pub(crate) fn is_dropping_unselected() -> bool {
+    DROPPING_UNSELECTED.get() > 0
 }
 
-/// Declared before the futures of a `select!`, and so dropped after them.
+/// Marks the drop of the unselected branches. Declared before the futures of a `select!`, and so
+/// dropped after them.
 #[doc(hidden)]
 #[derive(Debug, Default)]
-pub struct Losers {
+pub struct Unselected {
     dropping: bool,
 }
 
-impl Losers {
-    /// From here on losers are dropped, on this thread: nothing is awaited until they are.
-    pub fn drop_from_here(&mut self) {
+impl Unselected {
+    /// Marks the start of the drops on this thread. Nothing is awaited until they are done.
+    pub fn begin_drop(&mut self) {
         if !std::mem::replace(&mut self.dropping, true) {
-            LOSING.set(LOSING.get() + 1);
+            DROPPING_UNSELECTED.set(DROPPING_UNSELECTED.get() + 1);
         }
     }
 }
 
-impl Drop for Losers {
+impl Drop for Unselected {
     fn drop(&mut self) {
         if self.dropping {
-            LOSING.set(LOSING.get() - 1);
+            DROPPING_UNSELECTED.set(DROPPING_UNSELECTED.get() - 1);
         }
     }
 }
@@ -45,11 +47,11 @@ pub enum Either<A, B> {
     Rest(B),
 }
 
-/// Waits for the first of several futures to complete and runs its branch. The others are dropped before, which
-/// cancels the activities, timers and children they wait for.
+/// Waits for the first of several futures to complete, drops the others, and runs its branch.
+/// Dropping a future cancels the activities, timers and children it waits for.
 ///
-/// Biased: when several are complete, the one that is written first wins. Chance would not fall the same way in a
-/// replay. Patterns must always match.
+/// Biased: if several are complete, the first one written wins. A random choice would differ in a
+/// replay. Patterns must be irrefutable.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -84,10 +86,10 @@ macro_rules! __select {
     };
     (@collect [$(($name:ident, $future:expr, $pattern:pat, $handler:expr))+]) => {{
         let first = {
-            let mut losers = $crate::__private::Losers::default();
+            let mut unselected = $crate::__private::Unselected::default();
             $(let mut $name = ::core::pin::pin!(::core::future::IntoFuture::into_future($future));)+
             let first = ::core::future::poll_fn(|cx| $crate::__select!(@poll cx $($name)+)).await;
-            losers.drop_from_here();
+            unselected.begin_drop();
             first
         };
         $crate::__select!(@branch first $(($pattern, $handler))+)

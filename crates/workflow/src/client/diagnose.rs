@@ -1,4 +1,4 @@
-//! Why a run is not moving.
+//! `diagnose`: finds out why a run makes no progress.
 
 use std::fmt;
 
@@ -9,114 +9,115 @@ use tidemill_core::store::runs::{EntryKind, RunInfo};
 use tidemill_core::workflow::{Command, Entry, OpenCommand, RunStatus, open_commands};
 
 use super::error::RunError;
+use super::explain::{WaitExplainer, last_error};
 use super::handle::RunHandle;
-use super::holdup::{Search, last_error};
-use crate::machine::Waiting;
-use crate::wire::read_all;
+use crate::replay::OpenWait;
+use crate::task::read_all;
 
-/// Where a run stands, and why it does not move.
+/// The state of a run, and why it makes no progress.
 #[derive(Debug, Clone)]
 pub struct Diagnosis {
     /// The run.
     pub info: RunInfo,
-    /// Why it does not move.
-    pub why: Why,
-    /// What it has asked for and got no answer to, the oldest first. What else its code waits for, only its code knows:
-    /// [`RunHandle::waits`].
-    pub waits: Vec<Waiting>,
+    /// Whether it makes progress, and if not, why.
+    pub progress: RunProgress,
+    /// The commands without a result, the oldest first. Waits without a command are known only to
+    /// the code: see [`RunHandle::waits`].
+    pub waits: Vec<OpenWait>,
 }
 
-/// Why a run does not move.
+/// Whether a run makes progress, and if not, why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
+pub enum RunProgress {
     /// It has ended.
     Ended(RunStatus),
-    /// It waits for something to happen, and has nothing to do before.
-    Waits,
-    /// It has something to do, and no worker has taken it yet. If that lasts, none serves its queue.
+    /// It waits for an event.
+    Waiting,
+    /// Its task is ready, and no worker has claimed it yet. If that lasts, no worker serves its
+    /// queue.
     Queued {
-        /// Where it waits for a worker.
+        /// The queue of its task.
         queue: String,
     },
-    /// It has something to do, and its queue gives out nothing until somebody resumes it.
+    /// Its task is ready, and the task's queue is paused.
     Paused {
-        /// Which.
+        /// The paused queue.
         queue: String,
     },
-    /// A worker is carrying it on right now.
-    Moves {
-        /// Which.
+    /// A worker is running its task.
+    Running {
+        /// The worker.
         by: String,
     },
-    /// No worker here can carry it on: none knows its version, or its code and its journal do not agree, or its code
-    /// does what it must not.
+    /// It is blocked: no worker has code for its version, or code and journal diverge, or the code
+    /// does something forbidden.
     Blocked {
-        /// The whole report.
+        /// The full report.
         reason: String,
-        /// When it is tried again; none if that is now.
+        /// When its task is retried; none if that is now.
         until: Option<Timestamp>,
     },
-    /// It has something to do, and nothing that could be taken: another program took its task away. The next thing that is
-    /// said to it makes a task anew.
-    Stranded,
-    /// Workers died over it, so often that its task is in the dead letters until somebody redrives it.
+    /// It has new events but no task: another program removed it. The next message to the run
+    /// creates a new task.
+    TaskMissing,
+    /// Its task is a dead letter, because workers died while running it. Redrive it to continue.
     Dead {
-        /// What was said last.
+        /// The last error.
         reason: String,
     },
 }
 
 impl<O> RunHandle<O> {
-    /// Finds out why the run is not moving, from what is in the store alone.
+    /// Finds out why the run makes no progress, using only the store.
     pub async fn diagnose(&self) -> Result<Diagnosis, RunError> {
         let (info, store) = (self.info().await?, self.store());
         let task = store.get_job(&self.run.task()).await?;
         let all = read_all(store, &self.run).await?;
         let has_news = all.iter().any(|(at, written)| *at > info.cursor && written.kind != EntryKind::Commit);
         let why = match task {
-            _ if info.status.is_closed() => Why::Ended(info.status),
-            // What came between the two looks has made a task.
+            _ if info.status.is_closed() => RunProgress::Ended(info.status),
+            // An event that arrived between the two reads has created a task.
             None if has_news => match store.get_job(&self.run.task()).await? {
-                None => Why::Stranded,
-                task => why(task),
+                None => RunProgress::TaskMissing,
+                task => task_progress(task),
             },
-            task => why(task),
+            task => task_progress(task),
         };
         let entries: Vec<_> =
             all.iter().filter_map(|(_, written)| Entry::read(&written.entry).ok()).collect();
         let (open, mut search, mut waits) =
-            (open_commands(&entries), Search::new(store, &info).await?, Vec::new());
+            (open_commands(&entries), WaitExplainer::new(store, &info).await?, Vec::new());
         for open in open {
-            let note = search.note(&open).await?;
-            waits.push(Waiting { note, ..waiting(open) });
+            let note = search.explain(&open).await?;
+            waits.push(OpenWait { note, ..open_wait(open) });
         }
         let why = match why {
-            Why::Queued { queue } if search.is_paused() => Why::Paused { queue },
+            RunProgress::Queued { queue } if search.is_paused() => RunProgress::Paused { queue },
             why => why,
         };
-        Ok(Diagnosis { info, why, waits })
+        Ok(Diagnosis { info, progress: why, waits })
     }
 }
 
-fn why(task: Option<JobInfo>) -> Why {
-    let Some(task) = task else { return Why::Waits };
+fn task_progress(task: Option<JobInfo>) -> RunProgress {
+    let Some(task) = task else { return RunProgress::Waiting };
     let reason = last_error(&task);
     match (task.state, reason) {
-        (JobState::Running, None) => Why::Moves { by: task.held_by.unwrap_or_default() },
-        (JobState::Dead, reason) => Why::Dead { reason: reason.unwrap_or_default() },
-        // What was said last is how it is until it has got on.
+        (JobState::Running, None) => RunProgress::Running { by: task.held_by.unwrap_or_default() },
+        (JobState::Dead, reason) => RunProgress::Dead { reason: reason.unwrap_or_default() },
+        // The last error is valid until the task commits.
         (JobState::Ready | JobState::Scheduled | JobState::Blocked | JobState::Running, Some(reason)) => {
-            Why::Blocked { reason, until: task.due }
+            RunProgress::Blocked { reason, until: task.due }
         }
         (JobState::Ready | JobState::Scheduled | JobState::Blocked, None) => {
             let queue = task.queue.map(|queue| queue.name.as_str().to_owned());
-            Why::Queued { queue: queue.unwrap_or_default() }
+            RunProgress::Queued { queue: queue.unwrap_or_default() }
         }
-        (JobState::Done | JobState::Cancelled, _) => Why::Waits,
+        (JobState::Done | JobState::Cancelled, _) => RunProgress::Waiting,
     }
 }
 
-fn waiting(open: OpenCommand) -> Waiting {
+fn open_wait(open: OpenCommand) -> OpenWait {
     let what = match &open.command {
         Command::ScheduleActivity(activity) => format!("activity `{}`", activity.name),
         Command::StartTimer { due_ms, .. } => format!("timer at {}", Timestamp(*due_ms)),
@@ -124,20 +125,22 @@ fn waiting(open: OpenCommand) -> Waiting {
         Command::SignalRun { name, run, .. } => format!("sending signal `{name}` to run `{run}`"),
         other => other.to_string(),
     };
-    Waiting { what, seq: open.command.seq(), since: open.since, note: None }
+    OpenWait { what, seq: open.command.seq(), since: open.since, note: None }
 }
 
 impl fmt::Display for Diagnosis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.why {
-            Why::Ended(status) => return write!(f, "it has ended: {status}"),
-            Why::Waits => f.write_str("it waits")?,
-            Why::Queued { queue } => write!(f, "it waits for a worker on queue `{queue}`")?,
-            Why::Paused { queue } => write!(f, "its queue `{queue}` is paused")?,
-            Why::Moves { by } => write!(f, "worker {by} is carrying it on")?,
-            Why::Blocked { reason, .. } => write!(f, "it is blocked: {reason}")?,
-            Why::Stranded => f.write_str("its task was taken away: the next signal makes it anew")?,
-            Why::Dead { reason } => write!(f, "its task is in the dead letters: {reason}")?,
+        match &self.progress {
+            RunProgress::Ended(status) => return write!(f, "it has ended: {status}"),
+            RunProgress::Waiting => f.write_str("it waits")?,
+            RunProgress::Queued { queue } => write!(f, "it waits for a worker on queue `{queue}`")?,
+            RunProgress::Paused { queue } => write!(f, "its queue `{queue}` is paused")?,
+            RunProgress::Running { by } => write!(f, "worker {by} is carrying it on")?,
+            RunProgress::Blocked { reason, .. } => write!(f, "it is blocked: {reason}")?,
+            RunProgress::TaskMissing => {
+                f.write_str("its task was taken away: the next signal makes it anew")?
+            }
+            RunProgress::Dead { reason } => write!(f, "its task is in the dead letters: {reason}")?,
         }
         for wait in &self.waits {
             write!(f, "\n  for {} since {}", wait.what, wait.since)?;

@@ -1,88 +1,88 @@
-//! Why something cannot be said to a run, or it has no result.
+//! The errors of a run's handle.
 
 use tidemill_core::Error;
 use tidemill_core::workflow::{RunId, RunStatus, WorkflowName};
 
 use crate::error::QueryError;
 
-/// A run has no result, or does not take what it was to be told.
+/// Why a run has no result, or did not accept a request.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// It never was, or it has been removed since its end.
+    /// It does not exist, or was pruned after its end.
     #[error("there is no run `{0}`")]
     NotFound(RunId),
-    /// It has ended, and takes nothing any more.
+    /// It has ended and accepts nothing more.
     #[error("run `{run}` has ended: {status}")]
     Closed {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// How.
+        /// How it ended.
         status: RunStatus,
     },
-    /// It was not to be started if there is one like it, and this one is.
+    /// A run with the same key or id exists, and the conflict policy is to reject.
     #[error("run `{0}` is there already")]
     Exists(RunId),
-    /// The id is that of a run of another workflow.
+    /// A run of another workflow has this id.
     #[error("run `{run}` is one of workflow `{workflow}`: give the new run another id")]
     OtherWorkflow {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Its type.
+        /// That run's workflow.
         workflow: WorkflowName,
     },
     /// It failed.
     #[error("run `{run}` failed: {message}")]
     Failed {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// With what.
+        /// The error.
         message: String,
     },
-    /// It ended because it was asked to.
+    /// It was cancelled.
     #[error("run `{0}` was cancelled")]
     Cancelled(RunId),
-    /// It was ended from outside.
+    /// It was terminated.
     #[error("run `{run}` was terminated: {reason}")]
     Terminated {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It refused an update.
+    /// It rejected an update.
     #[error("run `{run}` refused the update: {message}")]
     Refused {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// Why.
+        /// The reason.
         message: String,
     },
     /// A query has no answer.
     #[error(transparent)]
     Query(#[from] QueryError),
-    /// A question was taken away before a worker had answered it: its queue was purged, or the job that carries it was
-    /// cancelled. It can be asked again.
+    /// The query's job was removed before a worker had answered it: its queue was purged, or the
+    /// job was cancelled. It can be sent again.
     #[error("the question to run `{run}` was not answered: {why}")]
     Unanswered {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// What became of it.
+        /// What happened to the job.
         why: String,
     },
-    /// What it gave does not fit the type.
+    /// Its output or answer does not fit the type.
     #[error("what run `{0}` gave does not fit")]
-    Unfit(RunId, #[source] serde_json::Error),
+    Unreadable(RunId, #[source] serde_json::Error),
     /// It did not happen in time.
     #[error("run `{run}` has given no {what} within {waited:?}")]
     TimedOut {
-        /// Which.
+        /// The run.
         run: RunId,
-        /// What was waited for.
+        /// What was awaited.
         what: &'static str,
         /// For how long.
         waited: std::time::Duration,
     },
-    /// The store failed, or refused what it was asked for.
+    /// The store failed or rejected the request.
     #[error(transparent)]
     Store(#[from] Error),
 }

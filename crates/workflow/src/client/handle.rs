@@ -1,4 +1,4 @@
-//! A run, from outside.
+//! A handle to a run.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,20 +13,20 @@ use tidemill_core::workflow::{Journal, RunId, RunStatus};
 use tidemill_core::{Client, Error, Store};
 
 use super::error::RunError;
-use super::patience::within;
-use crate::wire::{entries, read_all};
+use super::timeout::with_timeout;
+use crate::task::{parse_entries, read_all};
 
-/// The first run that a process waits for was not watched from before it was started. It is not looked at before this: if
-/// it ends by then, that is most likely heard, and one look is enough.
-const YOUNG: Duration = Duration::from_millis(20);
+/// A process's first run has no completion watch from before its start. Its first lookup waits this
+/// long: a run that ends by then usually notifies the watch, and one lookup is enough.
+const FIRST_LOOKUP_DELAY: Duration = Duration::from_millis(20);
 
-/// A run that was started.
+/// A handle to a run.
 pub struct RunHandle<O> {
     pub(super) client: Client,
     pub(super) run: RunId,
-    /// When this very handle started it, if it did.
-    begun: Option<Instant>,
-    /// Made before the run was, and left to the first who waits for its end: whatever it has not heard has not happened.
+    /// When this handle started the run, if it did.
+    started_at: Option<Instant>,
+    /// Created before the run and taken by the first waiter. It misses no completion.
     watch: Arc<Mutex<Option<CompletionWatch>>>,
     output: PhantomData<fn() -> O>,
 }
@@ -40,18 +40,18 @@ impl<O> fmt::Debug for RunHandle<O> {
 impl<O> Clone for RunHandle<O> {
     fn clone(&self) -> Self {
         let (client, run, watch) = (self.client.clone(), self.run.clone(), self.watch.clone());
-        Self { client, run, begun: self.begun, watch, output: PhantomData }
+        Self { client, run, started_at: self.started_at, watch, output: PhantomData }
     }
 }
 
 impl<O> RunHandle<O> {
     pub(super) fn new(client: &Client, run: RunId, created: bool) -> Self {
-        let (client, begun) = (client.clone(), created.then(Instant::now));
-        Self { client, run, begun, watch: Arc::default(), output: PhantomData }
+        let (client, result) = (client.clone(), created.then(Instant::now));
+        Self { client, run, started_at: result, watch: Arc::default(), output: PhantomData }
     }
 
-    /// A run that has just been started, and was watched from before.
-    pub(super) fn watched(client: &Client, run: RunId, watch: Option<CompletionWatch>) -> Self {
+    /// A handle to a new run with a watch that was created before it.
+    pub(super) fn with_watch(client: &Client, run: RunId, watch: Option<CompletionWatch>) -> Self {
         Self { watch: Arc::new(Mutex::new(watch)), ..Self::new(client, run, true) }
     }
 
@@ -59,33 +59,33 @@ impl<O> RunHandle<O> {
         &**self.client.store()
     }
 
-    /// The run's identity.
+    /// The run's id.
     pub fn id(&self) -> &RunId {
         &self.run
     }
 
-    /// Whether this very call started it.
+    /// Whether this call started the run.
     pub fn is_new(&self) -> bool {
-        self.begun.is_some()
+        self.started_at.is_some()
     }
 
-    /// The run as it is now.
+    /// The run's current state.
     pub async fn info(&self) -> Result<RunInfo, RunError> {
         let info = until_answered(self.store().clock(), || self.store().get_run(&self.run)).await?;
         info.ok_or_else(|| RunError::NotFound(self.run.clone()))
     }
 
-    /// The run's journal, as it can be kept as a test.
+    /// The run's journal, which can be saved as a regression test.
     pub async fn journal(&self) -> Result<Journal, RunError> {
         let all = read_all(self.store(), &self.run).await?;
         let Some((first, _)) = all.first() else { return Err(RunError::NotFound(self.run.clone())) };
         let base = first.saturating_sub(1);
-        let entries = entries(&all).map_err(|halt| Error::Corrupt(halt.to_string()))?;
+        let entries = parse_entries(&all).map_err(|blocked| Error::Corrupt(blocked.to_string()))?;
         Ok(Journal { run: self.run.clone(), base, entries })
     }
 
     /// Waits until the run has ended.
-    pub(super) async fn closed(&self) -> Result<RunInfo, RunError> {
+    pub(super) async fn wait_closed(&self) -> Result<RunInfo, RunError> {
         let mut watch = self.watch().await;
         loop {
             match self.info().await {
@@ -98,7 +98,7 @@ impl<O> RunHandle<O> {
         }
     }
 
-    /// A watch, when it is worth a first look.
+    /// A watch, returned when a first lookup is due.
     async fn watch(&self) -> CompletionWatch {
         let early = self.watch.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut watch) = early {
@@ -106,8 +106,8 @@ impl<O> RunHandle<O> {
             return watch;
         }
         let mut watch = self.client.watch(&self.run.task());
-        let age = self.begun.map_or(YOUNG, |begun| begun.elapsed());
-        let _ = tokio::time::timeout(YOUNG.saturating_sub(age), watch.next()).await;
+        let age = self.started_at.map_or(FIRST_LOOKUP_DELAY, |result| result.elapsed());
+        let _ = tokio::time::timeout(FIRST_LOOKUP_DELAY.saturating_sub(age), watch.next()).await;
         watch
     }
 }
@@ -115,23 +115,23 @@ impl<O> RunHandle<O> {
 impl<O: DeserializeOwned> RunHandle<O> {
     /// Waits for the run's end and returns its output.
     pub async fn result(&self) -> Result<O, RunError> {
-        self.open(self.closed().await?)
+        self.read_output(self.wait_closed().await?)
     }
 
-    /// Waits for the run's end, but no longer than this.
+    /// Waits for the run's end, at most for `limit`.
     pub async fn result_within(&self, limit: Duration) -> Result<O, RunError> {
-        match within(self.store(), limit, self.closed()).await {
-            Some(info) => self.open(info?),
+        match with_timeout(self.store(), limit, self.wait_closed()).await {
+            Some(info) => self.read_output(info?),
             None => Err(RunError::TimedOut { run: self.run.clone(), what: "result", waited: limit }),
         }
     }
 
-    fn open(&self, info: RunInfo) -> Result<O, RunError> {
+    fn read_output(&self, info: RunInfo) -> Result<O, RunError> {
         let RunInfo { run, output, error, .. } = info;
         match info.status {
             RunStatus::Completed => {
                 let output: &[u8] = if output.is_empty() { b"null" } else { &output };
-                serde_json::from_slice(output).map_err(|error| RunError::Unfit(run, error))
+                serde_json::from_slice(output).map_err(|error| RunError::Unreadable(run, error))
             }
             RunStatus::Failed => Err(RunError::Failed { run, message: error.unwrap_or_default() }),
             RunStatus::Cancelled => Err(RunError::Cancelled(run)),

@@ -1,15 +1,15 @@
-//! The typed client of workflows: starts runs, speaks to them, waits for them, looks at them.
+//! The typed client of workflows: starts runs, sends them messages, waits for them, lists them.
 
 mod control;
 mod diagnose;
 mod error;
+mod explain;
 mod handle;
-mod holdup;
-mod patience;
 mod query;
 mod reset;
 mod start;
 mod terminate;
+mod timeout;
 mod update;
 
 use std::future::Future;
@@ -22,26 +22,27 @@ use tidemill_core::store::runs::{ListRunsParams, RunInfo};
 use tidemill_core::workflow::{Json, RunId};
 use tidemill_core::{Client, Error};
 
-pub use diagnose::{Diagnosis, Why};
+pub use diagnose::{Diagnosis, RunProgress};
 pub use error::RunError;
 pub use handle::RunHandle;
-pub use start::{OnConflict, Start};
+pub use start::{OnConflict, StartRun};
 pub(crate) use terminate::terminate;
 
 use crate::definition::Workflow;
 
-/// What a [`Client`] can do with workflows.
+/// Extends [`Client`] with workflows.
 pub trait StartWorkflows {
-    /// Prepares a run of `workflow`.
-    fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> Start<O>;
+    /// Prepares to start a run of `workflow`.
+    fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> StartRun<O>;
 
-    /// Prepares a run of a workflow whose name is known only at run time. Its output is whatever JSON it returns.
-    fn untyped_workflow(&self, name: &str, input: Json) -> Start<Box<RawValue>>;
+    /// Prepares to start a run of a workflow whose name is known only at run time. Its output is
+    /// raw JSON.
+    fn untyped_workflow(&self, name: &str, input: Json) -> StartRun<Box<RawValue>>;
 
-    /// A handle to a run of `workflow` that was started elsewhere.
+    /// A handle to an existing run of `workflow`.
     fn run<I, O: DeserializeOwned>(&self, workflow: &Workflow<I, O>, run: RunId) -> RunHandle<O>;
 
-    /// A handle to a run of a workflow that is not known here.
+    /// A handle to an existing run of an unknown workflow.
     fn untyped_run(&self, run: RunId) -> RunHandle<Box<RawValue>>;
 
     /// A page of runs, newest first.
@@ -49,17 +50,17 @@ pub trait StartWorkflows {
 }
 
 impl StartWorkflows for Client {
-    fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> Start<O> {
+    fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> StartRun<O> {
         let unwritable = |error| {
             Error::Invalid(format!("the input of workflow `{}` is not JSON: {error}", workflow.name()))
         };
         let input = Json::from_value(&input).map_err(unwritable);
-        Start::new(self, workflow.name(), workflow.version_text(), input)
+        StartRun::new(self, workflow.name(), workflow.version_text(), input)
     }
 
-    fn untyped_workflow(&self, name: &str, input: Json) -> Start<Box<RawValue>> {
+    fn untyped_workflow(&self, name: &str, input: Json) -> StartRun<Box<RawValue>> {
         const ANY: Workflow<(), ()> = Workflow::new("any");
-        Start::new(self, name, ANY.version_text(), Ok(input))
+        StartRun::new(self, name, ANY.version_text(), Ok(input))
     }
 
     fn run<I, O: DeserializeOwned>(&self, _: &Workflow<I, O>, run: RunId) -> RunHandle<O> {

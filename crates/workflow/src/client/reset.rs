@@ -1,45 +1,43 @@
-//! Beginning again where a run was at one of its commits, as a new run.
+//! `reset`: starts a new run from a commit of another run's journal.
 
 use tidemill_core::Error;
-use tidemill_core::store::runs::{
-    ConflictPolicy, EntryKind, RunInfo, RunKey, StartRunResult as Begun, StoredEntry,
-};
+use tidemill_core::store::runs::{ConflictPolicy, EntryKind, RunInfo, RunKey, StartRunResult, StoredEntry};
 use tidemill_core::workflow::{
     Command, Entry, EntryContent, OpenChildren, RunEvent, RunId, RunStarted, open_commands,
 };
 
 use super::error::RunError;
 use super::handle::RunHandle;
-use super::start::{begin, leaves_terminated};
+use super::start::{start_run, with_terminated_run};
 use super::terminate::terminate;
-use crate::wire::{Birth, Effects, entries, kind_of, read_all, route_of};
+use crate::task::{Effects, StartRequest, entry_kind, parse_entries, queue_route, read_all};
 
 impl<O> RunHandle<O> {
-    /// Rewinds the run to the commit at `position` of its journal, as a new run: what was open there is asked for anew,
-    /// and signals and updates that came later are delivered again. A run that has not ended is terminated first. The
-    /// new run has the key of the old one, and no parent.
+    /// Starts a new run from the commit at `position` of this run's journal. Issues the open
+    /// commands of that point again, and delivers later signals and updates again. Terminates this
+    /// run first if it is open. The new run has the same key, and no parent.
     pub async fn reset(&self, position: u64) -> Result<Self, RunError> {
         let (info, store) = (self.info().await?, self.store());
-        let (mut past, mut terminated) = (self.past(position).await?, None);
+        let (mut past, mut terminated) = (self.reset_point(position).await?, None);
         if !info.status.is_closed() {
             terminate(store, &self.run, &format!("reset to entry {position}")).await?;
             terminated = Some(&self.run);
-            // What was said to it until then is in its journal only now.
-            past = self.past(position).await?;
+            // Messages that arrived before the termination are in the journal only now.
+            past = self.reset_point(position).await?;
         }
-        let new = past.begin_again(&info, store.clock().now())?;
-        let begun = begin(&self.client, &new).await;
-        match begun.map_err(|error| leaves_terminated(error, terminated))? {
-            Begun::Created => Ok(Self::new(&self.client, new.run, true)),
-            Begun::Existing(run) | Begun::Rejected(run) => Err(RunError::Exists(run)),
+        let new = past.into_params(&info, store.clock().now())?;
+        let result = start_run(&self.client, &new).await;
+        match result.map_err(|error| with_terminated_run(error, terminated))? {
+            StartRunResult::Created => Ok(Self::new(&self.client, new.run, true)),
+            StartRunResult::Existing(run) | StartRunResult::Rejected(run) => Err(RunError::Exists(run)),
         }
     }
 
-    async fn past(&self, position: u64) -> Result<Past, RunError> {
+    async fn reset_point(&self, position: u64) -> Result<ResetPoint, RunError> {
         let all = read_all(self.store(), &self.run).await?;
         let base = all.first().map_or(0, |(first, _)| first.saturating_sub(1));
         let until = usize::try_from(position.saturating_sub(base)).unwrap_or(usize::MAX).min(all.len());
-        let kept = entries(&all[..until]).map_err(|halt| Error::Corrupt(halt.to_string()))?;
+        let kept = parse_entries(&all[..until]).map_err(|blocked| Error::Corrupt(blocked.to_string()))?;
         let refuse =
             |why: &str| Err(Error::Invalid(format!("entry {position} of run `{}` {why}", self.run)).into());
         let is_there = position > base && until as u64 == position - base;
@@ -51,26 +49,26 @@ impl<O> RunHandle<O> {
             _ => return refuse("is no commit"),
         }
         let late = all[until..].iter().filter_map(|(_, written)| Entry::read(&written.entry).ok());
-        Ok(Past { base, kept, late: late.filter(is_message).collect() })
+        Ok(ResetPoint { base, kept, later_messages: late.filter(is_message).collect() })
     }
 }
 
-/// What a run was at one of its commits.
-struct Past {
+/// A run at one of its commits.
+struct ResetPoint {
     base: u64,
-    /// Up to that commit.
+    /// The entries up to that commit.
     kept: Vec<Entry>,
-    /// What was said to it later.
-    late: Vec<Entry>,
+    /// The messages that arrived later.
+    later_messages: Vec<Entry>,
 }
 
-/// Whether it is delivered again. A request to cancel is not: whoever resets a run wants it to go on.
+/// Whether an entry is delivered again. A cancel request is not: a reset run is meant to continue.
 fn is_message(entry: &Entry) -> bool {
     matches!(&entry.what, EntryContent::Event(RunEvent::Signal(_) | RunEvent::Update { .. }))
 }
 
-impl Past {
-    fn begin_again(
+impl ResetPoint {
+    fn into_params(
         mut self,
         info: &RunInfo,
         now: tidemill_core::Timestamp,
@@ -81,21 +79,26 @@ impl Past {
         };
         self.rebase();
         self.rename_children(&info.run, &run);
-        let started = self.adopt(&info.run)?;
+        let started = self.detach_from_parent(&info.run)?;
         let mut effects = Effects::new(&run, &info.queue, now);
         let children = OpenChildren::of(&self.kept);
         for open in open_commands(&self.kept) {
             effects.add(&open.command, &children);
         }
-        let (effects, cursor) = (effects.finish(), self.cursor());
+        let (effects, cursor) = (effects.into_vec(), self.cursor());
         let key = info.key.clone().map(|key| RunKey { key, conflict: ConflictPolicy::StartAfterClose });
-        let (route, attributes) = (route_of(&info.queue), info.attributes.clone());
-        let birth = Birth { route, key, attributes, ..Birth::new(run, started) };
-        let journal = self.kept.iter().chain(&self.late).map(written).collect();
-        Ok(tidemill_core::store::runs::StartRunParams { journal, cursor, effects, ..birth.new_run(now) })
+        let (route, attributes) = (queue_route(&info.queue), info.attributes.clone());
+        let request = StartRequest { route, key, attributes, ..StartRequest::new(run, started) };
+        let journal = self.kept.iter().chain(&self.later_messages).map(stored_entry).collect();
+        Ok(tidemill_core::store::runs::StartRunParams {
+            journal,
+            cursor,
+            effects,
+            ..request.into_params(now)
+        })
     }
 
-    /// Positions of the new journal begin at 1.
+    /// Makes positions of the new journal begin at 1.
     fn rebase(&mut self) {
         for entry in &mut self.kept {
             if let EntryContent::Commit(commit) = &mut entry.what {
@@ -104,7 +107,7 @@ impl Past {
         }
     }
 
-    /// Children that are started anew are others than the first ones.
+    /// Gives new ids to the children that the new run starts again.
     fn rename_children(&mut self, old: &RunId, new: &RunId) {
         let open: Vec<_> =
             open_commands(&self.kept).into_iter().filter_map(|open| open.command.seq()).collect();
@@ -122,9 +125,9 @@ impl Past {
         }
     }
 
-    /// The first event, as the new run's: it has the luck of the old one, so that its code draws the same numbers, and
-    /// nobody is told how it ends.
-    fn adopt(&mut self, old: &RunId) -> Result<RunStarted, Error> {
+    /// Prepares the first event for the new run and returns it. The run keeps the old random seed,
+    /// so that its code draws the same numbers, and has no parent to notify.
+    fn detach_from_parent(&mut self, old: &RunId) -> Result<RunStarted, Error> {
         match self.kept.first_mut().map(|entry| &mut entry.what) {
             Some(EntryContent::Event(RunEvent::Started(started))) => {
                 started.parent = None;
@@ -143,10 +146,10 @@ impl Past {
     }
 }
 
-fn written(entry: &Entry) -> StoredEntry {
+fn stored_entry(entry: &Entry) -> StoredEntry {
     let kind = match &entry.what {
         EntryContent::Commit(_) => EntryKind::Commit,
-        EntryContent::Event(event) => kind_of(event).0,
+        EntryContent::Event(event) => entry_kind(event).0,
     };
     StoredEntry { kind, entry: entry.write() }
 }

@@ -9,9 +9,7 @@ use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
 use tidemill_core::limits::check_duration;
 use tidemill_core::retry::{Answered, ask};
-use tidemill_core::store::runs::{
-    ConflictPolicy, ReadJournalParams, RunKey, StartRunParams, StartRunResult as Begun,
-};
+use tidemill_core::store::runs::{ConflictPolicy, ReadJournalParams, RunKey, StartRunParams, StartRunResult};
 use tidemill_core::workflow::{
     Entry, EntryContent, Json, Route, RunEvent, RunId, RunStarted, Topic, Version, WorkflowName,
 };
@@ -20,29 +18,29 @@ use tidemill_core::{Client, Error, Store};
 use super::error::RunError;
 use super::handle::RunHandle;
 use super::terminate::terminate;
-use crate::wire::{Birth, check_key};
+use crate::task::{StartRequest, check_key};
 
-/// How often an existing run is terminated before somebody else is taken to start them faster.
-const ROUNDS: usize = 20;
+/// How many existing runs are terminated before giving up: another client keeps starting new ones.
+const MAX_TERMINATIONS: usize = 20;
 
-/// What to do when a run with the same key is there.
+/// What to do if a run with the same key exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
-    /// The caller gets that run, open or closed.
+    /// Returns the existing run, open or closed.
     #[default]
     UseExisting,
-    /// Nothing is started, and the caller is told: [`RunError::Exists`].
+    /// Starts nothing and returns [`RunError::Exists`].
     Reject,
-    /// An open run is terminated, and the new one takes its place.
+    /// Terminates an open run and starts the new one.
     TerminateExisting,
-    /// The caller gets that run if it is open. A closed one makes way for the new one.
+    /// Returns the existing run if it is open. Starts the new one if it is closed.
     StartAfterClose,
 }
 
-/// A run, not yet started.
+/// A run to start.
 #[must_use = "a run exists only after `.start().await`"]
 #[derive(Debug)]
-pub struct Start<O> {
+pub struct StartRun<O> {
     client: Client,
     workflow: String,
     version: String,
@@ -53,11 +51,11 @@ pub struct Start<O> {
     route: Option<String>,
     attributes: Vec<(String, Result<Json, String>)>,
     keep: Option<Duration>,
-    limit: Option<u64>,
+    journal_limit: Option<u64>,
     output: PhantomData<fn() -> O>,
 }
 
-impl<O> Start<O> {
+impl<O> StartRun<O> {
     pub(super) fn new(client: &Client, workflow: &str, version: &str, input: Result<Json, Error>) -> Self {
         Self {
             client: client.clone(),
@@ -70,63 +68,64 @@ impl<O> Start<O> {
             route: None,
             attributes: Vec::new(),
             keep: None,
-            limit: None,
+            journal_limit: None,
             output: PhantomData,
         }
     }
 
-    /// Gives the run this id: starting it again while it is in the store starts no second one.
+    /// Sets the run's id. While a run with this id is stored, another start returns it.
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// Gives the run this idempotency key: of several starts with one key one starts a run, and the others get it. Keys
-    /// of different workflows do not meet.
+    /// Sets an idempotency key. Of several starts with one key, one starts a run and the others
+    /// return it. Keys are scoped to the workflow.
     pub fn key(mut self, key: &str) -> Self {
         self.key = Some(key.to_owned());
         self
     }
 
-    /// Says what to do when there is a run with this key.
+    /// Sets what to do if a run with this key exists.
     pub fn on_conflict(mut self, policy: OnConflict) -> Self {
         self.conflict = policy;
         self
     }
 
-    /// Starts it for this version of the workflow's code.
+    /// Sets the version of the workflow's code.
     pub fn version(mut self, version: &str) -> Self {
         self.version = version.to_owned();
         self
     }
 
-    /// Sends its tasks this way: to workers that serve the route.
+    /// Sets a route: only workers that serve it run the run's tasks.
     pub fn route(mut self, route: &str) -> Self {
         self.route = Some(route.to_owned());
         self
     }
 
-    /// Sets something that the run can be found by.
+    /// Sets a search attribute.
     pub fn attribute<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
         let value = Json::from_value(value).map_err(|error| error.to_string());
         self.attributes.push((name.to_owned(), value));
         self
     }
 
-    /// Keeps the run this long after its end (a day unless set), and so its children, and the run it is reset to.
+    /// Sets how long the run is kept after its end (a day unless set). Applies to its children and
+    /// to resets too.
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = Some(keep);
         self
     }
 
-    /// Lets its journal grow to this many entries (50,000 unless set).
+    /// Sets the maximum length of its journal in entries (50,000 unless set).
     pub fn journal_limit(mut self, entries: u64) -> Self {
-        self.limit = Some(entries);
+        self.journal_limit = Some(entries);
         self
     }
 
-    /// Checks everything.
-    fn birth(self) -> Result<Birth, Error> {
+    /// Validates all fields.
+    fn into_request(self) -> Result<StartRequest, Error> {
         let workflow = WorkflowName::new(&self.workflow)?;
         let input = self.input?;
         let (size, most) = (input.as_str().len(), self.client.payload_limit());
@@ -136,7 +135,7 @@ impl<O> Start<O> {
                 format!("the input of workflow `{name}` has {size} bytes; at most {most} are allowed");
             return Err(Error::Invalid(message));
         }
-        let run = identity(&self.client, &workflow, self.id.as_deref(), self.key.as_deref())?;
+        let run = choose_run_id(&self.client, &workflow, self.id.as_deref(), self.key.as_deref())?;
         if self.key.is_none()
             && matches!(self.conflict, OnConflict::TerminateExisting | OnConflict::StartAfterClose)
         {
@@ -150,7 +149,7 @@ impl<O> Start<O> {
             return Err(Error::Invalid(message.to_owned()));
         }
         let version = Version::new(&self.version)?;
-        let (key, limit) = (self.key.clone(), self.limit);
+        let (key, limit) = (self.key.clone(), self.journal_limit);
         let request_id = self.id.is_some().then(|| RunId::generate().to_string());
         check_duration("the time for which a run is kept", self.keep.unwrap_or_default())?;
         let keep_ms = self.keep.map(|keep| millis(keep).unsigned_abs());
@@ -159,7 +158,7 @@ impl<O> Start<O> {
             OnConflict::Reject => ConflictPolicy::Reject,
             OnConflict::TerminateExisting | OnConflict::StartAfterClose => ConflictPolicy::StartAfterClose,
         };
-        Ok(Birth {
+        Ok(StartRequest {
             run,
             started: RunStarted {
                 key,
@@ -170,33 +169,36 @@ impl<O> Start<O> {
             },
             route: self.route.as_deref().map(Route::new).transpose()?,
             key: self.key.map(|key| RunKey { key, conflict }),
-            attributes: attributes(self.attributes)?,
+            attributes: parse_attributes(self.attributes)?,
         })
     }
 }
 
-impl<O: DeserializeOwned> Start<O> {
-    /// Starts the run. When this returns, it will run to its end.
+impl<O: DeserializeOwned> StartRun<O> {
+    /// Starts the run. When this returns, the run is stored and will run to its end.
     pub async fn start(self) -> Result<RunHandle<O>, RunError> {
         let (client, policy, named) = (self.client.clone(), self.conflict, self.id.is_some());
-        let new = self.birth()?.new_run(client.store().clock().now());
+        let new = self.into_request()?.into_params(client.store().clock().now());
         let watch = client.watch_if_listening(&new.run.task());
         let mut terminated = None;
-        for _ in 0..ROUNDS {
-            let begun =
-                begin(&client, &new).await.map_err(|error| leaves_terminated(error, terminated.as_ref()));
-            match begun? {
-                Begun::Created => return Ok(RunHandle::watched(&client, new.run, watch)),
-                Begun::Existing(run) | Begun::Rejected(run) if policy == OnConflict::Reject => {
+        for _ in 0..MAX_TERMINATIONS {
+            let result = start_run(&client, &new)
+                .await
+                .map_err(|error| with_terminated_run(error, terminated.as_ref()));
+            match result? {
+                StartRunResult::Created => return Ok(RunHandle::with_watch(&client, new.run, watch)),
+                StartRunResult::Existing(run) | StartRunResult::Rejected(run)
+                    if policy == OnConflict::Reject =>
+                {
                     return Err(RunError::Exists(run));
                 }
-                Begun::Existing(run) if policy == OnConflict::TerminateExisting => {
+                StartRunResult::Existing(run) if policy == OnConflict::TerminateExisting => {
                     terminate(&**client.store(), &run, "another run takes its place").await?;
                     terminated = Some(run);
                 }
-                Begun::Existing(run) | Begun::Rejected(run) => {
+                StartRunResult::Existing(run) | StartRunResult::Rejected(run) => {
                     if named {
-                        is_one_of(&client, &run, &new.workflow).await?;
+                        check_workflow(&client, &run, &new.workflow).await?;
                     }
                     return Ok(RunHandle::new(&client, run, false));
                 }
@@ -207,8 +209,8 @@ impl<O: DeserializeOwned> Start<O> {
     }
 }
 
-/// Ids are for runs of all workflows: the one that has it may be of another.
-async fn is_one_of(client: &Client, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
+/// Checks the workflow of an existing run, because ids are shared by all workflows.
+async fn check_workflow(client: &Client, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
     let store = &**client.store();
     match ask(store.clock(), || store.get_run(run)).await?.value {
         Some(info) if info.workflow != *workflow => {
@@ -218,22 +220,24 @@ async fn is_one_of(client: &Client, run: &RunId, workflow: &WorkflowName) -> Res
     }
 }
 
-/// Starts a run. If an earlier call got no answer, the run that is there may be the very one that it has started.
-pub(super) async fn begin(client: &Client, new: &StartRunParams) -> Result<Begun, Error> {
+/// Starts a run. If the answer of an earlier call was lost, an existing run may be the one that
+/// call started.
+pub(super) async fn start_run(client: &Client, new: &StartRunParams) -> Result<StartRunResult, Error> {
     let store = &**client.store();
     let Answered { value, after_unknown } = ask(store.clock(), || store.start_run(new)).await?;
     match value {
-        Begun::Existing(run) | Begun::Rejected(run)
-            if after_unknown && run == new.run && is_same(store, new).await? =>
+        StartRunResult::Existing(run) | StartRunResult::Rejected(run)
+            if after_unknown && run == new.run && was_started_by(store, new).await? =>
         {
-            Ok(Begun::Created)
+            Ok(StartRunResult::Created)
         }
-        begun => Ok(begun),
+        result => Ok(result),
     }
 }
 
-/// Whether this very request has started the run that is there. An id that was generated for it is proof enough.
-async fn is_same(store: &dyn Store, new: &StartRunParams) -> Result<bool, Error> {
+/// Whether this request started the existing run. An id that was generated for the request is proof
+/// enough.
+async fn was_started_by(store: &dyn Store, new: &StartRunParams) -> Result<bool, Error> {
     let Some(request) = new.journal.first().and_then(|written| request_id(&written.entry)) else {
         return Ok(true);
     };
@@ -249,8 +253,8 @@ fn request_id(entry: &[u8]) -> Option<String> {
     }
 }
 
-/// Says that a run which was to be replaced has ended, if nothing else does.
-pub(super) fn leaves_terminated(error: Error, run: Option<&RunId>) -> Error {
+/// Adds to an error that a run was already terminated.
+pub(super) fn with_terminated_run(error: Error, run: Option<&RunId>) -> Error {
     let said = |run: &RunId| format!("run `{run}` was terminated, and the run that takes its place");
     match (error, run) {
         (Error::Unavailable { message, source }, Some(run)) => {
@@ -264,8 +268,8 @@ pub(super) fn leaves_terminated(error: Error, run: Option<&RunId>) -> Error {
     }
 }
 
-/// The id of a new run. One with a key lies where its key does.
-fn identity(
+/// The id of a new run. A run with a key must be in the shard of its key.
+fn choose_run_id(
     client: &Client,
     workflow: &WorkflowName,
     id: Option<&str>,
@@ -285,7 +289,7 @@ fn identity(
     }
 }
 
-fn attributes(given: Vec<(String, Result<Json, String>)>) -> Result<BTreeMap<Topic, Json>, Error> {
+fn parse_attributes(given: Vec<(String, Result<Json, String>)>) -> Result<BTreeMap<Topic, Json>, Error> {
     let check = |(name, value): (String, Result<Json, String>)| {
         let unfit = |error| Error::Invalid(format!("search attribute `{name}` is not JSON: {error}"));
         Ok((Topic::new(&name)?, value.map_err(unfit)?))

@@ -1,80 +1,84 @@
-//! Ending a run without asking its code.
+//! `terminate`: ends a run without running its code.
 
 use bytes::Bytes;
 use tidemill_core::retry::{Answered, ask};
 use tidemill_core::store::Verdict;
-use tidemill_core::store::runs::{CloseRun, ParentRef as Kin, RunInfo, TerminateParams};
+use tidemill_core::store::runs::{CloseRun, ParentRef, RunInfo, TerminateParams};
 use tidemill_core::workflow::{
     ChildResult, Command, Entry, EntryContent, NotifyParent, OpenChildren, OpenCommands, Parent, RunEvent,
     RunId, RunStatus,
 };
 use tidemill_core::{Error, Store};
 
-use crate::wire::{Effects, Pages, Place, tell};
+use crate::task::{Effects, JournalPages, RunContext, notify_parent};
 
-/// How often a run may get on while it is being looked at. Each look reads only what is new, so that the time in which it
-/// must not get on is that of one trip, however long its journal is.
-const LOOKS: usize = 1_000;
+/// How many attempts to make against a run that keeps committing. Each attempt reads only new
+/// entries, so the run must pause for one round trip only, however long its journal is.
+const MAX_ATTEMPTS: usize = 1_000;
 
-/// What terminating a run did.
+/// The result of terminating a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Terminated {
-    /// It has ended.
-    Now,
-    /// It had ended before, like this.
-    Before(RunStatus),
-    /// There is no such run.
+pub(crate) enum TerminateResult {
+    /// This call ended it.
+    Terminated,
+    /// It had ended before.
+    AlreadyClosed(RunStatus),
+    /// It does not exist.
     NotFound,
 }
 
-impl Terminated {
+impl TerminateResult {
     pub(crate) fn is_found(self) -> bool {
         self != Self::NotFound
     }
 }
 
-/// Ends a run. What it has asked for and got no answer to is called off; its parent is told. If an earlier try got no
-/// answer, a run that was terminated for this reason was terminated by it.
-pub(crate) async fn terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
+/// Ends a run, cancels its open commands and notifies its parent. If the answer of an earlier
+/// attempt was lost, a run terminated for the same reason was terminated by it.
+pub(crate) async fn terminate(
+    store: &dyn Store,
+    run: &RunId,
+    reason: &str,
+) -> Result<TerminateResult, Error> {
     let Answered { value, after_unknown } = ask(store.clock(), || try_terminate(store, run, reason)).await?;
-    if after_unknown && value == Terminated::Before(RunStatus::Terminated) {
+    if after_unknown && value == TerminateResult::AlreadyClosed(RunStatus::Terminated) {
         let info = ask(store.clock(), || store.get_run(run)).await?.value;
         if info.is_some_and(|info| info.error.as_deref() == Some(reason)) {
-            return Ok(Terminated::Now);
+            return Ok(TerminateResult::Terminated);
         }
     }
     Ok(value)
 }
 
-async fn try_terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<Terminated, Error> {
-    let mut asked = Asked::new(store, run);
-    for _ in 0..LOOKS {
-        let Some(info) = store.get_run(run).await? else { return Ok(Terminated::NotFound) };
+async fn try_terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<TerminateResult, Error> {
+    let mut asked = Terminator::new(store, run);
+    for _ in 0..MAX_ATTEMPTS {
+        let Some(info) = store.get_run(run).await? else { return Ok(TerminateResult::NotFound) };
         if info.status.is_closed() {
-            return Ok(Terminated::Before(info.status));
+            return Ok(TerminateResult::AlreadyClosed(info.status));
         }
-        asked.read_on().await?;
-        if asked.call_off(store, &info, reason).await? == Verdict::Accepted {
-            return Ok(Terminated::Now);
+        asked.read_new_entries().await?;
+        if asked.terminate(store, &info, reason).await? == Verdict::Accepted {
+            return Ok(TerminateResult::Terminated);
         }
     }
     let message = format!("run `{run}` gets on too fast to be terminated");
     Err(Error::Unavailable { message, source: None })
 }
 
-/// What a run has asked for, as far as its end concerns it. Gathered page by page: its journal may be long.
-struct Asked<'a> {
-    pages: Pages<'a>,
-    known: Known,
+/// A run's journal, read page by page because it may be long.
+struct Terminator<'a> {
+    pages: JournalPages<'a>,
+    summary: JournalSummary,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Terminator<'a> {
     fn new(store: &'a dyn Store, run: &'a RunId) -> Self {
-        Self { pages: Pages::new(store, run), known: Known::default() }
+        Self { pages: JournalPages::new(store, run), summary: JournalSummary::default() }
     }
 
-    /// Reads what has been written since the last time.
-    async fn read_on(&mut self) -> Result<(), Error> {
+    /// Reads the entries that were written since the last call.
+    async fn read_new_entries(&mut self) -> Result<(), Error> {
         self.pages.resume();
         loop {
             let page = self.pages.next().await?;
@@ -82,54 +86,56 @@ impl<'a> Asked<'a> {
                 return Ok(());
             }
             for (position, written) in page {
-                // An entry that cannot be read must not keep anybody from ending the run.
+                // An unreadable entry must not prevent the termination.
                 if let Ok(entry) = Entry::read(&written.entry) {
-                    self.known.read(position, &entry);
+                    self.summary.read(position, &entry);
                 }
             }
         }
     }
 
-    /// Ends the run, if it has not got on since it was read.
-    async fn call_off(&self, store: &dyn Store, info: &RunInfo, reason: &str) -> Result<Verdict, Error> {
-        let (run, known) = (&info.run, &self.known);
-        let place = Place { run, queue: &info.queue, store, now: store.clock().now() };
-        let mut effects = Effects::new(run, &info.queue, place.now);
-        for open in known.open.iter() {
+    /// Ends the run if it has not committed since it was read.
+    async fn terminate(&self, store: &dyn Store, info: &RunInfo, reason: &str) -> Result<Verdict, Error> {
+        let (run, summary) = (&info.run, &self.summary);
+        let context = RunContext { run, queue: &info.queue, store, now: store.clock().now() };
+        let mut effects = Effects::new(run, &info.queue, context.now);
+        for open in summary.open.iter() {
             if let Command::ScheduleActivity(activity) = &open.command {
                 effects.cancel_activity(activity.seq);
             }
         }
-        effects.orphan(&known.children);
-        let parent = parent(info, known.told);
-        let told = parent.and_then(|parent| tell(&parent, ChildResult::Terminated, &place, &mut effects));
+        effects.close_children(&summary.children);
+        let parent = parent_to_notify(info, summary.notify);
+        let told =
+            parent.and_then(|parent| notify_parent(&parent, ChildResult::Terminated, &context, &mut effects));
         let error = Some(reason.to_owned());
         let close = CloseRun { status: RunStatus::Terminated, output: Bytes::new(), error, told };
-        let effects = effects.finish();
-        // The journal was read after the row, and may tell of more. It tells of less where it cannot be read.
-        let cursor = info.cursor.max(known.cursor);
+        let effects = effects.into_vec();
+        // The journal was read after the row and may be newer. It may be behind if entries are
+        // unreadable.
+        let cursor = info.cursor.max(summary.cursor);
         store.terminate(TerminateParams { run, cursor, effects: &effects, close: &close }).await
     }
 }
 
-/// What a journal tells, as far as it has been read.
+/// What the journal says about open commands and the parent.
 #[derive(Default)]
-struct Known {
+struct JournalSummary {
     open: OpenCommands,
     children: OpenChildren,
-    /// What the run's parent wants to hear.
-    told: Option<NotifyParent>,
-    /// How far the run has come.
+    /// When the run's parent is notified.
+    notify: Option<NotifyParent>,
+    /// The position up to which events were consumed.
     cursor: u64,
 }
 
-impl Known {
+impl JournalSummary {
     fn read(&mut self, position: u64, entry: &Entry) {
         match &entry.what {
-            // A run that has continued as new meanwhile: what it asked for before is no concern of it.
+            // The run has continued as new: its earlier commands do not matter.
             EntryContent::Event(RunEvent::Started(started)) => {
                 let told = started.parent.as_ref().map(|parent| parent.told);
-                *self = Self { told, cursor: position.saturating_sub(1), ..Self::default() };
+                *self = Self { notify: told, cursor: position.saturating_sub(1), ..Self::default() };
             }
             EntryContent::Event(_) => {}
             EntryContent::Commit(commit) => self.cursor = commit.upto,
@@ -139,10 +145,10 @@ impl Known {
     }
 }
 
-/// Who is told of the end. The run's row says who that is, whatever became of its journal; what they want to hear only the
-/// first entry says, and if it cannot be read they hear of the end as most do.
-fn parent(info: &RunInfo, told: Option<NotifyParent>) -> Option<Parent> {
-    let Kin { run, seq } = info.parent.clone()?;
+/// The parent to notify. The run's row names it even if the journal is damaged. Only the first
+/// entry says when to notify; if it is unreadable, the default applies.
+fn parent_to_notify(info: &RunInfo, told: Option<NotifyParent>) -> Option<Parent> {
+    let ParentRef { run, seq } = info.parent.clone()?;
     Some(Parent { run, seq, told: told.unwrap_or_default() })
 }
 
@@ -166,7 +172,7 @@ mod tests {
             length: 0,
             last_commit: None,
             key: None,
-            parent: Some(Kin { run: "parent".parse().unwrap(), seq: 4 }),
+            parent: Some(ParentRef { run: "parent".parse().unwrap(), seq: 4 }),
             attributes: Default::default(),
             next_alarm: None,
             output: Bytes::new(),
@@ -178,13 +184,13 @@ mod tests {
     fn a_parent_is_found_whatever_became_of_the_journal_and_hears_what_it_wants_to() {
         let info = child();
         let of = |told| Some(Parent { run: "parent".parse().unwrap(), seq: 4, told });
-        assert_eq!(parent(&info, None), of(NotifyParent::End));
+        assert_eq!(parent_to_notify(&info, None), of(NotifyParent::End));
         let input = tidemill_core::workflow::Json::null();
         let started = RunStarted::new("order".parse().unwrap(), "1".parse().unwrap(), input);
         let started = RunStarted { parent: of(NotifyParent::Start), ..started };
-        let mut known = Known::default();
-        known.read(1, &Entry::event(Timestamp(0), RunEvent::Started(Box::new(started))));
-        assert_eq!(parent(&info, known.told), of(NotifyParent::Start));
-        assert_eq!(parent(&RunInfo { parent: None, ..info }, known.told), None);
+        let mut summary = JournalSummary::default();
+        summary.read(1, &Entry::event(Timestamp(0), RunEvent::Started(Box::new(started))));
+        assert_eq!(parent_to_notify(&info, summary.notify), of(NotifyParent::Start));
+        assert_eq!(parent_to_notify(&RunInfo { parent: None, ..info }, summary.notify), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Asking a run for a change, and waiting for its answer.
+//! Updates to a run.
 
 use std::time::Duration;
 
@@ -9,47 +9,48 @@ use tidemill_core::wake::CompletionWatch;
 use tidemill_core::workflow::{Json, RunEvent, Topic, UpdateResult};
 use tidemill_core::{Error, JobId};
 
-use super::control::written;
+use super::control::to_json;
 use super::error::RunError;
 use super::handle::RunHandle;
-use super::patience::within;
-use super::query::ANSWER;
+use super::query::ANSWER_TIMEOUT;
+use super::timeout::with_timeout;
 use crate::definition::Update;
 
 impl<O> RunHandle<O> {
-    /// Asks the run for a change and waits for its answer.
+    /// Sends an update and waits for its answer.
     pub async fn update<I: Serialize, A: DeserializeOwned>(
         &self,
         update: &Update<I, A>,
         input: &I,
     ) -> Result<A, RunError> {
-        let input = written(&format!("the input of update `{}`", update.name()), input)?;
+        let input = to_json(&format!("the input of update `{}`", update.name()), input)?;
         let answer = self.update_untyped(update.name(), input).await?;
-        answer.read().map_err(|error| RunError::Unfit(self.run.clone(), error))
+        answer.read().map_err(|error| RunError::Unreadable(self.run.clone(), error))
     }
 
-    /// Asks the run for a change whose name is known only at run time. Waits half a minute for the answer, which needs a
-    /// worker that knows the run's code, and code that asks for such updates.
+    /// Sends an update whose name is known only at run time. Waits 30 seconds for the answer, which
+    /// needs a worker that knows the run's code, and code that receives such updates.
     pub async fn update_untyped(&self, name: &str, payload: Json) -> Result<Json, RunError> {
-        self.update_within(name, payload, ANSWER).await
+        self.update_within(name, payload, ANSWER_TIMEOUT).await
     }
 
-    /// The same, with another limit. If it is over, the run may still do what it was asked for.
+    /// Like `update_untyped`, with another limit. After a timeout the run may still execute the
+    /// update.
     pub async fn update_within(&self, name: &str, payload: Json, limit: Duration) -> Result<Json, RunError> {
-        self.check(&payload)?;
+        self.check_payload_size(&payload)?;
         let name = Topic::new(name).map_err(Error::from)?;
         // Short, so that the id of the answer fits beside that of the run.
         let id = format!("{:016x}", fastrand::u64(..));
         let answer = self.run.part(format_args!("u{id}"));
         let watch = self.client.watch(&answer);
-        self.tell(RunEvent::Update { id: id.clone(), name, payload }, id).await?;
-        match within(self.store(), limit, self.answered(answer, watch)).await {
+        self.send_event(RunEvent::Update { id: id.clone(), name, payload }, id).await?;
+        match with_timeout(self.store(), limit, self.wait_answer(answer, watch)).await {
             Some(answer) => answer,
             None => Err(RunError::TimedOut { run: self.run.clone(), what: "answer", waited: limit }),
         }
     }
 
-    async fn answered(&self, answer: JobId, mut watch: CompletionWatch) -> Result<Json, RunError> {
+    async fn wait_answer(&self, answer: JobId, mut watch: CompletionWatch) -> Result<Json, RunError> {
         loop {
             // In this order: a run answers before it ends, or never.
             let closed = self.info().await?.status;
@@ -64,7 +65,7 @@ impl<O> RunHandle<O> {
     }
 
     fn read_answer(&self, record: &JobRecord) -> Result<Json, RunError> {
-        let unfit = |error| RunError::Unfit(self.run.clone(), error);
+        let unfit = |error| RunError::Unreadable(self.run.clone(), error);
         match serde_json::from_slice(&record.output).map_err(unfit)? {
             UpdateResult::Ok(answer) => Ok(answer),
             UpdateResult::Failed { message } => Err(RunError::Refused { run: self.run.clone(), message }),

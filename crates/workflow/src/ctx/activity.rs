@@ -1,4 +1,4 @@
-//! Activities: jobs a run waits for.
+//! Activities: jobs that a run waits for.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -12,36 +12,38 @@ use tidemill_core::clock::millis;
 use tidemill_core::workflow::{ActivityResult, Command, Json, RetryPolicy, ScheduleActivity};
 use tidemill_core::{Kind, QueueName};
 
-use super::leaf::{Leaf, Refused};
+use super::future::{CtxFuture, IssueError};
 use super::{Ctx, refuse};
-use crate::definition::{ACTIVITIES, Activity};
+use crate::definition::{Activity, DEFAULT_ACTIVITY_QUEUE};
 use crate::error::ActivityError;
-use crate::state::{On, Outcome};
+use crate::state::{WaitResult, WaitTarget};
 
 impl Ctx {
-    /// Runs an activity: a job on any worker that knows it. Scheduled when it is first polled; dropped before it
-    /// ended, it is cancelled.
+    /// Runs an activity as a job, on any worker that registers it. Scheduled on the first poll;
+    /// cancelled if dropped before it has ended.
     pub fn activity<I: Serialize, O>(&self, activity: &Activity<I, O>, input: I) -> ActivityCall<O> {
         let name = activity.name();
-        let draft = Some(draft(activity, &input));
-        ActivityCall { leaf: Leaf::of(self), name, draft, output: PhantomData }
+        let draft = Some(draft_activity(activity, &input));
+        ActivityCall { inner: CtxFuture::new(self), name, draft, output: PhantomData }
     }
 }
 
-type Draft = Result<Box<ScheduleActivity>, String>;
+type ActivityDraft = Result<Box<ScheduleActivity>, String>;
 
-/// An activity, not yet ended.
+/// The future of an activity.
 #[must_use = "an activity is scheduled when it is awaited"]
 pub struct ActivityCall<O> {
-    leaf: Leaf,
+    inner: CtxFuture,
     name: &'static str,
-    /// Until it is scheduled. In a box, because the code's future holds it for as long as it waits.
-    draft: Option<Draft>,
+    /// Taken when it is scheduled. Boxed, because the workflow's future stores it for as long as it
+    /// waits.
+    draft: Option<ActivityDraft>,
     output: PhantomData<fn() -> O>,
 }
 
-fn draft<I: Serialize, O>(activity: &Activity<I, O>, input: &I) -> Draft {
-    let queue = (activity.queue_name() != ACTIVITIES).then(|| QueueName::new(activity.queue_name()));
+fn draft_activity<I: Serialize, O>(activity: &Activity<I, O>, input: &I) -> ActivityDraft {
+    let queue =
+        (activity.queue_name() != DEFAULT_ACTIVITY_QUEUE).then(|| QueueName::new(activity.queue_name()));
     Ok(Box::new(ScheduleActivity {
         seq: 0,
         name: Kind::new(activity.name()).map_err(|error| error.to_string())?,
@@ -55,27 +57,27 @@ fn draft<I: Serialize, O>(activity: &Activity<I, O>, input: &I) -> Draft {
 }
 
 impl<O> ActivityCall<O> {
-    /// Gives each attempt this long (start to close).
+    /// Sets the timeout of one attempt (start to close).
     pub fn timeout(self, timeout: Duration) -> Self {
-        self.change(|draft| draft.start_to_close_ms = Some(whole(timeout)))
+        self.change(|draft| draft.start_to_close_ms = Some(whole_millis(timeout)))
     }
 
-    /// Gives all attempts together this long (schedule to close).
+    /// Sets the timeout of all attempts together (schedule to close).
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.change(|draft| draft.schedule_to_close_ms = Some(whole(deadline)))
+        self.change(|draft| draft.schedule_to_close_ms = Some(whole_millis(deadline)))
     }
 
-    /// Gives up an attempt that shows no sign of life for this long.
+    /// Sets the heartbeat timeout: an attempt without a heartbeat for this long has failed.
     pub fn heartbeat(self, silence: Duration) -> Self {
-        self.change(|draft| draft.heartbeat_ms = Some(whole(silence)))
+        self.change(|draft| draft.heartbeat_ms = Some(whole_millis(silence)))
     }
 
-    /// Retries it like this.
+    /// Sets the retry policy.
     pub fn retry(self, retry: RetryPolicy) -> Self {
         self.change(|draft| draft.retry = retry)
     }
 
-    /// Sends it to this queue.
+    /// Sets the queue.
     pub fn queue(mut self, queue: &str) -> Self {
         match QueueName::new(queue) {
             Ok(queue) => self.change(|draft| draft.queue = Some(queue)),
@@ -93,25 +95,25 @@ impl<O> ActivityCall<O> {
         self
     }
 
-    /// Schedules it, the first time it is polled.
-    fn begin(&mut self) -> Result<(), ActivityError> {
+    /// Schedules the activity on the first poll.
+    fn issue(&mut self) -> Result<(), ActivityError> {
         let activity = self.name;
         match self.draft.take() {
             None => Ok(()),
             Some(Ok(mut draft)) => {
                 let size = draft.input.as_str().len();
-                let asked = self.leaf.hand_on(On::Activity(activity), size, |_, seq| {
+                let asked = self.inner.issue_with_payload(WaitTarget::Activity(activity), size, |_, seq| {
                     draft.seq = seq;
                     Command::ScheduleActivity(draft)
                 });
                 asked.map_err(|refused| match refused {
-                    Refused::Cancelled => ActivityError::Cancelled { activity },
-                    Refused::TooLarge(too_large) => ActivityError::TooLarge { activity, too_large },
+                    IssueError::Cancelled => ActivityError::Cancelled { activity },
+                    IssueError::TooLarge(too_large) => ActivityError::TooLarge { activity, too_large },
                 })
             }
             Some(Err(message)) => {
                 let what = format!("what activity `{}` is called with", self.name);
-                refuse(&mut self.leaf.shared.lock(), what, message);
+                refuse(&mut self.inner.shared.lock(), what, message);
                 Ok(())
             }
         }
@@ -122,31 +124,31 @@ impl<O: DeserializeOwned> Future for ActivityCall<O> {
     type Output = Result<O, ActivityError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Err(refused) = self.begin() {
+        if let Err(refused) = self.issue() {
             return Poll::Ready(Err(refused));
         }
-        let outcome = ready!(self.leaf.poll(cx));
-        ended(&self.leaf, self.name, outcome)
+        let outcome = ready!(self.inner.poll(cx));
+        activity_result(&self.inner, self.name, outcome)
     }
 }
 
-/// What an activity came to, for whoever awaits it.
-pub(super) fn ended<O: DeserializeOwned>(
-    leaf: &Leaf,
+/// Converts the result of a wait into the result of an activity.
+pub(super) fn activity_result<O: DeserializeOwned>(
+    inner: &CtxFuture,
     activity: &'static str,
-    outcome: Outcome,
+    outcome: WaitResult,
 ) -> Poll<Result<O, ActivityError>> {
     match outcome {
-        Outcome::Activity(ActivityResult::Ok(json)) => {
-            leaf.read(&json, || format!("the result of activity `{activity}`")).map(Ok)
+        WaitResult::Activity(ActivityResult::Ok(json)) => {
+            inner.deserialize(&json, || format!("the result of activity `{activity}`")).map(Ok)
         }
-        Outcome::Activity(ActivityResult::Failed(failure)) => {
-            Poll::Ready(Err(ActivityError::of(activity, failure)))
+        WaitResult::Activity(ActivityResult::Failed(failure)) => {
+            Poll::Ready(Err(ActivityError::from_failure(activity, failure)))
         }
         _ => Poll::Ready(Err(ActivityError::Cancelled { activity })),
     }
 }
 
-pub(super) fn whole(duration: Duration) -> u64 {
+pub(super) fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(millis(duration)).unwrap_or(0)
 }

@@ -1,44 +1,45 @@
-//! Hearing that the run is to cancel.
+//! Waiting for a cancel request.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use super::Ctx;
-use super::leaf::Leaf;
-use crate::state::On;
+use super::future::CtxFuture;
+use crate::state::WaitTarget;
 
 impl Ctx {
-    /// Completes when the run is asked to cancel. While anything in the run waits for this, a cancel request ends
-    /// no other await: the code that listens decides what happens.
+    /// Completes when the run is asked to cancel. While any code of the run awaits this, a cancel
+    /// request ends no other await: that code decides what happens.
     pub fn cancelled(&self) -> CancelledFuture {
-        CancelledFuture { leaf: Leaf::of(self), listening: false }
+        CancelledFuture { inner: CtxFuture::new(self), waiting: false }
     }
 
     /// Whether the run was asked to cancel.
     pub fn is_cancelled(&self) -> bool {
-        self.shared.lock().cancelling
+        self.shared.lock().cancel_requested
     }
 }
 
 /// Completes when the run is asked to cancel.
 #[must_use = "futures do nothing unless they are awaited"]
 pub struct CancelledFuture {
-    leaf: Leaf,
-    listening: bool,
+    inner: CtxFuture,
+    waiting: bool,
 }
 
 impl Future for CancelledFuture {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.listening {
-            self.listening = true;
-            let found = self.leaf.listen(On::Cancel, |state, _| state.cancelling.then_some(()));
+        if !self.waiting {
+            self.waiting = true;
+            let found =
+                self.inner.wait_for(WaitTarget::Cancel, |state, _| state.cancel_requested.then_some(()));
             if let Ok(Some(())) = found {
                 return Poll::Ready(());
             }
         }
-        self.leaf.poll(cx).map(drop)
+        self.inner.poll(cx).map(drop)
     }
 }

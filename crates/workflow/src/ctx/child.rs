@@ -11,24 +11,30 @@ use tidemill_core::workflow::{
     Command, Json, NotifyParent, ParentClose, RunId, StartChild, Version, WorkflowName,
 };
 
-use super::leaf::{Leaf, Refused};
+use super::future::{CtxFuture, IssueError};
 use super::{Ctx, refuse};
 use crate::definition::Workflow;
 use crate::error::ChildError;
-use crate::state::{On, Outcome, State};
+use crate::state::{RunState, WaitResult, WaitTarget};
 
 impl Ctx {
-    /// Runs another workflow as a child of this run. Started when it is first polled; dropped before it ended, it
-    /// is asked to cancel.
+    /// Runs another workflow as a child of this run. Started on the first poll; asked to cancel if
+    /// dropped before it has ended.
     pub fn child<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> ChildCall<O> {
-        let plan = Some(plan(workflow, &input));
-        ChildCall { leaf: Leaf::of(self), workflow: workflow.name(), plan, run: None, output: PhantomData }
+        let plan = Some(draft_child(workflow, &input));
+        ChildCall {
+            inner: CtxFuture::new(self),
+            workflow: workflow.name(),
+            draft: plan,
+            run: None,
+            output: PhantomData,
+        }
     }
 }
 
-type Plan = Result<Box<Draft>, String>;
+type ChildDraft = Result<Box<ChildParams>, String>;
 
-struct Draft {
+struct ChildParams {
     workflow: WorkflowName,
     version: Version,
     input: Json,
@@ -36,8 +42,8 @@ struct Draft {
     parent_close: ParentClose,
 }
 
-fn plan<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> Plan {
-    Ok(Box::new(Draft {
+fn draft_child<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> ChildDraft {
+    Ok(Box::new(ChildParams {
         workflow: WorkflowName::new(workflow.name()).map_err(|error| error.to_string())?,
         version: Version::new(workflow.version_text()).map_err(|error| error.to_string())?,
         input: Json::from_value(input).map_err(|error| error.to_string())?,
@@ -46,8 +52,8 @@ fn plan<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> Plan {
     }))
 }
 
-impl Draft {
-    fn child(self, state: &State, seq: u64, told: NotifyParent) -> StartChild {
+impl ChildParams {
+    fn into_command(self, state: &RunState, seq: u64, told: NotifyParent) -> StartChild {
         let run = self.run.unwrap_or_else(|| state.run.child(seq));
         let Self { workflow, version, input, parent_close, .. } = self;
         let keep_ms = state.keep_ms;
@@ -55,41 +61,41 @@ impl Draft {
     }
 }
 
-/// A child, not yet ended.
+/// The future of a child.
 #[must_use = "a child is started when it is awaited"]
 pub struct ChildCall<O> {
-    leaf: Leaf,
+    inner: CtxFuture,
     workflow: &'static str,
-    /// Until it is started.
-    plan: Option<Plan>,
-    /// Since then.
+    /// Taken when the child is started.
+    draft: Option<ChildDraft>,
+    /// Set when the child is started.
     run: Option<RunId>,
     output: PhantomData<fn() -> O>,
 }
 
 impl<O> ChildCall<O> {
-    /// Gives the child this id. A run of that id that exists already is an error.
+    /// Sets the child's id. It is an error if a run with this id exists.
     pub fn id(mut self, run: RunId) -> Self {
-        if let Some(Ok(draft)) = &mut self.plan {
+        if let Some(Ok(draft)) = &mut self.draft {
             draft.run = Some(run);
         }
         self
     }
 
-    /// Says what becomes of the child when this run ends first.
+    /// Sets what happens to the child if this run ends first.
     pub fn parent_close(mut self, policy: ParentClose) -> Self {
-        if let Some(Ok(draft)) = &mut self.plan {
+        if let Some(Ok(draft)) = &mut self.draft {
             draft.parent_close = policy;
         }
         self
     }
 
-    /// Waits only until the child exists; its handle waits for its end.
+    /// Waits only until the child exists. The returned handle waits for its end.
     pub fn start(self) -> StartedChild<O> {
         StartedChild { call: Some(self) }
     }
 
-    /// Waits only until the child exists, and leaves it alone then: it goes on when this run ends.
+    /// Waits only until the child exists, and detaches it: it continues after this run has ended.
     pub fn detach(self) -> DetachedChild<O> {
         DetachedChild { call: self.parent_close(ParentClose::Abandon) }
     }
@@ -98,43 +104,43 @@ impl<O> ChildCall<O> {
         ChildError::Cancelled { workflow: self.workflow }
     }
 
-    /// Starts it, the first time it is polled.
-    fn begin(&mut self, told: NotifyParent) -> Result<(), ChildError> {
-        let draft = match self.plan.take() {
+    /// Starts the child on the first poll.
+    fn issue(&mut self, told: NotifyParent) -> Result<(), ChildError> {
+        let draft = match self.draft.take() {
             None => return Ok(()),
             Some(Ok(draft)) => draft,
             Some(Err(message)) => {
                 let what = format!("what child workflow `{}` is started with", self.workflow);
-                refuse(&mut self.leaf.shared.lock(), what, message);
+                refuse(&mut self.inner.shared.lock(), what, message);
                 return Ok(());
             }
         };
         let (run, workflow, size) = (&mut self.run, self.workflow, draft.input.as_str().len());
-        let asked = self.leaf.hand_on(On::Child(workflow), size, |state, seq| {
-            let child = draft.child(state, seq, told);
+        let asked = self.inner.issue_with_payload(WaitTarget::Child(workflow), size, |state, seq| {
+            let child = draft.into_command(state, seq, told);
             *run = Some(child.run.clone());
             Command::StartChild(Box::new(child))
         });
         asked.map_err(|refused| match refused {
-            Refused::Cancelled => ChildError::Cancelled { workflow },
-            Refused::TooLarge(too_large) => ChildError::TooLarge { workflow, too_large },
+            IssueError::Cancelled => ChildError::Cancelled { workflow },
+            IssueError::TooLarge(too_large) => ChildError::TooLarge { workflow, too_large },
         })
     }
 
-    /// Waits until it exists.
+    /// Waits until the child exists.
     fn poll_started(&mut self, told: NotifyParent, cx: &Context<'_>) -> Poll<Result<(), ChildError>> {
-        self.begin(told)?;
-        if self.leaf.poll_started(cx).is_ready() {
+        self.issue(told)?;
+        if self.inner.poll_started(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
-        // One that cannot be started has ended without ever having existed.
-        let outcome = ready!(self.leaf.poll(cx));
+        // A child that cannot be started ends without having existed.
+        let outcome = ready!(self.inner.poll(cx));
         Poll::Ready(self.result(outcome).map(drop))
     }
 
-    fn result(&self, outcome: Outcome) -> Result<Json, ChildError> {
+    fn result(&self, outcome: WaitResult) -> Result<Json, ChildError> {
         match outcome {
-            Outcome::Child(end) => ChildError::of(self.workflow, end),
+            WaitResult::Child(end) => ChildError::check_result(self.workflow, end),
             _ => Err(self.cancelled()),
         }
     }
@@ -142,9 +148,9 @@ impl<O> ChildCall<O> {
 
 impl<O: DeserializeOwned> ChildCall<O> {
     fn poll_ended(&mut self, cx: &Context<'_>) -> Poll<Result<O, ChildError>> {
-        let outcome = ready!(self.leaf.poll(cx));
+        let outcome = ready!(self.inner.poll(cx));
         let json = self.result(outcome)?;
-        self.leaf.read(&json, || format!("the result of child workflow `{}`", self.workflow)).map(Ok)
+        self.inner.deserialize(&json, || format!("the result of child workflow `{}`", self.workflow)).map(Ok)
     }
 }
 
@@ -152,12 +158,12 @@ impl<O: DeserializeOwned> Future for ChildCall<O> {
     type Output = Result<O, ChildError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.begin(NotifyParent::End)?;
+        self.issue(NotifyParent::End)?;
         self.poll_ended(cx)
     }
 }
 
-/// A child that is being started.
+/// The future of a child's start.
 #[must_use = "a child is started when it is awaited"]
 pub struct StartedChild<O> {
     call: Option<ChildCall<O>>,
@@ -175,7 +181,8 @@ impl<O> Future for StartedChild<O> {
     }
 }
 
-/// A child that exists. Awaited, it gives the child's result; dropped before, it asks the child to cancel.
+/// A started child. Awaited, it returns the child's result; dropped before that, it asks the child
+/// to cancel.
 #[must_use = "a child whose handle is dropped is asked to cancel"]
 pub struct ChildHandle<O> {
     call: ChildCall<O>,
@@ -183,7 +190,7 @@ pub struct ChildHandle<O> {
 }
 
 impl<O> ChildHandle<O> {
-    /// The child's identity.
+    /// The child's id.
     pub fn run_id(&self) -> &RunId {
         &self.run
     }
@@ -197,7 +204,7 @@ impl<O: DeserializeOwned> Future for ChildHandle<O> {
     }
 }
 
-/// A child that is being started and then left alone.
+/// The future of a detached child's start.
 #[must_use = "a child is started when it is awaited"]
 pub struct DetachedChild<O> {
     call: ChildCall<O>,
@@ -208,7 +215,7 @@ impl<O> Future for DetachedChild<O> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         ready!(self.call.poll_started(NotifyParent::Start, cx))?;
-        self.call.leaf.let_go();
+        self.call.inner.detach();
         self.call.run.clone().map_or(Poll::Pending, |run| Poll::Ready(Ok(run)))
     }
 }

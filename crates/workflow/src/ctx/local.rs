@@ -1,4 +1,4 @@
-//! Local activities: short ones that run inside the task, with no job of their own.
+//! Local activities: short activities that run inside the task, without a job.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -11,36 +11,41 @@ use serde::de::DeserializeOwned;
 use tidemill_core::Kind;
 use tidemill_core::workflow::{Json, RetryPolicy};
 
-use super::activity::ended;
-use super::leaf::Leaf;
+use super::activity::activity_result;
+use super::future::CtxFuture;
 use super::{Ctx, refuse};
 use crate::definition::Activity;
 use crate::error::ActivityError;
-use crate::machine::LocalTask;
-use crate::state::On;
+use crate::replay::LocalActivity;
+use crate::state::WaitTarget;
 
 impl Ctx {
-    /// Runs an activity inside this task: for what is short, and may run again if the worker dies meanwhile. Its
-    /// result is part of the commit.
+    /// Runs an activity inside this task. It should be short, and may run again if the worker dies.
+    /// Its result is part of the commit.
     pub fn local<I: Serialize, O>(&self, activity: &Activity<I, O>, input: I) -> LocalCall<O> {
         let name = activity.name();
-        LocalCall { leaf: Leaf::of(self), name, draft: Some(draft(name, &input)), output: PhantomData }
+        LocalCall {
+            inner: CtxFuture::new(self),
+            name,
+            draft: Some(draft_local(name, &input)),
+            output: PhantomData,
+        }
     }
 }
 
-type Draft = Result<Box<LocalTask>, String>;
+type LocalDraft = Result<Box<LocalActivity>, String>;
 
-/// A local activity, not yet ended.
+/// The future of a local activity.
 #[must_use = "a local activity runs when it is awaited"]
 pub struct LocalCall<O> {
-    leaf: Leaf,
+    inner: CtxFuture,
     name: &'static str,
-    draft: Option<Draft>,
+    draft: Option<LocalDraft>,
     output: PhantomData<fn() -> O>,
 }
 
-fn draft(name: &str, input: &impl Serialize) -> Draft {
-    Ok(Box::new(LocalTask {
+fn draft_local(name: &str, input: &impl Serialize) -> LocalDraft {
+    Ok(Box::new(LocalActivity {
         seq: 0,
         name: Kind::new(name).map_err(|error| error.to_string())?,
         input: Json::from_value(input).map_err(|error| error.to_string())?,
@@ -50,7 +55,7 @@ fn draft(name: &str, input: &impl Serialize) -> Draft {
 }
 
 impl<O> LocalCall<O> {
-    /// Gives each attempt this long.
+    /// Sets the timeout of one attempt.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         if let Some(Ok(draft)) = &mut self.draft {
             draft.timeout = Some(timeout);
@@ -58,7 +63,7 @@ impl<O> LocalCall<O> {
         self
     }
 
-    /// Retries it like this.
+    /// Sets the retry policy.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         if let Some(Ok(draft)) = &mut self.draft {
             draft.retry = retry;
@@ -66,37 +71,38 @@ impl<O> LocalCall<O> {
         self
     }
 
-    fn begin(&mut self) -> Result<(), ActivityError> {
+    fn issue(&mut self) -> Result<(), ActivityError> {
         match self.draft.take() {
             None => Ok(()),
-            Some(Ok(draft)) => self.leaf.ask_local(self.name, *draft),
+            Some(Ok(draft)) => self.inner.issue_local(self.name, *draft),
             Some(Err(message)) => {
                 let what = format!("what local activity `{}` is called with", self.name);
-                refuse(&mut self.leaf.shared.lock(), what, message);
+                refuse(&mut self.inner.shared.lock(), what, message);
                 Ok(())
             }
         }
     }
 }
 
-impl Leaf {
-    /// Numbers a local activity and hands it to the machine's owner. It becomes a command when it has ended.
-    fn ask_local(&mut self, name: &'static str, mut task: LocalTask) -> Result<(), ActivityError> {
+impl CtxFuture {
+    /// Numbers a local activity and queues it for the replayer's caller. It becomes a command when
+    /// it has ended.
+    fn issue_local(&mut self, name: &'static str, mut task: LocalActivity) -> Result<(), ActivityError> {
         let mut state = self.shared.lock();
-        if state.cancelling && !self.is_shielded() {
+        if state.cancel_requested && !self.is_shielded() {
             return Err(ActivityError::Cancelled { activity: name });
         }
-        if !state.allows(&format_args!("local activity `{name}`")) || state.is_stopped() {
+        if !state.may_change_run(&format_args!("local activity `{name}`")) || state.is_stopped() {
             return Ok(());
         }
         task.seq = state.next_seq();
         let (seq, since) = (task.seq, state.now);
-        state.waits.open(seq, On::Local(name), true, since);
-        if state.script.is_live() {
-            state.locals.push(task);
+        state.waits.open(seq, WaitTarget::LocalActivity(name), true, since);
+        if state.commands.is_live() {
+            state.new_locals.push(task);
         }
         drop(state);
-        self.adopt(seq);
+        self.attach(seq);
         Ok(())
     }
 }
@@ -105,10 +111,10 @@ impl<O: DeserializeOwned> Future for LocalCall<O> {
     type Output = Result<O, ActivityError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Err(cancelled) = self.begin() {
+        if let Err(cancelled) = self.issue() {
             return Poll::Ready(Err(cancelled));
         }
-        let outcome = ready!(self.leaf.poll(cx));
-        ended(&self.leaf, self.name, outcome)
+        let outcome = ready!(self.inner.poll(cx));
+        activity_result(&self.inner, self.name, outcome)
     }
 }

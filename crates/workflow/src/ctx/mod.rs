@@ -1,9 +1,9 @@
-//! The context: everything a workflow's code may ask for.
+//! The context: the API of a workflow's code.
 
 mod activity;
 mod cancelled;
 mod child;
-mod leaf;
+mod future;
 mod local;
 mod query;
 mod send;
@@ -24,22 +24,23 @@ pub use cancelled::CancelledFuture;
 pub use child::{ChildCall, ChildHandle, DetachedChild, StartedChild};
 pub use local::LocalCall;
 pub use send::SendSignal;
-pub use signal::{Recv, Signals};
+pub use signal::{RecvSignal, Signals};
 pub use spawn::JoinHandle;
 pub use timer::Sleep;
-pub use update::{RecvRequest, Request, Updates};
+pub use update::{RecvUpdate, UpdateRequest, Updates};
 
-use crate::ending::{Ending, WorkflowError};
-use crate::halt::Halt;
-use crate::state::{Shared, State};
+use crate::blocked::Blocked;
+use crate::error::{WorkflowError, WorkflowErrorKind};
+use crate::state::{RunState, SharedState};
 
-/// A workflow's way to the world. Cheap to clone; every clone belongs to the same run.
+/// The context of a run. Cheap to clone; every clone belongs to the same run.
 ///
-/// Nothing else may be awaited in a workflow, and nothing else may decide what it does: no clock, no random number,
-/// no environment, no state outside of the run. What comes from here is the same in every replay.
+/// A workflow must await nothing else, and nothing else may affect its behaviour: no clock, random
+/// number, environment, or state outside the run. Everything from the context is the same in every
+/// replay.
 #[derive(Clone)]
 pub struct Ctx {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     shielded: bool,
 }
 
@@ -50,64 +51,63 @@ impl fmt::Debug for Ctx {
 }
 
 impl Ctx {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedState>) -> Self {
         Self { shared, shielded: false }
     }
 
-    /// A context whose awaits are not affected when the run is asked to cancel: for cleaning up.
+    /// A context whose awaits ignore cancel requests: for cleanup.
     pub fn shielded(&self) -> Self {
         Self { shared: self.shared.clone(), shielded: true }
     }
 
-    /// The run's identity.
+    /// The run's id.
     pub fn run_id(&self) -> RunId {
         self.shared.lock().run.clone()
     }
 
-    /// Whether the code is being replayed: it has been here before, and should not log it again.
+    /// Whether the code is being replayed. Skip log messages then: they were written before.
     pub fn is_replaying(&self) -> bool {
-        !self.shared.lock().script.is_live()
+        !self.shared.lock().commands.is_live()
     }
 
-    /// How often the run has continued as new before.
+    /// How often the run has continued as new.
     pub fn continued(&self) -> u64 {
         self.shared.lock().continued
     }
 
-    /// Whether the journal is so long that the run should [continue as new](Self::continue_as_new) soon: from four
-    /// fifths of the limit on. A run beyond the limit is blocked.
+    /// Whether the run should [continue as new](Self::continue_as_new) soon: the journal has
+    /// reached four fifths of its limit. A run beyond the limit is blocked.
     pub fn should_continue_as_new(&self) -> bool {
         let state = self.shared.lock();
-        state.position - state.base.min(state.position) >= state.limit / 5 * 4
+        state.position - state.base.min(state.position) >= state.journal_limit / 5 * 4
     }
 
-    /// Ends the run so that it begins again, under the same id and with an empty journal. Signals that were not
-    /// received yet are carried over. To be returned: `return ctx.continue_as_new(&next)`. A run that was asked to
-    /// cancel ends as cancelled instead.
+    /// Restarts the run under the same id with an empty journal. Carries over signals and updates
+    /// that were not received yet. Return its result: `return ctx.continue_as_new(&next)`. A run
+    /// that was asked to cancel ends as cancelled instead.
     pub fn continue_as_new<I: Serialize + 'static, O>(&self, input: &I) -> Result<O, WorkflowError> {
         let mut state = self.shared.lock();
-        if state.input != std::any::TypeId::of::<I>() {
+        if state.input_type != std::any::TypeId::of::<I>() {
             let message = format!("`{}` is not what the workflow takes", std::any::type_name::<I>());
-            state.stop(Halt::Unreadable { what: "what the run continues with".into(), message });
+            state.block(Blocked::Unreadable { what: "what the run continues with".into(), message });
         }
-        let input =
-            Json::from_value(input).map_err(|error| WorkflowError(Ending::Unwritable(error.to_string())))?;
-        Err(WorkflowError(Ending::ContinueAsNew(input)))
+        let input = Json::from_value(input)
+            .map_err(|error| WorkflowError(WorkflowErrorKind::Unserializable(error.to_string())))?;
+        Err(WorkflowError(WorkflowErrorKind::ContinueAsNew(input)))
     }
 
-    /// Waits for all of the futures and returns their outputs in the order of the futures. What happens to one
-    /// branch costs nothing to the others, so there may be many thousands.
+    /// Waits for all futures and returns their outputs in the order of the futures. Polls only
+    /// woken branches, so many thousands are fine.
     pub fn join_all<F: Future>(&self, futures: impl IntoIterator<Item = F>) -> crate::JoinAll<F> {
         crate::JoinAll::new(self.shared.clone(), futures)
     }
 
-    /// A list of compensations for what the workflow has done so far.
+    /// An empty list of compensations.
     pub fn saga(&self) -> crate::Saga {
         crate::Saga::new(self)
     }
 }
 
-/// Stops the run when something it was asked for cannot be said.
-fn refuse(state: &mut State, what: String, message: String) {
-    state.stop(Halt::Unreadable { what, message });
+fn refuse(state: &mut RunState, what: String, message: String) {
+    state.block(Blocked::Unreadable { what, message });
 }

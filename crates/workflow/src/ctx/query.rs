@@ -1,4 +1,4 @@
-//! Queries: questions about a run that do not change it.
+//! Query handlers.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use tidemill_core::workflow::Json;
 use super::Ctx;
 use crate::definition::Query;
 use crate::error::QueryError;
-use crate::state::Answer;
+use crate::state::QueryHandler;
 
 impl Ctx {
-    /// Answers queries of this name from now on. The code sees what it captured, usually an `Arc<Mutex<…>>` that
-    /// the workflow keeps up to date; it must not ask the run for anything.
+    /// Answers queries of this name from now on. The handler reads what it captured, usually an
+    /// `Arc<Mutex<…>>` that the workflow updates. It must not issue commands.
     pub fn on_query<I, O, F>(&self, query: &Query<I, O>, answer: F)
     where
         I: DeserializeOwned,
@@ -21,7 +21,7 @@ impl Ctx {
         F: Fn(I) -> O + Send + Sync + 'static,
     {
         let name = query.name();
-        let answer: Answer = Arc::new(move |input| answered(name, input, &answer));
+        let answer: QueryHandler = Arc::new(move |input| run_handler(name, input, &answer));
         let mut state = self.shared.lock();
         let earlier = state.queries.iter().position(|(known, _)| *known == name);
         let replaced = match earlier {
@@ -31,13 +31,13 @@ impl Ctx {
                 None
             }
         };
-        // What it captured may hold a `Ctx`, and dropping that may want the lock.
+        // Its captures may hold a `Ctx`, whose drop may take the lock.
         drop(state);
         drop(replaced);
     }
 }
 
-fn answered<I: DeserializeOwned, O: Serialize>(
+fn run_handler<I: DeserializeOwned, O: Serialize>(
     name: &str,
     input: &Json,
     answer: &impl Fn(I) -> O,

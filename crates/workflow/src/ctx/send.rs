@@ -7,52 +7,52 @@ use std::task::{Context, Poll, ready};
 use serde::Serialize;
 use tidemill_core::workflow::{Command, Json, RunId, SignalDelivery, Topic};
 
-use super::leaf::{Leaf, Refused};
+use super::future::{CtxFuture, IssueError};
 use super::{Ctx, refuse};
 use crate::definition::Signal;
 use crate::error::SignalError;
-use crate::state::{On, Outcome};
+use crate::state::{WaitResult, WaitTarget};
 
 impl Ctx {
-    /// Sends a signal to another run, and waits until it has arrived there.
+    /// Sends a signal to another run and waits until it is delivered.
     pub fn signal<T: Serialize>(&self, run: &RunId, signal: &Signal<T>, payload: &T) -> SendSignal {
         let name = signal.name();
-        SendSignal { leaf: Leaf::of(self), name, draft: Some(draft(run, name, payload)) }
+        SendSignal { inner: CtxFuture::new(self), name, draft: Some(draft_signal(run, name, payload)) }
     }
 }
 
-type Draft = Result<Box<(RunId, Topic, Json)>, String>;
+type SignalDraft = Result<Box<(RunId, Topic, Json)>, String>;
 
-/// A signal on its way.
+/// The future of a signal's delivery.
 #[must_use = "a signal is sent when this is awaited"]
 pub struct SendSignal {
-    leaf: Leaf,
+    inner: CtxFuture,
     name: &'static str,
-    draft: Option<Draft>,
+    draft: Option<SignalDraft>,
 }
 
-fn draft(run: &RunId, name: &str, payload: &impl Serialize) -> Draft {
+fn draft_signal(run: &RunId, name: &str, payload: &impl Serialize) -> SignalDraft {
     let name = Topic::new(name).map_err(|error| error.to_string())?;
     let payload = Json::from_value(payload).map_err(|error| error.to_string())?;
     Ok(Box::new((run.clone(), name, payload)))
 }
 
 impl SendSignal {
-    fn begin(&mut self) -> Result<(), SignalError> {
+    fn issue(&mut self) -> Result<(), SignalError> {
         match self.draft.take() {
             None => Ok(()),
             Some(Ok(draft)) => {
                 let (run, name, payload) = *draft;
                 let (signal, size) = (self.name, payload.as_str().len());
                 let command = |_: &_, seq| Command::SignalRun { seq, run, name, payload };
-                let asked = self.leaf.hand_on(On::Sent(signal), size, command);
+                let asked = self.inner.issue_with_payload(WaitTarget::SendSignal(signal), size, command);
                 asked.map_err(|refused| match refused {
-                    Refused::Cancelled => SignalError::Cancelled { signal },
-                    Refused::TooLarge(too_large) => SignalError::TooLarge { signal, too_large },
+                    IssueError::Cancelled => SignalError::Cancelled { signal },
+                    IssueError::TooLarge(too_large) => SignalError::TooLarge { signal, too_large },
                 })
             }
             Some(Err(message)) => {
-                refuse(&mut self.leaf.shared.lock(), format!("signal `{}`", self.name), message);
+                refuse(&mut self.inner.shared.lock(), format!("signal `{}`", self.name), message);
                 Ok(())
             }
         }
@@ -63,9 +63,9 @@ impl Future for SendSignal {
     type Output = Result<(), SignalError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        self.begin()?;
-        Poll::Ready(match ready!(self.leaf.poll(cx)) {
-            Outcome::Sent(SignalDelivery::Failed { message }) => {
+        self.issue()?;
+        Poll::Ready(match ready!(self.inner.poll(cx)) {
+            WaitResult::SignalSent(SignalDelivery::Failed { message }) => {
                 Err(SignalError::Undelivered { signal: self.name, message })
             }
             _ => Ok(()),

@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 use tidemill_core::workflow::StoredSignal;
 
 use super::Ctx;
-use super::leaf::Leaf;
+use super::future::CtxFuture;
 use crate::definition::Signal;
-use crate::error::Cancelled;
-use crate::state::{On, Outcome};
+use crate::error::RunCancelled;
+use crate::state::{WaitResult, WaitTarget};
 
 impl Ctx {
-    /// The signals of one name, in the order in which they came. Each is received once, however many receive; none
-    /// is lost, however long it waits.
+    /// The signals of one name, in the order of arrival. Each is received exactly once, and is kept
+    /// until then.
     pub fn signals<T>(&self, signal: &Signal<T>) -> Signals<T> {
         Signals { ctx: self.clone(), name: signal.name(), content: PhantomData }
     }
@@ -31,12 +31,12 @@ pub struct Signals<T> {
 }
 
 impl<T: DeserializeOwned> Signals<T> {
-    /// Waits for the next.
-    pub fn recv(&self) -> Recv<T> {
-        Recv { leaf: Leaf::of(&self.ctx), name: self.name, listening: false, content: PhantomData }
+    /// Waits for the next signal.
+    pub fn recv(&self) -> RecvSignal<T> {
+        RecvSignal { inner: CtxFuture::new(&self.ctx), name: self.name, waiting: false, content: PhantomData }
     }
 
-    /// The next, if it is there already.
+    /// The next signal, if one has arrived.
     pub fn try_recv(&self) -> Option<T> {
         let mut state = self.ctx.shared.lock();
         if state.is_stopped() {
@@ -44,50 +44,50 @@ impl<T: DeserializeOwned> Signals<T> {
         }
         let signal = state.signals.take(self.name)?;
         let read = signal.payload.read();
-        read.map_err(|error| state.misfit(misfit(self.name), &error)).ok()
+        read.map_err(|error| state.block_unreadable(describe_payload(self.name), &error)).ok()
     }
 }
 
-/// A signal that has not come yet.
+/// The future of the next signal.
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct Recv<T> {
-    leaf: Leaf,
+pub struct RecvSignal<T> {
+    inner: CtxFuture,
     name: &'static str,
-    listening: bool,
+    waiting: bool,
     content: PhantomData<fn() -> T>,
 }
 
-impl<T: DeserializeOwned> Future for Recv<T> {
-    type Output = Result<T, Cancelled>;
+impl<T: DeserializeOwned> Future for RecvSignal<T> {
+    type Output = Result<T, RunCancelled>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let name = self.name;
-        if !self.listening {
-            self.listening = true;
-            let found = self.leaf.listen(On::Signal(name), |state, key| {
+        if !self.waiting {
+            self.waiting = true;
+            let found = self.inner.wait_for(WaitTarget::Signal(name), |state, key| {
                 let found = state.signals.take(name);
                 if found.is_none() {
-                    state.signals.wait(name, key);
+                    state.signals.add_waiter(name, key);
                 }
                 found
             })?;
             if let Some(signal) = found {
-                return self.received(&signal);
+                return self.read_payload(&signal);
             }
         }
-        match ready!(self.leaf.poll(cx)) {
-            Outcome::Message(message) => self.received(&message.content),
-            _ => Poll::Ready(Err(Cancelled)),
+        match ready!(self.inner.poll(cx)) {
+            WaitResult::Message(message) => self.read_payload(&message.content),
+            _ => Poll::Ready(Err(RunCancelled)),
         }
     }
 }
 
-impl<T: DeserializeOwned> Recv<T> {
-    fn received(&self, signal: &StoredSignal) -> Poll<Result<T, Cancelled>> {
-        self.leaf.read(&signal.payload, || misfit(self.name)).map(Ok)
+impl<T: DeserializeOwned> RecvSignal<T> {
+    fn read_payload(&self, signal: &StoredSignal) -> Poll<Result<T, RunCancelled>> {
+        self.inner.deserialize(&signal.payload, || describe_payload(self.name)).map(Ok)
     }
 }
 
-fn misfit(name: &str) -> String {
+fn describe_payload(name: &str) -> String {
     format!("the payload of signal `{name}`")
 }

@@ -1,4 +1,4 @@
-//! Tasks: code of a run that goes on beside the rest of it.
+//! Spawned tasks: concurrent code of a run.
 
 use std::fmt;
 use std::future::Future;
@@ -9,41 +9,41 @@ use std::task::{Context, Poll, ready};
 use futures_util::FutureExt;
 
 use super::Ctx;
-use super::leaf::Leaf;
-use crate::state::{On, Outcome};
+use super::future::CtxFuture;
+use crate::state::{WaitResult, WaitTarget};
 
 impl Ctx {
-    /// Runs a future as a task of its own, polled after those that are ready. It goes on when its handle is
-    /// dropped, and is dropped itself when the run ends.
+    /// Runs a future as its own task, polled after the ready ones. It continues if its handle is
+    /// dropped, and is dropped when the run ends.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
         let output = Arc::new(Mutex::new(None));
-        let mut handle = JoinHandle { leaf: Leaf::of(self), output: output.clone() };
+        let mut handle = JoinHandle { inner: CtxFuture::new(self), output: output.clone() };
         let mut state = self.shared.lock();
-        if !state.allows(&"a spawned task") {
+        if !state.may_change_run(&"a spawned task") {
             return handle;
         }
-        let (key, since) = (state.next_key(), state.now);
-        state.waits.open(key, On::Task, true, since);
+        let (key, since) = (state.next_unnumbered_key(), state.now);
+        state.waits.open(key, WaitTarget::Task, true, since);
         let shared = self.shared.clone();
         let task = future.map(move |value| {
             *output.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-            shared.lock().waits.answer(key, Outcome::Happened);
+            shared.lock().waits.complete(key, WaitResult::Happened);
         });
-        let id = state.waits.ready.begin_task();
+        let id = state.waits.ready.add_task();
         state.spawned.push((id, task.boxed()));
         drop(state);
-        handle.leaf.adopt(key);
+        handle.inner.attach(key);
         handle
     }
 }
 
-/// A task's output, once it has ended.
+/// A handle to a task's output.
 pub struct JoinHandle<T> {
-    leaf: Leaf,
+    inner: CtxFuture,
     output: Arc<Mutex<Option<T>>>,
 }
 
@@ -57,7 +57,7 @@ impl<T> Future for JoinHandle<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        ready!(self.leaf.poll(cx));
+        ready!(self.inner.poll(cx));
         let value = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
         value.map_or(Poll::Pending, Poll::Ready)
     }

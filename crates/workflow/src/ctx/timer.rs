@@ -1,4 +1,4 @@
-//! Timers.
+//! Durable timers.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,56 +9,56 @@ use tidemill_core::Timestamp;
 use tidemill_core::workflow::Command;
 
 use super::Ctx;
-use super::leaf::Leaf;
-use crate::error::Cancelled;
-use crate::state::{On, Outcome};
+use super::future::CtxFuture;
+use crate::error::RunCancelled;
+use crate::state::{WaitResult, WaitTarget};
 
 impl Ctx {
-    /// Waits this long, be it years. The clock is the store's.
+    /// Waits for this duration, which may be years. The store's clock counts.
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep { leaf: Leaf::of(self), due: Some(Due::In(duration)) }
+        Sleep { inner: CtxFuture::new(self), due: Some(SleepTime::In(duration)) }
     }
 
     /// Waits until this time.
     pub fn sleep_until(&self, time: Timestamp) -> Sleep {
-        Sleep { leaf: Leaf::of(self), due: Some(Due::At(time)) }
+        Sleep { inner: CtxFuture::new(self), due: Some(SleepTime::At(time)) }
     }
 
-    /// The time of the event that brought the code here.
+    /// The time of the event that is being consumed.
     pub fn now(&self) -> Timestamp {
         Timestamp(self.shared.lock().now)
     }
 }
 
-/// A timer that has not fired yet.
+/// The future of a timer.
 #[must_use = "a timer starts when it is awaited"]
 pub struct Sleep {
-    leaf: Leaf,
-    /// Until it is started.
-    due: Option<Due>,
+    inner: CtxFuture,
+    /// Taken when the timer is started.
+    due: Option<SleepTime>,
 }
 
 #[derive(Clone, Copy)]
-enum Due {
+enum SleepTime {
     In(Duration),
     At(Timestamp),
 }
 
 impl Future for Sleep {
-    type Output = Result<(), Cancelled>;
+    type Output = Result<(), RunCancelled>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if let Some(due) = self.due.take() {
-            self.leaf.ask(On::Timer, |state, seq| {
+            self.inner.issue(WaitTarget::Timer, |state, seq| {
                 let due = match due {
-                    Due::In(duration) => Timestamp(state.now).after(duration),
-                    Due::At(time) => time,
+                    SleepTime::In(duration) => Timestamp(state.now).after(duration),
+                    SleepTime::At(time) => time,
                 };
                 Command::StartTimer { seq, due_ms: due.0 }
             })?;
         }
-        Poll::Ready(match ready!(self.leaf.poll(cx)) {
-            Outcome::Cancelled => Err(Cancelled),
+        Poll::Ready(match ready!(self.inner.poll(cx)) {
+            WaitResult::Cancelled => Err(RunCancelled),
             _ => Ok(()),
         })
     }

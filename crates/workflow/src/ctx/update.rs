@@ -1,4 +1,4 @@
-//! Updates: requests to a run that are answered.
+//! Updates: requests to a run that it answers.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -12,19 +12,19 @@ use serde::de::DeserializeOwned;
 use tidemill_core::workflow::{Command, Json, StoredSignal, UpdateResult};
 
 use super::Ctx;
-use super::leaf::Leaf;
+use super::future::CtxFuture;
 use crate::definition::Update;
-use crate::error::Cancelled;
-use crate::state::{On, Outcome, Shared};
+use crate::error::RunCancelled;
+use crate::state::{SharedState, WaitResult, WaitTarget};
 
 impl Ctx {
-    /// The requests of one name, in the order in which they came.
+    /// The updates of one name, in the order of arrival.
     pub fn updates<I, O>(&self, update: &Update<I, O>) -> Updates<I, O> {
         Updates { ctx: self.clone(), name: update.name(), types: PhantomData }
     }
 }
 
-/// The requests of one name.
+/// The updates of one name.
 #[derive(Debug)]
 pub struct Updates<I, O> {
     ctx: Ctx,
@@ -33,44 +33,45 @@ pub struct Updates<I, O> {
 }
 
 impl<I: DeserializeOwned, O: Serialize> Updates<I, O> {
-    /// Waits for the next. One whose payload does not fit is rejected and not seen here.
-    pub fn recv(&self) -> RecvRequest<I, O> {
-        RecvRequest { leaf: Leaf::of(&self.ctx), name: self.name, listening: false, types: PhantomData }
+    /// Waits for the next update. Rejects updates whose payload does not fit, without returning
+    /// them.
+    pub fn recv(&self) -> RecvUpdate<I, O> {
+        RecvUpdate { inner: CtxFuture::new(&self.ctx), name: self.name, waiting: false, types: PhantomData }
     }
 }
 
-/// A request that has not come yet.
+/// The future of the next update.
 #[must_use = "futures do nothing unless they are awaited"]
-pub struct RecvRequest<I, O> {
-    leaf: Leaf,
+pub struct RecvUpdate<I, O> {
+    inner: CtxFuture,
     name: &'static str,
-    listening: bool,
+    waiting: bool,
     types: PhantomData<fn(I) -> O>,
 }
 
-impl<I: DeserializeOwned, O: Serialize> Future for RecvRequest<I, O> {
-    type Output = Result<Request<I, O>, Cancelled>;
+impl<I: DeserializeOwned, O: Serialize> Future for RecvUpdate<I, O> {
+    type Output = Result<UpdateRequest<I, O>, RunCancelled>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let message = ready!(self.next(cx))?;
-            if let Some(request) = Request::of(&self.leaf.shared, message) {
+            if let Some(request) = UpdateRequest::from_message(&self.inner.shared, message) {
                 return Poll::Ready(Ok(request));
             }
-            self.listening = false;
+            self.waiting = false;
         }
     }
 }
 
-impl<I, O> RecvRequest<I, O> {
-    fn next(&mut self, cx: &Context<'_>) -> Poll<Result<StoredSignal, Cancelled>> {
+impl<I, O> RecvUpdate<I, O> {
+    fn next(&mut self, cx: &Context<'_>) -> Poll<Result<StoredSignal, RunCancelled>> {
         let name = self.name;
-        if !self.listening {
-            self.listening = true;
-            let found = self.leaf.listen(On::Update(name), |state, key| {
+        if !self.waiting {
+            self.waiting = true;
+            let found = self.inner.wait_for(WaitTarget::Update(name), |state, key| {
                 let found = state.updates.take(name);
                 if found.is_none() {
-                    state.updates.wait(name, key);
+                    state.updates.add_waiter(name, key);
                 }
                 found
             })?;
@@ -78,27 +79,27 @@ impl<I, O> RecvRequest<I, O> {
                 return Poll::Ready(Ok(message));
             }
         }
-        match ready!(self.leaf.poll(cx)) {
-            Outcome::Message(message) => Poll::Ready(Ok(message.content)),
-            _ => Poll::Ready(Err(Cancelled)),
+        match ready!(self.inner.poll(cx)) {
+            WaitResult::Message(message) => Poll::Ready(Ok(message.content)),
+            _ => Poll::Ready(Err(RunCancelled)),
         }
     }
 }
 
-/// A request that waits for its answer. Dropped without one, it is rejected.
+/// An update that waits for its answer. Rejected if it is dropped without one.
 #[must_use = "whoever asked waits for an answer"]
-pub struct Request<I, O> {
-    /// What is asked for.
+pub struct UpdateRequest<I, O> {
+    /// The update's input.
     pub input: I,
-    answer: Reply,
+    reply: UpdateReply,
     output: PhantomData<fn(O)>,
 }
 
-impl<I: DeserializeOwned, O: Serialize> Request<I, O> {
-    fn of(shared: &Arc<Shared>, message: StoredSignal) -> Option<Self> {
-        let mut answer = Reply { shared: shared.clone(), id: Some(message.id) };
+impl<I: DeserializeOwned, O: Serialize> UpdateRequest<I, O> {
+    fn from_message(shared: &Arc<SharedState>, message: StoredSignal) -> Option<Self> {
+        let mut answer = UpdateReply { shared: shared.clone(), id: Some(message.id) };
         match message.payload.read() {
-            Ok(input) => Some(Self { input, answer, output: PhantomData }),
+            Ok(input) => Some(Self { input, reply: answer, output: PhantomData }),
             Err(error) => {
                 answer.send(rejected(format!("the payload does not fit: {error}")));
                 None
@@ -106,16 +107,16 @@ impl<I: DeserializeOwned, O: Serialize> Request<I, O> {
         }
     }
 
-    /// Answers.
+    /// Answers the update.
     pub fn reply(mut self, output: &O) {
         let result = Json::from_value(output).map_err(|error| error.to_string());
-        let result = result.and_then(|answer| self.answer.weigh(answer));
-        self.answer.send(result.map_or_else(rejected, UpdateResult::Ok));
+        let result = result.and_then(|answer| self.reply.check_size(answer));
+        self.reply.send(result.map_or_else(rejected, UpdateResult::Ok));
     }
 
-    /// Refuses, and says why.
+    /// Rejects the update with a reason.
     pub fn reject(mut self, why: impl Display) {
-        self.answer.send(rejected(why.to_string()));
+        self.reply.send(rejected(why.to_string()));
     }
 }
 
@@ -123,15 +124,16 @@ fn rejected(message: String) -> UpdateResult {
     UpdateResult::Failed { message }
 }
 
-struct Reply {
-    shared: Arc<Shared>,
+struct UpdateReply {
+    shared: Arc<SharedState>,
     id: Option<String>,
 }
 
-impl Reply {
-    /// The answer, unless it is too large. What it says does not change what the code does, so a replay need not know.
-    fn weigh(&self, answer: Json) -> Result<Json, String> {
-        let weighed = self.shared.lock().measure(answer.as_str().len());
+impl UpdateReply {
+    /// Checks the size of the answer. The check does not affect the code, so a replay need not
+    /// repeat it.
+    fn check_size(&self, answer: Json) -> Result<Json, String> {
+        let weighed = self.shared.lock().check_limit(answer.as_str().len());
         weighed.map(|()| answer).map_err(|too_large| format!("the answer has {too_large}"))
     }
 
@@ -142,7 +144,7 @@ impl Reply {
     }
 }
 
-impl Drop for Reply {
+impl Drop for UpdateReply {
     fn drop(&mut self) {
         self.send(rejected("the run did not answer".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! Values that are the same in every replay.
+//! Values that are the same in every replay: side effects, patches, random numbers.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,54 +9,55 @@ use tidemill_core::workflow::{Command, Json, Topic};
 use uuid::Uuid;
 
 use super::{Ctx, refuse};
-use crate::halt::Halt;
-use crate::state::Recorded;
+use crate::blocked::Blocked;
+use crate::state::RecordedValue;
 
 impl Ctx {
-    /// Computes a value once, however often the code is replayed: for what depends on the world, and neither takes
-    /// long nor fails. It must not use the context.
+    /// Computes a value once and records it; a replay reads the recorded value. For short code that
+    /// cannot fail but depends on the outside. It must not use the context.
     pub fn side_effect<T: Serialize + DeserializeOwned>(&self, compute: impl FnOnce() -> T) -> T {
         let mut state = self.shared.lock();
-        if !state.allows(&"a side effect") {
+        if !state.may_change_run(&"a side effect") {
             drop(state);
             return compute();
         }
         let seq = state.next_seq();
-        match state.script.side_effect(seq) {
-            Recorded::Value(json) => match json.read() {
+        match state.commands.side_effect(seq) {
+            RecordedValue::Value(json) => match json.read() {
                 Ok(value) => return value,
-                Err(error) => state.misfit(format!("the value of side effect {seq}"), &error),
+                Err(error) => state.block_unreadable(format!("the value of side effect {seq}"), &error),
             },
-            Recorded::Other(other) => {
-                state.diverge(other.position, other.index, other.expected, other.got);
+            RecordedValue::Mismatch(other) => {
+                state.block_diverged(other.position, other.index, other.expected, other.got);
             }
-            Recorded::New => {
+            RecordedValue::New => {
                 drop(state);
                 return self.compute(seq, compute);
             }
         }
-        // The run has halted; the code goes on to its next await with a value that nobody will see.
+        // The run is blocked. The code continues to its next await with a value that is never used.
         drop(state);
         compute()
     }
 
     fn compute<T: Serialize>(&self, seq: u64, compute: impl FnOnce() -> T) -> T {
-        self.shared.lock().bar();
+        self.shared.lock().begin_read_only();
         let value = compute();
         let mut state = self.shared.lock();
-        if let Some(asked) = state.unbar() {
+        if let Some(asked) = state.end_read_only() {
             let workflow = state.program.name().clone();
-            state.stop(Halt::Misplaced { workflow, asked });
+            state.block(Blocked::Misplaced { workflow, asked });
         }
         match Json::from_value(&value) {
             Ok(json) => state.issue(Command::SideEffect { seq, value: json }),
-            Err(error) => state.misfit(format!("the value of side effect {seq}"), &error),
+            Err(error) => state.block_unreadable(format!("the value of side effect {seq}"), &error),
         }
         value
     }
 
-    /// Whether the code may take the new way at this point: true for runs that come here for the first time, false
-    /// for those that have gone the old way. A run goes the same way at every place that asks for the same `id`.
+    /// Whether the code may take the new path: true for runs that come here for the first time,
+    /// false for runs that have taken the old path. The answer for one `id` is the same throughout
+    /// a run.
     pub fn patched(&self, id: &str) -> bool {
         let mut state = self.shared.lock();
         if let Some((_, way)) = state.patches.iter().find(|(known, _)| known.as_str() == id) {
@@ -69,10 +70,10 @@ impl Ctx {
                 return false;
             }
         };
-        if !state.allows(&format_args!("patch `{patch}`")) {
+        if !state.may_change_run(&format_args!("patch `{patch}`")) {
             return false;
         }
-        let way = state.script.patch(&patch).unwrap_or_else(|| {
+        let way = state.commands.patch_taken(&patch).unwrap_or_else(|| {
             state.issue(Command::Patch { id: patch.clone() });
             true
         });
@@ -80,7 +81,7 @@ impl Ctx {
         way
     }
 
-    /// Sets what the run can be found by.
+    /// Sets a search attribute of the run.
     pub fn set_attribute<T: Serialize + ?Sized>(&self, name: &str, value: &T) {
         let attribute = Topic::new(name).map_err(|error| error.to_string());
         let value = Json::from_value(value).map_err(|error| error.to_string());
@@ -91,20 +92,20 @@ impl Ctx {
         }
     }
 
-    /// A UUID that is random between runs and the same in every replay of this one.
+    /// A UUID that differs between runs and is the same in every replay.
     pub fn uuid(&self) -> Uuid {
         let mut state = self.shared.lock();
-        let bytes = if state.allows(&"a UUID") { state.dice.bytes() } else { [0; 16] };
+        let bytes = if state.may_change_run(&"a UUID") { state.rng.next_bytes() } else { [0; 16] };
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
 
-    /// A number that is random between runs and the same in every replay of this one.
+    /// A number that differs between runs and is the same in every replay.
     pub fn random(&self) -> u64 {
         let mut state = self.shared.lock();
-        if state.allows(&"a random number") { state.dice.roll() } else { 0 }
+        if state.may_change_run(&"a random number") { state.rng.next_u64() } else { 0 }
     }
 
-    /// A random number in `range`; its start if it is empty.
+    /// A random number in `range`, or its start if it is empty.
     pub fn random_range(&self, range: Range<u64>) -> u64 {
         let width = range.end.saturating_sub(range.start);
         let rolled = u128::from(self.random()) * u128::from(width);

@@ -1,67 +1,76 @@
-//! Ending waits before they are answered: because the run is to cancel, or because nobody waits any more.
+//! Waits that end without an event: on a cancel request, or because their future was dropped.
 
 use tidemill_core::workflow::Command;
 
-use super::State;
-use super::waits::{On, Outcome};
-use crate::select::is_losing;
+use super::RunState;
+use super::waits::{WaitResult, WaitTarget};
+use crate::select::is_dropping_unselected;
 
-impl State {
-    /// Somebody asks the run to cancel. Code that listens for it decides; for code that does not, everything it
-    /// waits for ends.
+impl RunState {
+    /// Handles a cancel request. If the code waits for one, it decides what happens. Otherwise
+    /// every wait that is not shielded ends as cancelled.
     pub(crate) fn request_cancel(&mut self) {
-        self.cancelling = true;
-        let listeners = self.waits.select(|wait| wait.on == On::Cancel);
+        self.cancel_requested = true;
+        let listeners = self.waits.open_matching(|wait| wait.target == WaitTarget::Cancel);
         for (key, _) in &listeners {
-            self.waits.answer(*key, Outcome::Happened);
+            self.waits.complete(*key, WaitResult::Happened);
         }
         if !listeners.is_empty() {
             return;
         }
-        for (key, on) in self.waits.select(|wait| !wait.shielded && on_is_cancellable(wait.on)) {
-            self.withdraw(key, on);
-            self.waits.answer(key, Outcome::Cancelled);
+        for (key, target) in self.waits.open_matching(|wait| !wait.shielded && is_cancellable(wait.target)) {
+            self.cancel_target(key, target);
+            self.waits.complete(key, WaitResult::Cancelled);
         }
     }
 
-    /// The future of a wait was dropped.
-    pub(crate) fn abandon(&mut self, key: u64) {
-        let Some(wait) = self.waits.close(key) else { return };
-        match wait.outcome.map(|outcome| *outcome) {
-            None => self.withdraw(key, wait.on),
-            Some(Outcome::Message(message)) => {
-                let inbox =
-                    if matches!(wait.on, On::Update(_)) { &mut self.updates } else { &mut self.signals };
-                if let Some((other, message)) = inbox.give_back(message, |key| self.waits.is_open(key)) {
-                    self.waits.answer(other, Outcome::Message(message));
+    /// Removes the wait of a dropped future.
+    pub(crate) fn drop_wait(&mut self, key: u64) {
+        let Some(wait) = self.waits.remove(key) else { return };
+        match wait.result.map(|outcome| *outcome) {
+            None => self.cancel_target(key, wait.target),
+            Some(WaitResult::Message(message)) => {
+                let inbox = if matches!(wait.target, WaitTarget::Update(_)) {
+                    &mut self.updates
+                } else {
+                    &mut self.signals
+                };
+                if let Some((other, message)) = inbox.return_message(message, |key| self.waits.is_open(key)) {
+                    self.waits.complete(other, WaitResult::Message(message));
                 }
             }
             Some(_) => {}
         }
     }
 
-    /// Takes back what was asked for.
-    fn withdraw(&mut self, key: u64, on: On) {
-        match on {
-            On::Activity(_) => self.issue(Command::CancelActivity { seq: key }),
-            On::Timer => self.issue(Command::CancelTimer { seq: key }),
-            // When the parent ends, its children are treated as was said when they were started.
-            On::Child(_) if !self.closing => {
-                if is_losing() {
-                    self.losers.push(key);
+    /// Cancels what a wait waits for.
+    fn cancel_target(&mut self, key: u64, target: WaitTarget) {
+        match target {
+            WaitTarget::Activity(_) => self.issue(Command::CancelActivity { seq: key }),
+            WaitTarget::Timer => self.issue(Command::CancelTimer { seq: key }),
+            // When the parent ends, the `parent_close` policy decides about its children.
+            WaitTarget::Child(_) if !self.closing => {
+                if is_dropping_unselected() {
+                    self.unselected_children.push(key);
                 }
                 self.issue(Command::CancelChild { seq: key });
             }
-            On::Signal(name) => self.signals.forget(name, key),
-            On::Update(name) => self.updates.forget(name, key),
-            On::Local(_) => self.locals.retain(|local| local.seq != key),
-            On::Child(_) | On::Sent(_) | On::Cancel | On::Task => {}
+            WaitTarget::Signal(name) => self.signals.remove_waiter(name, key),
+            WaitTarget::Update(name) => self.updates.remove_waiter(name, key),
+            WaitTarget::LocalActivity(_) => self.new_locals.retain(|local| local.seq != key),
+            WaitTarget::Child(_) | WaitTarget::SendSignal(_) | WaitTarget::Cancel | WaitTarget::Task => {}
         }
     }
 }
 
-/// Whether a wait ends when the run is asked to cancel. A task that waits for another of its own run ends when
-/// that one does.
-fn on_is_cancellable(on: On) -> bool {
-    matches!(on, On::Activity(_) | On::Timer | On::Child(_) | On::Signal(_) | On::Update(_))
+/// Whether a wait ends on a cancel request. A wait for a spawned task ends when that task does.
+fn is_cancellable(target: WaitTarget) -> bool {
+    matches!(
+        target,
+        WaitTarget::Activity(_)
+            | WaitTarget::Timer
+            | WaitTarget::Child(_)
+            | WaitTarget::Signal(_)
+            | WaitTarget::Update(_)
+    )
 }

@@ -1,14 +1,15 @@
-//! The state of one run while its code is in memory: what the code has asked for, what it waits for, what has come.
+//! The state of one run in memory: its commands, its waits, and its received messages.
 //!
-//! It is shared between the [`Machine`](crate::Machine) and every [`Ctx`](crate::Ctx) of the run. Only one of them
-//! uses it at a time, so the lock is never waited for; no code of the user's ever runs while it is held.
+//! The [`Replayer`](crate::Replayer) and every [`Ctx`](crate::Ctx) of the run share it. Only one of
+//! them uses it at a time, so the lock is never contended. User code never runs while the lock is
+//! held.
 
 mod cancel;
+mod command_log;
 mod inbox;
 mod ready;
-mod script;
+mod size_limit;
 mod waits;
-mod weigh;
 
 use std::any::TypeId;
 use std::future::Future;
@@ -18,139 +19,142 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidemill_core::limits::Limits;
 use tidemill_core::workflow::{Command, JOURNAL_LIMIT, Json, RunId, Topic};
 
+pub(crate) use command_log::{CommandLog, RecordedValue};
 pub(crate) use inbox::Inbox;
-pub(crate) use ready::Place;
-pub(crate) use script::{Recorded, Script};
-pub(crate) use waits::{On, Outcome, Waits};
+pub(crate) use ready::PollSource;
+pub(crate) use waits::{WaitResult, WaitTarget, Waits};
 
-use crate::dice::Dice;
+use crate::blocked::{Blocked, Divergence};
 use crate::error::QueryError;
-use crate::foreign::Trace;
-use crate::halt::{Divergence, Halt};
-use crate::machine::LocalTask;
+use crate::foreign_await::Detection;
 use crate::program::Program;
+use crate::replay::LocalActivity;
+use crate::rng::RunRng;
 
-/// A task of a run other than its first.
+/// A task of a run other than the workflow's own function.
 pub(crate) type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The code that answers a query.
-pub(crate) type Answer = Arc<dyn Fn(&Json) -> Result<Json, QueryError> + Send + Sync>;
+/// The function that answers a query.
+pub(crate) type QueryHandler = Arc<dyn Fn(&Json) -> Result<Json, QueryError> + Send + Sync>;
 
 /// Whether the key of a wait belongs to no command.
-pub(crate) fn is_own(key: u64) -> bool {
-    key & waits::OWN != 0
+pub(crate) fn is_unnumbered(key: u64) -> bool {
+    key & waits::UNNUMBERED != 0
 }
 
-pub(crate) struct Shared(Mutex<State>);
+pub(crate) struct SharedState(Mutex<RunState>);
 
-impl Shared {
+impl SharedState {
     pub(crate) fn new(program: &Program, run: RunId) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(State::new(program, run))))
+        Arc::new(Self(Mutex::new(RunState::new(program, run))))
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        // A panic is a halt of the run, and nobody looks at its state afterwards.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, RunState> {
+        // A panic blocks the run, and its state is not read afterwards.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-pub(crate) struct State {
+pub(crate) struct RunState {
     pub(crate) program: Program,
     pub(crate) run: RunId,
-    /// What the workflow's input is, so that it continues with nothing else.
-    pub(crate) input: TypeId,
+    /// The type of the workflow's input, which `continue_as_new` must match.
+    pub(crate) input_type: TypeId,
     /// How often the run has continued as new.
     pub(crate) continued: u64,
     /// The time of the event that is being consumed, in milliseconds.
     pub(crate) now: i64,
     /// The position of that event.
     pub(crate) position: u64,
-    /// What that event is, in a word.
-    pub(crate) event: &'static str,
-    /// The position before the first of the journal.
+    /// The name of that event.
+    pub(crate) event_name: &'static str,
+    /// The position before the journal's first entry.
     pub(crate) base: u64,
-    /// How long the journal may grow, as far as the code is told.
-    pub(crate) limit: u64,
-    /// How large anything may be that the code hands on, in bytes.
+    /// The maximum length of the journal that the code sees, in entries.
+    pub(crate) journal_limit: u64,
+    /// The maximum size of a payload, in bytes.
     pub(crate) payload_limit: usize,
-    /// How long its children are kept when they have ended, if somebody said so.
+    /// How long children are kept after their end, if the run sets it.
     pub(crate) keep_ms: Option<u64>,
-    /// The number of the last command that has one.
+    /// The number of the last numbered command.
     pub(crate) seq: u64,
-    /// The key of the last wait that belongs to no command.
-    own_keys: u64,
-    pub(crate) dice: Dice,
-    pub(crate) script: Script,
+    /// The number of the last wait without a command.
+    last_unnumbered: u64,
+    pub(crate) rng: RunRng,
+    pub(crate) commands: CommandLog,
     pub(crate) waits: Waits,
     pub(crate) signals: Inbox,
     pub(crate) updates: Inbox,
-    /// Somebody has asked the run to cancel.
-    pub(crate) cancelling: bool,
-    /// The run's end has come: what is dropped now is not cancelled one by one where the store does it anyway.
+    /// Whether a cancel request was received.
+    pub(crate) cancel_requested: bool,
+    /// Whether the run is ending. Dropped futures then cancel nothing that the store cancels
+    /// anyway.
     pub(crate) closing: bool,
-    /// The children that have lost a `select!` since the last commit: the code itself does not want them any more.
-    pub(crate) losers: Vec<u64>,
-    /// The way each patch went, once it was asked for: it goes the same way for the rest of the run.
+    /// Children that a `select!` dropped as unselected since the last commit. The code has given
+    /// them up.
+    pub(crate) unselected_children: Vec<u64>,
+    /// The decision of each patch. It stays the same for the rest of the run.
     pub(crate) patches: Vec<(Topic, bool)>,
-    pub(crate) queries: Vec<(&'static str, Answer)>,
+    pub(crate) queries: Vec<(&'static str, QueryHandler)>,
     /// Tasks that the executor has not taken over yet.
     pub(crate) spawned: Vec<(u32, TaskFuture)>,
-    /// Local activities that the machine's owner has not been told of yet.
-    pub(crate) locals: Vec<LocalTask>,
-    /// Why the code cannot go on.
-    pub(crate) halt: Option<Halt>,
-    /// Code is running that must not change the run; what it asked for nevertheless.
-    barred: Option<Option<String>>,
-    /// The last thing the code has waited for.
-    pub(crate) after: Option<(On, u64)>,
-    /// Tells the executor's own waker from a foreign one: its address.
-    pub(crate) waker: usize,
+    /// Local activities that were not handed out yet.
+    pub(crate) new_locals: Vec<LocalActivity>,
+    /// Why the run is blocked.
+    pub(crate) blocked: Option<Blocked>,
+    /// Set while code runs that must not change the run. Holds the first command it issued
+    /// nevertheless.
+    read_only: Option<Option<String>>,
+    /// The last wait that has ended, and its key.
+    pub(crate) last_wait: Option<(WaitTarget, u64)>,
+    /// The address of the executor's waker, to detect foreign ones.
+    pub(crate) waker_address: usize,
 }
 
-impl State {
+impl RunState {
     fn new(program: &Program, run: RunId) -> Self {
         Self {
-            input: program.input(),
+            input_type: program.input(),
             program: program.clone(),
-            dice: Dice::of(&run, 0),
+            rng: RunRng::for_run(&run, 0),
             run,
             continued: 0,
             now: 0,
             position: 0,
-            event: "nothing",
+            event_name: "nothing",
             base: 0,
-            limit: JOURNAL_LIMIT,
+            journal_limit: JOURNAL_LIMIT,
             payload_limit: Limits::default().payload,
             keep_ms: None,
             seq: 0,
-            own_keys: 0,
-            script: Script::Live(Vec::new()),
+            last_unnumbered: 0,
+            commands: CommandLog::Live(Vec::new()),
             waits: Waits::default(),
             signals: Inbox::default(),
             updates: Inbox::default(),
-            cancelling: false,
+            cancel_requested: false,
             closing: false,
-            losers: Vec::new(),
+            unselected_children: Vec::new(),
             patches: Vec::new(),
             queries: Vec::new(),
             spawned: Vec::new(),
-            locals: Vec::new(),
-            halt: None,
-            barred: None,
-            after: None,
-            waker: 0,
+            new_locals: Vec::new(),
+            blocked: None,
+            read_only: None,
+            last_wait: None,
+            waker_address: 0,
         }
     }
 
-    /// Whether the code must not be carried any further.
+    /// Whether futures of the `Ctx` must stay pending.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.halt.is_some() || self.barred.is_some()
+        self.blocked.is_some() || self.read_only.is_some()
     }
 
-    /// Stops the run. What went wrong first is the cause of the rest.
-    pub(crate) fn stop(&mut self, halt: Halt) {
-        if self.barred.is_none() {
-            self.halt.get_or_insert(halt);
+    /// Blocks the run. The first reason is the cause and is kept.
+    pub(crate) fn block(&mut self, blocked: Blocked) {
+        if self.read_only.is_none() {
+            self.blocked.get_or_insert(blocked);
         }
     }
 
@@ -163,24 +167,24 @@ impl State {
     }
 
     /// A key for a wait that belongs to no command.
-    pub(crate) fn next_key(&mut self) -> u64 {
-        self.own_keys += 1;
-        waits::OWN | self.own_keys
+    pub(crate) fn next_unnumbered_key(&mut self) -> u64 {
+        self.last_unnumbered += 1;
+        waits::UNNUMBERED | self.last_unnumbered
     }
 
-    /// The code asks for something: noted down, or compared with what it asked for before.
+    /// Issues a command: records it, or compares it with the journal in a replay.
     pub(crate) fn issue(&mut self, command: Command) {
-        if !self.allows(&command) || self.halt.is_some() {
+        if !self.may_change_run(&command) || self.blocked.is_some() {
             return;
         }
-        if let Err(mismatch) = self.script.issue(command) {
-            self.diverge(mismatch.position, mismatch.index, mismatch.expected, mismatch.got);
+        if let Err(mismatch) = self.commands.record(command) {
+            self.block_diverged(mismatch.position, mismatch.index, mismatch.expected, mismatch.got);
         }
     }
 
-    /// Whether the code that is running may change the run.
-    pub(crate) fn allows(&mut self, asked: &dyn std::fmt::Display) -> bool {
-        match &mut self.barred {
+    /// Whether the running code may change the run. If not, keeps what it asked for.
+    pub(crate) fn may_change_run(&mut self, asked: &dyn std::fmt::Display) -> bool {
+        match &mut self.read_only {
             None => true,
             Some(first) => {
                 first.get_or_insert_with(|| asked.to_string());
@@ -189,17 +193,17 @@ impl State {
         }
     }
 
-    /// Begins a stretch of code that must not change the run.
-    pub(crate) fn bar(&mut self) {
-        self.barred = Some(None);
+    /// Begins code that must not change the run.
+    pub(crate) fn begin_read_only(&mut self) {
+        self.read_only = Some(None);
     }
 
-    /// Ends it; what it asked for nevertheless.
-    pub(crate) fn unbar(&mut self) -> Option<String> {
-        self.barred.take().flatten()
+    /// Ends it and returns the first command it issued nevertheless.
+    pub(crate) fn end_read_only(&mut self) -> Option<String> {
+        self.read_only.take().flatten()
     }
 
-    pub(crate) fn diverge(&mut self, position: u64, index: usize, expected: String, got: String) {
+    pub(crate) fn block_diverged(&mut self, position: u64, index: usize, expected: String, got: String) {
         let divergence = Divergence {
             workflow: self.program.name().clone(),
             version: self.program.version().clone(),
@@ -209,24 +213,29 @@ impl State {
             expected,
             got,
             consumed: self.position,
-            event: self.event,
+            event: self.event_name,
         };
-        self.stop(Halt::Diverged(Box::new(divergence)));
+        self.block(Blocked::Diverged(Box::new(divergence)));
     }
 
-    /// What came in or was to be written does not fit the type the code gives it.
-    pub(crate) fn misfit(&mut self, what: impl Into<String>, error: &serde_json::Error) {
-        self.stop(Halt::Unreadable { what: what.into(), message: error.to_string() });
+    /// Blocks the run because a value does not fit the type that the code gives it.
+    pub(crate) fn block_unreadable(&mut self, what: impl Into<String>, error: &serde_json::Error) {
+        self.block(Blocked::Unreadable { what: what.into(), message: error.to_string() });
     }
 
-    /// Stops the run because its code awaits what is not Tidemill's.
-    pub(crate) fn estrange(&mut self, trace: Trace) {
-        let after = match &self.after {
-            Some((on, key)) if !is_own(*key) => format!("{on} (seq {key})"),
-            Some((on, _)) => on.to_string(),
+    /// Blocks the run because its code awaits a foreign future.
+    pub(crate) fn block_foreign_await(&mut self, trace: Detection) {
+        let after = match &self.last_wait {
+            Some((target, key)) if !is_unnumbered(*key) => format!("{target} (seq {key})"),
+            Some((target, _)) => target.to_string(),
             None => "its start".to_owned(),
         };
         let workflow = self.program.name().clone();
-        self.stop(Halt::Foreign(Box::new(crate::Foreign { workflow, after, trace, place: None })));
+        self.block(Blocked::ForeignAwait(Box::new(crate::ForeignAwait {
+            workflow,
+            after,
+            detection: trace,
+            location: None,
+        })));
     }
 }

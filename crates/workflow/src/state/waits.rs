@@ -1,122 +1,125 @@
-//! What the code waits for, and who is to be polled when it comes.
+//! The waits of a run's code, and the pollers to wake when they complete.
 //!
-//! Every await of Tidemill's has a key here. What answers it wakes the one that polled it last: a task, or a branch of
-//! a join within one, and so on inwards. So an event costs the same in a join of ten and of ten thousand.
+//! Every await of a `Ctx` future has a key here. Its completion wakes only the last poller: a task,
+//! or a branch of a join, which may be nested. So an event costs the same in a join of ten and of
+//! ten thousand branches.
 
 use std::collections::HashMap;
 use std::fmt;
 
 use tidemill_core::workflow::{ActivityResult, ChildResult, SignalDelivery};
 
-use super::inbox::Message;
-use super::ready::{Poller, Ready};
+use super::inbox::InboxMessage;
+use super::ready::{Poller, ReadyQueue};
 
 /// Set in the keys of waits that belong to no command.
-pub(crate) const OWN: u64 = 1 << 63;
+pub(crate) const UNNUMBERED: u64 = 1 << 63;
 
-/// What is waited for.
+/// What a wait waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum On {
+pub(crate) enum WaitTarget {
     Activity(&'static str),
-    Local(&'static str),
+    LocalActivity(&'static str),
     Timer,
     Child(&'static str),
-    Sent(&'static str),
+    SendSignal(&'static str),
     Signal(&'static str),
     Update(&'static str),
     Cancel,
     Task,
 }
 
-/// What came of it.
+/// How a wait completed.
 #[derive(Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum WaitResult {
     Activity(ActivityResult),
     Child(ChildResult),
-    Sent(SignalDelivery),
-    Message(Message),
-    /// It happened, and there is no more to say.
+    SignalSent(SignalDelivery),
+    Message(InboxMessage),
+    /// It completed without a value.
     Happened,
     /// The run was asked to cancel.
     Cancelled,
 }
 
 #[derive(Debug)]
-pub(crate) struct Wait {
-    pub(crate) on: On,
-    /// Not affected when the run is asked to cancel.
+pub(crate) struct WaitEntry {
+    pub(crate) target: WaitTarget,
+    /// Whether a cancel request leaves the wait alone.
     pub(crate) shielded: bool,
-    /// Since when, in milliseconds.
+    /// When it began, in milliseconds.
     pub(crate) since: i64,
-    /// A child that exists.
+    /// Whether the child exists.
     started: bool,
     polled_by: Option<Poller>,
-    /// In a box, because most runs in memory wait for something that has not come.
-    pub(crate) outcome: Option<Box<Outcome>>,
+    /// Boxed, because most waits in memory are not complete.
+    pub(crate) result: Option<Box<WaitResult>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    open: HashMap<u64, Wait>,
-    /// How many local activities have no answer yet.
-    locals: usize,
-    pub(crate) ready: Ready,
+    open: HashMap<u64, WaitEntry>,
+    /// How many waits for local activities are not complete.
+    open_locals: usize,
+    pub(crate) ready: ReadyQueue,
 }
 
 impl Waits {
-    pub(crate) fn open(&mut self, key: u64, on: On, shielded: bool, since: i64) {
-        let wait = Wait { on, shielded, since, started: false, polled_by: None, outcome: None };
+    pub(crate) fn open(&mut self, key: u64, target: WaitTarget, shielded: bool, since: i64) {
+        let wait = WaitEntry { target, shielded, since, started: false, polled_by: None, result: None };
         self.open.insert(key, wait);
-        self.locals += usize::from(is_local(on));
+        self.open_locals += usize::from(is_local(target));
     }
 
-    /// What came of the wait, which is then over; if nothing did, whoever is being polled hears of it when it does.
-    pub(crate) fn poll(&mut self, key: u64) -> Option<(On, Outcome)> {
+    /// The result of a wait, which is removed. If it is not complete, its completion wakes the
+    /// current poller.
+    pub(crate) fn poll(&mut self, key: u64) -> Option<(WaitTarget, WaitResult)> {
         let wait = self.open.get_mut(&key)?;
-        if wait.outcome.is_none() {
-            self.polled(key);
+        if wait.result.is_none() {
+            self.record_poll(key);
             return None;
         }
-        let wait = self.close(key)?;
-        wait.outcome.map(|outcome| (wait.on, *outcome))
+        let wait = self.remove(key)?;
+        wait.result.map(|outcome| (wait.target, *outcome))
     }
 
-    /// Whether the child exists; if not, whoever is being polled hears of it when it does.
+    /// Whether the child exists. If not, its start wakes the current poller.
     pub(crate) fn poll_started(&mut self, key: u64) -> bool {
         let started = self.open.get(&key).is_some_and(|wait| wait.started);
         if !started {
-            self.polled(key);
+            self.record_poll(key);
         }
         started
     }
 
-    fn polled(&mut self, key: u64) {
+    fn record_poll(&mut self, key: u64) {
         if let Some(wait) = self.open.get_mut(&key) {
-            wait.polled_by = Some(self.ready.polled(wait.polled_by));
+            wait.polled_by = Some(self.ready.record_poll(wait.polled_by));
         }
     }
 
-    /// Ends a wait, answered or not.
-    pub(crate) fn close(&mut self, key: u64) -> Option<Wait> {
+    /// Removes a wait, complete or not.
+    pub(crate) fn remove(&mut self, key: u64) -> Option<WaitEntry> {
         let wait = self.open.remove(&key)?;
-        self.ready.forget(wait.polled_by);
-        self.locals -= usize::from(is_local(wait.on) && wait.outcome.is_none());
+        self.ready.release(wait.polled_by);
+        self.open_locals -= usize::from(is_local(wait.target) && wait.result.is_none());
         Some(wait)
     }
 
-    /// Answers a wait. What nobody waits for, or has been answered before, has no effect: deliveries may come twice.
-    pub(crate) fn answer(&mut self, key: u64, outcome: Outcome) {
+    /// Completes a wait and wakes its last poller. Has no effect if the wait is gone or complete:
+    /// deliveries may be repeated.
+    pub(crate) fn complete(&mut self, key: u64, outcome: WaitResult) {
         if let Some(wait) = self.open.get_mut(&key)
-            && wait.outcome.is_none()
+            && wait.result.is_none()
         {
-            wait.outcome = Some(Box::new(outcome));
-            self.locals -= usize::from(is_local(wait.on));
+            wait.result = Some(Box::new(outcome));
+            self.open_locals -= usize::from(is_local(wait.target));
             let poller = wait.polled_by;
             self.ready.wake(poller);
         }
     }
 
-    /// A child exists.
+    /// Records that a child exists, and wakes the last poller of its wait.
     pub(crate) fn child_started(&mut self, key: u64) {
         if let Some(wait) = self.open.get_mut(&key) {
             wait.started = true;
@@ -127,43 +130,43 @@ impl Waits {
 
     /// Whether the code waits for a local activity.
     pub(crate) fn has_locals(&self) -> bool {
-        self.locals > 0
+        self.open_locals > 0
     }
 
     pub(crate) fn is_open(&self, key: u64) -> bool {
-        self.open.get(&key).is_some_and(|wait| wait.outcome.is_none())
+        self.open.get(&key).is_some_and(|wait| wait.result.is_none())
     }
 
-    pub(crate) fn on(&self, key: u64) -> Option<On> {
-        self.open.get(&key).map(|wait| wait.on)
+    pub(crate) fn target(&self, key: u64) -> Option<WaitTarget> {
+        self.open.get(&key).map(|wait| wait.target)
     }
 
-    /// The waits that `wanted` wants, in the order in which they began.
-    pub(crate) fn select(&self, wanted: impl Fn(&Wait) -> bool) -> Vec<(u64, On)> {
-        let found = self.open.iter().filter(|(_, wait)| wait.outcome.is_none() && wanted(wait));
-        let mut found: Vec<_> = found.map(|(key, wait)| (*key, wait.on)).collect();
+    /// The incomplete waits that match, in the order in which they began.
+    pub(crate) fn open_matching(&self, wanted: impl Fn(&WaitEntry) -> bool) -> Vec<(u64, WaitTarget)> {
+        let found = self.open.iter().filter(|(_, wait)| wait.result.is_none() && wanted(wait));
+        let mut found: Vec<_> = found.map(|(key, wait)| (*key, wait.target)).collect();
         found.sort_unstable_by_key(|(key, _)| *key);
         found
     }
 
-    /// Every wait that is open.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &Wait)> {
+    /// Every wait.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &WaitEntry)> {
         self.open.iter().map(|(key, wait)| (*key, wait))
     }
 }
 
-fn is_local(on: On) -> bool {
-    matches!(on, On::Local(_))
+fn is_local(target: WaitTarget) -> bool {
+    matches!(target, WaitTarget::LocalActivity(_))
 }
 
-impl fmt::Display for On {
+impl fmt::Display for WaitTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Activity(name) => write!(f, "activity `{name}`"),
-            Self::Local(name) => write!(f, "local activity `{name}`"),
+            Self::LocalActivity(name) => write!(f, "local activity `{name}`"),
             Self::Timer => f.write_str("timer"),
             Self::Child(name) => write!(f, "child workflow `{name}`"),
-            Self::Sent(name) => write!(f, "sending signal `{name}`"),
+            Self::SendSignal(name) => write!(f, "sending signal `{name}`"),
             Self::Signal(name) => write!(f, "signal `{name}`"),
             Self::Update(name) => write!(f, "update `{name}`"),
             Self::Cancel => f.write_str("a cancel request"),

@@ -1,4 +1,4 @@
-//! Activities that are closures, with the retries and timeouts a store would give them.
+//! Mock activities: closures, with the retries and timeouts that a store would apply.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -12,17 +12,17 @@ use tidemill_core::workflow::{
 };
 
 use crate::definition::Activity;
-use crate::machine::LocalTask;
+use crate::replay::LocalActivity;
 
-type Code = Box<dyn FnMut(&Json) -> Result<Json, String> + Send>;
+type MockFn = Box<dyn FnMut(&Json) -> Result<Json, String> + Send>;
 
 struct Mock {
-    code: Code,
+    code: MockFn,
     /// How long an attempt takes, in milliseconds of virtual time.
-    takes: i64,
+    duration: i64,
 }
 
-/// The activities of a world.
+/// The mock activities of a world.
 #[derive(Default)]
 pub(super) struct Mocks(HashMap<&'static str, Mock>);
 
@@ -42,19 +42,19 @@ impl Mocks {
             let output = code(input).map_err(|error| error.to_string())?;
             Json::from_value(&output).map_err(|error| error.to_string())
         };
-        self.0.insert(activity.name(), Mock { code: Box::new(code), takes: millis(takes) });
+        self.0.insert(activity.name(), Mock { code: Box::new(code), duration: millis(takes) });
     }
 
-    /// Runs an activity: how it ends, and after how many milliseconds.
+    /// Runs an activity. Returns its duration in milliseconds and its result.
     pub(super) fn run(&mut self, activity: &ScheduleActivity) -> (i64, ActivityResult) {
         let (name, retry) = (activity.name.as_str(), activity.retry);
         let Some(mock) = self.0.get_mut(name) else { return (0, missing(name)) };
         let mut elapsed = 0;
-        let limit = activity.start_to_close_ms.map_or(i64::MAX, whole);
-        let total = activity.schedule_to_close_ms.map_or(i64::MAX, whole);
+        let limit = activity.start_to_close_ms.map_or(i64::MAX, clamp_to_i64);
+        let total = activity.schedule_to_close_ms.map_or(i64::MAX, clamp_to_i64);
         for attempt in 1..=retry.max_attempts {
-            let late = mock.takes > limit;
-            elapsed += mock.takes.min(limit);
+            let late = mock.duration > limit;
+            elapsed += mock.duration.min(limit);
             if elapsed > total {
                 return (
                     total,
@@ -75,8 +75,8 @@ impl Mocks {
         (elapsed, failure(FailureKind::Failed, 0, "it may never be tried"))
     }
 
-    /// Runs a local activity: how it ends, and in which attempt.
-    pub(super) fn run_local(&mut self, task: &LocalTask) -> (ActivityResult, u32) {
+    /// Runs a local activity. Returns its result and the number of attempts.
+    pub(super) fn run_local(&mut self, task: &LocalActivity) -> (ActivityResult, u32) {
         let Some(mock) = self.0.get_mut(task.name.as_str()) else { return (missing(task.name.as_str()), 1) };
         let RetryPolicy { max_attempts, .. } = task.retry;
         let mut last = String::new();
@@ -90,7 +90,7 @@ impl Mocks {
     }
 }
 
-fn whole(ms: u64) -> i64 {
+fn clamp_to_i64(ms: u64) -> i64 {
     i64::try_from(ms).unwrap_or(i64::MAX)
 }
 

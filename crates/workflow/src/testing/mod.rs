@@ -1,8 +1,9 @@
-//! Testing workflows: in memory, in virtual time, against activities that are closures.
+//! Tests of workflows: in memory, in virtual time, with closures as activities.
 //!
-//! [`TestWorld`] runs a workflow with its children to its end in an instant. Its journals can then be replayed from
-//! every prefix ([`replay_every_prefix`]), which is what a crash at any moment comes to. [`replay_dir`] replays
-//! journals that were exported before against the code of today: keep some of each version in your repository.
+//! [`TestWorld`] simulates a workflow and its children up to their end. [`replay_every_prefix`]
+//! then replays the journals from every prefix, which covers a crash at any moment. [`replay_dir`]
+//! replays exported journals against the current code: keep some of each version in your
+//! repository.
 //!
 //! ```
 //! use std::time::Duration;
@@ -24,17 +25,17 @@
 //! assert_eq!(ended.result(), Ok("hello, Ada".to_owned()));
 //! ```
 
-mod agenda;
-mod directory;
-mod ended;
+mod apply_commit;
 mod mock;
-mod obey;
-mod play;
-mod prefixes;
+mod outcome;
+mod replay_dir;
+mod replay_prefixes;
 mod run;
+mod schedule;
+mod simulation;
 mod world;
 
-pub use directory::{ReplayFailed, replay_dir};
-pub use ended::{Ended, NoResult};
-pub use prefixes::{ReplayError, replay_every_prefix};
+pub use outcome::{NoResult, TestOutcome};
+pub use replay_dir::{ReplayFailed, replay_dir};
+pub use replay_prefixes::{ReplayError, replay_every_prefix};
 pub use world::TestWorld;

@@ -1,4 +1,4 @@
-//! One run of a test world: its journal, and its machine while that is kept.
+//! One run of a simulation: its journal, and its replayer while it is cached.
 
 use tidemill_core::Timestamp;
 use tidemill_core::workflow::{
@@ -7,107 +7,119 @@ use tidemill_core::workflow::{
 };
 
 use super::mock::Mocks;
-use crate::halt::Halt;
-use crate::machine::{Advance, Machine};
+use crate::blocked::Blocked;
 use crate::program::Program;
+use crate::replay::{Advance, Replayer};
 
-pub(super) struct Run {
+pub(super) struct TestRun {
     pub(super) id: RunId,
     pub(super) program: Program,
     pub(super) entries: Vec<Entry>,
-    /// Events the machine has not been given.
-    news: Vec<PositionedEvent>,
-    machine: Option<Machine>,
-    /// The position of the last event that a commit consumed.
+    /// Events that the replayer has not received.
+    new_events: Vec<PositionedEvent>,
+    replayer: Option<Replayer>,
+    /// The position of the last consumed event.
     consumed: u64,
-    /// Journals from before it continued as new.
+    /// The journals from before it continued as new.
     pub(super) earlier: Vec<Journal>,
     pub(super) parent: Option<Parent>,
     pub(super) children: Vec<(RunId, ParentClose)>,
-    pub(super) end: Option<Close>,
+    pub(super) end: Option<RunClose>,
 }
 
-/// How a run is over.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Close {
+pub(super) enum RunClose {
     By(RunEnd),
     Terminated,
 }
 
-impl Run {
+impl TestRun {
     pub(super) fn new(id: RunId, program: Program, parent: Option<Parent>) -> Self {
-        let (entries, news, earlier, children) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { id, program, entries, news, machine: None, consumed: 0, earlier, parent, children, end: None }
+        let (entries, new_events, earlier, children) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self {
+            id,
+            program,
+            entries,
+            new_events,
+            replayer: None,
+            consumed: 0,
+            earlier,
+            parent,
+            children,
+            end: None,
+        }
     }
 
     pub(super) fn append(&mut self, at: i64, event: RunEvent) {
         self.entries.push(Entry::event(Timestamp(at), event.clone()));
-        self.news.push(PositionedEvent { position: self.length(), at: Timestamp(at), event });
+        self.new_events.push(PositionedEvent { position: self.length(), at: Timestamp(at), event });
     }
 
     fn length(&self) -> u64 {
         self.entries.len() as u64
     }
 
-    /// The children that have lost a `select!` in the last task although they were to outlive the run.
-    pub(super) fn take_given_up(&mut self) -> Vec<u64> {
+    /// Takes the children with `Abandon` that a `select!` dropped as unselected in the last task.
+    pub(super) fn take_cancelled_children(&mut self) -> Vec<u64> {
         let children = OpenChildren::of(&self.entries);
         let outlives =
             |seq: &u64| children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
-        let losers = self.machine.as_mut().map(Machine::take_losers).unwrap_or_default();
-        losers.into_iter().filter(outlives).collect()
+        let unselected = self.replayer.as_mut().map(Replayer::take_unselected_children).unwrap_or_default();
+        unselected.into_iter().filter(outlives).collect()
     }
 
-    /// Whether it has events that no task has seen.
-    pub(super) fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    /// Whether there are events that no task has received.
+    pub(super) fn has_new_events(&self) -> bool {
+        !self.new_events.is_empty()
     }
 
-    /// Loses what is in memory.
+    /// Drops the replayer.
     pub(super) fn crash(&mut self) {
-        self.machine = None;
+        self.replayer = None;
     }
 
-    /// Runs a task up to its commit, which is not made yet.
-    pub(super) fn task(&mut self, mocks: &mut Mocks) -> Result<Commit, Halt> {
-        let news = std::mem::take(&mut self.news);
-        let mut machine = match self.machine.take() {
-            Some(machine) => machine,
+    /// Runs a task up to its commit, which is not written yet.
+    pub(super) fn run_task(&mut self, mocks: &mut Mocks) -> Result<Commit, Blocked> {
+        let new_events = std::mem::take(&mut self.new_events);
+        let mut replayer = match self.replayer.take() {
+            Some(replayer) => replayer,
             None => self.rebuild()?,
         };
-        let mut advance = machine.advance(news)?;
+        let mut advance = replayer.advance(new_events)?;
         while let Advance::Local(tasks) = advance {
             for task in tasks {
                 let (result, attempts) = mocks.run_local(&task);
-                machine.finish_local(task.seq, result, attempts);
+                replayer.finish_local(task.seq, result, attempts);
             }
-            advance = machine.advance([])?;
+            advance = replayer.advance([])?;
         }
-        self.machine = Some(machine);
+        self.replayer = Some(replayer);
         match advance {
             Advance::Commit(commit) => Ok(commit),
             Advance::Local(_) => unreachable!("the loop ends with a commit"),
         }
     }
 
-    fn rebuild(&self) -> Result<Machine, Halt> {
-        let mut machine = Machine::new(&self.program, self.id.clone());
-        machine.replay(self.entries.iter().cloned())?;
-        Ok(machine)
+    fn rebuild(&self) -> Result<Replayer, Blocked> {
+        let mut replayer = Replayer::new(&self.program, self.id.clone());
+        replayer.replay(self.entries.iter().cloned())?;
+        Ok(replayer)
     }
 
-    /// Makes the commit.
+    /// Writes the commit.
     pub(super) fn commit(&mut self, at: i64, commit: Commit) {
         self.consumed = commit.upto;
         self.entries.push(Entry::commit(Timestamp(at), commit));
     }
 
-    /// Begins again. What came since the last task is not lost: it goes into the new journal.
+    /// Restarts the run. Messages that arrived since the last task are carried over into the new
+    /// journal.
     pub(super) fn continue_as_new(&mut self, at: i64, started: RunStarted) {
         let entries = std::mem::take(&mut self.entries);
         let late: Vec<_> = entries.iter().skip(self.consumed as usize).filter_map(messages).collect();
         self.earlier.push(Journal { run: self.id.clone(), base: 0, entries });
-        (self.machine, self.news, self.consumed) = (None, Vec::new(), 0);
+        (self.replayer, self.new_events, self.consumed) = (None, Vec::new(), 0);
         self.append(at, RunEvent::Started(Box::new(started)));
         for event in late {
             self.append(at, event);
@@ -118,15 +130,15 @@ impl Run {
         Journal { run: self.id.clone(), base: 0, entries: self.entries.clone() }
     }
 
-    pub(super) fn machine(&mut self) -> Result<&mut Machine, Halt> {
-        let machine = match self.machine.take() {
-            Some(machine) => machine,
+    pub(super) fn replayer(&mut self) -> Result<&mut Replayer, Blocked> {
+        let replayer = match self.replayer.take() {
+            Some(replayer) => replayer,
             None => self.rebuild()?,
         };
-        Ok(self.machine.insert(machine))
+        Ok(self.replayer.insert(replayer))
     }
 
-    /// The first entry of the journal.
+    /// The first event of the journal.
     pub(super) fn started(&self) -> Option<&RunStarted> {
         match &self.entries.first()?.what {
             EntryContent::Event(RunEvent::Started(started)) => Some(started),
@@ -135,7 +147,7 @@ impl Run {
     }
 }
 
-/// What is said to a run and not to one of its journals.
+/// The event if it is a message, which outlives the journal.
 fn messages(entry: &Entry) -> Option<RunEvent> {
     match &entry.what {
         EntryContent::Event(

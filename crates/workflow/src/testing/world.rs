@@ -1,4 +1,4 @@
-//! What a test world is made of.
+//! The configuration of a simulation.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -10,31 +10,31 @@ use tidemill_core::Timestamp;
 use tidemill_core::clock::millis;
 use tidemill_core::workflow::{Json, RunEvent, RunId, RunStarted, StoredSignal, Topic};
 
-use super::agenda::Due;
-use super::ended::Ended;
 use super::mock::Mocks;
-use super::play::Play;
+use super::outcome::TestOutcome;
+use super::schedule::ScheduledAction;
+use super::simulation::Simulation;
+use crate::blocked::Blocked;
 use crate::ctx::Ctx;
 use crate::definition::{Activity, Query, Signal, Update, Workflow};
-use crate::dice::Dice;
-use crate::ending::WorkflowError;
-use crate::halt::Halt;
+use crate::error::WorkflowError;
 use crate::program::{Program, Programs};
+use crate::rng::RunRng;
 
-/// The moment at which every world begins: 2025-01-01.
-const BEGINNING: Timestamp = Timestamp(1_735_689_600_000);
+/// The time at which every simulation starts: 2025-01-01.
+const START_TIME: Timestamp = Timestamp(1_735_689_600_000);
 
-/// A world in memory that a workflow runs in, to its end, without waiting.
+/// An in-memory world that runs a workflow to its end without waiting.
 #[must_use = "nothing runs before `run`"]
 pub struct TestWorld {
     pub(super) programs: Programs,
     pub(super) mocks: Mocks,
-    pub(super) begins: Timestamp,
+    pub(super) starts_at: Timestamp,
     pub(super) crashing: bool,
-    pub(super) chance: Option<Dice>,
-    pub(super) limit: Option<u64>,
-    /// What comes from outside to the run that is tested, and when.
-    plan: Vec<(i64, Due)>,
+    pub(super) rng: Option<RunRng>,
+    pub(super) journal_limit: Option<u64>,
+    /// The messages from outside to the tested run, and their times.
+    scheduled: Vec<(i64, ScheduledAction)>,
 }
 
 impl Default for TestWorld {
@@ -42,22 +42,22 @@ impl Default for TestWorld {
         Self {
             programs: Programs::new(),
             mocks: Mocks::default(),
-            begins: BEGINNING,
+            starts_at: START_TIME,
             crashing: false,
-            chance: None,
-            limit: None,
-            plan: Vec::new(),
+            rng: None,
+            journal_limit: None,
+            scheduled: Vec::new(),
         }
     }
 }
 
 impl TestWorld {
-    /// A world in which nothing is known.
+    /// An empty world.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a workflow known: the one that is tested, or its children.
+    /// Registers a workflow: the tested one or one of its children.
     pub fn workflow<I, O, C, F>(mut self, workflow: &Workflow<I, O>, code: C) -> Self
     where
         I: DeserializeOwned + 'static,
@@ -69,7 +69,7 @@ impl TestWorld {
         self
     }
 
-    /// Says what an activity does, remote or local. It is tried again as its policy says.
+    /// Registers an activity, remote or local. It is retried by its policy.
     pub fn activity<I, O, E>(
         self,
         activity: &Activity<I, O>,
@@ -83,7 +83,7 @@ impl TestWorld {
         self.slow_activity(activity, Duration::ZERO, code)
     }
 
-    /// Says what an activity does, and how long each attempt takes.
+    /// Registers an activity whose attempts take this long.
     pub fn slow_activity<I, O, E>(
         mut self,
         activity: &Activity<I, O>,
@@ -99,14 +99,14 @@ impl TestWorld {
         self
     }
 
-    /// Sends a signal to the run that is tested, this long after it was started.
+    /// Sends a signal to the tested run, this long after its start.
     pub fn signal_at<T: Serialize>(self, after: Duration, signal: &Signal<T>, payload: &T) -> Self {
-        let id = format!("signal-{}", self.plan.len());
-        let signal = named(signal.name(), payload, id).map(RunEvent::Signal);
+        let id = format!("signal-{}", self.scheduled.len());
+        let signal = stored_signal(signal.name(), payload, id).map(RunEvent::Signal);
         self.event_at(after, signal)
     }
 
-    /// Sends an update to the run that is tested; [`Ended::updates`] has the answer under `id`.
+    /// Sends an update to the tested run. [`TestOutcome::updates`] has the answer under `id`.
     pub fn update_at<I: Serialize, O>(
         self,
         after: Duration,
@@ -114,67 +114,72 @@ impl TestWorld {
         update: &Update<I, O>,
         input: &I,
     ) -> Self {
-        let update = named(update.name(), input, id.to_owned());
+        let update = stored_signal(update.name(), input, id.to_owned());
         let event = update.map(|StoredSignal { name, payload, id }| RunEvent::Update { id, name, payload });
         self.event_at(after, event)
     }
 
-    /// Asks the run that is tested to cancel.
+    /// Asks the tested run to cancel.
     pub fn cancel_at(self, after: Duration) -> Self {
         self.event_at(after, Some(RunEvent::CancelRequested { reason: None }))
     }
 
-    /// Asks the run that is tested; [`Ended::answers`] has the answers in their order.
+    /// Queries the tested run. [`TestOutcome::answers`] has the answers in order.
     pub fn query_at<I: Serialize, O>(mut self, after: Duration, query: &Query<I, O>, input: &I) -> Self {
         let input = Json::from_value(input).unwrap_or_else(|_| Json::null());
-        self.plan.push((millis(after), Due::Query(query.name(), input)));
+        self.scheduled.push((millis(after), ScheduledAction::Query(query.name(), input)));
         self
     }
 
     fn event_at(mut self, after: Duration, event: Option<RunEvent>) -> Self {
-        self.plan.extend(event.map(|event| (millis(after), Due::Event(event))));
+        self.scheduled.extend(event.map(|event| (millis(after), ScheduledAction::Event(event))));
         self
     }
 
-    /// Lets the worker die before every commit, so that every task begins with a replay.
+    /// Crashes the worker before every commit, so that every task begins with a replay.
     pub fn crashing(mut self) -> Self {
         self.crashing = true;
         self
     }
 
-    /// Leaves to chance how long activities take, what comes while a task is running, and when the worker dies. The
-    /// same seed gives the same world.
-    pub fn chance(mut self, seed: u64) -> Self {
-        self.chance = Some(Dice::new(seed));
+    /// Randomizes the durations of activities, the arrival of events during a task, and worker
+    /// crashes. The same seed gives the same simulation.
+    pub fn randomized(mut self, seed: u64) -> Self {
+        self.rng = Some(RunRng::new(seed));
         self
     }
 
-    /// Lets journals grow to this many entries.
-    pub fn limit(mut self, entries: u64) -> Self {
-        self.limit = Some(entries);
+    /// Sets the maximum length of journals, in entries.
+    pub fn journal_limit(mut self, entries: u64) -> Self {
+        self.journal_limit = Some(entries);
         self
     }
 
-    /// The programs this world knows.
+    /// The registered programs.
     pub fn programs(&self) -> &Programs {
         &self.programs
     }
 
-    /// Runs a workflow until nothing happens any more, to its end or to where it waits for what never comes.
-    pub fn run<I: Serialize, O>(mut self, workflow: &Workflow<I, O>, input: I) -> Result<Ended<O>, Halt> {
-        let plan = std::mem::take(&mut self.plan);
-        let unfit = |message: String| Halt::Unreadable { what: "what the test begins with".into(), message };
+    /// Runs a workflow until nothing is scheduled: to its end, or to where it waits forever.
+    pub fn run<I: Serialize, O>(
+        mut self,
+        workflow: &Workflow<I, O>,
+        input: I,
+    ) -> Result<TestOutcome<O>, Blocked> {
+        let plan = std::mem::take(&mut self.scheduled);
+        let unfit =
+            |message: String| Blocked::Unreadable { what: "what the test begins with".into(), message };
         let mut started = started(workflow, &input).map_err(|error| unfit(error.to_string()))?;
-        started.limit = self.limit;
+        started.limit = self.journal_limit;
         let run = RunId::new("test").map_err(|error| unfit(error.to_string()))?;
-        let mut play = Play::new(self);
-        play.start(&run, started).map_err(unfit)?;
-        let begin = play.now;
+        let mut simulation = Simulation::new(self);
+        simulation.start(&run, started).map_err(unfit)?;
+        let begin = simulation.now;
         for (after, what) in plan {
-            play.agenda.plan_any(begin.saturating_add(after), &run, what);
+            simulation.schedule.add(begin.saturating_add(after), &run, what);
         }
-        play.until_quiet()?;
-        Ok(Ended::new(&run, play))
+        simulation.run_all()?;
+        Ok(TestOutcome::new(&run, simulation))
     }
 }
 
@@ -185,7 +190,7 @@ fn started<I: Serialize, O>(
     Ok(RunStarted::new(workflow.name().parse()?, workflow.version_text().parse()?, Json::from_value(input)?))
 }
 
-/// A message. Names are checked where they are declared; a payload that cannot be written is never sent.
-fn named<T: Serialize>(name: &str, payload: &T, id: String) -> Option<StoredSignal> {
+/// A message, or `None` if it cannot be serialized. Names are checked where they are declared.
+fn stored_signal<T: Serialize>(name: &str, payload: &T, id: String) -> Option<StoredSignal> {
     Some(StoredSignal { name: Topic::new(name).ok()?, payload: Json::from_value(payload).ok()?, id })
 }

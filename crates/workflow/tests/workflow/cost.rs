@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use tidemill_core::Timestamp;
 use tidemill_core::workflow::{ActivityResult, Entry, Json, RunEvent};
-use tidemill_workflow::{Ctx, Machine, Program, WorkflowError};
+use tidemill_workflow::{Ctx, Program, Replayer, WorkflowError};
 
 use super::*;
 use crate::replay::{advance, started};
@@ -106,14 +106,14 @@ fn cost_of_a_parked_run() {
     let before = resident();
     let machines: Vec<_> = (0..runs)
         .map(|n| {
-            let mut machine = Machine::new(&program, format!("run-{n:032}").parse().unwrap());
+            let mut machine = Replayer::new(&program, format!("run-{n:032}").parse().unwrap());
             advance(&mut machine, 1, started());
             advance(&mut machine, 3, done(1));
             machine
         })
         .collect();
     let grown = resident() - before;
-    println!("a parked run: {} bytes ({} are the machine itself)", grown / runs, size_of::<Machine>());
+    println!("a parked run: {} bytes ({} are the machine itself)", grown / runs, size_of::<Replayer>());
     drop(machines);
 }
 

@@ -2,8 +2,8 @@
 
 use tidemill_core::workflow::{RunEvent, UpdateResult};
 use tidemill_workflow::{
-    Activity, ActivityError, Advance, ChildError, Ctx, Halt, Machine, Program, Signal, SignalError, TooLarge,
-    Update, Workflow, WorkflowError,
+    Activity, ActivityError, Advance, Blocked, ChildError, Ctx, Program, Replayer, Signal, SignalError,
+    TooLarge, Update, Workflow, WorkflowError,
 };
 
 use super::*;
@@ -16,7 +16,7 @@ fn a_run_learns_in_time_that_it_should_continue_as_new() {
         }
         if n < 3 { ctx.continue_as_new(&(n + 1)) } else { Ok(n) }
     }
-    let ended = run(world().workflow(&MAIN, code).limit(100));
+    let ended = run(world().workflow(&MAIN, code).journal_limit(100));
     assert_eq!((result(&ended), ended.journals.len()), (Ok(3), 3));
     assert!(ended.journals.iter().all(|journal| (80..90).contains(&journal.entries.len())));
 }
@@ -28,8 +28,8 @@ fn a_run_that_does_not_is_blocked() {
             ctx.sleep(secs(1)).await?;
         }
     }
-    let halt = world().workflow(&MAIN, code).limit(100).run(&MAIN, 1).unwrap_err();
-    assert_eq!(halt, Halt::TooLong { length: 101, limit: 100 });
+    let halt = world().workflow(&MAIN, code).journal_limit(100).run(&MAIN, 1).unwrap_err();
+    assert_eq!(halt, Blocked::TooLong { length: 101, limit: 100 });
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn a_replay_goes_the_way_the_run_went_whatever_is_allowed_by_then() {
     let ended = run(world().activity(&SIZE, |_: String| Ok::<_, String>(1)).workflow(&MAIN, hands_on));
     for limit in [1, 1 << 30] {
         let program = Program::new(&MAIN, hands_on);
-        let mut machine = Machine::new(&program, "other".parse().unwrap()).payload_limit(limit);
+        let mut machine = Replayer::new(&program, "other".parse().unwrap()).payload_limit(limit);
         machine.replay(ended.journals[0].entries.clone()).unwrap();
         assert!(machine.end().is_some());
     }
@@ -110,7 +110,7 @@ fn a_run_whose_result_is_too_large_is_blocked_until_more_is_allowed() {
             event: RunEvent::Started(event),
         }]
     };
-    let machine = |limit| Machine::new(&program, "run".parse().unwrap()).payload_limit(limit);
+    let machine = |limit| Replayer::new(&program, "run".parse().unwrap()).payload_limit(limit);
     let halt = machine(1 << 20).advance(begin(0)).unwrap_err();
     assert_eq!(
         halt.to_string(),

@@ -3,18 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod activities;
+mod blocked;
 mod cancel;
 mod children;
 mod cost;
-mod directory;
 mod duplicates;
-mod foreign;
-mod halts;
+mod foreign_await;
 mod joins;
 mod limits;
 mod messages;
 mod programs;
 mod replay;
+mod replay_dir;
 mod sagas;
 mod values;
 
@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use tidemill_core::workflow::{Command, EntryContent, Journal};
-use tidemill_workflow::testing::{Ended, NoResult, TestWorld, replay_every_prefix};
+use tidemill_workflow::testing::{NoResult, TestOutcome, TestWorld, replay_every_prefix};
 use tidemill_workflow::{Activity, Signal, Workflow};
 
 const DOUBLE: Activity<u64, u64> = Activity::new("double");
@@ -44,7 +44,7 @@ fn world() -> TestWorld {
 }
 
 /// Runs `MAIN` with 1; its journals replay from every prefix.
-fn run(world: TestWorld) -> Ended<u64> {
+fn run(world: TestWorld) -> TestOutcome<u64> {
     let programs = world.programs().clone();
     let ended = world.run(&MAIN, 1).unwrap();
     for journal in &ended.journals {
@@ -53,7 +53,7 @@ fn run(world: TestWorld) -> Ended<u64> {
     ended
 }
 
-fn result<O: DeserializeOwned>(ended: &Ended<O>) -> Result<O, NoResult> {
+fn result<O: DeserializeOwned>(ended: &TestOutcome<O>) -> Result<O, NoResult> {
     ended.result()
 }
 

@@ -4,16 +4,16 @@ use std::future::Future;
 
 use tidemill_core::Timestamp;
 use tidemill_core::workflow::{Commit, Entry, Json, PositionedEvent, RunEvent, RunStarted};
-use tidemill_workflow::{Advance, Ctx, Halt, Machine, Program, WorkflowError, select};
+use tidemill_workflow::{Advance, Blocked, Ctx, Program, Replayer, WorkflowError, select};
 
 use super::*;
 
-pub(crate) fn machine<C, F>(code: C) -> Machine
+pub(crate) fn machine<C, F>(code: C) -> Replayer
 where
     C: Fn(Ctx, u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<u64, WorkflowError>> + Send + 'static,
 {
-    Machine::new(&Program::new(&MAIN, code), "test".parse().unwrap())
+    Replayer::new(&Program::new(&MAIN, code), "test".parse().unwrap())
 }
 
 pub(crate) fn started() -> RunEvent {
@@ -22,7 +22,7 @@ pub(crate) fn started() -> RunEvent {
 }
 
 /// Carries a machine on with one event.
-pub(crate) fn advance(machine: &mut Machine, position: u64, event: RunEvent) -> Commit {
+pub(crate) fn advance(machine: &mut Replayer, position: u64, event: RunEvent) -> Commit {
     let arrived = PositionedEvent { position, at: Timestamp(position as i64), event };
     match machine.advance([arrived]).unwrap() {
         Advance::Commit(commit) => commit,
@@ -31,7 +31,7 @@ pub(crate) fn advance(machine: &mut Machine, position: u64, event: RunEvent) -> 
 }
 
 /// A machine that has begun, and what it asked for.
-pub(crate) fn begun<C, F>(code: C) -> (Machine, Commit)
+pub(crate) fn begun<C, F>(code: C) -> (Replayer, Commit)
 where
     C: Fn(Ctx, u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<u64, WorkflowError>> + Send + 'static,
@@ -62,7 +62,7 @@ where
 {
     let mut machine = machine(code);
     let halt = machine.replay(entries).unwrap_err();
-    assert!(matches!(halt, Halt::Diverged(_)) && !halt.is_worth_retrying(), "{halt}");
+    assert!(matches!(halt, Blocked::Diverged(_)) && !halt.is_worth_retrying(), "{halt}");
     assert_eq!(machine.advance([]).unwrap_err(), halt, "a machine that has halted stays so");
     halt.to_string()
 }
@@ -197,7 +197,7 @@ fn events_between_commits_are_consumed_in_the_order_of_the_commits() {
         Ok(first * 10 + second)
     }
     for seed in 0..50 {
-        let mut world = world().workflow(&MAIN, race).chance(seed);
+        let mut world = world().workflow(&MAIN, race).randomized(seed);
         for n in 1..=5 {
             world = world.signal_at(secs(1), &GO, &n);
         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidemill_core::workflow::{Command, Entry, EntryContent, Json};
-use tidemill_workflow::{Ctx, Halt, WorkflowError};
+use tidemill_workflow::{Blocked, Ctx, WorkflowError};
 
 use super::*;
 
@@ -29,7 +29,10 @@ fn a_side_effect_happens_once_per_commit_and_is_remembered() {
         Command::SideEffect { seq: 1, value: Json::from_value("text").unwrap() },
     );
     let halt = crate::replay::machine(code).replay(entries).unwrap_err();
-    assert!(matches!(&halt, Halt::Unreadable { what, .. } if what == "the value of side effect 1"), "{halt}");
+    assert!(
+        matches!(&halt, Blocked::Unreadable { what, .. } if what == "the value of side effect 1"),
+        "{halt}"
+    );
 }
 
 fn change_first_command(entries: &mut [Entry], command: Command) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 use tidemill::store::runs::ListRunsParams;
-use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunId, StartWorkflows, Why};
+use tidemill::workflow::{Diagnosis, Journal, RunHandle, RunId, RunProgress, StartWorkflows};
 use tidemill::{Client, Timestamp};
 
 use super::List;
@@ -85,8 +85,8 @@ pub(super) async fn show(run: RunId, context: &Context) -> anyhow::Result<()> {
 
 /// What the run waits for: what its code says, if a worker that knows it is there, or else what its journal says.
 async fn waits<O>(handle: &RunHandle<O>, diagnosis: &Diagnosis) -> Vec<Waiting> {
-    let asked = match diagnosis.why {
-        Why::Waits => handle.waits(ASK).await.ok(),
+    let asked = match diagnosis.progress {
+        RunProgress::Waiting => handle.waits(ASK).await.ok(),
         _ => None,
     };
     let waits = asked.unwrap_or_else(|| diagnosis.waits.clone());
@@ -103,25 +103,27 @@ async fn waits<O>(handle: &RunHandle<O>, diagnosis: &Diagnosis) -> Vec<Waiting> 
 
 fn standing(diagnosis: &Diagnosis, waits: &[Waiting], now: Timestamp) -> String {
     use std::fmt::Write as _;
-    let mut text = match &diagnosis.why {
-        Why::Ended(status) => return format!("it has ended: {status}"),
-        Why::Waits if waits.is_empty() => {
+    let mut text = match &diagnosis.progress {
+        RunProgress::Ended(status) => return format!("it has ended: {status}"),
+        RunProgress::Waiting if waits.is_empty() => {
             "it waits for something that only its code knows, and no worker that has it answers".to_owned()
         }
-        Why::Waits => "it waits for".to_owned(),
-        Why::Queued { queue } => format!("it waits for a worker on queue {queue}"),
-        Why::Paused { queue } => format!("its queue {queue} is paused (`tidemill queue resume {queue}`)"),
-        Why::Moves { by } => format!("worker {by} is carrying it on"),
-        Why::Blocked { reason, until } => {
+        RunProgress::Waiting => "it waits for".to_owned(),
+        RunProgress::Queued { queue } => format!("it waits for a worker on queue {queue}"),
+        RunProgress::Paused { queue } => {
+            format!("its queue {queue} is paused (`tidemill queue resume {queue}`)")
+        }
+        RunProgress::Running { by } => format!("worker {by} is carrying it on"),
+        RunProgress::Blocked { reason, until } => {
             let again = until
                 .filter(|until| *until > now)
                 .map(|until| format!(", and tried again {}", relative(now, until)));
             format!("it is blocked{}:\n{}", again.unwrap_or_default(), lines(reason))
         }
-        Why::Stranded => {
+        RunProgress::TaskMissing => {
             "its task was taken away; the next signal makes it anew (`tidemill workflow signal`)".to_owned()
         }
-        Why::Dead { reason } => format!(
+        RunProgress::Dead { reason } => format!(
             "its task is in the dead letters (`tidemill dlq redrive --queue {}`):\n{}",
             diagnosis.info.queue.name,
             lines(reason)
@@ -149,15 +151,15 @@ fn printable_line(line: &str) -> String {
 }
 
 fn print_json(diagnosis: &Diagnosis, waits: Vec<Waiting>, context: &Context) -> anyhow::Result<()> {
-    let (why, reason) = match &diagnosis.why {
-        Why::Ended(_) => ("ended", None),
-        Why::Waits => ("waits", None),
-        Why::Queued { queue } => ("queued", Some(queue)),
-        Why::Paused { queue } => ("paused", Some(queue)),
-        Why::Moves { by } => ("moves", Some(by)),
-        Why::Blocked { reason, .. } => ("blocked", Some(reason)),
-        Why::Stranded => ("stranded", None),
-        Why::Dead { reason } => ("dead", Some(reason)),
+    let (why, reason) = match &diagnosis.progress {
+        RunProgress::Ended(_) => ("ended", None),
+        RunProgress::Waiting => ("waits", None),
+        RunProgress::Queued { queue } => ("queued", Some(queue)),
+        RunProgress::Paused { queue } => ("paused", Some(queue)),
+        RunProgress::Running { by } => ("moves", Some(by)),
+        RunProgress::Blocked { reason, .. } => ("blocked", Some(reason)),
+        RunProgress::TaskMissing => ("stranded", None),
+        RunProgress::Dead { reason } => ("dead", Some(reason)),
     };
     let run = RunView::of(&diagnosis.info);
     Ok(context.out.json(&Shown { run, why, reason: reason.map(String::as_str), waits })?)

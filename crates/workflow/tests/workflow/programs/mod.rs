@@ -22,7 +22,7 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
 }
 
 fn disturbed(disturbance: &Disturbance) -> TestWorld {
-    let mut world = world().workflow(&PROGRAM, interpret).chance(disturbance.seed);
+    let mut world = world().workflow(&PROGRAM, interpret).randomized(disturbance.seed);
     for (number, (at, which)) in disturbance.signals.iter().enumerate() {
         let signal = if *which { &language::RED } else { &language::BLUE };
         world = world.signal_at(std::time::Duration::from_millis(*at), signal, &(number as u64));
