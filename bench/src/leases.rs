@@ -45,8 +45,8 @@ fn member(number: usize) -> Result<WorkerEntry> {
         offer: Offer::new("cdp")?,
         endpoint: format!("ws://127.0.0.1:1/{number}"),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent: 5, lifetime: 50 },
-        fresh: Duration::from_secs(60),
+        capacity: Capacity { concurrent: 5, lifetime: 50 },
+        beat_timeout: Duration::from_secs(60),
         detail: Bytes::from_static(b"{}"),
     })
 }
@@ -59,7 +59,7 @@ async fn many(client: &Client, members: &[WorkerEntry], wanted: &super::Leases) 
     let (beating, all) = (client.clone(), members.to_vec());
     let beats = tokio::spawn(async move {
         for some in all.chunks(20).cycle() {
-            let beat = BeatParams { members: some, grace: Duration::ZERO };
+            let beat = BeatParams { workers: some, grace: Duration::ZERO };
             let _ = beating.store().fleet().beat(beat).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
@@ -81,7 +81,7 @@ async fn many(client: &Client, members: &[WorkerEntry], wanted: &super::Leases) 
 
 /// How long one lease took. It is given back a second later.
 async fn one(client: &Client) -> Result<Duration> {
-    let (session, holder) = (SessionId::generate(), HolderId::of_process("bench", std::process::id(), 0));
+    let (session, holder) = (SessionId::generate(), HolderId::from_process("bench", std::process::id(), 0));
     let lease = LeaseParams {
         session: session.clone(),
         kind: "chromium".parse()?,
@@ -90,14 +90,14 @@ async fn one(client: &Client) -> Result<Duration> {
         ttl: Duration::from_secs(15),
         keep: Duration::ZERO,
         detail: Bytes::from_static(b"{}"),
-        refused: Vec::new(),
-        line: None,
-        standard: WorkerDefaults::default(),
+        rejected: Vec::new(),
+        wait: None,
+        defaults: WorkerDefaults::default(),
     };
     let begun = Instant::now();
     let leased = client.store().fleet().lease(&lease).await?;
     let took = begun.elapsed();
-    if !matches!(leased, Leased::Given(_)) {
+    if !matches!(leased, Leased::Granted(_)) {
         bail!("nothing was given: {leased:?}");
     }
     tokio::time::sleep(Duration::from_secs(1)).await;

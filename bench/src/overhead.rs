@@ -40,15 +40,15 @@ async fn enter(store: &str, endpoint: &str) -> Result<tokio::task::JoinHandle<()
         offer: Offer::new("cdp")?,
         endpoint: endpoint.to_owned(),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent: 100_000, lifetime: 0 },
-        fresh: Duration::from_secs(15),
+        capacity: Capacity { concurrent: 100_000, lifetime: 0 },
+        beat_timeout: Duration::from_secs(15),
         detail: Bytes::from_static(b"{}"),
     };
     client.store().fleet().join(from_ref(&member)).await?;
     Ok(tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            let beat = BeatParams { members: from_ref(&member), grace: Duration::ZERO };
+            let beat = BeatParams { workers: from_ref(&member), grace: Duration::ZERO };
             let _ = client.store().fleet().beat(beat).await;
         }
     }))

@@ -16,7 +16,7 @@ pub trait Baseline: Send + Sync {
     fn work(&self) -> &'static str;
 
     /// The guarantee of the queues it is compared with.
-    fn delivery(&self) -> Guarantee;
+    fn guarantee(&self) -> Guarantee;
 
     /// How many envelopes one [`enqueue`](Self::enqueue) takes and one [`take`](Self::take) moves.
     fn batch(&self) -> BaselineBatch;
@@ -31,7 +31,7 @@ pub trait Baseline: Send + Sync {
     }
 
     /// Reads and acknowledges up to `max` envelopes; returns how many there were.
-    async fn take(&self, max: usize) -> Result<usize, Error>;
+    async fn claim(&self, max: usize) -> Result<usize, Error>;
 
     /// Waits for one envelope, as fast as the server can tell, and acknowledges it; `None` where the store
     /// cannot wait.
@@ -63,5 +63,5 @@ pub struct BaselineBatch {
     /// Envelopes added at once.
     pub enqueue: usize,
     /// Envelopes read and acknowledged at once.
-    pub take: usize,
+    pub claim: usize,
 }

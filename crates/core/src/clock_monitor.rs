@@ -32,7 +32,7 @@ struct ShardClock {
 #[derive(Debug, Clone, Copy)]
 pub struct ClockSample {
     /// Asked.
-    pub at: Duration,
+    pub asked: Duration,
     /// Answered.
     pub answered: Duration,
 }
@@ -54,7 +54,7 @@ impl ClockMonitor {
         let mut set_back_from = None;
         if let Some(seen) = before {
             let passed = time.0.saturating_sub(seen.time.0);
-            let least = millis(asked.at.saturating_sub(seen.answered));
+            let least = millis(asked.asked.saturating_sub(seen.answered));
             let most = millis(asked.answered.saturating_sub(seen.asked));
             let tolerance = millis(self.beat / 2);
             if passed > most.saturating_add(tolerance) {
@@ -63,13 +63,13 @@ impl ClockMonitor {
                 set_back_from = Some(Timestamp(seen.time.0.saturating_add(least)));
             }
         }
-        let ClockSample { at, answered } = asked;
+        let ClockSample { asked: at, answered } = asked;
         self.shards.insert(shard, ShardClock { time, asked: at, answered, doubted_until });
         set_back_from
     }
 
     /// Whether leases that have run out by a shard's clock have really run out.
-    pub fn trusts(&self, shard: u16, now: Duration) -> bool {
+    pub fn is_trusted(&self, shard: u16, now: Duration) -> bool {
         self.shards.get(&shard).is_some_and(|seen| seen.doubted_until <= now)
     }
 }
@@ -82,7 +82,7 @@ mod tests {
 
     fn at(seconds: u64) -> ClockSample {
         let at = Duration::from_secs(seconds);
-        ClockSample { at, answered: at + Duration::from_millis(20) }
+        ClockSample { asked: at, answered: at + Duration::from_millis(20) }
     }
 
     fn seconds(seconds: u64) -> Duration {
@@ -93,9 +93,9 @@ mod tests {
     fn steady() -> ClockMonitor {
         let mut watch = ClockMonitor::new(seconds(10));
         assert_eq!(watch.record(0, Timestamp(0), at(0)), None);
-        assert!(!watch.trusts(0, seconds(5)), "it may have been set a moment ago");
+        assert!(!watch.is_trusted(0, seconds(5)), "it may have been set a moment ago");
         assert_eq!(watch.record(0, Timestamp(11_000), at(11)), None);
-        assert!(watch.trusts(0, seconds(11)));
+        assert!(watch.is_trusted(0, seconds(11)));
         watch
     }
 
@@ -103,9 +103,9 @@ mod tests {
     fn a_clock_that_was_set_forward_is_doubted_for_a_while() {
         let mut watch = steady();
         assert_eq!(watch.record(0, Timestamp(12_000 + HOUR), at(12)), None);
-        assert!(!watch.trusts(0, seconds(13)));
+        assert!(!watch.is_trusted(0, seconds(13)));
         assert_eq!(watch.record(0, Timestamp(13_000 + HOUR), at(13)), None);
-        assert!(!watch.trusts(0, seconds(13)) && watch.trusts(0, seconds(28)));
+        assert!(!watch.is_trusted(0, seconds(13)) && watch.is_trusted(0, seconds(28)));
     }
 
     #[test]
@@ -114,23 +114,23 @@ mod tests {
         let from = watch.record(0, Timestamp(12_000 - HOUR), at(12)).unwrap();
         assert!((11_900..=12_000).contains(&from.0), "{from:?}");
         assert_eq!(watch.record(0, Timestamp(13_000 - HOUR), at(13)), None);
-        assert!(watch.trusts(0, seconds(13)));
+        assert!(watch.is_trusted(0, seconds(13)));
     }
 
     #[test]
     fn an_answer_that_takes_long_is_no_step() {
         let mut watch = steady();
-        let late = ClockSample { at: seconds(12), answered: seconds(60) };
+        let late = ClockSample { asked: seconds(12), answered: seconds(60) };
         assert_eq!(watch.record(0, Timestamp(12_000), late), None);
         assert_eq!(watch.record(0, Timestamp(61_000), at(61)), None);
-        assert!(watch.trusts(0, seconds(61)));
+        assert!(watch.is_trusted(0, seconds(61)));
     }
 
     #[test]
     fn shards_have_clocks_of_their_own() {
         let mut watch = steady();
-        assert!(!watch.trusts(1, seconds(60)));
+        assert!(!watch.is_trusted(1, seconds(60)));
         watch.record(1, Timestamp(HOUR), at(12));
-        assert!(watch.trusts(0, seconds(12)) && watch.trusts(1, seconds(23)));
+        assert!(watch.is_trusted(0, seconds(12)) && watch.is_trusted(1, seconds(23)));
     }
 }

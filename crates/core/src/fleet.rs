@@ -19,7 +19,7 @@ name!(
 
 name!(
     /// What tells a member from others of its kind.
-    MemberName, "name of a worker", |name| (1..=192).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
+    WorkerName, "name of a worker", |name| (1..=192).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
     "1 to 192 printable ASCII characters without spaces"
 );
 
@@ -77,7 +77,7 @@ pub struct WorkerKey {
     /// Of which kind.
     pub kind: WorkerKind,
     /// Which of that kind.
-    pub name: MemberName,
+    pub name: WorkerName,
 }
 
 impl fmt::Display for WorkerKey {
@@ -91,7 +91,7 @@ impl FromStr for WorkerKey {
     fn from_str(text: &str) -> Result<Self, InvalidName> {
         let rule = "a kind, a colon and a name, such as chromium:abc123";
         let (kind, name) = text.split_once(':').ok_or_else(|| InvalidName::new("worker", text, rule))?;
-        Ok(Self { kind: WorkerKind::new(kind)?, name: MemberName::new(name)? })
+        Ok(Self { kind: WorkerKind::new(kind)?, name: WorkerName::new(name)? })
     }
 }
 
@@ -137,15 +137,15 @@ impl Capacity {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerDefaults {
     /// How much one takes on.
-    pub room: Capacity,
+    pub capacity: Capacity,
     /// How long after its last beat one is taken for dead.
-    pub fresh: Duration,
+    pub beat_timeout: Duration,
 }
 
 impl Default for WorkerDefaults {
     /// Five at once, fifty in all, dead after a minute.
     fn default() -> Self {
-        Self { room: Capacity { concurrent: 5, lifetime: 50 }, fresh: Duration::from_secs(60) }
+        Self { capacity: Capacity { concurrent: 5, lifetime: 50 }, beat_timeout: Duration::from_secs(60) }
     }
 }
 

@@ -20,7 +20,7 @@ pub fn check_duration(what: &str, duration: Duration) -> Result<(), Error> {
 }
 
 /// The most jobs one enqueue makes in one atomic effect. Larger bulks are split.
-pub const MAX_BATCH: usize = 1_000;
+pub const MAX_BATCH_JOBS: usize = 1_000;
 
 /// How many bytes of envelopes one atomic effect writes, about; one job may be larger. Larger bulks are split: a server does
 /// nothing else meanwhile.

@@ -142,7 +142,7 @@ pub(crate) fn root(id: &str) -> &str {
 
 impl JobId {
     /// The longest id a chain may have, so that the ids of its steps are valid too.
-    pub const MAX_CHAIN: usize = 128 - "~4294967295".len();
+    pub const MAX_CHAIN_LEN: usize = 128 - "~4294967295".len();
 
     /// The chain this job belongs to: the id of its first job. A job that never continued is a chain of one.
     pub fn chain(&self) -> Self {
@@ -218,7 +218,7 @@ impl JobId {
 impl HolderId {
     /// Names a process. `hostname` is cleaned of what a name may not hold rather than refused, because
     /// nobody chooses it for us.
-    pub fn of_process(hostname: &str, pid: u32, index: u32) -> Self {
+    pub fn from_process(hostname: &str, pid: u32, index: u32) -> Self {
         let host: String = hostname.chars().filter(|c| c.is_ascii_graphic()).take(128).collect();
         let boot = fastrand::u32(..);
         Self(format!("{host}:{pid}:{index}:{boot:08x}").into())

@@ -25,7 +25,7 @@ pub struct Answered<T> {
 impl<T> Answered<Result<T, Error>> {
     /// The value of a call that returns some errors as answers, because they are not worth a repeat.
     pub fn flatten(self) -> Result<T, Error> {
-        self.value.map_err(|error| if self.after_unknown { unknown(error) } else { error })
+        self.value.map_err(|error| if self.after_unknown { as_unanswered(error) } else { error })
     }
 }
 
@@ -37,11 +37,14 @@ pub async fn until_answered<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) ->
 where
     F: Future<Output = Result<T, Error>>,
 {
-    Ok(ask(clock, call).await?.value)
+    Ok(repeat_until_answered(clock, call).await?.value)
 }
 
 /// The same for a caller whose answer depends on whether it was the first call that took effect.
-pub async fn ask<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answered<T>, Error>
+pub async fn repeat_until_answered<T, F>(
+    clock: &dyn Clock,
+    call: impl FnMut() -> F,
+) -> Result<Answered<T>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
@@ -82,13 +85,13 @@ where
         result = call().await;
     }
     match result {
-        Err(error) if is_unknown => Err(unknown(error)),
+        Err(error) if is_unknown => Err(as_unanswered(error)),
         result => result.map(|value| Answered { value, after_unknown: is_unknown }),
     }
 }
 
 /// What an error says if a call before it may have taken effect.
-pub fn unknown(error: Error) -> Error {
+pub fn as_unanswered(error: Error) -> Error {
     match error {
         // It says itself that the effect took place.
         Error::Unanswered { .. } | Error::Unconfirmed(_) => error,
@@ -198,7 +201,7 @@ mod tests {
             let cause = error("why".into()).to_string();
             let (result, _) = ask([Err(lost()), Err(error("why".into()))]);
             let Err(error @ Error::Unanswered { .. }) = &result else { panic!("{cause}: {result:?}") };
-            assert!(error.chain().ends_with(&cause), "{}", error.chain());
+            assert!(error.full_message().ends_with(&cause), "{}", error.full_message());
             let answer = Answered { value: Err::<(), _>(Error::Invalid("no".into())), after_unknown: true };
             assert!(matches!(answer.flatten(), Err(Error::Unanswered { .. })));
         }

@@ -124,12 +124,12 @@ impl Baseline for Table {
         "table"
     }
 
-    fn delivery(&self) -> Guarantee {
+    fn guarantee(&self) -> Guarantee {
         Guarantee::AtLeastOnce
     }
 
     fn batch(&self) -> BaselineBatch {
-        BaselineBatch { enqueue: 500, take: 500 }
+        BaselineBatch { enqueue: 500, claim: 500 }
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
@@ -142,7 +142,7 @@ impl Baseline for Table {
         Ok(())
     }
 
-    async fn take(&self, max: usize) -> Result<usize, Error> {
+    async fn claim(&self, max: usize) -> Result<usize, Error> {
         self.make().await?;
         Ok(self.claim(max).await?.len())
     }

@@ -182,7 +182,7 @@ impl Transport for Herald {
 
     async fn checkup(&self) -> Vec<Finding> {
         if let Some(opener) = &self.desk.listen {
-            let bad = |error: Error| Finding::new(Severity::Bad, "wake-ups", error.chain());
+            let bad = |error: Error| Finding::new(Severity::Bad, "wake-ups", error.full_message());
             return vec![self.check_url(opener).await.unwrap_or_else(bad)];
         }
         let way = self.desk.way();
@@ -222,7 +222,7 @@ impl Rider {
                     sleep(REST).await;
                 }
                 Err(error) => {
-                    tracing::debug!(error = error.chain(), "wake-ups are delayed");
+                    tracing::debug!(error = error.full_message(), "wake-ups are delayed");
                     errand.iter().for_each(|errand| self.desk.satchel.failed(errand));
                     self.line = None;
                     sleep(RETRY).await;

@@ -264,7 +264,10 @@ mod tests {
         ];
         for bad in bad {
             let error = Options::parse(bad).unwrap_err();
-            assert!(!error.chain().contains("s3cret") && !format!("{error:?}").contains("s3cret"), "{error}");
+            assert!(
+                !error.full_message().contains("s3cret") && !format!("{error:?}").contains("s3cret"),
+                "{error}"
+            );
         }
     }
 

@@ -95,7 +95,7 @@ async fn a_repeated_enqueue_is_announced_again() {
 async fn a_repeated_settlement_is_announced_again() {
     let (mut heard, job) = (Heard::new().await, chain());
     enqueue(&heard.store, &job).await;
-    let (mail, worker) = (queue("mail"), HolderId::of_process("host", 1, 0));
+    let (mail, worker) = (queue("mail"), HolderId::from_process("host", 1, 0));
     let claimed = heard.store.claim(ClaimParams::now(&mail, &worker, LEASE, 1)).await.unwrap().remove(0);
     let settlement = [Settlement { lease: claimed.lease, change: done(&job.id) }];
     let settle = async |store: &PostgresStore| store.settle(&settlement).await.unwrap().remove(0);
@@ -134,12 +134,13 @@ async fn a_repeated_start_delivery_or_end_of_a_run_is_announced_again() {
     let start = async |store: &PostgresStore| store.start_run(&new).await.unwrap();
     let answers = heard.hear_again(&tasks, start).await;
     assert_eq!(answers, (StartRunResult::Created, StartRunResult::Existing(new.run.clone())));
-    scene.commit(&scene.task_of(&new.run).await, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&scene.task_of(&new.run).await, Vec::new(), AfterCommit::Running).await;
     let once = [Delivery { id: Some("once".into()), ..signal(&new.run, 1) }];
     let deliver = async |store: &PostgresStore| store.deliver(&once).await.unwrap().remove(0);
     let answers = heard.hear_again(&tasks, deliver).await;
-    assert_eq!(answers, (Delivered::Yes, Delivered::Again));
-    let close = CloseRun { status: RunStatus::Terminated, output: "".into(), error: None, told: None };
+    assert_eq!(answers, (Delivered::Yes, Delivered::Duplicate));
+    let close =
+        CloseRun { status: RunStatus::Terminated, output: "".into(), error: None, notify_parent: None };
     let cursor = scene.store.get_run(&new.run).await.unwrap().unwrap().cursor;
     let terminate = async |store: &PostgresStore| {
         store.terminate(TerminateParams { run: &new.run, cursor, effects: &[], close: &close }).await.unwrap()
@@ -189,7 +190,7 @@ async fn a_job_whose_enqueue_had_to_be_repeated_is_given_to_a_waiting_claim() {
     let url = server.database().unwrap();
     let proxy = Proxy::to(server.port()).await.unwrap();
     let (here, there) = (connect(&proxy.url(&url)).await, connect(&url).await);
-    let (mail, worker) = (queue("mail"), HolderId::of_process("host", 1, 0));
+    let (mail, worker) = (queue("mail"), HolderId::from_process("host", 1, 0));
     let job = chain();
     proxy.drop_answer_to(job.id.as_str());
     enqueue(&here, &job).await;

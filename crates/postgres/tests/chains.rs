@@ -32,7 +32,7 @@ fn chain(id: JobId, links: JobLinks) -> NewJob {
         r#"{{"job_id":{},"task_type":"t","payload":"\u0000","keep_result_ms":60000}}  "#,
         serde_json(&id)
     );
-    NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true, fresh: false, links }
+    NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true, generated_id: false, links }
 }
 
 fn serde_json(id: &JobId) -> String {

@@ -29,7 +29,7 @@ const GRACE: Duration = Duration::from_secs(3);
 async fn yards(url: &str, many: u32) -> Vec<Yard> {
     let yard = async |number| {
         let mut yard = Yard::new(Arc::new(connect(url).await) as Arc<dyn Store>);
-        yard.holder = HolderId::of_process("gateway", number, 0);
+        yard.holder = HolderId::from_process("gateway", number, 0);
         yard
     };
     join_all((0..many).map(yard)).await
@@ -40,10 +40,10 @@ async fn churn(yard: &Yard, rounds: usize) -> usize {
     let mut given = 0;
     for _ in 0..rounds {
         let wish = yard.wish();
-        let Leased::Given(grant) = yard.ask(&wish).await else { continue };
+        let Leased::Granted(grant) = yard.ask(&wish).await else { continue };
         given += 1;
-        assert!(yard.counts(&grant.member).await.0 <= 2, "{} is full", grant.member);
-        assert_eq!(yard.attach(&yard.hold(&wish.session, &grant.member)).await, Attached::Held);
+        assert!(yard.counts(&grant.worker).await.0 <= 2, "{} is full", grant.worker);
+        assert_eq!(yard.attach(&yard.hold(&wish.session, &grant.worker)).await, Attached::Held);
         assert!(yard.release(&wish.session).await);
     }
     given
@@ -98,7 +98,8 @@ async fn batches_about_the_same_members_in_other_orders_take_turns() {
             ids.reverse();
         }
         async move {
-            let beat = |members| tidemill_core::store::fleet::BeatParams { members, grace: Duration::ZERO };
+            let beat =
+                |members| tidemill_core::store::fleet::BeatParams { workers: members, grace: Duration::ZERO };
             for _ in 0..30 {
                 let on = |n: usize| &members[n % members.len()].id;
                 let held: Vec<_> = ids.iter().enumerate().map(|(n, id)| yard.hold(id, on(n))).collect();
@@ -124,8 +125,10 @@ async fn a_lease_is_one_round_trip_whatever_becomes_of_it() {
     let yard = Yard::new(Arc::new(PostgresStore::connect(options).await.unwrap()));
     yard.join("a", 1, 0).await;
     let first = yard.wish();
-    let waiting =
-        LeaseParams { line: Some(WaitParams { most: 9, ttl: Duration::from_secs(60) }), ..yard.wish() };
+    let waiting = LeaseParams {
+        wait: Some(WaitParams { max_waiting: 9, ttl: Duration::from_secs(60) }),
+        ..yard.wish()
+    };
     let mut before = yard.store.commands();
     for wish in [&first, &first, &waiting, &waiting, &yard.wish()] {
         yard.ask(wish).await;
@@ -140,17 +143,17 @@ async fn times_without_end_and_ids_with_quotes_are_kept() {
     let url = shared_postgres().database().unwrap();
     let yard = Yard::new(Arc::new(connect(&url).await)).leasing(Duration::MAX);
     let mut member = chromium("a", 1, 0);
-    (member.id, member.fresh) = (r#"chromium:it's\"{a},b%""#.parse().unwrap(), Duration::MAX);
+    (member.id, member.beat_timeout) = (r#"chromium:it's\"{a},b%""#.parse().unwrap(), Duration::MAX);
     yard.enter(&member).await;
     let mut wish = LeaseParams { keep: Duration::MAX, ..yard.wish() };
-    assert_eq!(yard.get(&wish).await.member, member.id);
+    assert_eq!(yard.get(&wish).await.worker, member.id);
     let held = AttachParams { started_at: Timestamp(7), ..yard.hold(&wish.session, &member.id) };
     assert_eq!(yard.attach(&held).await, Attached::Held);
-    wish.refused.push(member.id.clone());
+    wish.rejected.push(member.id.clone());
     assert!(matches!(yard.ask(&wish).await, Leased::Refused { .. }));
     assert_eq!(query(&url, "SELECT id FROM tidemill.sessions").await.len(), 0);
     let seen: BTreeMap<_, _> =
-        yard.members(None).await.into_iter().map(|info| (info.member.id, info.lifetime)).collect();
+        yard.members(None).await.into_iter().map(|info| (info.worker.id, info.lifetime)).collect();
     assert_eq!(seen, BTreeMap::from([(member.id, 1)]));
 }
 
@@ -167,14 +170,14 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     assert_eq!(yard.attach(&short).await, Attached::Held);
     let second = until("the place", || async {
         let wish = yard.wish();
-        matches!(yard.ask(&wish).await, Leased::Given(_)).then_some(wish.session)
+        matches!(yard.ask(&wish).await, Leased::Granted(_)).then_some(wish.session)
     });
     let second = second.await;
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
     assert!(yard.release(&second).await);
     yard.open().await;
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
-    member.room.concurrent = 2;
+    member.capacity.concurrent = 2;
     yard.beat(&member).await;
     yard.open().await;
 }

@@ -34,7 +34,7 @@ fn job() -> NewJob {
         envelope: envelope.into(),
         due: Due::Now,
         tracked: true,
-        fresh: false,
+        generated_id: false,
         links: JobLinks::default(),
     }
 }
@@ -45,14 +45,14 @@ async fn surely<T, F: Future<Output = Result<T, Error>>>(mut act: impl FnMut() -
         match act().await {
             Ok(value) => return value,
             Err(error) if error.is_transient() => tokio::time::sleep(Duration::from_millis(20)).await,
-            Err(error) => panic!("{}", error.chain()),
+            Err(error) => panic!("{}", error.full_message()),
         }
     }
 }
 
 /// Takes one job all the way; returns its id.
 async fn run_one(store: &PostgresStore) -> JobId {
-    let (queue, worker) = (queue(), HolderId::of_process("host", 1, 0));
+    let (queue, worker) = (queue(), HolderId::from_process("host", 1, 0));
     let claim =
         || ClaimParams { wait: Duration::from_secs(1), ..ClaimParams::now(&queue, &worker, LEASE, 1) };
     let claimed = loop {
@@ -155,7 +155,7 @@ async fn a_server_that_does_not_answer_is_not_waited_for_for_ever() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_worker_is_quiet() {
     let store = connect(&shared_postgres().database().unwrap()).await;
-    let (queue, worker) = (queue(), HolderId::of_process("host", 1, 0));
+    let (queue, worker) = (queue(), HolderId::from_process("host", 1, 0));
     store.resume(&queue).await.unwrap();
     let wait = |seconds| ClaimParams {
         wait: Duration::from_secs(seconds),

@@ -14,8 +14,8 @@ use futures_util::StreamExt;
 use futures_util::future::join_all;
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
-    AfterCommit, Delivery, Effect, EntryKind, ReadJournalParams, RunPosition, StoredEntry, stamped,
-    task as task_bytes,
+    AfterCommit, Delivery, Effect, EntryKind, ReadJournalParams, RunPosition, StoredEntry,
+    task_envelope as task_bytes, with_timestamp,
 };
 use tidemill_core::store::{ClaimParams, CompleteParams, Completed, Verdict};
 use tidemill_core::wake::Wake;
@@ -44,8 +44,8 @@ fn told(delivery: Delivery) -> Change {
 /// That an activity has ended.
 fn ended(run: &RunId, seq: u64) -> Delivery {
     let entry = format!(r#"{{"at":1,"event":{{"activity_done":{{"seq":{seq},"result":{{"ok":1}}}}}}}}"#);
-    let written = StoredEntry { kind: EntryKind::Answer, entry: entry.into() };
-    Delivery { run: run.clone(), written, id: None, seq: Some(seq) }
+    let written = StoredEntry { kind: EntryKind::CommandResult, bytes: entry.into() };
+    Delivery { run: run.clone(), entry: written, id: None, seq: Some(seq) }
 }
 
 /// Batches in which the commit of one run cancels the activity that the other batch ends, for the other run: each wants
@@ -62,7 +62,7 @@ async fn batches_that_want_each_others_claims_take_turns() {
             scene.signal(&run, [1]).await;
             let task = scene.task_of(&run).await;
             let cancel = vec![Effect::CancelJob(run.part(1)), timer(2, scene.after(Duration::from_secs(60)))];
-            batches[which].push(task.settlement(cancel, AfterCommit::GoesOn));
+            batches[which].push(task.settlement(cancel, AfterCommit::Running));
             batches[1 - which].push(Settlement { lease: claimed.lease, change: told(ended(&run, 1)) });
         }
         let (one, two) = tokio::join!(store.settle(&batches[0]), other.settle(&batches[1]));
@@ -72,7 +72,7 @@ async fn batches_that_want_each_others_claims_take_turns() {
         // Whatever came first, both runs have a task with the activity's end.
         for _ in 0..2 {
             let task = scene.task().await;
-            scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+            scene.commit(&task, Vec::new(), AfterCommit::Running).await;
         }
     }
 }
@@ -103,7 +103,7 @@ async fn signals_commits_and_alarms_of_few_runs_at_once_are_all_kept() {
             seen += claimed.iter().map(|task| task.signals().len()).sum::<usize>();
             let past = |task: &Task| vec![timer(task.last(), Timestamp(1))];
             let settlements: Vec<_> =
-                claimed.iter().map(|task| task.settlement(past(task), AfterCommit::GoesOn)).collect();
+                claimed.iter().map(|task| task.settlement(past(task), AfterCommit::Running)).collect();
             let verdicts = scene.store.settle(&settlements).await.unwrap();
             assert!(verdicts.iter().all(|verdict| *verdict == Verdict::Accepted), "{verdicts:?}");
         }
@@ -116,21 +116,21 @@ async fn a_task_has_the_bytes_that_the_contract_says() {
     let (_, store, scene) = scene().await;
     let new = order();
     scene.start_run(new.clone()).await;
-    let first = stamped(&new.journal[0].entry, scene.run(&new.run).await.started_at);
+    let first = with_timestamp(&new.journal[0].bytes, scene.run(&new.run).await.started_at);
     let at = RunPosition { cursor: 0, last_commit: None };
-    let expected = task_bytes(&new.head, &new.opening, at, [(1, &first[..])]);
+    let expected = task_bytes(&new.task_head, &new.first_task_fields, at, [(1, &first[..])]);
     let task = scene.task_of(&new.run).await;
     assert_eq!(task.claimed.body.as_ref().unwrap().bytes(), &expected);
-    let last_commit = Some(scene.commit_named(&task, AfterCommit::GoesOn).await);
+    let last_commit = Some(scene.commit_named(&task, AfterCommit::Running).await);
     // Bytes that are no text are appended as they are, and nothing falls over.
     let odd = Bytes::from_static(b"\xff\x00{");
-    let written = StoredEntry { kind: EntryKind::Message, entry: odd.clone() };
-    store.deliver(&[Delivery { written: written.clone(), ..signal(&new.run, 1) }]).await.unwrap();
+    let written = StoredEntry { kind: EntryKind::Message, bytes: odd.clone() };
+    store.deliver(&[Delivery { entry: written.clone(), ..signal(&new.run, 1) }]).await.unwrap();
     let read = ReadJournalParams { run: &new.run, from: 3, limit: 10, bytes: 1 << 20 };
     assert_eq!(store.read_journal(read).await.unwrap(), [(3, written)]);
     let claimed = scene.on_tasks().claim_one().await;
     let (raw, _) = claimed.body.unwrap_err();
-    assert_eq!(raw, task_bytes(&new.head, b"", RunPosition { cursor: 1, last_commit }, [(3, &odd[..])]));
+    assert_eq!(raw, task_bytes(&new.task_head, b"", RunPosition { cursor: 1, last_commit }, [(3, &odd[..])]));
 }
 
 #[tokio::test]
@@ -150,7 +150,7 @@ async fn an_activity_that_is_completed_in_a_transaction_tells_its_run_when_that_
         store.announce(pending).await;
         let task = scene.task_of(&run).await;
         assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], seq);
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     }
     assert_eq!(
         store.list_queues().await.unwrap().iter().map(|queue| queue.ready + queue.running).sum::<u64>(),
@@ -185,7 +185,7 @@ async fn a_batch_of_commits_is_one_trip() {
     let mut settlements = Vec::new();
     for _ in 0..20 {
         let run = scene.start_run(order()).await;
-        settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], AfterCommit::GoesOn));
+        settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], AfterCommit::Running));
     }
     scene.parked(|run| vec![activity(run, 1)]).await;
     // Wake-ups have a connection and a pace of their own.

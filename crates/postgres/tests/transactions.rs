@@ -100,7 +100,7 @@ async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
     loop {
         match wakes.next().await.unwrap() {
             Wake::Queue { queue, .. } if queue == world::queue("marker") => break,
-            Wake::Queue { .. } | Wake::Sooner(_) => panic!("somebody was woken"),
+            Wake::Queue { .. } | Wake::DueEarlier(_) => panic!("somebody was woken"),
             _ => {}
         }
     }
@@ -339,7 +339,7 @@ async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_af
     assert_eq!(completed, Completed::Yes);
     transaction.commit().await.unwrap();
     store.announce(pending).await;
-    while wakes.next().await.unwrap() != Wake::Lost(claim.lease.job.clone()) {}
+    while wakes.next().await.unwrap() != Wake::LeaseLost(claim.lease.job.clone()) {}
     assert_eq!(client.handle::<i32>(claim.lease.job.clone()).wait().await.unwrap(), 5);
     let tx = store.begin().await.unwrap();
     assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(JobState::Done));

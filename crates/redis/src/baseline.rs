@@ -109,7 +109,7 @@ impl Baseline for RawLoop {
         self.work.name()
     }
 
-    fn delivery(&self) -> Guarantee {
+    fn guarantee(&self) -> Guarantee {
         match self.work {
             Work::Stream => Guarantee::AtLeastOnce,
             Work::List => Guarantee::AtMostOnce,
@@ -117,7 +117,7 @@ impl Baseline for RawLoop {
     }
 
     fn batch(&self) -> BaselineBatch {
-        BaselineBatch { enqueue: 100, take: 64 }
+        BaselineBatch { enqueue: 100, claim: 64 }
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
@@ -128,7 +128,7 @@ impl Baseline for RawLoop {
         self.send(self.adding(envelopes).atomic()).await
     }
 
-    async fn take(&self, max: usize) -> Result<usize, Error> {
+    async fn claim(&self, max: usize) -> Result<usize, Error> {
         let raw = |error| classify("the raw loop", error);
         if self.work == Work::List {
             let popped =

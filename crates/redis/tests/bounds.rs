@@ -229,10 +229,10 @@ async fn a_look_for_expired_leases_asks_about_some_of_many_queues() {
             let mut page = served.expired(None, 10).await;
             let asked = calls(&stage.redis, "xpending") - before;
             assert!(asked < 1_000, "one look asked {asked} times about 3000 queues");
-            let mut found = page.holds;
+            let mut found = page.leases;
             while page.next.is_some() {
                 page = served.expired(page.next, 10).await;
-                found.append(&mut page.holds);
+                found.append(&mut page.leases);
             }
             found.iter().any(|hold| hold.claimed.lease.queue == *wanted).then_some(())
         })

@@ -28,7 +28,7 @@ const BRIEF: Duration = Duration::from_millis(300);
 
 fn brief(links: JobLinks) -> NewJob {
     let job = Traits { keep: Some(BRIEF), ..Traits::default() }.job();
-    NewJob { links, fresh: true, ..job }
+    NewJob { links, generated_id: true, ..job }
 }
 
 fn after(chains: &[JobId]) -> JobLinks {
@@ -439,7 +439,7 @@ mod races {
             let scene = [&scene, &other][index % 2].clone();
             let links =
                 JobLinks { after: Vec::new(), dedup: Some(Dedup::open(format!("key {}", index / 4))) };
-            let job = NewJob { links, fresh: true, ..job() };
+            let job = NewJob { links, generated_id: true, ..job() };
             tokio::spawn(async move {
                 let jobs = [job];
                 let enqueue = EnqueueParams { queue: &scene.queue, jobs: &jobs };

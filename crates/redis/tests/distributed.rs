@@ -107,10 +107,10 @@ async fn its_worker_is_found_given_out_counted_and_ordered() {
         stage.ask(&format!("HSET worker:chromium:abc123 status {status}"));
         assert!(matches!(stage.yard.ask(&stage.wish()).await, Leased::Refused { .. }), "{status}");
         assert_eq!(stage.yard.reap().await, Reaped::default(), "{status}");
-        assert_eq!(stage.yard.member(&id).await.unwrap().member.status, WorkerStatus::Draining);
+        assert_eq!(stage.yard.member(&id).await.unwrap().worker.status, WorkerStatus::Draining);
     }
     stage.ask(&format!("HSET worker:chromium:abc123 lastHeartbeat {}", stage.now() - 100_000));
-    assert_eq!(stage.yard.reap().await.members, [id]);
+    assert_eq!(stage.yard.reap().await.workers, [id]);
     assert_eq!(stage.ask("DBSIZE"), "0");
 }
 
@@ -209,9 +209,9 @@ async fn an_entry_that_cannot_be_used_is_reported_with_the_reason() {
     }
     stage.redis.command(&["HSET", "cluster:lifetime_connections", "two words", "0"]).unwrap();
     let reaped = stage.yard.reap().await;
-    assert_eq!((reaped.found, reaped.members), (vec![good], Vec::new()));
+    assert_eq!((reaped.found, reaped.workers), (vec![good], Vec::new()));
     let mut said: Vec<_> =
-        reaped.unusable.iter().map(|entry| format!("{}: {}", entry.name, entry.why)).collect();
+        reaped.unusable.iter().map(|entry| format!("{}: {}", entry.name, entry.reason)).collect();
     said.sort();
     assert_eq!(
         said,

@@ -51,7 +51,7 @@ async fn users_databases_and_passwords_of_sentinels_are_used_and_never_shown() {
         ),
         (url("worker", "hunter3", "yourmaster"), "yourmaster (by Sentinel 127.0.0.1:"),
     ] {
-        let error = connect(&url).await.map(drop).unwrap_err().chain();
+        let error = connect(&url).await.map(drop).unwrap_err().full_message();
         assert!(error.contains(named) && !error.contains("hunter"), "{named}: {error}");
     }
 }
@@ -91,17 +91,17 @@ async fn wake_ups_follow_a_failover() {
     let options = Options::parse(&sentinel.url()).unwrap();
     let here = RedisCourier::connect(options.clone()).await.unwrap();
     let there = RedisCourier::connect(options).await.unwrap();
-    let mut messages = there.subscribe(Subject::News);
+    let mut messages = there.subscribe(Subject::Events);
     sentinel.servers()[0].kill().unwrap();
     let mut number = 0;
     let heard = async {
         loop {
             // What is told while nobody listens yet is lost, so it is told again.
             number += 1;
-            let _ = here.publish(Wake::Lost(JobId::new(&format!("job-{number}")).unwrap()));
+            let _ = here.publish(Wake::LeaseLost(JobId::new(&format!("job-{number}")).unwrap()));
             here.flush().await;
             let soon = tokio::time::timeout(Duration::from_millis(300), messages.next()).await;
-            if let Ok(Some(Message::Wake(Wake::Lost(_)))) = soon {
+            if let Ok(Some(Message::Wake(Wake::LeaseLost(_)))) = soon {
                 let is_master = sentinel.servers()[1].command(&["INFO", "replication"]).unwrap();
                 break assert!(is_master.contains("role:master"), "{is_master}");
             }

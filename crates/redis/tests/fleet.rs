@@ -68,9 +68,9 @@ impl Stage {
     /// Which member a new session gets. It is ended at once.
     async fn given(&self) -> Option<WorkerKey> {
         let wish = self.wish();
-        let Leased::Given(grant) = self.yard.ask(&wish).await else { return None };
+        let Leased::Granted(grant) = self.yard.ask(&wish).await else { return None };
         assert!(self.yard.release(&wish.session).await);
-        Some(grant.member)
+        Some(grant.worker)
     }
 }
 
@@ -82,14 +82,17 @@ async fn a_worker_of_another_program_is_found_and_given_out() {
     assert_eq!(stage.yard.reap().await, Reaped::default(), "it is found once");
     let wish = stage.wish();
     let grant = stage.yard.get(&wish).await;
-    assert_eq!((&grant.member, grant.offer), (&id, Offer::unspecified()));
+    assert_eq!((&grant.worker, grant.offer), (&id, Offer::unspecified()));
     assert_eq!(grant.endpoint, "ws://worker:3131/playwright/chromium/abc123");
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:abc123"), "1");
     assert_eq!(stage.ask("HGET cluster:lifetime_connections chromium:abc123"), "1");
     stage.yard.release(&wish.session).await;
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:abc123"), "0");
     let info = stage.yard.member(&id).await.unwrap();
-    assert_eq!((info.member.room, info.is_fresh, info.lifetime), (WorkerDefaults::default().room, true, 1));
+    assert_eq!(
+        (info.worker.capacity, info.is_fresh, info.lifetime),
+        (WorkerDefaults::default().capacity, true, 1)
+    );
     assert_eq!(stage.yard.members(None).await.len(), 1);
 }
 
@@ -118,7 +121,7 @@ async fn what_such_a_worker_says_later_counts_at_once() {
     stage.ask("HDEL cluster:lifetime_connections chromium:a");
     assert_eq!(stage.given().await, None);
     assert!(stage.yard.members(None).await.is_empty());
-    assert_eq!(stage.yard.reap().await.members, [id]);
+    assert_eq!(stage.yard.reap().await.workers, [id]);
     assert_eq!(stage.ask("DBSIZE"), "0");
 }
 
@@ -126,10 +129,12 @@ async fn what_such_a_worker_says_later_counts_at_once() {
 async fn a_worker_of_another_program_has_the_room_and_the_time_that_are_standard() {
     let stage = Stage::new().await;
     let id = stage.register("a");
-    let standard =
-        WorkerDefaults { room: Capacity { concurrent: 2, lifetime: 3 }, fresh: Duration::from_secs(30) };
+    let standard = WorkerDefaults {
+        capacity: Capacity { concurrent: 2, lifetime: 3 },
+        beat_timeout: Duration::from_secs(30),
+    };
     stage.yard.fleet().reap(Some(standard)).await.unwrap();
-    let wish = || LeaseParams { standard, ..stage.wish() };
+    let wish = || LeaseParams { defaults: standard, ..stage.wish() };
     let (first, second) = (wish(), wish());
     stage.yard.get(&first).await;
     stage.yard.get(&second).await;
@@ -142,7 +147,7 @@ async fn a_worker_of_another_program_has_the_room_and_the_time_that_are_standard
     assert_eq!(stage.ask("GET worker:cmd:chromium:a"), "shutdown", "three in its life");
     assert!((1..=60).contains(&stage.ask("TTL worker:cmd:chromium:a").parse::<i64>().unwrap()));
     stage.ask(&format!("HSET worker:chromium:a lastHeartbeat {}", stage.seconds() - 40));
-    assert_eq!(stage.yard.fleet().reap(Some(standard)).await.unwrap().members, [id]);
+    assert_eq!(stage.yard.fleet().reap(Some(standard)).await.unwrap().workers, [id]);
     assert_eq!(stage.ask("DBSIZE"), "0");
 }
 
@@ -152,19 +157,21 @@ async fn who_reaps_later_does_not_change_what_such_a_worker_may_do() {
     let id = stage.register("a");
     assert_eq!(stage.yard.fleet().reap(None).await.unwrap(), Reaped::default(), "it is not entered");
     assert_eq!(stage.ask("HLEN fleet:places"), "0");
-    let standard =
-        WorkerDefaults { room: Capacity { concurrent: 1, lifetime: 7 }, fresh: Duration::from_secs(30) };
+    let standard = WorkerDefaults {
+        capacity: Capacity { concurrent: 1, lifetime: 7 },
+        beat_timeout: Duration::from_secs(30),
+    };
     assert_eq!(stage.yard.fleet().reap(Some(standard)).await.unwrap().found, from_ref(&id));
     let place = "playwright 1 7 30000";
     for other in [None, Some(WorkerDefaults::default())] {
         assert_eq!(stage.yard.fleet().reap(other).await.unwrap(), Reaped::default());
         assert_eq!(stage.ask("HGET fleet:places chromium:a"), place);
-        assert_eq!(stage.yard.member(&id).await.unwrap().member.room, standard.room);
+        assert_eq!(stage.yard.member(&id).await.unwrap().worker.capacity, standard.capacity);
     }
     // Dead is dead, to whoever reaps: by the time that was standard when it was entered.
     stage.ask(&format!("HSET worker:chromium:a lastHeartbeat {}", stage.seconds() - 40));
     stage.ask("ZADD fleet:stale 0 chromium:a");
-    assert_eq!(stage.yard.fleet().reap(None).await.unwrap().members, [id]);
+    assert_eq!(stage.yard.fleet().reap(None).await.unwrap().workers, [id]);
     assert_eq!(stage.ask("DBSIZE"), "0");
 }
 
@@ -176,9 +183,9 @@ async fn a_worker_that_beats_lives_and_one_that_does_not_is_removed_with_its_cou
     stage.ask("HSET cluster:active_connections chromium:orphan 3");
     stage.ask(&format!("HSET worker:chromium:dead lastHeartbeat {}", stage.seconds() - 100));
     let mut reaped = stage.yard.reap().await;
-    reaped.members.sort();
+    reaped.workers.sort();
     assert_eq!(reaped.found, [alive]);
-    assert_eq!(reaped.members, [dead, "chromium:orphan".parse().unwrap()]);
+    assert_eq!(reaped.workers, [dead, "chromium:orphan".parse().unwrap()]);
     assert_eq!(stage.ask("HLEN cluster:lifetime_connections"), "1");
     assert_eq!(stage.ask("HLEN cluster:active_connections"), "1");
     assert_eq!(stage.ask("EXISTS worker:chromium:dead"), "0");
@@ -315,7 +322,7 @@ async fn garbage_is_passed_over_and_stops_nobody() {
     let good = stage.register("good");
     stage.ask("HSET cluster:lifetime_connections chromium:good many");
     let reaped = stage.yard.reap().await;
-    assert_eq!((reaped.found, reaped.members), (vec![good.clone()], Vec::new()));
+    assert_eq!((reaped.found, reaped.workers), (vec![good.clone()], Vec::new()));
     assert_eq!(stage.given().await, Some(good.clone()));
     assert_eq!(stage.yard.counts(&good).await, (0, 1), "what was no number counts as none");
     assert_eq!(stage.yard.members(None).await.len(), 1);
@@ -372,7 +379,7 @@ async fn a_lease_among_a_thousand_members_is_one_command() {
 }
 
 fn everything() -> ListSessionsParams<'static> {
-    ListSessionsParams { member: None, cursor: None, limit: 1000 }
+    ListSessionsParams { worker: None, cursor: None, limit: 1000 }
 }
 
 #[tokio::test]
@@ -386,7 +393,7 @@ async fn the_places_of_a_gateway_that_died_come_back_however_many() {
         dying.get(wish).await;
     }
     until("a place", || async {
-        matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Given(_)).then_some(())
+        matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Granted(_)).then_some(())
     })
     .await;
     until("all of them", || async {
@@ -426,11 +433,11 @@ async fn what_is_too_long_is_refused() {
     let talkative = AttachParams { detail: vec![b' '; 8193].into(), ..yard.hold(&session, &a) };
     assert!(matches!(yard.fleet().attach(&[talkative]).await, Err(Error::Invalid(_))));
     let eternal = Duration::MAX;
-    yard.enter(&WorkerEntry { fresh: eternal, ..chromium("a", 1, 0) }).await;
+    yard.enter(&WorkerEntry { beat_timeout: eternal, ..chromium("a", 1, 0) }).await;
     yard.get(&LeaseParams {
         ttl: eternal,
         keep: eternal,
-        line: Some(WaitParams { most: 9, ttl: eternal }),
+        wait: Some(WaitParams { max_waiting: 9, ttl: eternal }),
         ..yard.wish()
     })
     .await;

@@ -20,7 +20,7 @@ const LEASE: Duration = Duration::from_secs(30);
 fn job() -> NewJob {
     let id = JobId::generate();
     let envelope = Bytes::from(format!(r#"{{"job_id":"{id}","task_type":"t"}}"#));
-    NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() }
+    NewJob { id, envelope, due: Due::Now, tracked: true, generated_id: false, links: JobLinks::default() }
 }
 
 /// Claims one started and one held job, then has the server forget everything.
@@ -38,7 +38,7 @@ async fn flushed(server: &Redis, queue: &Queue, worker: &HolderId) -> (RedisStor
 async fn every_lease_is_lost_and_the_next_job_is_given_out() {
     let server = Redis::start().unwrap();
     let queue = Queue::at_least_once(QueueName::new("jobs").unwrap());
-    let worker = HolderId::of_process("host", 1, 0);
+    let worker = HolderId::from_process("host", 1, 0);
     let (store, leases) = flushed(&server, &queue, &worker).await;
 
     let extended =

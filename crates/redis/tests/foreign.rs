@@ -120,7 +120,7 @@ fn job(id: &str, after: &[&str]) -> NewJob {
         envelope: envelope.into(),
         due: Due::Now,
         tracked: true,
-        fresh: false,
+        generated_id: false,
         links: JobLinks { after, dedup: None },
     }
 }
@@ -314,7 +314,7 @@ async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
     let list = ListJobsParams { queue: &damaged.queue, state: JobState::Scheduled, cursor: None, limit: 10 };
     named(stage.store.list_jobs(list).await.unwrap_err(), "ns:stream:bad:scheduled");
     // What is done for all queues is done for the others.
-    assert!(stage.store.list_expired(expired(&damaged)).await.unwrap().holds.is_empty());
+    assert!(stage.store.list_expired(expired(&damaged)).await.unwrap().leases.is_empty());
     stage.store.prune(&[damaged.queue.clone(), sound.queue.clone()]).await.unwrap();
     sound.assert_counts([1, 0, 0, 0]).await;
     assert_eq!(damaged.counts().await.problems.len(), 2);

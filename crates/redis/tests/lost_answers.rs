@@ -160,7 +160,7 @@ async fn a_job_is_not_denied_because_its_repeat_was() {
     let answer = client.job(Plain).enqueue().await;
     assert_eq!(redis.command(&["XLEN", "tidemill:stream:default"]).unwrap(), "2");
     let Err(error @ Error::Unanswered { .. }) = &answer else { panic!("{answer:?}") };
-    assert!(error.chain().contains("access denied"), "{}", error.chain());
+    assert!(error.full_message().contains("access denied"), "{}", error.full_message());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,8 +174,8 @@ async fn a_full_server_of_a_cluster_does_not_hide_what_the_others_have_made() {
         let answer = client.jobs((0..150).map(|_| Plain)).enqueue().await;
         node.command(&["CONFIG", "SET", "maxmemory", "0"]).unwrap();
         let (made, error) = (ready(&client).await - before, answer.unwrap_err());
-        assert!(error.made.len() as u64 <= made, "{error}: {made} are there");
-        assert!((error.made.len() + error.unknown.len()) as u64 >= made, "{error}: {made} are there");
+        assert!(error.created.len() as u64 <= made, "{error}: {made} are there");
+        assert!((error.created.len() + error.unknown.len()) as u64 >= made, "{error}: {made} are there");
         partly += usize::from(made > 0);
     }
     assert!(partly > 0, "no node was asked after another");

@@ -99,7 +99,7 @@ async fn a_run_has_the_keys_that_other_programs_look_at() {
     assert_eq!(stage.ask(&["XLEN", "workflow:order"]), "1");
     let task = stage.scene.task_of(&run).await;
     let due = stage.scene.after(Duration::from_secs(60));
-    stage.scene.commit(&task, vec![timer(1, due)], AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, vec![timer(1, due)], AfterCommit::Running).await;
     let state = stage.ask(&["GET", "instances-run-123"]);
     let state: serde_json::Value = serde_json::from_str(&state).unwrap();
     assert_eq!((&state["cursor"], &state["length"]), (&1.into(), &2.into()));
@@ -131,7 +131,7 @@ async fn the_message_that_started_a_run_ends_without_its_task() {
     stage.scene.settle(&again, Outcome::Done(Bytes::new())).await;
     stage.scene.signal(&run, [2]).await;
     stage.scene.no_task().await;
-    stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.signals(), [1, 2]);
     stage.scene.commit(&task, Vec::new(), completed("1")).await;
@@ -149,7 +149,7 @@ async fn a_message_that_is_tried_again_or_dies_does_not_pass_for_the_task() {
     let run = stage.scene.start_run(run_123()).await;
     let task = stage.scene.task_of(&run).await;
     stage.scene.settle(&message, dead("bad")).await;
-    stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     stage.scene.no_task().await;
     stage.scene.signal(&run, [1]).await;
     assert_eq!(redrive(&*stage.store, &stage.scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
@@ -159,7 +159,7 @@ async fn a_message_that_is_tried_again_or_dies_does_not_pass_for_the_task() {
     assert_eq!(drop_dead(&*stage.store, &stage.scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
     stage.scene.signal(&run, [2]).await;
     stage.scene.no_task().await;
-    stage.scene.commit(&Task::of(claimed.pop().unwrap()), Vec::new(), AfterCommit::GoesOn).await;
+    stage.scene.commit(&Task::of(claimed.pop().unwrap()), Vec::new(), AfterCommit::Running).await;
     assert_eq!(stage.scene.task_of(&run).await.signals(), [2]);
 }
 
@@ -181,7 +181,7 @@ async fn a_full_server_starts_and_tells_no_run_and_lets_running_ones_go_on() {
     stage.scene.on_activities().settle(&claimed, done()).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], 1);
-    stage.scene.commit(&task, vec![activity(&run, 3)], AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, vec![activity(&run, 3)], AfterCommit::Running).await;
     stage.scene.commit(&last, Vec::new(), completed("1")).await;
     let task = stage.scene.task_when_due().await;
     assert_eq!(task.news[0].1["event"]["timer_fired"]["seq"], 2);
@@ -200,7 +200,7 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     let (trips, _) = stage.commands(stage.scene.start_run(order())).await;
     assert_eq!(trips, 1);
     let tasks = [stage.scene.task_of(&one).await, stage.scene.task_of(&two).await];
-    let first = tasks.iter().map(|task| task.settlement(vec![activity(&task.run, 1)], AfterCommit::GoesOn));
+    let first = tasks.iter().map(|task| task.settlement(vec![activity(&task.run, 1)], AfterCommit::Running));
     let (trips, verdicts) = stage.commands(stage.store.settle(&first.collect::<Vec<_>>())).await;
     assert_eq!((trips, verdicts.unwrap()), (1, vec![Verdict::Accepted; 2]));
     let (trips, _) = stage.commands(stage.store.deliver(&[signal(&one, 1), signal(&two, 2)])).await;
@@ -209,7 +209,7 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     let activities = stage.scene.on_activities();
     let jobs = activities.claim(2).await;
     let mut batch: Vec<_> = jobs.iter().map(|job| activities.settlement(job, done())).collect();
-    batch.push(Task::of(stage.scene.claim_one().await.clone()).settlement(Vec::new(), AfterCommit::GoesOn));
+    batch.push(Task::of(stage.scene.claim_one().await.clone()).settlement(Vec::new(), AfterCommit::Running));
     batch.push(task.settlement(Vec::new(), completed("1")));
     batch.rotate_left(1);
     let (trips, verdicts) = stage.commands(stage.store.settle(&batch)).await;
@@ -264,7 +264,7 @@ async fn an_at_most_once_activity_tells_its_run_also_of_the_death_of_its_worker(
     worker.settle(&first, done()).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], 1);
-    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(3))], AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(3))], AfterCommit::Running).await;
     let mortal = worker.leasing(SHORT);
     let second = mortal.claim_one().await;
     assert_eq!(second.lease.job, run.part(2));
@@ -294,7 +294,7 @@ async fn the_groups_of_queues_are_theirs_when_a_run_cancels_its_activity() {
     let job = stage.scene.on_activities().claim_one().await;
     stage.scene.signal(&run, [1]).await;
     let task = stage.scene.task_of(&run).await;
-    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(1))], AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, vec![Effect::CancelJob(run.part(1))], AfterCommit::Running).await;
     assert_eq!(stage.scene.on_activities().try_settle(&job, done()).await, Verdict::Accepted);
     stage.scene.task_of(&run).await;
 }
@@ -317,8 +317,8 @@ async fn a_damaged_run_disturbs_no_other() {
         let answer = stage.store.deliver(&[signal(&bad, 1), signal(&good, 2)]).await;
         assert!(matches!(answer, Err(Error::Corrupt(_))), "{answer:?} after {damage:?}");
         let batch = [
-            task.settlement(Vec::new(), AfterCommit::GoesOn),
-            other.settlement(Vec::new(), AfterCommit::GoesOn),
+            task.settlement(Vec::new(), AfterCommit::Running),
+            other.settlement(Vec::new(), AfterCommit::Running),
         ];
         let verdicts = stage.store.settle(&batch).await.unwrap();
         assert_eq!(verdicts, [Verdict::LeaseLost, Verdict::Accepted], "{damage:?}");
@@ -339,7 +339,7 @@ async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does(
         stage.ask(&["FLUSHALL"]);
         let bad = stage.scene.start_run(order_of(RunId::new("bad").unwrap())).await;
         let task = stage.scene.task_of(&bad).await;
-        stage.scene.commit(&task, vec![activity(&bad, 1)], AfterCommit::GoesOn).await;
+        stage.scene.commit(&task, vec![activity(&bad, 1)], AfterCommit::Running).await;
         let job = stage.scene.on_activities().claim_one().await;
         stage.scene.signal(&bad, [1]).await;
         let task = stage.scene.task_of(&bad).await;
@@ -349,8 +349,8 @@ async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does(
         }
         let before = stage.everything().await;
         let again =
-            ContinueAsNew { first: order().journal[0].entry.clone(), seen_for: DELIVERY_ID_RETENTION };
-        for then in [AfterCommit::GoesOn, AfterCommit::Restarts(again), completed("1")] {
+            ContinueAsNew { first: order().journal[0].bytes.clone(), id_retention: DELIVERY_ID_RETENTION };
+        for then in [AfterCommit::Running, AfterCommit::ContinueAsNew(again), completed("1")] {
             let timer = timer(7, stage.scene.after(Duration::from_secs(60)));
             let verdict = stage.scene.try_commit(&task, vec![activity(&bad, 2), timer], then).await;
             assert_eq!(verdict, Verdict::LeaseLost, "{damage:?}");
@@ -363,7 +363,7 @@ async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does(
         if !repair.is_empty() {
             stage.ask(repair);
             stage.scene.on_activities().settle(&job, done()).await;
-            stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+            stage.scene.commit(&task, Vec::new(), AfterCommit::Running).await;
             assert_eq!(stage.scene.task_of(&bad).await.news[0].1["event"]["activity_done"]["seq"], 1);
         }
     }
@@ -380,9 +380,9 @@ async fn an_entry_that_is_no_json_is_shown_as_it_is_and_its_task_is_an_envelope(
     let task = stage.scene.task_of(&run).await;
     assert_eq!((task.news.len(), task.news[0].1.is_null()), (2, true));
     let half = r#"{"signal":{"name":"n","payload":"\ud800"}}"#;
-    let half = Delivery { written: event(EntryKind::Message, half), ..signal(&run, 1) };
+    let half = Delivery { entry: event(EntryKind::Message, half), ..signal(&run, 1) };
     assert_eq!(stage.scene.deliver(half.clone()).await, Delivered::Yes);
-    stage.scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    stage.scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     let envelope = stage.scene.claim_one().await.body.unwrap();
     assert!(String::from_utf8_lossy(envelope.bytes()).contains(r#""payload":"\ud800""#));
     let journal = stage
@@ -390,7 +390,7 @@ async fn an_entry_that_is_no_json_is_shown_as_it_is_and_its_task_is_an_envelope(
         .read_journal(ReadJournalParams { run: &run, from: 3, limit: 1, bytes: 1 << 20 })
         .await
         .unwrap();
-    assert_eq!((journal[0].0, &journal[0].1.entry[..]), (3, &b"{torn"[..]));
+    assert_eq!((journal[0].0, &journal[0].1.bytes[..]), (3, &b"{torn"[..]));
 }
 
 #[tokio::test]

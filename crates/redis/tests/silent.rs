@@ -63,7 +63,7 @@ impl Stage {
             assert!(begun.elapsed() < PATIENCE, "nothing is in doubt");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        self.store.recover(RecoverParams { queue, worker, lease: *lease, known }).await.unwrap()
+        self.store.recover(RecoverParams { queue, worker, lease: *lease, known_leases: known }).await.unwrap()
     }
 }
 
@@ -99,7 +99,7 @@ async fn claims_go_on(queue: Queue) {
             || begun.elapsed() > PATIENCE / 4
         {
             let Scene { queue, worker, lease, .. } = &stage.scene;
-            let recover = RecoverParams { queue, worker, lease: *lease, known: &set };
+            let recover = RecoverParams { queue, worker, lease: *lease, known_leases: &set };
             known.extend(leases_of(&stage.store.recover(recover).await.unwrap()));
         }
         known.extend(leases_of(&stage.claim(96, 96, Duration::ZERO).await));

@@ -73,11 +73,11 @@ async fn large_commits() {
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
     let activities = (1..=5_000).map(|seq| activity(&run, seq)).collect();
-    stage.measure("commit of 5,000 activities", scene.commit(&task, activities, AfterCommit::GoesOn)).await;
+    stage.measure("commit of 5,000 activities", scene.commit(&task, activities, AfterCommit::Running)).await;
     scene.signal(&run, [1]).await;
     let (task, due) = (scene.task_of(&run).await, scene.after(100 * LONG));
     let timers = (5_001..=25_000).map(|seq| timer(seq, due)).collect();
-    stage.measure("commit of 20,000 timers", scene.commit(&task, timers, AfterCommit::GoesOn)).await;
+    stage.measure("commit of 20,000 timers", scene.commit(&task, timers, AfterCommit::Running)).await;
     scene.signal(&run, [2]).await;
     let task = scene.task_of(&run).await;
     let cancel = |seq| Effect::CancelJob(JobId::new(&format!("{run}!{seq}")).unwrap());

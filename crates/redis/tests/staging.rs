@@ -73,7 +73,7 @@ async fn no_script_of_a_large_commit_does_all_of_it() {
     let due = scene.after(100 * LONG);
     let mut all: Vec<Effect> = (1..=5_000).map(|seq| activity(&run, seq)).collect();
     all.extend((5_001..=15_000).map(|seq| timer(seq, due)));
-    let largest = largest_script(&redis, scene.commit(&task, all, AfterCommit::GoesOn)).await;
+    let largest = largest_script(&redis, scene.commit(&task, all, AfterCommit::Running)).await;
     assert!(largest < 4_000, "one script sent {largest} commands for a commit");
     scene.on_activities().assert_counts([5_000, 0, 0, 0]).await;
     assert_eq!(ask(&redis, &["ZCARD", "tidemill:timers"]), "10000");
@@ -106,7 +106,7 @@ async fn a_large_commit_whose_worker_dies_sticks_whole_or_not_at_all() {
         let run = scene.start_run(order()).await;
         let task = scene.task_of(&run).await;
         mortal.dies_after(steps);
-        let settled = dying.settle(&[task.settlement(effects(&scene, &run), AfterCommit::GoesOn)]).await;
+        let settled = dying.settle(&[task.settlement(effects(&scene, &run), AfterCommit::Running)]).await;
         if !mortal.is_dead() {
             assert_eq!(settled.unwrap(), [Verdict::Accepted]);
             break;
@@ -114,7 +114,7 @@ async fn a_large_commit_whose_worker_dies_sticks_whole_or_not_at_all() {
         if scene.run(&run).await.cursor == 0 {
             before += 1;
             scene.on_activities().assert_counts([0, 0, 0, 0]).await;
-            assert_eq!(scene.try_commit(&task, Vec::new(), AfterCommit::GoesOn).await, Verdict::Accepted);
+            assert_eq!(scene.try_commit(&task, Vec::new(), AfterCommit::Running).await, Verdict::Accepted);
         } else {
             after += 1;
             scene.signal(&run, [1]).await;
@@ -141,7 +141,7 @@ async fn half_done(redis: &Redis, scene: &Scene) -> RunId {
         let run = scene.start_run(order()).await;
         let task = scene.task_of(&run).await;
         mortal.dies_after(steps);
-        let _ = dying.settle(&[task.settlement(effects(scene, &run), AfterCommit::GoesOn)]).await;
+        let _ = dying.settle(&[task.settlement(effects(scene, &run), AfterCommit::Running)]).await;
         if scene.run(&run).await.cursor > 0 {
             return run;
         }
@@ -194,13 +194,13 @@ async fn a_commit_whose_effects_were_lost_in_part_does_not_count() {
     let task = scene.task_of(&run).await;
     let effects: Vec<Effect> = (1..=5_000).map(|seq| activity(&run, seq)).collect();
     let losing = tokio::spawn(lose_a_portion(redis.url(), 5_000));
-    let verdict = scene.try_commit(&task, effects.clone(), AfterCommit::GoesOn).await;
+    let verdict = scene.try_commit(&task, effects.clone(), AfterCommit::Running).await;
     tokio::time::timeout(LONG, losing).await.expect("a portion was there to be lost").unwrap();
     let there = scene.on_activities().counts().await.ready;
     assert_eq!(verdict, Verdict::LeaseLost, "{there} of 5000 activities were made by a commit that counts");
     scene.on_activities().assert_counts([0, 0, 0, 0]).await;
     // The claim is still held, and what it did can be done again.
-    assert_eq!(scene.try_commit(&task, effects, AfterCommit::GoesOn).await, Verdict::Accepted);
+    assert_eq!(scene.try_commit(&task, effects, AfterCommit::Running).await, Verdict::Accepted);
     scene.on_activities().assert_counts([5_000, 0, 0, 0]).await;
 }
 

@@ -59,13 +59,13 @@ async fn subscribers(connection: &mut MultiplexedConnection, channel: &str) -> i
 
 async fn what_one_tells_the_other_hears(url: &str, namespace: &str) {
     let (here, there) = (courier(url, namespace).await, courier(url, namespace).await);
-    let mut news = listen(&there, Subject::News).await;
+    let mut news = listen(&there, Subject::Events).await;
     let job = JobId::generate();
     let wakes = [
         Wake::Finished(job.clone()),
-        Wake::Lost(job.clone()),
+        Wake::LeaseLost(job.clone()),
         Wake::Cancel(job),
-        Wake::Sooner(queue("mail")),
+        Wake::DueEarlier(queue("mail")),
         Wake::all_waiters(queue("mail")),
         Wake::Everything,
     ];
@@ -210,7 +210,7 @@ async fn what_says_nothing_is_ignored_and_counted() {
     let url = shared_redis().url();
     let (courier, mut direct) = (courier(&url, "noise:").await, connection(&url).await);
     let mut work = listen(&courier, Subject::Work).await;
-    let _news = listen_to_new(&courier, Subject::News, 2).await;
+    let _news = listen_to_new(&courier, Subject::Events, 2).await;
     let long = "x".repeat(10_000);
     let noise: [(&str, &[u8]); 6] = [
         ("sched", b""),
@@ -313,5 +313,5 @@ async fn a_server_that_refuses_us_is_told_at_once() {
     let wrong = server.url().replace("redis://", "redis://:hunter2@");
     let refused = RedisCourier::connect(options(&wrong, "refused:")).await.unwrap_err();
     assert!(matches!(refused, tidemill_core::Error::Denied(_)), "{refused:?}");
-    assert!(!refused.chain().contains("hunter2"));
+    assert!(!refused.full_message().contains("hunter2"));
 }

@@ -57,7 +57,7 @@ fn end<O: IntoCompletion>(
     let connection = tx.connection;
     let done = apart(connection, || {
         let output = run(tx, promises, work)?;
-        let end = output.end(claim.envelope.keep_result().is_some())?;
+        let end = output.into_completion(claim.envelope.keep_result().is_some())?;
         match settle_one(tx, &claim.settlement(end, tx.now)?)? {
             Verdict::Accepted => Ok(()),
             Verdict::LeaseLost | Verdict::Unknown => Err(Undone::LeaseLost),

@@ -120,6 +120,6 @@ async fn writing(store: &SqliteStore) -> Finding {
             let level = if level >= 2 { "full" } else { "normal" };
             Finding::new(Severity::Good, "writing", format!("works, synchronous = {level}"))
         }
-        Err(error) => Finding::new(Severity::Bad, "writing", error.chain()),
+        Err(error) => Finding::new(Severity::Bad, "writing", error.full_message()),
     }
 }

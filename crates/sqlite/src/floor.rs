@@ -48,12 +48,12 @@ impl Baseline for Table {
         "table"
     }
 
-    fn delivery(&self) -> Guarantee {
+    fn guarantee(&self) -> Guarantee {
         Guarantee::AtLeastOnce
     }
 
     fn batch(&self) -> BaselineBatch {
-        BaselineBatch { enqueue: 256, take: 256 }
+        BaselineBatch { enqueue: 256, claim: 256 }
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
@@ -69,7 +69,7 @@ impl Baseline for Table {
         self.run(work).await
     }
 
-    async fn take(&self, max: usize) -> Result<usize, Error> {
+    async fn claim(&self, max: usize) -> Result<usize, Error> {
         let taken = self.run(move |connection| claim(connection, max)).await?;
         let count = taken.len();
         self.run(move |connection| acknowledge(connection, &taken)).await?;

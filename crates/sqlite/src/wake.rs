@@ -25,7 +25,7 @@ impl Announcements {
                 Some(sum) => *sum = sum.saturating_add(*jobs),
                 None => self.wakes.push(wake),
             },
-            Wake::Sooner(_) | Wake::Places(_) | Wake::Member(_) if self.wakes.contains(&wake) => {}
+            Wake::DueEarlier(_) | Wake::Capacity(_) | Wake::Worker(_) if self.wakes.contains(&wake) => {}
             _ => self.wakes.push(wake),
         }
     }

@@ -25,12 +25,12 @@ async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
     let scene = scene(&store);
     let blocker = scene.enqueue(chain()).await;
     let links = JobLinks { after: vec![blocker.clone()], dedup: Some(Dedup::open("k")) };
-    let job = NewJob { fresh: true, links, ..chain_after(&[]) };
+    let job = NewJob { generated_id: true, links, ..chain_after(&[]) };
     scene.enqueue(job.clone()).await;
     scene.settle(&scene.claim_one().await, done()).await;
     scene.delete(&blocker).await;
     for _ in 0..2 {
-        let again = [NewJob { fresh: false, ..job.clone() }];
+        let again = [NewJob { generated_id: false, ..job.clone() }];
         let enqueue = EnqueueParams { queue: &scene.queue, jobs: &again };
         assert_eq!(store.enqueue(enqueue).await.unwrap(), [Enqueued::Exists]);
     }

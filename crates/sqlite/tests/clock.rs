@@ -134,7 +134,7 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     rescuer.rescue_all(&store).await.unwrap();
     clock.step(-3_600_000);
     scene.claim_nothing().await;
-    assert!(rescuer.rescue_all(&store).await.unwrap().set_back_from.is_some());
+    assert!(rescuer.rescue_all(&store).await.unwrap().clock_set_back_from.is_some());
     assert_eq!(scene.claim(2).await.len(), 2);
     assert_eq!(scene.state(&later).await, Some(JobState::Scheduled));
     // The lease that was there ends as if nobody had set the clock.
@@ -159,7 +159,7 @@ async fn a_clock_that_is_set_back_robs_no_live_worker_however_many_notice() {
     // One of the two extends its lease before anybody has noticed the step.
     assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Extended::Yes]);
     for rescuer in &mut rescuers {
-        assert!(rescuer.rescue_all(&store).await.unwrap().set_back_from.is_some());
+        assert!(rescuer.rescue_all(&store).await.unwrap().clock_set_back_from.is_some());
     }
     // No heartbeat is due before this.
     clock.advance(MAX_HEARTBEAT - Duration::from_millis(1));

@@ -26,7 +26,7 @@ async fn is_full(yard: &Yard) -> bool {
 async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over() {
     let (yard, clock) = yard().await;
     let mut member = chromium("a", 1, 0);
-    member.fresh = ORDER_TIMEOUT * 100;
+    member.beat_timeout = ORDER_TIMEOUT * 100;
     let a = yard.enter(&member).await;
     let (session, _) = yard.open().await;
     assert!(is_full(&yard).await);
@@ -40,7 +40,7 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     yard.release(&session).await;
     yard.open().await;
     assert!(is_full(&yard).await);
-    member.room.concurrent = 2;
+    member.capacity.concurrent = 2;
     yard.beat(&member).await;
     yard.open().await;
 }
@@ -49,7 +49,7 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
 async fn an_order_that_is_not_obeyed_lapses() {
     let (yard, clock) = yard().await;
     let mut member = chromium("a", 1, 0);
-    member.fresh = ORDER_TIMEOUT * 100;
+    member.beat_timeout = ORDER_TIMEOUT * 100;
     let a = yard.enter(&member).await;
     assert!(yard.fleet().drain(&a).await.unwrap());
     clock.advance(ORDER_TIMEOUT - Duration::from_millis(1));

@@ -13,11 +13,11 @@ async fn the_raw_loop_moves_everything_once_and_leaves_nothing() {
     scene(&store).enqueue_many(2).await;
     let floors = floors(Options::file(place.path())).await.unwrap();
     let [floor] = &floors[..] else { panic!("one floor") };
-    assert_eq!((floor.work(), floor.batch().enqueue, floor.batch().take), ("table", 256, 256));
+    assert_eq!((floor.work(), floor.batch().enqueue, floor.batch().claim), ("table", 256, 256));
     floor.enqueue(&vec![Bytes::from_static(b"{}"); 300]).await.unwrap();
-    assert_eq!(floor.take(256).await.unwrap(), 256);
-    assert_eq!(floor.take(256).await.unwrap(), 44);
-    assert_eq!(floor.take(256).await.unwrap(), 0);
+    assert_eq!(floor.claim(256).await.unwrap(), 256);
+    assert_eq!(floor.claim(256).await.unwrap(), 44);
+    assert_eq!(floor.claim(256).await.unwrap(), 0);
     assert_eq!(floor.wait().await.unwrap(), None);
     floor.clear().await.unwrap();
     let left = "SELECT count(*) FROM sqlite_schema WHERE name = 'tidemill_floor'";

@@ -57,7 +57,7 @@ async fn at_a_full_disk_runs_take_nothing_in_but_go_on() {
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let refused = store.deliver(&[signal(&run, 1)]).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
-    scene.commit(&task, vec![activity(&run, 1)], AfterCommit::GoesOn).await;
+    scene.commit(&task, vec![activity(&run, 1)], AfterCommit::Running).await;
     let activity = scene.on_activities().claim_one().await;
     scene.on_activities().settle(&activity, done()).await;
     let task = scene.task_of(&run).await;
@@ -79,12 +79,12 @@ async fn a_commit_that_does_not_fit_leaves_nothing_and_can_be_made_again() {
     let pages: i64 = place.raw().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     let room: &'static str = format!("max_page_count = {}", pages + 20).leak();
     store.set_pragma(room).await.unwrap();
-    let refused = store.settle(&[task.settlement(effects(), AfterCommit::GoesOn)]).await;
+    let refused = store.settle(&[task.settlement(effects(), AfterCommit::Running)]).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let info = scene.run(&run).await;
-    assert_eq!((info.length, info.cursor, info.next_alarm), (1, 0, None));
+    assert_eq!((info.length, info.cursor, info.next_timer), (1, 0, None));
     store.set_pragma("max_page_count = 100000").await.unwrap();
-    scene.commit(&task, effects(), AfterCommit::GoesOn).await;
+    scene.commit(&task, effects(), AfterCommit::Running).await;
 }
 
 fn change(place: &Place, sql: &str) {
@@ -146,7 +146,7 @@ async fn an_entry_that_is_garbage_is_read_as_it_is() {
     change(&place, "UPDATE tidemill_journal SET entry = x'ff00' WHERE position = 1");
     let entries =
         store.read_journal(ReadJournalParams { run: &run, from: 1, limit: 9, bytes: 1 << 20 }).await.unwrap();
-    assert_eq!((entries.len(), &entries[0].1.entry[..]), (2, &[0xff, 0][..]));
+    assert_eq!((entries.len(), &entries[0].1.bytes[..]), (2, &[0xff, 0][..]));
     scene.signal(&run, [1]).await;
     assert_eq!(scene.task_of(&run).await.signals(), [1]);
 }
@@ -165,7 +165,7 @@ async fn more_than_one_call_prunes_are_pruned_by_several_the_oldest_first() {
         FROM n, tidemill_runs";
     change(&place, "UPDATE tidemill_runs SET closed = closed - 3000");
     change(&place, more);
-    let prune = PruneRunsParams { most: 10, min_age: std::time::Duration::ZERO };
+    let prune = PruneRunsParams { max_kept: 10, min_age: std::time::Duration::ZERO };
     assert_eq!(store.prune_runs(prune).await.unwrap(), 1_000);
     let oldest: i64 =
         place.raw().query_row("SELECT min(number) FROM tidemill_runs", [], |row| row.get(0)).unwrap();

@@ -151,7 +151,7 @@ async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
         assert_eq!([scene.state(&id).await, scene.state(&waiter).await], expected.map(Some));
     }
     let mut told = HashSet::new();
-    let news = [Wake::Finished(id.clone()), Wake::Lost(id.clone())];
+    let news = [Wake::Finished(id.clone()), Wake::LeaseLost(id.clone())];
     while !news.iter().all(|wake| told.contains(wake)) {
         told.insert(wakes.next().await.unwrap());
     }

@@ -44,7 +44,7 @@ impl CountingWorker {
         let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
         let counted = runs.clone();
         let work = tokio::spawn(async move {
-            let worker = HolderId::of_process("counting", 1, 0);
+            let worker = HolderId::from_process("counting", 1, 0);
             loop {
                 // A claim whose answer was lost has counted nothing, which makes no job run twice.
                 let _ = run_all(&*store, &worker, &counted).await;

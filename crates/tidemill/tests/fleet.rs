@@ -124,8 +124,8 @@ async fn a_lost_lease_is_repeated(url: &str, port: u16) {
         offer: "cdp".parse().unwrap(),
         endpoint: format!("ws://{}/", serve_handshakes().await),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent: 1, lifetime: 1 },
-        fresh: Duration::from_secs(3600),
+        capacity: Capacity { concurrent: 1, lifetime: 1 },
+        beat_timeout: Duration::from_secs(3600),
         detail: "{}".into(),
     };
     client.store().fleet().join(std::slice::from_ref(&member)).await.unwrap();

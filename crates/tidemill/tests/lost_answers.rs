@@ -129,7 +129,7 @@ async fn a_reset_leaves_no_run_behind(world: World) {
             let first = loop {
                 let journal = run.journal().await.unwrap();
                 let mut entries = journal.entries.iter().zip(journal.base + 1..);
-                match entries.find(|(entry, _)| matches!(entry.what, EntryContent::Commit(_))) {
+                match entries.find(|(entry, _)| matches!(entry.content, EntryContent::Commit(_))) {
                     Some((_, position)) => break position,
                     None => tokio::time::sleep(Duration::from_millis(2)).await,
                 }

@@ -31,7 +31,7 @@ pub fn activities(journal: &Journal) -> BTreeMap<u64, &str> {
 pub fn ends(journal: &Journal) -> HashMap<u64, usize> {
     let mut ends = HashMap::new();
     for entry in &journal.entries {
-        if let EntryContent::Event(RunEvent::ActivityDone { seq, .. }) = &entry.what {
+        if let EntryContent::Event(RunEvent::ActivityDone { seq, .. }) = &entry.content {
             *ends.entry(*seq).or_default() += 1;
         }
     }
@@ -40,7 +40,7 @@ pub fn ends(journal: &Journal) -> HashMap<u64, usize> {
 
 /// Everything that was asked for, in order.
 pub fn commands(journal: &Journal) -> impl Iterator<Item = &Command> {
-    journal.entries.iter().flat_map(|entry| match &entry.what {
+    journal.entries.iter().flat_map(|entry| match &entry.content {
         EntryContent::Commit(commit) => commit.commands.as_slice(),
         EntryContent::Event(_) => &[],
     })
@@ -48,7 +48,7 @@ pub fn commands(journal: &Journal) -> impl Iterator<Item = &Command> {
 
 /// How many commits there are.
 pub fn commits(journal: &Journal) -> usize {
-    journal.entries.iter().filter(|entry| matches!(entry.what, EntryContent::Commit(_))).count()
+    journal.entries.iter().filter(|entry| matches!(entry.content, EntryContent::Commit(_))).count()
 }
 
 /// Replays it from every prefix.

@@ -181,7 +181,7 @@ impl Stage {
         let fleet = self.client.store().fleet();
         let members =
             fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 1000 }).await?.items;
-        let dead: Vec<_> = members.into_iter().map(|info| info.member.id).collect();
+        let dead: Vec<_> = members.into_iter().map(|info| info.worker.id).collect();
         Ok(fleet.part(&dead).await?)
     }
 

@@ -170,7 +170,7 @@ impl WorkerBuilder {
     /// they were to be kept for. Those that have only just ended stay all the same:
     /// [`keep_runs_at_least`](Self::keep_runs_at_least).
     pub fn keep_runs(mut self, max_runs: u64) -> Self {
-        self.config.ended_runs.most = max_runs;
+        self.config.ended_runs.max_kept = max_runs;
         self
     }
 

@@ -28,7 +28,7 @@ impl Default for Config {
             shutdown_grace: Duration::from_secs(25),
             cancel_grace: Duration::from_secs(5),
             block: None,
-            ended_runs: PruneRunsParams { most: 10_000, min_age: Duration::from_secs(60 * 60) },
+            ended_runs: PruneRunsParams { max_kept: 10_000, min_age: Duration::from_secs(60 * 60) },
             anonymous: false,
         }
     }

@@ -70,7 +70,7 @@ impl FailureBackoff {
     fn log_start(&mut self, error: &Error) {
         self.is_counted = error.is_unavailable();
         let is_first = !self.is_counted || self.unavailable.fetch_add(1, Ordering::Relaxed) == 0;
-        let (what, error) = (&self.what, error.chain());
+        let (what, error) = (&self.what, error.full_message());
         if is_first {
             warn!("an outage begins: {what} fails and is tried again until it works: {error}");
         } else {

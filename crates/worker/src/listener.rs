@@ -49,10 +49,10 @@ impl Listener {
     fn dispatch(&self, wake: &Wake) {
         match wake {
             // Only what is held here, so that the messages of others cost nothing.
-            Wake::Cancel(job) | Wake::Lost(job) if self.shared.leases.contains(job) => {
+            Wake::Cancel(job) | Wake::LeaseLost(job) if self.shared.leases.contains(job) => {
                 self.rechecks.add(job.clone());
             }
-            Wake::Sooner(queue) if self.shared.queue_slots.iter().any(|slots| slots.queue == *queue) => {
+            Wake::DueEarlier(queue) if self.shared.queue_slots.iter().any(|slots| slots.queue == *queue) => {
                 self.promote_now.notify_one();
             }
             Wake::Everything => {
@@ -60,12 +60,16 @@ impl Listener {
                 self.extend_now.notify_one();
                 self.registration.everything.notify_one();
             }
-            Wake::Member(member) if self.worker_key.as_ref() == Some(member) => {
+            Wake::Worker(member) if self.worker_key.as_ref() == Some(member) => {
                 self.registration.orders.notify_one()
             }
             // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
-            Wake::Cancel(_) | Wake::Lost(_) | Wake::Sooner(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
-            Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => {}
+            Wake::Cancel(_)
+            | Wake::LeaseLost(_)
+            | Wake::DueEarlier(_)
+            | Wake::Queue { .. }
+            | Wake::Finished(_) => {}
+            Wake::Worker(_) | Wake::Capacity(_) | Wake::Session(_) => {}
         }
     }
 }

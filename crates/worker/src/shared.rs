@@ -85,5 +85,5 @@ fn generate_holder_id() -> HolderId {
     static INDEX: AtomicU32 = AtomicU32::new(0);
     let hostname = rustix::system::uname();
     let index = INDEX.fetch_add(1, Ordering::Relaxed);
-    HolderId::of_process(&hostname.nodename().to_string_lossy(), std::process::id(), index)
+    HolderId::from_process(&hostname.nodename().to_string_lossy(), std::process::id(), index)
 }

@@ -137,7 +137,7 @@ impl WorkerTasks {
         let queues = self.shared.queues();
         let leave = self.shared.store.leave(&self.shared.worker, &queues);
         if let Err(error) = with_timeout(CALL_TIMEOUT.min(self.shared.config.lease), "leave", leave).await {
-            warn!("the worker's traces stay in the store until they are pruned: {}", error.chain());
+            warn!("the worker's traces stay in the store until they are pruned: {}", error.full_message());
         }
     }
 }

@@ -255,7 +255,7 @@ impl Measure<'_> {
             }
             let (begun, mut seen) = (Instant::now(), 0);
             while seen < self.plan.jobs {
-                seen += self.floor.take(concurrency).await?.max(1);
+                seen += self.floor.claim(concurrency).await?.max(1);
             }
             Ok(self.plan.jobs as f64 / begun.elapsed().as_secs_f64())
         };

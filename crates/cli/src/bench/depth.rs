@@ -165,7 +165,7 @@ async fn raw(floor: &dyn Baseline, depth: usize, samples: usize) -> Result<f64, 
     let mut times = Vec::with_capacity(samples);
     for sample in 0..WARM_UP + samples {
         let begun = Instant::now();
-        let taken = floor.take(TAKE).await?;
+        let taken = floor.claim(TAKE).await?;
         if sample >= WARM_UP {
             times.push(begun.elapsed().as_secs_f64() * 1e6);
         }

@@ -116,7 +116,7 @@ pub(crate) async fn run_depths(
 
 /// What must not get lost is compared with the loop that loses nothing.
 fn loses_nothing(floors: &[Box<dyn Baseline>]) -> Option<&dyn Baseline> {
-    floors.iter().map(|floor| &**floor).find(|floor| floor.delivery() == tidemill::Guarantee::AtLeastOnce)
+    floors.iter().map(|floor| &**floor).find(|floor| floor.guarantee() == tidemill::Guarantee::AtLeastOnce)
 }
 
 async fn measure(

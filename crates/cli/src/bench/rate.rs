@@ -27,7 +27,7 @@ pub(super) async fn raw(floor: &dyn Baseline, jobs: usize) -> Result<f64, BenchE
     }
     let mut seen = 0;
     while seen < jobs {
-        let taken = floor.take(batch.take).await?;
+        let taken = floor.claim(batch.claim).await?;
         if taken == 0 {
             return Err(BenchError::Miscount { expected: jobs, seen: seen as u64 });
         }
@@ -61,7 +61,7 @@ pub(super) fn envelopes(count: usize) -> Result<Vec<Bytes>, BenchError> {
         timeout: None,
         keep_result: None,
         tracked: false,
-        terms: None,
+        activity: None,
         meta,
     };
     let frame = draft.template();

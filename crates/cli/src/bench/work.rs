@@ -46,7 +46,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(floor: &dyn Baseline) -> Self {
-        Self { name: "tidemill-bench", delivery: floor.delivery(), batch: floor.batch().enqueue }
+        Self { name: "tidemill-bench", delivery: floor.guarantee(), batch: floor.batch().enqueue }
     }
 
     /// Removes what an earlier, interrupted run has left.

@@ -151,7 +151,7 @@ async fn raw_singly(floor: &dyn Baseline, runs: usize) -> Result<f64, BenchError
     let begun = Instant::now();
     for _ in 0..runs * ENVELOPES {
         floor.enqueue(&one).await?;
-        floor.take(1).await?;
+        floor.claim(1).await?;
     }
     Ok(runs as f64 / begun.elapsed().as_secs_f64())
 }
@@ -195,7 +195,7 @@ async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
 /// Removes the runs that were kept for a moment; those of others have their own time.
 async fn remove(client: &Client) -> Result<(), BenchError> {
     tokio::time::sleep(KEPT).await;
-    let over = PruneRunsParams { most: u64::MAX, min_age: Duration::ZERO };
+    let over = PruneRunsParams { max_kept: u64::MAX, min_age: Duration::ZERO };
     while client.store().prune_runs(over).await? > 0 {}
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tidemill::limits::{MAX_BATCH, MAX_DELAY};
+use tidemill::limits::{MAX_BATCH_JOBS, MAX_DELAY};
 use tidemill::{BulkError, Client, Dedup, Error, Guarantee, JobId, Kind, QueueName, WaitError};
 
 use crate::context::Context;
@@ -225,12 +225,12 @@ async fn make_many(
     let (count, mut begun, mut ids) = (args.count as usize, 0, Vec::new());
     let mut unconfirmed = None;
     while begun < count {
-        let payloads = vec![payload.to_owned(); MAX_BATCH.min(count - begun)];
+        let payloads = vec![payload.to_owned(); MAX_BATCH_JOBS.min(count - begun)];
         begun += payloads.len();
         let bulk = plan!(client.untyped_jobs(args.kind.as_str(), payloads), args).tracked(count <= TRACKED);
         let (made, failure) = match context.answer(bulk.enqueue()).await {
             Ok(made) => (made, None),
-            Err(BulkError { made, unknown, error, .. }) => {
+            Err(BulkError { created: made, unknown, error, .. }) => {
                 (made.into_iter().map(|(_, id)| id).collect(), Some((unknown.len(), error)))
             }
         };

@@ -231,7 +231,7 @@ impl Args {
             .dial_time(limits.dial_time)
             .connections(limits.connections)
             .grace(limits.grace)
-            .standard(WorkerDefaults { room, fresh: limits.foreign_fresh });
+            .standard(WorkerDefaults { capacity: room, beat_timeout: limits.foreign_fresh });
         let gateway = self.hosts.iter().fold(gateway, |gateway, host| gateway.allow_host(host));
         self.origins.iter().fold(gateway, |gateway, origin| gateway.allow_origin(origin))
     }

@@ -61,7 +61,7 @@ async fn list(
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
     let fleet = client.store().fleet();
-    let page = |cursor, limit| fleet.list_sessions(ListSessionsParams { member: worker, cursor, limit });
+    let page = |cursor, limit| fleet.list_sessions(ListSessionsParams { worker, cursor, limit });
     let (found, more) = browse::first(limit, page).await?;
     let (views, now) = (found.iter().map(SessionView::of).collect::<Vec<_>>(), client.store().clock().now());
     context.list((&views, more), "there are no sessions", |views| table(views, now))?;

@@ -26,16 +26,16 @@ pub(crate) struct MemberView {
 
 impl MemberView {
     pub(crate) fn of(info: &WorkerInfo) -> Self {
-        let text = std::str::from_utf8(&info.member.detail).unwrap_or_default().trim();
+        let text = std::str::from_utf8(&info.worker.detail).unwrap_or_default().trim();
         Self {
-            worker: info.member.id.clone(),
-            offer: info.member.offer.clone(),
+            worker: info.worker.id.clone(),
+            offer: info.worker.offer.clone(),
             state: state(info),
             active: info.active,
             lifetime: info.lifetime,
-            room: info.member.room,
+            room: info.worker.capacity,
             last_beat: info.last_beat,
-            endpoint: Some(info.member.endpoint.clone()).filter(|endpoint| !endpoint.is_empty()),
+            endpoint: Some(info.worker.endpoint.clone()).filter(|endpoint| !endpoint.is_empty()),
             detail: RawValue::from_string(text.replace(['\n', '\r'], " ")).ok(),
         }
     }
@@ -51,7 +51,7 @@ impl MemberView {
 
 /// What is most worth knowing: one that does not beat says nothing true any more.
 fn state(info: &WorkerInfo) -> &'static str {
-    match (info.is_fresh, info.member.status, info.ordered) {
+    match (info.is_fresh, info.worker.status, info.drain_ordered) {
         (false, ..) => "stale",
         (_, WorkerStatus::Draining, _) => "draining",
         (_, _, true) => "ordered to drain",
@@ -113,12 +113,19 @@ mod tests {
             offer: Offer::new(offer).unwrap(),
             endpoint: "ws://127.0.0.1:9222/devtools/browser/a".into(),
             status: WorkerStatus::Available,
-            room,
-            fresh: Duration::from_secs(15),
+            capacity: room,
+            beat_timeout: Duration::from_secs(15),
             detail: r#"{"host":"a"}"#.into(),
         };
         let last_beat = Timestamp(1_735_689_600_000);
-        WorkerInfo { member, last_beat, is_fresh: true, ordered: false, active: 1, lifetime: 12 }
+        WorkerInfo {
+            worker: member,
+            last_beat,
+            is_fresh: true,
+            drain_ordered: false,
+            active: 1,
+            lifetime: 12,
+        }
     }
 
     #[test]
@@ -126,7 +133,8 @@ mod tests {
         let browser = info("chromium:a", "cdp", Capacity { concurrent: 1, lifetime: 1 });
         let server = info("chromium:b", "playwright-1.64", Capacity { concurrent: 5, lifetime: 50 });
         let old = info("firefox:c", "bidi", Capacity { concurrent: 2, lifetime: 0 });
-        let all = [browser, WorkerInfo { ordered: true, ..server }, WorkerInfo { is_fresh: false, ..old }];
+        let all =
+            [browser, WorkerInfo { drain_ordered: true, ..server }, WorkerInfo { is_fresh: false, ..old }];
         let views: Vec<_> = all.iter().map(MemberView::of).collect();
         let now = Timestamp(1_735_689_603_000);
         insta::assert_snapshot!(table(&views, now).render(&Style::PLAIN));

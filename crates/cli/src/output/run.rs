@@ -52,7 +52,7 @@ impl RunView {
             key: info.key.clone(),
             parent: info.parent.as_ref().map(|parent| parent.run.clone()),
             attributes: info.attributes.clone(),
-            next_timer: info.next_alarm,
+            next_timer: info.next_timer,
             output: output.and_then(|text| RawValue::from_string(text.to_owned()).ok()),
             error: info.error.clone(),
         }

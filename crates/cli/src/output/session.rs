@@ -35,7 +35,7 @@ impl SessionView {
         let text = std::str::from_utf8(&info.detail).unwrap_or_default().trim();
         Self {
             session: info.session.clone(),
-            worker: info.member.clone(),
+            worker: info.worker.clone(),
             offer: info.offer.clone(),
             state: state(info),
             held_by: info.holder.clone(),
@@ -112,7 +112,7 @@ mod tests {
     fn sessions_are_shown_with_their_names() {
         let info = SessionInfo {
             session: SessionId::new("5c1f").unwrap(),
-            member: "chromium:a".parse().unwrap(),
+            worker: "chromium:a".parse().unwrap(),
             endpoint: "ws://127.0.0.1:9222/".into(),
             offer: Offer::new("cdp").ok(),
             holder: HolderId::new("host:7:0:ab").unwrap(),

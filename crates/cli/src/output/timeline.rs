@@ -41,8 +41,9 @@ pub(crate) fn draw(entries: &[Entry], now: Timestamp, style: &Style) -> String {
     let Some(begun) = entries.first().map(|entry| entry.at) else {
         return "the journal is empty\n".to_owned();
     };
-    let ended =
-        entries.iter().any(|entry| matches!(&entry.what, EntryContent::Commit(Commit { end: Some(_), .. })));
+    let ended = entries
+        .iter()
+        .any(|entry| matches!(&entry.content, EntryContent::Commit(Commit { end: Some(_), .. })));
     let last = entries.last().map_or(now, |entry| entry.at);
     let scale = Scale::new(begun, if ended { last } else { now.max(last) }, style);
     let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(LABEL);
@@ -104,7 +105,7 @@ impl Scale {
 fn rows(entries: &[Entry]) -> Vec<Row> {
     let (mut rows, mut open) = (Vec::new(), BTreeMap::new());
     for entry in entries {
-        match &entry.what {
+        match &entry.content {
             EntryContent::Event(event) => told(&mut rows, &mut open, entry.at, event),
             EntryContent::Commit(commit) => asked(&mut rows, &mut open, entry.at, commit),
         }

@@ -118,8 +118,8 @@ fn join(place: &Place) -> std::thread::JoinHandle<()> {
         offer: Offer::new("cdp").unwrap(),
         endpoint: format!("ws://{}/", listener.local_addr().unwrap()),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent: 1, lifetime: 0 },
-        fresh: Duration::from_secs(3600),
+        capacity: Capacity { concurrent: 1, lifetime: 0 },
+        beat_timeout: Duration::from_secs(3600),
         detail: "{}".into(),
     };
     let url = format!("sqlite:{}", place.path("tidemill.db").display());

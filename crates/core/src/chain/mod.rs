@@ -55,7 +55,7 @@ pub trait IntoCompletion: Send + 'static {
     type Awaited: DeserializeOwned + Send + 'static;
 
     /// How the job ends. With `kept` false nobody will ask for an output, and it need not be written down.
-    fn end(self, kept: bool) -> Result<Completion, Error>;
+    fn into_completion(self, kept: bool) -> Result<Completion, Error>;
 }
 
 /// How a job ends that did not fail.
@@ -70,7 +70,7 @@ pub enum Completion {
 impl<T: Serialize + DeserializeOwned + Send + 'static> IntoCompletion for T {
     type Awaited = T;
 
-    fn end(self, kept: bool) -> Result<Completion, Error> {
+    fn into_completion(self, kept: bool) -> Result<Completion, Error> {
         Ok(Completion::Output(if kept { json(&self, "output")? } else { Bytes::new() }))
     }
 }
@@ -78,7 +78,7 @@ impl<T: Serialize + DeserializeOwned + Send + 'static> IntoCompletion for T {
 impl<C: Chain> IntoCompletion for Next<C> {
     type Awaited = C::Output;
 
-    fn end(self, _kept: bool) -> Result<Completion, Error> {
+    fn into_completion(self, _kept: bool) -> Result<Completion, Error> {
         self.end
     }
 }

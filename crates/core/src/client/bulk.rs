@@ -19,7 +19,7 @@ pub struct BulkError {
     /// How many jobs were to be made.
     pub count: usize,
     /// The jobs that were made, each with the position of its payload.
-    pub made: Vec<(usize, JobId)>,
+    pub created: Vec<(usize, JobId)>,
     /// The jobs of which the store did not say whether it made them.
     pub unknown: Vec<(usize, JobId)>,
     /// What went wrong first. [`Error::Unconfirmed`] only if nothing else went wrong: then every job was made.
@@ -29,13 +29,13 @@ pub struct BulkError {
 impl BulkError {
     /// The error of a bulk of which nothing was sent.
     pub(super) fn before_all(count: usize, error: Error) -> Self {
-        Self { count, made: Vec::new(), unknown: Vec::new(), error }
+        Self { count, created: Vec::new(), unknown: Vec::new(), error }
     }
 }
 
 impl fmt::Display for BulkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} jobs were made", self.made.len(), self.count)?;
+        write!(f, "{} of {} jobs were made", self.created.len(), self.count)?;
         match self.unknown.len() {
             0 => Ok(()),
             more => write!(f, ", and up to {more} more may have been"),
@@ -52,8 +52,8 @@ impl std::error::Error for BulkError {
 /// For callers that do not look at single jobs. An error that says that nothing was made is kept only if that is so.
 impl From<BulkError> for Error {
     fn from(bulk: BulkError) -> Self {
-        let is_whole = matches!(bulk.error, Self::Unconfirmed(_)) && bulk.made.len() == bulk.count;
-        if is_whole || (bulk.made.is_empty() && bulk.unknown.is_empty()) {
+        let is_whole = matches!(bulk.error, Self::Unconfirmed(_)) && bulk.created.len() == bulk.count;
+        if is_whole || (bulk.created.is_empty() && bulk.unknown.is_empty()) {
             return bulk.error;
         }
         Self::unanswered(bulk.to_string(), bulk.error)
@@ -118,6 +118,6 @@ impl BulkProgress {
 
     fn result(self) -> Result<(), BulkError> {
         let Self { count, made, unknown, error, .. } = self;
-        error.map_or(Ok(()), |error| Err(BulkError { count, made, unknown, error }))
+        error.map_or(Ok(()), |error| Err(BulkError { count, created: made, unknown, error }))
     }
 }

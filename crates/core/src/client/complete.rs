@@ -6,7 +6,7 @@ use crate::chain::{Completion, IntoCompletion};
 use crate::envelope::Envelope;
 use crate::job::JobState;
 use crate::name::JobId;
-use crate::retry::{Answered, ask, until_answered};
+use crate::retry::{Answered, repeat_until_answered, until_answered};
 use crate::settle::{Change, DecideContext, Outcome, decide};
 use crate::store::reserved_ids::check_removal;
 use crate::store::{CompleteParams, Completed, Error, JobInfo};
@@ -20,7 +20,7 @@ impl Client {
     ///
     /// `job` may be the id of the chain: then its current job is meant. A job of another kind is refused.
     pub async fn complete<J: Job>(&self, job: &JobId, output: J::Output) -> Result<Completed, Error> {
-        self.complete_untyped(job, Some(J::KIND), output.end(true)?).await
+        self.complete_untyped(job, Some(J::KIND), output.into_completion(true)?).await
     }
 
     /// Ends a job whose kind is known only at run time; with `kind`, only if it is of that kind.
@@ -41,7 +41,7 @@ impl Client {
                 Err(completed) => completed,
                 Ok(change) => {
                     let complete = || self.store.complete(CompleteParams { job: &info.job, change: &change });
-                    let Answered { value, after_unknown } = ask(clock, complete).await?;
+                    let Answered { value, after_unknown } = repeat_until_answered(clock, complete).await?;
                     if after_unknown {
                         return Ok(completed_before(value, &change));
                     }

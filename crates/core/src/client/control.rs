@@ -3,14 +3,15 @@
 use super::Client;
 use crate::job::JobState;
 use crate::name::{JobId, Queue};
-use crate::retry::{Answered, ask, until_answered};
+use crate::retry::{Answered, repeat_until_answered, until_answered};
 use crate::store::{Cancelled, Deleted, Error};
 
 impl Client {
     /// Cancels a job; see [`Store::cancel`](crate::Store::cancel). A job that is not there when an earlier call got no
     /// answer counts as removed by it.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
-        let Answered { value, after_unknown } = ask(self.store.clock(), || self.store.cancel(job)).await?;
+        let Answered { value, after_unknown } =
+            repeat_until_answered(self.store.clock(), || self.store.cancel(job)).await?;
         Ok(match value {
             Cancelled::NotFound | Cancelled::Ended(JobState::Cancelled) if after_unknown => {
                 Cancelled::Removed
@@ -24,7 +25,8 @@ impl Client {
     /// deleted by it.
     pub async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
-        let Answered { value, after_unknown } = ask(self.store.clock(), || self.store.delete(&chain)).await?;
+        let Answered { value, after_unknown } =
+            repeat_until_answered(self.store.clock(), || self.store.delete(&chain)).await?;
         Ok(match value {
             Deleted::NotFound if after_unknown => Deleted::Yes,
             deleted => deleted,
@@ -44,6 +46,6 @@ impl Client {
     /// Deletes a queue's waiting jobs. Says how many; `after_unknown` means that an earlier call, which got no answer, may
     /// have deleted more.
     pub async fn purge(&self, queue: &Queue) -> Result<Answered<u64>, Error> {
-        ask(self.store.clock(), || self.store.purge(queue)).await
+        repeat_until_answered(self.store.clock(), || self.store.purge(queue)).await
     }
 }

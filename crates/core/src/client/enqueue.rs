@@ -13,7 +13,7 @@ use super::{Client, Job, JobHandle};
 use crate::chain::{Dedup, IntoCompletion, JobLinks, check_blockers};
 use crate::clock::Timestamp;
 use crate::envelope::{DEFAULT_KEEP, DEFAULT_MAX_ATTEMPTS, EnvelopeTemplate, JobOptions, Meta};
-use crate::limits::{MAX_BATCH, MAX_BATCH_BYTES, MAX_DELAY, check_duration};
+use crate::limits::{MAX_BATCH_BYTES, MAX_BATCH_JOBS, MAX_DELAY, check_duration};
 use crate::name::{Guarantee, JobId, Kind, Queue, QueueName};
 use crate::settle::distinct;
 use crate::store::reserved_ids;
@@ -98,7 +98,7 @@ impl EnqueueOptions {
             source: &client.source,
         };
         let Self { max_attempts, timeout, keep_result, .. } = *self;
-        JobOptions { kind, max_attempts, timeout, keep_result, tracked, terms: None, meta }.template()
+        JobOptions { kind, max_attempts, timeout, keep_result, tracked, activity: None, meta }.template()
     }
 }
 
@@ -257,7 +257,7 @@ impl<O: DeserializeOwned> Enqueue<O> {
     /// Runs the job only when this chain has closed, done or cancelled; the handler sees its output. May be
     /// called several times.
     pub fn after<Other>(mut self, chain: &JobHandle<Other>) -> Self {
-        if !chain.is_kept() {
+        if !chain.keeps_result() {
             self.unkept = Some(chain.id().clone());
         }
         self.links.after.push(chain.id().chain());
@@ -291,7 +291,8 @@ impl<O: DeserializeOwned> Enqueue<O> {
         let frame = self.plan.template(&self.client, &kind, tracked);
         let envelope = fill(&frame, &id, &payload, self.client.limits.payload)?;
         let kept = self.plan.keep_result.is_some();
-        let job = NewJob { id, envelope, due: self.plan.due, tracked, fresh, links: self.links };
+        let job =
+            NewJob { id, envelope, due: self.plan.due, tracked, generated_id: fresh, links: self.links };
         Ok(PreparedJob { queue, job, client: self.client, kept, output: PhantomData })
     }
 
@@ -345,10 +346,10 @@ impl<P: Serialize> EnqueueBulk<P> {
 
     plan_setters!();
 
-    /// Writes this many jobs in one atomic batch; at most [`MAX_BATCH`], and fewer if they come to more than
+    /// Writes this many jobs in one atomic batch; at most [`MAX_BATCH_JOBS`], and fewer if they come to more than
     /// [`MAX_BATCH_BYTES`].
     pub fn batch(mut self, jobs: usize) -> Self {
-        self.batch = jobs.clamp(1, MAX_BATCH);
+        self.batch = jobs.clamp(1, MAX_BATCH_JOBS);
         self
     }
 
@@ -378,7 +379,7 @@ impl<P: Serialize> EnqueueBulk<P> {
         let job = |payload: &P| {
             let id = JobId::generate();
             let envelope = fill(&frame, &id, payload, limit)?;
-            Ok(NewJob { id, envelope, due, tracked, fresh: true, links: JobLinks::default() })
+            Ok(NewJob { id, envelope, due, tracked, generated_id: true, links: JobLinks::default() })
         };
         Ok((queue, self.payloads.iter().map(job).collect::<Result<_, Error>>()?))
     }
@@ -405,8 +406,8 @@ fn batches(jobs: &[NewJob], most: usize) -> Vec<&[NewJob]> {
 fn explicit_id(text: &str) -> Result<JobId, Error> {
     let id = JobId::new(text)?;
     reserved_ids::check_explicit_id(&id)?;
-    if id.step() > 0 || text.len() > JobId::MAX_CHAIN {
-        let most = JobId::MAX_CHAIN;
+    if id.step() > 0 || text.len() > JobId::MAX_CHAIN_LEN {
+        let most = JobId::MAX_CHAIN_LEN;
         return Err(Error::Invalid(format!(
             "job id {text:?} is not valid: it has at most {most} characters and does not end in `~` and a number"
         )));

@@ -70,7 +70,7 @@ impl<O> JobHandle<O> {
     }
 
     /// Whether there will be a result to wait for.
-    pub fn is_kept(&self) -> bool {
+    pub fn keeps_result(&self) -> bool {
         self.kept
     }
 }

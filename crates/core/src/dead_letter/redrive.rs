@@ -9,7 +9,7 @@ use crate::dead_letter::DeadLetter;
 use crate::envelope::Edit;
 use crate::job::JobState;
 use crate::name::{JobId, Kind, Queue};
-use crate::retry::{Answered, ask, until_answered};
+use crate::retry::{Answered, repeat_until_answered, until_answered};
 use crate::store::reserved_ids::check_removal;
 use crate::store::{Error, JobInfo, ListJobsParams, RedriveItem, RedriveParams, Store};
 
@@ -75,7 +75,7 @@ pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &DeadLetterFilte
             .collect();
         if !chosen.is_empty() {
             let redrive = || store.redrive(RedriveParams { queue, letters: &chosen });
-            moved += all_if_unknown(ask(store.clock(), redrive).await?, chosen.len());
+            moved += all_if_unknown(repeat_until_answered(store.clock(), redrive).await?, chosen.len());
         }
     }
     Ok(moved)
@@ -91,7 +91,7 @@ pub async fn drop_dead(store: &dyn Store, queue: &Queue, letters: &DeadLetterFil
         let chosen: Vec<_> = page.into_iter().map(|letter| letter.job).collect();
         if !chosen.is_empty() {
             let drop = || store.drop_dead(queue, &chosen);
-            dropped += all_if_unknown(ask(store.clock(), drop).await?, chosen.len());
+            dropped += all_if_unknown(repeat_until_answered(store.clock(), drop).await?, chosen.len());
         }
     }
     Ok(dropped)

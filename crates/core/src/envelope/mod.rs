@@ -280,7 +280,7 @@ impl Envelope {
             timeout: next.timeout,
             keep_result: Some(self.keep_result.unwrap_or(DEFAULT_KEEP)),
             tracked: true,
-            terms: None,
+            activity: None,
             meta,
         };
         draft.template().enclose(id, &next.payload)

@@ -34,7 +34,7 @@ pub struct JobOptions<'a> {
     /// Whether it can be found by its id while it waits.
     pub tracked: bool,
     /// If a run asked for it, on which terms.
-    pub terms: Option<ActivityTerms<'a>>,
+    pub activity: Option<ActivityTerms<'a>>,
     /// Free facts about its origin.
     pub meta: Meta<'a>,
 }
@@ -86,7 +86,7 @@ impl JobOptions<'_> {
             #[serde(skip_serializing_if = "Option::is_none")]
             heartbeat_ms: Option<i64>,
         }
-        let terms = self.terms.as_ref();
+        let terms = self.activity.as_ref();
         let end = TemplateTail {
             meta: &self.meta,
             timeout_ms: self.timeout.map(millis),
@@ -155,7 +155,7 @@ mod tests {
             max_attempts: 3,
             timeout: Some(Duration::from_secs(2)),
             keep_result: None,
-            terms: None,
+            activity: None,
             tracked: false,
             meta,
         };

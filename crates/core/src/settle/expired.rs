@@ -39,7 +39,7 @@ pub struct RescueReport {
     /// How many jobs were freed.
     pub rescued: u64,
     /// What the store's clock would show had nobody set it back.
-    pub set_back_from: Option<Timestamp>,
+    pub clock_set_back_from: Option<Timestamp>,
 }
 
 /// A job that a rescue has moved to the dead letters.
@@ -61,11 +61,11 @@ impl Rescuer {
 
     /// Rescues every expired lease, page by page.
     pub async fn rescue_all(&mut self, store: &dyn Store) -> Result<RescueReport, Error> {
-        self.look_and_report(store, &mut |_| {}).await
+        self.rescue_and_report(store, &mut |_| {}).await
     }
 
     /// The same, and reports each job that was moved to the dead letters: it may have run elsewhere for the last time.
-    pub async fn look_and_report(
+    pub async fn rescue_and_report(
         &mut self,
         store: &dyn Store,
         died: &mut (dyn FnMut(RescuedDeath<'_>) + Send),
@@ -76,12 +76,12 @@ impl Rescuer {
             let (queues, lease) = (&self.queues[..], self.lease);
             let page =
                 store.list_expired(ListExpiredParams { queues, lease, cursor, limit: PAGE_LEASES }).await?;
-            self.note(&page.times, ClockSample { at, answered: store.clock().monotonic() });
+            self.note(&page.shard_times, ClockSample { asked: at, answered: store.clock().monotonic() });
             if let Some(from) = self.set_back_from {
                 store.adjust_for_clock_step(ClockStep { from, lease_limit: MAX_LEASE_AFTER_STEP }).await?;
-                looked.set_back_from = self.set_back_from.take();
+                looked.clock_set_back_from = self.set_back_from.take();
             }
-            looked.rescued += self.rescue(store, page.holds, died).await?;
+            looked.rescued += self.rescue(store, page.leases, died).await?;
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(looked);
@@ -104,7 +104,7 @@ impl Rescuer {
     ) -> Result<u64, Error> {
         let now = store.clock().monotonic();
         holds.retain(|hold| {
-            self.clocks.as_ref().is_none_or(|clocks| clocks.trusts(hold.claimed.lease.shard, now))
+            self.clocks.as_ref().is_none_or(|clocks| clocks.is_trusted(hold.claimed.lease.shard, now))
         });
         if holds.is_empty() {
             return Ok(0);

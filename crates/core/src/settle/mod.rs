@@ -58,7 +58,7 @@ pub enum Outcome {
     /// It was a run's task, and this is what it did.
     Commit(Box<CommitParams>),
     /// Well, and the run that waits for it is told this, if anything.
-    Tell(Option<Box<workflow::RunEvent>>),
+    NotifyRun(Option<Box<workflow::RunEvent>>),
     /// It never got to run, or the worker is leaving: give it back untouched.
     HandedBack,
 }
@@ -66,7 +66,7 @@ pub enum Outcome {
 impl Outcome {
     /// Whether the work is done.
     pub fn is_success(&self) -> bool {
-        matches!(self, Self::Done(_) | Self::Continue(_) | Self::Commit(_) | Self::Tell(_))
+        matches!(self, Self::Done(_) | Self::Continue(_) | Self::Commit(_) | Self::NotifyRun(_))
     }
 }
 
@@ -161,7 +161,7 @@ fn change_for(
         Outcome::Discard(why) => finish(envelope, now, CleanEnd::Cancelled(Some(shorten(why)))),
         Outcome::Continue(next) => Change::Continue(Box::new(next_job(envelope, *next, now))),
         Outcome::Commit(commit) => Change::Commit(commit),
-        Outcome::Tell(event) => match (envelope.requester(), event) {
+        Outcome::NotifyRun(event) => match (envelope.requester(), event) {
             (Some(requester), Some(event)) => requester.notify(now, *event),
             _ => Change::Finish(None),
         },
@@ -322,7 +322,7 @@ fn next_job(envelope: &Envelope, next: Continuation, now: Timestamp) -> NextJob 
     let envelope = envelope.successor(&id, &next, now);
     NextJob {
         queue: queue.clone(),
-        job: NewJob { id, envelope, due: *due, tracked: true, fresh: true, links },
+        job: NewJob { id, envelope, due: *due, tracked: true, generated_id: true, links },
     }
 }
 
@@ -401,7 +401,7 @@ mod tests {
     fn told(change: Change) -> String {
         let Change::Deliver(delivery) = change else { panic!("{change:?}") };
         assert_eq!((delivery.run.as_str(), delivery.seq), ("r", Some(4)));
-        String::from_utf8(delivery.written.entry.to_vec()).unwrap()
+        String::from_utf8(delivery.entry.bytes.to_vec()).unwrap()
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Error {
     }
 
     /// The error and all its causes in one line.
-    pub fn chain(&self) -> String {
+    pub fn full_message(&self) -> String {
         let mut line = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {

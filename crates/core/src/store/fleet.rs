@@ -31,7 +31,7 @@ pub const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 #[async_trait]
 pub trait Fleet: Send + Sync {
     /// Members enter: available, with no sessions, and with nothing of what an earlier one of the same id left (its
-    /// sessions, its lifetime, an order to it). Announces the new places by [`Wake::Places`](super::Wake::Places).
+    /// sessions, its lifetime, an order to it). Announces the new places by [`Wake::Capacity`](super::Wake::Capacity).
     async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error>;
 
     /// Members say that they live, and everything about themselves again. One that the store does not know, because it
@@ -65,7 +65,7 @@ pub trait Fleet: Send + Sync {
     /// behind nobody, and if there is no other place it waits before all others. What a session is (`detail`, `keep`) is
     /// set by the first call.
     ///
-    /// A member that is spent with it hears so by [`Wake::Member`](super::Wake::Member): its owner can start the next one
+    /// A member that is spent with it hears so by [`Wake::Worker`](super::Wake::Worker): its owner can start the next one
     /// while this one still works.
     async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error>;
 
@@ -78,7 +78,7 @@ pub trait Fleet: Send + Sync {
     async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error>;
 
     /// Ends sessions, or gives up places in a line. Only those that `holder` has. Announces it by
-    /// [`Wake::Member`](super::Wake::Member) to the member's owner, and by [`Wake::Places`](super::Wake::Places) if
+    /// [`Wake::Worker`](super::Wake::Worker) to the member's owner, and by [`Wake::Capacity`](super::Wake::Capacity) if
     /// somebody waits. A member that is spent is ordered to drain with it. Answers whether there was something to end.
     async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error>;
 
@@ -87,7 +87,7 @@ pub trait Fleet: Send + Sync {
     async fn close(&self, session: &SessionId) -> Result<bool, Error>;
 
     /// Orders a member to take no more sessions, to end when it has none, and to leave: from now on it is given to nobody.
-    /// The order stands for [`ORDER_TIMEOUT`]; the member hears of it by [`Wake::Member`](super::Wake::Member) and
+    /// The order stands for [`ORDER_TIMEOUT`]; the member hears of it by [`Wake::Worker`](super::Wake::Worker) and
     /// with its next beat, and says so with its status. Whether it was there.
     async fn drain(&self, member: &WorkerKey) -> Result<bool, Error>;
 
@@ -127,9 +127,9 @@ pub struct WorkerEntry {
     /// Whether it takes new sessions.
     pub status: WorkerStatus,
     /// How much it takes on. No room at all (`concurrent` 0) if it takes no clients.
-    pub room: Capacity,
+    pub capacity: Capacity,
     /// How long after its last beat it is taken for dead.
-    pub fresh: Duration,
+    pub beat_timeout: Duration,
     /// What else is to be known of it: an object of JSON, at most [`MAX_DETAIL_BYTES`] bytes.
     pub detail: Bytes,
 }
@@ -167,7 +167,7 @@ pub enum WorkerStatus {
 #[derive(Debug)]
 pub struct BeatParams<'a> {
     /// They, whole.
-    pub members: &'a [WorkerEntry],
+    pub workers: &'a [WorkerEntry],
     /// How long one that had to be entered anew, or had not beaten for too long, is given no session.
     pub grace: Duration,
 }
@@ -201,18 +201,18 @@ pub struct LeaseParams {
     /// What is to be known of it: an object of JSON, at most [`MAX_DETAIL_BYTES`] bytes.
     pub detail: Bytes,
     /// Members that did not answer; at most [`MAX_REJECTED_WORKERS`].
-    pub refused: Vec<WorkerKey>,
+    pub rejected: Vec<WorkerKey>,
     /// Whether to wait in line if there is no place.
-    pub line: Option<WaitParams>,
+    pub wait: Option<WaitParams>,
     /// What is taken for granted of members that do not say.
-    pub standard: WorkerDefaults,
+    pub defaults: WorkerDefaults,
 }
 
 impl LeaseParams {
     /// Whether it can be fulfilled at all: it names an offer, and is short enough to be kept. Answers the line.
     pub fn check(&self) -> Result<&Offer, Error> {
         short_enough(&self.detail, &self.session)?;
-        if self.refused.len() > MAX_REJECTED_WORKERS {
+        if self.rejected.len() > MAX_REJECTED_WORKERS {
             let rule = format!("refuses more than {MAX_REJECTED_WORKERS} workers");
             return Err(Error::Invalid(format!("session {} {rule}", self.session)));
         }
@@ -225,7 +225,7 @@ impl LeaseParams {
 #[derive(Debug, Clone, Copy)]
 pub struct WaitParams {
     /// How many may wait in it, this one included.
-    pub most: u32,
+    pub max_waiting: u32,
     /// How long the place lasts without asking again.
     pub ttl: Duration,
 }
@@ -234,7 +234,7 @@ pub struct WaitParams {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leased {
     /// It has a member.
-    Given(Grant),
+    Granted(Grant),
     /// There is no place now, and it waits.
     Waiting {
         /// How many are before it, and served first with whatever they have not refused.
@@ -257,7 +257,7 @@ pub enum Leased {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
     /// Which.
-    pub member: WorkerKey,
+    pub worker: WorkerKey,
     /// Where it is.
     pub endpoint: String,
     /// How it is spoken to.
@@ -272,7 +272,7 @@ pub struct AttachParams {
     /// Which.
     pub session: SessionId,
     /// On which member.
-    pub member: WorkerKey,
+    pub worker: WorkerKey,
     /// Who holds it.
     pub holder: HolderId,
     /// For how long, unless it is extended.
@@ -282,7 +282,7 @@ pub struct AttachParams {
     /// Whether a client is connected.
     pub connected: bool,
     /// Takes it over from whoever holds it.
-    pub take: bool,
+    pub take_over: bool,
     /// Whether the store must know it: the holder has seen it there, or has only just leased it. A session that the store
     /// does not know, or whose time is over, has been ended then, and the answer is [`Attached::Closing`].
     pub must_exist: bool,
@@ -323,7 +323,7 @@ pub struct ReleaseParams {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reaped {
     /// Members that were dead.
-    pub members: Vec<WorkerKey>,
+    pub workers: Vec<WorkerKey>,
     /// How many sessions had run out, or were those of dead members.
     pub sessions: u64,
     /// How many places in line nobody asked for.
@@ -340,7 +340,7 @@ pub struct UnusableEntry {
     /// What it is called.
     pub name: String,
     /// Why it cannot be used.
-    pub why: String,
+    pub reason: String,
 }
 
 /// Which members to list.
@@ -358,13 +358,13 @@ pub struct ListWorkersParams<'a> {
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
     /// What it said last.
-    pub member: WorkerEntry,
+    pub worker: WorkerEntry,
     /// When it said it.
     pub last_beat: Timestamp,
     /// Whether that is recent enough.
     pub is_fresh: bool,
     /// Whether it is ordered to drain.
-    pub ordered: bool,
+    pub drain_ordered: bool,
     /// How many sessions it has.
     pub active: u32,
     /// How many it has had, these included.
@@ -375,7 +375,7 @@ pub struct WorkerInfo {
 #[derive(Debug)]
 pub struct ListSessionsParams<'a> {
     /// Of this member.
-    pub member: Option<&'a WorkerKey>,
+    pub worker: Option<&'a WorkerKey>,
     /// Where the page before ended.
     pub cursor: Option<String>,
     /// How many at most.
@@ -388,7 +388,7 @@ pub struct SessionInfo {
     /// Which.
     pub session: SessionId,
     /// On which member.
-    pub member: WorkerKey,
+    pub worker: WorkerKey,
     /// Where that is; empty if the member is not there any more.
     pub endpoint: String,
     /// How it is spoken to, if the member is there.

@@ -30,7 +30,7 @@ pub struct NewJob {
     /// may leave it out of its index.
     pub tracked: bool,
     /// Whether the id was made for this very call, so that nothing else can have it.
-    pub fresh: bool,
+    pub generated_id: bool,
     /// How it is tied to others.
     pub links: JobLinks,
 }
@@ -40,7 +40,7 @@ pub struct NewJob {
 pub struct EnqueueParams<'a> {
     /// Where.
     pub queue: &'a Queue,
-    /// What; at most [`MAX_BATCH`](crate::limits::MAX_BATCH).
+    /// What; at most [`MAX_BATCH_JOBS`](crate::limits::MAX_BATCH_JOBS).
     pub jobs: &'a [NewJob],
 }
 
@@ -133,7 +133,7 @@ pub struct RecoverParams<'a> {
     /// For how long.
     pub lease: Duration,
     /// The leases of this queue that the worker has in its hands.
-    pub known: &'a HashSet<Lease>,
+    pub known_leases: &'a HashSet<Lease>,
 }
 
 /// Which held jobs to start.
@@ -227,11 +227,11 @@ pub struct ListExpiredParams<'a> {
 #[derive(Debug, Default)]
 pub struct ExpiredLeases {
     /// The leases.
-    pub holds: Vec<ExpiredLease>,
+    pub leases: Vec<ExpiredLease>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
     /// What time it was in each shard that was looked at.
-    pub times: Vec<(u16, Timestamp)>,
+    pub shard_times: Vec<(u16, Timestamp)>,
 }
 
 /// A lease, seen from outside.
@@ -240,7 +240,7 @@ pub struct ExpiredLease {
     /// The job and its lease.
     pub claimed: Claimed,
     /// Who has it.
-    pub by: String,
+    pub holder: String,
 }
 
 /// What cancelling did.
@@ -313,7 +313,7 @@ pub struct Pruned {
     /// Records of finished jobs whose time is over.
     pub records: u64,
     /// Locks and traces of workers that are gone.
-    pub traces: u64,
+    pub leftovers: u64,
     /// Whether the call has removed as many as one call does, so that there may be more.
     pub more: bool,
 }

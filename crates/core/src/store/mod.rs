@@ -146,12 +146,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
 
     /// Ends expired claims, like [`settle`](Self::settle), but only those that are *still* expired: a lease
     /// that was extended or settled since gets [`Verdict::LeaseLost`]. Whoever had the job hears of it by
-    /// [`Wake::Lost`]. Safe everywhere at once.
+    /// [`Wake::LeaseLost`]. Safe everywhere at once.
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error>;
 
     /// Cancels a job: a waiting one is removed, a running one is told (its worker hears of it by
     /// [`Wake::Cancel`] at once, and by [`extend`](Self::extend) at the latest). If a run waits for a job that is removed, it
-    /// is told in the same step ([`runs::removed`]). What a run goes on by ([`JobId::is_run_internal`]) is refused:
+    /// is told in the same step ([`runs::removal_delivery`]). What a run goes on by ([`JobId::is_run_internal`]) is refused:
     /// [`Error::Invalid`].
     async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error>;
 
@@ -192,12 +192,12 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     // ---- chains -----------------------------------------------------------------------------------------
 
     /// Ends a job from outside, whatever its lease: blocked, scheduled, ready or running. The worker that runs
-    /// it loses its lease, and hears of it by [`Wake::Lost`]. Of two at once one is accepted. A dead job stays
+    /// it loses its lease, and hears of it by [`Wake::LeaseLost`]. Of two at once one is accepted. A dead job stays
     /// dead until it is redriven. What a run goes on by ([`JobId::is_run_internal`]) is refused: [`Error::Invalid`].
     async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error>;
 
     /// Deletes a chain with everything in it, in whatever state, unless another job waits for it. A worker that
-    /// runs its job loses its lease, and hears of it by [`Wake::Lost`]. What belongs to a run ([`JobId::run`]) is refused:
+    /// runs its job loses its lease, and hears of it by [`Wake::LeaseLost`]. What belongs to a run ([`JobId::run`]) is refused:
     /// [`Error::Invalid`].
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error>;
 
@@ -215,7 +215,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error>;
 
     /// Ends a run at once, without asking its code: it is closed, its alarms and its task are gone; a worker that has
-    /// the task has lost its lease, and hears of it by [`Wake::Lost`]. [`Verdict::LeaseLost`] if the run is not there,
+    /// the task has lost its lease, and hears of it by [`Wake::LeaseLost`]. [`Verdict::LeaseLost`] if the run is not there,
     /// has ended, or has come further.
     async fn terminate(&self, terminate: TerminateParams<'_>) -> Result<Verdict, Error>;
 

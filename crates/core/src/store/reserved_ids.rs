@@ -8,7 +8,7 @@ use crate::name::JobId;
 /// Refuses to add jobs that would pass for something of a run's.
 pub fn check_new(jobs: &[NewJob]) -> Result<(), Error> {
     // An id that was made for this very call is nobody's.
-    let given = jobs.iter().filter(|job| !job.fresh);
+    let given = jobs.iter().filter(|job| !job.generated_id);
     given.map(|job| &job.id).try_for_each(check_explicit_id)
 }
 

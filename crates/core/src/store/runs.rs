@@ -46,10 +46,10 @@ pub struct StartRunParams {
     pub cursor: u64,
     /// What it has asked for already; none for a run that begins at the beginning.
     pub effects: Vec<Effect>,
-    /// The envelope of its tasks without the closing brace: see [`task`].
-    pub head: Bytes,
+    /// The envelope of its tasks without the closing brace: see [`task_envelope`].
+    pub task_head: Bytes,
     /// What the first task says beside that: fields, each with a comma before it.
-    pub opening: Bytes,
+    pub first_task_fields: Bytes,
     /// Keeps a second run like it from being started. The key's shard is the run's: see [`RunId::keyed`].
     pub key: Option<RunKey>,
     /// The run that is told how it ends.
@@ -107,15 +107,15 @@ pub struct StoredEntry {
     /// What a store has to know of it.
     pub kind: EntryKind,
     /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`. The store that appends it writes its own time
-    /// into it ([`stamped`]): timers are counted from there, and a caller's idea of the time may be old.
-    pub entry: Bytes,
+    /// into it ([`with_timestamp`]): timers are counted from there, and a caller's idea of the time may be old.
+    pub bytes: Bytes,
 }
 
 /// What every entry begins with; a number and a comma follow.
 const AT: &[u8] = br#"{"at":"#;
 
 /// The entry with this time in it. What is no entry stays as it is. Stores do the same where the bytes are.
-pub fn stamped(entry: &Bytes, now: Timestamp) -> Bytes {
+pub fn with_timestamp(entry: &Bytes, now: Timestamp) -> Bytes {
     match entry.iter().position(|byte| *byte == b',') {
         Some(comma) if entry.starts_with(AT) => {
             [AT, now.0.to_string().as_bytes(), &entry[comma..]].concat().into()
@@ -130,7 +130,7 @@ pub enum EntryKind {
     /// What a task did.
     Commit,
     /// Something that a command of this journal led to: an activity's end, a timer.
-    Answer,
+    CommandResult,
     /// Something that was said to the run. If the run continues as new before it has consumed it, it goes into the
     /// new journal.
     Message,
@@ -142,11 +142,11 @@ pub struct Delivery {
     /// For which run.
     pub run: RunId,
     /// The event's entry; not a commit.
-    pub written: StoredEntry,
+    pub entry: StoredEntry,
     /// An event with an id is delivered once per run, however often it is sent. At most 128 bytes.
     ///
     /// An id is remembered for as long as its run is there, with one exception: when a run continues as new it forgets
-    /// those that are older than its commit says ([`ContinueAsNew::seen_for`]) and not among its latest [`MAX_REMEMBERED_DELIVERIES`]. So there
+    /// those that are older than its commit says ([`ContinueAsNew::id_retention`]) and not among its latest [`MAX_REMEMBERED_DELIVERIES`]. So there
     /// are never many more than one journal has entries, or than came in that time.
     pub id: Option<String>,
     /// The command it answers: the alarm with this number is dropped, if there is one.
@@ -159,7 +159,7 @@ pub enum Delivered {
     /// It is in the journal, and the run has a task.
     Yes,
     /// It had been delivered before, whether or not the run has ended since; nothing changed.
-    Again,
+    Duplicate,
     /// The run has ended, like this; nothing changed.
     Closed(RunStatus),
     /// There is no such run.
@@ -200,12 +200,12 @@ pub struct RunPosition {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterCommit {
     /// It does. If there are events beyond what the commit consumed it has its next task at once.
-    GoesOn,
+    Running,
     /// It begins again with an empty journal. Positions go on; its alarms are dropped; messages that the commit did not
     /// consume follow the first entry, other events are dropped. It has its next task at once.
-    Restarts(ContinueAsNew),
+    ContinueAsNew(ContinueAsNew),
     /// It has ended. Its alarms are dropped.
-    Ends(CloseRun),
+    Close(CloseRun),
 }
 
 /// How a run begins again.
@@ -214,7 +214,7 @@ pub struct ContinueAsNew {
     /// The first entry of the new journal.
     pub first: Bytes,
     /// For how long it remembers the ids of what was delivered to it: see [`Delivery::id`].
-    pub seen_for: Duration,
+    pub id_retention: Duration,
 }
 
 /// How a run ends.
@@ -227,7 +227,7 @@ pub struct CloseRun {
     /// What went wrong, if something did.
     pub error: Option<String>,
     /// What the parent is told. Only for a parent in the run's own shard: see [`Store::same_shard`](super::Store::same_shard).
-    pub told: Option<Delivery>,
+    pub notify_parent: Option<Delivery>,
 }
 
 /// Something a task led to.
@@ -244,17 +244,17 @@ pub enum Effect {
     /// was waiting.
     CancelJob(JobId),
     /// The run is to be told of this time. One that is due before all others is announced as
-    /// [`Wake::Sooner`](super::Wake::Sooner) of the queue of the run's tasks.
-    Alarm {
+    /// [`Wake::DueEarlier`](super::Wake::DueEarlier) of the queue of the run's tasks.
+    SetTimer {
         /// The number of the command.
         seq: u64,
         /// When.
         due: Due,
         /// Of what.
-        alarm: RunTimer,
+        timer: RunTimer,
     },
     /// It is not to be told of it any more.
-    DropAlarm {
+    CancelTimer {
         /// The number of the command.
         seq: u64,
     },
@@ -279,8 +279,8 @@ impl RunTimer {
     pub const ALL: [Self; 2] = [Self::Timer, Self::ScheduleToClose];
 
     /// What stands before and after the command's number in the event that says so. The entry is that event as any
-    /// other: [`entry`]. It is an [`EntryKind::Answer`].
-    pub const fn around(self) -> (&'static str, &'static str) {
+    /// other: [`encode_entry`]. It is an [`EntryKind::CommandResult`].
+    pub const fn event_parts(self) -> (&'static str, &'static str) {
         match self {
             Self::Timer => (r#"{"timer_fired":{"seq":"#, "}}"),
             Self::ScheduleToClose => (
@@ -292,12 +292,12 @@ impl RunTimer {
 
     /// The event that says so.
     pub fn event(self, seq: u64) -> String {
-        let (before, after) = self.around();
+        let (before, after) = self.event_parts();
         format!("{before}{seq}{after}")
     }
 
     /// A letter for it, as stores keep it.
-    pub const fn letter(self) -> &'static str {
+    pub const fn code(self) -> &'static str {
         match self {
             Self::Timer => "t",
             Self::ScheduleToClose => "c",
@@ -306,21 +306,21 @@ impl RunTimer {
 }
 
 /// What stands before and after the command's number in the event by which a run hears that an activity was taken away: by a
-/// cancel, by a purge. Nobody will do it, so the run must not wait for it. It is an [`EntryKind::Answer`].
-pub const REMOVED: (&str, &str) = (
+/// cancel, by a purge. Nobody will do it, so the run must not wait for it. It is an [`EntryKind::CommandResult`].
+pub const REMOVED_EVENT_PARTS: (&str, &str) = (
     r#"{"activity_done":{"seq":"#,
     r#","result":{"failed":{"message":"removed from its queue","kind":"cancelled"}}}}"#,
 );
 
 /// What the run that waits for a job is told when the job was taken away; nothing, if none does. Stores do the same
 /// where the bytes are.
-pub fn removed(envelope: Bytes, now: Timestamp) -> Option<Delivery> {
+pub fn removal_delivery(envelope: Bytes, now: Timestamp) -> Option<Delivery> {
     let envelope = Envelope::read(envelope).ok()?;
     let Requester { run, seq } = envelope.requester()?;
-    let (before, after) = REMOVED;
-    let entry = entry(now, "event", format!("{before}{seq}{after}").as_bytes());
-    let written = StoredEntry { kind: EntryKind::Answer, entry };
-    Some(Delivery { run: run.clone(), written, id: None, seq: Some(*seq) })
+    let (before, after) = REMOVED_EVENT_PARTS;
+    let entry = encode_entry(now, "event", format!("{before}{seq}{after}").as_bytes());
+    let written = StoredEntry { kind: EntryKind::CommandResult, bytes: entry };
+    Some(Delivery { run: run.clone(), entry: written, id: None, seq: Some(*seq) })
 }
 
 /// An end that is not a task's: somebody outside has decided it.
@@ -366,7 +366,7 @@ pub struct RunInfo {
     /// What it can be found by.
     pub attributes: BTreeMap<Topic, Json>,
     /// When its next alarm is due.
-    pub next_alarm: Option<Timestamp>,
+    pub next_timer: Option<Timestamp>,
     /// Its output as JSON; empty if it has none, or none yet.
     pub output: Bytes,
     /// What went wrong.
@@ -416,7 +416,7 @@ impl ReadBudget {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneRunsParams {
     /// How many of each type are kept at most, however long they were to be kept.
-    pub most: u64,
+    pub max_kept: u64,
     /// One that has ended less than this long ago is not removed for being one too many: whoever started it may not have
     /// seen how it ended, or may be about to start it again with its key.
     pub min_age: Duration,
@@ -444,7 +444,7 @@ pub struct ListRunsParams {
 /// The envelope of a task: `head`, the fields of `opening`, how far the run has come, by which commit, and the events that are new since,
 /// up to [`MAX_TASK_EVENTS`] and to the one by which they come to [`MAX_TASK_EVENT_BYTES`], oldest first, each as it is in the journal
 /// with its position before it: `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
-pub fn task<'a>(
+pub fn task_envelope<'a>(
     head: &[u8],
     opening: &[u8],
     at: RunPosition,
@@ -469,7 +469,7 @@ pub fn task<'a>(
 }
 
 /// An entry as it is in a journal; `kind` is `event` or `commit`.
-pub fn entry(at: Timestamp, kind: &str, json: &[u8]) -> Bytes {
+pub fn encode_entry(at: Timestamp, kind: &str, json: &[u8]) -> Bytes {
     let mut out = format!(r#"{{"at":{},"{kind}":"#, at.0).into_bytes();
     out.extend_from_slice(json);
     out.push(b'}');
@@ -487,20 +487,21 @@ mod tests {
 
     #[test]
     fn an_entry_is_stamped_and_else_as_it_was() {
-        let entry = entry(Timestamp(5), "event", br#"{"signal":{"name":"n","payload":"a,b"}}"#);
-        let later = stamped(&entry, Timestamp(1_700_000_000_000));
+        let entry = encode_entry(Timestamp(5), "event", br#"{"signal":{"name":"n","payload":"a,b"}}"#);
+        let later = with_timestamp(&entry, Timestamp(1_700_000_000_000));
         let expected = br#"{"at":1700000000000,"event":{"signal":{"name":"n","payload":"a,b"}}}"#;
         assert_eq!(&later[..], expected);
         for odd in ["", "null", r#"{"at":5}"#, r#"{"event":1,"at":5}"#] {
-            assert_eq!(stamped(&odd.into(), Timestamp(7)), odd.as_bytes());
+            assert_eq!(with_timestamp(&odd.into(), Timestamp(7)), odd.as_bytes());
         }
     }
 
     #[test]
     fn a_task_is_an_envelope_with_the_news_in_it() {
         let head = br#"{"job_id":"r!task","task_type":"workflow:order""#;
-        let entry = entry(Timestamp(5), "event", RunTimer::Timer.event(1).as_bytes());
-        let task = task(head, br#","payload":1"#, at(3, Some(8)), [(4, &entry[..]), (5, &entry[..])]);
+        let entry = encode_entry(Timestamp(5), "event", RunTimer::Timer.event(1).as_bytes());
+        let task =
+            task_envelope(head, br#","payload":1"#, at(3, Some(8)), [(4, &entry[..]), (5, &entry[..])]);
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
         assert_eq!((json["cursor"].as_u64(), json["payload"].as_u64()), (Some(3), Some(1)));
         assert_eq!(json["lastCommit"], 8);
@@ -511,9 +512,12 @@ mod tests {
 
     #[test]
     fn a_task_ends_with_the_entry_that_fills_it() {
-        let heavy =
-            entry(Timestamp(5), "event", format!("\"{}\"", "x".repeat(MAX_TASK_EVENT_BYTES / 3)).as_bytes());
-        let task = task(b"{\"a\":1", b"", at(0, None), (1..).map(|position| (position, &heavy[..])));
+        let heavy = encode_entry(
+            Timestamp(5),
+            "event",
+            format!("\"{}\"", "x".repeat(MAX_TASK_EVENT_BYTES / 3)).as_bytes(),
+        );
+        let task = task_envelope(b"{\"a\":1", b"", at(0, None), (1..).map(|position| (position, &heavy[..])));
         let json: serde_json::Value = serde_json::from_slice(&task).unwrap();
         assert_eq!(json["news"].as_array().unwrap().len(), 3);
     }
@@ -521,21 +525,21 @@ mod tests {
     #[test]
     fn a_run_hears_of_an_activity_that_was_taken_away() {
         let envelope = r#"{"job_id":"r!7","task_type":"t","run":"r","seq":7}"#;
-        let told = removed(envelope.into(), Timestamp(5)).unwrap();
+        let told = removal_delivery(envelope.into(), Timestamp(5)).unwrap();
         assert_eq!((told.run.as_str(), told.seq), ("r", Some(7)));
-        let EntryContent::Event(event) = Entry::read(&told.written.entry).unwrap().what else { panic!() };
+        let EntryContent::Event(event) = Entry::read(&told.entry.bytes).unwrap().content else { panic!() };
         let RunEvent::ActivityDone { seq: 7, result: ActivityResult::Failed(failure) } = event else {
             panic!()
         };
         assert_eq!(failure.kind, FailureKind::Cancelled);
-        assert!(removed(r#"{"job_id":"r","task_type":"t"}"#.into(), Timestamp(5)).is_none());
+        assert!(removal_delivery(r#"{"job_id":"r","task_type":"t"}"#.into(), Timestamp(5)).is_none());
     }
 
     #[test]
     fn an_alarm_says_an_event() {
         for alarm in RunTimer::ALL {
-            let entry = Entry::read(&entry(Timestamp(5), "event", alarm.event(7).as_bytes())).unwrap();
-            let EntryContent::Event(event) = entry.what else { panic!() };
+            let entry = Entry::read(&encode_entry(Timestamp(5), "event", alarm.event(7).as_bytes())).unwrap();
+            let EntryContent::Event(event) = entry.content else { panic!() };
             let (RunEvent::TimerFired { seq } | RunEvent::ActivityDone { seq, .. }) = event else { panic!() };
             assert_eq!(seq, 7);
         }

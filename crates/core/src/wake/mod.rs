@@ -35,17 +35,17 @@ pub enum Wake {
         jobs: usize,
     },
     /// A queue's next scheduled job is due earlier than before.
-    Sooner(Queue),
+    DueEarlier(Queue),
     /// A running job may have to be cancelled: its worker should extend its lease.
     Cancel(JobId),
     /// A running job's lease may have been taken from its worker, which should extend it to find out.
-    Lost(JobId),
+    LeaseLost(JobId),
     /// A job that somebody may wait for has ended: it left a record, died, was removed, or was lost with its worker.
     Finished(JobId),
     /// A member of the fleet was ordered something or given its last session, or a session on it has ended.
-    Member(WorkerKey),
+    Worker(WorkerKey),
     /// There are places at members of this kind: whoever waits for one should ask.
-    Places(WorkerKind),
+    Capacity(WorkerKind),
     /// A session may have to end, or be another's: its holder should attach it.
     Session(SessionId),
     /// Something may have been missed: look at everything.
@@ -67,12 +67,12 @@ impl fmt::Display for Wake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue { queue, jobs } => write!(f, "queue {} {} {jobs}", queue.guarantee, queue.name),
-            Self::Sooner(queue) => write!(f, "sooner {} {}", queue.guarantee, queue.name),
+            Self::DueEarlier(queue) => write!(f, "sooner {} {}", queue.guarantee, queue.name),
             Self::Cancel(job) => write!(f, "cancel {job}"),
-            Self::Lost(job) => write!(f, "lost {job}"),
+            Self::LeaseLost(job) => write!(f, "lost {job}"),
             Self::Finished(job) => write!(f, "finished {job}"),
-            Self::Member(member) => write!(f, "member {member}"),
-            Self::Places(kind) => write!(f, "places {kind}"),
+            Self::Worker(member) => write!(f, "member {member}"),
+            Self::Capacity(kind) => write!(f, "places {kind}"),
             Self::Session(session) => write!(f, "session {session}"),
             Self::Everything => f.write_str("everything"),
         }
@@ -96,12 +96,12 @@ impl FromStr for Wake {
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
         Ok(match word {
             "queue" => read_queue(rest)?,
-            "sooner" => Self::Sooner(queue(rest)?),
+            "sooner" => Self::DueEarlier(queue(rest)?),
             "cancel" => Self::Cancel(JobId::new(rest)?),
-            "lost" => Self::Lost(JobId::new(rest)?),
+            "lost" => Self::LeaseLost(JobId::new(rest)?),
             "finished" => Self::Finished(JobId::new(rest)?),
-            "member" => Self::Member(rest.parse()?),
-            "places" => Self::Places(WorkerKind::new(rest)?),
+            "member" => Self::Worker(rest.parse()?),
+            "places" => Self::Capacity(WorkerKind::new(rest)?),
             "session" => Self::Session(SessionId::new(rest)?),
             "everything" => Self::Everything,
             _ => return Err(ParseWakeError),
@@ -135,12 +135,12 @@ mod tests {
         let wakes = [
             Wake::Queue { queue: queue.clone(), jobs: 3 },
             Wake::all_waiters(queue.clone()),
-            Wake::Sooner(queue),
+            Wake::DueEarlier(queue),
             Wake::Cancel(job.clone()),
-            Wake::Lost(job.clone()),
+            Wake::LeaseLost(job.clone()),
             Wake::Finished(job),
-            Wake::Member("chromium:a".parse().unwrap()),
-            Wake::Places(WorkerKind::jobs()),
+            Wake::Worker("chromium:a".parse().unwrap()),
+            Wake::Capacity(WorkerKind::jobs()),
             Wake::Session(SessionId::generate()),
             Wake::Everything,
         ];

@@ -147,8 +147,8 @@ pub struct StartChild {
     #[serde(default)]
     pub parent_close: ParentClose,
     /// What the parent wants to hear of it.
-    #[serde(default)]
-    pub told: NotifyParent,
+    #[serde(default, rename = "told")]
+    pub notify_parent: NotifyParent,
     /// How long it is kept when it has ended, if its parent is not kept as long as any other run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,

@@ -68,7 +68,7 @@ pub enum RunEvent {
 }
 
 /// How many entries a journal may have, unless its run says otherwise.
-pub const JOURNAL_LIMIT: u64 = 50_000;
+pub const DEFAULT_MAX_JOURNAL_ENTRIES: u64 = 50_000;
 
 /// The first event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,12 +93,12 @@ pub struct RunStarted {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seq: u64,
     /// Whose luck it has, if not its own: a run that begins where another was must draw the same numbers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub luck: Option<RunId>,
+    #[serde(default, rename = "luck", skip_serializing_if = "Option::is_none")]
+    pub seed: Option<RunId>,
     /// Which request has started it, if the caller chose its id: a caller whose answer was lost recognises its own run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// How many entries its journal may have, if not [`JOURNAL_LIMIT`]. Here, because the code sees it, and must
+    /// How many entries its journal may have, if not [`DEFAULT_MAX_JOURNAL_ENTRIES`]. Here, because the code sees it, and must
     /// see the same in every replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
@@ -129,7 +129,7 @@ impl RunStarted {
             key: None,
             continued: 0,
             seq: 0,
-            luck: None,
+            seed: None,
             request_id: None,
             limit: None,
             keep_ms: None,
@@ -147,8 +147,8 @@ pub struct Parent {
     /// The parent's command.
     pub seq: u64,
     /// What the parent wants to hear.
-    #[serde(default)]
-    pub told: NotifyParent,
+    #[serde(default, rename = "told")]
+    pub notify_parent: NotifyParent,
 }
 
 /// A signal as it is kept.

@@ -29,7 +29,7 @@ pub struct Entry {
     /// When it was appended, by the store's clock.
     pub at: Timestamp,
     /// What it says.
-    pub what: EntryContent,
+    pub content: EntryContent,
 }
 
 /// What an entry says.
@@ -108,12 +108,12 @@ pub struct Journal {
 impl Entry {
     /// An entry that says that something came in.
     pub fn event(at: Timestamp, event: RunEvent) -> Self {
-        Self { at, what: EntryContent::Event(event) }
+        Self { at, content: EntryContent::Event(event) }
     }
 
     /// An entry that says what a task did.
     pub fn commit(at: Timestamp, commit: Commit) -> Self {
-        Self { at, what: EntryContent::Commit(commit) }
+        Self { at, content: EntryContent::Commit(commit) }
     }
 
     /// Reads an entry.
@@ -147,7 +147,7 @@ struct WireEntryRef<'a> {
 
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let (event, commit) = match &self.what {
+        let (event, commit) = match &self.content {
             EntryContent::Event(event) => (Some(event), None),
             EntryContent::Commit(commit) => (None, Some(commit)),
         };
@@ -163,7 +163,7 @@ impl<'de> Deserialize<'de> for Entry {
             (None, Some(commit)) => EntryContent::Commit(commit),
             _ => return Err(serde::de::Error::custom("an entry has either an event or a commit")),
         };
-        Ok(Self { at: Timestamp(at), what })
+        Ok(Self { at: Timestamp(at), content: what })
     }
 }
 

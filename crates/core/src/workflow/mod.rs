@@ -19,8 +19,8 @@ mod status;
 pub use command::{Command, NotifyParent, ParentClose, ScheduleActivity, StartChild};
 pub use commit_id::CommitId;
 pub use event::{
-    ActivityFailure, ActivityResult, ChildResult, FailureKind, JOURNAL_LIMIT, Parent, RunEvent, RunStarted,
-    SignalDelivery, StoredSignal, Timeout, UpdateResult,
+    ActivityFailure, ActivityResult, ChildResult, DEFAULT_MAX_JOURNAL_ENTRIES, FailureKind, Parent, RunEvent,
+    RunStarted, SignalDelivery, StoredSignal, Timeout, UpdateResult,
 };
 pub use journal::{Commit, DamagedEntry, Entry, EntryContent, Journal, PositionedEvent, RunEnd};
 pub use json::Json;

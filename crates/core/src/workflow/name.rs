@@ -15,7 +15,7 @@ name!(
     /// it end as the id of a task does: a message that starts a run must not pass for the task of another.
     RunId, "run id",
     |name| {
-        (1..=RunId::MAX).contains(&name.len())
+        (1..=RunId::MAX_LEN).contains(&name.len())
             && name.bytes().all(|b| b.is_ascii_graphic() && b != b'~')
             && !name.ends_with("!task")
     },
@@ -69,7 +69,7 @@ name!(
 
 impl RunId {
     /// The longest id of a run, so that those of its parts are valid too.
-    pub const MAX: usize = 100;
+    pub const MAX_LEN: usize = 100;
 
     /// What a run, its activities, its children and its key have in common: where a store has shards they lie in one.
     pub fn root(&self) -> &str {

@@ -21,7 +21,7 @@ pub struct OpenCommand {
 /// The commands of a journal that wait for an answer, oldest first. A run that has ended waits for nothing.
 pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<OpenCommand> {
     let mut open = OpenCommands::default();
-    entries.into_iter().for_each(|entry| open.read(entry));
+    entries.into_iter().for_each(|entry| open.apply(entry));
     open.0.into_values().collect()
 }
 
@@ -31,8 +31,8 @@ pub struct OpenCommands(BTreeMap<u64, OpenCommand>);
 
 impl OpenCommands {
     /// The next entry of the journal.
-    pub fn read(&mut self, entry: &Entry) {
-        match &entry.what {
+    pub fn apply(&mut self, entry: &Entry) {
+        match &entry.content {
             EntryContent::Event(event) => answer(&mut self.0, event),
             EntryContent::Commit(commit) if commit.end.is_some() => self.0.clear(),
             EntryContent::Commit(commit) => {
@@ -63,22 +63,22 @@ pub struct OpenChildren(BTreeMap<u64, OpenChild>);
 
 impl OpenChildren {
     /// The children that a journal tells of.
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+    pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut children = Self::default();
-        entries.into_iter().for_each(|entry| children.read(entry));
+        entries.into_iter().for_each(|entry| children.apply(entry));
         children
     }
 
     /// The next entry of the journal.
-    pub fn read(&mut self, entry: &Entry) {
-        match &entry.what {
-            EntryContent::Event(event) => self.hear(event),
-            EntryContent::Commit(commit) => self.note(&commit.commands),
+    pub fn apply(&mut self, entry: &Entry) {
+        match &entry.content {
+            EntryContent::Event(event) => self.apply_event(event),
+            EntryContent::Commit(commit) => self.add_commands(&commit.commands),
         }
     }
 
     /// The run has asked for these.
-    pub fn note(&mut self, commands: &[Command]) {
+    pub fn add_commands(&mut self, commands: &[Command]) {
         for command in commands {
             if let Command::StartChild(child) = command {
                 let StartChild { seq, run, parent_close, .. } = &**child;
@@ -88,7 +88,7 @@ impl OpenChildren {
     }
 
     /// The run has heard of this.
-    pub fn hear(&mut self, event: &RunEvent) {
+    pub fn apply_event(&mut self, event: &RunEvent) {
         if let RunEvent::ChildDone { seq, .. } = event {
             self.0.remove(seq);
         }
@@ -115,7 +115,8 @@ fn answer(open: &mut BTreeMap<u64, OpenCommand>, event: &RunEvent) {
         }
         RunEvent::ChildStarted { seq, .. } => {
             let asked = open.get(seq).map(|open| &open.command);
-            if matches!(asked, Some(Command::StartChild(child)) if child.told == NotifyParent::Start) {
+            if matches!(asked, Some(Command::StartChild(child)) if child.notify_parent == NotifyParent::Start)
+            {
                 open.remove(seq);
             }
         }

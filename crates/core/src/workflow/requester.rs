@@ -22,8 +22,13 @@ pub struct Requester {
 impl Requester {
     /// Ends the job and says so.
     pub(crate) fn notify(&self, now: Timestamp, event: RunEvent) -> Change {
-        let written = StoredEntry { kind: EntryKind::Answer, entry: Entry::event(now, event).write() };
-        Change::Deliver(Box::new(Delivery { run: self.run.clone(), written, id: None, seq: Some(self.seq) }))
+        let written = StoredEntry { kind: EntryKind::CommandResult, bytes: Entry::event(now, event).write() };
+        Change::Deliver(Box::new(Delivery {
+            run: self.run.clone(),
+            entry: written,
+            id: None,
+            seq: Some(self.seq),
+        }))
     }
 
     fn ended(&self, now: Timestamp, result: ActivityResult) -> Change {

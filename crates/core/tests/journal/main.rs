@@ -74,6 +74,6 @@ fn the_same_step_is_told_by_what_is_asked_for_not_with_what() {
 #[test]
 fn a_short_event_stays_short() {
     let entry =
-        Entry { at: Timestamp(1), what: EntryContent::Event(RunEvent::CancelRequested { reason: None }) };
+        Entry { at: Timestamp(1), content: EntryContent::Event(RunEvent::CancelRequested { reason: None }) };
     assert_eq!(entry.write(), &br#"{"at":1,"event":{"cancel_requested":{}}}"#[..]);
 }

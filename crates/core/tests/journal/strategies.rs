@@ -8,7 +8,7 @@ use tidemill_core::{Kind, QueueName, Timestamp};
 
 pub(crate) fn entry() -> impl Strategy<Value = Entry> {
     let what = prop_oneof![event().prop_map(EntryContent::Event), commit().prop_map(EntryContent::Commit)];
-    (any::<i64>(), what).prop_map(|(at, what)| Entry { at: Timestamp(at), what })
+    (any::<i64>(), what).prop_map(|(at, what)| Entry { at: Timestamp(at), content: what })
 }
 
 fn json() -> impl Strategy<Value = Json> {
@@ -75,7 +75,7 @@ fn started() -> impl Strategy<Value = RunEvent> {
     let parent = option::of((run(), any::<u64>()).prop_map(|(run, seq)| Parent {
         run,
         seq,
-        told: NotifyParent::Both,
+        notify_parent: NotifyParent::Both,
     }));
     let text = || option::of(any::<String>());
     let facts = (workflow(), version(), json(), parent, text(), text());
@@ -96,7 +96,7 @@ fn started() -> impl Strategy<Value = RunEvent> {
                 key,
                 continued,
                 seq,
-                luck,
+                seed: luck,
                 request_id,
                 limit,
                 keep_ms,
@@ -160,7 +160,8 @@ fn child() -> impl Strategy<Value = Command> {
     let keep = option::of(any::<u64>());
     (any::<u64>(), workflow(), version(), json(), run(), close, told, keep).prop_map(
         |(seq, workflow, version, input, run, parent_close, told, keep_ms)| {
-            let child = StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms };
+            let child =
+                StartChild { seq, workflow, version, input, run, parent_close, notify_parent: told, keep_ms };
             Command::StartChild(Box::new(child))
         },
     )

@@ -277,7 +277,7 @@ impl Keeper {
 
     fn wake(&mut self, wake: &Wake) {
         match wake {
-            Wake::Member(member) if self.members.values().any(|one| one.id == *member) => self.pulse.hurry(),
+            Wake::Worker(member) if self.members.values().any(|one| one.id == *member) => self.pulse.hurry(),
             // It may have been about one of ours. There may be many of these, so not at once.
             Wake::Everything => self.pulse.hurry_a_little(),
             _ => {}
@@ -301,7 +301,7 @@ impl Keeper {
         if !parting.is_empty()
             && let Err(error) = within("part", self.station.store.fleet().part(&parting)).await
         {
-            warn!("the fleet will find out by itself that these browsers are gone: {}", error.chain());
+            warn!("the fleet will find out by itself that these browsers are gone: {}", error.full_message());
         }
     }
 }

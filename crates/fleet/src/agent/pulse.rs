@@ -82,7 +82,7 @@ impl Pulse {
 
     fn failed(&mut self, error: &Error) {
         if self.failures == 0 {
-            warn!("the fleet cannot be reached, trying again until it can: {}", error.chain());
+            warn!("the fleet cannot be reached, trying again until it can: {}", error.full_message());
         }
         self.next = Instant::now() + PAUSE.delay(self.failures, fastrand::f64());
         self.failures = self.failures.saturating_add(1);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidemill_core::fleet::{MemberName, WorkerKey};
+use tidemill_core::fleet::{WorkerKey, WorkerName};
 use tidemill_core::name::InvalidName;
 use tidemill_core::{HolderId, Store};
 use tokio::time::Instant;
@@ -35,7 +35,7 @@ pub(super) struct Station {
 impl Station {
     pub(super) fn new(store: Arc<dyn Store>, grace: Duration, start_within: Duration) -> Self {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let agent = HolderId::of_process(&host, std::process::id(), 0);
+        let agent = HolderId::from_process(&host, std::process::id(), 0);
         let boot = agent.as_str().rsplit(':').next().unwrap_or_default().to_owned();
         Self { store, grace, start_within, door: None, host, boot, agent }
     }
@@ -68,9 +68,9 @@ impl Station {
     }
 
     /// `{host}:{pid}:{number}:{boot}`, as job workers are called.
-    fn name(&self, number: u64) -> Result<MemberName, InvalidName> {
+    fn name(&self, number: u64) -> Result<WorkerName, InvalidName> {
         let host: String = self.host.chars().filter(char::is_ascii_graphic).take(128).collect();
-        MemberName::new(&format!("{host}:{}:{number}:{}", std::process::id(), self.boot))
+        WorkerName::new(&format!("{host}:{}:{number}:{}", std::process::id(), self.boot))
     }
 
     fn about(&self, line: &Line, started: &Started) -> About {

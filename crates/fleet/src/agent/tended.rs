@@ -61,8 +61,8 @@ impl Tended {
             offer: self.offer.clone(),
             endpoint: self.endpoint.clone(),
             status,
-            room: self.room,
-            fresh: FRESH,
+            capacity: self.room,
+            beat_timeout: FRESH,
             detail,
         }
     }

@@ -53,7 +53,7 @@ impl Trip {
         }
         if !self.living.is_empty() {
             let (numbers, members): (Vec<_>, Vec<_>) = self.living.into_iter().unzip();
-            let orders = within("beat", fleet.beat(BeatParams { members: &members, grace: GRACE })).await?;
+            let orders = within("beat", fleet.beat(BeatParams { workers: &members, grace: GRACE })).await?;
             let statuses = members.iter().map(|member| member.status);
             let heard = numbers.into_iter().zip(orders).zip(statuses);
             answer.heard = heard.map(|((number, orders), status)| (number, orders, status)).collect();

@@ -99,13 +99,13 @@ impl Desk {
             let mut called = std::pin::pin!(self.places.notified());
             called.as_mut().enable();
             match self.ask(&ticket, &wish, &refused).await {
-                Ok(Leased::Given(grant)) => match self.open(&grant, &ticket, &wish).await {
-                    Ok((link, lost)) => return Ok(Browser::new(link, grant.member, lost, ticket)),
+                Ok(Leased::Granted(grant)) => match self.open(&grant, &ticket, &wish).await {
+                    Ok((link, lost)) => return Ok(Browser::new(link, grant.worker, lost, ticket)),
                     Err(error) => {
-                        debug!(member = %grant.member, "a browser cannot be used: {error}");
+                        debug!(member = %grant.worker, "a browser cannot be used: {error}");
                         let is_misfit = error.is_misfit();
-                        why = NoBrowser::Unusable { member: grant.member.clone(), error };
-                        refused.push(grant.member);
+                        why = NoBrowser::Unusable { member: grant.worker.clone(), error };
+                        refused.push(grant.worker);
                         if is_misfit || refused.len() >= TRIES {
                             return Err(why);
                         }
@@ -118,7 +118,7 @@ impl Desk {
                 },
                 Ok(Leased::Waiting { ahead, workers }) => why.is_waiting(ahead, workers),
                 Ok(Leased::Refused { waiting, workers }) => why = NoBrowser::LineFull { waiting, workers },
-                Err(error) => why = NoBrowser::Store(error.chain()),
+                Err(error) => why = NoBrowser::Store(error.full_message()),
             }
             let again = Instant::now() + ASK_AGAIN.mul_f64(0.75 + 0.5 * fastrand::f64());
             let _ = timeout_at(deadline.min(again), called).await;
@@ -164,9 +164,9 @@ impl Desk {
         let Ok(Ok(page)) = timeout(ANSWER, self.store.fleet().list_workers(list)).await else {
             return Ok(());
         };
-        let mut members = page.items.iter().filter(|info| info.member.offer == Offer::cdp()).peekable();
+        let mut members = page.items.iter().filter(|info| info.worker.offer == Offer::cdp()).peekable();
         let is_all = page.next.is_none() && members.peek().is_some();
-        match is_all && members.all(|info| is_elsewhere(&info.member.endpoint)) {
+        match is_all && members.all(|info| is_elsewhere(&info.worker.endpoint)) {
             true => Err(Unopened::Elsewhere),
             false => Ok(()),
         }
@@ -193,9 +193,9 @@ impl Desk {
             ttl: self.browsers.lease.time,
             keep: Duration::ZERO,
             detail: wish.detail.clone(),
-            refused: refused.to_vec(),
-            line: Some(WaitParams { most: self.browsers.line, ttl: IN_LINE }),
-            standard: self.browsers.standard,
+            rejected: refused.to_vec(),
+            wait: Some(WaitParams { max_waiting: self.browsers.line, ttl: IN_LINE }),
+            defaults: self.browsers.standard,
         };
         match timeout(ANSWER, self.store.fleet().lease(&lease)).await {
             Ok(answer) => answer,
@@ -222,12 +222,12 @@ impl Desk {
     fn hold(&self, grant: &Grant, session: &SessionId, wish: &Wish) -> CancellationToken {
         let attach = AttachParams {
             session: session.clone(),
-            member: grant.member.clone(),
+            worker: grant.worker.clone(),
             holder: wish.holder.clone(),
             ttl: self.browsers.lease.time,
             keep: Duration::ZERO,
             connected: true,
-            take: false,
+            take_over: false,
             must_exist: false,
             detail: wish.detail.clone(),
             started_at: self.store.clock().now(),

@@ -68,7 +68,7 @@ impl Keeper {
     /// something may have been missed.
     fn hear(&self, wake: &Wake) -> bool {
         match wake {
-            Wake::Places(kind) if *kind == Browsers::kind() => self.desk.places.notify_waiters(),
+            Wake::Capacity(kind) if *kind == Browsers::kind() => self.desk.places.notify_waiters(),
             Wake::Everything => self.desk.places.notify_waiters(),
             Wake::Session(session) => return self.desk.doubt(session),
             _ => {}
@@ -83,7 +83,7 @@ impl Keeper {
             Ok(()) if !failed => self.period(),
             Ok(()) => AGAIN,
             Err(error) => {
-                warn!("sessions could not be kept, trying again: {}", error.chain());
+                warn!("sessions could not be kept, trying again: {}", error.full_message());
                 AGAIN
             }
         }

@@ -68,7 +68,7 @@ impl Desk {
         let before = self.reachable.swap(away.is_none(), Ordering::Relaxed);
         match away {
             Some(error) if before => {
-                tracing::warn!(error = error.chain(), "the store is away; sessions go on")
+                tracing::warn!(error = error.full_message(), "the store is away; sessions go on")
             }
             None if !before => tracing::info!("the store is there"),
             _ => {}
@@ -80,5 +80,5 @@ impl Desk {
 fn name_this_gateway() -> HolderId {
     static INDEX: AtomicU32 = AtomicU32::new(0);
     let (host, index) = (rustix::system::uname(), INDEX.fetch_add(1, Ordering::Relaxed));
-    HolderId::of_process(&host.nodename().to_string_lossy(), std::process::id(), index)
+    HolderId::from_process(&host.nodename().to_string_lossy(), std::process::id(), index)
 }

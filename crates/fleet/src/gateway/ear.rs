@@ -15,7 +15,7 @@ pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
             () = stop.cancelled() => return,
         };
         match wake {
-            Some(Wake::Places(kind)) => desk.lines.call(Some(&kind)),
+            Some(Wake::Capacity(kind)) => desk.lines.call(Some(&kind)),
             Some(Wake::Session(session)) => desk.holdings.ask_about(&session),
             Some(Wake::Everything) => {
                 desk.lines.call(None);

@@ -151,12 +151,12 @@ fn attach(desk: &Desk, session: &SessionId, held: &Held) -> AttachParams {
     AttachParams {
         must_exist: held.must_exist(),
         session: session.clone(),
-        member: held.terms.member.clone(),
+        worker: held.terms.member.clone(),
         holder: desk.holder.clone(),
         ttl,
         keep,
         connected,
-        take,
+        take_over: take,
         detail: held.terms.detail.clone(),
         started_at: held.terms.started_at,
     }

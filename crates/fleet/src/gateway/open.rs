@@ -55,7 +55,7 @@ pub(crate) async fn open(
         (ticket, grant) = match (search.place(ticket).await, failed) {
             (Ok(placed), _) => placed,
             // Why the browser there was did not want this client says more than that there is no other.
-            (Err(_), Some(failed)) if search.lease.line.is_none() => return Err(failed),
+            (Err(_), Some(failed)) if search.lease.wait.is_none() => return Err(failed),
             (Err(refusal), _) => return Err(refusal),
         };
         match reach(desk, &grant, client).await {
@@ -65,14 +65,14 @@ pub(crate) async fn open(
                 return Ok((answered(&answer.headers, &opened.hold.session), opened));
             }
             Err(error) => {
-                tracing::warn!(worker = %grant.member, %error, "a browser cannot be had; another is tried");
+                tracing::warn!(worker = %grant.worker, %error, "a browser cannot be had; another is tried");
                 desk.metrics.undialled();
                 // A client of the wrong version is wrong for others like it, too.
                 if matches!(&error, DialError::Refused { status, .. } if *status == StatusCode::PRECONDITION_REQUIRED)
                 {
-                    search.lease.line = None;
+                    search.lease.wait = None;
                 }
-                search.lease.refused.push(grant.member);
+                search.lease.rejected.push(grant.worker);
                 failed = Some(unreachable(error));
             }
         }
@@ -92,7 +92,7 @@ pub(crate) fn check_keep(desk: &Desk, wish: &Wish) -> Result<(), Refusal> {
 /// What the store is told of a session on this browser.
 pub(crate) fn terms(desk: &Desk, lease: &LeaseParams, grant: &Grant) -> Terms {
     let started_at = desk.store.clock().now();
-    let (member, detail, ends) = (grant.member.clone(), lease.detail.clone(), ends(desk, started_at));
+    let (member, detail, ends) = (grant.worker.clone(), lease.detail.clone(), ends(desk, started_at));
     Terms { member, keep: lease.keep, detail, started_at, ends }
 }
 

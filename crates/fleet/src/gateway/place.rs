@@ -85,9 +85,10 @@ impl Search {
             ttl: options.lease.time,
             keep: wish.keep,
             detail: wish.detail()?,
-            refused: Vec::new(),
-            line: (options.queue_size > 0).then_some(WaitParams { most: options.queue_size, ttl: PLACE }),
-            standard: options.standard,
+            rejected: Vec::new(),
+            wait: (options.queue_size > 0)
+                .then_some(WaitParams { max_waiting: options.queue_size, ttl: PLACE }),
+            defaults: options.standard,
         };
         let deadline = Instant::now() + options.queue_time;
         Ok(Self { desk: desk.clone(), lease, deadline, nobody_since: None })
@@ -97,28 +98,28 @@ impl Search {
     pub(crate) async fn place(&mut self, mut ticket: Ticket) -> Result<(Ticket, Grant), Refusal> {
         let mut leased;
         if self.is_unheard_of() {
-            let line = self.lease.line.take();
+            let line = self.lease.wait.take();
             (ticket, leased) = self.ask(ticket).await?;
-            self.lease.line = line;
+            self.lease.wait = line;
             match leased {
-                Leased::Given(grant) => return Ok((ticket, grant)),
+                Leased::Granted(grant) => return Ok((ticket, grant)),
                 Leased::Refused { workers: 0, .. } => self.check_there().await?,
                 _ => {}
             }
         }
         (ticket, leased) = self.ask(ticket).await?;
-        if let Leased::Given(grant) = leased {
+        if let Leased::Granted(grant) = leased {
             return Ok((ticket, grant));
         }
         self.judge(&leased).await?;
         let desk = self.desk.clone();
         // From here on it is called; what was announced before, the next question finds out.
-        let refuses = !self.lease.refused.is_empty();
+        let refuses = !self.lease.rejected.is_empty();
         let waiter = desk.lines.join(&self.lease.kind, &self.lease.offers[0], refuses);
         loop {
             let leased;
             (ticket, leased) = self.ask(ticket).await?;
-            if let Leased::Given(grant) = leased {
+            if let Leased::Granted(grant) = leased {
                 return Ok((ticket, grant));
             }
             self.judge(&leased).await?;
@@ -150,7 +151,7 @@ impl Search {
     /// Whether there is any use in waiting.
     async fn judge(&mut self, leased: &Leased) -> Result<(), Refusal> {
         let (workers, refused) = match leased {
-            Leased::Given(_) => return Ok(()),
+            Leased::Granted(_) => return Ok(()),
             Leased::Waiting { workers, .. } => (*workers, None),
             Leased::Refused { workers, waiting } => (*workers, Some(*waiting)),
         };
@@ -159,7 +160,7 @@ impl Search {
         }
         match refused {
             // The clients before it wait for a browser that is there or was a moment ago.
-            Some(waiting) if self.lease.line.is_some() => Err(full(waiting)),
+            Some(waiting) if self.lease.wait.is_some() => Err(full(waiting)),
             Some(_) if workers == 0 => Err(self.nobody()),
             Some(_) => Err(Refusal::busy("busy", format!("no {} is free", self.lease.kind), ASK)),
             None => self.check_time(workers),
@@ -190,7 +191,7 @@ impl Search {
     /// turn, and must not lose it by asking for no place in line.
     fn is_unheard_of(&self) -> bool {
         let usual = USUAL.contains(&self.lease.kind.as_str()) && !self.is_of_a_version();
-        !usual && self.lease.line.is_some() && self.lease.refused.is_empty()
+        !usual && self.lease.wait.is_some() && self.lease.rejected.is_empty()
     }
 
     fn is_of_a_version(&self) -> bool {
@@ -229,7 +230,7 @@ impl Search {
         loop {
             let list = ListWorkersParams { kind: Some(&self.lease.kind), cursor, limit: 256 };
             let page = self.desk.fleet().list_workers(list).await?;
-            offers.extend(page.items.into_iter().map(|info| info.member.offer));
+            offers.extend(page.items.into_iter().map(|info| info.worker.offer));
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(offers);

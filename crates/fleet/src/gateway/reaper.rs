@@ -24,7 +24,7 @@ pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
             Ok(reaped) => reported.log(&reaped),
             Err(error) if error.is_transient() => {}
             Err(error) => {
-                tracing::warn!(error = error.chain(), "the fleet cannot be cleared of what is dead")
+                tracing::warn!(error = error.full_message(), "the fleet cannot be cleared of what is dead")
             }
         }
         tokio::select! {
@@ -40,14 +40,14 @@ struct Reported(HashSet<String>);
 
 impl Reported {
     fn log(&mut self, reaped: &Reaped) {
-        for member in &reaped.members {
+        for member in &reaped.workers {
             tracing::warn!(worker = %member, "a worker has died");
         }
         for member in &reaped.found {
             self.0.remove(&member.to_string());
             tracing::info!(worker = %member, "a worker of another program was found");
         }
-        for UnusableEntry { name, why } in &reaped.unusable {
+        for UnusableEntry { name, reason: why } in &reaped.unusable {
             if self.is_new(name) {
                 tracing::warn!(worker = name, why, "a registered worker cannot be used");
             }

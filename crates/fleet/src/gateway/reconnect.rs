@@ -37,7 +37,7 @@ pub(crate) async fn reconnect(
     let endpoint = endpoint(&info)?;
     // A browser that does not answer leaves everything as it is.
     let answer = dial(&endpoint, client, desk.options.dial_time).await.map_err(unreachable)?;
-    let SessionInfo { member, keep, detail, started_at, .. } = info;
+    let SessionInfo { worker: member, keep, detail, started_at, .. } = info;
     let terms = Terms { member, keep, detail, started_at, ends };
     let (opened, verdict) = enter(desk, (session.clone(), terms), answer.side, true);
     match tokio::time::timeout(AGREED, verdict).await {

@@ -80,7 +80,7 @@ impl From<Error> for Refusal {
             Error::NotFound(what) => Self::not_found(format!("{what} not found")),
             // The causes name servers and files, which are the operator's business.
             other => {
-                tracing::warn!(error = other.chain(), "the store did not do what a client needed");
+                tracing::warn!(error = other.full_message(), "the store did not do what a client needed");
                 Self::busy("store", "the store is not available", Duration::from_secs(1))
             }
         }

@@ -21,10 +21,10 @@ async fn a_killed_browser_is_replaced_and_counted() {
         members.len() == 1
             && members
                 .iter()
-                .all(|one: &tidemill_core::store::fleet::WorkerInfo| one.member.id != first.member.id)
+                .all(|one: &tidemill_core::store::fleet::WorkerInfo| one.worker.id != first.worker.id)
     };
     let second = scene.see("another browser", is_other).await.remove(0);
-    let detail: serde_json::Value = serde_json::from_slice(&second.member.detail).unwrap();
+    let detail: serde_json::Value = serde_json::from_slice(&second.worker.detail).unwrap();
     assert_eq!(detail["crashes"], 1);
     scene.end().await;
 }
@@ -35,7 +35,7 @@ async fn a_browser_that_hangs_is_replaced() {
     let first = scene.see("a browser", |members| members.len() == 1).await.remove(0);
     kill(pid(&first), Signal::STOP);
     let is_other = |members: &[tidemill_core::store::fleet::WorkerInfo]| {
-        members.iter().any(is_free) && members.iter().all(|one| one.member.id != first.member.id)
+        members.iter().any(is_free) && members.iter().all(|one| one.worker.id != first.worker.id)
     };
     scene.see("another browser", is_other).await;
     assert!(!is_alive(pid(&first)));

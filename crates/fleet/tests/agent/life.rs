@@ -10,7 +10,7 @@ use crate::scene::{Scene, is_free, pid};
 async fn a_browser_starts_joins_and_can_be_connected_to() {
     let scene = Scene::with(|agent| agent.spare(1)).await;
     let members = scene.see("a browser", |members| members.len() == 1).await;
-    let detail: serde_json::Value = serde_json::from_slice(&members[0].member.detail).unwrap();
+    let detail: serde_json::Value = serde_json::from_slice(&members[0].worker.detail).unwrap();
     assert!(detail["version"].as_str().unwrap().contains("Chrome/"), "{detail}");
     assert_eq!((&detail["engine"], &detail["crashes"]), (&"headless-shell".into(), &0.into()));
     let (_, grant) = scene.lease("chromium", "cdp").await.unwrap();
@@ -23,12 +23,12 @@ async fn a_leased_browser_has_a_successor_and_ends_with_its_session() {
     let scene = Scene::with(|agent| agent.spare(1).most(2)).await;
     let first = scene.see("a browser", |members| members.len() == 1).await.remove(0);
     let (session, grant) = scene.lease("chromium", "cdp").await.unwrap();
-    assert_eq!(grant.member, first.member.id);
+    assert_eq!(grant.worker, first.worker.id);
     scene.see("a second one", |members| members.len() == 2 && members.iter().any(is_free)).await;
     scene.release(session).await;
     let is_gone = |members: &[_]| members.iter().all(|one: &_| is_free(one)) && members.len() == 1;
     let left = scene.see("the first one go", is_gone).await;
-    assert_ne!(left[0].member.id, first.member.id);
+    assert_ne!(left[0].worker.id, first.worker.id);
     assert!(!crate::proc::is_alive(pid(&first)));
     scene.end().await;
 }
@@ -58,12 +58,12 @@ async fn the_only_browser_stays_in_the_fleet_until_its_successor_joins() {
     let scene = Scene::with(|agent| agent.engine(engine).most(1)).await;
     let first = scene.see("a browser", |members| members.iter().any(is_free)).await.remove(0);
     let (session, _) = scene.lease("webkit", "own").await.unwrap();
-    scene.see("it drain", |members| members[0].member.status == WorkerStatus::Draining).await;
+    scene.see("it drain", |members| members[0].worker.status == WorkerStatus::Draining).await;
     scene.release(session).await;
     crate::scene::eventually("its end", || !crate::proc::is_alive(pid(&first))).await;
     let beat = scene.members().await[0].last_beat;
     let members = scene.see("it beat again", |members| members[0].last_beat > beat).await;
-    assert_eq!((members.len(), &members[0].member.id), (1, &first.member.id));
+    assert_eq!((members.len(), &members[0].worker.id), (1, &first.worker.id));
     std::fs::write(go.path().join("go"), "").unwrap();
     let members = scene.see("its successor", |members| members.iter().any(is_free)).await;
     assert_eq!(members.len(), 1);
@@ -74,7 +74,7 @@ async fn the_only_browser_stays_in_the_fleet_until_its_successor_joins() {
 async fn firefox_speaks_bidi() {
     let scene = Scene::with(|agent| agent.engine(Engine::Firefox)).await;
     let members = scene.see("a browser", |members| members.len() == 1).await;
-    assert!(members[0].member.endpoint.ends_with("/session"));
+    assert!(members[0].worker.endpoint.ends_with("/session"));
     let (_, grant) = scene.lease("firefox", "bidi").await.unwrap();
     connect_async(&grant.endpoint).await.unwrap();
     scene.end().await;
@@ -101,10 +101,10 @@ async fn sessions_may_end_when_the_agent_is_stopped() {
     let (session, grant) = scene.lease("chromium", "cdp").await.unwrap();
     let ended = scene.stop();
     let rule = |members: &[tidemill_core::store::fleet::WorkerInfo]| {
-        members.len() == 1 && members[0].member.status == WorkerStatus::Draining
+        members.len() == 1 && members[0].worker.status == WorkerStatus::Draining
     };
     let left = scene.see("only the one in use", rule).await;
-    assert_eq!(left[0].member.id, grant.member);
+    assert_eq!(left[0].worker.id, grant.worker);
     connect_async(&grant.endpoint).await.unwrap();
     scene.release(session).await;
     ended.await.unwrap().unwrap();

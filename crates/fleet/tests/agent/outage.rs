@@ -54,17 +54,17 @@ async fn a_browser_in_use_is_not_taken_for_used_up_because_nobody_could_extend_i
     for _ in 0..2 {
         let now = scene.client.store().clock().now();
         let has_beaten =
-            |one: &WorkerInfo| one.member.id == first.member.id && one.last_beat > now && one.active == 0;
+            |one: &WorkerInfo| one.worker.id == first.worker.id && one.last_beat > now && one.active == 0;
         scene.see("a beat", |members| members.iter().any(has_beaten)).await;
     }
     let attach = AttachParams {
         session,
-        member: first.member.id.clone(),
+        worker: first.worker.id.clone(),
         holder: scene.holder.clone(),
         ttl: Duration::from_secs(300),
         keep: Duration::ZERO,
         connected: true,
-        take: false,
+        take_over: false,
         must_exist: false,
         detail: "{}".into(),
         started_at: scene.client.store().clock().now(),
@@ -86,9 +86,9 @@ async fn a_client_keeps_its_browser_when_the_store_was_away_for_longer_than_a_le
     let gateway = tokio::spawn(gateway);
     let (mut client, _) = connect_async(&url).await.unwrap();
     let used = scene.see("its session", |members| members.iter().any(|one| one.active == 1)).await;
-    let used = used.iter().find(|one| one.active == 1).unwrap().member.id.clone();
+    let used = used.iter().find(|one| one.active == 1).unwrap().worker.id.clone();
     outage(&server).await;
-    let is_held = |one: &WorkerInfo| one.member.id == used && one.active == 1;
+    let is_held = |one: &WorkerInfo| one.worker.id == used && one.active == 1;
     for _ in 0..2 {
         let now = scene.client.store().clock().now();
         let is_kept = |members: &[WorkerInfo]| members.iter().any(|one| is_held(one) && one.last_beat > now);

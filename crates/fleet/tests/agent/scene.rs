@@ -37,7 +37,7 @@ impl Scene {
     }
 
     fn of(directory: tempfile::TempDir, client: Client) -> Self {
-        Self { directory, client, holder: HolderId::of_process("gateway", 1, 0), agent: None }
+        Self { directory, client, holder: HolderId::from_process("gateway", 1, 0), agent: None }
     }
 
     /// A store with an agent as `describe` wants it.
@@ -110,12 +110,12 @@ impl Scene {
             ttl,
             keep: Duration::ZERO,
             detail: "{}".into(),
-            refused: Vec::new(),
-            line: None,
-            standard: WorkerDefaults::default(),
+            rejected: Vec::new(),
+            wait: None,
+            defaults: WorkerDefaults::default(),
         };
         match self.fleet().lease(&lease).await.unwrap() {
-            Leased::Given(grant) => Some((session, grant)),
+            Leased::Granted(grant) => Some((session, grant)),
             _ => None,
         }
     }
@@ -165,14 +165,14 @@ pub(crate) async fn open(file: &Path) -> Client {
 
 /// The process that a member's detail names.
 pub(crate) fn pid(member: &WorkerInfo) -> i32 {
-    let detail: serde_json::Value = serde_json::from_slice(&member.member.detail).unwrap();
+    let detail: serde_json::Value = serde_json::from_slice(&member.worker.detail).unwrap();
     i32::try_from(detail["pid"].as_i64().unwrap()).unwrap()
 }
 
 /// Whether it has a place for a new client.
 pub(crate) fn is_free(member: &WorkerInfo) -> bool {
-    let is_available = member.member.status == tidemill_core::store::fleet::WorkerStatus::Available;
-    is_available && !member.ordered && member.member.room.is_free(member.active, member.lifetime)
+    let is_available = member.worker.status == tidemill_core::store::fleet::WorkerStatus::Available;
+    is_available && !member.drain_ordered && member.worker.capacity.is_free(member.active, member.lifetime)
 }
 
 /// Waits until `rule` holds of something that nobody announces.

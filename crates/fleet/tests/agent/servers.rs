@@ -23,7 +23,7 @@ fn servers(agent: Agent) -> Agent {
 }
 
 fn offers(members: &[WorkerInfo]) -> Vec<&str> {
-    let mut offers: Vec<_> = members.iter().map(|one| one.member.offer.as_str()).collect();
+    let mut offers: Vec<_> = members.iter().map(|one| one.worker.offer.as_str()).collect();
     offers.sort_unstable();
     offers
 }
@@ -51,15 +51,15 @@ async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
     // At two of four it is ageing, and its successor comes before it goes.
     scene.release(second).await;
     let is_there = |members: &[WorkerInfo]| {
-        let other = |one: &&WorkerInfo| one.member.id != grant.member && one.member.offer.as_str() == offer;
+        let other = |one: &&WorkerInfo| one.worker.id != grant.worker && one.worker.offer.as_str() == offer;
         members.iter().filter(other).any(is_free)
     };
     scene.see("its successor", is_there).await;
     let (third, _) = scene.lease("chromium", offer).await.expect("a place at any time");
     scene.release(third).await;
-    assert!(scene.fleet().get_worker(&grant.member).await.unwrap().is_some(), "it has a session");
+    assert!(scene.fleet().get_worker(&grant.worker).await.unwrap().is_some(), "it has a session");
     scene.release(first).await;
-    scene.see("it go", |members| members.iter().all(|one| one.member.id != grant.member)).await;
+    scene.see("it go", |members| members.iter().all(|one| one.worker.id != grant.worker)).await;
     scene.end().await;
 }
 
@@ -69,7 +69,7 @@ async fn servers_for_one_session_each_are_never_more_than_wanted() {
     let scene = Scene::with(|agent| servers(agent).room(room).most(2)).await;
     let offer = "playwright-1.65";
     let of_offer = |members: &[WorkerInfo]| {
-        members.iter().filter(|one| one.member.offer.as_str() == offer).cloned().collect::<Vec<_>>()
+        members.iter().filter(|one| one.worker.offer.as_str() == offer).cloned().collect::<Vec<_>>()
     };
     let mut sessions = Vec::new();
     for _ in 0..2 {
@@ -77,7 +77,7 @@ async fn servers_for_one_session_each_are_never_more_than_wanted() {
         sessions.push(scene.lease("chromium", offer).await.unwrap().0);
     }
     let are_draining = |members: &[WorkerInfo]| {
-        of_offer(members).iter().all(|one| one.member.status == WorkerStatus::Draining)
+        of_offer(members).iter().all(|one| one.worker.status == WorkerStatus::Draining)
     };
     let members = of_offer(&scene.see("both drain", are_draining).await);
     let beat = members.iter().map(|one| one.last_beat).max();
@@ -97,7 +97,7 @@ async fn a_server_whose_browser_is_killed_is_replaced_with_it() {
     let browser = living_off(scene.directory.path()).into_iter().find(|pid| parent(*pid) == server);
     kill(browser.expect("a browser of the server"), Signal::KILL);
     let is_replaced =
-        |now: &[WorkerInfo]| now.len() == 2 && now.iter().all(|one| one.member.id != members[0].member.id);
+        |now: &[WorkerInfo]| now.len() == 2 && now.iter().all(|one| one.worker.id != members[0].worker.id);
     scene.see("another server", is_replaced).await;
     scene.end().await;
 }

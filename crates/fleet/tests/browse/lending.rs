@@ -146,7 +146,7 @@ async fn browsers_on_other_machines_are_not_even_leased_without_a_proxy_they_can
 async fn a_browser_on_another_machine_is_given_back_and_the_job_tries_no_other() {
     let world = World::new().await;
     // One is here, so that a lease is worth a try, but takes no clients.
-    let here = world.client.store().fleet().get_worker(&id("a")).await.unwrap().unwrap().member;
+    let here = world.client.store().fleet().get_worker(&id("a")).await.unwrap().unwrap().worker;
     world
         .client
         .store()

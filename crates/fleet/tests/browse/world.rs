@@ -50,8 +50,8 @@ impl World {
             offer: Offer::cdp(),
             endpoint: endpoint.to_owned(),
             status: WorkerStatus::Available,
-            room: Capacity { concurrent: 1, lifetime: 0 },
-            fresh: Duration::from_secs(3600),
+            capacity: Capacity { concurrent: 1, lifetime: 0 },
+            beat_timeout: Duration::from_secs(3600),
             detail: Bytes::from_static(b"{}"),
         };
         self.client.store().fleet().join(&[member]).await.unwrap();
@@ -91,7 +91,7 @@ impl World {
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
-        let list = ListSessionsParams { member: None, cursor: None, limit: 10 };
+        let list = ListSessionsParams { worker: None, cursor: None, limit: 10 };
         self.client.store().fleet().list_sessions(list).await.unwrap().items
     }
 

@@ -52,8 +52,8 @@ async fn sessions_go_on_and_everything_is_registered_again_when_redis_is_flushed
         let again =
             async || world.fleet().get_session(&session.session).await.unwrap().filter(|one| one.connected);
         let again = eventually("the session in the store", again).await;
-        assert_eq!((again.member, again.detail), (session.member.clone(), session.detail));
-        let member = async || world.fleet().get_worker(&session.member).await.unwrap();
+        assert_eq!((again.worker, again.detail), (session.worker.clone(), session.detail));
+        let member = async || world.fleet().get_worker(&session.worker).await.unwrap();
         assert_eq!(eventually("its browser in the store", member).await.active, 1);
     }
     tokio::join!(older.click("button"), puppeteer.click("button"));

@@ -20,7 +20,7 @@ async fn nobody_is_sent_away_while_servers_take_each_others_places() {
         let name = format!("client-{number}");
         client.connect(Way::Playwright, &world.ws(&format!("/?name={name}"))).await.unwrap();
         use_page(&mut client, &world.site.url).await;
-        *served.entry(world.session(&name).await.member.to_string()).or_insert(0) += 1;
+        *served.entry(world.session(&name).await.worker.to_string()).or_insert(0) += 1;
         client.disconnect().await;
     }
     assert!(served.len() >= 4 && served.values().all(|clients| *clients <= 3), "{served:?}");

@@ -101,7 +101,7 @@ impl World {
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
-        let list = ListSessionsParams { member: None, cursor: None, limit: 100 };
+        let list = ListSessionsParams { worker: None, cursor: None, limit: 100 };
         self.fleet().list_sessions(list).await.unwrap().items
     }
 
@@ -117,7 +117,7 @@ impl World {
 
     /// Waits until as many members take clients.
     pub(crate) async fn available(&self, count: usize) {
-        let is_free = |one: &&WorkerInfo| one.member.status == WorkerStatus::Available && one.active == 0;
+        let is_free = |one: &&WorkerInfo| one.worker.status == WorkerStatus::Available && one.active == 0;
         let found = async || (self.members().await.iter().filter(is_free).count() >= count).then_some(());
         eventually(&format!("{count} free browsers"), found).await;
     }

@@ -49,8 +49,8 @@ impl Browser {
             id,
             offer: Offer::new(offer).unwrap(),
             status: WorkerStatus::Available,
-            room,
-            fresh: Duration::from_secs(3600),
+            capacity: room,
+            beat_timeout: Duration::from_secs(3600),
             detail: Bytes::from_static(b"{}"),
         };
         Self { member, heads, connected, _server: server }
@@ -76,7 +76,7 @@ impl Browser {
     /// It beats as an agent's browser does whose session has begun.
     pub(crate) async fn drain(&self, client: &Client) {
         let member = WorkerEntry { status: WorkerStatus::Draining, ..self.member.clone() };
-        let beat = BeatParams { members: &[member], grace: Duration::ZERO };
+        let beat = BeatParams { workers: &[member], grace: Duration::ZERO };
         client.store().fleet().beat(beat).await.unwrap();
     }
 

@@ -83,12 +83,12 @@ async fn a_session_that_no_gateway_opened_is_nobodys_to_connect_to() {
     let browser = Browser::one(&world.client, "chromium:a").await;
     let job = AttachParams {
         session: SessionId::generate(),
-        member: browser.member.id.clone(),
-        holder: HolderId::of_process("worker", 1, 0),
+        worker: browser.member.id.clone(),
+        holder: HolderId::from_process("worker", 1, 0),
         ttl: Duration::from_secs(60),
         keep: Duration::ZERO,
         connected: true,
-        take: false,
+        take_over: false,
         must_exist: false,
         detail: br#"{"job":"j","kind":"screenshot","queue":"default"}"#.as_slice().into(),
         started_at: world.client.store().clock().now(),

@@ -27,7 +27,7 @@ async fn known_again(world: &World, session: &str) {
 
 /// Whether the store heard that the browser lives.
 async fn beats(world: &World, browser: &Browser) -> bool {
-    let beat = BeatParams { members: std::slice::from_ref(&browser.member), grace: Duration::from_secs(1) };
+    let beat = BeatParams { workers: std::slice::from_ref(&browser.member), grace: Duration::from_secs(1) };
     world.fleet().beat(beat).await.is_ok()
 }
 

@@ -97,12 +97,12 @@ async fn a_session_that_another_took_is_closed() {
     let info = world.sessions().await.remove(0);
     let thief = AttachParams {
         session: info.session,
-        member: browser.member.id.clone(),
-        holder: HolderId::of_process("thief", 1, 0),
+        worker: browser.member.id.clone(),
+        holder: HolderId::from_process("thief", 1, 0),
         ttl: Duration::from_secs(60),
         keep: Duration::ZERO,
         connected: true,
-        take: true,
+        take_over: true,
         must_exist: false,
         detail: info.detail,
         started_at: info.started_at,

@@ -70,7 +70,7 @@ impl World {
     }
 
     pub(crate) async fn sessions(&self) -> Vec<SessionInfo> {
-        let list = ListSessionsParams { member: None, cursor: None, limit: 100 };
+        let list = ListSessionsParams { worker: None, cursor: None, limit: 100 };
         self.fleet().list_sessions(list).await.unwrap().items
     }
 

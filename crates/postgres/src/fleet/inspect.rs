@@ -36,7 +36,7 @@ pub(super) async fn sessions(
     list: ListSessionsParams<'_>,
 ) -> Result<Page<SessionInfo>, Error> {
     let (after, most) = (list.cursor.unwrap_or_default(), most(list.limit));
-    let rows = match list.member {
+    let rows = match list.worker {
         None => inner.pool.query(&SESSIONS, &[&after, &most]).await?,
         Some(member) => inner.pool.query(&SESSIONS_OF, &[&after, &most, &member.to_string()]).await?,
     };

@@ -16,9 +16,9 @@ pub(super) async fn lease(inner: &Inner, lease: &LeaseParams) -> Result<Leased, 
     let (session, kind, holder) = (lease.session.as_str(), lease.kind.as_str(), lease.holder.as_str());
     let offers: Vec<&str> = lease.offers.iter().map(|offer| offer.as_str()).collect();
     let (ttl, keep, detail): (_, _, &[u8]) = (span(lease.ttl), span(lease.keep), &lease.detail);
-    let refused: Vec<String> = lease.refused.iter().map(WorkerKey::to_string).collect();
-    let most = lease.line.map(|line| i64::from(line.most));
-    let line_ttl = lease.line.map(|line| span(line.ttl));
+    let refused: Vec<String> = lease.rejected.iter().map(WorkerKey::to_string).collect();
+    let most = lease.wait.map(|line| i64::from(line.max_waiting));
+    let line_ttl = lease.wait.map(|line| span(line.ttl));
     let params: [&(dyn ToSql + Sync); 11] =
         [&session, &kind, &offers, &holder, &ttl, &keep, &detail, &refused, &most, &line_ttl, &standing()];
     leased(&call(inner, &LEASE, &params).await?)
@@ -26,8 +26,8 @@ pub(super) async fn lease(inner: &Inner, lease: &LeaseParams) -> Result<Leased, 
 
 fn leased(row: &Row) -> Result<Leased, Error> {
     if let Some(member) = row.get::<_, Option<&str>>("given") {
-        return Ok(Leased::Given(Grant {
-            member: member_id(member)?,
+        return Ok(Leased::Granted(Grant {
+            worker: member_id(member)?,
             endpoint: row.get("at_endpoint"),
             offer: offer(row.get("by_offer"))?,
             until: Timestamp(row.get("lasts")),

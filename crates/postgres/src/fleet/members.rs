@@ -35,9 +35,9 @@ impl<'a> Columns<'a> {
             offers: members.iter().map(|member| member.offer.as_str()).collect(),
             endpoints: members.iter().map(|member| member.endpoint.as_str()).collect(),
             statuses: members.iter().map(|member| status_code(member.status)).collect(),
-            concurrents: members.iter().map(|member| member.room.concurrent.into()).collect(),
-            lifetimes: members.iter().map(|member| member.room.lifetime.into()).collect(),
-            freshes: members.iter().map(|member| span(member.fresh)).collect(),
+            concurrents: members.iter().map(|member| member.capacity.concurrent.into()).collect(),
+            lifetimes: members.iter().map(|member| member.capacity.lifetime.into()).collect(),
+            freshes: members.iter().map(|member| span(member.beat_timeout)).collect(),
             details: members.iter().map(|member| &member.detail[..]).collect(),
         })
     }
@@ -56,10 +56,10 @@ pub(super) async fn join(inner: &Inner, members: &[WorkerEntry]) -> Result<(), E
 }
 
 pub(super) async fn beat(inner: &Inner, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-    if beat.members.is_empty() {
+    if beat.workers.is_empty() {
         return Ok(Vec::new());
     }
-    let (columns, grace) = (Columns::of(beat.members)?, span(beat.grace));
+    let (columns, grace) = (Columns::of(beat.workers)?, span(beat.grace));
     let params: Vec<&(dyn ToSql + Sync)> = columns.params().into_iter().chain([&grace as _]).collect();
     let row = call(inner, &BEAT, &params).await?;
     let (drains, actives): (Vec<bool>, Vec<i64>) = (row.get("drains"), row.get("actives"));
@@ -86,7 +86,7 @@ pub(super) async fn reap(inner: &Inner) -> Result<Reaped, Error> {
     let row = call(inner, &REAP, &[&BATCH, &standing()]).await?;
     let dead: Vec<&str> = row.get("dead");
     Ok(Reaped {
-        members: dead.into_iter().map(member_id).collect::<Result<_, _>>()?,
+        workers: dead.into_iter().map(member_id).collect::<Result<_, _>>()?,
         sessions: big(row.get("sessions_over")),
         waiting: big(row.get("waiting_over")),
         ..Reaped::default()

@@ -51,15 +51,15 @@ pub(super) fn member(row: &Row) -> Result<WorkerInfo, Error> {
         offer: offer(row.get("offer"))?,
         endpoint: row.get("endpoint"),
         status: status(row.get("status"))?,
-        room: Capacity { concurrent: small(row.get("concurrent")), lifetime: small(row.get("most")) },
-        fresh: length(row, "fresh"),
+        capacity: Capacity { concurrent: small(row.get("concurrent")), lifetime: small(row.get("most")) },
+        beat_timeout: length(row, "fresh"),
         detail: Bytes::copy_from_slice(row.get("detail")),
     };
     Ok(WorkerInfo {
-        member,
+        worker: member,
         last_beat: Timestamp(row.get("beat_at")),
         is_fresh: row.get("is_fresh"),
-        ordered: row.get("ordered"),
+        drain_ordered: row.get("ordered"),
         active: small(row.get("active")),
         lifetime: big(row.get("lifetime")),
     })
@@ -68,7 +68,7 @@ pub(super) fn member(row: &Row) -> Result<WorkerInfo, Error> {
 pub(super) fn session(row: &Row) -> Result<SessionInfo, Error> {
     Ok(SessionInfo {
         session: SessionId::new(row.get("id")).map_err(damaged)?,
-        member: member_id(row.get("member"))?,
+        worker: member_id(row.get("member"))?,
         endpoint: row.get::<_, Option<String>>("endpoint").unwrap_or_default(),
         offer: row.get::<_, Option<&str>>("offer").map(offer).transpose()?,
         holder: HolderId::new(row.get("holder")).map_err(damaged)?,

@@ -15,12 +15,12 @@ pub(super) async fn attach(inner: &Inner, attach: &[AttachParams]) -> Result<Vec
     }
     attach.iter().try_for_each(AttachParams::check)?;
     let sessions: Vec<&str> = attach.iter().map(|held| held.session.as_str()).collect();
-    let members: Vec<String> = attach.iter().map(|held| held.member.to_string()).collect();
+    let members: Vec<String> = attach.iter().map(|held| held.worker.to_string()).collect();
     let holders: Vec<&str> = attach.iter().map(|held| held.holder.as_str()).collect();
     let ttls: Vec<i64> = attach.iter().map(|held| span(held.ttl)).collect();
     let keeps: Vec<i64> = attach.iter().map(|held| span(held.keep)).collect();
     let connecteds: Vec<bool> = attach.iter().map(|held| held.connected).collect();
-    let takes: Vec<bool> = attach.iter().map(|held| held.take).collect();
+    let takes: Vec<bool> = attach.iter().map(|held| held.take_over).collect();
     let details: Vec<&[u8]> = attach.iter().map(|held| &held.detail[..]).collect();
     let starts: Vec<i64> = attach.iter().map(|held| held.started_at.0).collect();
     let musts: Vec<bool> = attach.iter().map(|held| held.must_exist).collect();

@@ -110,7 +110,7 @@ impl Inner {
         if completed != Completed::Yes {
             // The call that ended it may have been this one, and its answer lost.
             self.bus.publish(Wake::Finished(complete.job.chain()));
-            self.bus.publish(Wake::Lost(complete.job.clone()));
+            self.bus.publish(Wake::LeaseLost(complete.job.clone()));
         }
         // Whoever completes is often a command that ends at once, so this waits until it is said.
         self.bus.flush().await;

@@ -40,7 +40,7 @@ impl Inner {
 
     async fn announce_deleted(&self, chain: &JobId, lost: Option<&str>) -> Result<(), Error> {
         if let Some(job) = lost {
-            self.bus.publish(Wake::Lost(job_id(job)?));
+            self.bus.publish(Wake::LeaseLost(job_id(job)?));
         }
         self.bus.publish_and_flush(Wake::Finished(chain.clone())).await;
         Ok(())

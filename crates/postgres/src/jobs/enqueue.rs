@@ -107,7 +107,7 @@ impl Inner {
 
 /// Whether nothing else can have the job's id.
 pub(super) fn is_new(job: &NewJob) -> bool {
-    job.fresh || !job.tracked
+    job.generated_id || !job.tracked
 }
 
 /// What is to be announced of jobs that were added. A job that was there already is announced as well: the call may be a
@@ -125,7 +125,7 @@ pub(crate) fn wakes(queue: &Queue, jobs: &[NewJob], made: &[Made], now: Timestam
         wakes.push(Wake::Queue { queue: queue.clone(), jobs: due.len() });
     }
     if !later.is_empty() {
-        wakes.push(Wake::Sooner(queue.clone()));
+        wakes.push(Wake::DueEarlier(queue.clone()));
     }
     wakes
 }

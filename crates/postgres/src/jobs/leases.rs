@@ -24,7 +24,7 @@ const MAX_RECOVERED: i64 = 4_096;
 
 impl Inner {
     pub(crate) async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
-        let RecoverParams { queue, worker, known, .. } = recover;
+        let RecoverParams { queue, worker, known_leases: known, .. } = recover;
         let Some(queue_number) = self.find_number(queue).await? else { return Ok(Vec::new()) };
         let known: Vec<i64> = known.iter().map(number).collect();
         let rows =
@@ -76,10 +76,10 @@ impl Inner {
         rows.retain(|row| row.get::<_, Option<i64>>("seq").is_some());
         let hold = |row: &Row| {
             let queue = queue(row.get("name"), row.get("delivery"))?;
-            Ok(ExpiredLease { claimed: leased(&queue, row)?, by: row.get("worker") })
+            Ok(ExpiredLease { claimed: leased(&queue, row)?, holder: row.get("worker") })
         };
         let page = page(&rows, limit, "until", hold)?;
-        Ok(ExpiredLeases { holds: page.items, next: page.next, times: times.into_iter().collect() })
+        Ok(ExpiredLeases { leases: page.items, next: page.next, shard_times: times.into_iter().collect() })
     }
 
     pub(crate) async fn clock_went_back(&self, step: ClockStep) -> Result<(), Error> {

@@ -203,7 +203,7 @@ impl Inner {
             Change::Requeue { delay, .. } if delay.is_zero() => {
                 self.bus.publish(Wake::Queue { queue: lease.queue.clone(), jobs: 1 });
             }
-            Change::Requeue { .. } => self.bus.publish(Wake::Sooner(lease.queue.clone())),
+            Change::Requeue { .. } => self.bus.publish(Wake::DueEarlier(lease.queue.clone())),
         }
     }
 
@@ -213,7 +213,7 @@ impl Inner {
         let Settlement { lease, change } = settlement;
         match (ending, verdict) {
             (Ending::Expired, Verdict::Accepted) => {
-                self.bus.publish(Wake::Lost(lease.job.clone()));
+                self.bus.publish(Wake::LeaseLost(lease.job.clone()));
                 if matches!(change, Change::Finish(None)) {
                     self.bus.publish(Wake::Finished(lease.job.chain()));
                 }

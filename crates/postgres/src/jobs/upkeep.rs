@@ -51,7 +51,7 @@ impl Inner {
                     .filter_map(|word| word.parse().ok())
                     .for_each(|wake| self.bus.publish(wake));
             }
-            Err(error) => tracing::debug!(error = error.chain(), "jobs are released later"),
+            Err(error) => tracing::debug!(error = error.full_message(), "jobs are released later"),
         }
     }
 
@@ -108,7 +108,7 @@ impl Inner {
             self.pruned_to.store(last.unwrap_or(0), Ordering::Relaxed);
         }
         let more = self.prune_receipts().await? || more;
-        Ok(Pruned { records: u64::try_from(records).unwrap_or(0), traces: 0, more })
+        Ok(Pruned { records: u64::try_from(records).unwrap_or(0), leftovers: 0, more })
     }
 
     /// Removes receipts that no repeat asks for any more. Says whether there may be more of them.

@@ -107,8 +107,8 @@ impl<'a> Batch<'a> {
         let phase = self.phases.of_commit(commit.run.as_str());
         self.last = self.last.max(phase);
         let place = self.commits.add(claim, phase, commit);
-        if let AfterCommit::Ends(close) = &commit.then
-            && let Some(told) = &close.told
+        if let AfterCommit::Close(close) = &commit.then
+            && let Some(told) = &close.notify_parent
         {
             self.tell(told, claim, Some(place), phase + 1);
         }
@@ -141,9 +141,9 @@ impl<'a> Commits<'a> {
     /// Adds a commit and returns its place; the first is 1.
     fn add(&mut self, claim: i32, phase: i32, commit: &'a CommitParams) -> i32 {
         let (then, result, status, error): (i16, &[u8], i16, Option<&[u8]>) = match &commit.then {
-            AfterCommit::GoesOn => (0, &[], 0, None),
-            AfterCommit::Restarts(restart) => (1, &restart.first, 0, None),
-            AfterCommit::Ends(close) => {
+            AfterCommit::Running => (0, &[], 0, None),
+            AfterCommit::ContinueAsNew(restart) => (1, &restart.first, 0, None),
+            AfterCommit::Close(close) => {
                 (ENDS, &close.output, status_code(close.status), close.error.as_deref().map(str::as_bytes))
             }
         };
@@ -183,8 +183,8 @@ impl<'a> Commits<'a> {
 /// For how long a run that begins again remembers what was delivered to it.
 fn memory(then: &AfterCommit) -> Option<i64> {
     match then {
-        AfterCommit::Restarts(restart) => Some(ms(restart.seen_for)),
-        AfterCommit::GoesOn | AfterCommit::Ends(_) => None,
+        AfterCommit::ContinueAsNew(restart) => Some(ms(restart.id_retention)),
+        AfterCommit::Running | AfterCommit::Close(_) => None,
     }
 }
 

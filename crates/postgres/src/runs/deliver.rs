@@ -28,7 +28,7 @@ impl Inner {
         self.announce_woken(woken(row)).await;
         let answers: Result<Vec<_>, _> =
             row.get::<_, Vec<i16>>("answers").into_iter().map(delivered).collect();
-        if answers.as_ref().is_ok_and(|answers| answers.contains(&Delivered::Again)) {
+        if answers.as_ref().is_ok_and(|answers| answers.contains(&Delivered::Duplicate)) {
             // The answer to the call that delivered it may have been lost, and with it the queue of the run.
             self.bus.publish(Wake::Everything);
         }
@@ -41,7 +41,7 @@ fn delivered(code: i16) -> Result<Delivered, Error> {
     match code {
         0 => Ok(Delivered::Yes),
         -1 => Ok(Delivered::NotFound),
-        -2 => Ok(Delivered::Again),
+        -2 => Ok(Delivered::Duplicate),
         status => Ok(Delivered::Closed(status_of(status)?)),
     }
 }

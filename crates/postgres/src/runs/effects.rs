@@ -52,8 +52,8 @@ impl<'a> Effects<'a> {
                     // A run's jobs have no further steps, so the id is that of the row.
                     self.push(commit, Row { kind: 1, name: job.as_str(), ..Row::default() });
                 }
-                Effect::Alarm { seq, due, alarm } => self.push(commit, set(*seq, *due, *alarm)),
-                Effect::DropAlarm { seq } => {
+                Effect::SetTimer { seq, due, timer: alarm } => self.push(commit, set(*seq, *due, *alarm)),
+                Effect::CancelTimer { seq } => {
                     self.push(commit, Row { kind: 3, seq: big(*seq), ..Row::default() });
                 }
                 Effect::Attributes(attributes) => self.add_attributes(commit, attributes),
@@ -106,7 +106,7 @@ async fn made<'a>(inner: &Inner, queue: &Queue, job: &'a NewJob) -> Result<Row<'
 fn set(seq: u64, due: Due, alarm: RunTimer) -> Row<'static> {
     let at = if let Due::At(time) = due { time.0.max(0) } else { -1 };
     let delay = delay(due);
-    Row { kind: 2, name: alarm.letter(), seq: big(seq), at, delay, ..Row::default() }
+    Row { kind: 2, name: alarm.code(), seq: big(seq), at, delay, ..Row::default() }
 }
 
 fn kept(record: &JobRecord) -> Row<'_> {

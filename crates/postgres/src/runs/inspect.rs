@@ -69,7 +69,7 @@ fn read_cursor(text: &str) -> Result<(i64, &str), Error> {
 
 fn read_entry(row: &Row) -> Result<(u64, StoredEntry), Error> {
     let entry = Bytes::copy_from_slice(row.get("entry"));
-    Ok((count(row.get("position")), StoredEntry { kind: kind_of(row.get("kind"))?, entry }))
+    Ok((count(row.get("position")), StoredEntry { kind: kind_of(row.get("kind"))?, bytes: entry }))
 }
 
 fn read_run(row: &Row) -> Result<RunInfo, Error> {
@@ -91,7 +91,7 @@ fn read_run(row: &Row) -> Result<RunInfo, Error> {
         key: row.get("key"),
         parent: parent.transpose()?,
         attributes: read_attributes(row)?,
-        next_alarm: row.get::<_, Option<i64>>("next_alarm").map(Timestamp),
+        next_timer: row.get::<_, Option<i64>>("next_alarm").map(Timestamp),
         output: Bytes::copy_from_slice(row.get("output")),
         error: error.map(|text| String::from_utf8_lossy(text).into_owned()),
     })

@@ -20,7 +20,7 @@ pub(crate) use batch::Act;
 fn kind_code(kind: EntryKind) -> i16 {
     match kind {
         EntryKind::Commit => 0,
-        EntryKind::Answer => 1,
+        EntryKind::CommandResult => 1,
         EntryKind::Message => 2,
     }
 }
@@ -29,7 +29,7 @@ fn kind_code(kind: EntryKind) -> i16 {
 fn kind_of(code: i16) -> Result<EntryKind, Error> {
     match code {
         0 => Ok(EntryKind::Commit),
-        1 => Ok(EntryKind::Answer),
+        1 => Ok(EntryKind::CommandResult),
         2 => Ok(EntryKind::Message),
         other => Err(Error::Corrupt(format!("an entry of a journal has the kind {other}"))),
     }
@@ -84,8 +84,8 @@ impl<'a> Telling<'a> {
     pub(crate) fn of(delivery: &'a Delivery) -> Self {
         Self {
             run: delivery.run.as_str(),
-            kind: kind_code(delivery.written.kind),
-            entry: &delivery.written.entry,
+            kind: kind_code(delivery.entry.kind),
+            entry: &delivery.entry.bytes,
             id: delivery.id.as_deref().map(str::as_bytes),
             seq: delivery.seq.map(big),
         }

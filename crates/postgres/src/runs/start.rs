@@ -21,8 +21,8 @@ impl Inner {
         effects.add_attributes(1, &run.attributes);
         let (id, workflow, version) = (run.run.as_str(), run.workflow.as_str(), run.version.as_str());
         let kinds: Vec<i16> = run.journal.iter().map(|written| kind_code(written.kind)).collect();
-        let entries: Vec<&[u8]> = run.journal.iter().map(|written| &*written.entry).collect();
-        let (head, opening): (&[u8], &[u8]) = (&run.head, &run.opening);
+        let entries: Vec<&[u8]> = run.journal.iter().map(|written| &*written.bytes).collect();
+        let (head, opening): (&[u8], &[u8]) = (&run.task_head, &run.first_task_fields);
         let key = run.key.as_ref().map(|key| key.key.as_str());
         let conflict = run.key.as_ref().map_or(0, |key| conflict_code(key.conflict));
         let parent = run.parent.as_ref().map(|parent| parent.run.as_str());

@@ -21,7 +21,7 @@ impl Inner {
         let (run, length, status) =
             (terminate.run.as_str(), big(terminate.cursor), status_code(close.status));
         let (output, error): (&[u8], _) = (&close.output, close.error.as_deref().map(str::as_bytes));
-        let told = close.told.as_ref().map(Telling::of);
+        let told = close.notify_parent.as_ref().map(Telling::of);
         let told = told.as_ref();
         let parent = told.map(|told| told.run);
         let (kind, entry) = (told.map(|told| told.kind), told.map(|told| told.entry));
@@ -35,7 +35,7 @@ impl Inner {
             match row.get("outcome") {
                 None => {
                     // The call that ended it may have been this one, and its answer lost.
-                    self.bus.publish(Wake::Lost(terminate.run.task()));
+                    self.bus.publish(Wake::LeaseLost(terminate.run.task()));
                     self.bus.publish_and_flush(Wake::Finished(terminate.run.task())).await;
                     return Ok(Verdict::LeaseLost);
                 }

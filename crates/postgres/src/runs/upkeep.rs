@@ -16,8 +16,10 @@ const ENTRIES: i64 = 50_000;
 
 impl Inner {
     pub(crate) async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
-        let rows =
-            self.pool.query(&PRUNE_RUNS, &[&big(prune.most), &ms(prune.min_age), &BATCH, &ENTRIES]).await?;
+        let rows = self
+            .pool
+            .query(&PRUNE_RUNS, &[&big(prune.max_kept), &ms(prune.min_age), &BATCH, &ENTRIES])
+            .await?;
         Ok(count(rows.first().ok_or_else(nothing)?.get("pruned")))
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Work {
 
 impl Work {
     pub(super) fn new<O: IntoCompletion>(tx: Tx, output: O) -> Self {
-        Self { tx, end: Box::new(move |kept| output.end(kept)) }
+        Self { tx, end: Box::new(move |kept| output.into_completion(kept)) }
     }
 }
 
@@ -75,6 +75,6 @@ fn refused(error: tokio_postgres::Error) -> Result<Committed, Error> {
     // Conflicts with other transactions pass as soon as those have ended.
     let conflict = code.starts_with("40") || code == "55P03";
     let after = conflict.then(|| AGAIN + AGAIN.mul_f64(fastrand::f64()));
-    let error = classify("committing a job with its work", error).chain();
+    let error = classify("committing a job with its work", error).full_message();
     Ok(Committed::Failed(Outcome::Retry { error, after }))
 }

@@ -25,7 +25,7 @@ pub(crate) fn chain() -> NewJob {
     let id = JobId::generate();
     let envelope = format!(r#"{{"job_id":"{id}","task_type":"t","keep_result_ms":60000}}"#);
     let links = JobLinks::default();
-    NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true, fresh: true, links }
+    NewJob { id, envelope: envelope.into(), due: Due::Now, tracked: true, generated_id: true, links }
 }
 
 /// A connection of a user's own, with a user's settings.

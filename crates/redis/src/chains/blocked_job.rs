@@ -162,7 +162,10 @@ impl RedisStore {
         for (shard, entries) in by_shard {
             let remove = redis::cmd("ZREM").arg(self.keys.waiters(shard)).arg(entries).take();
             if let Err(error) = self.link.query::<i64>(shard, &remove).await {
-                tracing::debug!(error = error.chain(), "registrations of a job that is gone stay for now");
+                tracing::debug!(
+                    error = error.full_message(),
+                    "registrations of a job that is gone stay for now"
+                );
             }
         }
     }

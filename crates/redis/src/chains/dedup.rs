@@ -227,7 +227,7 @@ impl RedisStore {
         for (job, reserved) in batch.jobs.iter().zip(&batch.reserved) {
             let (Some(dedup), Some(_)) = (&job.links.dedup, reserved) else { continue };
             if let Err(error) = self.give_back(&job.id, &dedup.key).await {
-                tracing::warn!(key = dedup.key, error = error.chain(), "cannot give a key back");
+                tracing::warn!(key = dedup.key, error = error.full_message(), "cannot give a key back");
             }
         }
     }

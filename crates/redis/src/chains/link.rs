@@ -72,7 +72,7 @@ impl RedisStore {
                 let answer = |(job, answer): (&NewJob, Option<Enqueued>)| match answer {
                     // An id that was made for this call can only have been taken by this call.
                     None => Enqueued::Created,
-                    Some(Enqueued::Exists) if again && job.fresh => Enqueued::Created,
+                    Some(Enqueued::Exists) if again && job.generated_id => Enqueued::Created,
                     Some(answer) => answer,
                 };
                 Ok(jobs.iter().zip(batch.answers).map(answer).collect())
@@ -118,7 +118,7 @@ impl RedisStore {
         for (shard, _, begun) in owed {
             confirmed = confirmed.and(begun.confirmed);
             for (_, carried) in self.carry_all(shard, begun.errands).await {
-                if let Carried::Vanished(chain) = carried.map_err(retry::unknown)? {
+                if let Carried::Vanished(chain) = carried.map_err(retry::as_unanswered)? {
                     // The job that was to wait for it is taken back; the others are not.
                     return Err(after_others(batch.jobs.len() > 1, missing(&chain)));
                 }
@@ -144,7 +144,7 @@ impl RedisStore {
                 answers[index] = is_made.then_some(Enqueued::Created);
             }
         }
-        let is_asked = |index: &usize| answers[*index].is_none() && (again || !jobs[*index].fresh);
+        let is_asked = |index: &usize| answers[*index].is_none() && (again || !jobs[*index].generated_id);
         let asked: Vec<usize> = (0..jobs.len()).filter(is_asked).collect();
         let ids: Vec<&JobId> = asked.iter().map(|&index| &jobs[index].id).collect();
         for (index, life) in asked.into_iter().zip(self.lives(&ids).await?) {

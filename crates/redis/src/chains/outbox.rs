@@ -112,7 +112,7 @@ impl RedisStore {
     pub(crate) async fn carry_on(&self, shard: u16, errands: Vec<Errand>) {
         for (errand, carried) in self.carry_all(shard, errands).await {
             if let Err(error) = carried {
-                tracing::warn!(%errand, error = error.chain(), "an errand is left to others");
+                tracing::warn!(%errand, error = error.full_message(), "an errand is left to others");
             }
         }
     }

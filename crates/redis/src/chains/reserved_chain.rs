@@ -37,7 +37,7 @@ pub(super) fn read(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, Ne
     let after = (0..count).map(|_| JobId::new(word()?).ok()).collect::<Option<_>>()?;
     let links = JobLinks { after, dedup: Some(Dedup::open(key)) };
     let envelope = recipe.slice(read..);
-    let job = NewJob { id: chain.clone(), envelope, due, tracked: true, fresh: true, links };
+    let job = NewJob { id: chain.clone(), envelope, due, tracked: true, generated_id: true, links };
     Some((queue, job, receipt))
 }
 
@@ -62,7 +62,7 @@ mod tests {
         for due in [Due::Now, Due::In(Duration::from_millis(5)), Due::At(Timestamp(-7))] {
             let links = JobLinks { after: after.clone(), dedup: Some(Dedup::open("k")) };
             let envelope = Bytes::from_static(b"{\"job_id\": \"c\"}");
-            let job = NewJob { id: id.clone(), envelope, due, tracked: true, fresh: true, links };
+            let job = NewJob { id: id.clone(), envelope, due, tracked: true, generated_id: true, links };
             let recipe = write(&queue, &job, "r").into();
             let (read_queue, read, receipt) = read(&id, "k", recipe).unwrap();
             assert_eq!(receipt, "r");

@@ -96,7 +96,7 @@ impl Link {
         }
         let asked = self.ask_rights(node).await;
         if let Err(lack) = asked.and_then(|()| self.grants.merged().check_all()) {
-            tracing::warn!(%node, "reached by a new connection: {}", lack.chain());
+            tracing::warn!(%node, "reached by a new connection: {}", lack.full_message());
         }
     }
 
@@ -106,7 +106,7 @@ impl Link {
             return;
         }
         if let Err(error) = self.ask_rights(node).await {
-            tracing::debug!(error = error.chain(), "cannot ask what the user may do");
+            tracing::debug!(error = error.full_message(), "cannot ask what the user may do");
         }
     }
 

@@ -74,7 +74,10 @@ impl Breaker {
         }
         let node = self.link.node(shard);
         let shards: Vec<u16> = self.link.shards_of(&node);
-        tracing::warn!("{node} does not answer, its shards are left out until it does: {}", error.chain());
+        tracing::warn!(
+            "{node} does not answer, its shards are left out until it does: {}",
+            error.full_message()
+        );
         let mut open = self.open.lock();
         shards.iter().for_each(|shard| {
             open.entry(*shard).or_default();

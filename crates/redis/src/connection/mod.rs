@@ -113,7 +113,7 @@ impl Link {
         seeds.extend(Node::new(self.options.info.clone()));
         match topology::discover(&self.options, &self.keys, &seeds).await {
             Ok(nodes) => *self.shards.write().unwrap_or_else(std::sync::PoisonError::into_inner) = nodes,
-            Err(error) => tracing::warn!(error = error.chain(), "cannot learn the Cluster's layout"),
+            Err(error) => tracing::warn!(error = error.full_message(), "cannot learn the Cluster's layout"),
         }
     }
 

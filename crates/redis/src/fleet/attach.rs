@@ -31,12 +31,12 @@ impl RedisStore {
 
 fn push_attach(call: &mut Call<'_>, attach: &AttachParams) {
     call.push(attach.session.as_str());
-    call.push(attach.member.to_string());
+    call.push(attach.worker.to_string());
     call.push(attach.holder.as_str());
     call.push(millis(attach.ttl));
     call.push(millis(attach.keep));
     call.push(u8::from(attach.connected));
-    call.push(u8::from(attach.take));
+    call.push(u8::from(attach.take_over));
     call.push(u8::from(attach.must_exist));
     call.push(attach.started_at.0);
     call.push(&attach.detail[..]);

@@ -12,12 +12,12 @@ use crate::store::RedisStore;
 
 impl RedisStore {
     pub(super) async fn keep_members(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-        let mut orders = Vec::with_capacity(beat.members.len());
-        for portion in parts_of(beat.members)? {
+        let mut orders = Vec::with_capacity(beat.workers.len());
+        for portion in parts_of(beat.workers)? {
             let mut call = self
                 .call_on_fleet(&self.registry.scripts.beat, WorkerDefaults::default())
                 .arg(millis(beat.grace));
-            portion.iter().for_each(|&position| push_member(&mut call, &beat.members[position]));
+            portion.iter().for_each(|&position| push_member(&mut call, &beat.workers[position]));
             let numbers = ints(self.ask_fleet(call).await?, "beat")?;
             if numbers.len() != 3 * portion.len() {
                 return Err(odd_answer("beat"));

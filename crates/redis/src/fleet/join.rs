@@ -41,8 +41,8 @@ pub(super) fn push_member(call: &mut Call<'_>, member: &WorkerEntry) {
         WorkerStatus::Available => "available",
         WorkerStatus::Draining => "draining",
     });
-    call.push(member.room.concurrent);
-    call.push(member.room.lifetime);
-    call.push(millis(member.fresh));
+    call.push(member.capacity.concurrent);
+    call.push(member.capacity.lifetime);
+    call.push(millis(member.beat_timeout));
     call.push(&member.detail[..]);
 }

@@ -12,20 +12,20 @@ use crate::store::RedisStore;
 impl RedisStore {
     pub(super) async fn lease_member(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         lease.check()?;
-        let line = lease.line.filter(|line| line.most > 0);
+        let line = lease.wait.filter(|line| line.max_waiting > 0);
         let mut call = self
-            .call_on_fleet(&self.registry.scripts.lease, lease.standard)
+            .call_on_fleet(&self.registry.scripts.lease, lease.defaults)
             .arg(lease.session.as_str())
             .arg(lease.kind.as_str())
             .arg(lease.holder.as_str())
             .arg(millis(lease.ttl))
             .arg(millis(lease.keep))
             .arg(&lease.detail[..])
-            .arg(line.map_or(0, |line| line.most))
+            .arg(line.map_or(0, |line| line.max_waiting))
             .arg(line.map_or(0, |line| millis(line.ttl).max(1)))
             .arg(lease.offers.len());
         lease.offers.iter().for_each(|offer| call.push(offer.as_str()));
-        lease.refused.iter().for_each(|member| call.push(member.to_string()));
+        lease.rejected.iter().for_each(|member| call.push(member.to_string()));
         read(self.ask_fleet(call).await?).ok_or_else(|| odd_answer("lease"))
     }
 }
@@ -33,8 +33,8 @@ impl RedisStore {
 fn read(answer: Value) -> Option<Leased> {
     let mut parts = array(answer)?.into_iter();
     match text(parts.next()?)?.as_str() {
-        "given" => Some(Leased::Given(Grant {
-            member: text(parts.next()?)?.parse().ok()?,
+        "given" => Some(Leased::Granted(Grant {
+            worker: text(parts.next()?)?.parse().ok()?,
             endpoint: text(parts.next()?)?,
             offer: text(parts.next()?)?.parse().ok()?,
             until: Timestamp(int(&parts.next()?)?),

@@ -24,7 +24,7 @@ impl RedisStore {
         &self,
         list: ListSessionsParams<'_>,
     ) -> Result<Page<SessionInfo>, Error> {
-        let (first, end) = match list.member {
+        let (first, end) = match list.worker {
             Some(member) => (format!("[{member} "), format!("({member}!")),
             None => ("-".to_owned(), "+".to_owned()),
         };
@@ -42,7 +42,7 @@ fn info(parts: Vec<Value>) -> Option<SessionInfo> {
     let mut parts = parts.into_iter();
     Some(SessionInfo {
         session: text(parts.next()?)?.parse().ok()?,
-        member: text(parts.next()?)?.parse().ok()?,
+        worker: text(parts.next()?)?.parse().ok()?,
         endpoint: text(parts.next()?)?,
         offer: text(parts.next()?)?.parse().ok(),
         holder: text(parts.next()?)?.parse().ok()?,

@@ -69,10 +69,10 @@ fn info(parts: Vec<Value>) -> Option<WorkerInfo> {
     let room = Capacity { concurrent: number(parts.next()?)?, lifetime: number(parts.next()?)? };
     let (fresh, detail) = (duration(&parts.next()?)?, bytes(parts.next()?)?);
     Some(WorkerInfo {
-        member: WorkerEntry { id, offer, endpoint, status, room, fresh, detail },
+        worker: WorkerEntry { id, offer, endpoint, status, capacity: room, beat_timeout: fresh, detail },
         last_beat: Timestamp(int(&parts.next()?)?),
         is_fresh: is_set(&parts.next()?),
-        ordered: is_set(&parts.next()?),
+        drain_ordered: is_set(&parts.next()?),
         active: number(parts.next()?)?,
         lifetime: u64::try_from(int(&parts.next()?)?).ok()?,
     })

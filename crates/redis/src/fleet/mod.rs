@@ -55,9 +55,9 @@ impl RedisStore {
     fn call_on_fleet<'a>(&self, script: &'a Script, standard: WorkerDefaults) -> Call<'a> {
         Call::new(script, &[self.keys.fleet()])
             .arg(self.keys.channel())
-            .arg(standard.room.concurrent)
-            .arg(standard.room.lifetime)
-            .arg(millis(standard.fresh))
+            .arg(standard.capacity.concurrent)
+            .arg(standard.capacity.lifetime)
+            .arg(millis(standard.beat_timeout))
             .arg(ORDER_TIMEOUT.as_secs())
     }
 

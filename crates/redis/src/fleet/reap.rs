@@ -33,7 +33,7 @@ fn read(answer: Value) -> Option<(Reaped, [String; 2])> {
     let walks = [text(parts.next()?)?, text(parts.next()?)?];
     let (members, found) = (ids(parts.next()?)?, ids(parts.next()?)?);
     let unusable = array(parts.next()?)?.into_iter().map(entry).collect::<Option<_>>()?;
-    Some((Reaped { members, sessions, waiting, found, unusable }, walks))
+    Some((Reaped { workers: members, sessions, waiting, found, unusable }, walks))
 }
 
 /// Other programs may have written anything, so a name need not be text.
@@ -41,7 +41,7 @@ fn entry(pair: Value) -> Option<UnusableEntry> {
     let mut pair = array(pair)?.into_iter();
     let name = String::from_utf8_lossy(&bytes(pair.next()?)?).into_owned();
     let why = String::from_utf8_lossy(&bytes(pair.next()?)?).into_owned();
-    Some(UnusableEntry { name, why })
+    Some(UnusableEntry { name, reason: why })
 }
 
 /// What another program has written into an index, and is no member's name, is left out: it is removed all the same.

@@ -332,7 +332,7 @@ impl RedisStore {
         // They are claimed all the same: at worst a crash counts for one that had not started.
         let held_back = timeout(SHARD_TIMEOUT, self.hold_back(&mut jobs[asked..], share.worker)).await;
         if let Ok(Err(error)) = held_back {
-            tracing::warn!(error = error.chain(), "cannot mark jobs as held");
+            tracing::warn!(error = error.full_message(), "cannot mark jobs as held");
         }
         Ok(jobs)
     }

@@ -123,7 +123,7 @@ impl RedisStore {
             self.keys.receipt(shard, &receipt.name()),
         ];
         keys.extend(jobs.iter().map(|job| self.keys.record(shard, &job.id)));
-        let fresh = jobs.iter().all(|job| job.fresh);
+        let fresh = jobs.iter().all(|job| job.generated_id);
         loop {
             let mut call = Call::new(&self.scripts.enqueue, &keys)
                 .arg(letter(queue))
@@ -212,7 +212,7 @@ fn were_made(jobs: &[&NewJob]) -> String {
 
 /// The error of a call that has made other jobs before.
 pub(crate) fn after_others(has_made: bool, error: Error) -> Error {
-    if has_made { retry::unknown(error) } else { error }
+    if has_made { retry::as_unanswered(error) } else { error }
 }
 
 fn made(new: bool) -> Enqueued {

@@ -67,7 +67,7 @@ impl Adder {
 /// Whether a job goes into a stream now, can be found there, and has an id that nothing else can have.
 pub(super) fn is_plain(queue: &Queue, job: &NewJob) -> bool {
     queue.guarantee == Guarantee::AtLeastOnce
-        && job.fresh
+        && job.generated_id
         && job.tracked
         && job.due == Due::Now
         && job.links.is_empty()

@@ -61,7 +61,7 @@ impl RedisStore {
                 }
                 Err(error) => {
                     let queue = &first.queue;
-                    tracing::debug!(%queue, shard = first.shard, error = error.chain(), "leases are in doubt");
+                    tracing::debug!(%queue, shard = first.shard, error = error.full_message(), "leases are in doubt");
                     failure = Some(error);
                 }
             }

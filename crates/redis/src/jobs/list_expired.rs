@@ -58,7 +58,7 @@ impl RedisStore {
         while let Some((shard, queue)) = place.queues.first().cloned() {
             let page = self.expired_in(&expired, (shard, &queue), place.position.take()).await;
             let page = page.unwrap_or_else(|error| {
-                tracing::debug!(%queue, shard, error = error.chain(), "cannot look for expired leases");
+                tracing::debug!(%queue, shard, error = error.full_message(), "cannot look for expired leases");
                 Page::default()
             });
             place.position = page.next;
@@ -67,10 +67,10 @@ impl RedisStore {
             }
             if !page.items.is_empty() {
                 let next = (!place.queues.is_empty()).then(|| place.to_string());
-                return Ok(ExpiredLeases { holds: page.items, next, times });
+                return Ok(ExpiredLeases { leases: page.items, next, shard_times: times });
             }
         }
-        Ok(ExpiredLeases { holds: Vec::new(), next: None, times })
+        Ok(ExpiredLeases { leases: Vec::new(), next: None, shard_times: times })
     }
 
     /// The queues in which there may be leases that have run out, and the time of each shard. A shard that fails is left out.
@@ -149,7 +149,7 @@ impl RedisStore {
                     let started = !pending.consumer.ends_with(HELD);
                     holds.push(ExpiredLease {
                         claimed: claimed((queue, shard), entry, started),
-                        by: pending.consumer,
+                        holder: pending.consumer,
                     });
                 }
                 // Deleted by another program while it was pending: nothing is left but the mark.
@@ -233,7 +233,7 @@ impl fmt::Display for Place {
 /// A job that was taken from a list and whose lock is gone.
 fn taken((queue, shard): (&Queue, u16), job: JobId, trace: Trace) -> ExpiredLease {
     let lease = Lease { queue: queue.clone(), job, shard, token: trace.token };
-    ExpiredLease { claimed: Claimed::read(trace.envelope, trace.started, |_| lease), by: trace.worker }
+    ExpiredLease { claimed: Claimed::read(trace.envelope, trace.started, |_| lease), holder: trace.worker }
 }
 
 fn pending(item: Value) -> Option<Pending> {

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        (Queue::at_most_once(QueueName::new("q").unwrap()), 0, HolderId::of_process("host", 1, 0))
+        (Queue::at_most_once(QueueName::new("q").unwrap()), 0, HolderId::from_process("host", 1, 0))
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl RedisStore {
         }
         // What the other shards did has taken place. One that did not answer is asked again soon.
         if let Some((_, error)) = parts.failures.first() {
-            tracing::debug!(error = error.chain(), "one shard was not promoted");
+            tracing::debug!(error = error.full_message(), "one shard was not promoted");
             all.next = all.next.into_iter().chain([SHARD_AGAIN]).min();
         }
         Ok(all)

@@ -28,7 +28,7 @@ impl RedisStore {
         for (_, (traces, more)) in
             self.each_shard(PRUNE_TIMEOUT, |shard| self.prune_shard(shard, &turn)).await.any()?.answers
         {
-            pruned.traces += traces;
+            pruned.leftovers += traces;
             pruned.more |= more;
         }
         Ok(pruned)

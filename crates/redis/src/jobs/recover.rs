@@ -63,7 +63,7 @@ impl RedisStore {
             let place = (recover.queue.clone(), shard, recover.worker.clone());
             self.pops.recovered(&place, &found.pops);
         }
-        jobs.retain(|claimed| !recover.known.contains(&claimed.lease));
+        jobs.retain(|claimed| !recover.known_leases.contains(&claimed.lease));
         Ok(jobs)
     }
 
@@ -97,7 +97,7 @@ impl RedisStore {
                 let Some(last) = entries.last() else { break };
                 from = entry_id(last.token);
                 let page = entries.into_iter().map(|entry| claimed((recover.queue, shard), entry, started));
-                jobs.extend(page.filter(|claimed| !recover.known.contains(&claimed.lease)));
+                jobs.extend(page.filter(|claimed| !recover.known_leases.contains(&claimed.lease)));
             }
         }
         Ok(jobs)
@@ -152,6 +152,6 @@ impl RedisStore {
 fn locked((shard, recover): (u16, &RecoverParams<'_>), job: &[u8], trace: &[u8]) -> Option<Claimed> {
     let (job, trace) = (JobId::new(std::str::from_utf8(job).ok()?).ok()?, Trace::read(trace)?);
     let lease = Lease { queue: recover.queue.clone(), job, shard, token: trace.token };
-    let is_unknown = trace.worker == recover.worker.as_str() && !recover.known.contains(&lease);
+    let is_unknown = trace.worker == recover.worker.as_str() && !recover.known_leases.contains(&lease);
     is_unknown.then(|| Claimed::read(trace.envelope, true, |_| lease))
 }

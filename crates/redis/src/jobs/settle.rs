@@ -85,7 +85,7 @@ impl RedisStore {
                     members.iter().zip(answer).for_each(|(&member, verdict)| verdicts[member] = verdict);
                 }
                 Err(error) => {
-                    tracing::debug!(shard, error = error.chain(), "settlements are in doubt");
+                    tracing::debug!(shard, error = error.full_message(), "settlements are in doubt");
                     failure = Some(error);
                 }
             }

@@ -98,7 +98,7 @@ fn add(info: &mut QueueInfo, part: &QueueInfo) {
 }
 
 fn uncounted(shard: u16, error: &Error) -> String {
-    format!("the jobs of shard {shard} are not counted: {}", error.chain())
+    format!("the jobs of shard {shard} are not counted: {}", error.full_message())
 }
 
 fn damaged(key: &str) -> String {

@@ -103,7 +103,7 @@ fn verdict(answer: &Value) -> Verdict {
 fn weigh(change: &Change, effects: Option<&Given<'_, Effect>>) -> usize {
     match change {
         Change::Commit(commit) => weight(commit, effects.unwrap_or(&Given::Items(&[]))),
-        Change::Deliver(delivery) => delivery.written.entry.len(),
+        Change::Deliver(delivery) => delivery.entry.bytes.len(),
         Change::Requeue { envelope, .. } => envelope.len(),
         _ => 0,
     }

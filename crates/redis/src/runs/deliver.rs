@@ -37,7 +37,7 @@ impl RedisStore {
         members: Vec<usize>,
     ) -> Result<Vec<(usize, Value)>, Error> {
         let (mut answers, mut confirmed) = (Vec::with_capacity(members.len()), Ok(()));
-        for portion in portions(members, |member| deliveries[member].written.entry.len()) {
+        for portion in portions(members, |member| deliveries[member].entry.bytes.len()) {
             let mut call = self.call_on_runs(&self.scripts.deliver, shard);
             portion.iter().for_each(|&member| push_delivery(&mut call, &deliveries[member]));
             let written = self.link.write(shard, call).await?;
@@ -51,7 +51,7 @@ impl RedisStore {
     fn read_answer(&self, answer: Value, delivery: &Delivery) -> Result<Delivered, Error> {
         match text(answer).as_deref() {
             Some("yes") => Ok(Delivered::Yes),
-            Some("again") => Ok(Delivered::Again),
+            Some("again") => Ok(Delivered::Duplicate),
             Some("missing") => Ok(Delivered::NotFound),
             Some("damaged") => Err(self.damaged_run(&delivery.run)),
             Some(status) => status

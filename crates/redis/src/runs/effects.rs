@@ -19,14 +19,14 @@ pub(super) fn push_commit(call: &mut Call<'_>, commit: &CommitParams, effects: &
     call.push(&commit.entry[..]);
     push_effects(call, effects);
     match &commit.then {
-        AfterCommit::GoesOn => call.push("goes_on"),
-        AfterCommit::Restarts(restart) => {
+        AfterCommit::Running => call.push("goes_on"),
+        AfterCommit::ContinueAsNew(restart) => {
             call.push("restarts");
             call.push(&restart.first[..]);
-            call.push(ms(restart.seen_for));
+            call.push(ms(restart.id_retention));
             call.push(MAX_REMEMBERED_DELIVERIES);
         }
-        AfterCommit::Ends(close) => {
+        AfterCommit::Close(close) => {
             call.push("ends");
             push_close(call, close);
         }
@@ -37,14 +37,14 @@ pub(super) fn push_close(call: &mut Call<'_>, close: &CloseRun) {
     call.push(close.status.as_str());
     call.push(&close.output[..]);
     call.push(close.error.as_ref().map_or_else(String::new, |error| format!("={error}")));
-    call.push(if close.told.is_some() { "1" } else { "0" });
-    close.told.iter().for_each(|told| push_delivery(call, told));
+    call.push(if close.notify_parent.is_some() { "1" } else { "0" });
+    close.notify_parent.iter().for_each(|told| push_delivery(call, told));
 }
 
 pub(super) fn push_delivery(call: &mut Call<'_>, delivery: &Delivery) {
     call.push(delivery.run.as_str());
-    call.push(kind(delivery.written.kind));
-    call.push(&delivery.written.entry[..]);
+    call.push(kind(delivery.entry.kind));
+    call.push(&delivery.entry.bytes[..]);
     call.push(delivery.id.as_deref().unwrap_or_default());
     call.push(delivery.seq.map_or_else(String::new, |seq| seq.to_string()));
 }
@@ -79,13 +79,13 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
             text("cancel");
             text(job.as_str());
         }
-        Effect::Alarm { seq, due: at, alarm } => {
+        Effect::SetTimer { seq, due: at, timer: alarm } => {
             text("alarm");
             text(&seq.to_string());
             text(&due(*at));
-            text(alarm.letter());
+            text(alarm.code());
         }
-        Effect::DropAlarm { seq } => {
+        Effect::CancelTimer { seq } => {
             text("drop");
             text(&seq.to_string());
         }
@@ -110,7 +110,7 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
 pub(super) fn kind(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Commit => "commit",
-        EntryKind::Answer => "answer",
+        EntryKind::CommandResult => "answer",
         EntryKind::Message => "message",
     }
 }

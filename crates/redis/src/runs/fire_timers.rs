@@ -32,8 +32,8 @@ impl RedisStore {
     async fn fire_some(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
         let mut call = self.call_on_runs(&self.scripts.fire_timers, shard).arg(limit);
         for alarm in RunTimer::ALL {
-            let (before, after) = alarm.around();
-            call.push(alarm.letter());
+            let (before, after) = alarm.event_parts();
+            call.push(alarm.code());
             call.push(before);
             call.push(after);
         }

@@ -63,7 +63,7 @@ impl Instance {
             key: run.key.as_ref().map(|key| key.key.clone()),
             parent,
             keep_ms: millis(run.keep),
-            head: String::from_utf8_lossy(&run.head).into_owned(),
+            head: String::from_utf8_lossy(&run.task_head).into_owned(),
             attributes: run.attributes.iter().map(text).collect(),
             output: None,
             error: None,
@@ -102,7 +102,7 @@ impl Instance {
             last_commit: self.last_commit.and_then(|id| id.parse().ok()).map(CommitId::from_number),
             key: self.key,
             parent: self.parent.map(|Above { run, seq }| ParentRef { run, seq }),
-            next_alarm,
+            next_timer: next_alarm,
             output: self.output.unwrap_or_default().into(),
             error: self.error,
         })

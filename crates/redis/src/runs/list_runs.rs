@@ -144,7 +144,8 @@ impl RedisStore {
 /// A run as it is. One whose state is damaged must not hide the others.
 fn info(run: &RunId, state: Value, alarm: Value) -> Option<RunInfo> {
     let read = Instance::read(run, &bytes(state)?).and_then(|instance| instance.info(next_alarm(alarm)));
-    read.inspect_err(|error| tracing::warn!(%run, error = error.chain(), "a run cannot be listed")).ok()
+    read.inspect_err(|error| tracing::warn!(%run, error = error.full_message(), "a run cannot be listed"))
+        .ok()
 }
 
 fn fits(info: &RunInfo, list: &ListRunsParams) -> bool {

@@ -14,7 +14,7 @@ mod start_run;
 mod terminate;
 
 pub(crate) use commit::is_of_runs;
-use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, REMOVED, RunTimer};
+use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, REMOVED_EVENT_PARTS, RunTimer};
 
 use crate::connection::Call;
 use crate::connection::script::Script;
@@ -33,7 +33,7 @@ impl RedisStore {
         let options = self.link.options();
         call.push(MAX_TASK_EVENTS);
         call.push(MAX_TASK_EVENT_BYTES);
-        call.push(RunTimer::ALL.map(RunTimer::letter).concat());
+        call.push(RunTimer::ALL.map(RunTimer::code).concat());
         call.push(&options.default_group);
         call.push(options.groups.len());
         for (queue, group) in &options.groups {
@@ -45,6 +45,6 @@ impl RedisStore {
 
 /// What a run is told of an activity that was taken away.
 pub(crate) fn push_removal(call: &mut Call<'_>) {
-    call.push(REMOVED.0);
-    call.push(REMOVED.1);
+    call.push(REMOVED_EVENT_PARTS.0);
+    call.push(REMOVED_EVENT_PARTS.1);
 }

@@ -26,7 +26,7 @@ struct Left {
 impl RedisStore {
     pub(crate) async fn remove_ended(
         &self,
-        PruneRunsParams { most, min_age }: PruneRunsParams,
+        PruneRunsParams { max_kept: most, min_age }: PruneRunsParams,
     ) -> Result<u64, Error> {
         let shards = 0..self.keys.shards();
         let left = try_join_all(shards.map(|shard| self.remove_runs(shard, BATCH, &[]))).await?;

@@ -26,7 +26,7 @@ impl RedisStore {
 fn entry(item: Value) -> Option<(u64, StoredEntry)> {
     let mut parts = array(item)?.into_iter();
     let position = parse_token(&text(parts.next()?)?)?.0 >> 64;
-    let (mut kind, mut entry) = (EntryKind::Answer, None);
+    let (mut kind, mut entry) = (EntryKind::CommandResult, None);
     let fields = array(parts.next()?)?;
     for pair in fields.chunks_exact(2) {
         let value = bytes(pair[1].clone());
@@ -36,10 +36,10 @@ fn entry(item: Value) -> Option<(u64, StoredEntry)> {
             _ => {}
         }
     }
-    Some((u64::try_from(position).ok()?, StoredEntry { kind, entry: entry.unwrap_or_default() }))
+    Some((u64::try_from(position).ok()?, StoredEntry { kind, bytes: entry.unwrap_or_default() }))
 }
 
 fn read_kind(word: &[u8]) -> Option<EntryKind> {
-    let kinds = [EntryKind::Commit, EntryKind::Answer, EntryKind::Message];
+    let kinds = [EntryKind::Commit, EntryKind::CommandResult, EntryKind::Message];
     kinds.into_iter().find(|kind| super::effects::kind(*kind).as_bytes() == word)
 }

@@ -55,18 +55,18 @@ impl RedisStore {
         run: &'a StartRunParams,
     ) -> Result<Given<'a, StoredEntry>, Error> {
         let journal = &run.journal[..];
-        let bytes: usize = journal.iter().map(|written| written.entry.len()).sum();
+        let bytes: usize = journal.iter().map(|written| written.bytes.len()).sum();
         if journal.len() <= MAX_ENTRIES && bytes <= SCRIPT_BYTES {
             return Ok(Given::Items(journal));
         }
         let (mark, key) = self.new_mark(shard);
-        for portion in portions((0..journal.len()).collect(), |index| journal[index].entry.len()) {
+        for portion in portions((0..journal.len()).collect(), |index| journal[index].bytes.len()) {
             let first = portion.first().map_or(1, |index| index + 1);
             let call = Call::new(&self.scripts.stage_journal, std::slice::from_ref(&key));
             let mut call = call.arg(STAGED_MS).arg(first).arg(run.cursor);
             for index in portion {
                 call.push(kind(journal[index].kind));
-                call.push(&journal[index].entry[..]);
+                call.push(&journal[index].bytes[..]);
             }
             self.link.call(shard, call).await?;
         }

@@ -24,13 +24,13 @@ impl RedisStore {
         let mut call = self.call_on_runs(&self.scripts.start_run, shard);
         call.push(run.run.as_str());
         call.push(Instance::of(run).write());
-        call.push(&run.opening[..]);
+        call.push(&run.first_task_fields[..]);
         match self.stage_journal(shard, run).await? {
             Given::Items(journal) => {
                 call.push(journal.len());
                 for written in journal {
                     call.push(kind(written.kind));
-                    call.push(&written.entry[..]);
+                    call.push(&written.bytes[..]);
                 }
             }
             Given::Staged { mark, count } => {

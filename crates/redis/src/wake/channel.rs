@@ -29,7 +29,7 @@ impl Channel {
     pub(super) fn of(topic: Subject) -> &'static [Self] {
         match topic {
             Subject::Work => &[Self::Sched, Self::Wake],
-            Subject::News => &[Self::Chainc, Self::Owls, Self::Wake],
+            Subject::Events => &[Self::Chainc, Self::Owls, Self::Wake],
         }
     }
 
@@ -48,7 +48,7 @@ impl Channel {
         match self {
             Self::Sched => scheduled(text).map(Message::ForeignJobs),
             Self::Chainc => JobId::new(text).ok().map(|id| Wake::Finished(id).into()),
-            Self::Owls => JobId::new(text).ok().map(|id| Wake::Lost(id).into()),
+            Self::Owls => JobId::new(text).ok().map(|id| Wake::LeaseLost(id).into()),
             Self::Wake => text.parse::<Wake>().ok().map(Message::from),
         }
     }

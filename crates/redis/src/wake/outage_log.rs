@@ -20,7 +20,7 @@ impl Outage {
 
     pub(super) fn begins(&self, error: &Error) {
         if !self.lasts.swap(true, Ordering::Relaxed) {
-            let (place, error) = (&self.place, error.chain());
+            let (place, error) = (&self.place, error.full_message());
             tracing::warn!(
                 "no wake-ups through redis {place}: work is found by looking until it is back: {error}"
             );

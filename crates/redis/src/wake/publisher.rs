@@ -54,7 +54,7 @@ impl Office {
         match wake {
             Wake::Queue { queue, jobs } if *jobs < usize::MAX => self.announce(queue, *jobs),
             Wake::Finished(id) => vec![self.publish(Channel::Chainc, id.as_str())],
-            Wake::Lost(id) => vec![self.publish(Channel::Owls, id.as_str())],
+            Wake::LeaseLost(id) => vec![self.publish(Channel::Owls, id.as_str())],
             other => vec![self.publish(Channel::Wake, &other.to_string())],
         }
     }

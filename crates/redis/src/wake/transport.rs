@@ -150,7 +150,7 @@ impl Transport for RedisCourier {
             Err(Error::Denied(reason)) => Finding::new(Severity::Bad, "wake-ups", reason),
             Err(error) => {
                 let advice = "work is found by looking alone until it is back";
-                let found = format!("redis {place} does not answer: {advice}: {}", error.chain());
+                let found = format!("redis {place} does not answer: {advice}: {}", error.full_message());
                 Finding::new(Severity::Warning, "wake-ups", found)
             }
         };

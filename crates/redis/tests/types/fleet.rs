@@ -67,8 +67,8 @@ async fn prepare(stage: &Stage, verb: &str) -> Scenery {
     let yard = Yard::new(stage.store.clone());
     let busy = yard.join("a", 1, 5).await;
     let (session, _) = yard.open().await;
-    let line = Some(WaitParams { most: 100, ttl: LONG });
-    let waiting = LeaseParams { line, ..yard.wish() };
+    let line = Some(WaitParams { max_waiting: 100, ttl: LONG });
+    let waiting = LeaseParams { wait: line, ..yard.wish() };
     yard.ask(&waiting).await;
     if verb != "wait" {
         // Room for whoever waits, and one more.
@@ -76,8 +76,11 @@ async fn prepare(stage: &Stage, verb: &str) -> Scenery {
     }
     if verb == "reap" {
         let brief = chromium("c", 1, 0);
-        yard.enter(&tidemill_core::store::fleet::WorkerEntry { fresh: Duration::from_millis(1), ..brief })
-            .await;
+        yard.enter(&tidemill_core::store::fleet::WorkerEntry {
+            beat_timeout: Duration::from_millis(1),
+            ..brief
+        })
+        .await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     Scenery { yard, session, busy, waiting }
@@ -92,7 +95,7 @@ async fn act(verb: &str, scenery: &Scenery) -> Result<(), Error> {
         "join" => fleet.join(&[chromium("a", 1, 5), chromium("d", 1, 0)]).await,
         "beat" => {
             let members = [chromium("a", 1, 5), chromium("b", 2, 0)];
-            fleet.beat(BeatParams { members: &members, grace: Duration::ZERO }).await.map(drop)
+            fleet.beat(BeatParams { workers: &members, grace: Duration::ZERO }).await.map(drop)
         }
         "part" => fleet.part(from_ref(busy)).await,
         "lease" => fleet.lease(&yard.wish()).await.map(drop),
@@ -113,7 +116,7 @@ async fn act(verb: &str, scenery: &Scenery) -> Result<(), Error> {
         "reap" => fleet.reap(Some(WorkerDefaults::default())).await.map(drop),
         "look" => {
             fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 10 }).await?;
-            fleet.list_sessions(ListSessionsParams { member: None, cursor: None, limit: 10 }).await?;
+            fleet.list_sessions(ListSessionsParams { worker: None, cursor: None, limit: 10 }).await?;
             fleet.list_waiting().await.map(drop)
         }
         other => unreachable!("{other}"),

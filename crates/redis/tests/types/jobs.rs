@@ -191,7 +191,7 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
     };
     let leases: Vec<_> = scenery.claimed.iter().map(|claimed| claimed.lease.clone()).collect();
     match verb {
-        "enqueue_plain" => add(&[NewJob { fresh: true, ..job() }]).await,
+        "enqueue_plain" => add(&[NewJob { generated_id: true, ..job() }]).await,
         "enqueue_id" => add(&[Traits::default().job_of(JobId::new("a").unwrap())]).await,
         "enqueue_later" => add(&[later(LONG)]).await,
         "enqueue_mixed" => add(&[job(), later(LONG), job()]).await,
@@ -207,7 +207,10 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
         "claim" => store.claim(ClaimParams::now(queue, worker, LONG, 2)).await.map(std::mem::drop),
         "recover" => {
             let known = &HashSet::new();
-            store.recover(RecoverParams { queue, worker, lease: LONG, known }).await.map(std::mem::drop)
+            store
+                .recover(RecoverParams { queue, worker, lease: LONG, known_leases: known })
+                .await
+                .map(std::mem::drop)
         }
         "start" => store.start(StartParams { worker, leases: &leases }).await.map(std::mem::drop),
         "extend" => {

@@ -56,7 +56,7 @@ async fn first_task(scene: &Scene, run: StartRunParams) -> Task {
 
 async fn parked(scene: &Scene, run: StartRunParams, effects: Vec<Effect>) {
     let task = first_task(scene, run).await;
-    scene.commit(&task, effects, AfterCommit::GoesOn).await;
+    scene.commit(&task, effects, AfterCommit::Running).await;
 }
 
 /// Returns a task of `r1` if the verb is about one.
@@ -112,8 +112,8 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
             .await
             .map(std::mem::drop),
         "commit" => {
-            let effects = vec![activity(&r1, 4), timer(5, far), cancel, Effect::DropAlarm { seq: 2 }];
-            let settlement = task.unwrap().settlement(effects, AfterCommit::GoesOn);
+            let effects = vec![activity(&r1, 4), timer(5, far), cancel, Effect::CancelTimer { seq: 2 }];
+            let settlement = task.unwrap().settlement(effects, AfterCommit::Running);
             store.settle(&[settlement]).await.map(std::mem::drop)
         }
         "end" => {
@@ -121,8 +121,8 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
             store.settle(&[settlement]).await.map(std::mem::drop)
         }
         "restart" => {
-            let first = event(EntryKind::Answer, r#"{"started":{}}"#).entry;
-            let restart = AfterCommit::Restarts(ContinueAsNew { first, seen_for: LONG });
+            let first = event(EntryKind::CommandResult, r#"{"started":{}}"#).bytes;
+            let restart = AfterCommit::ContinueAsNew(ContinueAsNew { first, id_retention: LONG });
             store.settle(&[task.unwrap().settlement_upto(0, vec![cancel], restart)]).await.map(std::mem::drop)
         }
         "terminate" => {
@@ -130,15 +130,16 @@ async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error
                 status: RunStatus::Terminated,
                 output: bytes::Bytes::new(),
                 error: None,
-                told: None,
+                notify_parent: None,
             };
             let terminate = TerminateParams { run: &r1, cursor: 1, effects: &[cancel], close: &close };
             store.terminate(terminate).await.map(std::mem::drop)
         }
         "answer" => store.cancel(&r1.part(1)).await.map(std::mem::drop),
-        "prune_runs" => {
-            store.prune_runs(PruneRunsParams { most: 100, min_age: Duration::ZERO }).await.map(std::mem::drop)
-        }
+        "prune_runs" => store
+            .prune_runs(PruneRunsParams { max_kept: 100, min_age: Duration::ZERO })
+            .await
+            .map(std::mem::drop),
         other => unreachable!("{other}"),
     }
 }
@@ -175,7 +176,7 @@ async fn wrong_alarms_of_one_run_damage_no_other() {
     // Both are told, and both go on.
     for _ in 0..2 {
         let task = scene.task_when_due().await;
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     }
     for name in ["r1", "r2"] {
         let run = RunId::new(name).unwrap();

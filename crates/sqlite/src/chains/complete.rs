@@ -39,7 +39,7 @@ pub(crate) fn complete_one(tx: &mut Tx<'_>, complete: &CompleteParams<'_>) -> Re
     freed.become_of(tx, change, &mut wanted)?;
     wanted.make(tx)?;
     if let Place::Running { .. } = found.place {
-        tx.announcements.add(Wake::Lost(found.job));
+        tx.announcements.add(Wake::LeaseLost(found.job));
     }
     Ok(Completed::Yes)
 }

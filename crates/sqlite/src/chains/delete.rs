@@ -31,7 +31,7 @@ fn delete_one(tx: &mut Tx<'_>, chain: &JobId) -> Result<Deleted, Failure> {
     };
     found.remove(tx)?;
     if let Place::Running { .. } = found.place {
-        tx.announcements.add(Wake::Lost(found.job));
+        tx.announcements.add(Wake::LeaseLost(found.job));
     }
     Ok(Deleted::Yes)
 }

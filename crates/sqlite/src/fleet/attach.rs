@@ -23,10 +23,10 @@ fn hold(tx: &mut Tx<'_>, attach: &AttachParams) -> Result<Attached, Failure> {
     match find(tx, &attach.session)? {
         Some(held) => extend(tx, attach, &held),
         None if attach.must_exist => Ok(Attached::Closing),
-        None if members::is_full(tx, &attach.member)? => Ok(Attached::Lost),
+        None if members::is_full(tx, &attach.worker)? => Ok(Attached::Lost),
         None => {
             enter(tx, &New::described(attach, tx.now))?;
-            members::wear(tx, &attach.member)?;
+            members::wear(tx, &attach.worker)?;
             Ok(Attached::Held)
         }
     }
@@ -35,13 +35,13 @@ fn hold(tx: &mut Tx<'_>, attach: &AttachParams) -> Result<Attached, Failure> {
 fn extend(tx: &mut Tx<'_>, attach: &AttachParams, held: &Held) -> Result<Attached, Failure> {
     let is_anothers = held.connected && held.holder != attach.holder.as_str();
     // A session that was given another member since is not the one that is held.
-    if held.member != attach.member || (is_anothers && !attach.take) {
+    if held.member != attach.worker || (is_anothers && !attach.take_over) {
         return Ok(Attached::Lost);
     }
     let until = tx.now.after(attach.ttl.max(attach.keep));
     let key = params![attach.session.as_str(), attach.holder.as_str(), until.0, attach.connected];
     run(tx, include_str!("../../sql/sessions/hold.sql"), key)?;
-    members::recount(tx, &attach.member, until)?;
+    members::recount(tx, &attach.worker, until)?;
     if is_anothers {
         tx.announcements.add(Wake::Session(attach.session.clone()));
     }

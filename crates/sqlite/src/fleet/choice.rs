@@ -42,7 +42,7 @@ pub(super) fn choose(
         Among::These(members) => Some(spaced(members)),
     };
     let mut choose = tx.connection.prepare_cached(include_str!("../../sql/members/choose.sql"))?;
-    let (offers, refused) = (spaced(&lease.offers), spaced(&lease.refused));
+    let (offers, refused) = (spaced(&lease.offers), spaced(&lease.rejected));
     let mut rows = choose.query(params![lease.kind.as_str(), offers, refused, tx.now.0, only])?;
     let mut choice = Choice::default();
     while let Some(row) = rows.next()? {

@@ -33,7 +33,7 @@ pub(super) async fn members(
             all(tx, list, params![tx.now.0, after, most, kind.as_str()], row::member)
         }
     });
-    Ok(page(read.await?, limit, |info| info.member.id.to_string()))
+    Ok(page(read.await?, limit, |info| info.worker.id.to_string()))
 }
 
 pub(super) async fn session(store: &SqliteStore, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
@@ -47,7 +47,7 @@ pub(super) async fn sessions(
 ) -> Result<Page<SessionInfo>, Error> {
     let (after, limit) = (list.cursor.unwrap_or_default(), list.limit);
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let member = list.member.map(WorkerKey::to_string);
+    let member = list.worker.map(WorkerKey::to_string);
     let read = store.read(move |tx| match &member {
         None => {
             let list = include_str!("../../sql/sessions/list.sql");

@@ -24,7 +24,7 @@ pub(super) async fn lease(store: &SqliteStore, lease: &LeaseParams) -> Result<Le
 fn answer(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Leased, Failure> {
     let mut turn = Turn::of(tx, lease)?;
     match renew(tx, lease)? {
-        Former::Held(grant) => return Ok(Leased::Given(grant)),
+        Former::Held(grant) => return Ok(Leased::Granted(grant)),
         Former::GivenBack => turn.come_first(),
         Former::None => {}
     }
@@ -33,7 +33,7 @@ fn answer(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Leased, Failure> {
     if let Some(grant) = give(tx, lease, &among, workers.available)? {
         line::leave(tx, &lease.session)?;
         line::call_next(tx, &lease.kind)?;
-        return Ok(Leased::Given(grant));
+        return Ok(Leased::Granted(grant));
     }
     if turn.wait(tx, lease)? {
         return Ok(Leased::Waiting { ahead: turn.ahead, workers: workers.all });
@@ -60,7 +60,7 @@ fn renew(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Former, Failure> {
         Ok((member_id(row, 0)?, row.get::<_, i64>(1)?, place))
     })?;
     let Some((member, keep, place)) = found else { return Ok(Former::None) };
-    let is_refused = lease.refused.contains(&member);
+    let is_refused = lease.rejected.contains(&member);
     let Some((endpoint, offer)) = place.filter(|_| !is_refused) else {
         run(tx, include_str!("../../sql/sessions/remove.sql"), [lease.session.as_str()])?;
         ended(tx, &member)?;
@@ -69,7 +69,7 @@ fn renew(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Former, Failure> {
     let until = Timestamp(tx.now.0.saturating_add(millis(lease.ttl).max(keep)));
     run(tx, include_str!("../../sql/sessions/renew.sql"), params![lease.session.as_str(), until.0])?;
     members::recount(tx, &member, until)?;
-    Ok(Former::Held(Grant { member, endpoint, offer: Offer::new(&offer)?, until }))
+    Ok(Former::Held(Grant { worker: member, endpoint, offer: Offer::new(&offer)?, until }))
 }
 
 /// Gives the best member there is.
@@ -79,6 +79,11 @@ fn give(tx: &mut Tx<'_>, lease: &LeaseParams, among: &Among, workers: u32) -> Re
     members::wear(tx, &member)?;
     let until = tx.now.after(lease.ttl.max(lease.keep));
     first(tx, include_str!("../../sql/members/place.sql"), [member.to_string()], |row| {
-        Ok(Grant { member, endpoint: row.get(0)?, offer: Offer::new(row.get_ref(1)?.as_str()?)?, until })
+        Ok(Grant {
+            worker: member,
+            endpoint: row.get(0)?,
+            offer: Offer::new(row.get_ref(1)?.as_str()?)?,
+            until,
+        })
     })
 }

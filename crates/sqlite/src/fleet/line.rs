@@ -57,7 +57,7 @@ impl Turn {
         let (session, kind) = (lease.session.as_str(), lease.kind.as_str());
         let mut rows = before.query(params![kind, line_of(lease), tx.now.0, session, self.number])?;
         let Some(row) = rows.next()? else { return Ok(Vec::new()) };
-        let own: Vec<String> = lease.refused.iter().map(ToString::to_string).collect();
+        let own: Vec<String> = lease.rejected.iter().map(ToString::to_string).collect();
         let mut left: Vec<String> = row.get_ref(0)?.as_str()?.split_whitespace().map(str::to_owned).collect();
         left.retain(|member| !own.contains(member));
         while !left.is_empty()
@@ -71,7 +71,8 @@ impl Turn {
 
     /// Waits, if the wish wants to and there is a place in the line; else it has none any more. Whether it waits.
     pub(super) fn wait(&self, tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<bool, Failure> {
-        let line = lease.line.filter(|line| self.has_place || self.is_first || self.others < line.most);
+        let line =
+            lease.wait.filter(|line| self.has_place || self.is_first || self.others < line.max_waiting);
         let Some(line) = line else {
             if leave(tx, &lease.session)? {
                 call_next(tx, &lease.kind)?;
@@ -80,7 +81,7 @@ impl Turn {
         };
         let (session, holder, until) =
             (lease.session.as_str(), lease.holder.as_str(), tx.now.after(line.ttl).0);
-        let refused = spaced(&lease.refused);
+        let refused = spaced(&lease.rejected);
         if self.has_place {
             run(tx, include_str!("../../sql/tickets/renew.sql"), params![session, holder, until, refused])?;
         } else {
@@ -106,7 +107,7 @@ pub(super) fn leave(tx: &Tx<'_>, session: &SessionId) -> Result<bool, Failure> {
 pub(super) fn call_next(tx: &mut Tx<'_>, kind: &WorkerKind) -> Result<(), Failure> {
     let waits = include_str!("../../sql/tickets/waits.sql");
     if first(tx, waits, params![kind.as_str(), tx.now.0], |row| Ok(row.get(0)?))? == Some(true) {
-        tx.announcements.add(Wake::Places(kind.clone()));
+        tx.announcements.add(Wake::Capacity(kind.clone()));
     }
     Ok(())
 }

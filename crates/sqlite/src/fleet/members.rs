@@ -28,14 +28,14 @@ pub(super) async fn join(store: &SqliteStore, members: &[WorkerEntry]) -> Result
 }
 
 pub(super) async fn beat(store: &SqliteStore, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-    beat.members.iter().try_for_each(WorkerEntry::check)?;
-    let (members, grace) = (beat.members.to_vec(), beat.grace);
+    beat.workers.iter().try_for_each(WorkerEntry::check)?;
+    let (members, grace) = (beat.workers.to_vec(), beat.grace);
     let work = move |tx: &mut Tx<'_>| {
         let until = tx.now.after(grace);
         members.iter().map(|member| live(tx, member, until)).collect()
     };
     // Not refused when the disk is full: whoever does not beat is taken for dead.
-    store.write(Cost::change(beat.members.len()).fleeting(), work).await
+    store.write(Cost::change(beat.workers.len()).fleeting(), work).await
 }
 
 fn live(tx: &mut Tx<'_>, member: &WorkerEntry, grace_until: Timestamp) -> Result<WorkerOrders, Failure> {
@@ -55,13 +55,13 @@ fn live(tx: &mut Tx<'_>, member: &WorkerEntry, grace_until: Timestamp) -> Result
 fn enter(tx: &mut Tx<'_>, member: &WorkerEntry, grace_until: Timestamp) -> Result<(), Failure> {
     let enter = include_str!("../../sql/members/enter.sql");
     run(tx, enter, rusqlite::params_from_iter(described(member, tx.now, grace_until)))?;
-    tx.announcements.add(Wake::Places(member.id.kind.clone()));
+    tx.announcements.add(Wake::Capacity(member.id.kind.clone()));
     Ok(())
 }
 
 /// What a member says of itself, in the order of the statements' parameters.
 fn described(member: &WorkerEntry, now: Timestamp, grace_until: Timestamp) -> [rusqlite::types::Value; 12] {
-    let WorkerEntry { id, offer, endpoint, status, room, fresh, detail } = member;
+    let WorkerEntry { id, offer, endpoint, status, capacity: room, beat_timeout: fresh, detail } = member;
     [
         id.to_string().into(),
         id.kind.to_string().into(),
@@ -98,7 +98,7 @@ pub(super) async fn drain(store: &SqliteStore, member: &WorkerKey) -> Result<boo
         let order = include_str!("../../sql/members/order.sql");
         let is_there = run(tx, order, params![member.to_string(), tx.now.after(ORDER_TIMEOUT).0])? > 0;
         if is_there {
-            tx.announcements.add(Wake::Member(member.clone()));
+            tx.announcements.add(Wake::Worker(member.clone()));
         }
         Ok(is_there)
     };
@@ -133,7 +133,7 @@ pub(super) fn wear(tx: &mut Tx<'_>, member: &WorkerKey) -> Result<(), Failure> {
     let wear = include_str!("../../sql/members/wear.sql");
     let is_spent = first(tx, wear, [member.to_string()], |row| Ok(row.get(0)?))?;
     if is_spent == Some(true) {
-        tx.announcements.add(Wake::Member(member.clone()));
+        tx.announcements.add(Wake::Worker(member.clone()));
     }
     Ok(())
 }

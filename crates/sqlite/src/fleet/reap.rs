@@ -26,7 +26,7 @@ fn reap_some(tx: &mut Tx<'_>) -> Result<Reaped, Failure> {
     for member in &dead {
         reaped.sessions += members::remove(tx, member)? as u64;
     }
-    reaped.members = dead;
+    reaped.workers = dead;
     let over = all(tx, include_str!("../../sql/sessions/reap.sql"), key, |row| member_id(row, 0))?;
     reaped.sessions += over.len() as u64;
     for member in over.into_iter().collect::<BTreeSet<WorkerKey>>() {

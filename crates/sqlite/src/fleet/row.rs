@@ -50,15 +50,15 @@ pub(super) fn member(row: &Row<'_>) -> Result<WorkerInfo, Failure> {
         offer: Offer::new(row.get_ref(1)?.as_str()?)?,
         endpoint: row.get(2)?,
         status: status(row, 3)?,
-        room: Capacity { concurrent: small(row, 4)?, lifetime: small(row, 5)? },
-        fresh: length(row, 6)?,
+        capacity: Capacity { concurrent: small(row, 4)?, lifetime: small(row, 5)? },
+        beat_timeout: length(row, 6)?,
         detail: body(row, 7)?,
     };
     Ok(WorkerInfo {
-        member,
+        worker: member,
         last_beat: time(row, 8)?,
         is_fresh: row.get(9)?,
-        ordered: row.get(10)?,
+        drain_ordered: row.get(10)?,
         active: small(row, 11)?,
         lifetime: count(row, 12)?,
     })
@@ -69,7 +69,7 @@ pub(super) fn session(row: &Row<'_>) -> Result<SessionInfo, Failure> {
     let offer = row.get::<_, Option<String>>(3)?;
     Ok(SessionInfo {
         session: SessionId::new(row.get_ref(0)?.as_str()?)?,
-        member: member_id(row, 1)?,
+        worker: member_id(row, 1)?,
         endpoint: row.get::<_, Option<String>>(2)?.unwrap_or_default(),
         offer: offer.map(|offer| Offer::new(&offer)).transpose()?,
         holder: HolderId::new(row.get_ref(4)?.as_str()?)?,

@@ -37,7 +37,9 @@ impl<'a> New<'a> {
 
     /// One that its holder describes.
     pub(super) fn described(attach: &'a AttachParams, now: Timestamp) -> Self {
-        let AttachParams { session, member, holder, ttl, keep, connected, detail, started_at, .. } = attach;
+        let AttachParams {
+            session, worker: member, holder, ttl, keep, connected, detail, started_at, ..
+        } = attach;
         let (until, keep) = (now.after(*ttl.max(keep)), millis(*keep));
         Self { session, member, holder, until, connected: *connected, keep, started_at: *started_at, detail }
     }
@@ -74,7 +76,7 @@ fn end(tx: &mut Tx<'_>, release: &ReleaseParams) -> Result<bool, Failure> {
 /// A session on this member has ended.
 pub(super) fn ended(tx: &mut Tx<'_>, member: &WorkerKey) -> Result<(), Failure> {
     members::vacate(tx, member)?;
-    tx.announcements.add(Wake::Member(member.clone()));
+    tx.announcements.add(Wake::Worker(member.clone()));
     line::call_next(tx, &member.kind)
 }
 

@@ -77,7 +77,7 @@ impl<'c> Adder<'c> {
     }
 
     fn add_or_find(&mut self, tx: &mut Tx<'_>, job: &NewJob) -> Result<Enqueued, Failure> {
-        if !job.fresh && self.is_known(tx, job)? {
+        if !job.generated_id && self.is_known(tx, job)? {
             return Ok(Enqueued::Exists);
         }
         if let Some(dedup) = &job.links.dedup

@@ -90,10 +90,12 @@ pub(crate) async fn expired(
     let limit = expired.limit;
     let (now, rows) = store.read(move |tx| Ok((tx.now, expired_page(tx, after, limit)?))).await?;
     let next = rows.last().filter(|_| rows.len() == limit).map(|(leased, ..)| row::parts(leased.token).1);
-    let hold =
-        |(leased, by, queue): (Leased, String, Queue)| ExpiredLease { claimed: leased.read(&queue), by };
+    let hold = |(leased, by, queue): (Leased, String, Queue)| ExpiredLease {
+        claimed: leased.read(&queue),
+        holder: by,
+    };
     let holds = rows.into_iter().map(hold).collect();
-    Ok(ExpiredLeases { holds, next: next.map(|seq| seq.to_string()), times: vec![(0, now)] })
+    Ok(ExpiredLeases { leases: holds, next: next.map(|seq| seq.to_string()), shard_times: vec![(0, now)] })
 }
 
 fn expired_page(tx: &Tx<'_>, after: i64, limit: usize) -> Result<Vec<(Leased, String, Queue)>, Failure> {

@@ -22,10 +22,10 @@ pub(crate) async fn prune(store: &SqliteStore, queues: &[Queue]) -> Result<Prune
 fn prune_all(tx: &mut Tx<'_>, queues: &[Queue]) -> Result<Pruned, Failure> {
     let mut records = tx.connection.prepare_cached(include_str!("../../sql/records/prune.sql"))?;
     let removed = records.execute([tx.now.0, LIMIT])? as u64;
-    let mut pruned = Pruned { records: removed, traces: 0, more: removed >= LIMIT as u64 };
+    let mut pruned = Pruned { records: removed, leftovers: 0, more: removed >= LIMIT as u64 };
     for queue in queues {
         let forgotten = forget_expired(tx, queue)?;
-        pruned.traces += forgotten;
+        pruned.leftovers += forgotten;
         pruned.more |= forgotten >= LIMIT as u64;
     }
     Ok(pruned)

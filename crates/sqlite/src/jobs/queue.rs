@@ -58,7 +58,7 @@ pub(super) fn announce_if_sooner(
 ) -> Result<(), Failure> {
     let is_next = added.is_some() && next_due(tx, line.number)? == added;
     if is_next {
-        tx.announcements.add(Wake::Sooner(line.queue.clone()));
+        tx.announcements.add(Wake::DueEarlier(line.queue.clone()));
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use crate::store::SqliteStore;
 
 pub(crate) async fn recover(store: &SqliteStore, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
     let (queue, worker) = (recover.queue.clone(), recover.worker.clone());
-    let known: HashSet<Token> = recover.known.iter().map(|lease| lease.token).collect();
+    let known: HashSet<Token> = recover.known_leases.iter().map(|lease| lease.token).collect();
     let rows = store.read(move |tx| unknown_leases(tx, (&queue, &worker), &known)).await?;
     Ok(rows.into_iter().map(|leased| leased.read(recover.queue)).collect())
 }

@@ -60,7 +60,7 @@ async fn end_all(
 
 /// Tells the worker that had the job, if it is only slow, and whoever waits for a job that is not to run again.
 fn announce_lost(tx: &mut Tx<'_>, Settlement { lease, change }: &Settlement) {
-    tx.announcements.add(Wake::Lost(lease.job.clone()));
+    tx.announcements.add(Wake::LeaseLost(lease.job.clone()));
     if matches!(change, Change::Finish(None)) {
         tx.announcements.add(Wake::Finished(lease.job.chain()));
     }

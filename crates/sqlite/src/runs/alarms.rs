@@ -1,7 +1,7 @@
 //! Alarms: the times a run wants to be told of.
 
 use rusqlite::{OptionalExtension, params};
-use tidemill_core::store::runs::{EntryKind, RunTimer, StoredEntry, entry};
+use tidemill_core::store::runs::{EntryKind, RunTimer, StoredEntry, encode_entry};
 use tidemill_core::store::{self};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Timestamp};
@@ -25,7 +25,7 @@ pub(super) fn due_at(due: store::Due, now: Timestamp) -> Timestamp {
 /// Sets an alarm of the run with the number `run`.
 pub(super) fn set(tx: &Tx<'_>, run: i64, seq: u64, due: Timestamp, alarm: RunTimer) -> Result<(), Failure> {
     let mut set = tx.connection.prepare_cached(include_str!("../../sql/alarms/set.sql"))?;
-    set.execute(params![run, seq.cast_signed(), due.0, alarm.letter()])?;
+    set.execute(params![run, seq.cast_signed(), due.0, alarm.code()])?;
     Ok(())
 }
 
@@ -54,7 +54,7 @@ pub(super) fn announce_if_sooner(tx: &mut Tx<'_>, run: i64, set: Option<Timestam
     let mut queue = tx.connection.prepare_cached(include_str!("../../sql/runs/queue.sql"))?;
     let mut rows = queue.query([run])?;
     if let Some(row) = rows.next()? {
-        tx.announcements.add(Wake::Sooner(row::queue(row, 0)?));
+        tx.announcements.add(Wake::DueEarlier(row::queue(row, 0)?));
     }
     Ok(())
 }
@@ -97,15 +97,15 @@ fn set_aside(tx: &Tx<'_>, due: &Due) -> Result<(), Failure> {
 }
 
 fn ring_one(tx: &Tx<'_>, due: &Due, wanted: &mut Wanted) -> Result<bool, Failure> {
-    let known = RunTimer::ALL.into_iter().find(|alarm| alarm.letter() == due.letter);
+    let known = RunTimer::ALL.into_iter().find(|alarm| alarm.code() == due.letter);
     let alarm = known.ok_or_else(|| Error::Corrupt(format!("{:?} is no alarm", due.letter)))?;
     drop_one(tx, due.run, due.seq.cast_unsigned())?;
     // One without a run that is open is a leftover, and gone now.
     let open = by_number(tx, due.run)?.filter(|run| !run.status.is_closed());
     let Some(mut run) = open else { return Ok(false) };
     let event = alarm.event(due.seq.cast_unsigned());
-    let entry = entry(tx.now, "event", event.as_bytes());
-    run.append(tx, &StoredEntry { kind: EntryKind::Answer, entry })?;
+    let entry = encode_entry(tx.now, "event", event.as_bytes());
+    run.append(tx, &StoredEntry { kind: EntryKind::CommandResult, bytes: entry })?;
     run.save(tx)?;
     wanted.add(run.number);
     Ok(true)

@@ -24,7 +24,7 @@ pub(super) fn close(
     let mut end = tx.connection.prepare_cached(include_str!("../../sql/runs/close.sql"))?;
     let (status, output) = (close.status.as_str(), &close.output[..]);
     end.execute(params![run.number, status, tx.now.0, expires, output, close.error])?;
-    if let Some(told) = &close.told {
+    if let Some(told) = &close.notify_parent {
         deliver_one(tx, told, wanted)?;
     }
     tx.announcements.add(Wake::Finished(id.task()));

@@ -26,13 +26,13 @@ pub(crate) fn commit(
     run.last_commit = Some(commit.id);
     effects::apply(tx, run.number, &commit.effects)?;
     match &commit.then {
-        AfterCommit::GoesOn => run.append_commit(tx, commit)?,
-        AfterCommit::Restarts(ContinueAsNew { first, seen_for }) => {
+        AfterCommit::Running => run.append_commit(tx, commit)?,
+        AfterCommit::ContinueAsNew(ContinueAsNew { first, id_retention: seen_for }) => {
             alarms::drop_all(tx, run.number)?;
             deliver::forget(tx, run.number, *seen_for)?;
             journal::restart(tx, &mut run, first, commit.upto)?;
         }
-        AfterCommit::Ends(end) => {
+        AfterCommit::Close(end) => {
             run.append_commit(tx, commit)?;
             close(tx, (&commit.run, &run), end, wanted)?;
         }

@@ -7,7 +7,9 @@ use rusqlite::params;
 use tidemill_core::Error;
 use tidemill_core::clock::millis;
 use tidemill_core::name::JobId;
-use tidemill_core::store::runs::{Delivered, Delivery, EntryKind, MAX_REMEMBERED_DELIVERIES, removed};
+use tidemill_core::store::runs::{
+    Delivered, Delivery, EntryKind, MAX_REMEMBERED_DELIVERIES, removal_delivery,
+};
 
 use super::alarms;
 use super::instance::{Instance, find};
@@ -20,7 +22,7 @@ pub(crate) async fn deliver(store: &SqliteStore, deliveries: &[Delivery]) -> Res
     if deliveries.is_empty() {
         return Ok(Vec::new());
     }
-    if deliveries.iter().any(|delivery| delivery.written.kind == EntryKind::Commit) {
+    if deliveries.iter().any(|delivery| delivery.entry.kind == EntryKind::Commit) {
         return Err(Error::Invalid("a commit is made by a task, and not delivered".into()));
     }
     let deliveries = deliveries.to_vec();
@@ -44,13 +46,13 @@ pub(crate) fn deliver_one(
 ) -> Result<Delivered, Failure> {
     let Some(mut run) = find(tx, &delivery.run)? else { return Ok(Delivered::NotFound) };
     if is_seen(tx, &run, delivery)? {
-        return Ok(Delivered::Again);
+        return Ok(Delivered::Duplicate);
     }
     if run.status.is_closed() {
         return Ok(Delivered::Closed(run.status));
     }
     see(tx, &run, delivery)?;
-    run.append(tx, &delivery.written)?;
+    run.append(tx, &delivery.entry)?;
     run.save(tx)?;
     if let Some(seq) = delivery.seq {
         alarms::drop_one(tx, run.number, seq)?;
@@ -67,7 +69,7 @@ pub(crate) fn tell_of_removed(
     wanted: &mut Wanted,
 ) -> Result<(), Failure> {
     // Only what belongs to a run is worth reading.
-    let told = job.run().and_then(|_| removed(envelope.clone(), tx.now));
+    let told = job.run().and_then(|_| removal_delivery(envelope.clone(), tx.now));
     told.map_or(Ok(()), |told| deliver_one(tx, &told, wanted).map(drop))
 }
 

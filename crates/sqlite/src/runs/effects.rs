@@ -27,7 +27,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, run: i64, effects: &[Effect]) -> Result<(),
         }
         for effect in group {
             apply_one(tx, run, effect)?;
-            if let Effect::Alarm { due, .. } = effect {
+            if let Effect::SetTimer { due, .. } = effect {
                 let due = alarms::due_at(*due, tx.now);
                 first_alarm = Some(first_alarm.map_or(due, |first| due.min(first)));
             }
@@ -47,7 +47,7 @@ fn queue(effect: &Effect) -> Option<&Queue> {
 fn job(effect: &Effect) -> Option<NewJob> {
     match effect {
         // What is there already stays as it is, so it is looked for.
-        Effect::Job { job, .. } => Some(NewJob { fresh: false, ..job.clone() }),
+        Effect::Job { job, .. } => Some(NewJob { generated_id: false, ..job.clone() }),
         _ => None,
     }
 }
@@ -62,8 +62,10 @@ fn apply_one(tx: &mut Tx<'_>, run: i64, effect: &Effect) -> Result<(), Failure> 
     match effect {
         Effect::Job { queue, .. } => add(tx, queue, std::slice::from_ref(effect)),
         Effect::CancelJob(job) => cancel_silently(tx, job),
-        Effect::Alarm { seq, due, alarm } => alarms::set(tx, run, *seq, alarms::due_at(*due, tx.now), *alarm),
-        Effect::DropAlarm { seq } => alarms::drop_one(tx, run, *seq),
+        Effect::SetTimer { seq, due, timer: alarm } => {
+            alarms::set(tx, run, *seq, alarms::due_at(*due, tx.now), *alarm)
+        }
+        Effect::CancelTimer { seq } => alarms::drop_one(tx, run, *seq),
         Effect::Attributes(attributes) => describe(tx, run, attributes),
         Effect::Record(record) => keep(tx, record),
     }

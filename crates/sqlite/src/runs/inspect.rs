@@ -45,7 +45,7 @@ fn read(row: &Row<'_>, attributes: BTreeMap<Topic, Json>) -> Result<RunInfo, Fai
         key: row.get(11)?,
         parent: parent(row)?,
         attributes,
-        next_alarm: time(14)?,
+        next_timer: time(14)?,
         output: row::body(row, 15)?,
         error: row.get(16)?,
         last_commit: row::commit_id(row, 17)?,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 use tidemill_core::Timestamp;
-use tidemill_core::store::runs::{CommitParams, EntryKind, StoredEntry, stamped};
+use tidemill_core::store::runs::{CommitParams, EntryKind, StoredEntry, with_timestamp};
 use tidemill_core::workflow::{CommitId, RunId, RunStatus};
 
 use super::journal;
@@ -62,14 +62,14 @@ impl Instance {
     /// Adds an entry to its journal, with the time it has now. Its row has yet to be told: see [`save`](Self::save).
     pub(super) fn append(&mut self, tx: &Tx<'_>, written: &StoredEntry) -> Result<(), Failure> {
         self.length += 1;
-        let StoredEntry { kind, entry } = written;
-        let written = StoredEntry { kind: *kind, entry: stamped(entry, tx.now) };
+        let StoredEntry { kind, bytes: entry } = written;
+        let written = StoredEntry { kind: *kind, bytes: with_timestamp(entry, tx.now) };
         journal::append(tx, self.number, self.length, &written)
     }
 
     /// Adds what a task did to its journal.
     pub(super) fn append_commit(&mut self, tx: &Tx<'_>, commit: &CommitParams) -> Result<(), Failure> {
-        self.append(tx, &StoredEntry { kind: EntryKind::Commit, entry: commit.entry.clone() })?;
+        self.append(tx, &StoredEntry { kind: EntryKind::Commit, bytes: commit.entry.clone() })?;
         self.cursor = commit.upto;
         self.save(tx)
     }

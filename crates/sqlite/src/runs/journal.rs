@@ -27,8 +27,8 @@ pub(crate) async fn journal(
         while room.is_left()
             && let Some(row) = rows.next()?
         {
-            let written = StoredEntry { kind: kind(row.get_ref(1)?.as_str()?)?, entry: row::body(row, 2)? };
-            room.fill(&written.entry);
+            let written = StoredEntry { kind: kind(row.get_ref(1)?.as_str()?)?, bytes: row::body(row, 2)? };
+            room.fill(&written.bytes);
             entries.push((row::count(row, 0)?, written));
         }
         Ok(entries)
@@ -39,7 +39,7 @@ pub(crate) async fn journal(
 /// Adds an entry at its position.
 pub(super) fn append(tx: &Tx<'_>, run: i64, position: u64, written: &StoredEntry) -> Result<(), Failure> {
     let mut append = tx.connection.prepare_cached(include_str!("../../sql/journal/append.sql"))?;
-    append.execute(params![run, position.cast_signed(), letter(written.kind), &written.entry[..]])?;
+    append.execute(params![run, position.cast_signed(), letter(written.kind), &written.bytes[..]])?;
     Ok(())
 }
 
@@ -47,7 +47,7 @@ pub(super) fn append(tx: &Tx<'_>, run: i64, position: u64, written: &StoredEntry
 pub(super) fn restart(tx: &Tx<'_>, run: &mut Instance, first: &Bytes, upto: u64) -> Result<(), Failure> {
     let end = run.length;
     run.cursor = end;
-    run.append(tx, &StoredEntry { kind: EntryKind::Answer, entry: first.clone() })?;
+    run.append(tx, &StoredEntry { kind: EntryKind::CommandResult, bytes: first.clone() })?;
     let mut carry = tx.connection.prepare_cached(include_str!("../../sql/journal/carry.sql"))?;
     let messages = carry.execute([run.number, upto.cast_signed(), run.length.cast_signed()])?;
     run.length += messages as u64;
@@ -77,13 +77,13 @@ pub(super) fn news(tx: &Tx<'_>, run: i64, cursor: u64) -> Result<Vec<New>, Failu
 fn letter(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Commit => "c",
-        EntryKind::Answer => "a",
+        EntryKind::CommandResult => "a",
         EntryKind::Message => "m",
     }
 }
 
 fn kind(letter: &str) -> Result<EntryKind, Failure> {
-    let all = [EntryKind::Commit, EntryKind::Answer, EntryKind::Message];
+    let all = [EntryKind::Commit, EntryKind::CommandResult, EntryKind::Message];
     let known = all.into_iter().find(|kind| self::letter(*kind) == letter);
     known.ok_or_else(|| Error::Corrupt(format!("{letter:?} is no kind of journal entry")).into())
 }

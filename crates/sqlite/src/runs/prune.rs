@@ -64,7 +64,7 @@ fn next_workflow(tx: &Tx<'_>, after: &str) -> Result<Option<String>, Failure> {
 
 /// The oldest runs of a type beyond the newest `most`, unless they have only just ended.
 fn surplus(tx: &Tx<'_>, workflow: &str, prune: PruneRunsParams) -> Result<Vec<i64>, Failure> {
-    let most = i64::try_from(prune.most).unwrap_or(i64::MAX);
+    let most = i64::try_from(prune.max_kept).unwrap_or(i64::MAX);
     let ended_by = tx.now.0.saturating_sub(millis(prune.min_age));
     let mut surplus = tx.connection.prepare_cached(include_str!("../../sql/runs/surplus.sql"))?;
     let runs =

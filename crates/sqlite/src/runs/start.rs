@@ -4,8 +4,8 @@ use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
 use tidemill_core::clock::millis;
 use tidemill_core::store::runs::{
-    ConflictPolicy, EntryKind, RunKey, RunPosition, StartRunParams, StartRunResult, StoredEntry, stamped,
-    task,
+    ConflictPolicy, EntryKind, RunKey, RunPosition, StartRunParams, StartRunResult, StoredEntry,
+    task_envelope, with_timestamp,
 };
 use tidemill_core::workflow::{RunId, WorkflowName};
 use tidemill_core::{Error, Timestamp};
@@ -68,8 +68,8 @@ fn conflict(tx: &Tx<'_>, workflow: &WorkflowName, key: &RunKey) -> Result<Option
 fn stamped_behind(run: &StartRunParams, now: Timestamp) -> Vec<StoredEntry> {
     let stamp = |(position, written): (u64, &StoredEntry)| {
         let is_new = position > run.cursor && written.kind != EntryKind::Commit;
-        let entry = if is_new { stamped(&written.entry, now) } else { written.entry.clone() };
-        StoredEntry { kind: written.kind, entry }
+        let entry = if is_new { with_timestamp(&written.bytes, now) } else { written.bytes.clone() };
+        StoredEntry { kind: written.kind, bytes: entry }
     };
     (1..).zip(&run.journal).map(stamp).collect()
 }
@@ -103,7 +103,7 @@ fn add(tx: &Tx<'_>, run: &StartRunParams, queue: i64) -> Result<i64, Failure> {
         run.key.as_ref().map(|key| &key.key),
         run.parent.as_ref().map(|parent| parent.run.as_str()),
         run.parent.as_ref().map(|parent| parent.seq.cast_signed()),
-        &run.head[..],
+        &run.task_head[..],
     ])?;
     Ok(tx.connection.last_insert_rowid())
 }
@@ -112,5 +112,10 @@ fn first_task(run: &StartRunParams) -> Bytes {
     let events = (1..).zip(&run.journal).filter(|(_, written)| written.kind != EntryKind::Commit);
     let news = events.filter(|(position, _)| *position > run.cursor);
     let at = RunPosition { cursor: run.cursor, last_commit: None };
-    task(&run.head, &run.opening, at, news.map(|(position, written)| (position, &written.entry[..])))
+    task_envelope(
+        &run.task_head,
+        &run.first_task_fields,
+        at,
+        news.map(|(position, written)| (position, &written.bytes[..])),
+    )
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use rusqlite::params;
 use tidemill_core::name::{JobId, Queue};
-use tidemill_core::store::runs::{RunPosition, task};
+use tidemill_core::store::runs::{RunPosition, task_envelope};
 use tidemill_core::workflow::RunId;
 
 use super::journal::news;
@@ -48,7 +48,8 @@ fn make_if_needed(tx: &mut Tx<'_>, run: i64) -> Result<(), Failure> {
     if news.is_empty() {
         return Ok(());
     }
-    let envelope = task(&head, b"", at, news.iter().map(|(position, entry)| (*position, &entry[..])));
+    let envelope =
+        task_envelope(&head, b"", at, news.iter().map(|(position, entry)| (*position, &entry[..])));
     make(tx, &Line { queue: &queue, number: line }, &id.task(), &envelope)
 }
 

@@ -53,7 +53,7 @@ fn remove_task(tx: &mut Tx<'_>, run: &RunId) -> Result<(), Failure> {
     task.vacate(tx)?;
     remove_row(tx, task.seq)?;
     if let Place::Running { .. } = task.place {
-        tx.announcements.add(Wake::Lost(task.job));
+        tx.announcements.add(Wake::LeaseLost(task.job));
     }
     Ok(())
 }

@@ -13,10 +13,10 @@ async fn worn(yard: &Yard, name: &str, room: Capacity, sessions: u32) -> WorkerK
     yard.enter(&member).await;
     for _ in 0..sessions {
         let wish = LeaseParams { offers: vec![offer("wear")], ..yard.wish() };
-        assert_eq!(yard.get(&wish).await.member, member.id, "nobody else has this offer now");
+        assert_eq!(yard.get(&wish).await.worker, member.id, "nobody else has this offer now");
         yard.release(&wish.session).await;
     }
-    let fit = WorkerEntry { room, ..chromium(name, 0, 0) };
+    let fit = WorkerEntry { capacity: room, ..chromium(name, 0, 0) };
     yard.beat(&fit).await;
     member.id
 }
@@ -28,17 +28,17 @@ pub async fn the_most_used_below_the_margin_comes_first(subject: Subject) {
     let low = worn(&yard, "low", room, 3).await;
     let high = worn(&yard, "high", room, 19).await;
     let beyond = worn(&yard, "beyond", room, 20).await;
-    assert_eq!(yard.open().await.1.member, high, "19 is below 30 less 10");
-    assert_eq!(yard.open().await.1.member, low, "20 is not, and {beyond} is at 20 too");
+    assert_eq!(yard.open().await.1.worker, high, "19 is below 30 less 10");
+    assert_eq!(yard.open().await.1.worker, low, "20 is not, and {beyond} is at 20 too");
 }
 
 pub async fn of_equals_the_one_with_the_fewest_sessions_comes_first(subject: Subject) {
     let yard = subject.yard();
     let room = Capacity { concurrent: 5, lifetime: 100 };
     let busy = worn(&yard, "busy", room, 4).await;
-    assert_eq!(yard.open().await.1.member, busy);
+    assert_eq!(yard.open().await.1.worker, busy);
     let idle = worn(&yard, "idle", room, 5).await;
-    assert_eq!(yard.open().await.1.member, idle);
+    assert_eq!(yard.open().await.1.worker, idle);
 }
 
 pub async fn when_all_are_beyond_the_margin_any_that_has_room_is_given(subject: Subject) {
@@ -46,7 +46,7 @@ pub async fn when_all_are_beyond_the_margin_any_that_has_room_is_given(subject: 
     let room = Capacity { concurrent: 1, lifetime: 4 };
     let a = worn(&yard, "a", room, 3).await;
     let b = worn(&yard, "b", room, 3).await;
-    let mut given = [yard.open().await.1.member, yard.open().await.1.member];
+    let mut given = [yard.open().await.1.worker, yard.open().await.1.worker];
     given.sort();
     assert_eq!(given, [a, b]);
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 2, .. }));
@@ -56,7 +56,7 @@ pub async fn a_member_of_one_session_is_given_once(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 1).await;
     let (session, grant) = yard.open().await;
-    assert_eq!(grant.member, a);
+    assert_eq!(grant.worker, a);
     assert!(yard.release(&session).await);
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
     assert!(yard.beat(&chromium("a", 1, 1)).await.drain, "it is spent");
@@ -87,9 +87,9 @@ pub async fn only_members_of_the_kind_and_offer_are_given(subject: Subject) {
         let offers = offers.iter().map(|name| offer(name)).collect();
         LeaseParams { kind: kind(of), offers, ..yard.wish() }
     };
-    assert_eq!(yard.get(&wish("chromium", &["playwright-1.63"])).await.member, old.id);
+    assert_eq!(yard.get(&wish("chromium", &["playwright-1.63"])).await.worker, old.id);
     let grant = yard.get(&wish("chromium", &["cdp", "playwright-1.64"])).await;
-    assert_eq!((grant.member, grant.offer.as_str()), (new.id, "playwright-1.64"));
+    assert_eq!((grant.worker, grant.offer.as_str()), (new.id, "playwright-1.64"));
     assert_eq!(yard.get(&wish("firefox", &["bidi"])).await.endpoint, firefox.endpoint);
     assert!(matches!(yard.ask(&wish("firefox", &["cdp"])).await, Leased::Refused { workers: 0, .. }));
 }
@@ -103,20 +103,20 @@ pub async fn a_draining_member_is_given_to_nobody_and_comes_back_when_it_says_so
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. }));
     member.status = WorkerStatus::Available;
     yard.beat(&member).await;
-    assert_eq!(yard.open().await.1.member, member.id);
+    assert_eq!(yard.open().await.1.worker, member.id);
 }
 
 pub async fn a_member_that_did_not_answer_is_exchanged_for_another(subject: Subject) {
     let yard = subject.yard();
     let (a, b) = (yard.join("a", 1, 0).await, yard.join("b", 1, 0).await);
     let mut wish = yard.wish();
-    let first = yard.get(&wish).await.member;
-    wish.refused.push(first.clone());
-    let second = yard.get(&wish).await.member;
+    let first = yard.get(&wish).await.worker;
+    wish.rejected.push(first.clone());
+    let second = yard.get(&wish).await.worker;
     assert_ne!(first, second);
     assert_eq!(yard.counts(&first).await.0, 0, "the first was given back");
     assert_eq!(yard.counts(&second).await.0, 1);
-    wish.refused.push(second);
+    wish.rejected.push(second);
     assert!(matches!(yard.ask(&wish).await, Leased::Refused { .. }), "neither {a} nor {b} answers");
     assert!(yard.fleet().get_session(&wish.session).await.unwrap().is_none());
 }
@@ -130,7 +130,7 @@ pub async fn many_who_ask_at_once_exceed_no_limit(subject: Subject) {
     let wishes: Vec<_> = (0..40).map(|_| yard.wish()).collect();
     let asked = wishes.iter().enumerate().map(|(n, wish)| {
         let yard = if n % 2 == 0 { &yard } else { &elsewhere };
-        async move { matches!(yard.ask(wish).await, Leased::Given(_)) }
+        async move { matches!(yard.ask(wish).await, Leased::Granted(_)) }
     });
     let given = join_all(asked).await.into_iter().filter(|given| *given).count();
     assert_eq!(given, 15, "five times three places");

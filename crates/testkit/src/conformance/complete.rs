@@ -50,7 +50,7 @@ pub async fn whoever_runs_it_is_told(subject: Subject) {
     let listening = async {
         loop {
             match wakes.next().await {
-                Some(Wake::Lost(job)) if job == id => return,
+                Some(Wake::LeaseLost(job)) if job == id => return,
                 Some(Wake::Everything) if scene.state(&id).await == Some(JobState::Done) => return,
                 _ => {}
             }

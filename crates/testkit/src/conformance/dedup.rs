@@ -94,7 +94,7 @@ pub async fn keys_leave_nothing(subject: Subject) {
     let brief = Traits { keep: Some(Duration::from_millis(50)), ..Traits::default() };
     for key in ["a", "b"] {
         let links = chain_once(Dedup::any(key)).links;
-        scene.enqueue(NewJob { links, fresh: true, ..brief.job() }).await;
+        scene.enqueue(NewJob { links, generated_id: true, ..brief.job() }).await;
     }
     scene.settle(&scene.claim_one().await, done()).await;
     let second = scene.claim_one().await;

@@ -204,7 +204,7 @@ pub async fn an_id_may_hold_any_printable_character(subject: Subject) {
         let id = JobId::new(id).unwrap();
         let quoted = id.as_str().replace('\\', r"\\").replace('"', "\\\"");
         let text = format!(r#"{{"job_id":"{quoted}","task_type":"test","keep_result_ms":30000}}"#);
-        let job = NewJob { id: id.clone(), envelope: Bytes::from(text), due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() };
+        let job = NewJob { id: id.clone(), envelope: Bytes::from(text), due: Due::Now, tracked: true, generated_id: false, links: JobLinks::default() };
         scene.enqueue(job.clone()).await;
         let claimed = scene.claim_one().await;
         assert_eq!(claimed.lease.job, id);

@@ -49,7 +49,7 @@ pub async fn foreign_fields_survive_death_and_return(subject: Subject) {
     for scene in subject.scenes() {
         let id = JobId::generate();
         let bytes = Bytes::from(format!(r#"{{"job_id":"{id}",{foreign},"task_type":"test","payload":[0.10]}}"#));
-        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() }).await;
+        scene.enqueue(NewJob { id: id.clone(), envelope: bytes, due: Due::Now, tracked: true, generated_id: false, links: JobLinks::default() }).await;
         scene.settle(&scene.claim_one().await, dead("bad")).await;
         assert!(std::str::from_utf8(&scene.letter(&id).await.bytes).unwrap().contains(foreign));
         assert_eq!(bring_back(&scene, DeadLetterFilter::default()).await, 1);

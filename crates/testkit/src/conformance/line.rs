@@ -44,13 +44,13 @@ pub async fn a_newcomer_does_not_pass_by_those_who_wait(subject: Subject) {
 pub async fn who_gives_back_a_member_that_did_not_answer_stands_behind_nobody(subject: Subject) {
     let yard = subject.yard();
     yard.join("dead", 1, 0).await;
-    let mut unlucky = LeaseParams { line: Some(WaitParams { most: 1, ttl: LONG }), ..yard.wish() };
-    let dead = yard.get(&unlucky).await.member;
+    let mut unlucky = LeaseParams { wait: Some(WaitParams { max_waiting: 1, ttl: LONG }), ..yard.wish() };
+    let dead = yard.get(&unlucky).await.worker;
     let other = yard.patient_wish();
     assert!(matches!(yard.ask(&other).await, Leased::Waiting { ahead: 0, .. }));
-    unlucky.refused.push(dead);
+    unlucky.rejected.push(dead);
     assert!(matches!(yard.ask(&unlucky).await, Leased::Waiting { ahead: 0, .. }), "also where the line is full");
-    let later = LeaseParams { refused: unlucky.refused.clone(), ..other.clone() };
+    let later = LeaseParams { rejected: unlucky.rejected.clone(), ..other.clone() };
     assert!(matches!(yard.ask(&later).await, Leased::Waiting { ahead: 1, .. }));
     yard.join("alive", 1, 0).await;
     assert!(matches!(yard.ask(&later).await, Leased::Waiting { ahead: 1, .. }));
@@ -59,7 +59,7 @@ pub async fn who_gives_back_a_member_that_did_not_answer_stands_behind_nobody(su
 
 pub async fn a_full_line_takes_nobody(subject: Subject) {
     let yard = subject.yard();
-    let short = || LeaseParams { line: Some(WaitParams { most: 2, ttl: LONG }), ..yard.wish() };
+    let short = || LeaseParams { wait: Some(WaitParams { max_waiting: 2, ttl: LONG }), ..yard.wish() };
     assert!(matches!(yard.ask(&short()).await, Leased::Waiting { ahead: 0, workers: 0 }));
     let second = short();
     assert!(matches!(yard.ask(&second).await, Leased::Waiting { ahead: 1, .. }));
@@ -73,9 +73,9 @@ pub async fn a_member_of_one_session_counts_as_a_worker_until_it_leaves(subject:
     yard.enter(&member).await;
     let (session, _) = yard.open().await;
     yard.beat(&WorkerEntry { status: WorkerStatus::Draining, ..member.clone() }).await;
-    let first = LeaseParams { line: Some(WaitParams { most: 1, ttl: LONG }), ..yard.wish() };
+    let first = LeaseParams { wait: Some(WaitParams { max_waiting: 1, ttl: LONG }), ..yard.wish() };
     assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 1 });
-    let second = LeaseParams { line: first.line, ..yard.wish() };
+    let second = LeaseParams { wait: first.wait, ..yard.wish() };
     assert_eq!(yard.ask(&second).await, Leased::Refused { waiting: 1, workers: 1 });
     assert!(yard.release(&session).await);
     assert_eq!(yard.ask(&first).await, Leased::Waiting { ahead: 0, workers: 1 }, "it is being replaced");
@@ -114,17 +114,17 @@ pub async fn who_gives_up_makes_way(subject: Subject) {
 
 pub async fn who_does_not_ask_again_loses_its_place(subject: Subject) {
     let yard = subject.yard();
-    let gone = LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..yard.wish() };
+    let gone = LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..yard.wish() };
     yard.ask(&gone).await;
     let waiting = yard.patient_wish();
     assert!(matches!(yard.ask(&waiting).await, Leased::Waiting { ahead: 1, .. }));
     yard.join("a", 1, 0).await;
-    until("its turn", || async { matches!(yard.ask(&waiting).await, Leased::Given(_)).then_some(()) }).await;
+    until("its turn", || async { matches!(yard.ask(&waiting).await, Leased::Granted(_)).then_some(()) }).await;
 }
 
 pub async fn places_that_nobody_asked_for_are_reaped(subject: Subject) {
     let yard = subject.yard();
-    yard.ask(&LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..yard.wish() }).await;
+    yard.ask(&LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..yard.wish() }).await;
     tokio::time::sleep(SHORT + Duration::from_millis(20)).await;
     yard.reap().await;
     assert!(yard.fleet().list_waiting().await.unwrap().is_empty());
@@ -136,7 +136,7 @@ pub async fn whoever_waits_hears_of_a_session_that_ends(subject: Subject) {
     let yard = subject.yard();
     yard.join("a", 1, 0).await;
     let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Places(kind("chromium")), || async {
+    ears.hear(|wake| *wake == Wake::Capacity(kind("chromium")), || async {
         let (session, _) = yard.open().await;
         let waiting = yard.patient_wish();
         yard.ask(&waiting).await;
@@ -151,7 +151,7 @@ pub async fn whoever_waits_hears_of_a_member_that_joins(subject: Subject) {
     let waiting = yard.patient_wish();
     yard.ask(&waiting).await;
     let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Places(kind("chromium")), || async {
+    ears.hear(|wake| *wake == Wake::Capacity(kind("chromium")), || async {
         yard.enter(&chromium("a", 1, 0)).await;
     })
     .await;
@@ -161,7 +161,7 @@ pub async fn whoever_waits_hears_of_a_member_that_joins(subject: Subject) {
 pub async fn the_next_hears_when_the_first_was_served(subject: Subject) {
     let yard = subject.yard();
     let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Places(kind("chromium")), || async {
+    ears.hear(|wake| *wake == Wake::Capacity(kind("chromium")), || async {
         let (first, second) = (yard.patient_wish(), yard.patient_wish());
         yard.ask(&first).await;
         yard.ask(&second).await;
@@ -183,13 +183,13 @@ pub async fn a_crowd_is_served_to_the_last(subject: Subject) {
             let wish = yard.patient_wish();
             let grant = until("its turn", || async {
                 match yard.ask(&wish).await {
-                    Leased::Given(grant) => Some(grant),
+                    Leased::Granted(grant) => Some(grant),
                     _ => None,
                 }
             })
             .await;
-            let most = if grant.member.name.as_str() == "a" { 2 } else { 1 };
-            assert!(yard.counts(&grant.member).await.0 <= most);
+            let most = if grant.worker.name.as_str() == "a" { 2 } else { 1 };
+            assert!(yard.counts(&grant.worker).await.0 <= most);
             assert!(yard.release(&wish.session).await);
         }
     });

@@ -68,7 +68,7 @@ pub async fn a_worker_that_leaves_disturbs_no_other(subject: Subject) {
 
 pub async fn a_worker_nobody_knows_may_leave(subject: Subject) {
     for scene in subject.scenes() {
-        let stranger = HolderId::of_process("stranger", 7, 7);
+        let stranger = HolderId::from_process("stranger", 7, 7);
         scene.store.leave(&stranger, from_ref(&scene.queue)).await.unwrap();
         scene.enqueue(job()).await;
         scene.store.leave(&stranger, from_ref(&scene.queue)).await.unwrap();

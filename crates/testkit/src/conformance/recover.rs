@@ -11,7 +11,7 @@ use super::{Scene, Subject};
 async fn recover(scene: &Scene, known: &[&Lease]) -> Vec<Claimed> {
     let known: HashSet<Lease> = known.iter().map(|lease| (*lease).clone()).collect();
     let (queue, worker, lease) = (&scene.queue, &scene.worker, scene.lease);
-    scene.store.recover(RecoverParams { queue, worker, lease, known: &known }).await.unwrap()
+    scene.store.recover(RecoverParams { queue, worker, lease, known_leases: &known }).await.unwrap()
 }
 
 fn leases(claimed: &[Claimed]) -> HashSet<Lease> {
@@ -61,7 +61,7 @@ pub async fn a_worker_recovers_its_own_jobs_of_one_queue_only(subject: Subject) 
     for scene in subject.scenes() {
         let elsewhere = subject.scene_on("elsewhere", scene.queue.guarantee);
         let mut other = scene.clone();
-        other.worker = HolderId::of_process("other", 1, 0);
+        other.worker = HolderId::from_process("other", 1, 0);
         for scene in [&scene, &other, &elsewhere] {
             scene.enqueue(job()).await;
             scene.claim_one().await;

@@ -13,12 +13,12 @@ use super::wake::Ears;
 
 /// A wish that waits, of one that cannot use this member.
 fn without(yard: &Yard, member: &WorkerKey) -> LeaseParams {
-    LeaseParams { refused: vec![member.clone()], ..yard.patient_wish() }
+    LeaseParams { rejected: vec![member.clone()], ..yard.patient_wish() }
 }
 
 /// Gives back the member it has: it waits before all others.
 async fn give_back(yard: &Yard, wish: &mut LeaseParams, member: &WorkerKey) {
-    wish.refused.push(member.clone());
+    wish.rejected.push(member.clone());
     assert!(matches!(yard.ask(wish).await, Leased::Waiting { ahead: 0, .. }), "there is no other");
 }
 
@@ -36,9 +36,9 @@ pub async fn what_the_first_in_line_refuses_is_given_to_the_next(subject: Subjec
     here.get(&unlucky).await;
     assert!(matches!(there.ask(&next).await, Leased::Waiting { ahead: 0, .. }));
     give_back(&here, &mut unlucky, &a).await;
-    assert_eq!(there.get(&next).await.member, a);
+    assert_eq!(there.get(&next).await.worker, a);
     there.release(&next.session).await;
-    assert_eq!(there.open().await.1.member, a, "nor does a newcomer have to wait");
+    assert_eq!(there.open().await.1.worker, a, "nor does a newcomer have to wait");
     assert!(matches!(here.ask(&unlucky).await, Leased::Waiting { ahead: 0, .. }), "it has its place");
 }
 
@@ -50,7 +50,7 @@ async fn one_for_each(yard: &Yard) -> (LeaseParams, WorkerKey, WorkerKey) {
     let b = yard.join("b", 1, 0).await;
     yard.release(&yard.open().await.0).await;
     let (session, grant) = yard.open().await;
-    assert_eq!(grant.member, b);
+    assert_eq!(grant.worker, b);
     give_back(yard, &mut first, &a).await;
     yard.release(&session).await;
     (first, a, b)
@@ -59,16 +59,16 @@ async fn one_for_each(yard: &Yard) -> (LeaseParams, WorkerKey, WorkerKey) {
 pub async fn the_next_is_given_what_the_first_refuses_and_nothing_else(subject: Subject) {
     let yard = subject.yard();
     let (first, a, b) = one_for_each(&yard).await;
-    assert_eq!(yard.get(&yard.patient_wish()).await.member, a, "the first can use {b}");
+    assert_eq!(yard.get(&yard.patient_wish()).await.worker, a, "the first can use {b}");
     nothing_for(&yard, &yard.patient_wish()).await;
-    assert_eq!(yard.get(&first).await.member, b);
+    assert_eq!(yard.get(&first).await.worker, b);
 }
 
 pub async fn the_first_takes_what_it_can_use_and_leaves_the_rest(subject: Subject) {
     let yard = subject.yard();
     let (first, a, b) = one_for_each(&yard).await;
-    assert_eq!(yard.get(&first).await.member, b);
-    assert_eq!(yard.get(&yard.patient_wish()).await.member, a);
+    assert_eq!(yard.get(&first).await.worker, b);
+    assert_eq!(yard.get(&yard.patient_wish()).await.worker, a);
 }
 
 pub async fn what_one_of_those_before_could_use_is_not_given(subject: Subject) {
@@ -83,9 +83,9 @@ pub async fn what_one_of_those_before_could_use_is_not_given(subject: Subject) {
         yard.release(session).await;
     }
     nothing_for(&yard, &third).await;
-    assert_eq!(yard.get(&second).await.member, a, "the first refuses it");
+    assert_eq!(yard.get(&second).await.worker, a, "the first refuses it");
     nothing_for(&yard, &third).await;
-    assert_eq!(yard.get(&first).await.member, b);
+    assert_eq!(yard.get(&first).await.worker, b);
 }
 
 pub async fn what_all_who_are_before_refuse_is_found_among_what_only_some_do(subject: Subject) {
@@ -96,19 +96,19 @@ pub async fn what_all_who_are_before_refuse_is_found_among_what_only_some_do(sub
     }
     for member in &free {
         let others = free.iter().filter(|other| *other != member).cloned().collect();
-        yard.ask(&LeaseParams { refused: free.clone(), ..yard.patient_wish() }).await;
-        let wish = LeaseParams { refused: others, ..yard.wish() };
-        assert_eq!(yard.get(&wish).await.member, *member);
+        yard.ask(&LeaseParams { rejected: free.clone(), ..yard.patient_wish() }).await;
+        let wish = LeaseParams { rejected: others, ..yard.wish() };
+        assert_eq!(yard.get(&wish).await.worker, *member);
         yard.release(&wish.session).await;
     }
-    let picky = LeaseParams { refused: vec![free[2].clone(), free[1].clone()], ..yard.patient_wish() };
+    let picky = LeaseParams { rejected: vec![free[2].clone(), free[1].clone()], ..yard.patient_wish() };
     let grant = yard.get(&picky).await;
-    assert_eq!(grant.member, free[0], "three are before it that refuse everything");
+    assert_eq!(grant.worker, free[0], "three are before it that refuse everything");
     yard.release(&picky.session).await;
-    let held = yard.get(&LeaseParams { refused: vec![free[2].clone(), free[1].clone()], ..yard.wish() }).await;
-    assert_eq!(held.member, free[0]);
+    let held = yard.get(&LeaseParams { rejected: vec![free[2].clone(), free[1].clone()], ..yard.wish() }).await;
+    assert_eq!(held.worker, free[0]);
     assert!(matches!(yard.ask(&picky).await, Leased::Waiting { ahead: 3, .. }));
-    let mut given = [yard.open().await.1.member, yard.open().await.1.member];
+    let mut given = [yard.open().await.1.worker, yard.open().await.1.worker];
     given.sort();
     assert_eq!(given, [free[1].clone(), free[2].clone()]);
 }
@@ -122,9 +122,9 @@ pub async fn who_refuses_nothing_still_comes_first(subject: Subject) {
     yard.ask(&last).await;
     give_back(&yard, &mut unlucky, &a).await;
     nothing_for(&yard, &last).await;
-    assert_eq!(yard.get(&patient).await.member, a);
+    assert_eq!(yard.get(&patient).await.worker, a);
     yard.release(&patient.session).await;
-    assert_eq!(yard.get(&last).await.member, a);
+    assert_eq!(yard.get(&last).await.worker, a);
 }
 
 pub async fn only_the_latest_refusals_count(subject: Subject) {
@@ -133,23 +133,23 @@ pub async fn only_the_latest_refusals_count(subject: Subject) {
     let mut first = without(&yard, &a);
     yard.ask(&first).await;
     let (session, grant) = yard.open().await;
-    assert_eq!(grant.member, a);
-    first.refused.clear();
+    assert_eq!(grant.worker, a);
+    first.rejected.clear();
     assert!(matches!(yard.ask(&first).await, Leased::Waiting { ahead: 0, .. }));
     yard.release(&session).await;
     let next = yard.patient_wish();
     nothing_for(&yard, &next).await;
-    first.refused.push(a.clone());
+    first.rejected.push(a.clone());
     assert!(matches!(yard.ask(&first).await, Leased::Waiting { ahead: 0, .. }));
-    assert_eq!(yard.get(&next).await.member, a);
+    assert_eq!(yard.get(&next).await.worker, a);
 }
 
 pub async fn what_was_refused_is_forgotten_with_the_place_in_line(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let line = Some(WaitParams { most: 10, ttl: SHORT });
-    let absent = LeaseParams { line, ..without(&yard, &a) };
+    let line = Some(WaitParams { max_waiting: 10, ttl: SHORT });
+    let absent = LeaseParams { wait: line, ..without(&yard, &a) };
     assert!(matches!(yard.ask(&absent).await, Leased::Waiting { ahead: 0, .. }));
     tokio::time::sleep(SHORT + Duration::from_millis(20)).await;
     let patient = yard.patient_wish();
@@ -160,14 +160,14 @@ pub async fn what_was_refused_is_forgotten_with_the_place_in_line(subject: Subje
     yard.get(&patient).await;
     yard.release(&patient.session).await;
     nothing_for(&yard, &yard.patient_wish()).await;
-    assert_eq!(yard.get(&back).await.member, a);
+    assert_eq!(yard.get(&back).await.worker, a);
 }
 
 pub async fn refusals_leave_nothing_behind(subject: Subject) {
     let yard = subject.yard();
     let gone: WorkerKey = "chromium:gone".parse().unwrap();
     let (given_up, served) = (without(&yard, &gone), without(&yard, &gone));
-    yard.ask(&LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..without(&yard, &gone) }).await;
+    yard.ask(&LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..without(&yard, &gone) }).await;
     yard.ask(&given_up).await;
     yard.ask(&served).await;
     assert!(yard.release(&given_up.session).await);
@@ -184,9 +184,9 @@ pub async fn refusals_leave_nothing_behind(subject: Subject) {
 pub async fn who_may_have_what_was_given_back_hears_of_it(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
-    let wish = || LeaseParams { line: Some(WaitParams { most: 10, ttl: SHORT }), ..yard.wish() };
+    let wish = || LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..yard.wish() };
     let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Places(kind("chromium")), || async {
+    ears.hear(|wake| *wake == Wake::Capacity(kind("chromium")), || async {
         // Whoever gave up its place would have the others called; one that runs out is not noticed by anybody.
         until("an empty line", || async { yard.fleet().list_waiting().await.unwrap().is_empty().then_some(()) }).await;
         let (mut unlucky, next) = (wish(), wish());
@@ -200,8 +200,8 @@ pub async fn who_may_have_what_was_given_back_hears_of_it(subject: Subject) {
 pub async fn nobody_refuses_more_than_a_few(subject: Subject) {
     let yard = subject.yard();
     let members = |most| (0..most).map(|n| format!("chromium:{n}").parse().unwrap()).collect();
-    let picky = LeaseParams { refused: members(MAX_REJECTED_WORKERS), ..yard.patient_wish() };
+    let picky = LeaseParams { rejected: members(MAX_REJECTED_WORKERS), ..yard.patient_wish() };
     assert!(matches!(yard.ask(&picky).await, Leased::Waiting { .. }));
-    let too_picky = LeaseParams { refused: members(MAX_REJECTED_WORKERS + 1), ..yard.patient_wish() };
+    let too_picky = LeaseParams { rejected: members(MAX_REJECTED_WORKERS + 1), ..yard.patient_wish() };
     assert!(matches!(yard.fleet().lease(&too_picky).await, Err(Error::Invalid(_))));
 }

@@ -54,7 +54,7 @@ pub async fn an_expired_lease_names_its_holder_and_its_job(subject: Subject) {
     scene.enqueue(job.clone()).await;
     let claimed = scene.claim_one().await;
     let hold = scene.expire(1).await.remove(0);
-    assert_eq!(hold.by, scene.worker.as_str());
+    assert_eq!(hold.holder, scene.worker.as_str());
     assert_eq!((&hold.claimed.lease, hold.claimed.started), (&claimed.lease, true));
     assert_eq!(envelope(&hold.claimed).bytes(), &job.envelope);
 }
@@ -134,7 +134,7 @@ pub async fn a_page_of_expired_leases_is_bounded(subject: Subject) {
     scene.claim(25).await;
     scene.expire(25).await;
     let page = scene.expired(None, 10).await;
-    assert!(page.holds.len() <= 10 && page.next.is_some(), "{} leases", page.holds.len());
+    assert!(page.leases.len() <= 10 && page.next.is_some(), "{} leases", page.leases.len());
     let mut all: Vec<_> = scene.all_expired(10).await.into_iter().map(|hold| hold.claimed.lease.job).collect();
     all.sort();
     all.dedup();
@@ -175,8 +175,8 @@ pub async fn one_look_covers_every_queue(subject: Subject) {
 
 pub async fn a_look_says_what_time_it_is(subject: Subject) {
     let scene = subject.scene();
-    let first = scene.expired(None, 10).await.times;
-    let second = scene.expired(None, 10).await.times;
+    let first = scene.expired(None, 10).await.shard_times;
+    let second = scene.expired(None, 10).await.shard_times;
     assert!(!first.is_empty() && first.len() == second.len());
     assert!(first.iter().zip(&second).all(|(first, second)| first <= second), "{first:?} {second:?}");
 }

@@ -95,7 +95,7 @@ pub async fn foreign_fields_survive_retries(subject: Subject) {
         let id = JobId::generate();
         let text = format!(r#"{{"job_id":"{id}","task_type":"test",{foreign},"payload":{{"n":1e3}}}}"#);
         let envelope_bytes = Bytes::from(text);
-        scene.enqueue(NewJob { id, envelope: envelope_bytes, due: Due::Now, tracked: true, fresh: false, links: JobLinks::default() }).await;
+        scene.enqueue(NewJob { id, envelope: envelope_bytes, due: Due::Now, tracked: true, generated_id: false, links: JobLinks::default() }).await;
         for _ in 0..3 {
             scene.settle(&scene.claim_one().await, retry(Duration::ZERO)).await;
         }

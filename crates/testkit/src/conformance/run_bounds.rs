@@ -17,7 +17,7 @@ use super::{Scene, Subject};
 fn heavy(run: &RunId, number: u64, bytes: usize) -> Delivery {
     let weight = "x".repeat(bytes);
     let json = format!(r#"{{"signal":{{"name":"n","payload":{number},"weight":"{weight}"}}}}"#);
-    Delivery { written: event(EntryKind::Message, &json), ..signal(run, number) }
+    Delivery { entry: event(EntryKind::Message, &json), ..signal(run, number) }
 }
 
 async fn deliver_heavy(scene: &Scene, run: &RunId, count: u64, bytes: usize) {
@@ -35,7 +35,7 @@ pub async fn a_task_ends_with_the_event_that_fills_it_and_the_rest_come_with_the
     let mut shares: Vec<Vec<u64>> = Vec::new();
     while shares.concat().len() < 12 {
         let task = scene.task_of(&run).await;
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
         shares.push(task.signals());
     }
     assert_eq!(shares, [vec![], vec![0, 1, 2], vec![3, 4, 5], vec![6, 7, 8], vec![9, 10], vec![11]]);
@@ -60,9 +60,9 @@ pub async fn a_journal_is_read_up_to_so_many_bytes(subject: Subject) {
         while let Some((from, _)) = rest.first() {
             let part = read(*from, limit, bytes).await;
             let (last, before) = part.split_last().expect("there is always one");
-            let size: usize = before.iter().map(|(_, written)| written.entry.len()).sum();
+            let size: usize = before.iter().map(|(_, written)| written.bytes.len()).sum();
             assert!(before.is_empty() || size < bytes, "it should have ended before: {size} of {bytes}");
-            let is_full = size + last.1.entry.len() >= bytes || part.len() == limit;
+            let is_full = size + last.1.bytes.len() >= bytes || part.len() == limit;
             assert!(is_full || part.len() == rest.len(), "it should have gone on after {}", last.0);
             assert_eq!(part, rest[..part.len()]);
             rest = &rest[part.len()..];
@@ -82,7 +82,7 @@ pub async fn a_run_begins_again_however_much_it_has_not_seen(subject: Subject) {
         let task = scene.task_of(&run).await;
         assert!(task.news.len() <= 21);
         seen.extend(task.signals());
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     }
     assert_eq!(seen, (0..50).collect::<Vec<_>>());
     let journal = scene.journal(&run).await;
@@ -91,7 +91,7 @@ pub async fn a_run_begins_again_however_much_it_has_not_seen(subject: Subject) {
 
 fn restarts(seen_for: Duration) -> AfterCommit {
     let json = r#"{"started":{"workflow":"order","version":"1.0.0","input":1,"continued":1}}"#;
-    AfterCommit::Restarts(ContinueAsNew { first: event(EntryKind::Answer, json).entry, seen_for })
+    AfterCommit::ContinueAsNew(ContinueAsNew { first: event(EntryKind::CommandResult, json).bytes, id_retention: seen_for })
 }
 
 fn once(run: &RunId, id: impl ToString) -> Delivery {
@@ -116,7 +116,7 @@ pub async fn ids_of_deliveries_outlive_a_new_beginning_but_not_for_ever(subject:
     assert_eq!(scene.deliver(once(&run, "second")).await, Delivered::Yes);
     for seen_for in [DELIVERY_ID_RETENTION, Duration::ZERO, Duration::MAX] {
         begin_again(&scene, &run, seen_for).await;
-        assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Again, "they are not many");
+        assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Duplicate, "they are not many");
     }
     moment().await;
     let many: Vec<_> = (2..=MAX_REMEMBERED_DELIVERIES).map(|number| once(&run, number)).collect();
@@ -124,10 +124,10 @@ pub async fn ids_of_deliveries_outlive_a_new_beginning_but_not_for_ever(subject:
         assert_eq!(scene.store.deliver(part).await.unwrap(), vec![Delivered::Yes; part.len()]);
     }
     begin_again(&scene, &run, DELIVERY_ID_RETENTION).await;
-    assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Again, "they are not old");
+    assert_eq!(scene.deliver(once(&run, "first")).await, Delivered::Duplicate, "they are not old");
     begin_again(&scene, &run, Duration::ZERO).await;
     let answers = scene.store.deliver(&["second", "2", "1000", "first"].map(|id| once(&run, id))).await;
-    assert_eq!(answers.unwrap(), [Delivered::Again, Delivered::Again, Delivered::Again, Delivered::Yes]);
+    assert_eq!(answers.unwrap(), [Delivered::Duplicate, Delivered::Duplicate, Delivered::Duplicate, Delivered::Yes]);
 }
 
 pub async fn what_was_delivered_before_the_end_has_been_delivered_after_it_too(subject: Subject) {
@@ -138,7 +138,7 @@ pub async fn what_was_delivered_before_the_end_has_been_delivered_after_it_too(s
     let length = scene.run(&run).await.length;
     let answers = scene.store.deliver(&[once(&run, "a"), once(&run, "b"), once(&run, "b"), signal(&run, 1)]).await;
     let closed = Delivered::Closed(RunStatus::Completed);
-    assert_eq!(answers.unwrap(), [Delivered::Again, closed, closed, closed]);
+    assert_eq!(answers.unwrap(), [Delivered::Duplicate, closed, closed, closed]);
     assert_eq!(scene.run(&run).await.length, length);
     scene.no_task().await;
 }
@@ -157,7 +157,7 @@ pub async fn a_run_that_has_only_just_ended_is_not_one_too_many(subject: Subject
         moment().await;
     }
     let brief = end(&scene, StartRunParams { keep: Duration::from_millis(1), ..order() }).await;
-    let young = PruneRunsParams { most: 1, min_age: Duration::from_secs(3_600) };
+    let young = PruneRunsParams { max_kept: 1, min_age: Duration::from_secs(3_600) };
     until("a run whose own time is over to go", || async {
         scene.store.prune_runs(young).await.unwrap();
         scene.store.get_run(&brief).await.unwrap().is_none().then_some(())
@@ -166,7 +166,7 @@ pub async fn a_run_that_has_only_just_ended_is_not_one_too_many(subject: Subject
     for run in &runs {
         assert!(scene.store.get_run(run).await.unwrap().is_some());
     }
-    let old = PruneRunsParams { most: 1, min_age: Duration::from_millis(1) };
+    let old = PruneRunsParams { max_kept: 1, min_age: Duration::from_millis(1) };
     until("the others to be old enough", || async {
         scene.store.prune_runs(old).await.unwrap();
         scene.store.get_run(&runs[1]).await.unwrap().is_none().then_some(())
@@ -213,7 +213,7 @@ pub async fn very_many_effects_of_one_commit_all_take_place(subject: Subject) {
     let both = |run: &RunId, due| (1..=MANY).flat_map(|seq| [activity(run, seq), timer(MANY + seq, due)]).collect();
     let run = scene.parked(|run| both(run, far)).await;
     scene.on_activities().assert_counts([MANY, 0, 0, 0]).await;
-    assert_eq!(scene.run(&run).await.next_alarm, Some(far));
+    assert_eq!(scene.run(&run).await.next_timer, Some(far));
     scene.no_task().await;
     // All of it is undone by one commit, by which the run begins again: no alarm of the old journal reaches the new one.
     scene.signal(&run, [1]).await;
@@ -221,10 +221,10 @@ pub async fn very_many_effects_of_one_commit_all_take_place(subject: Subject) {
     let cancels: Vec<Effect> = (1..=MANY).map(|seq| Effect::CancelJob(run.part(seq))).collect();
     scene.commit(&task, cancels.clone(), restarts(DELIVERY_ID_RETENTION)).await;
     scene.on_activities().assert_counts([0, 0, 0, 0]).await;
-    assert_eq!(scene.run(&run).await.next_alarm, None);
+    assert_eq!(scene.run(&run).await.next_timer, None);
     // Many alarms come due while the run ends.
     let task = scene.task_of(&run).await;
-    scene.commit(&task, both(&run, Timestamp(1)), AfterCommit::GoesOn).await;
+    scene.commit(&task, both(&run, Timestamp(1)), AfterCommit::Running).await;
     scene.promote().await;
     assert_eq!(scene.terminate(&run, &cancels).await, Verdict::Accepted);
     scene.on_activities().assert_counts([0, 0, 0, 0]).await;

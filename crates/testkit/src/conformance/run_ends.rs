@@ -25,7 +25,7 @@ pub async fn an_alarm_tells_the_run_when_its_time_has_come_and_not_before(subjec
     let scene = subject.scene();
     let due = scene.after(Duration::from_millis(300));
     let run = scene.parked(|_| vec![timer(1, due), timer(2, Timestamp(4_000_000_000_000))]).await;
-    assert_eq!(scene.run(&run).await.next_alarm, Some(due));
+    assert_eq!(scene.run(&run).await.next_timer, Some(due));
     let next = scene.promote().await.next.expect("an alarm is ahead");
     assert!(next <= Duration::from_millis(300), "{next:?}");
     let task = scene.task_when_due().await;
@@ -33,10 +33,10 @@ pub async fn an_alarm_tells_the_run_when_its_time_has_come_and_not_before(subjec
     assert_eq!((task.run.clone(), task.news.len()), (run.clone(), 1));
     assert_eq!(task.news[0].1["event"]["timer_fired"]["seq"], 1);
     assert!(task.news[0].1["at"].as_i64().unwrap() >= due.0);
-    scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     scene.promote().await;
     scene.no_task().await;
-    assert_eq!(scene.run(&run).await.next_alarm, Some(Timestamp(4_000_000_000_000)));
+    assert_eq!(scene.run(&run).await.next_timer, Some(Timestamp(4_000_000_000_000)));
 }
 
 pub async fn an_alarm_that_is_past_fires_at_once(subject: Subject) {
@@ -47,7 +47,7 @@ pub async fn an_alarm_that_is_past_fires_at_once(subject: Subject) {
         let task = scene.task_when_due().await;
         assert_eq!(task.run, run);
         seqs.extend(task.news.iter().map(|(_, entry)| entry["event"]["timer_fired"]["seq"].as_u64().unwrap()));
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     }
     assert_eq!(seqs, [1, 2]);
 }
@@ -55,10 +55,10 @@ pub async fn an_alarm_that_is_past_fires_at_once(subject: Subject) {
 pub async fn an_activity_that_is_not_done_in_time_is_told_of(subject: Subject) {
     let scene = subject.scene();
     let delay = Duration::from_millis(300);
-    let alarm = Effect::Alarm { seq: 1, due: Due::In(delay), alarm: RunTimer::ScheduleToClose };
+    let alarm = Effect::SetTimer { seq: 1, due: Due::In(delay), timer: RunTimer::ScheduleToClose };
     let run = scene.parked(|run| vec![activity(run, 1), alarm]).await;
     let info = scene.run(&run).await;
-    let due = info.next_alarm.expect("an alarm is ahead");
+    let due = info.next_timer.expect("an alarm is ahead");
     assert!(due >= info.started_at.after(delay), "{due:?} is counted from the commit, by the store's clock");
     let task = scene.task_when_due().await;
     assert_eq!(task.run, run);
@@ -69,15 +69,15 @@ pub async fn an_activity_that_is_not_done_in_time_is_told_of(subject: Subject) {
 pub async fn an_alarm_is_dropped_by_command_and_by_the_answer(subject: Subject) {
     let scene = subject.scene();
     let soon = scene.after(Duration::from_millis(200));
-    let late = |seq| Effect::Alarm { seq, due: Due::At(soon), alarm: RunTimer::ScheduleToClose };
+    let late = |seq| Effect::SetTimer { seq, due: Due::At(soon), timer: RunTimer::ScheduleToClose };
     let run = scene.parked(|run| vec![activity(run, 1), late(1), late(2), timer(3, soon)]).await;
     let claimed = scene.on_activities().claim_one().await;
     scene.on_activities().settle(&claimed, done()).await;
     assert_eq!(scene.deliver(answer(&run, 2)).await, Delivered::Yes);
     let task = scene.task_of(&run).await;
     let seen = task.news.len();
-    scene.commit(&task, vec![Effect::DropAlarm { seq: 3 }], AfterCommit::GoesOn).await;
-    assert_eq!(scene.run(&run).await.next_alarm, None);
+    scene.commit(&task, vec![Effect::CancelTimer { seq: 3 }], AfterCommit::Running).await;
+    assert_eq!(scene.run(&run).await.next_timer, None);
     tokio::time::sleep(Duration::from_millis(250)).await;
     scene.promote().await;
     let length = scene.run(&run).await.length;
@@ -92,7 +92,7 @@ pub async fn alarms_fire_once_whoever_promotes(subject: Subject) {
     until("all alarms to fire", || async {
         let promotes = stores.iter().map(|store| store.promote(PromoteParams { queues: &queues, limit: 10 }));
         join_all(promotes).await.into_iter().collect::<Result<Vec<_>, _>>().unwrap();
-        scene.run(&run).await.next_alarm.is_none().then_some(())
+        scene.run(&run).await.next_timer.is_none().then_some(())
     })
     .await;
     let journal = scene.journal(&run).await;
@@ -108,7 +108,7 @@ pub async fn whoever_sleeps_until_an_alarm_hears_of_an_earlier_one(subject: Subj
     for n in 0..50 {
         // Each is earlier than the one before: only then is it announced.
         scene.parked(|_| vec![timer(1, Timestamp(3_000_000_000_000 - n))]).await;
-        if hears(&mut wakes, |wake| *wake == Wake::Sooner(order().queue)).await {
+        if hears(&mut wakes, |wake| *wake == Wake::DueEarlier(order().queue)).await {
             return;
         }
     }
@@ -123,13 +123,13 @@ async fn hears(wakes: &mut WakeStream, mut wanted: impl FnMut(&Wake) -> bool) ->
 
 /// Whatever is over, and what is beyond this many.
 fn beyond(most: u64) -> PruneRunsParams {
-    PruneRunsParams { most, min_age: Duration::ZERO }
+    PruneRunsParams { max_kept: most, min_age: Duration::ZERO }
 }
 
 fn restarts(input: u64) -> AfterCommit {
     let json =
         format!(r#"{{"started":{{"workflow":"order","version":"1.0.0","input":{input},"continued":1}}}}"#);
-    AfterCommit::Restarts(ContinueAsNew { first: event(EntryKind::Answer, &json).entry, seen_for: DELIVERY_ID_RETENTION })
+    AfterCommit::ContinueAsNew(ContinueAsNew { first: event(EntryKind::CommandResult, &json).bytes, id_retention: DELIVERY_ID_RETENTION })
 }
 
 pub async fn a_run_that_begins_again_has_a_new_journal_and_the_messages_it_did_not_see(subject: Subject) {
@@ -148,7 +148,7 @@ pub async fn a_run_that_begins_again_has_a_new_journal_and_the_messages_it_did_n
     assert!(next.cursor >= before, "positions go on");
     assert_eq!(scene.journal(&run).await, next.news);
     let info = scene.run(&run).await;
-    assert_eq!((info.status, info.length, info.next_alarm), (RunStatus::Running, next.last(), None));
+    assert_eq!((info.status, info.length, info.next_timer), (RunStatus::Running, next.last(), None));
     scene.commit(&next, Vec::new(), restarts(9)).await;
     let third = scene.task_of(&run).await;
     assert_eq!((third.news.len(), third.signals()), (1, vec![]));
@@ -184,7 +184,7 @@ pub async fn a_run_that_has_ended_says_how(subject: Subject) {
     scene.commit(&task, vec![timer(1, Timestamp(4_000_000_000_000))], completed(r#"{"sum":3}"#)).await;
     let info = scene.run(&run).await;
     assert_eq!((info.status, &info.output[..]), (RunStatus::Completed, &br#"{"sum":3}"#[..]));
-    assert!(info.closed_at.is_some() && info.error.is_none() && info.next_alarm.is_none());
+    assert!(info.closed_at.is_some() && info.error.is_none() && info.next_timer.is_none());
     assert_eq!(scene.journal(&run).await.len(), 2);
 }
 
@@ -254,12 +254,12 @@ pub async fn a_run_is_terminated_wherever_it_is(subject: Subject) {
     let running = scene.start_run(order()).await;
     let task = scene.task_of(&running).await;
     assert_eq!(scene.terminate(&running, &[]).await, Verdict::Accepted);
-    assert_eq!(scene.try_commit(&task, vec![activity(&running, 1)], AfterCommit::GoesOn).await, Verdict::LeaseLost);
+    assert_eq!(scene.try_commit(&task, vec![activity(&running, 1)], AfterCommit::Running).await, Verdict::LeaseLost);
     scene.on_activities().claim_nothing().await;
     for run in [waiting, parked, running] {
         let info = scene.run(&run).await;
         assert_eq!((info.status, info.error.as_deref()), (RunStatus::Terminated, Some("enough")));
-        assert_eq!(info.next_alarm, None);
+        assert_eq!(info.next_timer, None);
         assert_eq!(scene.deliver(signal(&run, 1)).await, Delivered::Closed(RunStatus::Terminated));
         assert_eq!(scene.terminate(&run, &[]).await, Verdict::LeaseLost);
         assert_eq!(scene.state(&run.task()).await, None);
@@ -272,8 +272,8 @@ pub async fn a_run_that_has_moved_on_is_not_terminated_by_who_has_not_seen_it(su
     let cursor = scene.run(&run).await.cursor;
     let task = scene.task_of(&run).await;
     scene.signal(&run, [1]).await;
-    scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
-    let AfterCommit::Ends(close) = completed("1") else { panic!() };
+    scene.commit(&task, Vec::new(), AfterCommit::Running).await;
+    let AfterCommit::Close(close) = completed("1") else { panic!() };
     let late = TerminateParams { run: &run, cursor, effects: &[], close: &close };
     assert_eq!(scene.store.terminate(late).await.unwrap(), Verdict::LeaseLost);
     let nobody = RunId::generate();
@@ -407,7 +407,7 @@ pub async fn a_run_that_is_gone_leaves_nothing(subject: Subject) {
     let run = scene.start_run(new).await;
     let task = scene.task_of(&run).await;
     let effects = vec![activity(&run, 1), activity(&run, 2), timer(3, Timestamp(4_000_000_000_000))];
-    scene.commit(&task, effects, AfterCommit::GoesOn).await;
+    scene.commit(&task, effects, AfterCommit::Running).await;
     let once = Delivery { id: Some("once".to_owned()), ..signal(&run, 1) };
     assert_eq!(scene.deliver(once).await, Delivered::Yes);
     let claimed = scene.on_activities().claim_one().await;

@@ -57,7 +57,7 @@ pub async fn a_run_and_a_job_with_its_id_live_side_by_side(subject: Subject) {
         let claimed = scene.claim_one().await;
         assert_eq!((&claimed.lease.job, task.claimed.lease.job.clone()), (&id, run.task()));
         scene.signal(&run, [1]).await;
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
         assert_eq!(scene.state(&id).await, Some(JobState::Running));
         scene.settle(&claimed, done()).await;
         let task = scene.task_of(&run).await;

@@ -8,7 +8,7 @@ use tidemill_core::job::JobState;
 use tidemill_core::settle::{Change, Outcome, Settlement};
 use tidemill_core::store::runs::{
     ConflictPolicy, Delivered, Delivery, Effect, EntryKind, MAX_TASK_EVENTS, StartRunParams, ReadJournalParams, ContinueAsNew, RunKey, DELIVERY_ID_RETENTION,
-    StartRunResult, AfterCommit, stamped,
+    StartRunResult, AfterCommit, with_timestamp,
 };
 use tidemill_core::store::{JobRecord, Verdict};
 use tidemill_core::workflow::{RunId, RunStatus};
@@ -40,17 +40,17 @@ pub async fn a_task_names_the_commit_before_it(subject: Subject) {
     let run = scene.start_run(order()).await;
     let first = scene.task_of(&run).await;
     assert_eq!((first.last_commit, scene.run(&run).await.last_commit), (None, None));
-    let committed = scene.commit_named(&first, AfterCommit::GoesOn).await;
+    let committed = scene.commit_named(&first, AfterCommit::Running).await;
     assert_eq!(scene.run(&run).await.last_commit, Some(committed));
     scene.signal(&run, [1]).await;
     let second = scene.task_of(&run).await;
     assert_eq!(second.last_commit, Some(committed.number()));
     scene.signal(&run, [2]).await;
-    let committed = scene.commit_named(&second, AfterCommit::GoesOn).await;
+    let committed = scene.commit_named(&second, AfterCommit::Running).await;
     let third = scene.task_of(&run).await;
     assert_eq!(third.last_commit, Some(committed.number()), "the task that a commit makes names it");
-    let restart = ContinueAsNew { first: order().journal.remove(0).entry, seen_for: DELIVERY_ID_RETENTION };
-    let committed = scene.commit_named(&third, AfterCommit::Restarts(restart)).await;
+    let restart = ContinueAsNew { first: order().journal.remove(0).bytes, id_retention: DELIVERY_ID_RETENTION };
+    let committed = scene.commit_named(&third, AfterCommit::ContinueAsNew(restart)).await;
     assert_eq!(scene.task_of(&run).await.last_commit, Some(committed.number()));
 }
 
@@ -127,12 +127,12 @@ pub async fn however_many_events_arrive_there_is_one_task(subject: Subject) {
     scene.no_task().await;
     scene.signal(&run, [5]).await;
     scene.no_task().await;
-    scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     let mut seen = task.signals();
     while seen.len() < 6 {
         let next = scene.task_of(&run).await;
         seen.extend(next.signals());
-        scene.commit(&next, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&next, Vec::new(), AfterCommit::Running).await;
     }
     assert_eq!(seen, [0, 1, 2, 3, 4, 5]);
     scene.no_task().await;
@@ -144,12 +144,12 @@ pub async fn what_a_task_did_not_consume_comes_with_the_next(subject: Subject) {
     scene.signal(&run, [1, 2, 3]).await;
     let task = scene.task_of(&run).await;
     let first = task.news[0].0;
-    let settlement = task.settlement_upto(first, Vec::new(), AfterCommit::GoesOn);
+    let settlement = task.settlement_upto(first, Vec::new(), AfterCommit::Running);
     assert_eq!(scene.store.settle(&[settlement]).await.unwrap(), [Verdict::Accepted]);
     let next = scene.task_of(&run).await;
     assert_eq!((next.cursor, next.signals()), (first, vec![2, 3]));
     assert_eq!(scene.run(&run).await.cursor, first);
-    scene.commit(&next, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&next, Vec::new(), AfterCommit::Running).await;
     scene.no_task().await;
 }
 
@@ -163,7 +163,7 @@ pub async fn signals_keep_their_order_and_none_is_lost_however_many(subject: Sub
         let task = scene.task_of(&run).await;
         assert!(task.news.len() <= MAX_TASK_EVENTS);
         seen.extend(task.signals());
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     }
     assert_eq!(seen, (0..count).collect::<Vec<_>>());
     scene.no_task().await;
@@ -174,8 +174,8 @@ pub async fn an_event_with_an_id_is_delivered_once(subject: Subject) {
     let run = scene.parked(|_| Vec::new()).await;
     let once = |id: &str| Delivery { id: Some(id.to_owned()), ..signal(&run, 1) };
     let answers = scene.store.deliver(&[once("a"), once("a"), once("b")]).await.unwrap();
-    assert_eq!(answers, [Delivered::Yes, Delivered::Again, Delivered::Yes]);
-    assert_eq!(scene.deliver(once("a")).await, Delivered::Again);
+    assert_eq!(answers, [Delivered::Yes, Delivered::Duplicate, Delivered::Yes]);
+    assert_eq!(scene.deliver(once("a")).await, Delivered::Duplicate);
     let other = scene.parked_beside(&run).await;
     assert_eq!(scene.deliver(Delivery { run: other, ..once("a") }).await, Delivered::Yes);
 }
@@ -219,7 +219,7 @@ pub async fn a_waiting_claim_is_woken_by_a_run_and_by_an_event(subject: Subject)
     let claimed = until("a claim to be woken", || async { claim.is_finished().then_some(()) });
     claimed.await;
     let task = super::scene::Task::of(claim.await.unwrap().remove(0));
-    elsewhere.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+    elsewhere.commit(&task, Vec::new(), AfterCommit::Running).await;
     let claim = waiting(elsewhere.clone());
     tokio::time::sleep(Duration::from_millis(50)).await;
     scene.signal(&run, [1]).await;
@@ -293,7 +293,7 @@ pub async fn an_activity_that_is_not_wanted_any_more_is_cancelled(subject: Subje
     scene.signal(&run, [1]).await;
     let task = scene.task_of(&run).await;
     let cancels = [1, 2].map(|seq| Effect::CancelJob(run.part(seq)));
-    scene.commit(&task, cancels.to_vec(), AfterCommit::GoesOn).await;
+    scene.commit(&task, cancels.to_vec(), AfterCommit::Running).await;
     scene.on_activities().claim_nothing().await;
     let held = scene.on_activities().extend(std::slice::from_ref(&running.lease)).await;
     assert_eq!(held, [tidemill_core::store::Extended::Cancelling]);
@@ -312,8 +312,8 @@ pub async fn a_late_worker_cannot_commit(subject: Subject) {
     assert_eq!(scene.try_commit(&late, effects(), completed("late")).await, Verdict::LeaseLost);
     assert_eq!((scene.run(&run).await.status, scene.journal(&run).await.len()), (RunStatus::Running, 1));
     scene.on_activities().claim_nothing().await;
-    scene.commit(&second, effects(), AfterCommit::GoesOn).await;
-    assert_eq!(scene.try_commit(&second, effects(), AfterCommit::GoesOn).await, Verdict::LeaseLost);
+    scene.commit(&second, effects(), AfterCommit::Running).await;
+    assert_eq!(scene.try_commit(&second, effects(), AfterCommit::Running).await, Verdict::LeaseLost);
     assert_eq!(scene.journal(&run).await.len(), 2);
     assert_eq!(scene.on_activities().try_claim(5).await.len(), 1);
 }
@@ -324,12 +324,12 @@ pub async fn a_commit_from_where_the_run_is_not_has_no_effect(subject: Subject) 
     scene.signal(&run, [1]).await;
     let mut task = scene.task_of(&run).await;
     let cursor = std::mem::replace(&mut task.cursor, 0);
-    assert_eq!(scene.try_commit(&task, vec![activity(&run, 1)], AfterCommit::GoesOn).await, Verdict::LeaseLost);
+    assert_eq!(scene.try_commit(&task, vec![activity(&run, 1)], AfterCommit::Running).await, Verdict::LeaseLost);
     scene.on_activities().claim_nothing().await;
     // The event is still to be consumed, so there is a task for it.
     let again = scene.task_of(&run).await;
     assert_eq!((again.cursor, again.signals()), (cursor, vec![1]));
-    scene.commit(&again, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&again, Vec::new(), AfterCommit::Running).await;
     scene.no_task().await;
 }
 
@@ -355,7 +355,7 @@ pub async fn a_task_that_is_put_back_is_the_same_and_events_wait_for_it(subject:
     let claimed = scene.on_tasks().claim_when_due(1).await.remove(0);
     let again = super::scene::Task::of(claimed);
     assert_eq!(again.news[0].1, task.news[0].1);
-    scene.commit(&again, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&again, Vec::new(), AfterCommit::Running).await;
     if again.signals().is_empty() {
         assert_eq!(scene.task_of(&run).await.signals(), [1]);
     }
@@ -372,7 +372,7 @@ pub async fn a_dead_task_waits_for_a_redrive(subject: Subject) {
     let letters = tidemill_core::dead_letter::redrive::DeadLetterFilter::default();
     tidemill_core::dead_letter::redrive::redrive(&*scene.store, &scene.on_tasks().queue, &letters).await.unwrap();
     let again = scene.task_of(&run).await;
-    scene.commit(&again, Vec::new(), AfterCommit::GoesOn).await;
+    scene.commit(&again, Vec::new(), AfterCommit::Running).await;
     if again.signals().is_empty() {
         assert_eq!(scene.task_of(&run).await.signals(), [1]);
     }
@@ -386,8 +386,8 @@ pub async fn commits_of_many_runs_go_together(subject: Subject) {
         tasks.push(scene.task().await);
     }
     let effects = |task: &super::scene::Task| vec![activity(&task.run, 1)];
-    let mut batch: Vec<_> = tasks.iter().map(|t| t.settlement(effects(t), AfterCommit::GoesOn)).collect();
-    batch.push(tasks[3].settlement(effects(&tasks[3]), AfterCommit::GoesOn));
+    let mut batch: Vec<_> = tasks.iter().map(|t| t.settlement(effects(t), AfterCommit::Running)).collect();
+    batch.push(tasks[3].settlement(effects(&tasks[3]), AfterCommit::Running));
     let verdicts = scene.store.settle(&batch).await.unwrap();
     assert!(verdicts[..20].iter().all(|verdict| *verdict == Verdict::Accepted));
     assert_eq!(verdicts[20], Verdict::LeaseLost);
@@ -405,7 +405,7 @@ pub async fn many_activities_of_one_run_may_end_in_one_batch(subject: Subject) {
     while seqs.len() < 50 {
         let task = scene.task_of(&run).await;
         seqs.extend(task.news.iter().map(|(_, e)| e["event"]["activity_done"]["seq"].as_u64().unwrap()));
-        scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+        scene.commit(&task, Vec::new(), AfterCommit::Running).await;
     }
     seqs.sort_unstable();
     assert_eq!(seqs, (1..=50).collect::<Vec<_>>());
@@ -417,7 +417,7 @@ pub async fn a_commit_may_ask_for_ten_thousand_things(subject: Subject) {
     let run = scene
         .parked(|run| (1..=10_000).map(|seq| if seq % 2 == 0 { activity(run, seq) } else { never(seq) }).collect())
         .await;
-    assert!(scene.run(&run).await.next_alarm.is_some());
+    assert!(scene.run(&run).await.next_timer.is_some());
     assert_eq!(scene.on_activities().counts().await.ready, 5000);
     assert_eq!(scene.terminate(&run, &[]).await, Verdict::Accepted);
 }
@@ -437,7 +437,7 @@ pub async fn an_answer_is_kept_for_whoever_asked(subject: Subject) {
         finished_at: scene.store.clock().now(),
         keep: LONG,
     };
-    scene.commit(&scene.task_of(&run).await, vec![Effect::Record(record)], AfterCommit::GoesOn).await;
+    scene.commit(&scene.task_of(&run).await, vec![Effect::Record(record)], AfterCommit::Running).await;
     let kept = scene.get(&run.part("u1")).await.unwrap().record.unwrap();
     assert_eq!((kept.state, &kept.output[..]), (JobState::Done, &b"[1]"[..]));
 }
@@ -459,14 +459,14 @@ pub async fn a_journal_is_read_in_parts(subject: Subject) {
     let whole = scene.store.read_journal(ReadJournalParams { run: &run, from: 1, limit: 100, bytes: 1 << 20 }).await.unwrap();
     assert_eq!(whole[1].1.kind, EntryKind::Message);
     let (first, now) = (&order_of(run.clone()).journal[0], scene.run(&run).await.started_at);
-    assert_eq!((whole[0].1.kind, &whole[0].1.entry), (first.kind, &stamped(&first.entry, now)));
+    assert_eq!((whole[0].1.kind, &whole[0].1.bytes), (first.kind, &with_timestamp(&first.bytes, now)));
 }
 
 pub async fn a_run_may_begin_where_another_was(subject: Subject) {
     let scene = subject.scene();
-    let commit = tidemill_core::store::runs::entry(tidemill_core::Timestamp(3), "commit", br#"{"upto":1}"#);
+    let commit = tidemill_core::store::runs::encode_entry(tidemill_core::Timestamp(3), "commit", br#"{"upto":1}"#);
     let mut new = order();
-    new.journal.push(tidemill_core::store::runs::StoredEntry { kind: EntryKind::Commit, entry: commit });
+    new.journal.push(tidemill_core::store::runs::StoredEntry { kind: EntryKind::Commit, bytes: commit });
     new.journal.push(event(EntryKind::Message, r#"{"signal":{"name":"n","payload":9}}"#));
     new.cursor = 1;
     new.effects = vec![activity(&new.run, 1)];
@@ -486,8 +486,8 @@ pub async fn the_store_writes_its_own_time_into_a_journal(subject: Subject) {
     let run = scene.parked(|run| vec![activity(run, 1)]).await;
     scene.signal(&run, [1]).await;
     let told = scene.on_activities().claim_one().await;
-    let written = event(EntryKind::Answer, r#"{"activity_done":{"seq":1,"result":{"ok":1}}}"#);
-    let delivery = Delivery { run: run.clone(), written, id: None, seq: Some(1) };
+    let written = event(EntryKind::CommandResult, r#"{"activity_done":{"seq":1,"result":{"ok":1}}}"#);
+    let delivery = Delivery { run: run.clone(), entry: written, id: None, seq: Some(1) };
     let change = Change::Deliver(Box::new(delivery));
     let settled = scene.store.settle(&[Settlement { lease: told.lease, change }]).await.unwrap();
     assert_eq!(settled, [Verdict::Accepted]);
@@ -500,8 +500,8 @@ pub async fn the_store_writes_its_own_time_into_a_journal(subject: Subject) {
     check(scene.journal(&run).await);
     let task = scene.task_of(&run).await;
     check(task.news.clone());
-    let restart = ContinueAsNew { first: order().journal.remove(0).entry, seen_for: DELIVERY_ID_RETENTION };
-    scene.commit(&task, Vec::new(), AfterCommit::Restarts(restart)).await;
+    let restart = ContinueAsNew { first: order().journal.remove(0).bytes, id_retention: DELIVERY_ID_RETENTION };
+    scene.commit(&task, Vec::new(), AfterCommit::ContinueAsNew(restart)).await;
     check(scene.journal(&run).await);
 }
 
@@ -527,7 +527,7 @@ pub async fn many_callers_at_once_lose_and_double_nothing(subject: Subject) {
         while seen.len() < 80 {
             let task = scene.task_of(&run).await;
             seen.extend(task.news.iter().map(|(_, entry)| entry["event"].to_string()));
-            scene.commit(&task, Vec::new(), AfterCommit::GoesOn).await;
+            scene.commit(&task, Vec::new(), AfterCommit::Running).await;
         }
         seen
     });

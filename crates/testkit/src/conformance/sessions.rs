@@ -15,11 +15,11 @@ pub async fn a_session_is_there_for_everyone_as_it_was_described(subject: Subjec
     let a = yard.join("a", 1, 0).await;
     let wish = LeaseParams { keep: LONG, ..yard.wish() };
     let grant = yard.get(&wish).await;
-    assert_eq!((&grant.member, grant.endpoint.ends_with("/a"), grant.offer.as_str()), (&a, true, "cdp"));
+    assert_eq!((&grant.worker, grant.endpoint.ends_with("/a"), grant.offer.as_str()), (&a, true, "cdp"));
     assert!(grant.until > yard.store.clock().now());
     let other = subject.other().await;
     let seen = other.fleet().get_session(&wish.session).await.unwrap().expect("it is there");
-    assert_eq!((seen.member, seen.endpoint, seen.offer), (a, grant.endpoint, Some(grant.offer)));
+    assert_eq!((seen.worker, seen.endpoint, seen.offer), (a, grant.endpoint, Some(grant.offer)));
     assert_eq!((seen.holder, seen.keep, seen.detail), (yard.holder.clone(), LONG, wish.detail));
     assert_eq!((seen.connected, seen.closing), (false, false));
 }
@@ -31,7 +31,7 @@ pub async fn asking_again_gives_the_same_member_and_takes_no_second_place(subjec
     let wish = yard.wish();
     let first = yard.get(&wish).await;
     let second = yard.get(&wish).await;
-    assert_eq!(first.member, second.member);
+    assert_eq!(first.worker, second.worker);
     let taken = yard.counts(&a).await.1 + yard.counts(&"chromium:b".parse().unwrap()).await.1;
     assert_eq!(taken, 1);
 }
@@ -40,12 +40,12 @@ pub async fn a_lease_that_is_repeated_is_answered_as_before(subject: Subject) {
     let yard = subject.yard();
     let (a, b) = (yard.join("a", 1, 1).await, yard.join("b", 1, 1).await);
     let mut wish = yard.patient_wish();
-    let first = yard.get(&wish).await.member;
-    assert_eq!(yard.get(&wish).await.member, first, "although it is spent");
+    let first = yard.get(&wish).await.worker;
+    assert_eq!(yard.get(&wish).await.worker, first, "although it is spent");
     // The answer to an exchange is lost as easily.
-    wish.refused.push(first.clone());
-    let second = yard.get(&wish).await.member;
-    assert_eq!(yard.get(&wish).await.member, second);
+    wish.rejected.push(first.clone());
+    let second = yard.get(&wish).await.worker;
+    assert_eq!(yard.get(&wish).await.worker, second);
     assert_eq!([yard.counts(&a).await.1, yard.counts(&b).await.1], [1, 1]);
     let (waits, refused) = (yard.patient_wish(), yard.wish());
     for _ in 0..2 {
@@ -61,7 +61,7 @@ pub async fn a_session_that_nobody_extends_gives_its_place_back(subject: Subject
     let (session, _) = yard.open().await;
     let second = until("the place", || async {
         let wish = yard.wish();
-        matches!(yard.ask(&wish).await, Leased::Given(_)).then_some(wish.session)
+        matches!(yard.ask(&wish).await, Leased::Granted(_)).then_some(wish.session)
     })
     .await;
     assert!(yard.fleet().get_session(&session).await.unwrap().is_none());
@@ -130,7 +130,7 @@ pub async fn a_session_is_taken_over_only_by_who_says_so(subject: Subject) {
     here.attach(&here.hold(&session, &a)).await;
     assert_eq!(there.attach(&there.hold(&session, &a)).await, Attached::Lost);
     assert_eq!(here.attach(&here.hold(&session, &a)).await, Attached::Held);
-    let taking = AttachParams { take: true, ..there.hold(&session, &a) };
+    let taking = AttachParams { take_over: true, ..there.hold(&session, &a) };
     assert_eq!(there.attach(&taking).await, Attached::Held);
     assert_eq!(here.attach(&here.hold(&session, &a)).await, Attached::Lost);
     assert_eq!(here.counts(&a).await, (1, 1));
@@ -161,7 +161,7 @@ pub async fn a_session_whose_place_is_taken_is_lost(subject: Subject) {
     let (late, _) = yard.open().await;
     until("the place", || async {
         let wish = LeaseParams { ttl: LONG, ..yard.wish() };
-        matches!(yard.ask(&wish).await, Leased::Given(_)).then_some(())
+        matches!(yard.ask(&wish).await, Leased::Granted(_)).then_some(())
     })
     .await;
     assert_eq!(yard.attach(&yard.hold(&late, &a)).await, Attached::Lost);
@@ -175,7 +175,7 @@ pub async fn what_is_held_is_said_for_many_at_once(subject: Subject) {
     for _ in 0..50 {
         held.push(yard.hold(&yard.open().await.0, &a));
     }
-    held[20].holder = HolderId::of_process("another", 9, 0);
+    held[20].holder = HolderId::from_process("another", 9, 0);
     held[20].connected = true;
     // The twentieth has never been connected to, so whoever says that it holds it does.
     let answers = yard.fleet().attach(&held).await.unwrap();
@@ -198,7 +198,7 @@ pub async fn a_session_is_ended_once(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let (session, _) = yard.open().await;
-    let stranger = ReleaseParams { session: session.clone(), holder: HolderId::of_process("stranger", 1, 0) };
+    let stranger = ReleaseParams { session: session.clone(), holder: HolderId::from_process("stranger", 1, 0) };
     assert_eq!(yard.fleet().release(&[stranger]).await.unwrap(), [false]);
     assert!(yard.release(&session).await);
     assert!(!yard.release(&session).await);
@@ -209,7 +209,7 @@ pub async fn the_end_of_a_session_is_announced_to_its_member(subject: Subject) {
     let yard = subject.yard();
     let a = yard.join("a", 1, 0).await;
     let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Member(a.clone()), || async {
+    ears.hear(|wake| *wake == Wake::Worker(a.clone()), || async {
         let (session, _) = yard.open().await;
         yard.release(&session).await;
     })
@@ -220,7 +220,7 @@ pub async fn a_member_hears_of_its_last_session_when_that_begins(subject: Subjec
     let yard = subject.yard();
     let a = yard.join("a", 1, 1).await;
     let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Member(a.clone()), || async {
+    ears.hear(|wake| *wake == Wake::Worker(a.clone()), || async {
         // One that joins again begins anew.
         yard.join("a", 1, 1).await;
         yard.open().await;
@@ -283,8 +283,8 @@ pub async fn sessions_are_listed_by_member_page_by_page(subject: Subject) {
         all.push(yard.open().await.0);
     }
     let b = yard.join("b", 7, 0).await;
-    let wish = LeaseParams { refused: vec![a.clone()], ..yard.wish() };
-    assert_eq!(yard.get(&wish).await.member, b);
+    let wish = LeaseParams { rejected: vec![a.clone()], ..yard.wish() };
+    assert_eq!(yard.get(&wish).await.worker, b);
     let mut of_a: Vec<_> = yard.sessions(Some(&a)).await.into_iter().map(|seen| seen.session).collect();
     of_a.sort();
     all.sort();

@@ -99,7 +99,7 @@ impl End {
         let scene = match self {
             // A worker of its own: on Redis a worker's leases are all of one length.
             Self::IsLostWithItsWorker => {
-                Scene { lease: SHORT, worker: HolderId::of_process("dying", 3, 0), ..scene.clone() }
+                Scene { lease: SHORT, worker: HolderId::from_process("dying", 3, 0), ..scene.clone() }
             }
             _ => scene.clone(),
         };
@@ -156,7 +156,7 @@ pub async fn a_worker_that_loses_a_job_to_a_rescuer_is_told(subject: Subject) {
         let scene = scene.leasing(SHORT);
         let lost = RefCell::new(Vec::new());
         let mut ears = Ears::open(&subject).await;
-        ears.hear(|wake| matches!(wake, Wake::Lost(job) if lost.borrow().contains(job)), || async {
+        ears.hear(|wake| matches!(wake, Wake::LeaseLost(job) if lost.borrow().contains(job)), || async {
             let id = scene.enqueue(job()).await;
             lost.borrow_mut().push(id);
             scene.claim_one().await;
@@ -184,7 +184,7 @@ pub async fn a_job_that_is_due_sooner_than_all_others_is_announced(subject: Subj
     for scene in subject.scenes() {
         let delay = Cell::new(LONG * 200);
         let mut ears = Ears::open(&subject).await;
-        ears.hear(|wake| *wake == Wake::Sooner(scene.queue.clone()), || async {
+        ears.hear(|wake| *wake == Wake::DueEarlier(scene.queue.clone()), || async {
             delay.set(delay.get() - LONG);
             scene.enqueue(Traits { due: Due::In(delay.get()), ..Traits::default() }.job()).await;
         })
@@ -196,7 +196,7 @@ pub async fn a_retry_that_is_due_sooner_than_all_others_is_announced(subject: Su
     for scene in subject.scenes() {
         let delay = Cell::new(LONG * 200);
         let mut ears = Ears::open(&subject).await;
-        ears.hear(|wake| *wake == Wake::Sooner(scene.queue.clone()), || async {
+        ears.hear(|wake| *wake == Wake::DueEarlier(scene.queue.clone()), || async {
             delay.set(delay.get() - LONG);
             scene.enqueue(job()).await;
             scene.settle(&scene.claim_one().await, retry(delay.get())).await;

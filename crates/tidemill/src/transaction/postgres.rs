@@ -250,7 +250,7 @@ macro_rules! join {
             type Made = Made<'t, Completed>;
 
             fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Made {
-                Box::pin(complete_one::<J>(self.clone(), job.clone(), output.end(true), tx))
+                Box::pin(complete_one::<J>(self.clone(), job.clone(), output.into_completion(true), tx))
             }
         }
     };

@@ -91,7 +91,7 @@ impl CompleteIn<&Transaction<'_>> for Client {
         let store = store_of::<SqliteStore>(self, WANTED)?;
         let ended = |store, value| Ok(Promised { value, store, pending: Pending::default() });
         let Some(info) = store.get()?.get_in(tx, job)? else { return ended(store, Completed::NotFound) };
-        let change = match self.decide_completion(job, &info, Some(J::KIND), output.end(true)?)? {
+        let change = match self.decide_completion(job, &info, Some(J::KIND), output.into_completion(true)?)? {
             Ok(change) => change,
             Err(completed) => return ended(store, completed),
         };

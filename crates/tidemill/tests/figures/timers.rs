@@ -26,7 +26,7 @@ async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
     let worker = Background::run(Worker::builder(&client).workflow(&SLEEPS, sleeps));
     for milliseconds in [7_301, 61, 2_999] {
         let run = client.workflow(&SLEEPS, milliseconds).start().await.unwrap();
-        until(async || run.info().await.unwrap().next_alarm.is_some()).await;
+        until(async || run.info().await.unwrap().next_timer.is_some()).await;
         clock.advance(Duration::from_millis(milliseconds - 1));
         assert!(fired(&run).await.is_none(), "it fires early");
         clock.advance(Duration::from_millis(1));
@@ -63,12 +63,12 @@ async fn lateness_of_timers() {
 
 /// How long after its time the timer has fired, in milliseconds.
 async fn fired(run: &RunHandle<()>) -> Option<i64> {
-    late(run, |entry| matches!(&entry.what, EntryContent::Event(RunEvent::TimerFired { .. }))).await
+    late(run, |entry| matches!(&entry.content, EntryContent::Event(RunEvent::TimerFired { .. }))).await
 }
 
 /// How long after its time the code has gone on, in milliseconds.
 async fn stepped(run: &RunHandle<()>) -> Option<i64> {
-    late(run, |entry| matches!(&entry.what, EntryContent::Commit(commit) if commit.end.is_some())).await
+    late(run, |entry| matches!(&entry.content, EntryContent::Commit(commit) if commit.end.is_some())).await
 }
 
 async fn late(run: &RunHandle<()>, what: impl Fn(&Entry) -> bool) -> Option<i64> {
@@ -79,7 +79,7 @@ async fn late(run: &RunHandle<()>, what: impl Fn(&Entry) -> bool) -> Option<i64>
 }
 
 fn due(entry: &Entry) -> Option<Timestamp> {
-    let EntryContent::Commit(commit) = &entry.what else { return None };
+    let EntryContent::Commit(commit) = &entry.content else { return None };
     commit.commands.iter().find_map(|command| match command {
         Command::StartTimer { due_ms, .. } => Some(Timestamp(*due_ms)),
         _ => None,

@@ -72,8 +72,8 @@ async fn join(client: &Client) {
         offer: "cdp".parse().unwrap(),
         endpoint: format!("ws://{}/", serve_echo().await),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent: 3, lifetime: 0 },
-        fresh: Duration::from_secs(3600),
+        capacity: Capacity { concurrent: 3, lifetime: 0 },
+        beat_timeout: Duration::from_secs(3600),
         detail: "{}".into(),
     };
     client.store().fleet().join(&[member]).await.unwrap();
@@ -83,7 +83,7 @@ async fn join(client: &Client) {
 async fn connected(client: &Client, known: &[SessionId]) -> SessionId {
     let look = async {
         loop {
-            let list = ListSessionsParams { member: None, cursor: None, limit: 10 };
+            let list = ListSessionsParams { worker: None, cursor: None, limit: 10 };
             let page = client.store().fleet().list_sessions(list).await.unwrap();
             let new = page.items.into_iter().find(|info| info.connected && !known.contains(&info.session));
             if let Some(new) = new {

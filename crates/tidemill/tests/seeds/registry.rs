@@ -188,7 +188,7 @@ async fn reapers_of_both_kinds_remove_what_is_dead() {
     let (time, stale) = (now(&world).to_string(), "60");
     assert_eq!(world.ask_words(&["EVAL", REAPER, "0", &time, stale]), 1);
     world.ask(&format!("HSET worker:chromium:both lastHeartbeat {old}"));
-    assert_eq!(yard.reap().await.members[0].to_string(), "chromium:both");
+    assert_eq!(yard.reap().await.workers[0].to_string(), "chromium:both");
     assert_eq!(sorted(&world.ask("KEYS worker:*:*")), ["worker:chromium:alive", "worker:chromium:ours"]);
     // Nobody has a count without a worker.
     for id in sorted(&world.ask("HKEYS cluster:active_connections")) {

@@ -68,7 +68,7 @@ async fn it_hears_that_a_lease_was_reaped() {
     let client = world.woken().await;
     let mut listener = Listener::start(&world.redis, "other", 0);
     let handle = client.job(Ping(1)).enqueue().await.unwrap();
-    let (queue, dead, lease) = (queue(), HolderId::of_process("gone", 1, 0), Duration::from_millis(1));
+    let (queue, dead, lease) = (queue(), HolderId::from_process("gone", 1, 0), Duration::from_millis(1));
     let claimed = client.store().claim(ClaimParams::now(&queue, &dead, lease, 1)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     tokio::time::sleep(lease * 20).await;
@@ -94,7 +94,7 @@ async fn we_hear_of_its_ends_and_losses() {
     let mut wakes = client.store().subscribe();
     until("the subscription", || world.subscribers("queuert:owls") == 1).await;
     let id = JobId::generate();
-    for (channel, wake) in [("chainc", Wake::Finished(id.clone())), ("owls", Wake::Lost(id.clone()))] {
+    for (channel, wake) in [("chainc", Wake::Finished(id.clone())), ("owls", Wake::LeaseLost(id.clone()))] {
         world.redis.command(&["PUBLISH", &format!("queuert:{channel}"), id.as_str()]).unwrap();
         while wakes.next().await != Some(wake.clone()) {}
     }
@@ -108,7 +108,7 @@ async fn share(ours: usize, theirs: usize, jobs: usize) -> (usize, usize, usize)
     let store = client.store().clone();
     store.resume(&queue()).await.unwrap();
     let mut listener = Listener::start(&world.redis, "mail", theirs);
-    let (queue, worker) = (queue(), HolderId::of_process("test", 1, 0));
+    let (queue, worker) = (queue(), HolderId::from_process("test", 1, 0));
     let mut claims = FuturesUnordered::new();
     for _ in 0..ours {
         let claim = ClaimParams::now(&queue, &worker, Duration::from_secs(30), 1);

@@ -200,7 +200,7 @@ async fn until_free(client: &Client, last: Instant) -> Result<Duration> {
     loop {
         fleet.reap(Some(WorkerDefaults::default())).await?;
         let sessions =
-            fleet.list_sessions(ListSessionsParams { member: None, cursor: None, limit: 10 }).await?;
+            fleet.list_sessions(ListSessionsParams { worker: None, cursor: None, limit: 10 }).await?;
         let members =
             fleet.list_workers(ListWorkersParams { kind: None, cursor: None, limit: 1000 }).await?.items;
         let active = members.iter().map(|info: &WorkerInfo| info.active).sum::<u32>();

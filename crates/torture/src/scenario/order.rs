@@ -153,7 +153,7 @@ async fn until_it_asks(run: &RunHandle<String>) -> Result<()> {
     loop {
         let journal = run.journal().await?;
         let is_up_to_date =
-            matches!(journal.entries.last(), Some(entry) if matches!(entry.what, EntryContent::Commit(_)));
+            matches!(journal.entries.last(), Some(entry) if matches!(entry.content, EntryContent::Commit(_)));
         if is_up_to_date && ends(&journal).len() == 1 {
             return Ok(());
         }

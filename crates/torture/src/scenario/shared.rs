@@ -139,8 +139,8 @@ fn member((number, browser): (usize, &Browser)) -> Result<WorkerEntry> {
         offer: Offer::new("cdp")?,
         endpoint: browser.endpoint.clone(),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent: PLACES as u32, lifetime: 0 },
-        fresh: FRESH,
+        capacity: Capacity { concurrent: PLACES as u32, lifetime: 0 },
+        beat_timeout: FRESH,
         detail: Bytes::from_static(b"{}"),
     })
 }
@@ -180,7 +180,7 @@ fn start_gateway(stage: &Stage, listen: SocketAddr) -> Result<Hand> {
 async fn beat(client: Client, members: Vec<WorkerEntry>, seen: Arc<Seen>) -> Result<()> {
     while !seen.over.load(Ordering::Relaxed) {
         // The store may be away: that is what this is about.
-        let _ = client.store().fleet().beat(BeatParams { members: &members, grace: LEASE * 2 }).await;
+        let _ = client.store().fleet().beat(BeatParams { workers: &members, grace: LEASE * 2 }).await;
         tokio::time::sleep(FRESH / 4).await;
     }
     Ok(())
@@ -270,7 +270,7 @@ async fn until_free(client: &Client) -> Result<()> {
         // The store may have failed only just now.
         let _ = fleet.reap(Some(WorkerDefaults::default())).await;
         let sessions =
-            fleet.list_sessions(ListSessionsParams { member: None, cursor: None, limit: 10 }).await;
+            fleet.list_sessions(ListSessionsParams { worker: None, cursor: None, limit: 10 }).await;
         if sessions.as_ref().is_ok_and(|page| page.items.is_empty()) {
             return Ok(());
         }

@@ -168,7 +168,7 @@ impl Completer {
                 Ok(verdict) => verdicts.extend(verdict.into_iter().take(1)),
                 Err(error) if is_job_error(&error) => {
                     let job = &settlement.lease.job;
-                    error!("job {job} cannot be settled, its lease will run out: {}", error.chain());
+                    error!("job {job} cannot be settled, its lease will run out: {}", error.full_message());
                     verdicts.push(Verdict::LeaseLost);
                 }
                 Err(error) => sleep(backoff.record_failure(&error)).await,

@@ -169,7 +169,7 @@ pub enum HandlerResult {
 
 impl<O: IntoCompletion> IntoOutcome<O> for O {
     fn into_result(self, keep_result: bool) -> HandlerResult {
-        HandlerResult::Completed(self.end(keep_result))
+        HandlerResult::Completed(self.into_completion(keep_result))
     }
 }
 
@@ -204,7 +204,7 @@ async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> AttemptResu
         Ok(Committed::Failed(outcome)) => outcome.into(),
         Err(error @ Error::Invalid(_)) => invalid_output(&error).into(),
         // It may have taken place; then what this leads to finds the lease gone and has no effect.
-        Err(error) => Outcome::Retry { error: error.chain(), after: None }.into(),
+        Err(error) => Outcome::Retry { error: error.full_message(), after: None }.into(),
     }
 }
 

@@ -38,7 +38,7 @@ impl Pruner {
         let mut is_busy = false;
         loop {
             let pruned = with_timeout(CALL_TIMEOUT, "prune", self.shared.store.prune(queues)).await?;
-            debug!(records = pruned.records, traces = pruned.traces, "pruned");
+            debug!(records = pruned.records, traces = pruned.leftovers, "pruned");
             if !pruned.more {
                 return Ok(is_busy);
             }

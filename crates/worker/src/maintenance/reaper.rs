@@ -34,7 +34,7 @@ impl Reaper {
                 Ok(reaped) => {
                     backoff.record_success();
                     reaped
-                        .members
+                        .workers
                         .iter()
                         .for_each(|member| info!(%member, "taken off the fleet's roster: it is dead"));
                 }

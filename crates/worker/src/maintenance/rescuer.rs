@@ -52,12 +52,12 @@ impl LeaseRescuer {
     async fn rescue(&mut self) -> Result<(), Error> {
         // Page after page: after a mass death there are many, so this gets longer than one answer.
         let mut died = |death: RescuedDeath<'_>| self.shared.failure_log.died_unattended(&death);
-        let rescue = self.rescuer.look_and_report(&*self.shared.store, &mut died);
+        let rescue = self.rescuer.rescue_and_report(&*self.shared.store, &mut died);
         let rescued = with_timeout(CALL_TIMEOUT * 6, "rescue", rescue).await?;
         if rescued.rescued > 0 {
             info!("rescued {} jobs whose lease had run out", rescued.rescued);
         }
-        if let Some(from) = rescued.set_back_from {
+        if let Some(from) = rescued.clock_set_back_from {
             warn!("the store's clock was set back; jobs that were ready at {from} stay ready");
         }
         Ok(())

@@ -88,7 +88,7 @@ impl StoreCalls {
         let (shared, slots) = (self.shared.clone(), self.slots.clone());
         Box::pin(async move {
             let (queue, worker, lease) = (&slots.queue, &shared.worker, shared.config.lease);
-            let recover = RecoverParams { queue, worker, lease, known: &known };
+            let recover = RecoverParams { queue, worker, lease, known_leases: &known };
             let mut found = with_timeout(CALL_TIMEOUT, "recover", shared.store.recover(recover)).await?;
             let leases: Vec<Lease> = found.iter().map(|claimed| claimed.lease.clone()).collect();
             if leases.is_empty() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidemill_core::Error;
-use tidemill_core::fleet::{Capacity, MemberName, Offer, WorkerKey, WorkerKind};
+use tidemill_core::fleet::{Capacity, Offer, WorkerKey, WorkerKind, WorkerName};
 use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerOrders, WorkerStatus};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -71,7 +71,7 @@ impl Registration {
 
     /// Who a worker is to the fleet.
     pub(crate) fn worker_key(shared: &WorkerShared) -> Option<WorkerKey> {
-        let name = MemberName::new(shared.worker.as_str()).ok()?;
+        let name = WorkerName::new(shared.worker.as_str()).ok()?;
         Some(WorkerKey { kind: WorkerKind::jobs(), name })
     }
 
@@ -113,7 +113,7 @@ impl Registration {
             return Ok(None);
         }
         // It takes no sessions, so nobody has to be given time to say what they hold.
-        let beat = BeatParams { members: &members, grace: Duration::ZERO };
+        let beat = BeatParams { workers: &members, grace: Duration::ZERO };
         let orders = with_timeout(BEAT_INTERVAL, "beat", fleet.beat(beat)).await?;
         Ok(orders.first().copied())
     }
@@ -125,8 +125,8 @@ impl Registration {
             offer: Offer::jobs(),
             endpoint: String::new(),
             status: if draining { WorkerStatus::Draining } else { WorkerStatus::Available },
-            room: Capacity { concurrent: 0, lifetime: 0 },
-            fresh: ENTRY_TTL,
+            capacity: Capacity { concurrent: 0, lifetime: 0 },
+            beat_timeout: ENTRY_TTL,
             detail: Bytes::from(self.detail.write(&self.shared)),
         }
     }
@@ -163,7 +163,7 @@ impl Registration {
     /// written, each would call all the others.
     async fn needs_beat(&self) -> bool {
         match with_timeout(BEAT_INTERVAL, "member", self.shared.store.fleet().get_worker(&self.id)).await {
-            Ok(info) => info.is_none_or(|info| info.ordered),
+            Ok(info) => info.is_none_or(|info| info.drain_ordered),
             Err(_) => false,
         }
     }
@@ -173,7 +173,7 @@ impl Registration {
         if let Err(error) =
             with_timeout(LEAVE_TIMEOUT, "part", self.shared.store.fleet().part(&members)).await
         {
-            debug!("the worker stays on the roster until it is taken for dead: {}", error.chain());
+            debug!("the worker stays on the roster until it is taken for dead: {}", error.full_message());
         }
     }
 }

@@ -27,9 +27,9 @@ async fn batches_under_way_are_awaited_after_an_error_and_no_other_is_begun() {
     let world = World::new().await;
     let error = enqueue(&world, Fault::Away).await;
     assert_eq!(error.to_string(), "20 of 50 jobs were made");
-    let positions: Vec<usize> = error.made.iter().map(|(position, _)| *position).collect();
+    let positions: Vec<usize> = error.created.iter().map(|(position, _)| *position).collect();
     assert_eq!(positions, (10..30).collect::<Vec<_>>());
-    assert!(are_there(&world, &error.made).await);
+    assert!(are_there(&world, &error.created).await);
     assert_eq!(world.plan().count(Verb::Enqueue), 3);
     // Whoever looks at the error alone is not told that nothing took place.
     assert!(matches!(Error::from(error), Error::Unanswered { .. }));
@@ -40,7 +40,7 @@ async fn jobs_that_may_have_been_made_are_told_apart() {
     let world = World::new().await;
     let error = enqueue(&world, Fault::AnswerLost).await;
     assert_eq!(error.to_string(), "20 of 50 jobs were made, and up to 10 more may have been");
-    let all = [error.unknown, error.made].concat();
+    let all = [error.unknown, error.created].concat();
     assert!(are_there(&world, &all).await);
 }
 
@@ -49,6 +49,6 @@ async fn a_replica_that_is_away_keeps_no_job_from_being_made() {
     let world = World::new().await;
     let error = enqueue(&world, Fault::Unconfirmed).await;
     assert_eq!(error.to_string(), "50 of 50 jobs were made");
-    assert!(are_there(&world, &error.made).await);
+    assert!(are_there(&world, &error.created).await);
     assert!(matches!(Error::from(error), Error::Unconfirmed(_)));
 }

@@ -104,7 +104,7 @@ async fn a_message_that_is_no_envelope_is_buried_and_disturbs_nobody() {
         envelope: garbage,
         due: Due::Now,
         tracked: true,
-        fresh: false,
+        generated_id: false,
         links: JobLinks::default(),
     };
     let batch = EnqueueParams { queue: &queue(), jobs: &[raw] };
@@ -155,7 +155,7 @@ async fn a_job_that_comes_with_its_attempts_used_up_does_not_run() {
         envelope: envelope.into(),
         due: Due::Now,
         tracked: true,
-        fresh: false,
+        generated_id: false,
         links: JobLinks::default(),
     };
     world.store.enqueue(EnqueueParams { queue: &queue(), jobs: &[raw] }).await.unwrap();

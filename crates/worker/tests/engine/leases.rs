@@ -149,7 +149,7 @@ async fn a_wake_up_that_names_a_running_job_makes_the_worker_ask_and_ends_nothin
     let running = Background::run(world.worker().handle(handler).queue("default", 1));
     assert_eq!(begun.recv().await, Some(1));
     // The clock stands still, so no heartbeat asks.
-    for (asked, wake) in [Wake::Cancel(job.clone()), Wake::Lost(job.clone())].into_iter().enumerate() {
+    for (asked, wake) in [Wake::Cancel(job.clone()), Wake::LeaseLost(job.clone())].into_iter().enumerate() {
         world.store.others.publish(&wake);
         patiently(world.plan().called(Verb::Extend, asked + 1)).await;
     }
@@ -186,7 +186,7 @@ async fn a_cancelled_job_is_stopped_although_the_store_fails_when_it_is_first_as
 async fn the_jobs_of_a_dead_worker_are_rescued_and_the_crash_is_counted() {
     let world = World::new().await;
     let job = world.ping().await;
-    let dead = HolderId::of_process("gone", 1, 0);
+    let dead = HolderId::from_process("gone", 1, 0);
     let claimed = world.store.inner.claim(ClaimParams::now(&queue(), &dead, LEASE, 1)).await.unwrap();
     assert_eq!(claimed.len(), 1);
     let attempt = |_: Ping, cx: JobContext| async move { Ok::<_, Fail>(cx.attempt()) };
@@ -216,7 +216,7 @@ async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
     };
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
     began.recv().await.unwrap();
-    world.store.others.publish(&Wake::Lost(job.clone()));
+    world.store.others.publish(&Wake::LeaseLost(job.clone()));
     // Heard before the next one, which is heard when this returns.
     tokio::time::sleep(Duration::from_millis(50)).await;
     go_on.send(()).unwrap();

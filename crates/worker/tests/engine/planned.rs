@@ -65,7 +65,7 @@ impl Store for Planned {
     }
 
     async fn recover(&self, recover: RecoverParams<'_>) -> Result<Vec<Claimed>, Error> {
-        self.plan.carry_out((Verb::Recover, recover.known.len()), self.inner.recover(recover)).await
+        self.plan.carry_out((Verb::Recover, recover.known_leases.len()), self.inner.recover(recover)).await
     }
 
     async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {

@@ -43,8 +43,8 @@ async fn a_worker_is_listed_with_what_it_does_and_leaves_when_it_ends() {
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let run = tokio::spawn(engine.run_until(stopped));
     let info = world.lists(|_| true).await;
-    assert_eq!((info.member.id.to_string(), info.member.endpoint.as_str(), info.active), (id, "", 0));
-    let detail: serde_json::Value = serde_json::from_slice(&info.member.detail).unwrap();
+    assert_eq!((info.worker.id.to_string(), info.worker.endpoint.as_str(), info.active), (id, "", 0));
+    let detail: serde_json::Value = serde_json::from_slice(&info.worker.detail).unwrap();
     assert_eq!(detail["kinds"], serde_json::json!(["ping"]));
     assert_eq!(
         detail["queues"][1],
@@ -72,10 +72,10 @@ async fn an_ordered_worker_finishes_what_runs_claims_no_more_and_says_so() {
     };
     let mut running = Background::run(world.worker().handle(handler).queue("default", 5));
     begins.recv().await.unwrap();
-    let member = world.lists(|_| true).await.member.id;
+    let member = world.lists(|_| true).await.worker.id;
     // It is told by a wake-up: no time passes by the store's clock.
     assert!(world.store.fleet().drain(&member).await.unwrap());
-    world.lists(|info| info.member.status == WorkerStatus::Draining).await;
+    world.lists(|info| info.worker.status == WorkerStatus::Draining).await;
     let late = world.ping().await;
     finish.send(true).unwrap();
     assert_eq!(running.next().await.outcome, EventKind::Done);
@@ -90,7 +90,7 @@ async fn an_order_nobody_told_of_is_heard_with_the_next_beat() {
     let world = World::new().await;
     world.mute();
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
-    let member = world.lists(|_| true).await.member.id;
+    let member = world.lists(|_| true).await.worker.id;
     world.store.fleet().drain(&member).await.unwrap();
     assert!(world.as_time_passes(running.ended()).await.stopped_by_fleet);
 }
@@ -99,9 +99,9 @@ async fn an_order_nobody_told_of_is_heard_with_the_next_beat() {
 async fn a_store_that_lost_its_data_has_the_worker_again_with_the_next_beat() {
     let world = World::new().await;
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
-    let before = world.lists(|_| true).await.member;
+    let before = world.lists(|_| true).await.worker;
     world.store.fleet().part(std::slice::from_ref(&before.id)).await.unwrap();
-    let again = world.as_time_passes(world.lists(|_| true)).await.member;
+    let again = world.as_time_passes(world.lists(|_| true)).await.worker;
     assert_eq!((again.id, again.detail), (before.id, before.detail));
     running.stop().await;
 }
@@ -121,9 +121,9 @@ async fn an_anonymous_worker_is_not_listed() {
 async fn a_worker_that_died_is_taken_off_the_roster_by_another() {
     let world = World::new().await;
     let dead = Background::run(world.worker().handle(plain).queue("default", 1));
-    let member = world.lists(|_| true).await.member.id;
+    let member = world.lists(|_| true).await.worker.id;
     dead.kill().await;
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
-    world.as_time_passes(world.lists(|info| info.member.id != member)).await;
+    world.as_time_passes(world.lists(|info| info.worker.id != member)).await;
     running.stop().await;
 }

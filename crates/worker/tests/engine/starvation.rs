@@ -101,7 +101,7 @@ async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
         envelope: envelope.into(),
         due: Due::Now,
         tracked: true,
-        fresh: false,
+        generated_id: false,
         links: JobLinks::default(),
     };
     world.store.enqueue(EnqueueParams { queue: &queue(), jobs: &[raw] }).await.unwrap();

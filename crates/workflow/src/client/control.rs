@@ -61,7 +61,7 @@ impl<O> RunHandle<O> {
 
 fn check_delivered(run: &RunId, delivered: Delivered) -> Result<(), RunError> {
     match delivered {
-        Delivered::Yes | Delivered::Again => Ok(()),
+        Delivered::Yes | Delivered::Duplicate => Ok(()),
         Delivered::Closed(status) => Err(RunError::Closed { run: run.clone(), status }),
         Delivered::NotFound => Err(RunError::NotFound(run.clone())),
     }

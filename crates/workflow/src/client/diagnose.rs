@@ -84,7 +84,7 @@ impl<O> RunHandle<O> {
             task => task_progress(task),
         };
         let entries: Vec<_> =
-            all.iter().filter_map(|(_, written)| Entry::read(&written.entry).ok()).collect();
+            all.iter().filter_map(|(_, written)| Entry::read(&written.bytes).ok()).collect();
         let (open, mut search, mut waits) =
             (open_commands(&entries), WaitExplainer::new(store, &info).await?, Vec::new());
         for open in open {

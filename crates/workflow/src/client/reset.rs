@@ -41,14 +41,14 @@ impl<O> RunHandle<O> {
         let refuse =
             |why: &str| Err(Error::Invalid(format!("entry {position} of run `{}` {why}", self.run)).into());
         let is_there = position > base && until as u64 == position - base;
-        match kept.last().map(|entry| &entry.what) {
+        match kept.last().map(|entry| &entry.content) {
             Some(EntryContent::Commit(commit)) if is_there && commit.end.is_none() => {}
             Some(EntryContent::Commit(_)) if is_there => {
                 return refuse("is the commit that ended it: choose an earlier one");
             }
             _ => return refuse("is no commit"),
         }
-        let late = all[until..].iter().filter_map(|(_, written)| Entry::read(&written.entry).ok());
+        let late = all[until..].iter().filter_map(|(_, written)| Entry::read(&written.bytes).ok());
         Ok(ResetPoint { base, kept, later_messages: late.filter(is_message).collect() })
     }
 }
@@ -64,7 +64,7 @@ struct ResetPoint {
 
 /// Whether an entry is delivered again. A cancel request is not: a reset run is meant to continue.
 fn is_message(entry: &Entry) -> bool {
-    matches!(&entry.what, EntryContent::Event(RunEvent::Signal(_) | RunEvent::Update { .. }))
+    matches!(&entry.content, EntryContent::Event(RunEvent::Signal(_) | RunEvent::Update { .. }))
 }
 
 impl ResetPoint {
@@ -81,7 +81,7 @@ impl ResetPoint {
         self.rename_children(&info.run, &run);
         let started = self.detach_from_parent(&info.run)?;
         let mut effects = Effects::new(&run, &info.queue, now);
-        let children = OpenChildren::of(&self.kept);
+        let children = OpenChildren::from_entries(&self.kept);
         for open in open_commands(&self.kept) {
             effects.add(&open.command, &children);
         }
@@ -101,7 +101,7 @@ impl ResetPoint {
     /// Makes positions of the new journal begin at 1.
     fn rebase(&mut self) {
         for entry in &mut self.kept {
-            if let EntryContent::Commit(commit) = &mut entry.what {
+            if let EntryContent::Commit(commit) = &mut entry.content {
                 commit.upto = commit.upto.saturating_sub(self.base);
             }
         }
@@ -111,7 +111,7 @@ impl ResetPoint {
     fn rename_children(&mut self, old: &RunId, new: &RunId) {
         let open: Vec<_> =
             open_commands(&self.kept).into_iter().filter_map(|open| open.command.seq()).collect();
-        let commits = self.kept.iter_mut().filter_map(|entry| match &mut entry.what {
+        let commits = self.kept.iter_mut().filter_map(|entry| match &mut entry.content {
             EntryContent::Commit(commit) => Some(commit),
             EntryContent::Event(_) => None,
         });
@@ -128,10 +128,10 @@ impl ResetPoint {
     /// Prepares the first event for the new run and returns it. The run keeps the old random seed,
     /// so that its code draws the same numbers, and has no parent to notify.
     fn detach_from_parent(&mut self, old: &RunId) -> Result<RunStarted, Error> {
-        match self.kept.first_mut().map(|entry| &mut entry.what) {
+        match self.kept.first_mut().map(|entry| &mut entry.content) {
             Some(EntryContent::Event(RunEvent::Started(started))) => {
                 started.parent = None;
-                started.luck.get_or_insert_with(|| old.clone());
+                started.seed.get_or_insert_with(|| old.clone());
                 Ok((**started).clone())
             }
             _ => Err(Error::Corrupt(format!("the journal of run `{old}` does not begin with `started`"))),
@@ -139,7 +139,7 @@ impl ResetPoint {
     }
 
     fn cursor(&self) -> u64 {
-        match self.kept.last().map(|entry| &entry.what) {
+        match self.kept.last().map(|entry| &entry.content) {
             Some(EntryContent::Commit(commit)) => commit.upto,
             _ => 0,
         }
@@ -147,9 +147,9 @@ impl ResetPoint {
 }
 
 fn stored_entry(entry: &Entry) -> StoredEntry {
-    let kind = match &entry.what {
+    let kind = match &entry.content {
         EntryContent::Commit(_) => EntryKind::Commit,
         EntryContent::Event(event) => entry_kind(event).0,
     };
-    StoredEntry { kind, entry: entry.write() }
+    StoredEntry { kind, bytes: entry.write() }
 }

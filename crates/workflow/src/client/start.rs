@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidemill_core::clock::millis;
 use tidemill_core::limits::check_duration;
-use tidemill_core::retry::{Answered, ask};
+use tidemill_core::retry::{Answered, repeat_until_answered};
 use tidemill_core::store::runs::{ConflictPolicy, ReadJournalParams, RunKey, StartRunParams, StartRunResult};
 use tidemill_core::workflow::{
     Entry, EntryContent, Json, Route, RunEvent, RunId, RunStarted, Topic, Version, WorkflowName,
@@ -212,7 +212,7 @@ impl<O: DeserializeOwned> StartRun<O> {
 /// Checks the workflow of an existing run, because ids are shared by all workflows.
 async fn check_workflow(client: &Client, run: &RunId, workflow: &WorkflowName) -> Result<(), RunError> {
     let store = &**client.store();
-    match ask(store.clock(), || store.get_run(run)).await?.value {
+    match repeat_until_answered(store.clock(), || store.get_run(run)).await?.value {
         Some(info) if info.workflow != *workflow => {
             Err(RunError::OtherWorkflow { run: run.clone(), workflow: info.workflow })
         }
@@ -224,7 +224,8 @@ async fn check_workflow(client: &Client, run: &RunId, workflow: &WorkflowName) -
 /// call started.
 pub(super) async fn start_run(client: &Client, new: &StartRunParams) -> Result<StartRunResult, Error> {
     let store = &**client.store();
-    let Answered { value, after_unknown } = ask(store.clock(), || store.start_run(new)).await?;
+    let Answered { value, after_unknown } =
+        repeat_until_answered(store.clock(), || store.start_run(new)).await?;
     match value {
         StartRunResult::Existing(run) | StartRunResult::Rejected(run)
             if after_unknown && run == new.run && was_started_by(store, new).await? =>
@@ -238,16 +239,16 @@ pub(super) async fn start_run(client: &Client, new: &StartRunParams) -> Result<S
 /// Whether this request started the existing run. An id that was generated for the request is proof
 /// enough.
 async fn was_started_by(store: &dyn Store, new: &StartRunParams) -> Result<bool, Error> {
-    let Some(request) = new.journal.first().and_then(|written| request_id(&written.entry)) else {
+    let Some(request) = new.journal.first().and_then(|written| request_id(&written.bytes)) else {
         return Ok(true);
     };
     let read = || store.read_journal(ReadJournalParams { run: &new.run, from: 1, limit: 1, bytes: 1 });
-    let first = ask(store.clock(), read).await?.value;
-    Ok(first.first().and_then(|(_, written)| request_id(&written.entry)).is_some_and(|id| id == request))
+    let first = repeat_until_answered(store.clock(), read).await?.value;
+    Ok(first.first().and_then(|(_, written)| request_id(&written.bytes)).is_some_and(|id| id == request))
 }
 
 fn request_id(entry: &[u8]) -> Option<String> {
-    match Entry::read(entry).ok()?.what {
+    match Entry::read(entry).ok()?.content {
         EntryContent::Event(RunEvent::Started(started)) => started.request_id,
         _ => None,
     }

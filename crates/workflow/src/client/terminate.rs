@@ -1,7 +1,7 @@
 //! `terminate`: ends a run without running its code.
 
 use bytes::Bytes;
-use tidemill_core::retry::{Answered, ask};
+use tidemill_core::retry::{Answered, repeat_until_answered};
 use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::{CloseRun, ParentRef, RunInfo, TerminateParams};
 use tidemill_core::workflow::{
@@ -40,9 +40,10 @@ pub(crate) async fn terminate(
     run: &RunId,
     reason: &str,
 ) -> Result<TerminateResult, Error> {
-    let Answered { value, after_unknown } = ask(store.clock(), || try_terminate(store, run, reason)).await?;
+    let Answered { value, after_unknown } =
+        repeat_until_answered(store.clock(), || try_terminate(store, run, reason)).await?;
     if after_unknown && value == TerminateResult::AlreadyClosed(RunStatus::Terminated) {
-        let info = ask(store.clock(), || store.get_run(run)).await?.value;
+        let info = repeat_until_answered(store.clock(), || store.get_run(run)).await?.value;
         if info.is_some_and(|info| info.error.as_deref() == Some(reason)) {
             return Ok(TerminateResult::Terminated);
         }
@@ -87,7 +88,7 @@ impl<'a> Terminator<'a> {
             }
             for (position, written) in page {
                 // An unreadable entry must not prevent the termination.
-                if let Ok(entry) = Entry::read(&written.entry) {
+                if let Ok(entry) = Entry::read(&written.bytes) {
                     self.summary.read(position, &entry);
                 }
             }
@@ -109,7 +110,8 @@ impl<'a> Terminator<'a> {
         let told =
             parent.and_then(|parent| notify_parent(&parent, ChildResult::Terminated, &context, &mut effects));
         let error = Some(reason.to_owned());
-        let close = CloseRun { status: RunStatus::Terminated, output: Bytes::new(), error, told };
+        let close =
+            CloseRun { status: RunStatus::Terminated, output: Bytes::new(), error, notify_parent: told };
         let effects = effects.into_vec();
         // The journal was read after the row and may be newer. It may be behind if entries are
         // unreadable.
@@ -131,17 +133,17 @@ struct JournalSummary {
 
 impl JournalSummary {
     fn read(&mut self, position: u64, entry: &Entry) {
-        match &entry.what {
+        match &entry.content {
             // The run has continued as new: its earlier commands do not matter.
             EntryContent::Event(RunEvent::Started(started)) => {
-                let told = started.parent.as_ref().map(|parent| parent.told);
+                let told = started.parent.as_ref().map(|parent| parent.notify_parent);
                 *self = Self { notify: told, cursor: position.saturating_sub(1), ..Self::default() };
             }
             EntryContent::Event(_) => {}
             EntryContent::Commit(commit) => self.cursor = commit.upto,
         }
-        self.open.read(entry);
-        self.children.read(entry);
+        self.open.apply(entry);
+        self.children.apply(entry);
     }
 }
 
@@ -149,7 +151,7 @@ impl JournalSummary {
 /// entry says when to notify; if it is unreadable, the default applies.
 fn parent_to_notify(info: &RunInfo, told: Option<NotifyParent>) -> Option<Parent> {
     let ParentRef { run, seq } = info.parent.clone()?;
-    Some(Parent { run, seq, told: told.unwrap_or_default() })
+    Some(Parent { run, seq, notify_parent: told.unwrap_or_default() })
 }
 
 #[cfg(test)]
@@ -174,7 +176,7 @@ mod tests {
             key: None,
             parent: Some(ParentRef { run: "parent".parse().unwrap(), seq: 4 }),
             attributes: Default::default(),
-            next_alarm: None,
+            next_timer: None,
             output: Bytes::new(),
             error: None,
         }
@@ -183,7 +185,7 @@ mod tests {
     #[test]
     fn a_parent_is_found_whatever_became_of_the_journal_and_hears_what_it_wants_to() {
         let info = child();
-        let of = |told| Some(Parent { run: "parent".parse().unwrap(), seq: 4, told });
+        let of = |told| Some(Parent { run: "parent".parse().unwrap(), seq: 4, notify_parent: told });
         assert_eq!(parent_to_notify(&info, None), of(NotifyParent::End));
         let input = tidemill_core::workflow::Json::null();
         let started = RunStarted::new("order".parse().unwrap(), "1".parse().unwrap(), input);

@@ -57,7 +57,7 @@ impl ChildParams {
         let run = self.run.unwrap_or_else(|| state.run.child(seq));
         let Self { workflow, version, input, parent_close, .. } = self;
         let keep_ms = state.keep_ms;
-        StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms }
+        StartChild { seq, workflow, version, input, run, parent_close, notify_parent: told, keep_ms }
     }
 }
 

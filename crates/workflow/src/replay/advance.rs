@@ -51,7 +51,7 @@ impl Replayer {
             self.pending.shrink_to_fit();
         }
         let commands = self.shared.lock().commands.take_new();
-        self.children.note(&commands);
+        self.children.add_commands(&commands);
         Ok(Advance::Commit(Commit { upto: self.consumed, commands, end: self.end.clone() }))
     }
 

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tidemill_core::workflow::{
-    ActivityFailure, ActivityResult, ChildResult, FailureKind, JOURNAL_LIMIT, PositionedEvent, RunEvent,
-    RunStarted, SignalDelivery, StoredSignal, Timeout,
+    ActivityFailure, ActivityResult, ChildResult, DEFAULT_MAX_JOURNAL_ENTRIES, FailureKind, PositionedEvent,
+    RunEvent, RunStarted, SignalDelivery, StoredSignal, Timeout,
 };
 
 use super::executor::panicked;
@@ -30,7 +30,7 @@ impl Replayer {
             state.now = state.now.max(at.0);
             (state.position, state.event_name) = (position, event.as_str());
         }
-        self.children.hear(&event);
+        self.children.apply_event(&event);
         if let Some(seq) = timed_out_seq(&event)
             && self.shared.lock().commands.is_live()
         {
@@ -55,14 +55,14 @@ impl Replayer {
         let origin = RunOrigin {
             parent: started.parent.take(),
             key: started.key.take(),
-            seed: started.luck.take(),
+            seed: started.seed.take(),
             journal_limit: started.limit,
             keep_ms: started.keep_ms,
         };
         let program = {
             let mut state = self.shared.lock();
             (state.continued, state.seq) = (started.continued, started.seq);
-            state.journal_limit = started.limit.unwrap_or(JOURNAL_LIMIT);
+            state.journal_limit = started.limit.unwrap_or(DEFAULT_MAX_JOURNAL_ENTRIES);
             state.keep_ms = started.keep_ms;
             state.rng = RunRng::for_run(origin.seed.as_ref().unwrap_or(&state.run), started.continued);
             started.signals.into_iter().for_each(|signal| receive_message(&mut state, signal, false));

@@ -26,7 +26,7 @@ impl Replayer {
     fn replay_entry(&mut self, entry: Entry) -> Result<(), Blocked> {
         self.last_read += 1;
         let position = self.last_read;
-        match entry.what {
+        match entry.content {
             EntryContent::Event(event) => {
                 self.pending.push_back(PositionedEvent { position, at: entry.at, event })
             }
@@ -42,7 +42,7 @@ impl Replayer {
             return Err(Blocked::Damaged { position, message: "the run has ended before".into() });
         }
         // Taken from the journal: in a reset run, older children keep the ids of the original run.
-        self.children.note(&commands);
+        self.children.add_commands(&commands);
         self.shared.lock().commands = CommandLog::replay(position, commands);
         while self.end.is_none()
             && self.pending.front().is_some_and(|next| next.position <= upto)

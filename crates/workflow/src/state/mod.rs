@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidemill_core::limits::Limits;
-use tidemill_core::workflow::{Command, JOURNAL_LIMIT, Json, RunId, Topic};
+use tidemill_core::workflow::{Command, DEFAULT_MAX_JOURNAL_ENTRIES, Json, RunId, Topic};
 
 pub(crate) use command_log::{CommandLog, RecordedValue};
 pub(crate) use inbox::Inbox;
@@ -123,7 +123,7 @@ impl RunState {
             position: 0,
             event_name: "nothing",
             base: 0,
-            journal_limit: JOURNAL_LIMIT,
+            journal_limit: DEFAULT_MAX_JOURNAL_ENTRIES,
             payload_limit: Limits::default().payload,
             keep_ms: None,
             seq: 0,

@@ -36,7 +36,7 @@ pub(super) fn commit_params(
     let wanted = commit.commands.iter().filter(|command| !superseded(command));
     wanted.for_each(|command| effects.add(command, replayer.children()));
     let then = match &commit.end {
-        None => AfterCommit::GoesOn,
+        None => AfterCommit::Running,
         Some(end) => {
             effects.close_children(replayer.children());
             after_end(replayer, end, context, &mut effects)
@@ -67,7 +67,7 @@ fn after_end(
             let (signals, updates) = (signals.clone(), updates.clone());
             let next = RunStarted { seq: *seq, signals, updates, ..next_started(replayer, input.clone()) };
             let first = Entry::event(context.now, RunEvent::Started(Box::new(next))).write();
-            return AfterCommit::Restarts(ContinueAsNew { first, seen_for: DELIVERY_ID_RETENTION });
+            return AfterCommit::ContinueAsNew(ContinueAsNew { first, id_retention: DELIVERY_ID_RETENTION });
         }
         RunEnd::Completed(output) => {
             let bytes = Bytes::copy_from_slice(output.as_str().as_bytes());
@@ -81,17 +81,17 @@ fn after_end(
     };
     let parent = replayer.origin().and_then(|origin| origin.parent.as_ref());
     let told = parent.and_then(|parent| notify_parent(parent, result, context, effects));
-    AfterCommit::Ends(CloseRun { status, output, error, told })
+    AfterCommit::Close(CloseRun { status, output, error, notify_parent: told })
 }
 
 /// The first event of the continued run.
 fn next_started(replayer: &Replayer, input: Json) -> RunStarted {
     let program = replayer.program();
-    let RunOrigin { parent, key, seed: luck, journal_limit: limit, keep_ms } =
+    let RunOrigin { parent, key, seed, journal_limit: limit, keep_ms } =
         replayer.origin().cloned().unwrap_or_default();
     let (workflow, version) = (program.name().clone(), program.version().clone());
     let continued = replayer.continued() + 1;
-    RunStarted { parent, key, luck, limit, keep_ms, continued, ..RunStarted::new(workflow, version, input) }
+    RunStarted { parent, key, seed, limit, keep_ms, continued, ..RunStarted::new(workflow, version, input) }
 }
 
 /// Notifies the parent of a run's end: in the same commit if it is in the same shard, else by a
@@ -102,7 +102,7 @@ pub(crate) fn notify_parent(
     context: &RunContext<'_>,
     effects: &mut Effects<'_>,
 ) -> Option<Delivery> {
-    if parent.told == NotifyParent::Start {
+    if parent.notify_parent == NotifyParent::Start {
         return None;
     }
     let (run, seq) = (parent.run.clone(), parent.seq);
@@ -111,6 +111,7 @@ pub(crate) fn notify_parent(
         effects.remote_command(0, &RemoteCommand::Tell { run, event });
         return None;
     }
-    let written = StoredEntry { kind: EntryKind::Answer, entry: Entry::event(context.now, event).write() };
-    Some(Delivery { run, written, id: None, seq: Some(seq) })
+    let written =
+        StoredEntry { kind: EntryKind::CommandResult, bytes: Entry::event(context.now, event).write() };
+    Some(Delivery { run, entry: written, id: None, seq: Some(seq) })
 }

@@ -42,13 +42,13 @@ impl<'a> Effects<'a> {
             Command::ScheduleActivity(activity) => self.schedule_activity(activity),
             Command::CancelActivity { seq } => {
                 self.cancel_activity(*seq);
-                self.effects.push(Effect::DropAlarm { seq: *seq });
+                self.effects.push(Effect::CancelTimer { seq: *seq });
             }
             Command::StartTimer { seq, due_ms } => {
                 let (seq, due) = (*seq, Due::At(Timestamp(*due_ms)));
-                self.effects.push(Effect::Alarm { seq, due, alarm: RunTimer::Timer });
+                self.effects.push(Effect::SetTimer { seq, due, timer: RunTimer::Timer });
             }
-            Command::CancelTimer { seq } => self.effects.push(Effect::DropAlarm { seq: *seq }),
+            Command::CancelTimer { seq } => self.effects.push(Effect::CancelTimer { seq: *seq }),
             Command::StartChild(child) => {
                 self.remote_command(child.seq, &RemoteCommand::Start(child.clone()))
             }
@@ -90,19 +90,23 @@ impl<'a> Effects<'a> {
             timeout: activity.start_to_close_ms.map(Duration::from_millis),
             keep_result: None,
             tracked: true,
-            terms: Some(ActivityTerms { requester: &requester, backoff: Some(retry.backoff()), heartbeat }),
+            activity: Some(ActivityTerms {
+                requester: &requester,
+                backoff: Some(retry.backoff()),
+                heartbeat,
+            }),
             meta,
         };
         let id = self.run.part(seq);
         // The input is JSON, so this always serializes.
         let envelope = draft.template().fill(&id, input).map(|(bytes, _)| bytes).unwrap_or_default();
         let links = Default::default();
-        let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
+        let job = NewJob { id, envelope, due: Due::Now, tracked: true, generated_id: false, links };
         let queue = queue.clone().unwrap_or_else(default_queue);
         self.effects.push(Effect::Job { queue: Queue::at_least_once(queue), job });
         if let Some(ms) = activity.schedule_to_close_ms {
             let due = Due::In(Duration::from_millis(ms));
-            self.effects.push(Effect::Alarm { seq: *seq, due, alarm: RunTimer::ScheduleToClose });
+            self.effects.push(Effect::SetTimer { seq: *seq, due, timer: RunTimer::ScheduleToClose });
         }
     }
 
@@ -117,7 +121,7 @@ impl<'a> Effects<'a> {
     }
 
     fn as_parent(&self, seq: u64) -> Parent {
-        Parent { run: self.run.clone(), seq, told: NotifyParent::End }
+        Parent { run: self.run.clone(), seq, notify_parent: NotifyParent::End }
     }
 
     /// Applies `parent_close` to the children at the end of the run.

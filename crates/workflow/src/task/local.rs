@@ -123,7 +123,7 @@ fn local_envelope(
         timeout: task.timeout,
         keep_result: None,
         tracked: true,
-        terms: None,
+        activity: None,
         meta,
     };
     let filled = draft.template().fill(&run.part(task.seq), &task.input);

@@ -50,7 +50,7 @@ impl TaskMessage {
         let fields: TaskFields = serde_json::from_slice(envelope.bytes())?;
         let NewEvents { news } =
             serde_json::from_slice(envelope.bytes()).unwrap_or(NewEvents { news: Vec::new() });
-        let events = news.into_iter().filter_map(|NewEvent { position, entry }| match entry.what {
+        let events = news.into_iter().filter_map(|NewEvent { position, entry }| match entry.content {
             EntryContent::Event(event) => Some(PositionedEvent { position, at: entry.at, event }),
             EntryContent::Commit(_) => None,
         });
@@ -68,8 +68,8 @@ pub(crate) async fn deliver(
     id: Option<String>,
 ) -> Result<Delivered, Error> {
     let (kind, seq) = entry_kind(&event);
-    let written = StoredEntry { kind, entry: Entry::event(store.clock().now(), event).write() };
-    let delivery = Delivery { run: run.clone(), written, id, seq };
+    let written = StoredEntry { kind, bytes: Entry::event(store.clock().now(), event).write() };
+    let delivery = Delivery { run: run.clone(), entry: written, id, seq };
     let delivered = store.deliver(std::slice::from_ref(&delivery)).await?;
     Ok(delivered.first().copied().unwrap_or(Delivered::NotFound))
 }
@@ -80,11 +80,11 @@ pub(crate) fn entry_kind(event: &RunEvent) -> (EntryKind, Option<u64>) {
         RunEvent::Signal(_) | RunEvent::Update { .. } | RunEvent::CancelRequested { .. } => {
             (EntryKind::Message, None)
         }
-        RunEvent::Started(_) => (EntryKind::Answer, None),
+        RunEvent::Started(_) => (EntryKind::CommandResult, None),
         RunEvent::ActivityDone { seq, .. }
         | RunEvent::TimerFired { seq }
         | RunEvent::ChildStarted { seq, .. }
         | RunEvent::ChildDone { seq, .. }
-        | RunEvent::SignalSent { seq, .. } => (EntryKind::Answer, Some(*seq)),
+        | RunEvent::SignalSent { seq, .. } => (EntryKind::CommandResult, Some(*seq)),
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum PostponeReason {
     #[error(transparent)]
     Blocked(#[from] Blocked),
     /// The store failed.
-    #[error("{}", .0.chain())]
+    #[error("{}", .0.full_message())]
     Store(#[from] Error),
     /// Something else must happen first, and soon will.
     #[error("{0}")]

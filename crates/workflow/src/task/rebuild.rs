@@ -56,7 +56,7 @@ impl TaskHandler {
 
 /// The position up to which these entries' commits have consumed events, if there are any.
 fn consumed_upto(entries: &[Entry]) -> Option<u64> {
-    let commits = entries.iter().filter_map(|entry| match &entry.what {
+    let commits = entries.iter().filter_map(|entry| match &entry.content {
         EntryContent::Commit(commit) => Some(commit.upto),
         EntryContent::Event(_) => None,
     });
@@ -109,7 +109,7 @@ impl<'a> JournalPages<'a> {
             self.store.read_journal(ReadJournalParams { run, from, limit: PAGE_ENTRIES, bytes: PAGE_BYTES })
         };
         let page = until_answered(self.store.clock(), read).await?;
-        let bytes: usize = page.iter().map(|(_, written)| written.entry.len()).sum();
+        let bytes: usize = page.iter().map(|(_, written)| written.bytes.len()).sum();
         self.done = page.len() < PAGE_ENTRIES && bytes < PAGE_BYTES;
         self.from = page.last().map_or(self.from, |(position, _)| position + 1);
         Ok(page)
@@ -132,7 +132,7 @@ pub(crate) async fn read_all(store: &dyn Store, run: &RunId) -> Result<Vec<(u64,
 pub(crate) fn parse_entries(page: &[(u64, StoredEntry)]) -> Result<Vec<Entry>, Blocked> {
     let read = |(position, written): &(u64, StoredEntry)| {
         let damaged = |error| Blocked::Damaged { position: *position, message: format!("{error}") };
-        Entry::read(&written.entry).map_err(damaged)
+        Entry::read(&written.bytes).map_err(damaged)
     };
     page.iter().map(read).collect()
 }

@@ -63,14 +63,18 @@ impl RemoteCommand {
             timeout: None,
             keep_result: None,
             tracked: true,
-            terms: waits.then_some(ActivityTerms { requester: &requester, backoff: None, heartbeat: None }),
+            activity: waits.then_some(ActivityTerms {
+                requester: &requester,
+                backoff: None,
+                heartbeat: None,
+            }),
             meta,
         };
         let id = self.job_id(run, seq);
         // It consists of text, numbers and JSON, so this always serializes.
         let envelope = draft.template().fill(&id, self).map(|(bytes, _)| bytes).unwrap_or_default();
         let links = Default::default();
-        let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
+        let job = NewJob { id, envelope, due: Due::Now, tracked: true, generated_id: false, links };
         Effect::Job { queue: queue.clone(), job }
     }
 
@@ -128,7 +132,7 @@ async fn execute(
         }
         (RemoteCommand::Start(_) | RemoteCommand::Signal { .. }, None) => None,
     };
-    Ok(Outcome::Tell(told.map(Box::new)))
+    Ok(Outcome::NotifyRun(told.map(Box::new)))
 }
 
 /// Whether the child may still be started. Checked before looking for the child: once the job that
@@ -150,9 +154,9 @@ async fn start_child(
     requester: &Requester,
     cx: &JobContext,
 ) -> Result<Option<RunEvent>, PostponeReason> {
-    let StartChild { seq, workflow, version, input, run, told, keep_ms, .. } = child;
+    let StartChild { seq, workflow, version, input, run, notify_parent: told, keep_ms, .. } = child;
     let store = &**cx.client().store();
-    let parent = Some(Parent { run: requester.run.clone(), seq, told });
+    let parent = Some(Parent { run: requester.run.clone(), seq, notify_parent: told });
     let started = RunStarted { parent, keep_ms, ..RunStarted::new(workflow, version, input) };
     let request = StartRequest { route: queue_route(cx.queue()), ..StartRequest::new(run.clone(), started) };
     let result = match store.start_run(&request.into_params(store.clock().now())).await {
@@ -177,7 +181,7 @@ fn child_failed(seq: u64, message: String) -> RunEvent {
 
 fn signal_delivery(run: &RunId, delivered: Delivered) -> SignalDelivery {
     match delivered {
-        Delivered::Yes | Delivered::Again => SignalDelivery::Ok,
+        Delivered::Yes | Delivered::Duplicate => SignalDelivery::Ok,
         Delivered::Closed(status) => {
             SignalDelivery::Failed { message: format!("run `{run}` has ended: {status}") }
         }

@@ -68,7 +68,7 @@ impl TaskHandler {
         };
         // A removed or ended run has no tasks.
         let Some(mut replayer) = replayer.filter(|replayer| replayer.end().is_none()) else {
-            return Ok(Outcome::Tell(None));
+            return Ok(Outcome::NotifyRun(None));
         };
         let cursor = replayer.consumed();
         let commit = self.advance(&mut replayer, events, run, cx).await?;
@@ -121,7 +121,7 @@ async fn start_run(
     cx: &JobContext,
 ) -> Result<Outcome, PostponeReason> {
     match super::start::start_from_message(envelope, task, cx).await {
-        Ok(()) => Ok(Outcome::Tell(None)),
+        Ok(()) => Ok(Outcome::NotifyRun(None)),
         Err(Error::Invalid(why)) => Ok(dead(why)),
         Err(error) => Err(error.into()),
     }

@@ -75,11 +75,11 @@ impl StartRequest {
             run,
             workflow,
             version,
-            journal: vec![StoredEntry { kind: EntryKind::Answer, entry }],
+            journal: vec![StoredEntry { kind: EntryKind::CommandResult, bytes: entry }],
             cursor: 0,
             effects: Vec::new(),
-            head,
-            opening: opening.into(),
+            task_head: head,
+            first_task_fields: opening.into(),
             key,
             parent,
             keep,
@@ -153,7 +153,7 @@ fn run_in_key_shard(given: &RunId, keyed: RunId, store: &dyn Store) -> RunId {
 #[cfg(test)]
 mod tests {
     use tidemill_core::Envelope;
-    use tidemill_core::store::runs::{RunPosition, task};
+    use tidemill_core::store::runs::{RunPosition, task_envelope};
 
     use super::*;
 
@@ -169,7 +169,8 @@ mod tests {
         let request = StartRequest { route: Some("eu-west".parse().unwrap()), ..request };
         let run = request.into_params(Timestamp(5));
         let at = RunPosition { cursor: 0, last_commit: None };
-        let message = task(&run.head, &run.opening, at, [(1, &run.journal[0].entry[..])]);
+        let message =
+            task_envelope(&run.task_head, &run.first_task_fields, at, [(1, &run.journal[0].bytes[..])]);
         let json: serde_json::Value = serde_json::from_slice(&message).unwrap();
         assert_eq!((&json["id"], &json["workflowName"]), (&"run-1".into(), &"order".into()));
         assert_eq!((&json["idempotencyKey"], &json["createdAt"]), (&"k".into(), &5.into()));

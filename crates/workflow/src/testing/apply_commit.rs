@@ -61,8 +61,9 @@ impl Simulation {
     }
 
     fn start_child(&mut self, id: &RunId, child: StartChild) {
-        let StartChild { seq, workflow, version, input, run, parent_close, told, keep_ms } = child;
-        let parent = Some(Parent { run: id.clone(), seq, told });
+        let StartChild { seq, workflow, version, input, run, parent_close, notify_parent: told, keep_ms } =
+            child;
+        let parent = Some(Parent { run: id.clone(), seq, notify_parent: told });
         let limit = self.world.journal_limit;
         let started = RunStarted { parent, limit, keep_ms, ..RunStarted::new(workflow, version, input) };
         if let Err(message) = self.start(&run, started) {
@@ -116,7 +117,7 @@ impl Simulation {
 
     fn notify_parent(&mut self, id: &RunId, result: ChildResult) {
         if let Some(parent) = self.runs.get(id).and_then(|run| run.parent.clone())
-            && parent.told != NotifyParent::Start
+            && parent.notify_parent != NotifyParent::Start
         {
             self.schedule.add_event(self.now, &parent.run, RunEvent::ChildDone { seq: parent.seq, result });
         }

@@ -37,7 +37,7 @@ pub fn replay_every_prefix(programs: &Programs, journal: &Journal) -> Result<(),
     replay_whole(program, journal)?;
     let mut begun = 0;
     for (index, entry) in journal.entries.iter().enumerate() {
-        if let EntryContent::Commit(commit) = &entry.what {
+        if let EntryContent::Commit(commit) = &entry.content {
             replay_prefix(program, journal, begun..index, commit)?;
             begun = index + 1;
         }
@@ -55,7 +55,7 @@ fn new_replayer(program: &Program, journal: &Journal) -> Replayer {
 }
 
 pub(super) fn program_of<'a>(programs: &'a Programs, journal: &Journal) -> Result<&'a Program, ReplayError> {
-    let started = journal.entries.first().and_then(|entry| match &entry.what {
+    let started = journal.entries.first().and_then(|entry| match &entry.content {
         EntryContent::Event(RunEvent::Started(started)) => Some(started),
         _ => None,
     });
@@ -99,7 +99,7 @@ fn replay_prefix(
 
 /// The events among `entries` with their positions. The first entry is at `offset + 1`.
 fn positioned_events(offset: u64, entries: &[Entry]) -> impl Iterator<Item = PositionedEvent> {
-    entries.iter().enumerate().filter_map(move |(index, entry)| match &entry.what {
+    entries.iter().enumerate().filter_map(move |(index, entry)| match &entry.content {
         EntryContent::Event(event) => {
             Some(PositionedEvent { position: offset + index as u64 + 1, at: entry.at, event: event.clone() })
         }

@@ -62,7 +62,7 @@ impl TestRun {
 
     /// Takes the children with `Abandon` that a `select!` dropped as unselected in the last task.
     pub(super) fn take_cancelled_children(&mut self) -> Vec<u64> {
-        let children = OpenChildren::of(&self.entries);
+        let children = OpenChildren::from_entries(&self.entries);
         let outlives =
             |seq: &u64| children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
         let unselected = self.replayer.as_mut().map(Replayer::take_unselected_children).unwrap_or_default();
@@ -140,7 +140,7 @@ impl TestRun {
 
     /// The first event of the journal.
     pub(super) fn started(&self) -> Option<&RunStarted> {
-        match &self.entries.first()?.what {
+        match &self.entries.first()?.content {
             EntryContent::Event(RunEvent::Started(started)) => Some(started),
             _ => None,
         }
@@ -149,7 +149,7 @@ impl TestRun {
 
 /// The event if it is a message, which outlives the journal.
 fn messages(entry: &Entry) -> Option<RunEvent> {
-    match &entry.what {
+    match &entry.content {
         EntryContent::Event(
             event @ (RunEvent::Signal(_) | RunEvent::Update { .. } | RunEvent::CancelRequested { .. }),
         ) => Some(event.clone()),

@@ -146,8 +146,8 @@ async fn a_damaged_entry_blocks_its_run_and_no_other() {
     );
     let (run, other) = (world.start().await, world.start().await);
     let entry = Bytes::from_static(br#"{"at":1,"event":{"nonsense":1}}"#);
-    let written = StoredEntry { kind: EntryKind::Message, entry };
-    let damaged = Delivery { run: run.id().clone(), written, id: None, seq: None };
+    let written = StoredEntry { kind: EntryKind::Message, bytes: entry };
+    let damaged = Delivery { run: run.id().clone(), entry: written, id: None, seq: None };
     world.store().deliver(&[damaged]).await.unwrap();
     let report = blocked(&run).await;
     assert!(report.contains("the journal makes no sense at entry"), "{report}");

@@ -25,7 +25,7 @@ async fn a_cancelled_run_cleans_up_behind_a_shield() {
     run.cancel("changed my mind").await.unwrap();
     assert!(matches!(patiently(run.result()).await, Err(RunError::Cancelled(_))));
     let info = world.info(run.id()).await;
-    assert_eq!((info.status, info.next_alarm), (RunStatus::Cancelled, None));
+    assert_eq!((info.status, info.next_timer), (RunStatus::Cancelled, None));
     assert_eq!(info.attributes.values().next().unwrap().as_str(), "true");
     worker.stop().await;
 }

@@ -44,7 +44,7 @@ async fn the_journal_of_a_run_that_continued_says_where_it_begins_and_replays() 
     assert_eq!(patiently(run.result()).await.unwrap(), 6);
     let journal = run.journal().await.unwrap();
     assert!(journal.base > 0);
-    let EntryContent::Event(RunEvent::Started(started)) = &journal.entries[0].what else { panic!() };
+    let EntryContent::Event(RunEvent::Started(started)) = &journal.entries[0].content else { panic!() };
     assert_eq!(started.continued, 3);
     let mut programs = Programs::new();
     programs.add(Program::new(&SUM, sum));

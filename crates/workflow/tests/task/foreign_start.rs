@@ -18,7 +18,7 @@ async fn publish(world: &World, id: &str, key: &str) {
         envelope: envelope.bytes().clone(),
         due: Due::Now,
         tracked: true,
-        fresh: false,
+        generated_id: false,
         links: Default::default(),
     };
     let queue = WorkflowName::new("main").unwrap().queue(None);

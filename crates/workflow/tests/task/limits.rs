@@ -27,11 +27,11 @@ async fn shares(run: &RunHandle<u64>) -> Vec<usize> {
     let journal = run.journal().await.unwrap();
     let is_letter = |position: u64| {
         let entry = &journal.entries[(position - journal.base - 1) as usize];
-        matches!(entry.what, EntryContent::Event(RunEvent::Signal(_)))
+        matches!(entry.content, EntryContent::Event(RunEvent::Signal(_)))
     };
     let (mut from, mut shares) = (journal.base + 1, Vec::new());
     for entry in &journal.entries {
-        if let EntryContent::Commit(commit) = &entry.what {
+        if let EntryContent::Commit(commit) = &entry.content {
             shares.push((from..=commit.upto).filter(|position| is_letter(*position)).count());
             from = commit.upto + 1;
         }
@@ -62,7 +62,7 @@ async fn large_signals_come_in_tasks_that_a_worker_can_carry_warm_or_cold() {
 }
 
 async fn is_gone(world: &World, run: &RunId) {
-    let over = PruneRunsParams { most: u64::MAX, min_age: Duration::ZERO };
+    let over = PruneRunsParams { max_kept: u64::MAX, min_age: Duration::ZERO };
     until(async || {
         world.store().prune_runs(over).await.unwrap();
         world.store().get_run(run).await.unwrap().is_none().then_some(())
@@ -95,12 +95,12 @@ async fn children_and_the_run_that_one_is_reset_to_are_kept_as_long_as_it_was_to
 async fn asked_for_child(run: &RunHandle<u64>) -> Option<u64> {
     let journal = run.journal().await.unwrap();
     let done = |what: &EntryContent| matches!(what, EntryContent::Event(RunEvent::ChildDone { .. }));
-    journal.entries.iter().find(|entry| done(&entry.what))?;
+    journal.entries.iter().find(|entry| done(&entry.content))?;
     let asks = |what: &EntryContent| match what {
         EntryContent::Commit(commit) => {
             commit.commands.iter().any(|asked| matches!(asked, Command::StartChild(_)))
         }
         EntryContent::Event(_) => false,
     };
-    Some(journal.base + 1 + journal.entries.iter().position(|entry| asks(&entry.what))? as u64)
+    Some(journal.base + 1 + journal.entries.iter().position(|entry| asks(&entry.content))? as u64)
 }

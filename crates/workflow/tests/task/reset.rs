@@ -23,7 +23,7 @@ async fn commits(run: &RunHandle<u64>) -> Vec<u64> {
     let journal = run.journal().await.unwrap();
     let numbered = journal.entries.iter().zip(journal.base + 1..);
     numbered
-        .filter(|(entry, _)| matches!(entry.what, EntryContent::Commit(_)))
+        .filter(|(entry, _)| matches!(entry.content, EntryContent::Commit(_)))
         .map(|(_, position)| position)
         .collect()
 }
@@ -31,7 +31,7 @@ async fn commits(run: &RunHandle<u64>) -> Vec<u64> {
 /// The commit that asked for a child.
 async fn asked_for_child(run: &RunHandle<u64>) -> u64 {
     let journal = run.journal().await.unwrap();
-    let asks = |entry: &Entry| match &entry.what {
+    let asks = |entry: &Entry| match &entry.content {
         EntryContent::Commit(commit) => commit.commands.iter().any(|c| matches!(c, Command::StartChild(_))),
         EntryContent::Event(_) => false,
     };

@@ -21,7 +21,7 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
     let world = World::new().await;
     let run = world.start().await;
     let info = world.info(run.id()).await;
-    let slow = HolderId::of_process("slow", 1, 1);
+    let slow = HolderId::from_process("slow", 1, 1);
     let claim = ClaimParams::now(&info.queue, &slow, ms(30), 1);
     let stale = world.store().claim(claim).await.unwrap().remove(0);
     tokio::time::sleep(ms(40)).await;
@@ -36,7 +36,7 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
         upto: 1,
         entry: entry.write(),
         effects: Vec::new(),
-        then: AfterCommit::GoesOn,
+        then: AfterCommit::Running,
     };
     let late = Settlement { lease: stale.lease, change: Change::Commit(Box::new(commit)) };
     assert_eq!(world.store().settle(&[late]).await.unwrap(), [Verdict::LeaseLost]);

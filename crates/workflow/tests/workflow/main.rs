@@ -59,7 +59,7 @@ fn result<O: DeserializeOwned>(ended: &TestOutcome<O>) -> Result<O, NoResult> {
 
 /// What a journal says that the code asked for, in words.
 fn commands(journal: &Journal) -> Vec<String> {
-    let commits = journal.entries.iter().filter_map(|entry| match &entry.what {
+    let commits = journal.entries.iter().filter_map(|entry| match &entry.content {
         EntryContent::Commit(commit) => Some(commit),
         EntryContent::Event(_) => None,
     });

@@ -36,7 +36,7 @@ fn a_side_effect_happens_once_per_commit_and_is_remembered() {
 }
 
 fn change_first_command(entries: &mut [Entry], command: Command) {
-    let first = entries.iter_mut().find_map(|entry| match &mut entry.what {
+    let first = entries.iter_mut().find_map(|entry| match &mut entry.content {
         EntryContent::Commit(commit) => Some(commit),
         EntryContent::Event(_) => None,
     });

@@ -78,10 +78,10 @@ impl Bus {
         match wake {
             Wake::Queue { queue, jobs } => self.wait_queues.notify(queue, *jobs),
             // Somebody has to look to learn when.
-            Wake::Sooner(queue) => self.wait_queues.notify(queue, 1),
+            Wake::DueEarlier(queue) => self.wait_queues.notify(queue, 1),
             Wake::Everything => self.wait_queues.notify_all(),
-            Wake::Cancel(_) | Wake::Lost(_) | Wake::Finished(_) => 0,
-            Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => 0,
+            Wake::Cancel(_) | Wake::LeaseLost(_) | Wake::Finished(_) => 0,
+            Wake::Worker(_) | Wake::Capacity(_) | Wake::Session(_) => 0,
         }
     }
 
@@ -89,7 +89,7 @@ impl Bus {
     pub fn subscribe(&self) -> WakeStream {
         let here = self.listeners.subscribe();
         let Some(transport) = self.transport.clone() else { return Box::pin(here) };
-        let elsewhere = transport.subscribe(Subject::News).filter_map(move |message| {
+        let elsewhere = transport.subscribe(Subject::Events).filter_map(move |message| {
             // Without the transport there would be no messages, so whoever listens holds on to it.
             let _held = &transport;
             std::future::ready(match message {

@@ -179,8 +179,8 @@ impl CompletionWaiters {
         let woken = match wake {
             Wake::Finished(job) => self.desk().roll.notify(&job.chain()),
             Wake::Everything => self.desk().roll.notify_all(),
-            Wake::Queue { .. } | Wake::Sooner(_) | Wake::Cancel(_) | Wake::Lost(_) => return,
-            Wake::Member(_) | Wake::Places(_) | Wake::Session(_) => return,
+            Wake::Queue { .. } | Wake::DueEarlier(_) | Wake::Cancel(_) | Wake::LeaseLost(_) => return,
+            Wake::Worker(_) | Wake::Capacity(_) | Wake::Session(_) => return,
         };
         woken.into_iter().for_each(Waker::wake);
     }

@@ -56,7 +56,7 @@ pub enum Subject {
     /// That there are jobs to claim.
     Work,
     /// What becomes of jobs: ends, losses, cancellations, earlier times.
-    News,
+    Events,
 }
 
 /// What a transport brings.

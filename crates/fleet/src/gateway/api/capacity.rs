@@ -33,11 +33,11 @@ impl Room {
         if !info.is_fresh {
             return;
         }
-        if info.ordered || info.member.status == WorkerStatus::Draining {
+        if info.drain_ordered || info.worker.status == WorkerStatus::Draining {
             self.draining += 1;
             return;
         }
-        let room = info.member.room;
+        let room = info.worker.capacity;
         self.workers += 1;
         self.concurrent += u64::from(room.concurrent);
         let left = if room.lifetime == 0 {
@@ -71,8 +71,8 @@ impl Call<'_> {
         loop {
             let page =
                 self.desk.fleet().list_workers(ListWorkersParams { kind: None, cursor, limit: 500 }).await?;
-            for info in page.items.iter().filter(|info| info.member.id.kind != WorkerKind::jobs()) {
-                rooms.entry((info.member.id.kind.clone(), info.member.offer.clone())).or_default().add(info);
+            for info in page.items.iter().filter(|info| info.worker.id.kind != WorkerKind::jobs()) {
+                rooms.entry((info.worker.id.kind.clone(), info.worker.offer.clone())).or_default().add(info);
             }
             cursor = page.next;
             if cursor.is_none() {

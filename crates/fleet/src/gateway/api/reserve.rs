@@ -54,7 +54,7 @@ impl Call<'_> {
         let answer = json!({
             "id": session,
             "webSocketUrl": format!("{}/session/{session}", self.address()),
-            "worker": grant.member,
+            "worker": grant.worker,
             "offer": grant.offer,
             "until": grant.until,
         });

@@ -16,7 +16,7 @@ impl Call<'_> {
         let page = self
             .desk
             .fleet()
-            .list_sessions(ListSessionsParams { member: member.as_ref(), cursor, limit })
+            .list_sessions(ListSessionsParams { worker: member.as_ref(), cursor, limit })
             .await?;
         let sessions: Vec<_> = page.items.iter().map(shown).collect();
         Ok(json_reply(StatusCode::OK, &json!({ "sessions": sessions, "next": page.next })))
@@ -47,7 +47,7 @@ fn shown(info: &SessionInfo) -> Value {
     let detail: Value = serde_json::from_slice(&info.detail).unwrap_or(Value::Null);
     json!({
         "id": info.session,
-        "worker": info.member,
+        "worker": info.worker,
         "offer": info.offer,
         "gateway": info.holder,
         "connected": info.connected,

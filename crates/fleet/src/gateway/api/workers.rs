@@ -28,15 +28,15 @@ impl Call<'_> {
 
 /// A worker for programs. Not where it is: that is for the gateway alone.
 fn shown(info: &WorkerInfo) -> Value {
-    let detail: Value = serde_json::from_slice(&info.member.detail).unwrap_or(Value::Null);
+    let detail: Value = serde_json::from_slice(&info.worker.detail).unwrap_or(Value::Null);
     json!({
-        "id": info.member.id,
-        "kind": info.member.id.kind,
-        "offer": info.member.offer,
-        "status": info.member.status,
+        "id": info.worker.id,
+        "kind": info.worker.id.kind,
+        "offer": info.worker.offer,
+        "status": info.worker.status,
         "fresh": info.is_fresh,
-        "ordered_to_drain": info.ordered,
-        "room": info.member.room,
+        "ordered_to_drain": info.drain_ordered,
+        "room": info.worker.capacity,
         "active": info.active,
         "lifetime": info.lifetime,
         "last_beat": info.last_beat,

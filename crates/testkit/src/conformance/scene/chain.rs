@@ -26,7 +26,7 @@ pub fn chain_after(blockers: &[JobId]) -> NewJob {
 
 /// The first job of a chain that is to be the only one with its key.
 pub fn chain_once(dedup: Dedup) -> NewJob {
-    NewJob { links: JobLinks { after: Vec::new(), dedup: Some(dedup) }, fresh: true, ..chain() }
+    NewJob { links: JobLinks { after: Vec::new(), dedup: Some(dedup) }, generated_id: true, ..chain() }
 }
 
 /// What a job continues with, on the queue `jobs`.

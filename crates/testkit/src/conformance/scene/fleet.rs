@@ -29,7 +29,7 @@ pub struct Yard {
 impl Yard {
     /// A gateway on this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, holder: HolderId::of_process("gateway", 1, 0), lease: LONG }
+        Self { store, holder: HolderId::from_process("gateway", 1, 0), lease: LONG }
     }
 
     /// The same with another lease.
@@ -62,7 +62,7 @@ impl Yard {
 
     /// A member lives, and if it has to be entered anew it waits this long for sessions.
     pub async fn beat_after(&self, member: &WorkerEntry, grace: Duration) -> WorkerOrders {
-        self.fleet().beat(BeatParams { members: from_ref(member), grace }).await.expect("it beats")[0]
+        self.fleet().beat(BeatParams { workers: from_ref(member), grace }).await.expect("it beats")[0]
     }
 
     /// A wish of a new session.
@@ -75,15 +75,15 @@ impl Yard {
             ttl: self.lease,
             keep: Duration::ZERO,
             detail: Bytes::from_static(b"{\"name\":\"a\"}"),
-            refused: Vec::new(),
-            line: None,
-            standard: WorkerDefaults::default(),
+            rejected: Vec::new(),
+            wait: None,
+            defaults: WorkerDefaults::default(),
         }
     }
 
     /// A wish of a new session that waits.
     pub fn patient_wish(&self) -> LeaseParams {
-        LeaseParams { line: Some(WaitParams { most: 100, ttl: LONG }), ..self.wish() }
+        LeaseParams { wait: Some(WaitParams { max_waiting: 100, ttl: LONG }), ..self.wish() }
     }
 
     /// What becomes of a wish.
@@ -94,7 +94,7 @@ impl Yard {
     /// Asks for a member that must be given.
     pub async fn get(&self, lease: &LeaseParams) -> Grant {
         match self.ask(lease).await {
-            Leased::Given(grant) => grant,
+            Leased::Granted(grant) => grant,
             other => panic!("nothing was given: {other:?}"),
         }
     }
@@ -110,12 +110,12 @@ impl Yard {
     pub fn hold(&self, session: &SessionId, member: &WorkerKey) -> AttachParams {
         AttachParams {
             session: session.clone(),
-            member: member.clone(),
+            worker: member.clone(),
             holder: self.holder.clone(),
             ttl: self.lease,
             keep: Duration::ZERO,
             connected: true,
-            take: false,
+            take_over: false,
             must_exist: false,
             detail: Bytes::from_static(b"{\"name\":\"a\"}"),
             started_at: self.store.clock().now(),
@@ -173,7 +173,7 @@ impl Yard {
         loop {
             let page = self
                 .fleet()
-                .list_sessions(ListSessionsParams { member, cursor, limit: 3 })
+                .list_sessions(ListSessionsParams { worker: member, cursor, limit: 3 })
                 .await
                 .expect("a page");
             assert!(page.items.len() <= 3);
@@ -203,8 +203,8 @@ pub fn chromium(name: &str, concurrent: u32, lifetime: u32) -> WorkerEntry {
         offer: offer("cdp"),
         endpoint: format!("ws://127.0.0.1:9222/devtools/browser/{name}"),
         status: WorkerStatus::Available,
-        room: Capacity { concurrent, lifetime },
-        fresh: LONG,
+        capacity: Capacity { concurrent, lifetime },
+        beat_timeout: LONG,
         detail: Bytes::from_static(b"{\"host\":\"here\"}"),
     }
 }

@@ -43,7 +43,7 @@ impl Traits {
     /// A new job like this that a store may leave out of its index.
     pub fn untracked(&self) -> NewJob {
         let id = JobId::generate();
-        NewJob { envelope: self.envelope(&id, false), tracked: false, fresh: true, ..self.job_of(id) }
+        NewJob { envelope: self.envelope(&id, false), tracked: false, generated_id: true, ..self.job_of(id) }
     }
 
     /// A job like this with an id that may be in the store already.
@@ -53,7 +53,7 @@ impl Traits {
             id,
             due: self.due,
             tracked: true,
-            fresh: false,
+            generated_id: false,
             links: JobLinks::default(),
         }
     }
@@ -62,7 +62,7 @@ impl Traits {
         let payload = RawValue::from_string(self.payload.clone()).expect("a payload of JSON");
         let meta = Meta { correlation_id: None, user_id: None, enqueue_ts: Timestamp(0), source: "testkit" };
         let draft = JobOptions {
-            terms: None,
+            activity: None,
             kind: &Kind::new(self.kind).expect("a kind"),
             max_attempts: self.max_attempts,
             timeout: None,

@@ -62,7 +62,7 @@ pub struct Scene {
 impl Scene {
     /// A stage on `queue`, with a worker of its own.
     pub fn new(store: Arc<dyn Store>, queue: Queue) -> Self {
-        Self { store, queue, worker: HolderId::of_process("testkit", 1, 0), lease: LONG }
+        Self { store, queue, worker: HolderId::from_process("testkit", 1, 0), lease: LONG }
     }
 
     /// The same with another lease.
@@ -73,6 +73,6 @@ impl Scene {
 
     /// The same queue over another connection, with another worker.
     pub fn through(&self, store: Arc<dyn Store>) -> Self {
-        Self { store, worker: HolderId::of_process("elsewhere", 2, 0), ..self.clone() }
+        Self { store, worker: HolderId::from_process("elsewhere", 2, 0), ..self.clone() }
     }
 }

@@ -14,7 +14,7 @@ use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::runs::{
     AfterCommit, CloseRun, CommitParams, Delivered, Delivery, Effect, EntryKind, ParentRef,
     ReadJournalParams, RunInfo, RunTimer, StartRunParams, StartRunResult, StoredEntry, TerminateParams,
-    entry,
+    encode_entry,
 };
 use tidemill_core::store::{Claimed, Due, NewJob, Verdict};
 use tidemill_core::workflow::{CommitId, Requester, RunId, RunStatus, Version, WorkflowName};
@@ -41,13 +41,13 @@ pub fn order_of(run: RunId) -> StartRunParams {
         workflow,
         version: Version::new("1.0.0").expect("a version"),
         journal: vec![event(
-            EntryKind::Answer,
+            EntryKind::CommandResult,
             r#"{"started":{"workflow":"order","version":"1.0.0","input":7}}"#,
         )],
         cursor: 0,
         effects: Vec::new(),
-        head: head.into(),
-        opening: Bytes::from_static(br#","payload":7"#),
+        task_head: head.into(),
+        first_task_fields: Bytes::from_static(br#","payload":7"#),
         key: None,
         parent: None,
         keep: LONG,
@@ -58,19 +58,19 @@ pub fn order_of(run: RunId) -> StartRunParams {
 
 /// An entry that says that something came in.
 pub fn event(kind: EntryKind, json: &str) -> StoredEntry {
-    StoredEntry { kind, entry: entry(Timestamp(1), "event", json.as_bytes()) }
+    StoredEntry { kind, bytes: encode_entry(Timestamp(1), "event", json.as_bytes()) }
 }
 
 /// A signal with a number in it.
 pub fn signal(run: &RunId, number: u64) -> Delivery {
     let json = format!(r#"{{"signal":{{"name":"n","payload":{number}}}}}"#);
-    Delivery { run: run.clone(), written: event(EntryKind::Message, &json), id: None, seq: None }
+    Delivery { run: run.clone(), entry: event(EntryKind::Message, &json), id: None, seq: None }
 }
 
 /// The answer to a command that is no message.
 pub fn answer(run: &RunId, seq: u64) -> Delivery {
     let json = format!(r#"{{"signal_sent":{{"seq":{seq},"result":"ok"}}}}"#);
-    Delivery { run: run.clone(), written: event(EntryKind::Answer, &json), id: None, seq: Some(seq) }
+    Delivery { run: run.clone(), entry: event(EntryKind::CommandResult, &json), id: None, seq: Some(seq) }
 }
 
 /// An activity of a run, on the queue of activities.
@@ -85,13 +85,13 @@ pub fn activity(run: &RunId, seq: u64) -> Effect {
         timeout: None,
         keep_result: None,
         tracked: true,
-        terms,
+        activity: terms,
         meta,
     };
     let (id, payload) = (run.part(seq), RawValue::from_string(seq.to_string()).expect("JSON"));
     let envelope = draft.template().fill(&id, &payload).expect("an envelope").0;
     let links = JobLinks::default();
-    let job = NewJob { id, envelope, due: Due::Now, tracked: true, fresh: false, links };
+    let job = NewJob { id, envelope, due: Due::Now, tracked: true, generated_id: false, links };
     Effect::Job { queue: activities(), job }
 }
 
@@ -102,16 +102,16 @@ pub fn activities() -> Queue {
 
 /// A timer.
 pub fn timer(seq: u64, due: Timestamp) -> Effect {
-    Effect::Alarm { seq, due: Due::At(due), alarm: RunTimer::Timer }
+    Effect::SetTimer { seq, due: Due::At(due), timer: RunTimer::Timer }
 }
 
 /// A good end.
 pub fn completed(output: &str) -> AfterCommit {
-    AfterCommit::Ends(CloseRun {
+    AfterCommit::Close(CloseRun {
         status: RunStatus::Completed,
         output: Bytes::copy_from_slice(output.as_bytes()),
         error: None,
-        told: None,
+        notify_parent: None,
     })
 }
 
@@ -120,12 +120,12 @@ pub fn completed_for(parent: &ParentRef, output: &str) -> AfterCommit {
     let json = format!(r#"{{"child_done":{{"seq":{},"result":{{"ok":{output}}}}}}}"#, parent.seq);
     let told = Delivery {
         run: parent.run.clone(),
-        written: event(EntryKind::Answer, &json),
+        entry: event(EntryKind::CommandResult, &json),
         id: None,
         seq: Some(parent.seq),
     };
     match completed(output) {
-        AfterCommit::Ends(close) => AfterCommit::Ends(CloseRun { told: Some(told), ..close }),
+        AfterCommit::Close(close) => AfterCommit::Close(CloseRun { notify_parent: Some(told), ..close }),
         other => other,
     }
 }
@@ -175,7 +175,7 @@ impl Task {
 
     /// The settlement that commits what it did with the news up to a position.
     pub fn settlement_upto(&self, upto: u64, effects: Vec<Effect>, then: AfterCommit) -> Settlement {
-        let entry = entry(Timestamp(2), "commit", format!(r#"{{"upto":{upto}}}"#).as_bytes());
+        let entry = encode_entry(Timestamp(2), "commit", format!(r#"{{"upto":{upto}}}"#).as_bytes());
         let (run, id) = (self.run.clone(), CommitId::generate());
         let commit = CommitParams { run, id, cursor: self.cursor, upto, entry, effects, then };
         Settlement { lease: self.claimed.lease.clone(), change: Change::Commit(Box::new(commit)) }
@@ -204,7 +204,7 @@ impl Scene {
         let run = self.start_run(order()).await;
         let task = self.task_of(&run).await;
         let effects = effects(&run);
-        self.commit(&task, effects, AfterCommit::GoesOn).await;
+        self.commit(&task, effects, AfterCommit::Running).await;
         run
     }
 
@@ -269,7 +269,7 @@ impl Scene {
         let read = ReadJournalParams { run, from: 1, limit: 100_000, bytes: usize::MAX };
         let entries = self.store.read_journal(read).await.unwrap();
         let json = |bytes: &Bytes| serde_json::from_slice(bytes).expect("an entry of JSON");
-        entries.into_iter().map(|(position, written)| (position, json(&written.entry))).collect()
+        entries.into_iter().map(|(position, written)| (position, json(&written.bytes))).collect()
     }
 
     /// The run, which must be there.
@@ -284,7 +284,7 @@ impl Scene {
             status: RunStatus::Terminated,
             output: Bytes::new(),
             error: Some("enough".to_owned()),
-            told: None,
+            notify_parent: None,
         };
         self.store.terminate(TerminateParams { run, cursor, effects, close: &close }).await.unwrap()
     }

@@ -38,10 +38,10 @@ impl Scene {
     /// All leases of this queue that have run out, page by page.
     pub async fn all_expired(&self, limit: usize) -> Vec<ExpiredLease> {
         let mut page = self.expired(None, limit).await;
-        let mut holds = std::mem::take(&mut page.holds);
+        let mut holds = std::mem::take(&mut page.leases);
         while page.next.is_some() {
             page = self.expired(page.next, limit).await;
-            holds.append(&mut page.holds);
+            holds.append(&mut page.leases);
         }
         holds.retain(|hold| hold.claimed.lease.queue == self.queue);
         holds

@@ -180,7 +180,7 @@ impl<'a> Chaos<'a> {
         let begun = Instant::now();
         while let Err(error) = self.stage.client.store().resume(&queue()?).await {
             if begun.elapsed() > PATIENCE {
-                bail!("the queue cannot be resumed: {}", error.chain());
+                bail!("the queue cannot be resumed: {}", error.full_message());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -240,5 +240,5 @@ fn forgive<T: Default>(error: Error) -> Result<T> {
     if error.is_transient() {
         return Ok(T::default());
     }
-    bail!("the store said: {}", error.chain())
+    bail!("the store said: {}", error.full_message())
 }
