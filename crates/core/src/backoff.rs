@@ -1,23 +1,23 @@
-//! How long a failed job waits before its next attempt.
+//! Backoff: the delay before a failed job's next attempt.
 
 use std::time::Duration;
 
 /// Exponential backoff: `base * 2^attempt`, capped at `max`, plus up to `jitter`.
 ///
-/// The jitter is added after the cap. Capping last, as is often done, gives every long-failing job the same
-/// delay, and they all come back in the same instant.
+/// The jitter is added after the cap. If it was capped too, all jobs that fail for long would have
+/// the same delay and retry at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
     /// The delay after the first failure.
     pub base: Duration,
-    /// The delay never grows beyond this, jitter aside.
+    /// The largest delay, without jitter.
     pub max: Duration,
-    /// Up to this much is added at random.
+    /// The largest random addition.
     pub jitter: Duration,
 }
 
 impl Backoff {
-    /// One second, doubling up to 300 s, with up to a second of jitter.
+    /// One second, doubling up to 300 s, with up to one second of jitter.
     pub const DEFAULT: Self =
         Self { base: Duration::from_secs(1), max: Duration::from_secs(300), jitter: Duration::from_secs(1) };
 
@@ -26,7 +26,8 @@ impl Backoff {
         Self { base: delay, max: delay, jitter: Duration::ZERO }
     }
 
-    /// The delay after failure number `attempt` (the first is 0), with `random` in 0.0..1.0 choosing the jitter.
+    /// The delay after failure number `attempt`, counted from 0. `random`, in 0.0..1.0, selects the
+    /// jitter.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
         let grown = 2u32.checked_pow(attempt).and_then(|factor| self.base.checked_mul(factor));
         let capped = grown.map_or(self.max, |delay| delay.min(self.max));

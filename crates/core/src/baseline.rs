@@ -1,7 +1,7 @@
-//! The floor under a store: the cheapest loop its driver allows, as a yardstick for our own.
+//! The baseline of a store: the cheapest loop that its driver allows, for comparison in benchmarks.
 //!
-//! A floor knows no leases, tokens, retries or names. It moves the same bytes through the same server in the
-//! same batch sizes and stops there; what Tidemill costs is the distance to it.
+//! A baseline has no leases, tokens, retries or names. It moves the same bytes through the same
+//! server in the same batch sizes. The difference to it is the cost of Tidemill.
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,59 +9,59 @@ use bytes::Bytes;
 use crate::name::Guarantee;
 use crate::store::Error;
 
-/// One raw loop on one store.
+/// A baseline loop on one store.
 #[async_trait]
 pub trait Baseline: Send + Sync {
-    /// What kind of work it is: `stream`, `list`, `table`.
+    /// The server structure that the loop uses: `stream`, `list`, `table`.
     fn work(&self) -> &'static str;
 
-    /// The guarantee of the queues it is compared with.
+    /// The guarantee of the queues that it is compared with.
     fn guarantee(&self) -> Guarantee;
 
-    /// How many envelopes one [`enqueue`](Self::enqueue) takes and one [`take`](Self::take) moves.
+    /// How many envelopes one [`enqueue`](Self::enqueue) and one [`claim`](Self::claim) move.
     fn batch(&self) -> BaselineBatch;
 
-    /// Adds envelopes in one trip, as cheaply as the server can.
+    /// Adds envelopes in one round trip, as cheaply as the server allows.
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error>;
 
-    /// Adds envelopes in one trip and one transaction: all of them or none, as Tidemill does it. A store whose every
-    /// write is a transaction does so anyway.
+    /// Adds envelopes in one round trip and one transaction, all or none, as Tidemill does. The
+    /// default calls [`enqueue`](Self::enqueue), for stores whose every write is a transaction.
     async fn commit(&self, envelopes: &[Bytes]) -> Result<(), Error> {
         self.enqueue(envelopes).await
     }
 
-    /// Reads and acknowledges up to `max` envelopes; returns how many there were.
+    /// Reads and acknowledges up to `max` envelopes; returns how many.
     async fn claim(&self, max: usize) -> Result<usize, Error>;
 
-    /// Waits for one envelope, as fast as the server can tell, and acknowledges it; `None` where the store
-    /// cannot wait.
+    /// Waits for one envelope, as fast as the server can notify, and acknowledges it. Returns
+    /// `None` if the store cannot wait.
     async fn wait(&self) -> Result<Option<Bytes>, Error>;
 
-    /// One transaction with the least work there is, as a program using the driver alone would do it: begin, one
-    /// statement that reads or writes, commit. `false` where the store has no transactions of the user's.
-    async fn transact(&self, errand: BaselineWork) -> Result<bool, Error> {
-        let _ = errand;
+    /// Runs one minimal transaction, as a program with the bare driver would: begin, one statement
+    /// that reads or writes, commit. Returns `false` if the store has no user transactions.
+    async fn transact(&self, work: BaselineWork) -> Result<bool, Error> {
+        let _ = work;
         Ok(false)
     }
 
-    /// Removes everything the loop made.
+    /// Deletes everything that the loop created.
     async fn clear(&self) -> Result<(), Error>;
 }
 
-/// What a transaction of a raw loop does.
+/// The statement in a baseline transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BaselineWork {
-    /// It reads a constant.
+    /// Reads a constant.
     Read,
-    /// It writes one row.
+    /// Writes one row.
     Write,
 }
 
-/// The batch sizes of a loop.
+/// The batch sizes of a baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BaselineBatch {
-    /// Envelopes added at once.
+    /// Envelopes added in one call.
     pub enqueue: usize,
-    /// Envelopes read and acknowledged at once.
+    /// Envelopes read and acknowledged in one call.
     pub claim: usize,
 }

@@ -1,5 +1,7 @@
-//! Time as a store sees it. Leases and due times are always the store's to judge, so a worker whose clock is
-//! wrong cannot run a job early or steal one.
+//! Timestamps and the clock of a store.
+//!
+//! Leases and due times are compared with the store's clock only. So a worker whose clock is wrong
+//! cannot run a job early or take one from another worker.
 
 use std::fmt;
 use std::future::Future;
@@ -9,33 +11,34 @@ use std::time::{Duration, Instant};
 
 use crate::limits::MAX_DURATION;
 
-/// A moment, in milliseconds since 1970 in UTC.
+/// A point in time, in milliseconds since 1970-01-01 UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The latest moment that has a text form, near the end of the year 9999. Every store
-    /// can compute with it.
+    /// The latest timestamp that has a text form, near the end of the year 9999. All stores can
+    /// compute with it.
     pub const MAX: Self = Self(253_402_207_200_000);
 
-    /// This process's idea of now. Stores use it as a base for their own; nothing is leased by it.
+    /// The time of this process's clock. Stores derive their own time from it; no lease depends on
+    /// it directly.
     pub fn now() -> Self {
         Self(jiff::Timestamp::now().as_millisecond())
     }
 
-    /// This moment plus `duration`, which counts up to [`MAX_DURATION`].
+    /// This time plus `duration`, of which at most [`MAX_DURATION`] counts.
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(millis(duration)))
     }
 
-    /// How long it is from this moment until `later`; zero if that is past.
+    /// The duration from this time until `later`; zero if `later` is before.
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
     }
 }
 
-/// A duration as whole milliseconds, rounded up so that nothing is early, and at most [`MAX_DURATION`]: a sum of a
-/// moment and such a duration overflows in no store.
+/// A duration in whole milliseconds, rounded up so that nothing is early, and at most
+/// [`MAX_DURATION`]. The sum of a timestamp and such a duration overflows in no store.
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.min(MAX_DURATION).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
 }
@@ -63,16 +66,16 @@ impl serde::Serialize for Timestamp {
     }
 }
 
-/// Where a store's time comes from. `sleep` belongs to it, so that whoever waits on a store whose clock is
-/// stopped waits for that clock.
+/// The clock of a store. `sleep` is part of it, so that a caller of a store with a stopped test
+/// clock waits for that clock.
 pub trait Clock: Send + Sync + fmt::Debug {
-    /// The store's time, as well as it is known without asking the store.
+    /// The store's time, as precisely as it is known without a request.
     fn now(&self) -> Timestamp;
 
     /// Completes when this clock has advanced by `duration`.
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// How much time has passed since some moment, by a clock that nobody can set.
+    /// The time since an arbitrary moment, by a clock that cannot be set.
     fn monotonic(&self) -> Duration {
         static BEGUN: OnceLock<Instant> = OnceLock::new();
         BEGUN.get_or_init(Instant::now).elapsed()

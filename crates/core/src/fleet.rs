@@ -1,7 +1,8 @@
-//! The vocabulary of the fleet: who works, what they offer, who holds one of them.
+//! Types of the fleet: kinds and keys of workers, the protocols they offer, and their capacity.
 //!
-//! A *member* is whoever works: a browser that takes clients, or a process that runs jobs. A *session* is a client's
-//! leased hold on a browser. How many a member has is never counted up and down: it is the number of its sessions.
+//! A *worker* of the fleet is a browser that accepts clients or a process that runs jobs. A
+//! *session* is a client's lease on a browser. A worker's load is the number of its sessions; no
+//! separate counter exists that could drift.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,72 +12,74 @@ use std::time::Duration;
 use crate::name::{InvalidName, name, within};
 
 name!(
-    /// What kind of worker a member is: `chromium`, `firefox`, `webkit`, or [`jobs`](WorkerKind::jobs). No colon, and
-    /// not `cmd`: `worker:cmd:{kind}:{id}` must not be a member's own key.
+    /// The kind of a worker: `chromium`, `firefox`, `webkit`, or [`jobs`](WorkerKind::jobs). A
+    /// colon and the kind `cmd` are not allowed, because `worker:cmd:{kind}:{id}` must not equal
+    /// the key of a worker.
     WorkerKind, "kind of worker", |name| within(name, "._-") && name.len() <= 32 && name != "cmd",
     "1 to 32 of the characters a-z A-Z 0-9 . _ -, and not cmd"
 );
 
 name!(
-    /// What tells a member from others of its kind.
+    /// The name of a worker, unique among workers of its kind.
     WorkerName, "name of a worker", |name| (1..=192).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
     "1 to 192 printable ASCII characters without spaces"
 );
 
 name!(
-    /// How clients speak to a member: `cdp`, `bidi`, `playwright-1.64`. A member offers one thing at one address.
+    /// The protocol that a worker speaks: `cdp`, `bidi`, `playwright-1.64`. A worker offers one
+    /// protocol at one endpoint.
     Offer, "offer", |name| within(name, "._-") && name.len() <= 64,
     "1 to 64 of the characters a-z A-Z 0-9 . _ -"
 );
 
 name!(
-    /// The identity of a session. Whoever knows it can come back to it, so it is made at random.
+    /// The id of a session. Knowing it is enough to reconnect, so it is random.
     SessionId, "session id", |name| within(name, "_-") && name.len() <= 64,
     "1 to 64 of the characters a-z A-Z 0-9 _ -"
 );
 
 impl WorkerKind {
-    /// The kind of processes that run jobs.
+    /// The kind of job worker processes.
     pub fn jobs() -> Self {
         Self("jobs".into())
     }
 
-    /// The kind of browsers that browser jobs run on.
+    /// The kind of browsers for browser jobs.
     pub fn chromium() -> Self {
         Self("chromium".into())
     }
 }
 
 impl Offer {
-    /// What a member is taken to offer that does not say: the server of some version of Playwright.
+    /// The default offer of a worker that does not state one: a Playwright server of any version.
     pub fn unspecified() -> Self {
         Self("playwright".into())
     }
 
-    /// The protocol of Chromium's own tools.
+    /// The Chrome DevTools Protocol.
     pub fn cdp() -> Self {
         Self("cdp".into())
     }
 
-    /// What a member says that runs jobs: nothing that anybody could connect to.
+    /// The offer of a job worker, which accepts no connections.
     pub fn jobs() -> Self {
         Self("jobs".into())
     }
 }
 
 impl SessionId {
-    /// A new identity that nobody can guess.
+    /// A new random id that cannot be guessed.
     pub fn generate() -> Self {
         Self(uuid::Uuid::new_v4().simple().to_string().into())
     }
 }
 
-/// Who a member is: `chromium:abc123`, as in `worker:chromium:abc123`.
+/// The key of a worker: `chromium:abc123`, as in `worker:chromium:abc123`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WorkerKey {
-    /// Of which kind.
+    /// The kind.
     pub kind: WorkerKind,
-    /// Which of that kind.
+    /// The name within the kind.
     pub name: WorkerName,
 }
 
@@ -101,49 +104,49 @@ impl serde::Serialize for WorkerKey {
     }
 }
 
-/// How much a member takes on.
+/// How many sessions a worker accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Capacity {
-    /// How many sessions at once.
+    /// How many at the same time.
     pub concurrent: u32,
-    /// How many in its whole life; after that many it is drained and replaced. 0 is any number.
+    /// How many in its lifetime, after which it is drained and replaced; 0 means unlimited.
     pub lifetime: u32,
 }
 
 impl Capacity {
-    /// How many sessions below its end a member must be to be preferred, among `workers` like it: so many that not all
-    /// of them reach their end at the same time.
+    /// How many sessions a worker must have left to be preferred, among `workers` like it. The
+    /// margin keeps them from all reaching their limit at the same time.
     fn margin(&self, workers: u32) -> u32 {
         (self.lifetime / workers.max(1)).max(1)
     }
 
-    /// Whether it is preferred among `workers` like it: it is not near its end.
+    /// Whether it is preferred among `workers` like it, because it is not near its limit.
     pub fn is_preferred(&self, lifetime: u64, workers: u32) -> bool {
         self.lifetime == 0 || lifetime + u64::from(self.margin(workers)) < u64::from(self.lifetime)
     }
 
-    /// Whether there is a place for one more.
+    /// Whether it can take one more session.
     pub fn is_free(&self, active: u32, lifetime: u64) -> bool {
         active < self.concurrent && !self.is_exhausted(lifetime)
     }
 
-    /// Whether it has had all the sessions it may have.
+    /// Whether it has had all the sessions of its lifetime.
     pub fn is_exhausted(&self, lifetime: u64) -> bool {
         self.lifetime > 0 && lifetime >= u64::from(self.lifetime)
     }
 }
 
-/// What is taken for granted of members that do not say: those that other programs entered.
+/// Values for workers that do not state them, because other programs registered them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerDefaults {
-    /// How much one takes on.
+    /// The capacity.
     pub capacity: Capacity,
-    /// How long after its last beat one is taken for dead.
+    /// How long after its last beat a worker counts as dead.
     pub beat_timeout: Duration,
 }
 
 impl Default for WorkerDefaults {
-    /// Five at once, fifty in all, dead after a minute.
+    /// Five sessions at the same time, fifty in all, dead after a minute.
     fn default() -> Self {
         Self { capacity: Capacity { concurrent: 5, lifetime: 50 }, beat_timeout: Duration::from_secs(60) }
     }
@@ -154,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_a_kind_and_a_name() {
+    fn a_worker_key_is_a_kind_and_a_name() {
         let id: WorkerKey = "jobs:host:1:0:ab".parse().unwrap();
         assert_eq!((id.kind.as_str(), id.name.as_str()), ("jobs", "host:1:0:ab"));
         assert_eq!(id.to_string(), "jobs:host:1:0:ab");
@@ -170,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_near_its_end_is_not_preferred() {
+    fn a_worker_near_its_limit_is_not_preferred() {
         let room = Capacity { concurrent: 1, lifetime: 30 };
         assert!(room.is_preferred(19, 3) && !room.is_preferred(20, 3));
         assert!(!Capacity { concurrent: 1, lifetime: 1 }.is_preferred(0, 1));
     }
 
     #[test]
-    fn a_member_without_a_lifetime_is_never_spent() {
+    fn a_worker_without_a_lifetime_limit_is_never_exhausted() {
         let room = Capacity { concurrent: 2, lifetime: 0 };
         assert!(room.is_free(1, u64::MAX) && !room.is_free(2, 0) && room.is_preferred(u64::MAX, 1));
     }

@@ -1,73 +1,77 @@
-//! The life of a job: its states and the only moves between them.
+//! The state machine of a job: its states and the allowed transitions.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a job is. It is in one place only, and every move is one atomic effect of a store.
+/// The state of a job. A job has exactly one state, and every transition is one atomic operation of
+/// a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobState {
     /// Waits for other chains to close.
     Blocked,
-    /// Waits for its time.
+    /// Waits for its due time.
     Scheduled,
     /// Waits for a worker.
     Ready,
-    /// Leased by a worker.
+    /// Leased to a worker.
     Running,
-    /// Ended well.
+    /// Ended successfully.
     Done,
-    /// Ended badly; kept in the dead letters.
+    /// Ended with a failure; stored in the dead letters.
     Dead,
-    /// Ended because someone asked for it, or its handler discarded it.
+    /// Cancelled by a caller, or discarded by its handler.
     Cancelled,
 }
 
-/// What happens to a job.
+/// An event that changes a job's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum JobEvent {
     /// The last chain it waited for has closed.
     Unblocked,
-    /// Its time has come.
+    /// Its due time has passed.
     Promoted,
-    /// A worker took it.
+    /// A worker claimed it.
     Claimed,
-    /// Its handler finished, or continued with another job.
+    /// Its handler returned an output or the next job of the chain.
     Finished,
-    /// Somebody outside said how it ended.
+    /// A caller other than the worker completed it.
     Completed,
-    /// It has to run again, at once.
+    /// It runs again at once.
     Requeued,
-    /// It has to run again, later.
+    /// It runs again later.
     Postponed,
-    /// It will not run again by itself.
+    /// It was moved to the dead letters.
     Buried,
-    /// Somebody does not want it any more.
+    /// A caller cancelled it.
     Cancelled,
-    /// It was brought back from the dead letters.
+    /// It was moved from the dead letters back to its queue.
     Redriven,
 }
 
-/// An event that cannot happen to a job in this state.
+/// The error for an event that is not possible in a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a job that is {state} cannot be {event:?}")]
 pub struct IllegalTransition {
-    /// Where the job is.
+    /// The state of the job.
     pub state: JobState,
-    /// What was to happen to it.
+    /// The event.
     pub event: JobEvent,
 }
 
 impl JobState {
-    /// Every state, in the order of a job's life.
+    /// All states, in the order of a job's life.
     pub const ALL: [Self; 7] =
         [Self::Blocked, Self::Scheduled, Self::Ready, Self::Running, Self::Done, Self::Dead, Self::Cancelled];
 
     /// The state after `event`.
+    ///
+    /// # Errors
+    /// [`IllegalTransition`] if the event is not possible in this state.
     pub fn next(self, event: JobEvent) -> Result<Self, IllegalTransition> {
         use JobEvent as E;
         Ok(match (self, event) {
-            // One that is not due yet is then scheduled, which is to be ready later.
+            // A job that is not due yet becomes scheduled instead, which is ready later.
             (Self::Blocked, E::Unblocked) => Self::Ready,
             (Self::Scheduled, E::Promoted) => Self::Ready,
             (Self::Ready, E::Claimed) => Self::Running,
@@ -87,7 +91,7 @@ impl JobState {
         matches!(self, Self::Done | Self::Dead | Self::Cancelled)
     }
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",
             Self::Scheduled => "scheduled",
@@ -102,20 +106,20 @@ impl JobState {
 
 impl fmt::Display for JobState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        f.pad(self.as_str())
     }
 }
 
-/// A word that is no state.
+/// The error for text that is not a job state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no job state: blocked, scheduled, ready, running, done, dead or cancelled")]
 pub struct UnknownJobState(String);
 
 impl FromStr for JobState {
     type Err = UnknownJobState;
-    fn from_str(word: &str) -> Result<Self, UnknownJobState> {
-        let found = Self::ALL.into_iter().find(|state| state.word() == word);
-        found.ok_or_else(|| UnknownJobState(word.chars().take(64).collect()))
+    fn from_str(text: &str) -> Result<Self, UnknownJobState> {
+        let found = Self::ALL.into_iter().find(|state| state.as_str() == text);
+        found.ok_or_else(|| UnknownJobState(text.chars().take(64).collect()))
     }
 }
 

@@ -1,20 +1,20 @@
-//! A worker's right to run a job until a time.
+//! Leases: the right of a worker to run a job until a point in time.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::name::{JobId, Queue};
 
-/// However long a lease is, its worker extends it this often.
+/// The longest interval between two extensions of a lease, however long the lease is.
 pub const MAX_HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// How often a worker extends its leases: at a third of one, so that two heartbeats may fail.
+/// The interval between extensions: a third of the lease, so that two heartbeats may fail.
 pub fn heartbeat(lease: Duration) -> Duration {
     (lease / 3).min(MAX_HEARTBEAT)
 }
 
-/// The fence of a lease: a job's next lease always has a greater one, so a store can tell a late worker's
-/// settlement from the current one's.
+/// The fencing token of a lease. Each new lease of a job has a greater token, so a store can reject
+/// the settlement of an earlier holder.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Token(pub u128);
 
@@ -24,16 +24,16 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A claim on one job. Whoever holds it may extend and settle the job until the lease runs out or someone
-/// else is given a newer one.
+/// The lease on a claimed job. Its holder may extend it and settle the job until it expires or a
+/// newer lease is given out.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Lease {
-    /// Where the job was claimed.
+    /// The queue that the job was claimed from.
     pub queue: Queue,
-    /// Which job. For bytes that are no envelope, a name made up by the store.
+    /// The job. For bytes that are not an envelope, a name that the store made up.
     pub job: JobId,
-    /// The slice of the keyspace that holds the job; 0 in stores that have one.
+    /// The shard that contains the job; 0 in stores without shards.
     pub shard: u16,
-    /// The fence.
+    /// The fencing token.
     pub token: Token,
 }

@@ -1,7 +1,8 @@
-//! The vocabulary of Tidemill: names, the envelope, the job state machine, the store contract and the typed
-//! client. Everything is decided here; a store only makes decisions stick, and an engine only asks for them.
+//! Core of Tidemill: names, the envelope, the job state machine, the store contract and the typed
+//! client.
 //!
-//! This crate knows no runtime, no database and no HTTP.
+//! All decisions are made in this crate. A store applies them atomically, and an engine requests
+//! them. The crate depends on no runtime, no database and no HTTP library.
 
 pub mod backoff;
 pub mod baseline;

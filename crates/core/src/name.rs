@@ -1,6 +1,7 @@
-//! Names that cross process boundaries, checked once where they enter.
+//! Validated names that cross process boundaries.
 //!
-//! A name that has its type is valid: it cannot break out of a Redis key, an SQL parameter or a terminal line.
+//! A value of these types is valid: it cannot break out of a Redis key, an SQL parameter or a line
+//! in a terminal.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use crate::workflow::RunId;
 
-/// A name that does not follow the rules of its kind.
+/// The error for a name that violates the rules of its type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {shown:?} is not valid: {rule}")]
 pub struct InvalidName {
@@ -19,7 +20,7 @@ pub struct InvalidName {
 
 impl InvalidName {
     pub(crate) fn new(what: &'static str, name: &str, rule: &'static str) -> Self {
-        // A hostile name may be a megabyte long; an error message must not be.
+        // A hostile name may be a megabyte long; the error message must stay short.
         let shown = name.chars().take(64).collect();
         Self { what, shown, rule }
     }
@@ -32,7 +33,10 @@ macro_rules! name {
         pub struct $type(Arc<str>);
 
         impl $type {
-            /// Checks `name` against the rules and keeps it.
+            /// Validates `name`.
+            ///
+            /// # Errors
+            /// [`InvalidName`] if it violates the rules of this type.
             pub fn new(name: &str) -> Result<Self, InvalidName> {
                 let valid: fn(&str) -> bool = $valid;
                 if valid(name) { Ok(Self(name.into())) } else { Err(InvalidName::new($what, name, $rule)) }
@@ -78,73 +82,79 @@ pub(crate) fn within(name: &str, punctuation: &str) -> bool {
 }
 
 name!(
-    /// The name of a queue. No colon: `queue:{name}:scheduled` must not be a queue's own key as well.
+    /// The name of a queue. A colon is not allowed, because `queue:{name}:scheduled` must not equal
+    /// the key of another queue.
     QueueName, "queue", |name| within(name, "._-/"),
     "1 to 128 of the characters a-z A-Z 0-9 . _ - /"
 );
 
 name!(
-    /// What a job does: selects the handler. The envelope's `task_type`.
+    /// The kind of a job, which selects its handler: the envelope's `task_type`.
     Kind, "kind", |name| within(name, "._-/:"),
     "1 to 128 of the characters a-z A-Z 0-9 . _ - / :"
 );
 
 name!(
-    /// The identity of a job: a UUID when Tidemill makes it, any short printable text when someone else does.
+    /// The id of a job: a UUID if Tidemill generates it, else any short printable text.
     JobId, "job id", |name| (1..=128).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
     "1 to 128 printable ASCII characters without spaces"
 );
 
 name!(
-    /// A plain prefix of every key and channel in Redis, such as `tidemill:` or `msaas:dev:`. May be empty.
+    /// The prefix of every Redis key and channel, such as `tidemill:` or `msaas:dev:`. May be
+    /// empty.
     Namespace, "namespace",
     |name| name.len() <= 128 && name.bytes().all(|b| b.is_ascii_graphic() && b != b'{' && b != b'}'),
     "at most 128 printable ASCII characters without spaces or braces"
 );
 
 name!(
-    /// The identity of a worker process: `{hostname}:{pid}:{index}:{boot}`. The boot id keeps a restarted
-    /// container, which often has the same hostname and pid, from passing for the one that died.
+    /// The id of a process that holds leases: `{hostname}:{pid}:{index}:{boot}`. A restarted
+    /// container often has the same hostname and pid; the random boot part tells it from the
+    /// process that died.
     HolderId, "worker id", |name| (1..=256).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic()),
     "1 to 256 printable ASCII characters without spaces"
 );
 
 impl QueueName {
-    /// The names of workflows and routes are such that this is valid.
-    pub(crate) fn of_workflow(name: &str) -> Self {
+    /// Creates the name of a workflow's queue, valid because names of workflows and routes are
+    /// restricted.
+    pub(crate) fn from_workflow(name: &str) -> Self {
         Self(name.into())
     }
 }
 
 impl Kind {
-    /// The names of workflows are such that this is valid.
-    pub(crate) fn of_workflow(kind: &str) -> Self {
+    /// Creates the kind of a workflow's tasks, valid because names of workflows are restricted.
+    pub(crate) fn from_workflow(kind: &str) -> Self {
         Self(kind.into())
     }
 }
 
-/// Stands between a chain's id and the number of a step in it.
-const STEP: char = '~';
+/// Separates a chain's id from a step number.
+const STEP_SEPARATOR: char = '~';
 
-/// Stands between a run's id and what belongs to it: a word or a number. An id that ends so is a run's to give.
-pub(crate) const PART: char = '!';
+/// Separates a run's id from the name of its part, a word or a number. Only runs may create ids of
+/// this form.
+pub(crate) const PART_SEPARATOR: char = '!';
 
-/// What a run's task is called among what belongs to it.
-const TASK: &str = "task";
+/// The name of a run's task among its parts.
+const TASK_PART: &str = "task";
 
-/// Stands between where a run lies and what tells it from others there.
-pub(crate) const KEYED: char = '@';
+/// Separates the shard key of a run that was started with an idempotency key from its unique part.
+pub(crate) const KEY_SEPARATOR: char = '@';
 
-/// What decides in which shard something lies.
+/// The part of an id that selects its shard.
 pub(crate) fn root(id: &str) -> &str {
-    id.split([PART, KEYED]).next().unwrap_or_default()
+    id.split([PART_SEPARATOR, KEY_SEPARATOR]).next().unwrap_or_default()
 }
 
 impl JobId {
-    /// The longest id a chain may have, so that the ids of its steps are valid too.
+    /// The longest id of a chain, so that the ids of its steps are valid too.
     pub const MAX_CHAIN_LEN: usize = 128 - "~4294967295".len();
 
-    /// The chain this job belongs to: the id of its first job. A job that never continued is a chain of one.
+    /// The chain of this job: the id of its first job. A job that never continued is a chain of
+    /// one.
     pub fn chain(&self) -> Self {
         match self.split() {
             Some((chain, _)) => Self(chain.into()),
@@ -152,7 +162,7 @@ impl JobId {
         }
     }
 
-    /// Which step of its chain this job is: 0 for the first, whose id is the chain's.
+    /// The step of this job in its chain: 0 for the first, whose id is that of the chain.
     pub fn step(&self) -> u32 {
         self.split().map_or(0, |(_, step)| step)
     }
@@ -160,55 +170,56 @@ impl JobId {
     /// The id of step `step` of this job's chain.
     pub fn at_step(&self, step: u32) -> Self {
         let chain = self.split().map_or(self.as_str(), |(chain, _)| chain);
-        if step == 0 { Self(chain.into()) } else { Self(format!("{chain}{STEP}{step}").into()) }
+        if step == 0 { Self(chain.into()) } else { Self(format!("{chain}{STEP_SEPARATOR}{step}").into()) }
     }
 
-    /// What decides in which shard the job lies: of a chain and its steps, of a run and what belongs to it, the same.
+    /// The part of the id that selects the shard: equal for all steps of a chain, and for a run and
+    /// all its parts.
     pub fn root(&self) -> &str {
         root(self.split().map_or(self.as_str(), |(chain, _)| chain))
     }
 
-    /// The id of a run's task: `order-7!task`. A run's id is such that this is valid.
-    pub(crate) fn of_task(run: &str) -> Self {
-        Self(format!("{run}{PART}{TASK}").into())
+    /// The id of a run's task: `order-7!task`. Valid because ids of runs are restricted.
+    pub(crate) fn from_task(run: &str) -> Self {
+        Self(format!("{run}{PART_SEPARATOR}{TASK_PART}").into())
     }
 
-    /// The run this job belongs to, as its task, an activity or an errand: `order-7` of `order-7!task`, `order-7!3` and
-    /// `order-7!c4`. Nobody else may give a job such an id.
+    /// The run that this job is a part of, as its task, an activity or a remote command: `order-7`
+    /// for `order-7!task`, `order-7!3` and `order-7!c4`. Other callers may not create such ids.
     pub fn run(&self) -> Option<RunId> {
         RunId::new(self.part()?.0).ok()
     }
 
     /// Whether it is the task of a run.
     pub fn is_task(&self) -> bool {
-        self.part().is_some_and(|(_, part)| part == TASK)
+        self.part().is_some_and(|(_, part)| part == TASK_PART)
     }
 
-    /// Whether it is an activity of a run: those have numbers.
+    /// Whether it is an activity of a run: its part name is a number.
     pub fn is_activity(&self) -> bool {
         self.part().is_some_and(|(_, part)| part.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
-    /// Whether it is what a run goes on by, its task or an errand, and nothing that the run can do without.
+    /// Whether it is a task or a remote command of a run, without which the run cannot continue.
     pub fn is_run_internal(&self) -> bool {
         self.part().is_some() && !self.is_activity()
     }
 
-    /// `order-7!3` is what `order-7` has the number 3 for.
+    /// Splits `order-7!3` into the run `order-7` and the part `3`.
     fn part(&self) -> Option<(&str, &str)> {
-        let (run, part) = self.0.rsplit_once(PART)?;
-        let is_word = part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        (is_word && !run.is_empty() && !part.is_empty()).then_some((run, part))
+        let (run, part) = self.0.rsplit_once(PART_SEPARATOR)?;
+        let is_part_name = part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        (is_part_name && !run.is_empty() && !part.is_empty()).then_some((run, part))
     }
 
-    /// `order-7~2` is step 2 of `order-7`.
+    /// Splits `order-7~2` into the chain `order-7` and the step 2.
     fn split(&self) -> Option<(&str, u32)> {
-        let (chain, step) = self.0.rsplit_once(STEP)?;
+        let (chain, step) = self.0.rsplit_once(STEP_SEPARATOR)?;
         let canonical = !chain.is_empty() && !step.starts_with(['0', '+']);
         Some((chain, step.parse().ok().filter(|_| canonical)?))
     }
 
-    /// A new identity: a UUID of version 7, so that ids made later sort later.
+    /// A new UUID of version 7, so that later ids sort after earlier ones.
     pub fn generate() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();
         Self((&*uuid::Uuid::now_v7().hyphenated().encode_lower(&mut buffer)).into())
@@ -216,8 +227,8 @@ impl JobId {
 }
 
 impl HolderId {
-    /// Names a process. `hostname` is cleaned of what a name may not hold rather than refused, because
-    /// nobody chooses it for us.
+    /// Creates the id of a process. Characters of `hostname` that are not allowed are removed
+    /// instead of rejected, because the user did not choose it for Tidemill.
     pub fn from_process(hostname: &str, pid: u32, index: u32) -> Self {
         let host: String = hostname.chars().filter(|c| c.is_ascii_graphic()).take(128).collect();
         let boot = fastrand::u32(..);
@@ -231,13 +242,14 @@ impl Default for Namespace {
     }
 }
 
-/// What a queue promises about each of its jobs.
+/// What a queue promises for each of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guarantee {
-    /// Taken off the queue when claimed: a crash loses it, and it never runs twice by itself.
+    /// The claim removes the job from the queue: a crash loses it, and it never runs twice by
+    /// itself.
     AtMostOnce,
-    /// Leased when claimed: a crash brings it back, so it may run again.
+    /// The claim leases the job: after a crash it is returned to the queue, so it may run again.
     AtLeastOnce,
 }
 
@@ -261,13 +273,13 @@ impl FromStr for Guarantee {
     }
 }
 
-/// A queue: its name and its delivery guarantee. Two queues of one name and different guarantees are two
-/// queues, as a list and a stream are in Redis.
+/// A queue: its name and its guarantee. Two queues with one name and different guarantees are
+/// different queues, as a list and a stream are in Redis.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
 pub struct Queue {
-    /// What it is called.
+    /// The name.
     pub name: QueueName,
-    /// What it promises.
+    /// The guarantee.
     #[serde(rename = "delivery")]
     pub guarantee: Guarantee,
 }

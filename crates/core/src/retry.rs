@@ -1,4 +1,4 @@
-//! Repeating calls whose result is unknown.
+//! Repetition of store calls whose result is unknown.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,33 +6,36 @@ use std::time::Duration;
 use crate::clock::{Clock, Timestamp};
 use crate::store::Error;
 
-/// The pause before each repeat.
+/// The delay before each repetition.
 const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(250)];
 
-/// A call that leaves a receipt is repeated no later than so long after the first try. Receipts live at least 60 s. The
-/// difference is for a repeat that takes long to reach the server.
+/// How long after the first try a call with a receipt may be repeated. Receipts live for 60 s at
+/// least; the difference is for a repetition that takes long to reach the server.
 const RECEIPT_WINDOW: Duration = Duration::from_secs(30);
 
-/// An answer, perhaps of a repeated call.
+/// The answer to a call that may have been repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answered<T> {
     /// The answer.
     pub value: T,
-    /// Whether a call before the one that was answered may have taken effect.
+    /// Whether a call before the answered one may have taken effect.
     pub after_unknown: bool,
 }
 
 impl<T> Answered<Result<T, Error>> {
-    /// The value of a call that returns some errors as answers, because they are not worth a repeat.
+    /// The result of a call that returns some errors as values, because repeating it would not
+    /// help.
     pub fn flatten(self) -> Result<T, Error> {
         self.value.map_err(|error| if self.after_unknown { as_unanswered(error) } else { error })
     }
 }
 
-/// Makes a call that is safe to repeat at any time, and repeats it while it gets no answer, three times in all.
+/// Makes a call that is safe to repeat at any time. Repeats it while the store is unavailable or
+/// its answer is lost, up to three calls in all.
 ///
-/// If no call was answered and one of them may have taken effect, the error is [`Error::Unanswered`], whatever became
-/// of the others.
+/// # Errors
+/// If no call was answered and one of them may have taken effect, the error is
+/// [`Error::Unanswered`], whatever the results of the others.
 pub async fn until_answered<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<T, Error>
 where
     F: Future<Output = Result<T, Error>>,
@@ -40,7 +43,10 @@ where
     Ok(repeat_until_answered(clock, call).await?.value)
 }
 
-/// The same for a caller whose answer depends on whether it was the first call that took effect.
+/// Like [`until_answered`], and also reports whether an earlier call may have taken effect.
+///
+/// # Errors
+/// As [`until_answered`].
 pub async fn repeat_until_answered<T, F>(
     clock: &dyn Clock,
     call: impl FnMut() -> F,
@@ -51,14 +57,18 @@ where
     repeat(clock, None, call).await
 }
 
-/// The same for a call that is safe to repeat only while the receipt lives that its first try may have left: a process
-/// that was stopped, or a machine that was suspended, may go on after that.
+/// Like [`repeat_until_answered`], for a call that is safe to repeat only while the receipt of its
+/// first try exists. It is not repeated later than that, for example after the process was stopped
+/// or the machine suspended.
+///
+/// # Errors
+/// As [`until_answered`].
 pub async fn with_receipt<T, F>(clock: &dyn Clock, call: impl FnMut() -> F) -> Result<Answered<T>, Error>
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let begun = TwoClockInstant::now(clock);
-    repeat(clock, Some(begun), call).await
+    let started = TwoClockInstant::now(clock);
+    repeat(clock, Some(started), call).await
 }
 
 async fn repeat<T, F>(
@@ -78,7 +88,7 @@ where
         }
         clock.sleep(pause).await;
         let is_late =
-            receipt_from.is_some_and(|begun| begun.until(TwoClockInstant::now(clock)) > RECEIPT_WINDOW);
+            receipt_from.is_some_and(|started| started.until(TwoClockInstant::now(clock)) > RECEIPT_WINDOW);
         if is_unknown && is_late {
             break;
         }
@@ -90,17 +100,18 @@ where
     }
 }
 
-/// What an error says if a call before it may have taken effect.
+/// The error to return if an earlier call may have taken effect.
 pub fn as_unanswered(error: Error) -> Error {
     match error {
-        // It says itself that the effect took place.
+        // These errors already say that the effect may have or has taken place.
         Error::Unanswered { .. } | Error::Unconfirmed(_) => error,
         Error::Unavailable { message, source } => Error::Unanswered { message, source },
         other => Error::unanswered("a later try failed", other),
     }
 }
 
-/// A moment by two clocks of this process: the monotonic one stops while the machine is suspended, the other can be set.
+/// A moment by two clocks: the monotonic clock stops while the machine is suspended, and the wall
+/// clock can be set.
 #[derive(Debug, Clone, Copy)]
 struct TwoClockInstant {
     monotonic: Duration,
@@ -112,7 +123,7 @@ impl TwoClockInstant {
         Self { monotonic: clock.monotonic(), wall: Timestamp::now() }
     }
 
-    /// How much time passed until `later`, by the clock that shows more.
+    /// The time until `later`, by the clock that shows more.
     fn until(self, later: Self) -> Duration {
         later.monotonic.saturating_sub(self.monotonic).max(self.wall.until(later.wall))
     }
@@ -128,11 +139,11 @@ mod tests {
 
     use super::*;
 
-    /// A clock that shows ever more seconds, so many from look to look.
+    /// A clock that advances by a number of seconds whenever it is read.
     #[derive(Debug, Default)]
     struct SteppingClock {
         seconds: u64,
-        looks: AtomicU64,
+        elapsed: AtomicU64,
     }
 
     impl Clock for SteppingClock {
@@ -141,7 +152,7 @@ mod tests {
         }
 
         fn monotonic(&self) -> Duration {
-            Duration::from_secs(self.looks.fetch_add(self.seconds, Ordering::Relaxed))
+            Duration::from_secs(self.elapsed.fetch_add(self.seconds, Ordering::Relaxed))
         }
 
         fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -149,24 +160,25 @@ mod tests {
         }
     }
 
-    fn away() -> Error {
+    fn unavailable() -> Error {
         Error::Unavailable { message: "away".into(), source: None }
     }
 
-    fn lost() -> Error {
+    fn unanswered() -> Error {
         Error::Unanswered { message: "lost".into(), source: None }
     }
 
-    /// What becomes of calls with these answers, and how many are left.
-    fn ask<const N: usize>(answers: [Result<u8, Error>; N]) -> (Result<u8, Error>, usize) {
+    /// The result of calls with these answers, and how many answers are left.
+    fn call_repeatedly<const N: usize>(answers: [Result<u8, Error>; N]) -> (Result<u8, Error>, usize) {
         let mut answers = VecDeque::from(answers);
         let call = || std::future::ready(answers.pop_front().unwrap());
         let result = until_answered(&SteppingClock::default(), call).now_or_never().unwrap();
         (result, answers.len())
     }
 
-    /// The same for calls with a receipt, if so many seconds pass from look to look at the clock.
-    fn ask_slowly<const N: usize>(
+    /// The same for calls with a receipt, with a clock that advances by `seconds` whenever it is
+    /// read.
+    fn call_with_receipt<const N: usize>(
         seconds: u64,
         answers: [Result<u8, Error>; N],
     ) -> (Result<u8, Error>, usize) {
@@ -179,18 +191,27 @@ mod tests {
 
     #[test]
     fn a_call_is_repeated_until_it_is_answered() {
-        assert!(matches!(ask([Err(lost()), Err(away()), Ok(1)]), (Ok(1), 0)));
-        assert!(matches!(ask([Err(away()), Ok(1), Ok(2)]), (Ok(1), 1)));
-        assert!(matches!(ask([Err(Error::Invalid("no".into())), Ok(1)]), (Err(Error::Invalid(_)), 1)));
+        assert!(matches!(call_repeatedly([Err(unanswered()), Err(unavailable()), Ok(1)]), (Ok(1), 0)));
+        assert!(matches!(call_repeatedly([Err(unavailable()), Ok(1), Ok(2)]), (Ok(1), 1)));
+        assert!(matches!(
+            call_repeatedly([Err(Error::Invalid("no".into())), Ok(1)]),
+            (Err(Error::Invalid(_)), 1)
+        ));
     }
 
     #[test]
     fn the_error_says_whether_one_of_the_calls_may_have_taken_effect() {
-        assert!(matches!(ask([Err(lost()), Err(away()), Err(away())]), (Err(Error::Unanswered { .. }), 0)));
+        assert!(matches!(
+            call_repeatedly([Err(unanswered()), Err(unavailable()), Err(unavailable())]),
+            (Err(Error::Unanswered { .. }), 0)
+        ));
         let full = || Err(Error::Full("memory".into()));
-        assert!(matches!(ask([Err(lost()), full()]), (Err(Error::Unanswered { .. }), 0)));
-        assert!(matches!(ask([Err(away()), Err(away()), Err(away())]), (Err(Error::Unavailable { .. }), 0)));
-        assert!(matches!(ask([Err(away()), full()]), (Err(Error::Full(_)), 0)));
+        assert!(matches!(call_repeatedly([Err(unanswered()), full()]), (Err(Error::Unanswered { .. }), 0)));
+        assert!(matches!(
+            call_repeatedly([Err(unavailable()), Err(unavailable()), Err(unavailable())]),
+            (Err(Error::Unavailable { .. }), 0)
+        ));
+        assert!(matches!(call_repeatedly([Err(unavailable()), full()]), (Err(Error::Full(_)), 0)));
     }
 
     #[test]
@@ -199,35 +220,38 @@ mod tests {
             [Error::Full, Error::Denied, Error::Unsuitable, Error::Invalid, Error::NotFound, Error::Corrupt];
         for error in errors {
             let cause = error("why".into()).to_string();
-            let (result, _) = ask([Err(lost()), Err(error("why".into()))]);
+            let (result, _) = call_repeatedly([Err(unanswered()), Err(error("why".into()))]);
             let Err(error @ Error::Unanswered { .. }) = &result else { panic!("{cause}: {result:?}") };
             assert!(error.full_message().ends_with(&cause), "{}", error.full_message());
             let answer = Answered { value: Err::<(), _>(Error::Invalid("no".into())), after_unknown: true };
             assert!(matches!(answer.flatten(), Err(Error::Unanswered { .. })));
         }
         let made = || Err(Error::Unconfirmed("it was made".into()));
-        assert!(matches!(ask([Err(lost()), made()]), (Err(Error::Unconfirmed(_)), 0)));
+        assert!(matches!(call_repeatedly([Err(unanswered()), made()]), (Err(Error::Unconfirmed(_)), 0)));
     }
 
     #[test]
     fn a_call_is_not_repeated_when_its_receipt_may_be_gone() {
-        assert!(matches!(ask_slowly(12, [Err(lost()), Err(lost()), Ok(1)]), (Ok(1), 0)));
+        assert!(matches!(call_with_receipt(12, [Err(unanswered()), Err(unanswered()), Ok(1)]), (Ok(1), 0)));
         assert!(matches!(
-            ask_slowly(20, [Err(lost()), Err(lost()), Ok(1)]),
+            call_with_receipt(20, [Err(unanswered()), Err(unanswered()), Ok(1)]),
             (Err(Error::Unanswered { .. }), 1)
         ));
-        assert!(matches!(ask_slowly(62, [Err(lost()), Ok(1)]), (Err(Error::Unanswered { .. }), 1)));
-        // What had no effect needs no receipt.
-        assert!(matches!(ask_slowly(62, [Err(away()), Err(away()), Ok(1)]), (Ok(1), 0)));
+        assert!(matches!(
+            call_with_receipt(62, [Err(unanswered()), Ok(1)]),
+            (Err(Error::Unanswered { .. }), 1)
+        ));
+        // A call without effect needs no receipt.
+        assert!(matches!(call_with_receipt(62, [Err(unavailable()), Err(unavailable()), Ok(1)]), (Ok(1), 0)));
     }
 
     #[test]
     fn time_passes_while_the_machine_is_suspended() {
         let second = Duration::from_secs(1);
-        let begun = TwoClockInstant { monotonic: second, wall: Timestamp(1_000) };
+        let started = TwoClockInstant { monotonic: second, wall: Timestamp(1_000) };
         let woken = TwoClockInstant { monotonic: second * 2, wall: Timestamp(61_000) };
-        assert_eq!(begun.until(woken), second * 60);
+        assert_eq!(started.until(woken), second * 60);
         let set_back = TwoClockInstant { monotonic: second * 50, wall: Timestamp(0) };
-        assert_eq!(begun.until(set_back), second * 49);
+        assert_eq!(started.until(set_back), second * 49);
     }
 }

@@ -1,8 +1,8 @@
-//! Ending a job together with work of the user's own: all of it or nothing.
+//! Transactions that end a job together with the user's own writes, atomically.
 //!
-//! A handler that writes to the database that is also the store returns a [`Done`] instead of its output. It
-//! carries that work, not yet committed; the worker ends the claim in the same transaction. If the lease is lost by
-//! then, nothing of the work has happened.
+//! A handler that writes to the store's database returns a [`Done`] instead of its output. It
+//! contains the uncommitted transaction, in which the worker then settles the claim. If the lease
+//! is lost by then, the transaction is rolled back.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,54 +17,58 @@ use crate::lease::Lease;
 use crate::settle::{DecideContext, Outcome, Settlement, decide};
 use crate::store::Error;
 
-/// Work in a transaction of a store's own, not yet committed.
+/// The user's work in a transaction of the store's database, not yet committed.
 #[async_trait]
 pub trait Uncommitted: Send {
-    /// Ends the claim as the work says, commits both together, and announces what came of it.
+    /// Settles the claim in the transaction, commits it, and publishes the resulting wake-ups.
     ///
-    /// An error means that it is not known whether this took place. The caller may then settle the claim as if it
-    /// had not: if it had, the lease is gone.
+    /// # Errors
+    /// An error means that it is unknown whether the commit took place. The caller may settle the
+    /// claim as if it had not: if it had, the lease is gone.
     async fn commit(self: Box<Self>, claim: &TransactionClaim) -> Result<Committed, Error>;
 }
 
-/// The claim that ends with the transaction.
+/// The claim that is settled in the transaction.
 #[derive(Debug, Clone)]
 pub struct TransactionClaim {
-    /// Whose lease.
+    /// The lease of the claim.
     pub lease: Lease,
-    /// The job.
+    /// The envelope of the job.
     pub envelope: Envelope,
-    /// The largest payload a chain may continue with.
+    /// The largest payload that a chain may continue with, in bytes.
     pub payload_limit: usize,
 }
 
 impl TransactionClaim {
-    /// The settlement of a job that ended like this.
-    pub fn settlement(&self, end: Completion, now: Timestamp) -> Result<Settlement, Error> {
-        let outcome = match end {
+    /// The settlement for a job that completed this way.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the chain cannot continue with the given job.
+    pub fn settlement(&self, completion: Completion, now: Timestamp) -> Result<Settlement, Error> {
+        let outcome = match completion {
             Completion::Output(output) => Outcome::Done(output),
             Completion::Continue(next) => {
                 next.check(self.payload_limit)?;
                 Outcome::Continue(next)
             }
         };
-        let circumstances = DecideContext { now, backoff: Backoff::DEFAULT, random: 0.0 };
-        Ok(Settlement { lease: self.lease.clone(), change: decide(&self.envelope, outcome, circumstances) })
+        let context = DecideContext { now, backoff: Backoff::DEFAULT, random: 0.0 };
+        Ok(Settlement { lease: self.lease.clone(), change: decide(&self.envelope, outcome, context) })
     }
 }
 
-/// What became of a transaction.
+/// The result of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Committed {
-    /// It took place, and the job has ended with it.
+    /// Committed; the job has ended with it.
     Yes,
-    /// It did not: the lease was not the current one.
+    /// Not committed: the lease was not the current one.
     LeaseLost,
-    /// It did not: the work itself failed, like this.
+    /// Not committed: the user's work failed with this outcome.
     Failed(Outcome),
 }
 
-/// The end of a job, together with work in a transaction. Returned by a handler in place of the output `O`.
+/// The end of a job together with a transaction. A handler returns it instead of the output `O`.
 #[must_use = "nothing is committed before the handler returns this"]
 pub struct Done<O: IntoCompletion> {
     work: Box<dyn Uncommitted>,
@@ -72,12 +76,12 @@ pub struct Done<O: IntoCompletion> {
 }
 
 impl<O: IntoCompletion> Done<O> {
-    /// The end of a job whose output the work knows.
+    /// Wraps work that produces the output itself.
     pub fn new(work: Box<dyn Uncommitted>) -> Self {
         Self { work, output: PhantomData }
     }
 
-    /// The work.
+    /// The uncommitted work.
     pub fn into_work(self) -> Box<dyn Uncommitted> {
         self.work
     }

@@ -1,4 +1,4 @@
-//! What a bus does with what it is told, by its own process and by others.
+//! How a bus dispatches wake-ups of its own process and of others.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
@@ -16,16 +16,16 @@ use tidemill_core::wake::{ForeignJobs, Hint, Message, MessageStream, SendTiming,
 use tidemill_core::wake::{PollInterval, Polled};
 use tidemill_core::{Clock, Queue, QueueName, Timestamp};
 
-/// Carries everything in memory, and has one hint with so many shares.
+/// A transport in memory, with one hint that has a number of shares.
 #[derive(Debug, Default)]
-struct Pigeon {
+struct MemoryTransport {
     told: Mutex<Vec<Wake>>,
     listeners: Subscribers<Message>,
     shares: AtomicUsize,
 }
 
 #[async_trait]
-impl Transport for Pigeon {
+impl Transport for MemoryTransport {
     fn publish(&self, wake: Wake) -> SendTiming {
         self.told.lock().unwrap().push(wake);
         SendTiming::Now
@@ -59,61 +59,62 @@ fn queue(name: &str) -> Queue {
     Queue::at_least_once(QueueName::new(name).unwrap())
 }
 
-/// A bus, and so many who wait for each of these queues and count how often they look.
+/// A bus with waiting claims for each of these queues, and the number of their polls.
 struct World {
-    pigeon: Arc<Pigeon>,
+    transport: Arc<MemoryTransport>,
     bus: Arc<Bus>,
-    looks: Arc<AtomicUsize>,
+    polls: Arc<AtomicUsize>,
     tasks: FuturesUnordered<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
 impl World {
     fn new(waiting: &[(&str, usize)]) -> Self {
-        let pigeon = Arc::new(Pigeon::default());
-        let bus = Arc::new(Bus::new(PollInterval::NEVER, Some(pigeon.clone())));
-        let world = Self { pigeon, bus: bus.clone(), looks: Arc::default(), tasks: FuturesUnordered::new() };
+        let transport = Arc::new(MemoryTransport::default());
+        let bus = Arc::new(Bus::new(PollInterval::NEVER, Some(transport.clone())));
+        let world =
+            Self { transport, bus: bus.clone(), polls: Arc::default(), tasks: FuturesUnordered::new() };
         world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
         for (name, count) in waiting {
             for _ in 0..*count {
-                world.tasks.push(Box::pin(wait(world.bus.clone(), queue(name), world.looks.clone())));
+                world.tasks.push(Box::pin(wait(world.bus.clone(), queue(name), world.polls.clone())));
             }
         }
         world
     }
 
-    /// Lets everybody go on, and says how many looks that made.
-    fn looks(&mut self) -> usize {
-        // One poll lets everybody make a step or two, and none of what happens here takes many.
+    /// Runs all tasks and returns how many polls they made.
+    fn polls(&mut self) -> usize {
+        // One poll of all tasks lets each make a step or two, and nothing here takes many.
         for _ in 0..100 {
             assert!(self.tasks.next().now_or_never().is_none(), "nobody here ever ends");
         }
-        self.looks.swap(0, Ordering::SeqCst)
+        self.polls.swap(0, Ordering::SeqCst)
     }
 
     fn hear(&mut self, type_name: &str, hint: Option<&str>, shares: usize) -> usize {
-        self.pigeon.shares.store(shares, Ordering::SeqCst);
+        self.transport.shares.store(shares, Ordering::SeqCst);
         let hint = hint.map(|hint| hint.parse().unwrap());
         let scheduled = ForeignJobs { type_name: type_name.into(), hint };
-        self.pigeon.listeners.publish(&Message::ForeignJobs(scheduled));
-        self.looks()
+        self.transport.listeners.publish(&Message::ForeignJobs(scheduled));
+        self.polls()
     }
 
     fn shares(&self) -> usize {
-        self.pigeon.shares.load(Ordering::SeqCst)
+        self.transport.shares.load(Ordering::SeqCst)
     }
 }
 
-/// Looks whenever it is called, and never finds anything.
-async fn wait(bus: Arc<Bus>, queue: Queue, looks: Arc<AtomicUsize>) {
+/// Polls whenever it is notified, and never finds anything.
+async fn wait(bus: Arc<Bus>, queue: Queue, polls: Arc<AtomicUsize>) {
     loop {
         let turn = bus.wait_queues().poll_permit(&queue, &NoTime).await;
-        looks.fetch_add(1, Ordering::SeqCst);
+        polls.fetch_add(1, Ordering::SeqCst);
         turn.finish(Ok(Polled::default())).unwrap();
     }
 }
 
-/// Looks when it is called, and does not come back from it.
-async fn look_for_ever(bus: Arc<Bus>, queue: Queue) {
+/// Polls when it is notified, and does not return from it.
+async fn poll_forever(bus: Arc<Bus>, queue: Queue) {
     let _turn = bus.wait_queues().poll_permit(&queue, &NoTime).await;
     std::future::pending().await
 }
@@ -123,21 +124,21 @@ const FOREIGN: Option<&str> = Some("550e8400-e29b-41d4-a716-446655440000");
 #[test]
 fn others_are_told_only_of_the_jobs_that_nobody_here_was_called_for() {
     let mut world = World::new(&[("mail", 3)]);
-    world.looks();
+    world.polls();
     for (jobs, rest) in [(2, None), (5, Some(2))] {
         world.bus.publish(Wake::Queue { queue: queue("mail"), jobs });
-        let told = std::mem::take(&mut *world.pigeon.told.lock().unwrap());
+        let told = std::mem::take(&mut *world.transport.told.lock().unwrap());
         assert_eq!(told, Vec::from_iter(rest.map(|jobs| Wake::Queue { queue: queue("mail"), jobs })));
-        world.looks();
+        world.polls();
     }
     world.bus.publish(Wake::all_waiters(queue("mail")));
-    assert_eq!(*world.pigeon.told.lock().unwrap(), [Wake::all_waiters(queue("mail"))]);
+    assert_eq!(*world.transport.told.lock().unwrap(), [Wake::all_waiters(queue("mail"))]);
 }
 
 #[test]
 fn a_share_of_the_hint_is_taken_for_everyone_who_is_called() {
     let mut world = World::new(&[("mail", 5), ("other", 5)]);
-    world.looks();
+    world.polls();
     assert_eq!(world.hear("mail", FOREIGN, 3), 3);
     assert_eq!(world.shares(), 0);
     assert_eq!(world.hear("mail", FOREIGN, 0), 0);
@@ -146,7 +147,7 @@ fn a_share_of_the_hint_is_taken_for_everyone_who_is_called() {
 #[test]
 fn whoever_looks_in_vain_is_not_called_again_for_the_same_hint() {
     let mut world = World::new(&[("mail", 20)]);
-    world.looks();
+    world.polls();
     assert_eq!(world.hear("mail", FOREIGN, 1_000), 20);
     assert_eq!(world.shares(), 980);
 }
@@ -155,9 +156,9 @@ fn whoever_looks_in_vain_is_not_called_again_for_the_same_hint() {
 fn no_more_shares_are_taken_than_there_are_who_wait() {
     let mut world = World::new(&[]);
     for _ in 0..20 {
-        world.tasks.push(Box::pin(look_for_ever(world.bus.clone(), queue("mail"))));
+        world.tasks.push(Box::pin(poll_forever(world.bus.clone(), queue("mail"))));
     }
-    world.looks();
+    world.polls();
     let waiting = world.bus.wait_queues().waiting(&queue("mail"));
     assert!(waiting > 10, "{waiting} wait");
     world.hear("mail", FOREIGN, 1_000);
@@ -168,7 +169,7 @@ fn no_more_shares_are_taken_than_there_are_who_wait() {
 #[test]
 fn a_type_that_is_no_queue_here_calls_one_of_each_for_a_share_each() {
     let mut world = World::new(&[("mail", 5), ("other", 5)]);
-    world.looks();
+    world.polls();
     assert_eq!(world.hear("process-order", FOREIGN, 10), 2);
     assert_eq!(world.shares(), 8);
     assert_eq!(world.hear("process-order", FOREIGN, 1), 1);
@@ -178,7 +179,7 @@ fn a_type_that_is_no_queue_here_calls_one_of_each_for_a_share_each() {
 #[test]
 fn a_queue_of_our_own_that_nobody_works_on_here_is_left_to_the_others() {
     let mut world = World::new(&[("mail", 5)]);
-    world.looks();
+    world.polls();
     assert_eq!(world.hear("reports", Some(&Hint::generate().to_string()), 10), 0);
     assert_eq!(world.shares(), 10);
 }
@@ -186,15 +187,15 @@ fn a_queue_of_our_own_that_nobody_works_on_here_is_left_to_the_others() {
 #[test]
 fn what_comes_while_nobody_waits_makes_the_next_one_look() {
     let mut world = World::new(&[("mail", 1)]);
-    world.looks();
+    world.polls();
     world.tasks.clear();
-    let (bus, looks) = (world.bus.clone(), world.looks.clone());
-    // The bus goes on listening for a while after the last one has left.
+    let (bus, polls) = (world.bus.clone(), world.polls.clone());
+    // The bus keeps its subscription for a while after the last waiter has left.
     world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
     world.tasks.push(Box::pin(wait(world.bus.clone(), queue("other"), Arc::default())));
-    world.looks();
+    world.polls();
     world.hear("mail", FOREIGN, 10);
     assert_eq!(world.shares(), 10);
-    world.tasks.push(Box::pin(wait(world.bus.clone(), queue("mail"), looks)));
-    assert_eq!(world.looks(), 1);
+    world.tasks.push(Box::pin(wait(world.bus.clone(), queue("mail"), polls)));
+    assert_eq!(world.polls(), 1);
 }

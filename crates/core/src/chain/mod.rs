@@ -1,27 +1,34 @@
-//! Chains: jobs that continue one another, and jobs that wait for chains.
+//! Chains: jobs that continue with further jobs, and jobs that wait for chains.
 //!
-//! A chain has the id of its first job and is closed when one of its jobs ends without continuing. To a store a
-//! chain is *one job that changes*: continuing replaces the envelope and the queue and counts the step, so that a
-//! chain is in one place only, as every job is, and its record is the last step's.
+//! A chain has the id of its first job. It closes when one of its jobs ends without continuing. To
+//! a store a chain is *one job that changes*: continuing replaces the envelope and the queue and
+//! increments the step. So a chain has one state, like any job, and its record is that of the last
+//! step.
+
+mod blocker;
+mod continuation;
+mod dedup;
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+
+pub(crate) use blocker::check_blockers;
+pub use blocker::{Blocker, with_blockers};
+pub use continuation::Continuation;
+pub use dedup::{Dedup, DedupScope};
 
 use crate::client::{Job, JobHandle};
 use crate::clock::Timestamp;
-use crate::job::JobState;
-use crate::limits::{MAX_BLOCKERS, MAX_DELAY, check_duration};
-use crate::name::{Guarantee, JobId, Kind, Queue, QueueName};
-use crate::store::{Due, Error, JobRecord};
+use crate::name::{JobId, Queue, QueueName};
+use crate::store::{Due, Error};
 
-/// A line of jobs with one result. Its steps are the kinds whose [`Job::Output`] is [`Next`] of this chain; the
-/// compiler lets a step continue with these only.
+/// A sequence of jobs with one result. Its steps are the job kinds whose [`Job::Output`] is
+/// [`Next`] of this chain; the compiler lets a step continue with these only.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -45,25 +52,28 @@ use crate::store::{Due, Error, JobRecord};
 /// }
 /// ```
 pub trait Chain: 'static {
-    /// What the last job of the chain returns, and whoever awaits the chain gets.
+    /// The output of the chain's last job, which callers that wait for the chain receive.
     type Output: Serialize + DeserializeOwned + Send + 'static;
 }
 
-/// What a job's handler may return: an output, or what the job continues with.
+/// A value that a handler may return: an output, or the next job of the chain.
 pub trait IntoCompletion: Send + 'static {
-    /// What whoever waits for the job gets: the output itself, or that of the chain.
+    /// The type that callers waiting for the job receive: the output, or that of the chain.
     type Awaited: DeserializeOwned + Send + 'static;
 
-    /// How the job ends. With `kept` false nobody will ask for an output, and it need not be written down.
+    /// Converts the value. If `kept` is false, the output is not stored and need not be serialised.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the value cannot be serialised or the next job is not valid.
     fn into_completion(self, kept: bool) -> Result<Completion, Error>;
 }
 
-/// How a job ends that did not fail.
+/// How a job ended without failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Completion {
-    /// With this output (JSON).
+    /// With this output, as JSON.
     Output(Bytes),
-    /// By continuing.
+    /// By continuing with this job.
     Continue(Box<Continuation>),
 }
 
@@ -79,20 +89,20 @@ impl<C: Chain> IntoCompletion for Next<C> {
     type Awaited = C::Output;
 
     fn into_completion(self, _kept: bool) -> Result<Completion, Error> {
-        self.end
+        self.completion
     }
 }
 
-/// What a step of the chain `C` returns: the job it continues with, or the chain's output.
+/// What a step of the chain `C` returns: the next job, or the chain's output.
 #[must_use]
 pub struct Next<C: Chain> {
-    end: Result<Completion, Error>,
+    completion: Result<Completion, Error>,
     chain: PhantomData<fn() -> C>,
 }
 
 impl<C: Chain> fmt::Debug for Next<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Next").field(&self.end).finish()
+        f.debug_tuple("Next").field(&self.completion).finish()
     }
 }
 
@@ -102,16 +112,16 @@ impl<C: Chain> Next<C> {
         Self::from_completion(Continuation::typed(&job).map(|next| Completion::Continue(Box::new(next))))
     }
 
-    /// Closes the chain.
+    /// Closes the chain with this output.
     pub fn done(output: C::Output) -> Self {
         Self::from_completion(json(&output, "output").map(Completion::Output))
     }
 
-    fn from_completion(end: Result<Completion, Error>) -> Self {
-        Self { end, chain: PhantomData }
+    fn from_completion(completion: Result<Completion, Error>) -> Self {
+        Self { completion, chain: PhantomData }
     }
 
-    /// Sends the next job to this queue.
+    /// Sets the queue of the next job.
     pub fn queue(self, queue: &str) -> Self {
         self.change(|next| {
             next.queue = Queue::at_least_once(QueueName::new(queue)?);
@@ -119,7 +129,7 @@ impl<C: Chain> Next<C> {
         })
     }
 
-    /// Runs the next job no earlier than after this long.
+    /// Delays the next job by this long.
     pub fn delay(self, delay: Duration) -> Self {
         self.change(|next| {
             next.due = if delay.is_zero() { Due::Now } else { Due::In(delay) };
@@ -127,7 +137,7 @@ impl<C: Chain> Next<C> {
         })
     }
 
-    /// Runs the next job no earlier than at this time.
+    /// Runs the next job at this time or later.
     pub fn at(self, time: Timestamp) -> Self {
         self.change(|next| {
             next.due = Due::At(time);
@@ -135,7 +145,8 @@ impl<C: Chain> Next<C> {
         })
     }
 
-    /// Runs the next job only when this chain has closed; it sees its output. May be called several times.
+    /// Runs the next job when this chain has closed; its handler can read the output. May be called
+    /// several times.
     pub fn after<O>(self, chain: &JobHandle<O>) -> Self {
         self.change(|next| {
             next.after.push(chain.id().chain());
@@ -143,209 +154,35 @@ impl<C: Chain> Next<C> {
         })
     }
 
-    /// Changes what the chain continues with. What closes the chain stays as it is.
+    /// Changes the next job; does nothing if the chain closes.
     fn change(mut self, change: impl FnOnce(&mut Continuation) -> Result<(), Error>) -> Self {
-        if let Ok(Completion::Continue(next)) = &mut self.end
+        if let Ok(Completion::Continue(next)) = &mut self.completion
             && let Err(error) = change(next)
         {
-            self.end = Err(error);
+            self.completion = Err(error);
         }
         self
     }
 }
 
-/// The job that another continues with, before it has an envelope.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Continuation {
-    /// What it does.
-    pub kind: Kind,
-    /// Where it goes. At least once: a chain must not get lost.
-    pub queue: Queue,
-    /// When it may run.
-    pub due: Due,
-    /// Its payload (JSON).
-    pub payload: Bytes,
-    /// How often it is tried.
-    pub max_attempts: u32,
-    /// How long one attempt may take.
-    pub timeout: Option<Duration>,
-    /// The chains it waits for.
-    pub after: Vec<JobId>,
-}
-
-impl Continuation {
-    /// Continues with a job whose kind is known only at run time.
-    pub fn untyped(kind: Kind, queue: QueueName, payload: &RawValue) -> Self {
-        Self {
-            kind,
-            queue: Queue::at_least_once(queue),
-            due: Due::Now,
-            payload: Bytes::copy_from_slice(payload.get().as_bytes()),
-            max_attempts: crate::envelope::DEFAULT_MAX_ATTEMPTS,
-            timeout: None,
-            after: Vec::new(),
-        }
-    }
-
-    fn typed<J: Job>(job: &J) -> Result<Self, Error> {
-        Ok(Self {
-            kind: Kind::new(J::KIND)?,
-            queue: Queue { name: QueueName::new(J::QUEUE)?, guarantee: J::GUARANTEE },
-            due: Due::Now,
-            payload: json(job, "payload")?,
-            max_attempts: J::MAX_ATTEMPTS,
-            timeout: J::TIMEOUT,
-            after: Vec::new(),
-        })
-    }
-
-    /// Whether it may be enqueued, with payloads of at most `limit` bytes.
-    pub fn check(&self, limit: usize) -> Result<(), Error> {
-        let size = self.payload.len();
-        if size > limit {
-            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
-        }
-        if self.queue.guarantee != Guarantee::AtLeastOnce {
-            let queue = &self.queue.name;
-            return Err(Error::Invalid(format!(
-                "a chain cannot continue on the at-most-once queue `{queue}`"
-            )));
-        }
-        if self.max_attempts == 0 {
-            return Err(Error::Invalid("max_attempts must be at least 1".into()));
-        }
-        if matches!(self.due, Due::In(delay) if delay > MAX_DELAY) {
-            return Err(Error::Invalid("a job cannot be scheduled more than 100 years ahead".into()));
-        }
-        check_duration("the timeout", self.timeout.unwrap_or_default())?;
-        check_blockers(&self.after)
-    }
-}
-
-/// How a new job is tied to others.
+/// The relations of a new job to chains.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JobLinks {
-    /// The chains it waits for, in the order in which it will see their outputs. Without repetition.
+    /// The chains it waits for, in the order in which it will see their outputs. Without
+    /// repetition.
     pub after: Vec<JobId>,
-    /// Keeps a second one like it from being made.
+    /// Prevents a second chain with the same key.
     pub dedup: Option<Dedup>,
 }
 
 impl JobLinks {
-    /// Whether there are none: most jobs stand alone.
+    /// Whether there are none, as for most jobs.
     pub fn is_empty(&self) -> bool {
         self.after.is_empty() && self.dedup.is_none()
     }
 }
 
-/// Which earlier chain with the same key takes the place of a new one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dedup {
-    /// What makes two chains the same.
-    pub key: String,
-    /// Whether a closed one counts.
-    pub scope: DedupScope,
-    /// Only one that was started within this long counts.
-    pub within: Option<Duration>,
-}
-
-/// Whether a closed chain keeps another from being started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DedupScope {
-    /// Only one that is still open does.
-    Open,
-    /// A closed one does too, as long as its record is kept.
-    Any,
-}
-
-impl Dedup {
-    /// A chain that is still open takes the place of a new one.
-    pub fn open(key: impl Into<String>) -> Self {
-        Self { key: key.into(), scope: DedupScope::Open, within: None }
-    }
-
-    /// Any chain whose record is kept takes the place of a new one.
-    pub fn any(key: impl Into<String>) -> Self {
-        Self { key: key.into(), scope: DedupScope::Any, within: None }
-    }
-
-    /// Only if it was started within this long.
-    pub fn within(self, window: Duration) -> Self {
-        Self { within: Some(window), ..self }
-    }
-
-    /// Keys are stored as they are, so they are held to a size.
-    pub fn check(&self) -> Result<(), Error> {
-        if (1..=256).contains(&self.key.len()) && !self.key.contains('\0') {
-            return check_duration("the window of a deduplication key", self.within.unwrap_or_default());
-        }
-        Err(Error::Invalid("a deduplication key has 1 to 256 bytes and no zero byte".into()))
-    }
-}
-
-/// How a chain ended, as a job that waited for it sees it.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Blocker {
-    /// Which chain.
-    #[serde(deserialize_with = "job_id")]
-    pub chain: JobId,
-    /// Whether it ended well; one that was cancelled has no output.
-    pub state: JobState,
-    /// Its output; `null` if there is none.
-    pub output: Box<RawValue>,
-}
-
-impl Blocker {
-    /// What a job that waited for the chain is told: a JSON object, to be put into its envelope.
-    pub fn notice(record: &JobRecord) -> Bytes {
-        let output: &[u8] = if record.output.is_empty() { b"null" } else { &record.output };
-        blocker_json(&record.job, record.state, output)
-    }
-
-    /// What a job is told whose chain was removed.
-    pub fn removed_notice(chain: &JobId) -> Bytes {
-        blocker_json(chain, JobState::Cancelled, b"null")
-    }
-}
-
-fn blocker_json(chain: &JobId, state: JobState, output: &[u8]) -> Bytes {
-    let chain = serde_json::to_string(chain).unwrap_or_default();
-    let mut told = format!(r#"{{"chain":{chain},"state":"{state}","output":"#).into_bytes();
-    told.extend_from_slice(output);
-    told.push(b'}');
-    told.into()
-}
-
-/// Puts what a job was told into its envelope, when the last chain it waited for has closed: before the last
-/// brace, as `"blockers":[…]`. Stores do the same where the bytes are.
-pub fn with_blockers<'a>(envelope: &[u8], told: impl IntoIterator<Item = &'a [u8]>) -> Bytes {
-    let mut out = envelope.trim_ascii_end().to_vec();
-    out.pop();
-    out.extend_from_slice(br#","blockers":["#);
-    for (index, told) in told.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        out.extend_from_slice(told);
-    }
-    out.extend_from_slice(b"]}");
-    out.into()
-}
-
-/// Whether a job may wait for so many chains.
-pub(crate) fn check_blockers(after: &[JobId]) -> Result<(), Error> {
-    if after.len() <= MAX_BLOCKERS {
-        return Ok(());
-    }
-    Err(Error::Invalid(format!("a job can wait for at most {MAX_BLOCKERS} chains")))
-}
-
-fn json(value: &impl Serialize, what: &str) -> Result<Bytes, Error> {
+fn json(value: &impl Serialize, field: &str) -> Result<Bytes, Error> {
     let json = serde_json::to_vec(value);
-    json.map(Bytes::from).map_err(|error| Error::Invalid(format!("the {what} is not JSON: {error}")))
-}
-
-fn job_id<'de, D: serde::Deserializer<'de>>(from: D) -> Result<JobId, D::Error> {
-    let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
-    JobId::new(&text).map_err(serde::de::Error::custom)
+    json.map(Bytes::from).map_err(|error| Error::Invalid(format!("the {field} is not JSON: {error}")))
 }

@@ -1,4 +1,4 @@
-//! Writing many jobs in batches, and what is known of each job after an error.
+//! Enqueueing of many jobs in batches, and the state of each job after an error.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,25 +9,26 @@ use futures_util::stream::FuturesOrdered;
 use crate::name::{JobId, Queue};
 use crate::store::{self, Error, NewJob, Store};
 
-/// How many batches are under way at once: while the store writes one, the next is on its way.
+/// How many batches are in flight: while the store writes one, the next is already sent.
 const MAX_BATCHES_IN_FLIGHT: usize = 3;
 
-/// A bulk was not made as a whole, or not as safely as was asked for. Jobs that are neither in `made` nor in `unknown`
-/// were not made.
+/// A bulk was not created completely, or not as durably as requested. Jobs that are neither in
+/// `created` nor in `unknown` were not created.
 #[derive(Debug)]
 pub struct BulkError {
-    /// How many jobs were to be made.
+    /// The number of jobs in the bulk.
     pub count: usize,
-    /// The jobs that were made, each with the position of its payload.
+    /// The created jobs, each with the position of its payload.
     pub created: Vec<(usize, JobId)>,
-    /// The jobs of which the store did not say whether it made them.
+    /// The jobs for which the store's answer was lost.
     pub unknown: Vec<(usize, JobId)>,
-    /// What went wrong first. [`Error::Unconfirmed`] only if nothing else went wrong: then every job was made.
+    /// The first error. [`Error::Unconfirmed`] only if there was no other; then all jobs were
+    /// created.
     pub error: Error,
 }
 
 impl BulkError {
-    /// The error of a bulk of which nothing was sent.
+    /// The error of a bulk before anything was sent.
     pub(super) fn before_all(count: usize, error: Error) -> Self {
         Self { count, created: Vec::new(), unknown: Vec::new(), error }
     }
@@ -49,7 +50,8 @@ impl std::error::Error for BulkError {
     }
 }
 
-/// For callers that do not look at single jobs. An error that says that nothing was made is kept only if that is so.
+/// For callers that do not need single jobs. An error that implies that nothing was created is kept
+/// only if that is true.
 impl From<BulkError> for Error {
     fn from(bulk: BulkError) -> Self {
         let is_whole = matches!(bulk.error, Self::Unconfirmed(_)) && bulk.created.len() == bulk.count;
@@ -60,37 +62,37 @@ impl From<BulkError> for Error {
     }
 }
 
-/// Makes jobs, batch by batch. After an error no batch is begun, but those under way are awaited: the store may make them
-/// in any case.
+/// Enqueues batches in order. After an error no further batch is sent, but those in flight are
+/// awaited, because the store may create them anyway.
 pub(super) async fn write(
     store: &dyn Store,
     queue: &Queue,
     batches: Vec<&[NewJob]>,
 ) -> Result<(), BulkError> {
-    let mut end =
+    let mut progress =
         BulkProgress { count: batches.iter().map(|batch| batch.len()).sum(), ..BulkProgress::default() };
-    let (mut waiting, mut under_way) = (batches.into_iter(), VecDeque::new());
+    let (mut unsent, mut in_flight) = (batches.into_iter(), VecDeque::new());
     let mut answers = FuturesOrdered::new();
     loop {
-        while !end.is_over()
+        while !progress.is_failed()
             && answers.len() < MAX_BATCHES_IN_FLIGHT
-            && let Some(jobs) = waiting.next()
+            && let Some(jobs) = unsent.next()
         {
-            under_way.push_back(jobs);
+            in_flight.push_back(jobs);
             answers.push_back(store.enqueue(store::EnqueueParams { queue, jobs }));
         }
-        let (Some(answer), Some(jobs)) = (answers.next().await, under_way.pop_front()) else { break };
-        end.record(jobs, answer);
+        let (Some(answer), Some(jobs)) = (answers.next().await, in_flight.pop_front()) else { break };
+        progress.record(jobs, answer);
     }
-    end.result()
+    progress.result()
 }
 
-/// What became of the batches that were answered, in order.
+/// The results of the answered batches, in order.
 #[derive(Default)]
 struct BulkProgress {
     count: usize,
     answered: usize,
-    made: Vec<(usize, JobId)>,
+    created: Vec<(usize, JobId)>,
     unknown: Vec<(usize, JobId)>,
     error: Option<Error>,
 }
@@ -100,24 +102,25 @@ impl BulkProgress {
         let jobs = (self.answered..).zip(batch.iter().map(|job| job.id.clone()));
         self.answered += batch.len();
         match &answer {
-            Ok(_) | Err(Error::Unconfirmed(_)) => self.made.extend(jobs),
+            Ok(_) | Err(Error::Unconfirmed(_)) => self.created.extend(jobs),
             Err(Error::Unanswered { .. }) => self.unknown.extend(jobs),
             Err(_) => {}
         }
         if let Err(error) = answer
-            && !self.is_over()
+            && !self.is_failed()
         {
             self.error = Some(error);
         }
     }
 
-    /// Whether no batch is to be begun any more. A replica that is away keeps no job from being made.
-    fn is_over(&self) -> bool {
+    /// Whether to send no further batch. An unconfirmed replication does not prevent jobs from
+    /// being created.
+    fn is_failed(&self) -> bool {
         self.error.as_ref().is_some_and(|error| !matches!(error, Error::Unconfirmed(_)))
     }
 
     fn result(self) -> Result<(), BulkError> {
-        let Self { count, made, unknown, error, .. } = self;
-        error.map_or(Ok(()), |error| Err(BulkError { count, created: made, unknown, error }))
+        let Self { count, created, unknown, error, .. } = self;
+        error.map_or(Ok(()), |error| Err(BulkError { count, created, unknown, error }))
     }
 }

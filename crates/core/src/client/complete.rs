@@ -1,4 +1,4 @@
-//! Ending jobs from outside, and deleting chains: for callers that hold no worker.
+//! Completion of jobs by callers other than their worker.
 
 use super::{Client, Job};
 use crate::backoff::Backoff;
@@ -11,33 +11,39 @@ use crate::settle::{Change, DecideContext, Outcome, decide};
 use crate::store::reserved_ids::check_removal;
 use crate::store::{CompleteParams, Completed, Error, JobInfo};
 
-/// How often to look again at a job that moves on while it is being completed.
+/// How often to try again when the chain moves on while its job is being completed.
 const MAX_COMPLETE_TRIES: usize = 8;
 
 impl Client {
-    /// Ends a job of type `J` as if its handler had returned `output`, whatever its lease: an approval that came
-    /// in, a webhook. A worker that runs it is told that it has lost the lease.
+    /// Ends a job of type `J` as if its handler had returned `output`, for example after an
+    /// approval or a webhook. A worker that runs the job loses its lease.
     ///
-    /// `job` may be the id of the chain: then its current job is meant. A job of another kind is refused.
+    /// `job` may be the id of a chain; then its current job is completed.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the job is of another kind or belongs to a run.
     pub async fn complete<J: Job>(&self, job: &JobId, output: J::Output) -> Result<Completed, Error> {
         self.complete_untyped(job, Some(J::KIND), output.into_completion(true)?).await
     }
 
     /// Ends a job whose kind is known only at run time; with `kind`, only if it is of that kind.
     ///
-    /// A call that gets no answer is repeated for the very step that it was meant for: a chain that has continued by then
-    /// is not continued once more.
+    /// A call without an answer is repeated for the same step. So a chain that has continued
+    /// meanwhile is not continued twice.
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete). [`Error::Unavailable`] if the chain keeps moving on.
     pub async fn complete_untyped(
         &self,
         job: &JobId,
         kind: Option<&str>,
-        end: Completion,
+        completion: Completion,
     ) -> Result<Completed, Error> {
         let clock = self.store.clock();
         for _ in 0..MAX_COMPLETE_TRIES {
             let found = until_answered(clock, || self.store.get_job(job)).await?;
             let Some(info) = found else { return Ok(Completed::NotFound) };
-            let done = match self.decide_completion(job, &info, kind, end.clone())? {
+            let done = match self.decide_completion(job, &info, kind, completion.clone())? {
                 Err(completed) => completed,
                 Ok(change) => {
                     let complete = || self.store.complete(CompleteParams { job: &info.job, change: &change });
@@ -48,7 +54,7 @@ impl Client {
                     value
                 }
             };
-            // The chain has moved on since it was looked at, and the caller meant whatever it is at.
+            // The chain has moved on since it was read, and the caller meant its current job.
             let moved = job.step() == 0 && done == Completed::Ended(JobState::Done) && info.record.is_none();
             if !moved {
                 return Ok(done);
@@ -58,20 +64,23 @@ impl Client {
         Err(Error::Unavailable { message, source: None })
     }
 
-    /// What completing a job, as it was seen, comes to, or why it cannot be completed. For whoever completes it in a
-    /// transaction: that is then done to [`JobInfo::job`].
+    /// The change that completes a job as it was read, or the reason why it cannot be completed.
+    /// For callers that complete it in a transaction; they apply the change to [`JobInfo::job`].
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete).
     pub fn decide_completion(
         &self,
         job: &JobId,
         info: &JobInfo,
         kind: Option<&str>,
-        end: Completion,
+        completion: Completion,
     ) -> Result<Result<Change, Completed>, Error> {
         let envelope = match self.completable(job, info, kind)? {
             Ok(envelope) => envelope,
             Err(completed) => return Ok(Err(completed)),
         };
-        let outcome = match end {
+        let outcome = match completion {
             Completion::Output(output) => Outcome::Done(output),
             Completion::Continue(next) => {
                 next.check(self.limits.payload)?;
@@ -82,7 +91,7 @@ impl Client {
         Ok(Ok(decide(&envelope, outcome, DecideContext { now, backoff: Backoff::DEFAULT, random: 0.0 })))
     }
 
-    /// The envelope of a job that can be completed, or why it cannot.
+    /// The envelope of a job that can be completed, or the reason why it cannot.
     fn completable(
         &self,
         job: &JobId,
@@ -99,15 +108,16 @@ impl Client {
         let envelope = Envelope::read(info.data.clone())?;
         match kind {
             Some(kind) if envelope.kind().as_str() != kind => {
-                let (job, is) = (&info.job, envelope.kind());
-                Err(Error::Invalid(format!("job {job} is a `{is}`, not a `{kind}`")))
+                let (job, actual) = (&info.job, envelope.kind());
+                Err(Error::Invalid(format!("job {job} is a `{actual}`, not a `{kind}`")))
             }
             _ => Ok(Ok(envelope)),
         }
     }
 }
 
-/// What became of a job whose first completion got no answer. One that has ended as it was to, or is gone, has ended by that.
+/// The result of a completion whose first call got no answer. If the job has ended as intended, or
+/// is gone, that call did it.
 fn completed_before(found: Completed, change: &Change) -> Completed {
     let keeps_record = matches!(change, Change::Finish(Some(_)));
     match found {

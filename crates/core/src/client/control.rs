@@ -1,4 +1,5 @@
-//! Verbs on jobs and queues that are safe to repeat, repeated while they get no answer.
+//! Operations on jobs and queues that are safe to repeat; they are repeated while the store does
+//! not answer.
 
 use super::Client;
 use crate::job::JobState;
@@ -7,8 +8,8 @@ use crate::retry::{Answered, repeat_until_answered, until_answered};
 use crate::store::{Cancelled, Deleted, Error};
 
 impl Client {
-    /// Cancels a job; see [`Store::cancel`](crate::Store::cancel). A job that is not there when an earlier call got no
-    /// answer counts as removed by it.
+    /// Cancels a job; see [`Store::cancel`](crate::Store::cancel). If an earlier call got no answer
+    /// and the job is gone, it counts as removed by that call.
     pub async fn cancel(&self, job: &JobId) -> Result<Cancelled, Error> {
         let Answered { value, after_unknown } =
             repeat_until_answered(self.store.clock(), || self.store.cancel(job)).await?;
@@ -20,9 +21,9 @@ impl Client {
         })
     }
 
-    /// Deletes a chain with everything in it: its job in whatever state, its record, its dead letter, its key.
-    /// Refused while another chain waits for it. A chain that is not there when an earlier call got no answer counts as
-    /// deleted by it.
+    /// Deletes a chain with its job in any state, its record, its dead letter and its key, unless
+    /// another job waits for it. If an earlier call got no answer and the chain is gone, it counts
+    /// as deleted by that call.
     pub async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
         let Answered { value, after_unknown } =
@@ -33,18 +34,18 @@ impl Client {
         })
     }
 
-    /// Stops giving out a queue's jobs.
+    /// Pauses a queue: its jobs are not claimed.
     pub async fn pause(&self, queue: &Queue) -> Result<(), Error> {
         until_answered(self.store.clock(), || self.store.pause(queue)).await
     }
 
-    /// Gives a queue's jobs out again.
+    /// Resumes a paused queue.
     pub async fn resume(&self, queue: &Queue) -> Result<(), Error> {
         until_answered(self.store.clock(), || self.store.resume(queue)).await
     }
 
-    /// Deletes a queue's waiting jobs. Says how many; `after_unknown` means that an earlier call, which got no answer, may
-    /// have deleted more.
+    /// Deletes the waiting jobs of a queue and returns their number. `after_unknown` means that an
+    /// earlier call without an answer may have deleted more.
     pub async fn purge(&self, queue: &Queue) -> Result<Answered<u64>, Error> {
         repeat_until_answered(self.store.clock(), || self.store.purge(queue)).await
     }

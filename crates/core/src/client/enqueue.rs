@@ -1,4 +1,4 @@
-//! From a typed job to one in a store: everything is checked before anything is written.
+//! Builders for one job or many. All checks are made before the first write.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::settle::distinct;
 use crate::store::reserved_ids;
 use crate::store::{self, Due, Enqueued, Error, NewJob};
 
-/// How many jobs of a bulk one batch holds: beyond this, larger batches gain nothing.
+/// The default number of jobs per batch of a bulk; larger batches are not faster.
 const BULK_BATCH_JOBS: usize = 250;
 
-/// How a job is to be treated; the same for one job and for many.
+/// The options of one job or of a bulk.
 #[derive(Debug, Clone)]
 struct EnqueueOptions {
     kind: String,
@@ -66,12 +66,12 @@ impl EnqueueOptions {
 
     /// Checks everything but the payloads.
     fn check(&self, now: Timestamp) -> Result<(Queue, Kind), Error> {
-        let late = match self.due {
+        let is_too_late = match self.due {
             Due::Now => false,
             Due::In(delay) => delay > MAX_DELAY,
             Due::At(time) => now.until(time) > MAX_DELAY,
         };
-        if late {
+        if is_too_late {
             return Err(Error::Invalid("a job cannot be scheduled more than 100 years ahead".into()));
         }
         if self.max_attempts == 0 {
@@ -83,11 +83,12 @@ impl EnqueueOptions {
         Ok((queue, Kind::new(&self.kind)?))
     }
 
-    /// Whether jobs can be found by their ids while they wait. What nobody was told the id of, or what may get
-    /// lost anyway, is not worth an index entry; what is due later or keeps its result has to be found.
-    fn tracked(&self, worth_it: bool) -> bool {
+    /// Whether the jobs are tracked, so that they can be found by id while they wait. A job that is
+    /// scheduled or keeps its result must be. For others, `default` applies unless the caller
+    /// chose.
+    fn tracked(&self, default: bool) -> bool {
         let must = self.keep_result.is_some() || self.due != Due::Now;
-        must || self.tracked.unwrap_or(worth_it)
+        must || self.tracked.unwrap_or(default)
     }
 
     fn template(&self, client: &Client, kind: &Kind, tracked: bool) -> EnvelopeTemplate {
@@ -102,82 +103,85 @@ impl EnqueueOptions {
     }
 }
 
-/// Writes one job's envelope, if its payload is JSON of an allowed size.
+/// Creates the envelope of one job.
 fn fill(
-    frame: &EnvelopeTemplate,
+    template: &EnvelopeTemplate,
     id: &JobId,
     payload: &(impl Serialize + ?Sized),
     limit: usize,
 ) -> Result<Bytes, Error> {
     let not_json = |error| Error::Invalid(format!("the payload is not JSON: {error}"));
-    let (envelope, size) = frame.fill(id, payload).map_err(not_json)?;
+    let (envelope, size) = template.fill(id, payload).map_err(not_json)?;
     if size > limit {
         return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
     }
     Ok(envelope)
 }
 
-macro_rules! plan_setters {
+macro_rules! option_setters {
     () => {
-        /// Sends it to this queue.
+        /// Sets the queue.
         pub fn queue(mut self, queue: &str) -> Self {
-            self.plan.queue = queue.to_owned();
+            self.options.queue = queue.to_owned();
             self
         }
 
-        /// Says which guarantee the queue has.
+        /// Sets the guarantee of the queue.
         pub fn guarantee(mut self, guarantee: Guarantee) -> Self {
-            self.plan.guarantee = guarantee;
+            self.options.guarantee = guarantee;
             self
         }
 
-        /// Runs it no earlier than after this long.
+        /// Runs it after this delay.
         pub fn delay(mut self, delay: Duration) -> Self {
-            self.plan.due = if delay.is_zero() { Due::Now } else { Due::In(delay) };
+            self.options.due = if delay.is_zero() { Due::Now } else { Due::In(delay) };
             self
         }
 
-        /// Runs it no earlier than at this time; at once if it is past.
+        /// Runs it at this time or later; at once if the time has passed.
         pub fn at(mut self, time: Timestamp) -> Self {
-            self.plan.due = Due::At(time);
+            self.options.due = Due::At(time);
             self
         }
 
-        /// Tries it at most this often.
+        /// Sets the number of attempts.
         pub fn max_attempts(mut self, attempts: u32) -> Self {
-            self.plan.max_attempts = attempts;
+            self.options.max_attempts = attempts;
             self
         }
 
-        /// Gives each attempt this long.
+        /// Sets the longest duration of one attempt.
         pub fn timeout(mut self, timeout: Duration) -> Self {
-            self.plan.timeout = Some(timeout);
+            self.options.timeout = Some(timeout);
             self
         }
 
-        /// Keeps the result this long for whoever waits for it.
+        /// Keeps the result this long for callers that wait for it.
         pub fn keep_result(mut self, keep: Duration) -> Self {
-            self.plan.keep_result = Some(keep);
+            self.options.keep_result = Some(keep);
             self
         }
 
-        /// Ties it to what belongs to the same request.
+        /// Sets the correlation id, which is common to all jobs of a request.
         pub fn correlation_id(mut self, id: &str) -> Self {
-            self.plan.correlation_id = Some(id.to_owned());
+            self.options.correlation_id = Some(id.to_owned());
             self
         }
 
-        /// Says whether the job can be found by its id while it waits, to be shown or cancelled. By default a
-        /// single at-least-once job can, and one that is made in bulk or delivered at most once cannot, unless
-        /// it has an id of your own, is delayed, or keeps its result. The SQL stores find every job.
+        /// Sets whether the job can be found by its id while it waits, to be inspected or
+        /// cancelled.
+        ///
+        /// By default single at-least-once jobs can. Jobs of a bulk and at-most-once jobs cannot,
+        /// unless they have an id of your own, are delayed, or keep their result. The SQL stores
+        /// find every job.
         pub fn tracked(mut self, tracked: bool) -> Self {
-            self.plan.tracked = Some(tracked);
+            self.options.tracked = Some(tracked);
             self
         }
 
-        /// Says on whose behalf it runs.
+        /// Sets the user on whose behalf it runs.
         pub fn user_id(mut self, id: &str) -> Self {
-            self.plan.user_id = Some(id.to_owned());
+            self.options.user_id = Some(id.to_owned());
             self
         }
     };
@@ -188,19 +192,19 @@ macro_rules! plan_setters {
 #[derive(Debug)]
 pub struct Enqueue<O> {
     client: Client,
-    plan: EnqueueOptions,
+    options: EnqueueOptions,
     payload: Result<Box<RawValue>, serde_json::Error>,
     id: Option<String>,
     links: JobLinks,
-    /// Something it was to wait for cannot be waited for.
+    /// A chain in `after` that keeps no result, so that the job cannot wait for it.
     unkept: Option<JobId>,
     output: PhantomData<fn() -> O>,
 }
 
-/// A job that is checked and has its envelope, ready to be added wherever its maker wants: in a transaction.
+/// A checked job with its envelope, to be added by the caller, for example in a transaction.
 #[derive(Debug)]
 pub struct PreparedJob<O> {
-    /// Where it goes.
+    /// Its queue.
     pub queue: Queue,
     /// The job.
     pub job: NewJob,
@@ -210,18 +214,18 @@ pub struct PreparedJob<O> {
 }
 
 impl<O: DeserializeOwned> PreparedJob<O> {
-    /// The client that makes it.
+    /// The client that prepared it.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// A handle to the job, once it was added.
-    pub fn handle(self, made: &Enqueued) -> JobHandle<O> {
+    /// A handle to the job, after it was added with this result.
+    pub fn handle(self, result: &Enqueued) -> JobHandle<O> {
         let handle = |id| JobHandle::new(self.client.clone(), id, self.kept);
-        match made {
+        match result {
             Enqueued::Created => handle(self.job.id),
-            Enqueued::Exists => handle(self.job.id).of_existing(),
-            Enqueued::Duplicate(other) => handle(other.clone()).of_existing(),
+            Enqueued::Exists => handle(self.job.id).existing(),
+            Enqueued::Duplicate(other) => handle(other.clone()).existing(),
         }
     }
 }
@@ -234,10 +238,14 @@ impl<O: DeserializeOwned> Enqueue<O> {
         Self::new(client, EnqueueOptions::new::<J>(), serde_json::value::to_raw_value(job))
     }
 
-    fn new(client: Client, plan: EnqueueOptions, payload: Result<Box<RawValue>, serde_json::Error>) -> Self {
+    fn new(
+        client: Client,
+        options: EnqueueOptions,
+        payload: Result<Box<RawValue>, serde_json::Error>,
+    ) -> Self {
         Self {
             client,
-            plan,
+            options,
             payload,
             id: None,
             links: JobLinks::default(),
@@ -246,16 +254,16 @@ impl<O: DeserializeOwned> Enqueue<O> {
         }
     }
 
-    plan_setters!();
+    option_setters!();
 
-    /// Gives the job this id: enqueueing it again while it is in the store makes no second job.
+    /// Sets the id. Enqueueing the id again while the job is in the store creates no second job.
     pub fn id(mut self, id: &str) -> Self {
         self.id = Some(id.to_owned());
         self
     }
 
-    /// Runs the job only when this chain has closed, done or cancelled; the handler sees its output. May be
-    /// called several times.
+    /// Runs the job when this chain has closed, done or cancelled; its handler can read the output.
+    /// May be called several times.
     pub fn after<Other>(mut self, chain: &JobHandle<Other>) -> Self {
         if !chain.keeps_result() {
             self.unkept = Some(chain.id().clone());
@@ -264,39 +272,48 @@ impl<O: DeserializeOwned> Enqueue<O> {
         self
     }
 
-    /// Makes no second chain like this one: if there is one with the same key, its handle is returned instead.
+    /// Enqueues nothing if a chain with the same key exists; then the handle is that of the
+    /// existing chain.
     pub fn dedup(mut self, dedup: Dedup) -> Self {
         self.links.dedup = Some(dedup);
         self
     }
 
-    /// Makes the job. When this returns, it will run.
+    /// Enqueues the job. When this returns, the job is in the store and will run.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if an option or the payload is not valid; otherwise the store's error.
+    /// [`Error::Unanswered`] means that the job may have been enqueued.
     pub async fn enqueue(self) -> Result<JobHandle<O>, Error> {
         let prepared = self.prepare()?;
         let (queue, jobs) = (&prepared.queue, std::slice::from_ref(&prepared.job));
-        let made = prepared.client.store.enqueue(store::EnqueueParams { queue, jobs }).await?;
-        Ok(prepared.handle(made.first().unwrap_or(&Enqueued::Created)))
+        let result = prepared.client.store.enqueue(store::EnqueueParams { queue, jobs }).await?;
+        Ok(prepared.handle(result.first().unwrap_or(&Enqueued::Created)))
     }
 
-    /// Checks everything and writes the envelope, without making the job yet.
+    /// Checks everything and creates the envelope, without enqueueing the job.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if an option or the payload is not valid.
     pub fn prepare(mut self) -> Result<PreparedJob<O>, Error> {
         self.check_links()?;
-        let (queue, kind) = self.plan.check(self.client.store.clock().now())?;
+        let (queue, kind) = self.options.check(self.client.store.clock().now())?;
         let payload =
             self.payload.map_err(|error| Error::Invalid(format!("the payload is not JSON: {error}")))?;
-        let fresh = self.id.is_none();
+        let generated_id = self.id.is_none();
         let linked = !self.links.is_empty();
-        let tracked = linked || !fresh || self.plan.tracked(queue.guarantee == Guarantee::AtLeastOnce);
+        let tracked =
+            linked || !generated_id || self.options.tracked(queue.guarantee == Guarantee::AtLeastOnce);
         let id = self.id.map_or_else(|| Ok(JobId::generate()), |id| explicit_id(&id))?;
-        let frame = self.plan.template(&self.client, &kind, tracked);
-        let envelope = fill(&frame, &id, &payload, self.client.limits.payload)?;
-        let kept = self.plan.keep_result.is_some();
-        let job =
-            NewJob { id, envelope, due: self.plan.due, tracked, generated_id: fresh, links: self.links };
+        let template = self.options.template(&self.client, &kind, tracked);
+        let envelope = fill(&template, &id, &payload, self.client.limits.payload)?;
+        let kept = self.options.keep_result.is_some();
+        let job = NewJob { id, envelope, due: self.options.due, tracked, generated_id, links: self.links };
         Ok(PreparedJob { queue, job, client: self.client, kept, output: PhantomData })
     }
 
-    /// Checks how the job is tied to others. What is found again by its key must have something to be found.
+    /// Checks the links. A job with a deduplication key must keep its result, so that it can be
+    /// found.
     fn check_links(&mut self) -> Result<(), Error> {
         if let Some(job) = &self.unkept {
             let why = "its result is not kept; enqueue it with `keep_result`";
@@ -304,7 +321,7 @@ impl<O: DeserializeOwned> Enqueue<O> {
         }
         self.links.after = distinct(&self.links.after);
         check_blockers(&self.links.after)?;
-        if !self.links.is_empty() && self.plan.guarantee == Guarantee::AtMostOnce {
+        if !self.links.is_empty() && self.options.guarantee == Guarantee::AtMostOnce {
             return Err(Error::Invalid(
                 "an at-most-once job can neither wait for chains nor be deduplicated".into(),
             ));
@@ -314,7 +331,7 @@ impl<O: DeserializeOwned> Enqueue<O> {
         if self.id.is_some() {
             return Err(Error::Invalid("a job has an id of its own or a deduplication key, not both".into()));
         }
-        self.plan.keep_result.get_or_insert(DEFAULT_KEEP);
+        self.options.keep_result.get_or_insert(DEFAULT_KEEP);
         Ok(())
     }
 }
@@ -330,34 +347,35 @@ impl Enqueue<Box<RawValue>> {
 #[derive(Debug)]
 pub struct EnqueueBulk<P> {
     client: Client,
-    plan: EnqueueOptions,
+    options: EnqueueOptions,
     payloads: Vec<P>,
     batch: usize,
 }
 
 impl<P: Serialize> EnqueueBulk<P> {
     pub(super) fn typed<J: Job>(client: Client, payloads: Vec<P>) -> Self {
-        Self { client, plan: EnqueueOptions::new::<J>(), payloads, batch: BULK_BATCH_JOBS }
+        Self { client, options: EnqueueOptions::new::<J>(), payloads, batch: BULK_BATCH_JOBS }
     }
 
     pub(super) fn untyped(client: Client, kind: &str, payloads: Vec<P>) -> Self {
-        Self { client, plan: EnqueueOptions::named(kind), payloads, batch: BULK_BATCH_JOBS }
+        Self { client, options: EnqueueOptions::named(kind), payloads, batch: BULK_BATCH_JOBS }
     }
 
-    plan_setters!();
+    option_setters!();
 
-    /// Writes this many jobs in one atomic batch; at most [`MAX_BATCH_JOBS`], and fewer if they come to more than
-    /// [`MAX_BATCH_BYTES`].
+    /// Sets the number of jobs per atomic batch: at most [`MAX_BATCH_JOBS`], and fewer if they
+    /// exceed [`MAX_BATCH_BYTES`].
     pub fn batch(mut self, jobs: usize) -> Self {
         self.batch = jobs.clamp(1, MAX_BATCH_JOBS);
         self
     }
 
-    /// Makes the jobs and returns their ids in order. All are checked before the first is written. They are
-    /// written in batches, some at a time. By default they are not [`tracked`](Self::tracked).
+    /// Enqueues the jobs and returns their ids in order. All are checked before the first is
+    /// written. They are written in batches, some of them concurrently. By default they are not
+    /// [`tracked`](Self::tracked).
     ///
     /// # Errors
-    /// Some jobs may be there after an error: [`BulkError`] says which.
+    /// After an error some jobs may exist; [`BulkError`] says which.
     pub async fn enqueue(self) -> Result<Vec<JobId>, BulkError> {
         let (client, batch, count) = (self.client.clone(), self.batch, self.payloads.len());
         let (queue, jobs) = self.prepare().map_err(|error| BulkError::before_all(count, error))?;
@@ -365,31 +383,35 @@ impl<P: Serialize> EnqueueBulk<P> {
         Ok(jobs.into_iter().map(|job| job.id).collect())
     }
 
-    /// The client that makes them.
+    /// The client that enqueues them.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Checks everything and writes the envelopes, without making the jobs yet.
+    /// Checks everything and creates the envelopes, without enqueueing the jobs.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if an option or a payload is not valid.
     pub fn prepare(self) -> Result<(Queue, Vec<NewJob>), Error> {
-        let (queue, kind) = self.plan.check(self.client.store.clock().now())?;
-        let (due, limit) = (self.plan.due, self.client.limits.payload);
-        let tracked = self.plan.tracked(false);
-        let frame = self.plan.template(&self.client, &kind, tracked);
+        let (queue, kind) = self.options.check(self.client.store.clock().now())?;
+        let (due, limit) = (self.options.due, self.client.limits.payload);
+        let tracked = self.options.tracked(false);
+        let template = self.options.template(&self.client, &kind, tracked);
         let job = |payload: &P| {
             let id = JobId::generate();
-            let envelope = fill(&frame, &id, payload, limit)?;
+            let envelope = fill(&template, &id, payload, limit)?;
             Ok(NewJob { id, envelope, due, tracked, generated_id: true, links: JobLinks::default() })
         };
         Ok((queue, self.payloads.iter().map(job).collect::<Result<_, Error>>()?))
     }
 }
 
-/// Splits jobs into batches of at most `most` jobs and about `MAX_BATCH_BYTES` bytes, or one job however large.
-fn batches(jobs: &[NewJob], most: usize) -> Vec<&[NewJob]> {
+/// Splits jobs into batches of at most `max_jobs` jobs and about `MAX_BATCH_BYTES` bytes. A single
+/// job may be larger.
+fn batches(jobs: &[NewJob], max_jobs: usize) -> Vec<&[NewJob]> {
     let (mut batches, mut first, mut bytes) = (Vec::new(), 0, 0);
     for (position, job) in jobs.iter().enumerate() {
-        let is_full = position - first == most || bytes + job.envelope.len() > MAX_BATCH_BYTES;
+        let is_full = position - first == max_jobs || bytes + job.envelope.len() > MAX_BATCH_BYTES;
         if is_full && position > first {
             batches.push(&jobs[first..position]);
             (first, bytes) = (position, 0);
@@ -402,14 +424,14 @@ fn batches(jobs: &[NewJob], most: usize) -> Vec<&[NewJob]> {
     batches
 }
 
-/// An id somebody chose. Those of a chain's later steps are the chain's to give, and those of what belongs to a run the run's.
+/// Checks an id that the caller chose. Ids of later steps and of parts of runs are reserved.
 fn explicit_id(text: &str) -> Result<JobId, Error> {
     let id = JobId::new(text)?;
     reserved_ids::check_explicit_id(&id)?;
     if id.step() > 0 || text.len() > JobId::MAX_CHAIN_LEN {
-        let most = JobId::MAX_CHAIN_LEN;
+        let max_len = JobId::MAX_CHAIN_LEN;
         return Err(Error::Invalid(format!(
-            "job id {text:?} is not valid: it has at most {most} characters and does not end in `~` and a number"
+            "job id {text:?} is not valid: it has at most {max_len} characters and does not end in `~` and a number"
         )));
     }
     Ok(id)

@@ -1,4 +1,4 @@
-//! Waiting for a job's end.
+//! The handle of a job, to wait for its end.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -27,15 +27,15 @@ pub struct JobHandle<O> {
 /// Why waiting ended without an output.
 #[derive(Debug, thiserror::Error)]
 pub enum WaitError {
-    /// Nobody asked for the result to be kept, so there will be nothing to wait for.
+    /// The job does not keep its result.
     #[error("the result of job {0} is not kept: enqueue it with `keep_result`, or set `Job::KEEP_RESULT`")]
     NotKept(JobId),
     /// The job is in the dead letters.
     #[error("job {job} is dead ({reason}): {error}")]
     Dead {
-        /// Which job.
+        /// The job.
         job: JobId,
-        /// Why it died.
+        /// The reason of its death.
         reason: String,
         /// Its last error.
         error: String,
@@ -43,13 +43,13 @@ pub enum WaitError {
     /// The job was cancelled or discarded.
     #[error("job {0} was cancelled")]
     Cancelled(JobId),
-    /// The job is not in the store (any more).
+    /// The job is not in the store, or no longer.
     #[error("job {0} is not in the store: it never was, or its record has expired")]
     Gone(JobId),
-    /// It did not end in time.
+    /// The job did not end in time.
     #[error("job {0} has not ended yet")]
     TimedOut(JobId),
-    /// Its output is not what the type says.
+    /// The output does not match the type.
     #[error("the output of job {0} does not fit")]
     Output(JobId, #[source] serde_json::Error),
     /// The store failed.
@@ -59,17 +59,17 @@ pub enum WaitError {
 
 impl<O> fmt::Debug for JobHandle<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Handle").field(&self.id).finish()
+        f.debug_tuple("JobHandle").field(&self.id).finish()
     }
 }
 
 impl<O> JobHandle<O> {
-    /// The job's identity; a chain's is that of its first job.
+    /// The id of the job; of a chain, that of its first job.
     pub fn id(&self) -> &JobId {
         &self.id
     }
 
-    /// Whether there will be a result to wait for.
+    /// Whether the job keeps its result, so that it can be awaited.
     pub fn keeps_result(&self) -> bool {
         self.kept
     }
@@ -81,21 +81,31 @@ impl<O: DeserializeOwned> JobHandle<O> {
         Self { client, id, kept, created: true, output: PhantomData }
     }
 
-    pub(super) fn of_existing(self) -> Self {
+    pub(super) fn existing(self) -> Self {
         Self { created: false, ..self }
     }
 
-    /// Whether the enqueue made this job; `false` if one with its id was there already.
+    /// Whether the enqueue created this job; `false` if a job with its id existed.
     pub fn created(&self) -> bool {
         self.created
     }
 
-    /// Waits for the job's end and returns its output.
+    /// Waits for the end of the job and returns its output. Transient errors of the store are
+    /// retried.
+    ///
+    /// # Errors
+    /// [`WaitError`], if the job has no output, or not one of this type.
+    ///
+    /// # Cancel safety
+    /// Cancel safe.
     pub async fn wait(&self) -> Result<O, WaitError> {
         self.wait_until(std::future::pending()).await
     }
 
-    /// Waits for the job's end, but no longer than `timeout`.
+    /// Like [`wait`](Self::wait), for at most `timeout`.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and [`WaitError::TimedOut`].
     pub async fn wait_for(&self, timeout: Duration) -> Result<O, WaitError> {
         self.wait_until(self.client.store.clock().sleep(timeout)).await
     }
@@ -104,15 +114,15 @@ impl<O: DeserializeOwned> JobHandle<O> {
         if !self.kept {
             return Err(WaitError::NotKept(self.id.clone()));
         }
-        // Listening begins before the first look, so that an end between the two is not missed.
-        let ended = self.ended(self.client.watch(&self.id)).boxed();
-        match select(ended, Box::pin(deadline)).await {
-            Either::Left((record, _)) => self.open(&record?),
+        // Subscribe before the first look, so that an end in between is not missed.
+        let wait_for_record = self.wait_for_record(self.client.watch(&self.id)).boxed();
+        match select(wait_for_record, Box::pin(deadline)).await {
+            Either::Left((record, _)) => self.decode(&record?),
             Either::Right(_) => Err(WaitError::TimedOut(self.id.clone())),
         }
     }
 
-    async fn ended(&self, mut watch: CompletionWatch) -> Result<JobRecord, WaitError> {
+    async fn wait_for_record(&self, mut watch: CompletionWatch) -> Result<JobRecord, WaitError> {
         loop {
             match self.read_end(self.client.store.get_job(&self.id).await) {
                 Some(end) => return end,
@@ -121,19 +131,19 @@ impl<O: DeserializeOwned> JobHandle<O> {
         }
     }
 
-    /// What a look at the job says; `None` if it has to be looked at again.
+    /// The end of the job, if the look shows it; `None` if it has to be looked at again.
     fn read_end(&self, found: Result<Option<JobInfo>, Error>) -> Option<Result<JobRecord, WaitError>> {
         match found {
             Err(error) if error.is_transient() => None,
             Err(error) => Some(Err(error.into())),
             Ok(None) => Some(Err(WaitError::Gone(self.id.clone()))),
             Ok(Some(JobInfo { record: Some(record), .. })) => Some(Ok(record)),
-            Ok(Some(info)) if info.state == JobState::Dead => Some(Err(self.died(info))),
+            Ok(Some(info)) if info.state == JobState::Dead => Some(Err(self.death(info))),
             Ok(Some(_)) => None,
         }
     }
 
-    fn died(&self, info: JobInfo) -> WaitError {
+    fn death(&self, info: JobInfo) -> WaitError {
         match DeadLetter::read(info.data) {
             Ok(letter) => WaitError::Dead {
                 job: self.id.clone(),
@@ -144,7 +154,7 @@ impl<O: DeserializeOwned> JobHandle<O> {
         }
     }
 
-    fn open(&self, record: &JobRecord) -> Result<O, WaitError> {
+    fn decode(&self, record: &JobRecord) -> Result<O, WaitError> {
         if record.state == JobState::Cancelled {
             return Err(WaitError::Cancelled(self.id.clone()));
         }

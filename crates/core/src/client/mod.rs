@@ -1,4 +1,4 @@
-//! The typed client: makes jobs and waits for their results.
+//! The typed client: enqueues jobs and waits for their results.
 
 mod bulk;
 mod complete;
@@ -27,42 +27,43 @@ use crate::store::Store;
 use crate::wake::CompletionWatch;
 use crate::wake::completion::CompletionWaiters;
 
-/// A kind of job: its payload type, its name, and how it is treated when a call does not say otherwise.
+/// A type of job: its payload, its kind, and default options.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
-    /// The envelope's `task_type`. Choose it once: it is on the wire.
+    /// The envelope's `task_type`. It is stored with every job, so do not change it.
     const KIND: &'static str;
 
-    /// What its handler returns: anything that is JSON, or [`Next`](crate::Next) for a step of a chain.
+    /// The handler's result: any JSON value, or [`Next`](crate::Next) for a step of a chain.
     type Output: IntoCompletion;
 
-    /// The queue it goes to.
+    /// The queue.
     const QUEUE: &'static str = "default";
 
-    /// The guarantee of that queue.
+    /// The guarantee of the queue.
     const GUARANTEE: Guarantee = Guarantee::AtLeastOnce;
 
-    /// How often it is tried.
+    /// The number of attempts.
     const MAX_ATTEMPTS: u32 = DEFAULT_MAX_ATTEMPTS;
 
-    /// How long one attempt may take.
+    /// The longest duration of one attempt.
     const TIMEOUT: Option<Duration> = None;
 
-    /// How long it waits between attempts.
+    /// The delays between attempts.
     const BACKOFF: Backoff = Backoff::DEFAULT;
 
-    /// How long the output is kept for [`JobHandle::wait`]. A job without an output leaves nothing behind; one
-    /// with an output keeps it for ten minutes.
+    /// How long the output is kept for [`JobHandle::wait`]. By default ten minutes, or not at all
+    /// if the output has no size.
     const KEEP_RESULT: Option<Duration> =
         if size_of::<Self::Output>() == 0 { None } else { Some(Duration::from_secs(600)) };
 }
 
-/// A connection to a store: cheap to clone, shared by everything that makes or runs jobs.
+/// A client of a store: cheap to clone and shared by all tasks that enqueue or run jobs.
 #[derive(Clone)]
 pub struct Client {
     store: Arc<dyn Store>,
     limits: Limits,
     source: Arc<str>,
-    /// Where those wait who wait for an end: one for all clones, so that they listen once.
+    /// The tasks that wait for the end of a job. Shared by all clones, so that they use one
+    /// subscription.
     completions: Arc<CompletionWaiters>,
 }
 
@@ -74,31 +75,31 @@ impl AsRef<Client> for Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Mill").field("store", &self.store).finish_non_exhaustive()
+        f.debug_struct("Client").field("store", &self.store).finish_non_exhaustive()
     }
 }
 
 impl Client {
-    /// A client of `store`.
+    /// Creates a client of `store`.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        let listened = store.clone();
-        let completions = CompletionWaiters::new(move || listened.subscribe());
+        let subscribed = store.clone();
+        let completions = CompletionWaiters::new(move || subscribed.subscribe());
         Self { store, limits: Limits::default(), source: "tidemill".into(), completions }
     }
 
-    /// Sets the limits on what may be enqueued.
+    /// Sets the limits on input.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets the name under which this program's jobs are made: the envelope's `meta.source`.
+    /// Sets the name of this program, which is the envelope's `meta.source`.
     pub fn source(mut self, source: &str) -> Self {
         self.source = source.into();
         self
     }
 
-    /// The largest payload there may be.
+    /// The largest payload, in bytes.
     pub fn payload_limit(&self) -> usize {
         self.limits.payload
     }
@@ -110,7 +111,8 @@ impl Client {
 
     /// Prepares one job.
     ///
-    /// A step of a [`Chain`](crate::Chain) starts that chain, and the handle waits for the chain's output.
+    /// A step of a [`Chain`](crate::Chain) starts that chain, and the handle waits for the chain's
+    /// output.
     pub fn job<J: Job>(&self, job: J) -> Enqueue<<J::Output as IntoCompletion>::Awaited> {
         Enqueue::typed(self.clone(), &job)
     }
@@ -125,23 +127,24 @@ impl Client {
         EnqueueBulk::untyped(self.clone(), kind, payloads)
     }
 
-    /// Prepares a job whose kind is known only at run time. The output is whatever JSON its handler returns.
+    /// Prepares a job whose kind is known only at run time. Its output is the JSON that the handler
+    /// returns.
     pub fn untyped(&self, kind: &str, payload: Box<RawValue>) -> Enqueue<Box<RawValue>> {
         Enqueue::untyped(self.clone(), kind, payload)
     }
 
-    /// A handle to a job made elsewhere.
+    /// A handle to a job that was enqueued elsewhere.
     pub fn handle<O: DeserializeOwned>(&self, job: crate::JobId) -> JobHandle<O> {
         JobHandle::new(self.clone(), job, true)
     }
 
-    /// Watches for the end of a job, or of anything else whose end is announced under a job's id, such as a run. The store
-    /// is listened to from now on: make it before the first look.
+    /// Watches for the end of a job, or of a run, whose end is announced with the id of its task.
+    /// The subscription begins with this call: make it before the first look.
     pub fn watch(&self, job: &crate::JobId) -> CompletionWatch {
         CompletionWatch::new(self.store.clone(), &self.completions, job)
     }
-    /// The same, if anybody has waited for an end here before: then the store is listened to by this process anyway, and
-    /// a watch that may turn out to be of no use costs it nothing.
+    /// Like [`watch`](Self::watch), but only if this client has a subscription already or had one.
+    /// Then an additional watch that may not be needed costs nothing.
     pub fn watch_if_listening(&self, job: &crate::JobId) -> Option<CompletionWatch> {
         self.completions.is_used().then(|| self.watch(job))
     }

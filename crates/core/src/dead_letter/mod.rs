@@ -1,4 +1,4 @@
-//! Dead letters: jobs that will not run again by themselves, kept whole for a human.
+//! Dead letters: jobs that will not run again by themselves, stored whole for an operator.
 
 pub mod redrive;
 
@@ -14,21 +14,21 @@ use crate::envelope::{Edit, Envelope, MalformedEnvelope};
 use crate::name::JobId;
 use crate::store::JobInfo;
 
-/// The longest `last_error` that is kept, in bytes: enough for a stack trace, not for a page of HTML.
+/// The longest stored `last_error`, in bytes: enough for a stack trace, not for a page of HTML.
 const MAX_ERROR_BYTES: usize = 8 << 10;
 
-/// Why a job died. What a handler says in its own words stands beside the built-in reasons.
+/// Why a job died: a built-in reason, or the handler's own text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum DeathReason {
-    /// It failed or crashed as often as it may.
+    /// It used all its attempts.
     MaxAttemptsExceeded,
-    /// Its bytes are no envelope.
+    /// Its bytes are not an envelope.
     InvalidEnvelope,
-    /// Its payload does not fit the type its handler wants.
+    /// Its payload does not match the handler's type.
     InvalidPayload,
-    /// Nobody knows: the letter itself cannot be read. Another program wrote it.
+    /// Unknown: another program wrote a letter that cannot be read.
     Unreadable,
-    /// Its handler gave it up, for this reason.
+    /// Its handler gave up, for this reason.
     Other(String),
 }
 
@@ -60,20 +60,20 @@ impl FromStr for DeathReason {
 /// A dead job: its whole envelope plus `dlq_ts`, `dlq_reason` and `last_error`.
 #[derive(Debug, Clone)]
 pub struct DeadLetter {
-    /// Which job. For bytes that are no envelope, a name made up for them.
+    /// The job. For bytes that are not an envelope, a generated name.
     pub job: JobId,
     /// When it died.
     pub at: Timestamp,
-    /// Why.
+    /// The reason.
     pub reason: DeathReason,
-    /// The last thing that went wrong.
+    /// The last error message.
     pub last_error: Option<String>,
-    /// The letter as it is on the wire.
+    /// The letter as it is stored.
     pub bytes: Bytes,
 }
 
 impl DeadLetter {
-    /// Buries a job whose envelope is sound.
+    /// Creates the letter of a job with a valid envelope.
     ///
     /// # Errors
     /// [`MalformedEnvelope`] if the envelope cannot be edited.
@@ -94,7 +94,8 @@ impl DeadLetter {
         Ok(Self { job: envelope.id().clone(), at, reason: cause.reason, last_error: error, bytes })
     }
 
-    /// Buries bytes that are no envelope. They are kept: as text if they are text, else in base64.
+    /// Creates the letter of bytes that are not an envelope. It contains the bytes: as text if they
+    /// are UTF-8, else in base64.
     pub fn from_malformed(job: &JobId, raw: &[u8], at: Timestamp, error: &MalformedEnvelope) -> Self {
         let last_error = error.to_string();
         let (field, text) = match std::str::from_utf8(raw) {
@@ -117,8 +118,8 @@ impl DeadLetter {
         }
     }
 
-    /// The letter of a job that a store has found dead. One that cannot be read is a letter, too: it is counted, so it can
-    /// be listed and dropped.
+    /// The letter of a job that a store lists as dead. An unreadable letter is returned too: it is
+    /// counted, so it must be possible to list and drop it.
     pub fn from_stored(info: &JobInfo) -> Self {
         Self::read(info.data.clone()).unwrap_or_else(|error| Self {
             job: info.job.clone(),
@@ -129,12 +130,15 @@ impl DeadLetter {
         })
     }
 
-    /// Reads a letter back from the wire, including one that another program wrote.
+    /// Reads a stored letter, including one that another program wrote.
+    ///
+    /// # Errors
+    /// [`MalformedEnvelope`] if it is not a JSON object or has no valid id.
     pub fn read(bytes: Bytes) -> Result<Self, MalformedEnvelope> {
         #[derive(Deserialize)]
         struct WireDeadLetter<'a> {
             job_id: Option<String>,
-            /// What the identity is called in a message that starts a run.
+            /// The id, in a message that starts a run.
             #[serde(borrow)]
             id: Option<&'a serde_json::value::RawValue>,
             dlq_ts: Option<String>,
@@ -158,18 +162,21 @@ impl DeadLetter {
         })
     }
 
-    /// The envelope inside, if there is a sound one.
+    /// The envelope inside.
+    ///
+    /// # Errors
+    /// [`MalformedEnvelope`] if the letter contains none.
     pub fn envelope(&self) -> Result<Envelope, MalformedEnvelope> {
         Envelope::read(self.bytes.clone())
     }
 }
 
-/// Why a job is buried, in two parts: a reason that can be counted and an error that can be read.
+/// Why a job is moved to the dead letters: a reason to count and an error to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeathCause {
-    /// Why.
+    /// The reason.
     pub reason: DeathReason,
-    /// What exactly went wrong.
+    /// The error message.
     pub error: Option<String>,
 }
 

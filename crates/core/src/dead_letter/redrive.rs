@@ -1,4 +1,4 @@
-//! Bringing jobs back from the dead letters, or dropping them: by id or by filter, page by page.
+//! Redriving and dropping of dead letters: by id or by filter, page by page.
 
 use std::collections::HashSet;
 
@@ -15,7 +15,7 @@ use crate::store::{Error, JobInfo, ListJobsParams, RedriveItem, RedriveParams, S
 
 const PAGE_LETTERS: usize = 256;
 
-/// Which letters. Every condition that is set must hold; an empty filter takes all.
+/// Which dead letters. All conditions that are set must hold; an empty filter matches all.
 #[derive(Debug, Clone, Default)]
 pub struct DeadLetterFilter {
     /// These jobs.
@@ -31,7 +31,7 @@ pub struct DeadLetterFilter {
 }
 
 impl DeadLetterFilter {
-    /// Whether `letter` is meant.
+    /// Whether the filter matches `letter`.
     pub fn matches(&self, letter: &DeadLetter) -> bool {
         let kind = |kind: &Kind| letter.envelope().is_ok_and(|envelope| envelope.kind() == kind);
         let error = |part: &String| letter.last_error.as_ref().is_some_and(|error| error.contains(part));
@@ -43,8 +43,8 @@ impl DeadLetterFilter {
     }
 }
 
-/// The envelope a dead job starts anew with: no attempts counted, nothing left of its death. `None` for
-/// bytes that never were an envelope: they would only die again.
+/// The envelope with which a dead job starts again: without attempts and without the fields of the
+/// letter. `None` for bytes that are not an envelope, because they would only die again.
 pub fn revived_envelope(letter: &DeadLetter) -> Option<Bytes> {
     let envelope = letter.envelope().ok()?;
     let edits = [
@@ -57,14 +57,19 @@ pub fn revived_envelope(letter: &DeadLetter) -> Option<Bytes> {
     envelope.edit(&edits).ok()
 }
 
-/// Redrives the letters of `queue` that `letters` takes, each job once: one that dies again meanwhile stays dead. Returns how
-/// many moved. A letter that is no envelope stays where it is. A repeated call does not find a letter that the job has got
-/// since: see [`RedriveItem::letter`].
-pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &DeadLetterFilter) -> Result<u64, Error> {
+/// Redrives the letters of `queue` that match `filter`, each job once: a job that dies again
+/// meanwhile stays dead. Returns how many moved. A letter that is not an envelope is skipped. A
+/// repeated store call does not move a letter that the job has got since: see
+/// [`RedriveItem::letter`].
+///
+/// # Errors
+/// Returns the first error of the store. Letters before it have been moved.
+pub async fn redrive(store: &dyn Store, queue: &Queue, filter: &DeadLetterFilter) -> Result<u64, Error> {
     let (mut moved, mut tried) = (0, HashSet::new());
-    let mut pages = LetterPages::new(store, queue, letters);
+    let mut pages = LetterPages::new(store, queue, filter);
     while let Some(mut page) = pages.next().await? {
-        // Otherwise the walk would not end: new letters come behind those that it has yet to reach.
+        // Without this the loop would not end: new letters are appended behind those that it has
+        // yet to reach.
         page.retain(|letter| tried.insert(letter.job.clone()));
         let chosen: Vec<_> = page
             .into_iter()
@@ -81,12 +86,15 @@ pub async fn redrive(store: &dyn Store, queue: &Queue, letters: &DeadLetterFilte
     Ok(moved)
 }
 
-/// Drops the letters of `queue` that `letters` takes, for good. Returns how many there were. Those of tasks stay, and one that
-/// is asked for by its id is refused: its run is there, and would wait for it for ever.
-pub async fn drop_dead(store: &dyn Store, queue: &Queue, letters: &DeadLetterFilter) -> Result<u64, Error> {
-    letters.jobs.iter().filter(|job| job.is_task()).try_for_each(check_removal)?;
+/// Deletes the letters of `queue` that match `filter`. Returns how many there were. Letters of
+/// workflow tasks are kept, because their runs would wait for ever.
+///
+/// # Errors
+/// [`Error::Invalid`] if the filter names a workflow task. Otherwise the first error of the store.
+pub async fn drop_dead(store: &dyn Store, queue: &Queue, filter: &DeadLetterFilter) -> Result<u64, Error> {
+    filter.jobs.iter().filter(|job| job.is_task()).try_for_each(check_removal)?;
     let mut dropped = 0;
-    let mut pages = LetterPages::new(store, queue, letters);
+    let mut pages = LetterPages::new(store, queue, filter);
     while let Some(page) = pages.next().await? {
         let chosen: Vec<_> = page.into_iter().map(|letter| letter.job).collect();
         if !chosen.is_empty() {
@@ -97,34 +105,34 @@ pub async fn drop_dead(store: &dyn Store, queue: &Queue, letters: &DeadLetterFil
     Ok(dropped)
 }
 
-/// How many letters of a page are gone. If the first call got no answer, what the repeat does not find is what that has
-/// taken.
+/// How many letters of a page are gone. After a call with an unknown result, all of them are: what
+/// the repetition does not find, the first call has taken.
 fn all_if_unknown(answer: Answered<u64>, page: usize) -> u64 {
     if answer.after_unknown { page as u64 } else { answer.value }
 }
 
-/// Walks the dead letters of a queue that a filter takes. Letters asked for by id are looked up; only a
-/// filter without ids walks them all.
+/// Iterates over the dead letters of a queue that match a filter. With ids in the filter it looks
+/// them up; only without does it list all.
 struct LetterPages<'a> {
     store: &'a dyn Store,
     queue: &'a Queue,
-    letters: &'a DeadLetterFilter,
+    filter: &'a DeadLetterFilter,
     cursor: Option<String>,
     ended: bool,
 }
 
 impl<'a> LetterPages<'a> {
-    fn new(store: &'a dyn Store, queue: &'a Queue, letters: &'a DeadLetterFilter) -> Self {
-        Self { store, queue, letters, cursor: None, ended: false }
+    fn new(store: &'a dyn Store, queue: &'a Queue, filter: &'a DeadLetterFilter) -> Self {
+        Self { store, queue, filter, cursor: None, ended: false }
     }
 
     async fn next(&mut self) -> Result<Option<Vec<DeadLetter>>, Error> {
         if self.ended {
             return Ok(None);
         }
-        let infos = if self.letters.jobs.is_empty() { self.page().await? } else { self.by_id().await? };
+        let infos = if self.filter.jobs.is_empty() { self.page().await? } else { self.by_id().await? };
         let letters = infos.iter().map(DeadLetter::from_stored);
-        Ok(Some(letters.filter(|letter| self.letters.matches(letter)).collect()))
+        Ok(Some(letters.filter(|letter| self.filter.matches(letter)).collect()))
     }
 
     async fn page(&mut self) -> Result<Vec<JobInfo>, Error> {
@@ -139,8 +147,8 @@ impl<'a> LetterPages<'a> {
 
     async fn by_id(&mut self) -> Result<Vec<JobInfo>, Error> {
         self.ended = true;
-        let mut found = Vec::with_capacity(self.letters.jobs.len());
-        for job in &self.letters.jobs {
+        let mut found = Vec::with_capacity(self.filter.jobs.len());
+        for job in &self.filter.jobs {
             let info = until_answered(self.store.clock(), || self.store.get_job(job)).await?;
             found.extend(
                 info.filter(|info| info.state == JobState::Dead && info.queue.as_ref() == Some(self.queue)),

@@ -1,4 +1,4 @@
-//! Changing single fields of an envelope: everything else stays to the letter.
+//! Edits of single envelope fields; all other bytes are preserved.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -14,9 +14,9 @@ use serde_json::value::RawValue;
 pub enum Edit<'a> {
     /// Sets the field to a number.
     Number(&'a str, u64),
-    /// Sets the field to a text.
+    /// Sets the field to a string.
     Text(&'a str, &'a str),
-    /// Takes the field out.
+    /// Removes the field.
     Remove(&'a str),
 }
 
@@ -28,8 +28,10 @@ impl Edit<'_> {
     }
 }
 
-/// Applies `edits` to the JSON object in `object`. Fails if it is none: an edit that is not made must not pass for one
-/// that is.
+/// Applies `edits` to a JSON object.
+///
+/// # Errors
+/// Fails if `object` is not a JSON object: an edit must not be skipped silently.
 pub(super) fn edit(object: &str, edits: &[Edit<'_>]) -> serde_json::Result<Bytes> {
     let fields: Fields<'_> = serde_json::from_str(object)?;
     let mut out = Vec::with_capacity(object.len() + 64);
@@ -59,7 +61,7 @@ fn write_edit<M: SerializeMap>(map: &mut M, edit: &Edit<'_>) -> Result<(), M::Er
     }
 }
 
-/// The fields of an object, in their order, values untouched.
+/// The fields of an object in order, with raw values.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Fields<'de> {
@@ -82,6 +84,6 @@ impl<'de> Deserialize<'de> for Fields<'de> {
     }
 }
 
-/// A text, borrowed where it has no escapes.
+/// A string, borrowed if it has no escapes.
 #[derive(Deserialize)]
 pub(super) struct FieldName<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);

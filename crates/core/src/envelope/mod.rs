@@ -1,8 +1,8 @@
-//! The envelope: the JSON object around a job's payload, the same on the wire of every store.
+//! The envelope: the JSON object around a job's payload, identical in all stores.
 //!
-//! The bytes are the truth. Reading takes out the few fields Tidemill needs and leaves the rest where it is;
-//! changing a field rewrites that field only. So whatever another program put into an envelope, in whatever
-//! spelling and precision, survives every retry and the dead letters.
+//! The bytes are authoritative. Reading extracts the few fields that Tidemill needs, and an edit
+//! rewrites only the edited field. So fields that other programs wrote keep their exact spelling
+//! and number precision through every retry and in the dead letters.
 
 mod edit;
 mod template;
@@ -26,13 +26,13 @@ use crate::limits::MAX_DURATION;
 use crate::name::{JobId, Kind};
 use crate::workflow::{Requester, RunId, WorkflowName};
 
-/// How often a job is tried when nobody says otherwise.
+/// The number of attempts, unless the job specifies it.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 5;
 
-/// How long the result of a chain is kept when nobody says otherwise.
+/// How long the result of a chain is kept, unless the job specifies it.
 pub const DEFAULT_KEEP: Duration = Duration::from_secs(600);
 
-/// Bytes that are not an envelope.
+/// The error for bytes that are not an envelope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not an envelope: {0}")]
 pub struct MalformedEnvelope(String);
@@ -48,7 +48,7 @@ impl MalformedEnvelope {
     }
 }
 
-/// A job's envelope, read.
+/// A parsed envelope.
 #[derive(Debug, Clone)]
 pub struct Envelope {
     id: JobId,
@@ -73,11 +73,11 @@ struct WireEnvelope<'a> {
     job_id: Option<Cow<'a, str>>,
     #[serde(borrow)]
     task_type: Option<Cow<'a, str>>,
-    /// What the id is called in a message that starts a run. A job may have a field of that name for something else,
-    /// so it is looked into only if there is no other.
+    /// The id, in a message that starts a run. Other jobs may use a field of this name for
+    /// something else, so it counts only if `job_id` is missing.
     #[serde(borrow)]
     id: Option<&'a RawValue>,
-    /// What such a message has in the place of a kind.
+    /// The workflow, in a message that starts a run; it replaces the kind.
     #[serde(borrow, rename = "workflowName")]
     workflow: Option<&'a RawValue>,
     #[serde(default)]
@@ -98,24 +98,26 @@ struct WireEnvelope<'a> {
     heartbeat_ms: Option<u64>,
 }
 
-/// What stands before a workflow's name in the kind of its tasks: an activity may have the same name.
-const TASK: &str = "workflow:";
+/// The prefix of a workflow's name in the kind of its tasks. It keeps tasks apart from activities
+/// of the same name.
+const TASK_KIND_PREFIX: &str = "workflow:";
 
 /// The kind of a workflow's tasks.
 pub fn task_kind(workflow: &WorkflowName) -> Kind {
-    Kind::of_workflow(&format!("{TASK}{workflow}"))
+    Kind::from_workflow(&format!("{TASK_KIND_PREFIX}{workflow}"))
 }
 
 impl WireEnvelope<'_> {
-    /// The id of a run's task is that of nothing else: neither of another job, nor of a message that starts a run.
+    /// Reads the id. The id of a run's task is reserved: no other job and no message that starts a
+    /// run may have it.
     fn id(&self) -> Result<JobId, MalformedEnvelope> {
         let id = match &self.job_id {
             Some(id) => JobId::new(id),
             None => JobId::new(&text(self.id, "job_id")?),
         };
         let id = id.map_err(|error| MalformedEnvelope(error.to_string()))?;
-        let can_be_a_task = self.task_type.as_ref().is_some_and(|kind| kind.starts_with(TASK));
-        match id.is_task() && !(can_be_a_task && self.job_id.is_some()) {
+        let is_task_kind = self.task_type.as_ref().is_some_and(|kind| kind.starts_with(TASK_KIND_PREFIX));
+        match id.is_task() && !(is_task_kind && self.job_id.is_some()) {
             true => Err(MalformedEnvelope(format!("job id {id:?} is that of a run's task"))),
             false => Ok(id),
         }
@@ -124,18 +126,18 @@ impl WireEnvelope<'_> {
     fn kind(&self) -> Result<Kind, MalformedEnvelope> {
         let kind = match &self.task_type {
             Some(kind) => Kind::new(kind),
-            None => Kind::new(&format!("{TASK}{}", text(self.workflow, "task_type")?)),
+            None => Kind::new(&format!("{TASK_KIND_PREFIX}{}", text(self.workflow, "task_type")?)),
         };
         kind.map_err(|error| MalformedEnvelope(error.to_string()))
     }
 }
 
-/// A duration from an envelope. Another program may have written any number.
+/// A duration from an envelope, bounded because other programs may write any number.
 fn bounded(ms: u64) -> Duration {
     Duration::from_millis(ms).min(MAX_DURATION)
 }
 
-/// A text that has to be there.
+/// Reads a required string.
 fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, MalformedEnvelope> {
     let raw = raw.ok_or_else(|| MalformedEnvelope(format!("missing field `{field}`")))?;
     let FieldName(text) = serde_json::from_str(raw.get()).map_err(MalformedEnvelope::json)?;
@@ -143,11 +145,11 @@ fn text<'a>(raw: Option<&'a RawValue>, field: &str) -> Result<Cow<'a, str>, Malf
 }
 
 impl Envelope {
-    /// Reads an envelope. The bytes are kept as they are.
+    /// Reads an envelope. The bytes are kept unchanged.
     ///
     /// # Errors
-    /// [`MalformedEnvelope`] for everything that [`Envelope::edit`] could not change: its attempts could not be counted, so it
-    /// would never die.
+    /// [`MalformedEnvelope`] for all bytes that [`Envelope::edit`] could not change. The attempts
+    /// of such a job could not be counted, so it would never die.
     pub fn read(bytes: Bytes) -> Result<Self, MalformedEnvelope> {
         let wire: WireEnvelope<'_> =
             serde_json::from_str(object(&bytes)?).map_err(MalformedEnvelope::json)?;
@@ -173,62 +175,62 @@ impl Envelope {
         })
     }
 
-    /// The job's identity.
+    /// The id of the job.
     pub fn id(&self) -> &JobId {
         &self.id
     }
 
-    /// What the job does (`task_type`).
+    /// The kind of the job (`task_type`).
     pub fn kind(&self) -> &Kind {
         &self.kind
     }
 
-    /// How many attempts have been counted: failures and crashes.
+    /// The number of counted attempts: failures and crashes.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// After this many counted attempts the job is dead.
+    /// The number of counted attempts after which the job is dead.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts
     }
 
-    /// How often in a row it was put back with a reason and without counting an attempt.
+    /// How often in a row the job was postponed with a reason, without counting an attempt.
     pub fn postponed(&self) -> u32 {
         self.postponed
     }
 
-    /// How many of the attempts ended with the death of the worker.
+    /// The number of attempts that ended with the worker's death.
     pub fn crashes(&self) -> u32 {
         self.crashes
     }
 
-    /// How long one attempt may take, if the job itself says so.
+    /// The longest duration of one attempt, if the envelope specifies it.
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
     }
 
-    /// How long the result is kept for whoever waits for it; `None` if it is not.
+    /// How long the result is kept for callers that wait for it; `None` if it is not kept.
     pub fn keep_result(&self) -> Option<Duration> {
         self.keep_result
     }
 
-    /// Whether the job can be found by its id. Every job can, unless it was made in bulk and says otherwise.
+    /// Whether the job can be found by its id. True unless it was enqueued in bulk as untracked.
     pub fn tracked(&self) -> bool {
         self.tracked
     }
 
-    /// The run that waits for this job, if one does.
+    /// The run that waits for this job, if any.
     pub fn requester(&self) -> Option<&Requester> {
         self.requester.as_ref()
     }
 
-    /// How long to wait between attempts, if the job itself says so.
+    /// The delays between attempts, if the envelope specifies them.
     pub fn backoff(&self) -> Option<Backoff> {
         self.backoff
     }
 
-    /// How long an attempt may give no sign of life, if the job itself says so.
+    /// The longest time without a heartbeat of the handler, if the envelope specifies it.
     pub fn heartbeat(&self) -> Option<Duration> {
         self.heartbeat
     }
@@ -238,19 +240,20 @@ impl Envelope {
         if self.payload.is_empty() { b"null" } else { &self.bytes[self.payload.clone()] }
     }
 
-    /// How the chains ended that the job waited for, in the order in which it named them.
+    /// The final states and outputs of the chains that the job waited for, in the order in which it
+    /// named them.
     pub fn blockers(&self) -> Result<Vec<Blocker>, MalformedEnvelope> {
         #[derive(Deserialize)]
         struct WireBlockers {
             #[serde(default)]
             blockers: Vec<Blocker>,
         }
-        let told = serde_json::from_slice::<WireBlockers>(&self.bytes);
-        told.map(|told| told.blockers).map_err(MalformedEnvelope::json)
+        let wire = serde_json::from_slice::<WireBlockers>(&self.bytes);
+        wire.map(|wire| wire.blockers).map_err(MalformedEnvelope::json)
     }
 
-    /// The envelope of the job this one continues with: what belongs to the whole chain goes on, what belongs
-    /// to the attempt does not.
+    /// The envelope of the chain's next job: metadata of the chain is copied, that of the attempt
+    /// is not.
     pub(crate) fn successor(&self, id: &JobId, next: &Continuation, now: Timestamp) -> Bytes {
         #[derive(Default, Deserialize)]
         struct Origin<'a> {
@@ -266,7 +269,8 @@ impl Envelope {
             #[serde(borrow, default)]
             meta: Origin<'a>,
         }
-        // A foreign envelope may have a `meta` of another shape; then nothing is known of its origin.
+        // An envelope of another program may have a `meta` of another shape; then the origin is
+        // unknown.
         let Whole { meta } = serde_json::from_slice(&self.bytes).unwrap_or_default();
         let meta = Meta {
             correlation_id: meta.correlation_id.as_deref(),
@@ -274,7 +278,7 @@ impl Envelope {
             enqueue_ts: now,
             source: meta.source.as_deref().unwrap_or("tidemill"),
         };
-        let draft = JobOptions {
+        let options = JobOptions {
             kind: &next.kind,
             max_attempts: next.max_attempts,
             timeout: next.timeout,
@@ -283,25 +287,25 @@ impl Envelope {
             activity: None,
             meta,
         };
-        draft.template().enclose(id, &next.payload)
+        options.template().enclose(id, &next.payload)
     }
 
-    /// The whole envelope as it is on the wire.
+    /// The whole envelope.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// A copy with `edits` applied, in order; everything else stays to the letter.
+    /// A copy with `edits` applied in order; all other bytes are preserved.
     ///
     /// # Errors
-    /// [`MalformedEnvelope`] if the bytes cannot be changed. [`Envelope::read`] rejects those.
+    /// [`MalformedEnvelope`] if the bytes cannot be edited. [`Envelope::read`] rejects such bytes.
     pub fn edit(&self, edits: &[Edit<'_>]) -> Result<Bytes, MalformedEnvelope> {
         edit::edit(object(&self.bytes)?, edits).map_err(MalformedEnvelope::json)
     }
 }
 
-/// The text of a JSON object, as far as its first byte says. The parser alone would skip strings that are not UTF-8 in
-/// fields that it does not look at, and take an array for an object.
+/// The text of a JSON object, judged by its first byte. The parser alone would accept strings that
+/// are not UTF-8 in fields it skips, and would read an array as a struct.
 fn object(bytes: &[u8]) -> Result<&str, MalformedEnvelope> {
     let text = std::str::from_utf8(bytes).map_err(|error| MalformedEnvelope(error.to_string()))?;
     match text.trim_ascii_start().starts_with('{') {
@@ -310,7 +314,7 @@ fn object(bytes: &[u8]) -> Result<&str, MalformedEnvelope> {
     }
 }
 
-/// Where `part`, which lies within `whole`, begins and ends.
+/// The byte range of `part` within `whole`.
 fn position(whole: &[u8], part: &str) -> Range<usize> {
     let start = part.as_ptr() as usize - whole.as_ptr() as usize;
     start..start + part.len()
@@ -400,7 +404,7 @@ mod tests {
         let latin1 = b"{\"job_id\":\"a\",\"task_type\":\"t\",\"meta\":{\"name\":\"Jos\xe9\"}}";
         let error = Envelope::read(Bytes::from_static(latin1)).unwrap_err().to_string();
         assert!(error.contains("utf-8") && error.contains("index 49"), "{error}");
-        // A struct can be read from an array, too, if it is long enough.
+        // Serde also reads a struct from an array of the right length.
         let array = r#"["a","t",null,null,0,0,null,null,0,null,null,null,null,null,null,null]"#;
         assert_eq!(read(array).unwrap_err().to_string(), "not an envelope: no JSON object");
         assert!(read(" \n{\"job_id\":\"a\",\"task_type\":\"t\"}").is_ok());

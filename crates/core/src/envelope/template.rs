@@ -1,4 +1,4 @@
-//! New envelopes.
+//! Templates for new envelopes.
 
 use std::time::Duration;
 
@@ -10,63 +10,63 @@ use crate::clock::{Timestamp, millis};
 use crate::name::{JobId, Kind};
 use crate::workflow::{Requester, RunId};
 
-/// What new envelopes have in common: everything but their id and payload. Made once for a bulk, because most
-/// of an envelope is the same for all of them.
+/// The common part of new envelopes: everything but id and payload. A bulk creates it once, because
+/// most of an envelope is the same for all its jobs.
 #[derive(Debug, Clone)]
 pub struct EnvelopeTemplate {
-    /// Between the id and the payload.
+    /// The bytes between the id and the payload.
     middle: Vec<u8>,
-    /// After the payload.
+    /// The bytes after the payload.
     end: Vec<u8>,
 }
 
-/// How a new job is to be treated.
+/// The options of a new job.
 #[derive(Debug, Clone)]
 pub struct JobOptions<'a> {
-    /// What it does.
+    /// The kind.
     pub kind: &'a Kind,
-    /// How often it is tried.
+    /// The number of attempts.
     pub max_attempts: u32,
-    /// How long one attempt may take.
+    /// The longest duration of one attempt.
     pub timeout: Option<Duration>,
     /// How long the result is kept.
     pub keep_result: Option<Duration>,
-    /// Whether it can be found by its id while it waits.
+    /// Whether the job can be found by its id while it waits.
     pub tracked: bool,
-    /// If a run asked for it, on which terms.
+    /// Options of an activity, if a run schedules the job.
     pub activity: Option<ActivityTerms<'a>>,
-    /// Free facts about its origin.
+    /// Metadata about the origin.
     pub meta: Meta<'a>,
 }
 
-/// On which terms a run asks for a job.
+/// Options of a job that a run schedules.
 #[derive(Debug, Clone)]
 pub struct ActivityTerms<'a> {
-    /// The run that is told how it ends.
+    /// The run that receives the result.
     pub requester: &'a Requester,
-    /// How long to wait between attempts, if not as the worker says.
+    /// The delays between attempts; the worker's default if `None`.
     pub backoff: Option<Backoff>,
-    /// How long an attempt may give no sign of life.
+    /// The longest time without a heartbeat of the handler.
     pub heartbeat: Option<Duration>,
 }
 
-/// The envelope's `meta`: where a job comes from. Nothing here changes how it runs.
+/// The envelope's `meta`: the origin of a job. It has no influence on how the job runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Meta<'a> {
-    /// Ties together what belongs to one request.
+    /// Correlates the jobs of one request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<&'a str>,
-    /// On whose behalf.
+    /// The user on whose behalf the job runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<&'a str>,
-    /// When it was made.
+    /// The time of the enqueue.
     pub enqueue_ts: Timestamp,
-    /// By what program.
+    /// The program that enqueued it.
     pub source: &'a str,
 }
 
 impl JobOptions<'_> {
-    /// Writes down what is the same for every job like this.
+    /// Creates the template for jobs with these options.
     pub fn template(&self) -> EnvelopeTemplate {
         #[derive(Serialize)]
         struct TemplateTail<'a> {
@@ -86,22 +86,25 @@ impl JobOptions<'_> {
             #[serde(skip_serializing_if = "Option::is_none")]
             heartbeat_ms: Option<i64>,
         }
-        let terms = self.activity.as_ref();
+        let activity = self.activity.as_ref();
         let end = TemplateTail {
             meta: &self.meta,
             timeout_ms: self.timeout.map(millis),
             keep_result_ms: self.keep_result.map(millis),
             tracked: (!self.tracked).then_some(false),
-            run: terms.map(|terms| &terms.requester.run),
-            seq: terms.map(|terms| terms.requester.seq),
-            backoff_ms: terms.and_then(|terms| terms.backoff).map(|b| [b.base, b.max, b.jitter].map(millis)),
-            heartbeat_ms: terms.and_then(|terms| terms.heartbeat).map(millis),
+            run: activity.map(|activity| &activity.requester.run),
+            seq: activity.map(|activity| activity.requester.seq),
+            backoff_ms: activity
+                .and_then(|activity| activity.backoff)
+                .map(|b| [b.base, b.max, b.jitter].map(millis)),
+            heartbeat_ms: activity.and_then(|activity| activity.heartbeat).map(millis),
         };
         let middle = format!(
             r#","task_type":"{}","attempts":0,"max_attempts":{},"payload":"#,
             self.kind, self.max_attempts
         );
-        // Text and numbers always serialise; the object's own brace becomes the comma behind the payload.
+        // Strings and numbers always serialise. The object's opening brace becomes the comma after
+        // the payload.
         let mut end = serde_json::to_vec(&end).unwrap_or_else(|_| b"{}".to_vec());
         end[0] = b',';
         EnvelopeTemplate { middle: middle.into_bytes(), end }
@@ -109,7 +112,7 @@ impl JobOptions<'_> {
 }
 
 impl EnvelopeTemplate {
-    /// An envelope around a payload that is JSON already.
+    /// Creates an envelope around a payload that is JSON already.
     pub(super) fn enclose(&self, id: &JobId, payload: &[u8]) -> Bytes {
         let mut out = Vec::with_capacity(self.middle.len() + self.end.len() + payload.len() + 160);
         out.extend_from_slice(br#"{"job_id":"#);
@@ -121,8 +124,11 @@ impl EnvelopeTemplate {
         out.into()
     }
 
-    /// An envelope around `payload`, and the payload's size in bytes. `job_id` comes first, so that a script can
-    /// find it without parsing the rest.
+    /// Creates an envelope around `payload`; also returns the payload's size in bytes. `job_id`
+    /// comes first, so that scripts find it without parsing the rest.
+    ///
+    /// # Errors
+    /// Fails if `payload` cannot be serialised.
     pub fn fill(
         &self,
         id: &JobId,
@@ -132,9 +138,9 @@ impl EnvelopeTemplate {
         out.extend_from_slice(br#"{"job_id":"#);
         serde_json::to_writer(&mut out, id.as_str())?;
         out.extend_from_slice(&self.middle);
-        let begun = out.len();
+        let payload_start = out.len();
         serde_json::to_writer(&mut out, payload)?;
-        let size = out.len() - begun;
+        let size = out.len() - payload_start;
         out.extend_from_slice(&self.end);
         Ok((out.into(), size))
     }
@@ -146,11 +152,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_draft_reads_back() {
+    fn a_new_envelope_reads_back() {
         let (id, kind) = (JobId::new("a\"b\\").unwrap(), Kind::new("mail").unwrap());
         let meta =
             Meta { correlation_id: Some("c"), user_id: None, enqueue_ts: Timestamp(0), source: "te\"st" };
-        let draft = JobOptions {
+        let options = JobOptions {
             kind: &kind,
             max_attempts: 3,
             timeout: Some(Duration::from_secs(2)),
@@ -159,7 +165,7 @@ mod tests {
             tracked: false,
             meta,
         };
-        let (bytes, size) = draft.template().fill(&id, &["a"]).unwrap();
+        let (bytes, size) = options.template().fill(&id, &["a"]).unwrap();
         assert_eq!(size, 5);
         let whole: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(whole["meta"]["source"], "te\"st");

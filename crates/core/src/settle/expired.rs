@@ -1,7 +1,8 @@
-//! Bringing back jobs whose worker died: read pages of expired leases of all queues, decide each, make it stick.
+//! The rescue of expired leases: reads them page by page, decides each, and settles it.
 //!
-//! Any process may do this at any time, for every queue of the store. It decides from the envelope alone, never from the
-//! handlers that happen to be registered here, so a process that does not know a kind does not harm its jobs.
+//! Any process may rescue at any time, for all queues of the store. The decision depends on the
+//! envelope alone, not on the handlers registered in the process. So a process that does not know a
+//! kind does no harm to its jobs.
 
 use std::time::Duration;
 
@@ -15,128 +16,141 @@ use crate::settle::Change;
 use crate::settle::{Settlement, decide_abandoned, decide_expired, decide_malformed};
 use crate::store::{ClockStep, Error, ExpiredLease, ListExpiredParams, Store, Verdict};
 
-/// How many leases one page holds: one page is one round trip, and bounds what a store does at once.
+/// The number of leases per page. A page is one round trip, and bounds the work of the store.
 const PAGE_LEASES: usize = 256;
 
-/// How long a lease may last when the store's clock was set back, until it is extended. A limit, and not the length of the
-/// step taken off: every worker notices the step, some leases were extended since, and nobody knows how long each one is.
-/// Whatever its lease, a live worker may miss two heartbeats.
+/// The longest remaining time of a lease after the store's clock was set back, until it is
+/// extended. A limit, instead of subtracting the step: every worker detects the step, some leases
+/// were extended since, and the length of each lease is unknown. It lets a live worker miss two
+/// heartbeats.
 const MAX_LEASE_AFTER_STEP: Duration = Duration::from_millis(MAX_HEARTBEAT.as_millis() as u64 * 3);
 
-/// Looks for leases that have run out, again and again, and takes no clock at its word that was set in between.
+/// Rescues expired leases repeatedly, and distrusts a store's clock that was set in between.
 #[derive(Debug)]
 pub struct Rescuer {
     queues: Vec<Queue>,
     lease: Duration,
     clocks: Option<ClockMonitor>,
-    /// What a clock showed before it was set back, until the store has been told.
+    /// What a clock would show if it had not been set back, until the store has adjusted.
     set_back_from: Option<Timestamp>,
 }
 
-/// What a look has done.
+/// The result of one rescue of all expired leases.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RescueReport {
-    /// How many jobs were freed.
+    /// How many leases were settled.
     pub rescued: u64,
-    /// What the store's clock would show had nobody set it back.
+    /// What the store's clock would show if it had not been set back; `None` if it was not.
     pub clock_set_back_from: Option<Timestamp>,
 }
 
-/// A job that a rescue has moved to the dead letters.
+/// A job that the rescuer moved to the dead letters.
 #[derive(Debug, Clone, Copy)]
 pub struct RescuedDeath<'a> {
-    /// Where it was.
+    /// The queue.
     pub queue: &'a Queue,
-    /// As its last worker had it; none if its bytes are no envelope.
+    /// The envelope of the last attempt; `None` if the bytes are not an envelope.
     pub envelope: Option<&'a Envelope>,
-    /// As it is kept.
+    /// The dead letter.
     pub letter: &'a DeadLetter,
 }
 
 impl Rescuer {
-    /// One that serves `queues` with this lease: see [`ListExpiredParams`].
+    /// Creates a rescuer. `queues` and `lease` are for leases of unknown length: see
+    /// [`ListExpiredParams`].
     pub fn new(queues: Vec<Queue>, lease: Duration) -> Self {
         Self { queues, lease, clocks: Some(ClockMonitor::new(heartbeat(lease))), set_back_from: None }
     }
 
-    /// Rescues every expired lease, page by page.
+    /// Rescues all expired leases, page by page.
+    ///
+    /// # Errors
+    /// Returns the first error of the store. Pages before it have been rescued.
     pub async fn rescue_all(&mut self, store: &dyn Store) -> Result<RescueReport, Error> {
         self.rescue_and_report(store, &mut |_| {}).await
     }
 
-    /// The same, and reports each job that was moved to the dead letters: it may have run elsewhere for the last time.
+    /// Like [`rescue_all`](Self::rescue_all), and calls `on_death` for each job that was moved to
+    /// the dead letters, because no worker reports it.
+    ///
+    /// # Errors
+    /// As [`rescue_all`](Self::rescue_all).
     pub async fn rescue_and_report(
         &mut self,
         store: &dyn Store,
-        died: &mut (dyn FnMut(RescuedDeath<'_>) + Send),
+        on_death: &mut (dyn FnMut(RescuedDeath<'_>) + Send),
     ) -> Result<RescueReport, Error> {
-        let (mut looked, mut cursor) = (RescueReport::default(), None);
+        let (mut report, mut cursor) = (RescueReport::default(), None);
         loop {
-            let at = store.clock().monotonic();
+            let asked = store.clock().monotonic();
             let (queues, lease) = (&self.queues[..], self.lease);
             let page =
                 store.list_expired(ListExpiredParams { queues, lease, cursor, limit: PAGE_LEASES }).await?;
-            self.note(&page.shard_times, ClockSample { asked: at, answered: store.clock().monotonic() });
+            self.record_times(&page.shard_times, ClockSample { asked, answered: store.clock().monotonic() });
             if let Some(from) = self.set_back_from {
                 store.adjust_for_clock_step(ClockStep { from, lease_limit: MAX_LEASE_AFTER_STEP }).await?;
-                looked.clock_set_back_from = self.set_back_from.take();
+                report.clock_set_back_from = self.set_back_from.take();
             }
-            looked.rescued += self.rescue(store, page.leases, died).await?;
+            report.rescued += self.rescue(store, page.leases, on_death).await?;
             cursor = page.next;
             if cursor.is_none() {
-                return Ok(looked);
+                return Ok(report);
             }
         }
     }
 
-    fn note(&mut self, times: &[(u16, Timestamp)], asked: ClockSample) {
+    fn record_times(&mut self, times: &[(u16, Timestamp)], sample: ClockSample) {
         let Some(clocks) = &mut self.clocks else { return };
         for (shard, time) in times {
-            self.set_back_from = clocks.record(*shard, *time, asked).or(self.set_back_from);
+            self.set_back_from = clocks.record(*shard, *time, sample).or(self.set_back_from);
         }
     }
 
     async fn rescue(
         &self,
         store: &dyn Store,
-        mut holds: Vec<ExpiredLease>,
-        died: &mut (dyn FnMut(RescuedDeath<'_>) + Send),
+        mut leases: Vec<ExpiredLease>,
+        on_death: &mut (dyn FnMut(RescuedDeath<'_>) + Send),
     ) -> Result<u64, Error> {
         let now = store.clock().monotonic();
-        holds.retain(|hold| {
-            self.clocks.as_ref().is_none_or(|clocks| clocks.is_trusted(hold.claimed.lease.shard, now))
+        leases.retain(|expired| {
+            self.clocks.as_ref().is_none_or(|clocks| clocks.is_trusted(expired.claimed.lease.shard, now))
         });
-        if holds.is_empty() {
+        if leases.is_empty() {
             return Ok(0);
         }
-        let settlements: Vec<_> = holds.iter().map(|hold| decide_hold(store, hold)).collect();
+        let settlements: Vec<_> = leases.iter().map(|expired| decide_lease(store, expired)).collect();
         let verdicts = store.rescue(&settlements).await?;
         let mut rescued = 0;
-        for ((hold, settlement), verdict) in holds.iter().zip(&settlements).zip(verdicts) {
+        for ((expired, settlement), verdict) in leases.iter().zip(&settlements).zip(verdicts) {
             if verdict != Verdict::Accepted {
                 continue;
             }
             rescued += 1;
             if let Change::Bury(letter) = &settlement.change {
-                let envelope = hold.claimed.body.as_ref().ok();
-                died(RescuedDeath { queue: &settlement.lease.queue, envelope, letter });
+                let envelope = expired.claimed.body.as_ref().ok();
+                on_death(RescuedDeath { queue: &settlement.lease.queue, envelope, letter });
             }
         }
         Ok(rescued)
     }
 }
 
-/// Rescues every expired lease of the store once, and takes its clock at its word.
+/// Rescues all expired leases of the store once, without checking its clock.
+///
+/// # Errors
+/// Returns the first error of the store.
 pub async fn rescue(store: &dyn Store, queues: &[Queue], lease: Duration) -> Result<u64, Error> {
     let mut rescuer = Rescuer { queues: queues.to_vec(), lease, clocks: None, set_back_from: None };
     Ok(rescuer.rescue_all(store).await?.rescued)
 }
 
-fn decide_hold(store: &dyn Store, hold: &ExpiredLease) -> Settlement {
+fn decide_lease(store: &dyn Store, expired: &ExpiredLease) -> Settlement {
     let now = store.clock().now();
-    let claimed = &hold.claimed;
+    let claimed = &expired.claimed;
     let change = match &claimed.body {
-        // Taken when it was claimed: whoever had it, it does not come back. Whoever waits for it is told.
+        // The claim removed it from its queue, so it does not run again. Callers that wait for it
+        // are notified.
         Ok(envelope) if claimed.lease.queue.guarantee == Guarantee::AtMostOnce => {
             decide_abandoned(envelope, claimed.started, now)
         }

@@ -1,63 +1,66 @@
-//! What can go wrong at a store, by what the caller does about it.
+//! Errors of stores, classified by what the caller does.
 
 use crate::envelope::MalformedEnvelope;
 use crate::name::InvalidName;
 
-/// The cause behind an error.
+/// The cause of an error.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A store could not do what it was asked.
+/// The error of a store operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be reached, or gave up half-way and undid what it had begun: nothing took place. Try again.
+    /// The store is not reachable, or aborted and rolled back: nothing took place. Retry.
     #[error("the store is not available: {message}")]
     Unavailable {
-        /// What was tried.
+        /// What was attempted.
         message: String,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Option<BoxError>,
     },
-    /// The request was sent and its answer was lost: whether the effect took place is unknown. Try again; every verb
-    /// is safe to repeat ([`retry`](crate::retry)). `enqueue` has been repeated by the store already.
+    /// The request was sent and the answer was lost: it is unknown whether it took effect. Retry;
+    /// every verb is safe to repeat ([`retry`](crate::retry)). `enqueue` has already been repeated
+    /// by the store.
     #[error("the answer of the store was lost, so it is not known whether it took effect: {message}")]
     Unanswered {
-        /// What was tried.
+        /// What was attempted.
         message: String,
-        /// Why it failed.
+        /// The cause.
         #[source]
         source: Option<BoxError>,
     },
-    /// The effect took place, but not as safely as was asked for. Do not repeat it; tell the operator.
+    /// The operation took effect, but not as durably as required. Do not retry; inform the
+    /// operator.
     #[error("{0}")]
     Unconfirmed(String),
-    /// It takes no more: out of memory, disk full, or read-only. Nothing was written. Try again later.
+    /// The store accepts no writes: out of memory, disk full, or read-only. Nothing was written.
+    /// Retry later.
     #[error("the store takes no writes: {0}")]
     Full(String),
-    /// It does not allow this. Tell the operator.
+    /// The store denied access. Inform the operator.
     #[error("access denied: {0}")]
     Denied(String),
-    /// It is not what it should be: the wrong version, schema, settings or kind of server. Tell the operator.
+    /// The server has the wrong version, schema, settings or type. Inform the operator.
     #[error("the store cannot be used: {0}")]
     Unsuitable(String),
-    /// The request is wrong. Tell the user. Nothing was written.
+    /// The request is not valid. Inform the user. Nothing was written.
     #[error("{0}")]
     Invalid(String),
-    /// The thing asked for is not there.
+    /// The requested object does not exist.
     #[error("{0} not found")]
     NotFound(String),
-    /// What is stored cannot be understood.
+    /// Stored data cannot be read.
     #[error("stored data is damaged: {0}")]
     Corrupt(String),
 }
 
 impl Error {
-    /// The store could not be reached.
+    /// An [`Error::Unavailable`] with its cause.
     pub fn unavailable(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
         Self::Unavailable { message: message.into(), source: Some(source.into()) }
     }
 
-    /// The store was asked and its answer was lost.
+    /// An [`Error::Unanswered`] with its cause.
     pub fn unanswered(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
         Self::Unanswered { message: message.into(), source: Some(source.into()) }
     }
@@ -67,12 +70,12 @@ impl Error {
         self.is_unavailable() || matches!(self, Self::Full(_))
     }
 
-    /// Whether the store could not be reached, or its answer was lost.
+    /// Whether the store was not reachable or its answer was lost.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::Unanswered { .. })
     }
 
-    /// The same error once more, for another caller that waited for the same answer.
+    /// A copy of the error, for another caller that waited for the same answer.
     pub fn duplicate(&self) -> Self {
         let cause = |source: &Option<BoxError>| source.as_ref().map(|source| source.to_string().into());
         match self {

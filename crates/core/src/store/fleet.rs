@@ -1,8 +1,9 @@
-//! The verbs of the fleet: who works, and who holds one of them.
+//! The fleet contract: registration of workers, and leases on them.
 //!
-//! Everything the fleet has lies in one shard, so that choosing a member is one atomic effect however many servers a
-//! store has. A session is a lease: it lasts until a time of the store's clock, and whoever holds it extends it. A
-//! member's sessions are counted, never a counter kept, so nothing leaks when a holder dies and nothing goes below zero.
+//! All data of the fleet is in one shard, so that choosing a worker is one atomic operation. A
+//! session is a lease: it lasts until a time of the store's clock, and its holder extends it. A
+//! worker's load is the number of its sessions. No counter is kept, so nothing leaks when a holder
+//! dies.
 
 use std::time::Duration;
 
@@ -17,405 +18,435 @@ use crate::name::HolderId;
 /// The longest endpoint, in bytes.
 pub const MAX_ENDPOINT_BYTES: usize = 2048;
 
-/// The longest detail of a member or a session, in bytes of JSON.
+/// The longest detail of a worker or a session, in bytes of JSON.
 pub const MAX_DETAIL_BYTES: usize = 8192;
 
-/// How many members a wish may refuse. Whoever waits has its refusals remembered, and others walk them.
+/// How many workers a lease request may reject. The rejections of waiting clients are stored, and
+/// other requests read them.
 pub const MAX_REJECTED_WORKERS: usize = 16;
 
-/// How long an order to a member stands if it does not answer.
+/// How long an order to a worker is valid without a response.
 pub const ORDER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The part of a store that knows the fleet. Every method may be called by any number of tasks and processes at once,
-/// and repeated after an unknown end.
+/// The fleet part of a store. Every method may be called by any number of tasks and processes
+/// concurrently, and repeated after an unknown result.
 #[async_trait]
 pub trait Fleet: Send + Sync {
-    /// Members enter: available, with no sessions, and with nothing of what an earlier one of the same id left (its
-    /// sessions, its lifetime, an order to it). Announces the new places by [`Wake::Capacity`](super::Wake::Capacity).
-    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error>;
+    /// Registers workers: available and without sessions. Everything of an earlier worker with the
+    /// same id is removed: its sessions, its lifetime count and orders. Publishes
+    /// [`Wake::Capacity`](super::Wake::Capacity).
+    async fn join(&self, workers: &[WorkerEntry]) -> Result<(), Error>;
 
-    /// Members say that they live, and everything about themselves again. One that the store does not know, because it
-    /// lost its data or took the member for dead, is entered whole, and keeps the sessions it has; but it is given no new
-    /// one for `grace`, in which holders can say what they hold. The same goes for one that the store knows and that has not
-    /// beaten for too long: while the store was away nobody could extend a lease, so those that have run out may be held.
-    /// And for one that has not beaten since the store may have forgotten something: because it crashed, or a replica took its place,
-    /// without the last that was written. Until it does, it is given to nobody. Its lifetime stays. Answers in the members' order.
+    /// Reports that workers are alive, with their complete descriptions. Returns orders, one per
+    /// worker, in order.
+    ///
+    /// A worker that the store does not know, because it lost its data or considered the worker
+    /// dead, is registered and keeps its sessions. It gets no new session for `grace`, in which
+    /// holders can report theirs by [`attach`](Self::attach). Its lifetime count stays.
+    ///
+    /// The same applies to a known worker whose last beat is too old: while the store was down, no
+    /// lease could be extended, so expired sessions may still be in use. It also applies to a
+    /// worker without a beat since the store may have lost data, by a crash or a failover to a
+    /// replica. Until its next beat such a worker gets no session.
     async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error>;
 
-    /// Members leave, with everything they have. Those that are not there are not missed.
-    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error>;
+    /// Removes workers with all their data. Unknown workers are ignored.
+    async fn part(&self, workers: &[WorkerKey]) -> Result<(), Error>;
 
-    /// Gives a place to a client, or a place in the line of those who wait for one.
+    /// Leases a worker for a session, or adds the session to the wait list.
     ///
-    /// A member can be given if it is of the kind, has one of the offers, is available and under no order, has beaten
-    /// recently, has room, is past its grace and is not among the `refused`. Of those, by [`Capacity::is_preferred`] for the number of
-    /// members of the kind and offers that are available and fresh (full ones and those in grace included): the one with the highest lifetime
-    /// below its limit less the margin, of equals the one with the fewest sessions; if there is none, any. (A member
-    /// without a limit is always below it.)
+    /// A worker is eligible if it has the kind and one of the offers, is available, has no order,
+    /// has a recent beat and free capacity, is past its grace period, and is not in `rejected`.
+    /// Among these, workers that [`Capacity::is_preferred`] prefers come first, for the number of
+    /// available workers of the kind and offers with a recent beat, including full ones and those
+    /// in their grace period. Of the preferred workers the one with the highest lifetime count is
+    /// chosen, then the one with the fewest sessions. If none is preferred, any eligible one is
+    /// chosen. A worker without a lifetime limit is always preferred.
     ///
-    /// Who waits is served first in, first out, per kind and first offer, whoever asks for them: a caller gets no member that
-    /// somebody before it in its line could use, which is any that is not among the `refused` of that one's latest call. So
-    /// with others before it a caller gets one of those that all of them have refused, chosen as above, or nothing; and
-    /// whoever waits for another member than the ones that are free holds up nobody. A place in the line, and what its holder
-    /// has refused, lasts for `line.ttl` from the last call. When a place was given and others wait, that is announced, so
-    /// that the next asks.
+    /// Waiting sessions are served in order, per kind and first offer, whichever process asks for
+    /// them. A session gets no worker that an earlier one in its list could use, which is any worker
+    /// that the earlier one's latest call did not reject. So with earlier sessions waiting, it gets
+    /// a worker that all of them have rejected, or none. A session that has rejected all free
+    /// workers therefore blocks nobody. A position in the list, with its rejections, lasts for
+    /// `wait.ttl` from the last call. If a worker is leased while others wait,
+    /// [`Wake::Capacity`](super::Wake::Capacity) is published, so that the next one calls again.
     ///
-    /// A session that has a member already is answered with it, and its lease renewed (a repeated call gives no second); if
-    /// that member is among the `refused`, it gives that one back and chooses another: it has had its turn, so it stands
-    /// behind nobody, and if there is no other place it waits before all others. What a session is (`detail`, `keep`) is
-    /// set by the first call.
+    /// A session that has a worker gets the same one, and its lease is extended: a repeated call
+    /// leases no second worker. If that worker is in `rejected`, it is released and another one is
+    /// chosen. The session has had its turn, so it waits behind nobody; if no worker is free, it
+    /// goes to the head of the list. The first call sets the session's `detail` and `keep`.
     ///
-    /// A member that is spent with it hears so by [`Wake::Worker`](super::Wake::Worker): its owner can start the next one
-    /// while this one still works.
+    /// If this session exhausts the worker's lifetime, [`Wake::Worker`](super::Wake::Worker) is
+    /// published: its owner can start the next worker while this one still serves.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if [`LeaseParams::check`] fails.
     async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error>;
 
-    /// Holders say what they hold: each lease lasts until `ttl`, or `keep` if that is longer, from now. Answers in order.
+    /// Reports the sessions of holders: each lease lasts for `ttl` from now, or `keep` if that is
+    /// longer. Returns one result per session, in order.
     ///
-    /// A session that the store does not know is entered as the holder describes it, unless its member is known and full
-    /// without it: so what runs goes on after the store has lost its data, and no limit is exceeded. With `must_exist` it is
-    /// not entered: whoever ended it has ended it. One that
-    /// another holds is [`Attached::Lost`], unless it is taken over (`take`), or nobody is connected to it.
+    /// A session that the store does not know is added as its holder describes it, unless its
+    /// worker is known and full without it. So sessions survive the loss of the store's data, and
+    /// no limit is exceeded. With `must_exist` it is not added: it has been ended. A session of
+    /// another holder is [`Attached::Lost`], unless it is taken over (`take_over`) or has no
+    /// connected client.
     async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error>;
 
-    /// Ends sessions, or gives up places in a line. Only those that `holder` has. Announces it by
-    /// [`Wake::Worker`](super::Wake::Worker) to the member's owner, and by [`Wake::Capacity`](super::Wake::Capacity) if
-    /// somebody waits. A member that is spent is ordered to drain with it. Answers whether there was something to end.
+    /// Ends sessions, or removes them from a wait list, if `holder` holds them. Returns for each
+    /// whether there was one. Publishes [`Wake::Worker`](super::Wake::Worker) for the worker's
+    /// owner, and [`Wake::Capacity`](super::Wake::Capacity) if sessions wait. A worker whose
+    /// lifetime is exhausted is ordered to drain.
     async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error>;
 
-    /// Asks whoever holds a session to end it, by [`Wake::Session`](super::Wake::Session) at once and by
-    /// [`Attached::Closing`] at the latest. One that nobody is connected to is ended on the spot. Whether it was there.
+    /// Asks the holder of a session to end it: by [`Wake::Session`](super::Wake::Session) at once,
+    /// and by [`Attached::Closing`] at the latest. A session without a connected client is ended
+    /// immediately. Returns whether it existed.
     async fn close(&self, session: &SessionId) -> Result<bool, Error>;
 
-    /// Orders a member to take no more sessions, to end when it has none, and to leave: from now on it is given to nobody.
-    /// The order stands for [`ORDER_TIMEOUT`]; the member hears of it by [`Wake::Worker`](super::Wake::Worker) and
-    /// with its next beat, and says so with its status. Whether it was there.
-    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error>;
+    /// Orders a worker to drain: to take no more sessions, to stop when it has none, and to leave.
+    /// From now on it gets no session. The order is valid for [`ORDER_TIMEOUT`]. The worker is
+    /// notified by [`Wake::Worker`](super::Wake::Worker) and by the result of its next beat, and
+    /// confirms with its status. Returns whether it existed.
+    async fn drain(&self, worker: &WorkerKey) -> Result<bool, Error>;
 
-    /// Removes members that have not beaten, with their sessions, sessions that have run out, and places in line that
-    /// nobody asked for. A bounded number; safe everywhere at once.
+    /// Removes dead workers with their sessions, expired sessions, and expired positions in wait
+    /// lists. A bounded number; any number of processes may call it concurrently.
     ///
-    /// With a `standard` it also enters what other programs added by the documented keys, and takes that for granted of
-    /// them; with `None` it enters nobody. What is taken for granted of a member that is known already stays as it is,
-    /// whoever reaps: only a lease may count by another standard.
-    async fn reap(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error>;
+    /// With `defaults` it also registers workers that other programs added by the documented keys,
+    /// with these values; with `None` it registers none. The values of a known worker do not
+    /// change; only a lease may apply other defaults.
+    async fn reap(&self, defaults: Option<WorkerDefaults>) -> Result<Reaped, Error>;
 
-    /// Looks up one member.
-    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error>;
+    /// Looks up one worker.
+    async fn get_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error>;
 
-    /// A page of members, of one kind or all, in a stable order.
+    /// A page of workers, of one kind or all, in a stable order.
     async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error>;
 
-    /// Looks up one session that has a member.
+    /// Looks up one session that has a worker.
     async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error>;
 
-    /// A page of sessions that have a member, in a stable order.
+    /// A page of sessions that have a worker, in a stable order.
     async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error>;
 
-    /// The lines in which somebody waits.
+    /// The wait lists that are not empty.
     async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error>;
 }
 
-/// A member, as it describes itself.
+/// A worker as it describes itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerEntry {
-    /// Who it is.
+    /// The key.
     pub id: WorkerKey,
-    /// How clients speak to it.
+    /// The protocol it speaks.
     pub offer: Offer,
-    /// Where; empty for a member that takes no clients. At most [`MAX_ENDPOINT_BYTES`] bytes.
+    /// The address; empty for a worker without clients. At most [`MAX_ENDPOINT_BYTES`] bytes.
     pub endpoint: String,
     /// Whether it takes new sessions.
     pub status: WorkerStatus,
-    /// How much it takes on. No room at all (`concurrent` 0) if it takes no clients.
+    /// How many sessions it accepts; `concurrent` is 0 for a worker without clients.
     pub capacity: Capacity,
-    /// How long after its last beat it is taken for dead.
+    /// How long after its last beat it counts as dead.
     pub beat_timeout: Duration,
-    /// What else is to be known of it: an object of JSON, at most [`MAX_DETAIL_BYTES`] bytes.
+    /// Further information: a JSON object of at most [`MAX_DETAIL_BYTES`] bytes.
     pub detail: Bytes,
 }
 
 impl WorkerEntry {
-    /// Whether it is short enough to be kept.
+    /// Checks the size limits.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the endpoint or the detail is too long.
     pub fn check(&self) -> Result<(), Error> {
         if self.endpoint.len() > MAX_ENDPOINT_BYTES {
-            let rule = format!("is longer than {MAX_ENDPOINT_BYTES} bytes");
-            return Err(Error::Invalid(format!("the endpoint of worker {} {rule}", self.id)));
+            let violation = format!("is longer than {MAX_ENDPOINT_BYTES} bytes");
+            return Err(Error::Invalid(format!("the endpoint of worker {} {violation}", self.id)));
         }
-        short_enough(&self.detail, &self.id)
+        check_detail(&self.detail, &self.id)
     }
 }
 
-/// Whether a detail is short enough to be kept.
-fn short_enough(detail: &Bytes, of: &dyn std::fmt::Display) -> Result<(), Error> {
+/// Checks the size of a detail.
+fn check_detail(detail: &Bytes, owner: &dyn std::fmt::Display) -> Result<(), Error> {
     if detail.len() <= MAX_DETAIL_BYTES {
         return Ok(());
     }
-    Err(Error::Invalid(format!("the detail of {of} is longer than {MAX_DETAIL_BYTES} bytes")))
+    Err(Error::Invalid(format!("the detail of {owner} is longer than {MAX_DETAIL_BYTES} bytes")))
 }
 
-/// Whether a member takes new sessions.
+/// Whether a worker accepts new sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkerStatus {
-    /// It does.
+    /// It accepts sessions.
     Available,
-    /// It ends when it has none any more.
+    /// It accepts none and stops when its last one ends.
     Draining,
 }
 
-/// Members that live.
+/// Workers that are alive.
 #[derive(Debug)]
 pub struct BeatParams<'a> {
-    /// They, whole.
+    /// Their complete descriptions.
     pub workers: &'a [WorkerEntry],
-    /// How long one that had to be entered anew, or had not beaten for too long, is given no session.
+    /// How long a worker that had to be registered again, or whose last beat was too old, gets no
+    /// session.
     pub grace: Duration,
 }
 
-/// What a member has to know.
+/// The store's response to a beat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WorkerOrders {
-    /// It is to drain.
+    /// Whether it has to drain.
     pub drain: bool,
-    /// How many sessions it has.
+    /// The number of its sessions.
     pub active: u32,
-    /// How many it has had, these included.
+    /// The number of sessions in its lifetime, including these.
     pub lifetime: u64,
 }
 
-/// A wish for a member.
+/// A request for a worker.
 #[derive(Debug, Clone)]
 pub struct LeaseParams {
-    /// The session it is for.
+    /// The session.
     pub session: SessionId,
-    /// Of this kind.
+    /// The kind of worker.
     pub kind: WorkerKind,
-    /// With any of these offers; at least one. The first names the line.
+    /// The acceptable offers; at least one. The first selects the wait list.
     pub offers: Vec<Offer>,
-    /// Who will hold it.
+    /// The holder of the session.
     pub holder: HolderId,
-    /// For how long, unless it is extended.
+    /// The duration of the lease.
     pub ttl: Duration,
-    /// For how long it outlives the holder's connection.
+    /// How long the session outlives the client's connection.
     pub keep: Duration,
-    /// What is to be known of it: an object of JSON, at most [`MAX_DETAIL_BYTES`] bytes.
+    /// Information about the session: a JSON object of at most [`MAX_DETAIL_BYTES`] bytes.
     pub detail: Bytes,
-    /// Members that did not answer; at most [`MAX_REJECTED_WORKERS`].
+    /// Workers that did not respond; at most [`MAX_REJECTED_WORKERS`].
     pub rejected: Vec<WorkerKey>,
-    /// Whether to wait in line if there is no place.
+    /// Whether and how to wait if no worker is free.
     pub wait: Option<WaitParams>,
-    /// What is taken for granted of members that do not say.
+    /// Values for workers that do not state them.
     pub defaults: WorkerDefaults,
 }
 
 impl LeaseParams {
-    /// Whether it can be fulfilled at all: it names an offer, and is short enough to be kept. Answers the line.
+    /// Checks the limits. Returns the first offer, which selects the wait list.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if there is no offer, or the detail or `rejected` is too long.
     pub fn check(&self) -> Result<&Offer, Error> {
-        short_enough(&self.detail, &self.session)?;
+        check_detail(&self.detail, &self.session)?;
         if self.rejected.len() > MAX_REJECTED_WORKERS {
-            let rule = format!("refuses more than {MAX_REJECTED_WORKERS} workers");
-            return Err(Error::Invalid(format!("session {} {rule}", self.session)));
+            let violation = format!("refuses more than {MAX_REJECTED_WORKERS} workers");
+            return Err(Error::Invalid(format!("session {} {violation}", self.session)));
         }
-        let line = self.offers.first();
-        line.ok_or_else(|| Error::Invalid(format!("session {} asks for no offer", self.session)))
+        let first_offer = self.offers.first();
+        first_offer.ok_or_else(|| Error::Invalid(format!("session {} asks for no offer", self.session)))
     }
 }
 
 /// How to wait.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitParams {
-    /// How many may wait in it, this one included.
+    /// The largest length of the wait list, including this session.
     pub max_waiting: u32,
-    /// How long the place lasts without asking again.
+    /// How long the position lasts without another call.
     pub ttl: Duration,
 }
 
-/// What became of a wish.
+/// The result of a lease request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leased {
-    /// It has a member.
+    /// The session has a worker.
     Granted(Grant),
-    /// There is no place now, and it waits.
+    /// No worker is free; the session waits.
     Waiting {
-        /// How many are before it, and served first with whatever they have not refused.
+        /// How many sessions wait before it; they are served first, unless they rejected a worker.
         ahead: u32,
-        /// How many members of the kind and offers have beaten recently, whatever their status. One that drains
-        /// counts: its owner replaces it.
+        /// How many workers of the kind and offers have a recent beat, whatever their status. A
+        /// draining worker counts, because its owner replaces it.
         workers: u32,
     },
-    /// There is no place now, and it does not wait: it did not want to, or the line is full.
+    /// No worker is free, and the session does not wait: it was not asked to, or the wait list is
+    /// full.
     Refused {
-        /// How many wait.
+        /// The length of the wait list.
         waiting: u32,
-        /// How many members of the kind and offers have beaten recently, whatever their status. One that drains
-        /// counts: its owner replaces it.
+        /// How many workers of the kind and offers have a recent beat, whatever their status. A
+        /// draining worker counts, because its owner replaces it.
         workers: u32,
     },
 }
 
-/// A member that was given.
+/// A leased worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grant {
-    /// Which.
+    /// The worker.
     pub worker: WorkerKey,
-    /// Where it is.
+    /// Its address.
     pub endpoint: String,
-    /// How it is spoken to.
+    /// Its protocol.
     pub offer: Offer,
-    /// Until when, unless it is extended.
+    /// The end of the lease, unless it is extended.
     pub until: Timestamp,
 }
 
-/// A session that is held, as its holder describes it.
+/// A session as its holder describes it.
 #[derive(Debug, Clone)]
 pub struct AttachParams {
-    /// Which.
+    /// The session.
     pub session: SessionId,
-    /// On which member.
+    /// Its worker.
     pub worker: WorkerKey,
-    /// Who holds it.
+    /// Its holder.
     pub holder: HolderId,
-    /// For how long, unless it is extended.
+    /// The duration of the lease from now.
     pub ttl: Duration,
-    /// For how long it outlives the connection.
+    /// How long it outlives the client's connection.
     pub keep: Duration,
     /// Whether a client is connected.
     pub connected: bool,
-    /// Takes it over from whoever holds it.
+    /// Whether to take it over from another holder.
     pub take_over: bool,
-    /// Whether the store must know it: the holder has seen it there, or has only just leased it. A session that the store
-    /// does not know, or whose time is over, has been ended then, and the answer is [`Attached::Closing`].
+    /// Whether the store must know the session, because the holder has seen it there or has just
+    /// leased it. If the store does not know it, or its lease has expired, it has been ended:
+    /// [`Attached::Closing`].
     pub must_exist: bool,
-    /// What is to be known of it.
+    /// Information about the session.
     pub detail: Bytes,
-    /// When it began; counts if the store does not know it any more.
+    /// When it began; used if the store does not know it.
     pub started_at: Timestamp,
 }
 
 impl AttachParams {
-    /// Whether it is short enough to be kept.
+    /// Checks the size limit.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the detail is too long.
     pub fn check(&self) -> Result<(), Error> {
-        short_enough(&self.detail, &self.session)
+        check_detail(&self.detail, &self.session)
     }
 }
 
-/// Whether a session is still held.
+/// The state of a session for its holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Attached {
-    /// It is.
+    /// It is held.
     Held,
-    /// Somebody wants it to end, or has ended it: close it and release it.
+    /// Its end was requested, or it has been ended: close the connection and release it.
     Closing,
-    /// It is another's, or its place is: the connection must be closed.
+    /// Another holder has it, or its worker is full: close the connection.
     Lost,
 }
 
-/// A session, or a place in line, that is over.
+/// A session, or a position in a wait list, to end.
 #[derive(Debug, Clone)]
 pub struct ReleaseParams {
-    /// Which.
+    /// The session.
     pub session: SessionId,
-    /// Who held it.
+    /// Its holder.
     pub holder: HolderId,
 }
 
-/// What was removed, or found.
+/// The result of a reap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reaped {
-    /// Members that were dead.
+    /// The removed dead workers.
     pub workers: Vec<WorkerKey>,
-    /// How many sessions had run out, or were those of dead members.
+    /// The number of removed sessions: expired, or of dead workers.
     pub sessions: u64,
-    /// How many places in line nobody asked for.
+    /// The number of removed positions in wait lists.
     pub waiting: u64,
-    /// Members that another program had entered.
+    /// Registered workers of other programs.
     pub found: Vec<WorkerKey>,
-    /// What another program had entered, and what is none. Reported by each reap that finds it.
+    /// Entries of other programs that are not workers. Every reap reports them.
     pub unusable: Vec<UnusableEntry>,
 }
 
-/// An entry of another program that is no member.
+/// An entry of another program that is not a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnusableEntry {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Why it cannot be used.
     pub reason: String,
 }
 
-/// Which members to list.
+/// Which workers to list.
 #[derive(Debug)]
 pub struct ListWorkersParams<'a> {
-    /// Of this kind.
+    /// The kind; all if `None`.
     pub kind: Option<&'a WorkerKind>,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// How many at most.
+    /// The largest number of workers.
     pub limit: usize,
 }
 
-/// A member as the store sees it.
+/// The store's information about a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
-    /// What it said last.
+    /// Its last description.
     pub worker: WorkerEntry,
-    /// When it said it.
+    /// The time of its last beat.
     pub last_beat: Timestamp,
-    /// Whether that is recent enough.
+    /// Whether its last beat is recent enough.
     pub is_fresh: bool,
-    /// Whether it is ordered to drain.
+    /// Whether it was ordered to drain.
     pub drain_ordered: bool,
-    /// How many sessions it has.
+    /// The number of its sessions.
     pub active: u32,
-    /// How many it has had, these included.
+    /// The number of sessions in its lifetime, including these.
     pub lifetime: u64,
 }
 
 /// Which sessions to list.
 #[derive(Debug)]
 pub struct ListSessionsParams<'a> {
-    /// Of this member.
+    /// The worker; all if `None`.
     pub worker: Option<&'a WorkerKey>,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// How many at most.
+    /// The largest number of sessions.
     pub limit: usize,
 }
 
-/// A session as the store sees it.
+/// The store's information about a session.
 #[derive(Debug, Clone)]
 pub struct SessionInfo {
-    /// Which.
+    /// The session.
     pub session: SessionId,
-    /// On which member.
+    /// Its worker.
     pub worker: WorkerKey,
-    /// Where that is; empty if the member is not there any more.
+    /// The worker's address; empty if the worker is gone.
     pub endpoint: String,
-    /// How it is spoken to, if the member is there.
+    /// The worker's protocol, if the worker exists.
     pub offer: Option<Offer>,
-    /// Who holds it.
+    /// Its holder.
     pub holder: HolderId,
     /// Whether a client is connected.
     pub connected: bool,
-    /// Whether somebody wants it to end.
+    /// Whether its end was requested.
     pub closing: bool,
-    /// For how long it outlives its connection.
+    /// How long it outlives its connection.
     pub keep: Duration,
     /// When it began.
     pub started_at: Timestamp,
-    /// Until when it lasts, unless it is extended.
+    /// The end of its lease, unless it is extended.
     pub until: Timestamp,
-    /// What is to be known of it.
+    /// Information about the session.
     pub detail: Bytes,
 }
 
-/// A line in which clients wait.
+/// A wait list.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct WaitingInfo {
-    /// For this kind.
+    /// The kind of worker.
     pub kind: WorkerKind,
-    /// For this offer first of all.
+    /// The first offer of its sessions.
     pub offer: Offer,
-    /// How many.
+    /// Its length.
     pub waiting: u32,
 }

@@ -1,4 +1,4 @@
-//! Looking at a store: what jobs, queues and the store itself are like.
+//! Results of inspection: jobs, queues, and the state of the store.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use crate::clock::Timestamp;
 use crate::job::JobState;
 use crate::name::{JobId, Queue};
 
-/// A count that has reached this means "this many or more": counting further would be a scan.
+/// The largest exact count. A count of this value means "this many or more": counting further would
+/// be a scan.
 pub const COUNT_CAP: u64 = 1_000_000;
 
-/// How a job ended, kept for whoever waits for it.
+/// The end of a job, kept for callers that wait for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobRecord {
-    /// Which job; of several that continued one another the first: the chain.
+    /// The chain: the id of its first job.
     pub job: JobId,
-    /// Done or cancelled. (A dead job's record is its letter.)
+    /// `Done` or `Cancelled`. A dead job has a dead letter instead.
     pub state: JobState,
     /// The handler's output, as JSON.
     pub output: Bytes,
@@ -25,52 +26,52 @@ pub struct JobRecord {
     pub error: Option<String>,
     /// When it ended.
     pub finished_at: Timestamp,
-    /// For how long the record is kept.
+    /// How long the record is kept.
     pub keep: Duration,
 }
 
-/// One job, as it is now.
+/// The current state of a job.
 #[derive(Debug, Clone)]
 pub struct JobInfo {
-    /// Which job.
+    /// The job.
     pub job: JobId,
-    /// Where it is. A record alone does not know its queue any more.
+    /// Its queue; `None` if only the record is left.
     pub queue: Option<Queue>,
-    /// In which state.
+    /// Its state.
     pub state: JobState,
-    /// The envelope or, for a dead job, the letter. Empty if only the record is left.
+    /// The envelope or, for a dead job, the dead letter. Empty if only the record is left.
     pub data: Bytes,
     /// When it is due, if it is scheduled.
     pub due: Option<Timestamp>,
-    /// Who runs it, if it is running.
+    /// The holder of its lease, if it is running.
     pub held_by: Option<String>,
-    /// Whether it is to be cancelled, if it is running.
+    /// Whether its cancellation was requested, if it is running.
     pub cancelling: bool,
-    /// The chains it still waits for, if it is blocked; not necessarily all of very many.
+    /// Chains it still waits for, if it is blocked. May be incomplete if there are very many.
     pub waits_for: Vec<JobId>,
-    /// How it ended.
+    /// Its end, if it keeps its result.
     pub record: Option<JobRecord>,
 }
 
 /// Which jobs to list.
 #[derive(Debug)]
 pub struct ListJobsParams<'a> {
-    /// Of this queue.
+    /// The queue.
     pub queue: &'a Queue,
-    /// In this state: blocked, scheduled, ready, running or dead.
+    /// The state: blocked, scheduled, ready, running or dead.
     pub state: JobState,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// How many at most.
+    /// The largest number of jobs.
     pub limit: usize,
 }
 
-/// A bounded part of a longer list.
+/// A page of a longer list.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// What is on it.
+    /// The items.
     pub items: Vec<T>,
-    /// Where the next one begins, if there may be one.
+    /// The start of the next page, if there may be one.
     pub next: Option<String>,
 }
 
@@ -80,36 +81,36 @@ impl<T> Default for Page<T> {
     }
 }
 
-/// A queue and what is in it. Counts stop at [`COUNT_CAP`].
+/// A queue and its counts, which stop at [`COUNT_CAP`].
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct QueueInfo {
-    /// Which queue.
+    /// The queue.
     #[serde(flatten)]
     pub queue: Queue,
-    /// How many jobs wait for a worker.
+    /// Jobs that wait for a worker.
     pub ready: u64,
-    /// How many wait for their time.
+    /// Jobs that wait for their due time.
     pub scheduled: u64,
-    /// How many wait for other chains.
+    /// Jobs that wait for other chains.
     pub blocked: u64,
-    /// How many are leased.
+    /// Jobs that are leased.
     pub running: u64,
-    /// How many are in the dead letters.
+    /// Jobs in the dead letters.
     pub dead: u64,
-    /// Whether it gives out jobs.
+    /// Whether it is paused.
     pub paused: bool,
-    /// What is wrong with it, in words. What cannot be counted for that reason is not.
+    /// Problems of the queue, in words. Counts that a problem prevents are missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
 }
 
-/// How safe an acknowledged enqueue is.
+/// What an acknowledged enqueue survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Gone when the store's process ends.
+    /// Lost when the store's process ends.
     Volatile,
-    /// Survives the store's process; the last moments may be lost with the machine.
+    /// Survives the end of the process; the last moments may be lost with the machine.
     Process,
     /// On disk before it is acknowledged.
     Fsync,
@@ -128,36 +129,36 @@ impl fmt::Display for Durability {
     }
 }
 
-/// What an operator should know about a store.
+/// The result of an examination for an operator.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Checkup {
-    /// What it is, such as `redis 7.0.15`.
+    /// The server, such as `redis 7.0.15`.
     pub server: String,
-    /// How safe an acknowledged enqueue is.
+    /// What an acknowledged enqueue survives.
     pub durability: Durability,
-    /// What was looked at and found.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
-/// One thing that was looked at.
+/// One finding.
 #[derive(Debug, Clone, serde::Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// What was looked at.
+    /// The subject of the check.
     pub subject: String,
-    /// What was found, and what to do about it.
+    /// The result, and what to do about it.
     pub message: String,
 }
 
 impl Finding {
-    /// A finding of this severity.
+    /// Creates a finding.
     pub fn new(severity: Severity, subject: impl Into<String>, message: impl Into<String>) -> Self {
         Self { severity, subject: subject.into(), message: message.into() }
     }
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {

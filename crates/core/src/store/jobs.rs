@@ -1,4 +1,4 @@
-//! Parameters and answers of the job verbs.
+//! Parameters and results of the job verbs.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,28 +19,28 @@ use crate::settle::Change;
 /// A job to add.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewJob {
-    /// Its identity.
+    /// The id.
     pub id: JobId,
-    /// Its envelope.
+    /// The envelope.
     pub envelope: Bytes,
     /// When it may run.
     pub due: Due,
-    /// Whether it can be found by its id while it waits; the same as its envelope says. An untracked job has
-    /// an id made for this very call, is due now, and keeps no result: nobody will ask for it, and a store
-    /// may leave it out of its index.
+    /// Whether it can be found by its id while it waits; equal to the envelope's field. An
+    /// untracked job has a generated id, is due now, and keeps no result. No caller will ask for
+    /// it, so a store may omit it from its index.
     pub tracked: bool,
-    /// Whether the id was made for this very call, so that nothing else can have it.
+    /// Whether the id was generated for this call, so that no other job has it.
     pub generated_id: bool,
-    /// How it is tied to others.
+    /// Its relations to chains.
     pub links: JobLinks,
 }
 
-/// What to add.
+/// Which jobs to add.
 #[derive(Debug)]
 pub struct EnqueueParams<'a> {
-    /// Where.
+    /// The queue.
     pub queue: &'a Queue,
-    /// What; at most [`MAX_BATCH_JOBS`](crate::limits::MAX_BATCH_JOBS).
+    /// The jobs; at most [`MAX_BATCH_JOBS`](crate::limits::MAX_BATCH_JOBS).
     pub jobs: &'a [NewJob],
 }
 
@@ -49,46 +49,46 @@ pub struct EnqueueParams<'a> {
 pub enum Due {
     /// At once.
     Now,
-    /// After this long, by the store's clock.
+    /// After this duration, by the store's clock.
     In(Duration),
-    /// At this time; at once if it is past.
+    /// At this time; at once if it has passed.
     At(Timestamp),
 }
 
-/// What became of a job that was to be added.
+/// The result for one job of an enqueue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Enqueued {
-    /// It is new.
+    /// It was created.
     Created,
-    /// A job with this id was there already; nothing changed.
+    /// A job with this id exists; nothing changed.
     Exists,
-    /// The chain with this id takes its place: it has the same deduplication key. Nothing changed.
+    /// The chain with this id has the same deduplication key; nothing changed.
     Duplicate(JobId),
 }
 
-/// Completes when a waiting claim should give up.
+/// A future that ends the waiting of a claim when it completes.
 pub type Interrupt<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// What to claim.
 pub struct ClaimParams<'a> {
-    /// From where.
+    /// The queue.
     pub queue: &'a Queue,
-    /// For whom.
+    /// The holder of the leases.
     pub worker: &'a HolderId,
-    /// For how long.
+    /// The duration of the leases.
     pub lease: Duration,
-    /// How many at most; at least 1.
+    /// The largest number of jobs; at least 1.
     pub max: usize,
-    /// How many of them start at once; the rest are held.
+    /// How many of them count as started; the rest are held.
     pub starting: usize,
-    /// How long to wait when there are none.
+    /// How long to wait if there are none.
     pub wait: Duration,
-    /// Cuts the waiting short.
+    /// Ends the waiting early.
     pub interrupt: Interrupt<'a>,
 }
 
 impl<'a> ClaimParams<'a> {
-    /// Claims up to `max` jobs to start at once, without waiting.
+    /// Claims up to `max` jobs, all started, without waiting.
     pub fn now(queue: &'a Queue, worker: &'a HolderId, lease: Duration, max: usize) -> Self {
         let interrupt = Box::pin(pending());
         Self { queue, worker, lease, max, starting: max, wait: Duration::ZERO, interrupt }
@@ -98,23 +98,23 @@ impl<'a> ClaimParams<'a> {
 impl fmt::Debug for ClaimParams<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { queue, worker, lease, max, starting, wait, .. } = self;
-        write!(f, "Claim {{ {queue}, {worker}, {lease:?}, {max}, {starting}, {wait:?} }}")
+        write!(f, "ClaimParams {{ {queue}, {worker}, {lease:?}, {max}, {starting}, {wait:?} }}")
     }
 }
 
-/// A job that was claimed.
+/// A claimed job.
 #[derive(Debug, Clone)]
 pub struct Claimed {
-    /// The right to run it.
+    /// Its lease.
     pub lease: Lease,
-    /// Its envelope, or the bytes that should have been one.
+    /// The envelope, or the bytes that are not one.
     pub body: Result<Envelope, (Bytes, MalformedEnvelope)>,
     /// Whether it counts as started.
     pub started: bool,
 }
 
 impl Claimed {
-    /// Reads the envelope of a job. `lease` is given the envelope's id.
+    /// Reads the envelope of a job. `lease` receives the envelope's id, if there is one.
     pub fn read(data: Bytes, started: bool, lease: impl FnOnce(Option<&JobId>) -> Lease) -> Self {
         match Envelope::read(data.clone()) {
             Ok(envelope) => Self { lease: lease(Some(envelope.id())), body: Ok(envelope), started },
@@ -123,197 +123,201 @@ impl Claimed {
     }
 }
 
-/// Whose unanswered claims to recover.
+/// Which unanswered claims to recover.
 #[derive(Debug)]
 pub struct RecoverParams<'a> {
-    /// The queue that was claimed from.
+    /// The queue.
     pub queue: &'a Queue,
     /// The worker that claimed.
     pub worker: &'a HolderId,
-    /// For how long.
+    /// The duration of the leases.
     pub lease: Duration,
-    /// The leases of this queue that the worker has in its hands.
+    /// The leases of this queue that the worker knows.
     pub known_leases: &'a HashSet<Lease>,
 }
 
 /// Which held jobs to start.
 #[derive(Debug)]
 pub struct StartParams<'a> {
-    /// By whom.
+    /// The holder of the leases.
     pub worker: &'a HolderId,
-    /// Which.
+    /// The leases.
     pub leases: &'a [Lease],
 }
 
 /// Which leases to extend.
 #[derive(Debug)]
 pub struct ExtendParams<'a> {
-    /// By whom.
+    /// The holder of the leases.
     pub worker: &'a HolderId,
-    /// Which.
+    /// The leases.
     pub leases: &'a [Lease],
-    /// By how much from now.
+    /// The new duration from now.
     pub lease: Duration,
 }
 
-/// What a lease is worth.
+/// The result for one lease of an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extended {
-    /// It is still held, and extended.
+    /// It is held, and was extended.
     Yes,
-    /// It is still held, and extended, but somebody wants the job cancelled.
+    /// It is held, and was extended, but the cancellation of the job was requested.
     Cancelling,
     /// It is lost.
     Lost,
-    /// The part of the store that has it failed: it may be extended, or not, or lost. Others of the same call were answered.
+    /// The part of the store that contains the lease failed: the lease may be extended or lost.
+    /// Other leases of the same call were answered.
     Unknown,
 }
 
-/// Whether a fenced effect took place.
+/// Whether a fenced operation took effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// It did.
     Accepted,
     /// The lease was not the current one; nothing changed.
     LeaseLost,
-    /// The part of the store that has the lease failed: the effect took place, or not, or does so later. The caller asks again.
-    /// Only [`settle`](super::Store::settle) and [`rescue`](super::Store::rescue) say so, and only if others of the same call
-    /// were answered.
+    /// The part of the store that contains the lease failed: the operation took effect, or did not,
+    /// or will later. The caller repeats it. Only [`settle`](super::Store::settle) and
+    /// [`rescue`](super::Store::rescue) return this, and only if other leases of the same call were
+    /// answered.
     Unknown,
 }
 
-/// Which scheduled jobs to look at.
+/// Which scheduled jobs to promote.
 #[derive(Debug)]
 pub struct PromoteParams<'a> {
-    /// Of these queues.
+    /// The queues.
     pub queues: &'a [Queue],
-    /// How many at most, per queue.
+    /// The largest number of jobs per queue.
     pub limit: usize,
 }
 
-/// What promoting did.
+/// The result of a promotion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Promoted {
     /// How many jobs became ready.
     pub moved: u64,
-    /// How long until the next one is due; zero if there are more right now.
+    /// How long until the next is due; zero if more are due now.
     pub next: Option<Duration>,
 }
 
-/// A step of the store's clock into the past.
+/// A step back of the store's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockStep {
-    /// What the clock would show now had nobody set it back.
+    /// What the clock would show now if it had not been set back.
     pub from: Timestamp,
-    /// From now on no lease lasts longer, until it is extended. Longer than any worker waits between two extensions.
+    /// The longest remaining time of any lease that is not extended. Longer than the interval
+    /// between two extensions of any worker.
     pub lease_limit: Duration,
 }
 
-/// Which expired leases to show.
+/// Which expired leases to list.
 #[derive(Debug)]
 pub struct ListExpiredParams<'a> {
-    /// Queues in which a lease of unknown length counts as one of `lease`: other programs may take jobs without
-    /// telling for how long. A store that keeps each lease's end ignores both.
+    /// Queues in which a lease of unknown length counts as one of `lease`, because other programs
+    /// may claim jobs without recording a length. A store that records the end of each lease
+    /// ignores both fields.
     pub queues: &'a [Queue],
-    /// How long such a lease is.
+    /// The length of such leases.
     pub lease: Duration,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// How many at most.
+    /// The largest number of leases.
     pub limit: usize,
 }
 
-/// A page of leases that have run out.
+/// A page of expired leases.
 #[derive(Debug, Default)]
 pub struct ExpiredLeases {
     /// The leases.
     pub leases: Vec<ExpiredLease>,
-    /// Where the next page begins, if there is one.
+    /// The start of the next page, if there is one.
     pub next: Option<String>,
-    /// What time it was in each shard that was looked at.
+    /// The time of each examined shard's clock.
     pub shard_times: Vec<(u16, Timestamp)>,
 }
 
-/// A lease, seen from outside.
+/// An expired lease.
 #[derive(Debug, Clone)]
 pub struct ExpiredLease {
     /// The job and its lease.
     pub claimed: Claimed,
-    /// Who has it.
+    /// The holder.
     pub holder: String,
 }
 
-/// What cancelling did.
+/// The result of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It was waiting and is gone.
+    /// It was waiting and has been removed.
     Removed,
-    /// It is running; its worker has been told.
+    /// It is running; its worker has been notified.
     Requested,
-    /// It had ended already, like this.
+    /// It had already ended, in this state.
     Ended(JobState),
-    /// There is no such job.
+    /// The job does not exist.
     NotFound,
 }
 
-/// Which job to end from outside, and how.
+/// Which job to complete, and how.
 #[derive(Debug)]
 pub struct CompleteParams<'a> {
-    /// Which, with its step: one that has moved on to another step is not touched.
+    /// The job with its step; nothing changes if the chain has moved on to another step.
     pub job: &'a JobId,
-    /// How: [`Change::Finish`] or [`Change::Continue`].
+    /// [`Change::Finish`] or [`Change::Continue`].
     pub change: &'a Change,
 }
 
-/// What completing from outside did.
+/// The result of a completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completed {
-    /// The job has ended like this. Whoever was running it has lost its lease.
+    /// The job was completed. A worker that ran it has lost its lease.
     Yes,
-    /// It had ended already, like this; a step that its chain has left behind counts as done.
+    /// It had already ended, in this state. A step that its chain has moved on from counts as done.
     Ended(JobState),
-    /// There is no such job.
+    /// The job does not exist.
     NotFound,
 }
 
-/// What deleting a chain did.
+/// The result of deleting a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deleted {
-    /// It is gone, with its job, record, letter and key.
+    /// It was deleted, with its job, record, dead letter and key.
     Yes,
     /// This job waits for it; nothing changed.
     Awaited(JobId),
-    /// There is no such chain.
+    /// The chain does not exist.
     NotFound,
 }
 
-/// Which letters to bring back.
+/// Which dead letters to redrive.
 #[derive(Debug)]
 pub struct RedriveParams<'a> {
-    /// To which queue.
+    /// The queue.
     pub queue: &'a Queue,
-    /// Which.
+    /// The letters.
     pub letters: &'a [RedriveItem],
 }
 
-/// A letter to bring back.
+/// A dead letter to redrive.
 #[derive(Debug, Clone)]
 pub struct RedriveItem {
     /// The job.
     pub job: JobId,
-    /// The letter as it was found. A job that has died again since has another one.
+    /// The letter as it was read. If the job has died again meanwhile, its letter differs.
     pub letter: Bytes,
-    /// The envelope that the job starts anew with.
+    /// The new envelope of the job.
     pub envelope: Bytes,
 }
 
-/// What pruning removed.
+/// The result of pruning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
-    /// Records of finished jobs whose time is over.
+    /// Deleted records whose retention has expired.
     pub records: u64,
-    /// Locks and traces of workers that are gone.
+    /// Deleted locks and other leftovers of dead workers.
     pub leftovers: u64,
-    /// Whether the call has removed as many as one call does, so that there may be more.
+    /// Whether the call reached its limit, so that there may be more.
     pub more: bool,
 }

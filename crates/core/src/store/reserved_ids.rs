@@ -1,18 +1,21 @@
-//! What belongs to a run is the run's to make and to take away: whoever else wants to is told so.
+//! Reserved ids: rejects attempts to create or remove jobs that belong to a workflow run.
 //!
-//! Every store asks here before it does what is asked of it, so that all of them refuse the same.
+//! Every store calls these checks first, so that all stores reject the same requests.
 
 use super::{Error, NewJob};
 use crate::name::JobId;
 
-/// Refuses to add jobs that would pass for something of a run's.
+/// Checks that no new job has an id that belongs to a run.
+///
+/// # Errors
+/// [`Error::Invalid`] with the run.
 pub fn check_new(jobs: &[NewJob]) -> Result<(), Error> {
-    // An id that was made for this very call is nobody's.
-    let given = jobs.iter().filter(|job| !job.generated_id);
-    given.map(|job| &job.id).try_for_each(check_explicit_id)
+    // Generated ids belong to no run.
+    let explicit = jobs.iter().filter(|job| !job.generated_id);
+    explicit.map(|job| &job.id).try_for_each(check_explicit_id)
 }
 
-/// Refuses an id that belongs to a run.
+/// Rejects an id that belongs to a run.
 pub(crate) fn check_explicit_id(job: &JobId) -> Result<(), Error> {
     match job.run() {
         Some(run) => Err(Error::Invalid(format!(
@@ -22,7 +25,11 @@ pub(crate) fn check_explicit_id(job: &JobId) -> Result<(), Error> {
     }
 }
 
-/// Refuses to take away, or to end from outside, what a run goes on by. Its activities may be: it is told of them.
+/// Rejects the removal or external completion of a run's task or remote command. Activities are
+/// allowed, because their run is notified.
+///
+/// # Errors
+/// [`Error::Invalid`] with the run.
 pub fn check_removal(job: &JobId) -> Result<(), Error> {
     match job.run().filter(|_| job.is_run_internal()) {
         Some(run) => Err(Error::Invalid(format!(
@@ -32,7 +39,10 @@ pub fn check_removal(job: &JobId) -> Result<(), Error> {
     }
 }
 
-/// Refuses to delete, without a word to anybody, what belongs to a run.
+/// Rejects the deletion of any job that belongs to a run, because the run would not be notified.
+///
+/// # Errors
+/// [`Error::Invalid`] with the run.
 pub fn check_deletion(chain: &JobId) -> Result<(), Error> {
     check_removal(chain)?;
     match chain.run() {

@@ -1,8 +1,9 @@
-//! Parameters and answers of the workflow verbs.
+//! Parameters and results of the workflow verbs.
 //!
-//! A run is a row and a journal. Its tasks are jobs: the id of the job follows from that of the run ([`RunId::task`]), so
-//! there is never more than one. Its activities are jobs too, which tell the run how they ended. Everything one verb does concerns one run and
-//! what lies in its shard ([`RunId::root`]): what concerns a run elsewhere is a job of its own, made by the commit.
+//! A run is a row and a journal. Its task is a job whose id is derived from that of the run
+//! ([`RunId::task`]), so there is at most one. Its activities are jobs too, and deliver their
+//! results to the run. A verb changes one run and data in its shard only ([`RunId::root`]). An
+//! operation on a run in another shard is a job of its own, which a commit creates.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,271 +16,280 @@ use crate::envelope::Envelope;
 use crate::name::{JobId, Queue};
 use crate::workflow::{CommitId, Json, Requester, RunId, RunStatus, Topic, Version, WorkflowName};
 
-/// How many news a task carries at most. A run that has more gets them with its next tasks.
+/// The largest number of events in a task. A run with more gets them in its next tasks.
 pub const MAX_TASK_EVENTS: usize = 256;
 
-/// How many bytes of news a task carries: it ends with the event by which its news come to so many. A worker claims many
-/// tasks at once, so this is less than what one read of a journal may come to.
+/// The size limit of the events in a task: the event that reaches it is the last. A worker claims
+/// many tasks at once, so this is less than the size limit of a journal read.
 pub const MAX_TASK_EVENT_BYTES: usize = 1 << 20;
 
-/// How many of the ids of what was delivered to a run are remembered however old they are: see [`Delivery::id`].
+/// How many delivery ids of a run are remembered regardless of their age: see [`Delivery::id`].
 pub const MAX_REMEMBERED_DELIVERIES: usize = 1_000;
 
-/// For how long ids of deliveries are remembered, unless a commit says otherwise: see [`Delivery::id`].
+/// How long delivery ids are remembered, unless a commit specifies it: see [`Delivery::id`].
 pub const DELIVERY_ID_RETENTION: Duration = Duration::from_secs(60 * 60);
 
 /// A run to start.
 #[derive(Debug, Clone)]
 pub struct StartRunParams {
-    /// Its identity.
+    /// The id.
     pub run: RunId,
-    /// Its type.
+    /// The workflow.
     pub workflow: WorkflowName,
-    /// The version of the code it is started for.
+    /// The version of the code.
     pub version: Version,
-    /// Where its tasks go.
+    /// The queue of its tasks.
     pub queue: Queue,
-    /// Its journal from position 1 on: one entry, that it has started; more if it begins where another run was. Events
-    /// behind `cursor` are new and get the store's time; the others keep theirs.
+    /// The journal from position 1: one entry for the start, or more if it continues the journal of
+    /// another run. Events after `cursor` are new and get the store's time; the others keep theirs.
     pub journal: Vec<StoredEntry>,
-    /// How far it has come: 0, or the last position that a commit of this journal consumed.
+    /// The position of the run: 0, or the last position that a commit of this journal consumed.
     pub cursor: u64,
-    /// What it has asked for already; none for a run that begins at the beginning.
+    /// Effects of the commits in the journal; none for a run that starts from the beginning.
     pub effects: Vec<Effect>,
     /// The envelope of its tasks without the closing brace: see [`task_envelope`].
     pub task_head: Bytes,
-    /// What the first task says beside that: fields, each with a comma before it.
+    /// Additional fields of the first task, each with a preceding comma.
     pub first_task_fields: Bytes,
-    /// Keeps a second run like it from being started. The key's shard is the run's: see [`RunId::keyed`].
+    /// The idempotency key, which prevents a second run. The key is in the run's shard: see
+    /// [`RunId::keyed`].
     pub key: Option<RunKey>,
-    /// The run that is told how it ends.
+    /// The parent that receives its end.
     pub parent: Option<ParentRef>,
-    /// How long it is kept when it has ended.
+    /// How long it is kept after its end.
     pub keep: Duration,
-    /// What it can be found by.
+    /// Search attributes.
     pub attributes: BTreeMap<Topic, Json>,
 }
 
-/// Who is told how a run ends.
+/// The parent of a run, as a store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParentRef {
     /// The parent.
     pub run: RunId,
-    /// The parent's number for it.
+    /// The number of the parent's command.
     pub seq: u64,
 }
 
-/// What makes two runs the same.
+/// An idempotency key and its conflict policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunKey {
-    /// The idempotency key, 1 to 256 bytes; keys of different workflows do not meet.
+    /// The key, 1 to 256 bytes. Keys of different workflows are independent.
     pub key: String,
-    /// What to do if there is a run with it.
+    /// What to do if a run with the key exists.
     pub conflict: ConflictPolicy,
 }
 
-/// What to do when a run with the same key is there: open, or closed and still kept.
+/// What to do if a run with the same key exists: open, or closed and still kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ConflictPolicy {
-    /// The caller gets that run, open or closed.
+    /// Return that run, open or closed.
     #[default]
     UseExisting,
-    /// The caller is told of it and nothing is started.
+    /// Return an error with that run; start nothing.
     Reject,
-    /// The caller gets it if it is open. A closed one makes way: the key is the new run's from now on.
+    /// Return that run if it is open. If it is closed, start a new one, which takes over the key.
     StartAfterClose,
 }
 
-/// What starting a run did.
+/// The result of starting a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StartRunResult {
-    /// It is new.
+    /// It was started.
     Created,
-    /// A run with its id, or this run with its key, was there already; nothing changed.
+    /// A run with its id, or this run with its key, exists; nothing changed.
     Existing(RunId),
-    /// This run with its key was there and the caller wants none then; nothing changed.
+    /// This run with its key exists, and the policy rejects that; nothing changed.
     Rejected(RunId),
 }
 
-/// One entry of a journal, as a store keeps it.
+/// A journal entry, as a store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredEntry {
-    /// What a store has to know of it.
+    /// The kind of entry.
     pub kind: EntryKind,
-    /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`. The store that appends it writes its own time
-    /// into it ([`with_timestamp`]): timers are counted from there, and a caller's idea of the time may be old.
+    /// The entry as JSON: `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`. The store that appends
+    /// it replaces the time with its own ([`with_timestamp`]). Timers are relative to it, and the
+    /// caller's time may be old.
     pub bytes: Bytes,
 }
 
-/// What every entry begins with; a number and a comma follow.
-const AT: &[u8] = br#"{"at":"#;
+/// The start of every entry; a number and a comma follow.
+const TIME_PREFIX: &[u8] = br#"{"at":"#;
 
-/// The entry with this time in it. What is no entry stays as it is. Stores do the same where the bytes are.
+/// The entry with this time. Bytes that are not an entry are returned unchanged. Stores do the same
+/// in SQL and Lua.
 pub fn with_timestamp(entry: &Bytes, now: Timestamp) -> Bytes {
     match entry.iter().position(|byte| *byte == b',') {
-        Some(comma) if entry.starts_with(AT) => {
-            [AT, now.0.to_string().as_bytes(), &entry[comma..]].concat().into()
+        Some(comma) if entry.starts_with(TIME_PREFIX) => {
+            [TIME_PREFIX, now.0.to_string().as_bytes(), &entry[comma..]].concat().into()
         }
         _ => entry.clone(),
     }
 }
 
-/// What a store has to know of an entry.
+/// The kinds of journal entries that stores distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EntryKind {
-    /// What a task did.
+    /// The commit of a task.
     Commit,
-    /// Something that a command of this journal led to: an activity's end, a timer.
+    /// The result of a command, such as the end of an activity or a timer.
     CommandResult,
-    /// Something that was said to the run. If the run continues as new before it has consumed it, it goes into the
-    /// new journal.
+    /// A signal or another message to the run. If the run continues as new before consuming it, it
+    /// is copied into the new journal.
     Message,
 }
 
 /// An event for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// For which run.
+    /// The run.
     pub run: RunId,
-    /// The event's entry; not a commit.
+    /// The entry with the event; not a commit.
     pub entry: StoredEntry,
-    /// An event with an id is delivered once per run, however often it is sent. At most 128 bytes.
+    /// The id of the event, at most 128 bytes. A run receives an event with an id once, however
+    /// often it is sent.
     ///
-    /// An id is remembered for as long as its run is there, with one exception: when a run continues as new it forgets
-    /// those that are older than its commit says ([`ContinueAsNew::id_retention`]) and not among its latest [`MAX_REMEMBERED_DELIVERIES`]. So there
-    /// are never many more than one journal has entries, or than came in that time.
+    /// An id is remembered as long as its run exists, with one exception. When a run continues as
+    /// new, it forgets ids that are older than [`ContinueAsNew::id_retention`] and not among the
+    /// latest [`MAX_REMEMBERED_DELIVERIES`]. So their number is bounded by the entries of one
+    /// journal and by what arrives in that time.
     pub id: Option<String>,
-    /// The command it answers: the alarm with this number is dropped, if there is one.
+    /// The command that it answers: a timer with this number is cancelled.
     pub seq: Option<u64>,
 }
 
-/// What became of a delivery.
+/// The result of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivered {
     /// It is in the journal, and the run has a task.
     Yes,
-    /// It had been delivered before, whether or not the run has ended since; nothing changed.
+    /// It was delivered before, whether or not the run has ended since; nothing changed.
     Duplicate,
-    /// The run has ended, like this; nothing changed.
+    /// The run has ended, with this status; nothing changed.
     Closed(RunStatus),
-    /// There is no such run.
+    /// The run does not exist.
     NotFound,
 }
 
-/// What a task did, to be written in one step with the end of the task's lease.
+/// The commit of a task, applied in one step with the end of the task's lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitParams {
-    /// Whose task it was.
+    /// The run.
     pub run: RunId,
-    /// Its identity. The store keeps that of the run's last commit and writes it into the run's tasks.
+    /// The id of the commit. The store keeps that of the last commit and adds it to the run's
+    /// tasks.
     pub id: CommitId,
-    /// How far the run had come when the task began. If that is not so any more, or the run has ended, the commit has
-    /// no effect but that the task ends, and is answered as a lost lease.
+    /// The position of the run when the task began. If the run has advanced or ended, the commit
+    /// has no effect except that the task ends, and the verdict is that of a lost lease.
     pub cursor: u64,
-    /// The position of the last event it consumed: how far the run has come now.
+    /// The position of the last consumed event, which is the run's new position.
     pub upto: u64,
-    /// The commit's entry.
+    /// The journal entry of the commit.
     pub entry: Bytes,
-    /// What it led to.
+    /// The effects of its commands.
     pub effects: Vec<Effect>,
-    /// Whether the run goes on.
+    /// What happens to the run.
     pub then: AfterCommit,
 }
 
-/// How far a run has come. The cursor alone does not tell: a store that loses its last writes lets another worker commit
-/// at the same cursor.
+/// The position of a run. The cursor alone is not unique: a store that loses its last writes lets
+/// another worker commit at the same cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunPosition {
     /// The position of the last event that a commit consumed.
     pub cursor: u64,
-    /// That commit; none before the first.
+    /// That commit; `None` before the first.
     pub last_commit: Option<CommitId>,
 }
 
-/// Whether a run goes on after a commit.
+/// What happens to a run after a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AfterCommit {
-    /// It does. If there are events beyond what the commit consumed it has its next task at once.
+    /// It continues. If there are events that the commit did not consume, it gets its next task at
+    /// once.
     Running,
-    /// It begins again with an empty journal. Positions go on; its alarms are dropped; messages that the commit did not
-    /// consume follow the first entry, other events are dropped. It has its next task at once.
+    /// It continues as new, with an empty journal. Positions continue and timers are cancelled.
+    /// Unconsumed messages follow the first entry; other events are dropped. It gets its next task
+    /// at once.
     ContinueAsNew(ContinueAsNew),
-    /// It has ended. Its alarms are dropped.
+    /// It ends. Its timers are cancelled.
     Close(CloseRun),
 }
 
-/// How a run begins again.
+/// How a run continues as new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContinueAsNew {
     /// The first entry of the new journal.
     pub first: Bytes,
-    /// For how long it remembers the ids of what was delivered to it: see [`Delivery::id`].
+    /// How long it remembers delivery ids: see [`Delivery::id`].
     pub id_retention: Duration,
 }
 
 /// How a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CloseRun {
-    /// In which way; not [`RunStatus::Running`].
+    /// The final status; not [`RunStatus::Running`].
     pub status: RunStatus,
-    /// Its output as JSON; empty if it has none.
+    /// The output as JSON; empty if there is none.
     pub output: Bytes,
-    /// What went wrong, if something did.
+    /// The error message, if it failed.
     pub error: Option<String>,
-    /// What the parent is told. Only for a parent in the run's own shard: see [`Store::same_shard`](super::Store::same_shard).
+    /// The event for the parent. Only if the parent is in the run's shard: see
+    /// [`Store::same_shard`](super::Store::same_shard).
     pub notify_parent: Option<Delivery>,
 }
 
-/// Something a task led to.
+/// An effect of a commit outside the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// A job; its id is one of the run's own ([`RunId::part`]).
+    /// Adds a job whose id is a part of the run's ([`RunId::part`]).
     Job {
-        /// Where it goes.
+        /// The queue.
         queue: Queue,
         /// The job; tracked, and without links.
         job: NewJob,
     },
-    /// Such a job is not wanted any more: as [`Store::cancel`](super::Store::cancel), but that nobody is told if it
-    /// was waiting.
+    /// Cancels such a job, as [`Store::cancel`](super::Store::cancel) does, but without an event to
+    /// the run if it was waiting.
     CancelJob(JobId),
-    /// The run is to be told of this time. One that is due before all others is announced as
-    /// [`Wake::DueEarlier`](super::Wake::DueEarlier) of the queue of the run's tasks.
+    /// Sets a timer of the run. If it is due before all others,
+    /// [`Wake::DueEarlier`](super::Wake::DueEarlier) is published for the queue of the run's tasks.
     SetTimer {
         /// The number of the command.
         seq: u64,
-        /// When.
+        /// When it is due.
         due: Due,
-        /// Of what.
+        /// The kind of timer.
         timer: RunTimer,
     },
-    /// It is not to be told of it any more.
+    /// Cancels a timer.
     CancelTimer {
         /// The number of the command.
         seq: u64,
     },
-    /// What the run can be found by, added to what there is.
+    /// Adds search attributes.
     Attributes(BTreeMap<Topic, Json>),
-    /// An answer that is kept for whoever asked; its id is one of the run's own ([`RunId::part`]). Whoever waits for
-    /// it as for a chain is woken.
+    /// Stores a record for a caller that waits, such as the answer to an update. Its id is a part
+    /// of the run's ([`RunId::part`]). Waiters are notified as for a chain.
     Record(JobRecord),
 }
 
-/// What a run is told when a time has come.
+/// The kinds of timers of a run, by the event that they deliver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunTimer {
-    /// That a timer has fired.
+    /// A timer of the code has fired.
     Timer,
-    /// That an activity has not ended in time.
+    /// An activity has exceeded its schedule-to-close timeout.
     ScheduleToClose,
 }
 
 impl RunTimer {
-    /// Every alarm.
+    /// All kinds.
     pub const ALL: [Self; 2] = [Self::Timer, Self::ScheduleToClose];
 
-    /// What stands before and after the command's number in the event that says so. The entry is that event as any
-    /// other: [`encode_entry`]. It is an [`EntryKind::CommandResult`].
+    /// The JSON of the event before and after the command's number. It is an
+    /// [`EntryKind::CommandResult`]; [`encode_entry`] makes the entry.
     pub const fn event_parts(self) -> (&'static str, &'static str) {
         match self {
             Self::Timer => (r#"{"timer_fired":{"seq":"#, "}}"),
@@ -290,13 +300,13 @@ impl RunTimer {
         }
     }
 
-    /// The event that says so.
+    /// The event as JSON.
     pub fn event(self, seq: u64) -> String {
         let (before, after) = self.event_parts();
         format!("{before}{seq}{after}")
     }
 
-    /// A letter for it, as stores keep it.
+    /// The one-letter code in the store.
     pub const fn code(self) -> &'static str {
         match self {
             Self::Timer => "t",
@@ -305,89 +315,92 @@ impl RunTimer {
     }
 }
 
-/// What stands before and after the command's number in the event by which a run hears that an activity was taken away: by a
-/// cancel, by a purge. Nobody will do it, so the run must not wait for it. It is an [`EntryKind::CommandResult`].
+/// The JSON, before and after the command's number, of the event for a removed activity, after a
+/// cancel or a purge. The activity will not run, so the run must not wait for it. It is an
+/// [`EntryKind::CommandResult`].
 pub const REMOVED_EVENT_PARTS: (&str, &str) = (
     r#"{"activity_done":{"seq":"#,
     r#","result":{"failed":{"message":"removed from its queue","kind":"cancelled"}}}}"#,
 );
 
-/// What the run that waits for a job is told when the job was taken away; nothing, if none does. Stores do the same
-/// where the bytes are.
+/// The event for the run that waits for a removed job; `None` if there is none. Stores do the same
+/// in SQL and Lua.
 pub fn removal_delivery(envelope: Bytes, now: Timestamp) -> Option<Delivery> {
     let envelope = Envelope::read(envelope).ok()?;
     let Requester { run, seq } = envelope.requester()?;
     let (before, after) = REMOVED_EVENT_PARTS;
     let entry = encode_entry(now, "event", format!("{before}{seq}{after}").as_bytes());
-    let written = StoredEntry { kind: EntryKind::CommandResult, bytes: entry };
-    Some(Delivery { run: run.clone(), entry: written, id: None, seq: Some(*seq) })
+    let entry = StoredEntry { kind: EntryKind::CommandResult, bytes: entry };
+    Some(Delivery { run: run.clone(), entry, id: None, seq: Some(*seq) })
 }
 
-/// An end that is not a task's: somebody outside has decided it.
+/// Which run to terminate, and how.
 #[derive(Debug)]
 pub struct TerminateParams<'a> {
-    /// Which run.
+    /// The run.
     pub run: &'a RunId,
-    /// How far the run had come when the caller looked at what it asks for. If it has come further, nothing changes.
+    /// The position of the run when the caller read its journal. If the run has advanced, nothing
+    /// changes.
     pub cursor: u64,
-    /// What it leads to.
+    /// The effects of the end.
     pub effects: &'a [Effect],
-    /// How it ends.
+    /// The end.
     pub close: &'a CloseRun,
 }
 
-/// A run, as it is now.
+/// The current state of a run.
 #[derive(Debug, Clone)]
 pub struct RunInfo {
-    /// Which run.
+    /// The run.
     pub run: RunId,
-    /// Its type.
+    /// The workflow.
     pub workflow: WorkflowName,
-    /// Its version.
+    /// The version.
     pub version: Version,
-    /// Where it is.
+    /// The status.
     pub status: RunStatus,
-    /// Where its tasks go.
+    /// The queue of its tasks.
     pub queue: Queue,
     /// When it was started.
     pub started_at: Timestamp,
     /// When it ended.
     pub closed_at: Option<Timestamp>,
-    /// How far it has come.
+    /// The position of the last event that a commit consumed.
     pub cursor: u64,
     /// The last position of its journal.
     pub length: u64,
-    /// The commit by which it came there; none before the first.
+    /// The last commit; `None` before the first.
     pub last_commit: Option<CommitId>,
     /// The idempotency key it was started with.
     pub key: Option<String>,
-    /// Whose child it is.
+    /// The parent, if it is a child.
     pub parent: Option<ParentRef>,
-    /// What it can be found by.
+    /// Search attributes.
     pub attributes: BTreeMap<Topic, Json>,
-    /// When its next alarm is due.
+    /// When its next timer is due.
     pub next_timer: Option<Timestamp>,
-    /// Its output as JSON; empty if it has none, or none yet.
+    /// The output as JSON; empty if it has none, or none yet.
     pub output: Bytes,
-    /// What went wrong.
+    /// The error message.
     pub error: Option<String>,
 }
 
 /// Which part of a journal to read.
 #[derive(Debug)]
 pub struct ReadJournalParams<'a> {
-    /// Whose.
+    /// The run.
     pub run: &'a RunId,
-    /// From this position on. The first is 1, or where the run last continued as new.
+    /// The first position. That of a journal is 1, or where the run last continued as new.
     pub from: u64,
-    /// How many entries at most.
+    /// The largest number of entries.
     pub limit: usize,
-    /// The part ends with the entry by which its entries come to so many bytes. So it has at least one, if there is one;
-    /// and if there are fewer than `limit` and they have fewer bytes, there are no more. Stores do not read on.
+    /// The size limit in bytes: the entry that reaches it is the last. So at least one entry is
+    /// returned, if there is one. If fewer than `limit` are returned and the size is below this,
+    /// there are no more. Stores do not read further.
     pub bytes: usize,
 }
 
-/// How much room is left in a part of a journal.
+/// The remaining size of a journal read.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadBudget {
     entries: usize,
@@ -395,70 +408,71 @@ pub struct ReadBudget {
 }
 
 impl ReadBudget {
-    /// Room for so many entries, and for so many bytes: the last entry may go beyond these.
+    /// A budget of entries and bytes; the last entry may exceed the bytes.
     pub fn new(entries: usize, bytes: usize) -> Self {
         Self { entries, bytes: bytes.max(1) }
     }
 
-    /// Whether there is room for another entry.
+    /// Whether another entry may be added.
     pub fn is_left(&self) -> bool {
         self.entries > 0 && self.bytes > 0
     }
 
-    /// An entry takes its place.
+    /// Subtracts an entry.
     pub fn fill(&mut self, entry: &[u8]) {
         self.entries = self.entries.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(entry.len());
     }
 }
 
-/// Which ended runs to remove.
+/// Which closed runs to delete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PruneRunsParams {
-    /// How many of each type are kept at most, however long they were to be kept.
+    /// The largest number of closed runs per workflow, regardless of their retention.
     pub max_kept: u64,
-    /// One that has ended less than this long ago is not removed for being one too many: whoever started it may not have
-    /// seen how it ended, or may be about to start it again with its key.
+    /// A run that ended more recently is not deleted for exceeding `max_kept`: its starter may not
+    /// have seen the end, or may start it again with its key.
     pub min_age: Duration,
 }
 
 /// Which runs to list, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct ListRunsParams {
-    /// Of this type.
+    /// The workflow.
     pub workflow: Option<WorkflowName>,
-    /// In this state.
+    /// The status.
     pub status: Option<RunStatus>,
     /// Started at this time or later.
     pub since: Option<Timestamp>,
     /// Started before this time.
     pub before: Option<Timestamp>,
-    /// With this attribute.
+    /// A search attribute and its value.
     pub attribute: Option<(Topic, Json)>,
-    /// Where the page before ended.
+    /// The end of the previous page.
     pub cursor: Option<String>,
-    /// How many at most. A page may have fewer, even none, and still not be the last.
+    /// The largest number of runs. A page may have fewer, even none, without being the last.
     pub limit: usize,
 }
 
-/// The envelope of a task: `head`, the fields of `opening`, how far the run has come, by which commit, and the events that are new since,
-/// up to [`MAX_TASK_EVENTS`] and to the one by which they come to [`MAX_TASK_EVENT_BYTES`], oldest first, each as it is in the journal
-/// with its position before it: `{"position":7,"entry":{…}}`. Stores do the same where the bytes are.
+/// The envelope of a task: `head`, the fields of `opening`, the run's position and last commit, and
+/// the new events, oldest first. The number of events is limited by [`MAX_TASK_EVENTS`] and
+/// [`MAX_TASK_EVENT_BYTES`]. Each is its journal entry with the position:
+/// `{"position":7,"entry":{…}}`. Stores do the same in SQL and Lua.
 pub fn task_envelope<'a>(
     head: &[u8],
     opening: &[u8],
     at: RunPosition,
-    news: impl IntoIterator<Item = (u64, &'a [u8])>,
+    events: impl IntoIterator<Item = (u64, &'a [u8])>,
 ) -> Bytes {
     let RunPosition { cursor, last_commit } = at;
     let commit = last_commit.map_or_else(String::new, |id| format!(r#","lastCommit":{id}"#));
     let mut out = [head, opening, format!(r#","cursor":{cursor}{commit},"news":["#).as_bytes()].concat();
-    let mut room = ReadBudget::new(MAX_TASK_EVENTS, MAX_TASK_EVENT_BYTES);
-    for (index, (position, entry)) in news.into_iter().enumerate() {
-        if !room.is_left() {
+    let mut budget = ReadBudget::new(MAX_TASK_EVENTS, MAX_TASK_EVENT_BYTES);
+    for (index, (position, entry)) in events.into_iter().enumerate() {
+        if !budget.is_left() {
             break;
         }
-        room.fill(entry);
+        budget.fill(entry);
         let comma = if index > 0 { "," } else { "" };
         out.extend_from_slice(format!(r#"{comma}{{"position":{position},"entry":"#).as_bytes());
         out.extend_from_slice(entry);
@@ -468,7 +482,7 @@ pub fn task_envelope<'a>(
     out.into()
 }
 
-/// An entry as it is in a journal; `kind` is `event` or `commit`.
+/// A journal entry; `kind` is `event` or `commit`.
 pub fn encode_entry(at: Timestamp, kind: &str, json: &[u8]) -> Bytes {
     let mut out = format!(r#"{{"at":{},"{kind}":"#, at.0).into_bytes();
     out.extend_from_slice(json);
@@ -486,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_stamped_and_else_as_it_was() {
+    fn an_entry_gets_a_time_and_is_otherwise_unchanged() {
         let entry = encode_entry(Timestamp(5), "event", br#"{"signal":{"name":"n","payload":"a,b"}}"#);
         let later = with_timestamp(&entry, Timestamp(1_700_000_000_000));
         let expected = br#"{"at":1700000000000,"event":{"signal":{"name":"n","payload":"a,b"}}}"#;
@@ -497,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_an_envelope_with_the_news_in_it() {
+    fn a_task_is_an_envelope_with_the_new_events_in_it() {
         let head = br#"{"job_id":"r!task","task_type":"workflow:order""#;
         let entry = encode_entry(Timestamp(5), "event", RunTimer::Timer.event(1).as_bytes());
         let task =
@@ -523,11 +537,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_hears_of_an_activity_that_was_taken_away() {
+    fn a_run_receives_the_removal_of_an_activity() {
         let envelope = r#"{"job_id":"r!7","task_type":"t","run":"r","seq":7}"#;
-        let told = removal_delivery(envelope.into(), Timestamp(5)).unwrap();
-        assert_eq!((told.run.as_str(), told.seq), ("r", Some(7)));
-        let EntryContent::Event(event) = Entry::read(&told.entry.bytes).unwrap().content else { panic!() };
+        let delivery = removal_delivery(envelope.into(), Timestamp(5)).unwrap();
+        assert_eq!((delivery.run.as_str(), delivery.seq), ("r", Some(7)));
+        let EntryContent::Event(event) = Entry::read(&delivery.entry.bytes).unwrap().content else {
+            panic!()
+        };
         let RunEvent::ActivityDone { seq: 7, result: ActivityResult::Failed(failure) } = event else {
             panic!()
         };
@@ -536,9 +552,9 @@ mod tests {
     }
 
     #[test]
-    fn an_alarm_says_an_event() {
-        for alarm in RunTimer::ALL {
-            let entry = Entry::read(&encode_entry(Timestamp(5), "event", alarm.event(7).as_bytes())).unwrap();
+    fn a_timer_delivers_an_event() {
+        for timer in RunTimer::ALL {
+            let entry = Entry::read(&encode_entry(Timestamp(5), "event", timer.event(7).as_bytes())).unwrap();
             let EntryContent::Event(event) = entry.content else { panic!() };
             let (RunEvent::TimerFired { seq } | RunEvent::ActivityDone { seq, .. }) = event else { panic!() };
             assert_eq!(seq, 7);

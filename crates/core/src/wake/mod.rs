@@ -1,5 +1,7 @@
-//! Wake-ups: how an idle process learns that something happened. A hint, never the truth: any client of a server can
-//! publish one, so its receiver asks the store, and only the store's answer changes anything.
+//! Wake-ups: messages by which an idle process learns that something may have changed.
+//!
+//! A wake-up is a hint. Any client of a server can publish one, so its receiver asks the store, and
+//! only the store's answer changes state.
 
 mod bus;
 pub(crate) mod completion;
@@ -24,36 +26,39 @@ pub use wake_set::WakeSet;
 use crate::fleet::{SessionId, WorkerKey, WorkerKind};
 use crate::name::{Guarantee, InvalidName, JobId, Queue, QueueName};
 
-/// What happened.
+/// What may have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Wake {
-    /// A queue has work: as many as there are jobs should look at it. [`Wake::all_waiters`] makes all look.
+    /// A queue has work: up to `jobs` waiting claims should poll it. [`Wake::all_waiters`] makes
+    /// all of them poll.
     Queue {
-        /// Which queue.
+        /// The queue.
         queue: Queue,
         /// About how many jobs it has more than before.
         jobs: usize,
     },
-    /// A queue's next scheduled job is due earlier than before.
+    /// The next scheduled job of a queue is due earlier than before.
     DueEarlier(Queue),
-    /// A running job may have to be cancelled: its worker should extend its lease.
+    /// A running job may have been cancelled: its worker should extend the lease to find out.
     Cancel(JobId),
-    /// A running job's lease may have been taken from its worker, which should extend it to find out.
+    /// The lease of a running job may be lost: its worker should extend it to find out.
     LeaseLost(JobId),
-    /// A job that somebody may wait for has ended: it left a record, died, was removed, or was lost with its worker.
+    /// A job that a caller may wait for has ended: it left a record, died, was removed, or was lost
+    /// with its worker.
     Finished(JobId),
-    /// A member of the fleet was ordered something or given its last session, or a session on it has ended.
+    /// A fleet worker was ordered to drain or got its last session, or one of its sessions ended.
     Worker(WorkerKey),
-    /// There are places at members of this kind: whoever waits for one should ask.
+    /// Workers of this kind have free capacity: waiting clients should call `lease` again.
     Capacity(WorkerKind),
-    /// A session may have to end, or be another's: its holder should attach it.
+    /// A session may have to be closed, or another process may have taken it over: its holder
+    /// should attach it to find out.
     Session(SessionId),
-    /// Something may have been missed: look at everything.
+    /// Messages may have been missed: check everything.
     Everything,
 }
 
 impl Wake {
-    /// A queue was paused or resumed: whoever waits for it should look.
+    /// A queue was paused or resumed: all waiting claims should check it.
     pub fn all_waiters(queue: Queue) -> Self {
         Self::Queue { queue, jobs: usize::MAX }
     }
@@ -63,7 +68,7 @@ impl Wake {
 pub type WakeStream = Pin<Box<dyn Stream<Item = Wake> + Send>>;
 
 impl fmt::Display for Wake {
-    /// As it travels through a channel: a word, and what it is about.
+    /// The text on the channel: a word and its subject.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Queue { queue, jobs } => write!(f, "queue {} {} {jobs}", queue.guarantee, queue.name),
@@ -79,7 +84,7 @@ impl fmt::Display for Wake {
     }
 }
 
-/// A message on the wake channel that says nothing we know.
+/// The error for a message that is not a wake-up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a wake-up")]
 pub struct ParseWakeError;
@@ -110,11 +115,11 @@ impl FromStr for Wake {
 }
 
 fn queue(text: &str) -> Result<Queue, ParseWakeError> {
-    let (delivery, name) = text.split_once(' ').ok_or(ParseWakeError)?;
-    Ok(Queue { name: QueueName::new(name)?, guarantee: delivery.parse::<Guarantee>()? })
+    let (guarantee, name) = text.split_once(' ').ok_or(ParseWakeError)?;
+    Ok(Queue { name: QueueName::new(name)?, guarantee: guarantee.parse::<Guarantee>()? })
 }
 
-/// A queue and a count; without a count, as earlier versions wrote it, everyone is meant.
+/// Parses a queue and a count. Earlier versions sent no count; then all waiters are meant.
 fn read_queue(text: &str) -> Result<Wake, ParseWakeError> {
     match text.rsplit_once(' ') {
         Some((text, jobs)) if text.contains(' ') => {

@@ -1,4 +1,4 @@
-//! What a transport has to carry: gathered by whoever tells, taken by the one who carries.
+//! Wake-ups waiting to be sent: any task adds to them, and one sender takes them in batches.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,48 +10,52 @@ use futures_util::task::AtomicWaker;
 use super::SendTiming;
 use crate::wake::{Wake, WakeSet};
 
-/// Wake-ups on their way out. Any number of callers fill it, one carrier empties it.
+/// The outgoing wake-ups of a process. Any number of callers add, one sender takes.
 #[derive(Debug, Default)]
 pub struct Pending {
-    contents: Mutex<PendingState>,
-    carrier: AtomicWaker,
+    state: Mutex<PendingState>,
+    sender: AtomicWaker,
 }
 
 #[derive(Debug, Default)]
 struct PendingState {
-    news: WakeSet,
-    /// How many things have ever been put in.
-    postings: u64,
-    /// Up to which of them everything has left, or never will.
-    told: u64,
-    /// Whether the carrier waits for something to carry.
-    resting: bool,
-    /// Who waits until everything has left.
+    /// The wake-ups that no batch has taken.
+    wakes: WakeSet,
+    /// How many wake-ups were ever added.
+    added: u64,
+    /// How many of those have been sent or given up.
+    sent_count: u64,
+    /// Whether the sender is idle, so that a wake-up is sent at once.
+    sender_idle: bool,
+    /// The callers that wait until everything has been sent.
     flushing: Vec<Waker>,
 }
 
-/// What goes out together.
+/// Wake-ups that are sent together.
 #[derive(Debug)]
 pub struct WakeBatch {
-    /// What to tell.
+    /// The wake-ups.
     pub wakes: Vec<Wake>,
-    postings: u64,
+    added: u64,
 }
 
 impl Pending {
-    /// Puts a wake-up in.
+    /// Adds a wake-up and wakes the sender. The result says whether waiting for it to be sent is
+    /// short.
     pub fn add(&self, wake: Wake) -> SendTiming {
-        let mut contents = self.lock();
-        contents.news.add(wake);
-        contents.postings += 1;
-        let leaves = if contents.resting { SendTiming::Now } else { SendTiming::Soon };
-        drop(contents);
-        self.carrier.wake();
-        leaves
+        let mut state = self.lock();
+        state.wakes.add(wake);
+        state.added += 1;
+        let timing = if state.sender_idle { SendTiming::Now } else { SendTiming::Soon };
+        drop(state);
+        self.sender.wake();
+        timing
     }
 
-    /// Waits until there is something to carry. For one caller at a time. Until `busy` is over the carrier leaves
-    /// as soon, but nobody is asked to wait for it: whoever tells again and again would wait each time.
+    /// Waits for wake-ups and takes them. For one caller at a time.
+    ///
+    /// Until `busy` completes the sender still sends as soon as it can. But callers are then not
+    /// asked to wait for it, because a caller that publishes often would wait each time.
     pub async fn next_batch(&self, busy: impl Future<Output = ()>) -> WakeBatch {
         let (mut busy, mut is_busy) = (pin!(busy), true);
         poll_fn(|cx| {
@@ -62,49 +66,49 @@ impl Pending {
     }
 
     fn poll_batch(&self, cx: &Context<'_>, is_busy: bool) -> Poll<WakeBatch> {
-        self.carrier.register(cx.waker());
-        let mut contents = self.lock();
-        let is_empty = contents.news.is_empty();
-        contents.resting = is_empty && !is_busy;
+        self.sender.register(cx.waker());
+        let mut state = self.lock();
+        let is_empty = state.wakes.is_empty();
+        state.sender_idle = is_empty && !is_busy;
         if is_empty {
             return Poll::Pending;
         }
-        Poll::Ready(WakeBatch { wakes: contents.news.take(), postings: contents.postings })
+        Poll::Ready(WakeBatch { wakes: state.wakes.take(), added: state.added })
     }
 
-    /// The errand is done.
-    pub fn sent(&self, errand: &WakeBatch) {
-        let mut contents = self.lock();
-        contents.told = contents.told.max(errand.postings);
-        let flushing = std::mem::take(&mut contents.flushing);
-        drop(contents);
+    /// Records that the batch was sent.
+    pub fn sent(&self, batch: &WakeBatch) {
+        let mut state = self.lock();
+        state.sent_count = state.sent_count.max(batch.added);
+        let flushing = std::mem::take(&mut state.flushing);
+        drop(state);
         flushing.into_iter().for_each(Waker::wake);
     }
 
-    /// The errand has failed, and nobody knows how far it came. The next one makes up for it, and nobody waits
-    /// for that.
-    pub fn failed(&self, errand: &WakeBatch) {
-        self.lock().news.add(Wake::Everything);
-        self.sent(errand);
+    /// Records that sending the batch failed, at an unknown point. The next batch contains
+    /// [`Wake::Everything`] instead, and no caller waits for that.
+    pub fn failed(&self, batch: &WakeBatch) {
+        self.lock().wakes.add(Wake::Everything);
+        self.sent(batch);
     }
 
-    /// Waits until everything that is in has left, however long that takes.
+    /// Waits until everything that was added before has been sent, however long that takes.
     pub async fn flushed(&self) {
-        let postings = self.lock().postings;
+        let added = self.lock().added;
         poll_fn(|cx| {
-            let mut contents = self.lock();
-            if contents.told >= postings {
+            let mut state = self.lock();
+            if state.sent_count >= added {
                 return Poll::Ready(());
             }
-            contents.flushing.retain(|other| !other.will_wake(cx.waker()));
-            contents.flushing.push(cx.waker().clone());
+            state.flushing.retain(|other| !other.will_wake(cx.waker()));
+            state.flushing.push(cx.waker().clone());
             Poll::Pending
         })
         .await;
     }
 
     fn lock(&self) -> MutexGuard<'_, PendingState> {
-        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_between_two_errands_goes_out_together() {
+    fn wakes_added_between_two_batches_are_sent_together() {
         let outgoing = Pending::default();
         assert!(outgoing.next_batch(ready(())).now_or_never().is_none());
         assert_eq!(outgoing.add(wake(2)), SendTiming::Now);
         outgoing.add(wake(3));
-        let errand = outgoing.next_batch(ready(())).now_or_never().unwrap();
-        assert_eq!(errand.wakes, [wake(5)]);
-        // The carrier is on its way now.
+        let batch = outgoing.next_batch(ready(())).now_or_never().unwrap();
+        assert_eq!(batch.wakes, [wake(5)]);
+        // The sender is busy now.
         assert_eq!(outgoing.add(wake(1)), SendTiming::Soon);
     }
 
     #[test]
-    fn whoever_tells_a_busy_carrier_does_not_wait_for_it() {
+    fn a_caller_does_not_wait_for_a_busy_sender() {
         let outgoing = Pending::default();
         assert!(outgoing.next_batch(pending()).now_or_never().is_none());
         assert_eq!(outgoing.add(wake(1)), SendTiming::Soon);
@@ -142,25 +146,25 @@ mod tests {
     }
 
     #[test]
-    fn flushing_ends_when_what_was_told_before_has_left() {
+    fn flushing_ends_when_earlier_wakes_were_sent() {
         let outgoing = Pending::default();
         assert!(outgoing.flushed().now_or_never().is_some());
         outgoing.add(wake(1));
         let mut flushed = Box::pin(outgoing.flushed());
         assert!((&mut flushed).now_or_never().is_none());
-        let errand = outgoing.next_batch(ready(())).now_or_never().unwrap();
+        let batch = outgoing.next_batch(ready(())).now_or_never().unwrap();
         outgoing.add(wake(1));
-        outgoing.sent(&errand);
+        outgoing.sent(&batch);
         assert!(flushed.now_or_never().is_some());
         assert!(outgoing.flushed().now_or_never().is_none());
     }
 
     #[test]
-    fn a_failed_errand_becomes_a_call_to_look_at_everything() {
+    fn a_failed_batch_becomes_a_wake_for_everything() {
         let outgoing = Pending::default();
         outgoing.add(Wake::Finished(JobId::new("a").unwrap()));
-        let errand = outgoing.next_batch(ready(())).now_or_never().unwrap();
-        outgoing.failed(&errand);
+        let batch = outgoing.next_batch(ready(())).now_or_never().unwrap();
+        outgoing.failed(&batch);
         assert_eq!(outgoing.next_batch(ready(())).now_or_never().unwrap().wakes, [Wake::Everything]);
     }
 }

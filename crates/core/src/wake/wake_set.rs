@@ -1,14 +1,14 @@
-//! What is to be told: however often something is announced, it is told once, and counts are summed.
+//! A set of wake-ups to send together: repetitions are sent once, and job counts are summed.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Wake;
 use crate::name::Queue;
 
-/// How many different things are told one by one. Beyond that, "look at everything" costs less.
+/// How many different wake-ups are sent one by one. Beyond that, [`Wake::Everything`] costs less.
 const MAX_DISTINCT_WAKES: usize = 1_024;
 
-/// Wake-ups that are told together.
+/// Wake-ups that are sent together.
 #[derive(Debug, Default, Clone)]
 pub struct WakeSet {
     queues: HashMap<Queue, usize>,
@@ -16,7 +16,7 @@ pub struct WakeSet {
 }
 
 impl WakeSet {
-    /// Adds what is to be told.
+    /// Adds a wake-up.
     pub fn add(&mut self, wake: Wake) {
         if self.len() >= MAX_DISTINCT_WAKES {
             *self = Self::default();
@@ -33,17 +33,17 @@ impl WakeSet {
         }
     }
 
-    /// How many different things there are to tell.
+    /// The number of different wake-ups.
     pub fn len(&self) -> usize {
         self.queues.len() + self.others.len()
     }
 
-    /// Whether there is nothing to tell.
+    /// Whether there is no wake-up to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Takes everything there is to tell.
+    /// Takes all wake-ups, leaving the set empty.
     pub fn take(&mut self) -> Vec<Wake> {
         let queues = self.queues.drain().map(|(queue, jobs)| Wake::Queue { queue, jobs });
         queues.chain(self.others.drain()).collect()
@@ -61,23 +61,23 @@ mod tests {
 
     #[test]
     fn counts_are_summed_and_repetitions_told_once() {
-        let (mut news, job) = (WakeSet::default(), JobId::new("a").unwrap());
+        let (mut wakes, job) = (WakeSet::default(), JobId::new("a").unwrap());
         for jobs in [1, 2, usize::MAX] {
-            news.add(Wake::Queue { queue: queue("mail"), jobs });
-            news.add(Wake::Finished(job.clone()));
+            wakes.add(Wake::Queue { queue: queue("mail"), jobs });
+            wakes.add(Wake::Finished(job.clone()));
         }
-        let told = news.take();
-        assert_eq!(told, [Wake::all_waiters(queue("mail")), Wake::Finished(job)]);
-        assert!(news.is_empty());
+        let taken = wakes.take();
+        assert_eq!(taken, [Wake::all_waiters(queue("mail")), Wake::Finished(job)]);
+        assert!(wakes.is_empty());
     }
 
     #[test]
     fn they_stay_few_however_much_is_announced() {
-        let mut news = WakeSet::default();
+        let mut wakes = WakeSet::default();
         for number in 0..3 * MAX_DISTINCT_WAKES {
-            news.add(Wake::Queue { queue: queue(&format!("q{number}")), jobs: 1 });
+            wakes.add(Wake::Queue { queue: queue(&format!("q{number}")), jobs: 1 });
         }
-        assert!(news.len() <= MAX_DISTINCT_WAKES);
-        assert!(news.take().contains(&Wake::Everything));
+        assert!(wakes.len() <= MAX_DISTINCT_WAKES);
+        assert!(wakes.take().contains(&Wake::Everything));
     }
 }

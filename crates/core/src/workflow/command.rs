@@ -1,4 +1,4 @@
-//! What a run's code asks for.
+//! Commands: what a run's code requests.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,108 +12,108 @@ use super::name::{RunId, Topic, WorkflowName};
 use super::retry::RetryPolicy;
 use crate::name::{Kind, QueueName};
 
-/// One thing the code asked for. `seq` is one counter over all commands of a run that have one; an event that
-/// answers a command carries it.
+/// A command of a run. `seq` is one counter over all commands of a run that have one; the event
+/// that answers a command carries it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Command {
-    /// Runs a job and tells the run how it ended.
+    /// Schedules a job whose result is delivered to the run.
     ScheduleActivity(Box<ScheduleActivity>),
-    /// Nobody waits for the activity any more.
+    /// Cancels an activity.
     CancelActivity {
         /// The activity.
         seq: u64,
     },
-    /// Tells the run when a time has come.
+    /// Starts a timer; the run receives an event when it fires.
     StartTimer {
-        /// Its number.
+        /// The number of the command.
         seq: u64,
-        /// When, in milliseconds since 1970.
+        /// When it fires, in milliseconds since 1970.
         due_ms: i64,
     },
-    /// Nobody waits for the timer any more.
+    /// Cancels a timer.
     CancelTimer {
         /// The timer.
         seq: u64,
     },
-    /// Starts another run.
+    /// Starts a child run.
     StartChild(Box<StartChild>),
-    /// Asks a child to end.
+    /// Requests the cancellation of a child.
     CancelChild {
         /// The child.
         seq: u64,
     },
     /// Sends a signal to another run.
     SignalRun {
-        /// Its number.
+        /// The number of the command.
         seq: u64,
-        /// To whom.
+        /// The receiving run.
         run: RunId,
-        /// What it says.
+        /// The name of the signal.
         name: Topic,
-        /// With what.
+        /// The payload.
         payload: Json,
     },
-    /// A value that the code computed once and must not compute again.
+    /// A value that the code computed once and that replays must reuse.
     SideEffect {
-        /// Its number.
+        /// The number of the command.
         seq: u64,
         /// The value.
         value: Json,
     },
     /// An activity that ran inside the task.
     LocalActivity {
-        /// Its number.
+        /// The number of the command.
         seq: u64,
-        /// What ran.
+        /// The kind of the activity.
         name: Kind,
-        /// How it ended.
+        /// Its result.
         result: ActivityResult,
-        /// How many attempts it took.
+        /// The number of attempts.
         #[serde(default)]
         attempts: u32,
     },
-    /// Something that was not asked for, because what it was to be given is too large. Noted down, so that a replay goes
-    /// the same way whatever is allowed by then.
+    /// A command that was not issued because its data is too large. It is recorded, so that a
+    /// replay behaves the same whatever the limit is then.
     TooLarge {
-        /// Its number.
+        /// The number of the command.
         seq: u64,
         /// What is too large.
         what: String,
-        /// How many bytes it has.
+        /// Its size in bytes.
         size: u64,
-        /// How many were allowed.
+        /// The limit in bytes.
         limit: u64,
     },
-    /// The code took the new way at this point.
+    /// The code took the new branch of a patch.
     Patch {
-        /// Which change.
+        /// The patch.
         id: Topic,
     },
-    /// Sets what the run can be found by.
+    /// Sets search attributes of the run.
     SearchAttributes {
         /// Names and values.
         values: BTreeMap<Topic, Json>,
     },
     /// Answers an update.
     UpdateDone {
-        /// Which.
+        /// The update.
         id: String,
         /// The answer.
         result: UpdateResult,
     },
 }
 
-/// An activity to be run.
+/// An activity to schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScheduleActivity {
-    /// Its number.
+    /// The number of the command.
     pub seq: u64,
-    /// What to run: the kind of the job.
+    /// The kind of the job.
     pub name: Kind,
-    /// With what.
+    /// The input.
     pub input: Json,
-    /// On which queue, if not the worker's default.
+    /// The queue, if not the worker's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// How often it is tried.
@@ -125,55 +125,55 @@ pub struct ScheduleActivity {
     /// How long all of it may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schedule_to_close_ms: Option<u64>,
-    /// How long an attempt may be silent.
+    /// The longest time without a heartbeat of an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_ms: Option<u64>,
 }
 
-/// A child to be started. Its id is always said: starting it twice is starting it once.
+/// A child run to start. Its id is always given, so that a repeated start has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartChild {
-    /// Its number.
+    /// The number of the command.
     pub seq: u64,
-    /// Its type.
+    /// The workflow.
     pub workflow: WorkflowName,
     /// The version it is written for.
     pub version: super::name::Version,
-    /// What it is given.
+    /// The input.
     pub input: Json,
-    /// Its identity.
+    /// The id of the child.
     pub run: RunId,
-    /// What becomes of it when the parent ends first.
+    /// What happens to it when the parent ends first.
     #[serde(default)]
     pub parent_close: ParentClose,
-    /// What the parent wants to hear of it.
+    /// Which events the parent receives.
     #[serde(default, rename = "told")]
     pub notify_parent: NotifyParent,
-    /// How long it is kept when it has ended, if its parent is not kept as long as any other run.
+    /// How long it is kept after its end, if that differs from the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
 }
 
-/// What becomes of a child when its parent ends first.
+/// What happens to a child when its parent ends first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ParentClose {
-    /// It ends at once.
+    /// It is terminated.
     #[default]
     Terminate,
-    /// It is asked to end.
+    /// Its cancellation is requested.
     Cancel,
-    /// It goes on.
+    /// It continues.
     Abandon,
 }
 
-/// What a parent is told of its child. Each costs it an entry in its journal.
+/// Which events a parent receives about its child. Each adds an entry to its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotifyParent {
-    /// That it exists. A child that could not be started has ended.
+    /// The start. A child that could not be started has ended.
     Start,
-    /// How it ended.
+    /// The end.
     #[default]
     End,
     /// Both.
@@ -181,7 +181,8 @@ pub enum NotifyParent {
 }
 
 impl Command {
-    /// The number of the command, if its kind has one. A cancel has that of what it cancels.
+    /// The number of the command, if its type has one. A cancellation has the number of the
+    /// cancelled command.
     pub fn seq(&self) -> Option<u64> {
         Some(match self {
             Self::ScheduleActivity(activity) => activity.seq,
@@ -198,8 +199,9 @@ impl Command {
         })
     }
 
-    /// Whether code that asked for `other` has done the same thing. What is asked for counts, not with what:
-    /// a longer timeout or a differently written input must not stop the runs that are under way.
+    /// Whether code that issues `other` takes the same step. The type of a command and its target
+    /// count, not its data: a longer timeout or a different spelling of the input must not stop
+    /// existing runs.
     pub fn is_same_step(&self, other: &Self) -> bool {
         self.step() == other.step()
     }

@@ -1,14 +1,14 @@
-//! The identity of a commit.
+//! The id of a commit.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Tells two commits of a run apart that end at the same position.
+/// Distinguishes two commits of a run that end at the same position.
 ///
-/// A store that loses its last writes, as after a failover to an asynchronous replica, lets another worker commit at a
-/// position that was committed before. The worker draws the id, not the store: a store that lost writes could repeat its
-/// own numbers.
+/// A store that loses its last writes, for example after a failover to an asynchronous replica,
+/// lets another worker commit at a position that was committed before. The worker generates the id,
+/// because a store that lost writes could repeat its own numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CommitId(u64);
@@ -16,7 +16,7 @@ pub struct CommitId(u64);
 impl CommitId {
     /// A new random id.
     pub fn generate() -> Self {
-        // Positive in a column of 64 signed bits.
+        // It must be positive in a signed 64-bit column.
         Self(fastrand::u64(1..=i64::MAX.cast_unsigned()))
     }
 

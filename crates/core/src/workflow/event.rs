@@ -1,4 +1,4 @@
-//! What comes into a run.
+//! Events: what a run receives.
 
 use std::fmt;
 
@@ -8,108 +8,112 @@ use super::command::NotifyParent;
 use super::json::Json;
 use super::name::{RunId, Topic, Version, WorkflowName};
 
-/// Something that happened outside of the run's code. One is the first entry of every journal; the code learns of
-/// the others one at a time.
+/// Something that happened outside the run's code. The first entry of every journal is one; the
+/// code receives the others one at a time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEvent {
-    /// The run exists.
+    /// The run was started.
     Started(Box<RunStarted>),
-    /// An activity has ended for good: retries are behind it.
+    /// An activity has ended, after all its retries.
     ActivityDone {
         /// The command that scheduled it.
         seq: u64,
-        /// How it ended.
+        /// Its result.
         result: ActivityResult,
     },
-    /// A timer's time has come.
+    /// A timer has fired.
     TimerFired {
         /// The command that started it.
         seq: u64,
     },
-    /// Somebody sent a signal.
+    /// A signal was received.
     Signal(StoredSignal),
-    /// A child exists.
+    /// A child was started.
     ChildStarted {
         /// The command that started it.
         seq: u64,
-        /// Its identity.
+        /// The id of the child.
         run: RunId,
     },
     /// A child has ended, or could not be started.
     ChildDone {
         /// The command that started it.
         seq: u64,
-        /// How it ended.
+        /// Its result.
         result: ChildResult,
     },
-    /// Somebody wants the run to end.
+    /// The cancellation of the run was requested.
     CancelRequested {
-        /// Why, if they said so.
+        /// The reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Somebody asks for a change and waits for the answer.
+    /// A caller requested an update and waits for the answer.
     Update {
-        /// Tells one request from another.
+        /// The id of the request.
         id: String,
-        /// What is asked for.
+        /// The name of the update.
         name: Topic,
-        /// With what.
+        /// The payload.
         payload: Json,
     },
-    /// A signal to another run has arrived there, or could not.
+    /// A signal to another run was delivered, or could not be.
     SignalSent {
         /// The command that sent it.
         seq: u64,
-        /// Whether it arrived.
+        /// Whether it was delivered.
         result: SignalDelivery,
     },
 }
 
-/// How many entries a journal may have, unless its run says otherwise.
+/// The largest number of journal entries, unless the run specifies it.
 pub const DEFAULT_MAX_JOURNAL_ENTRIES: u64 = 50_000;
 
 /// The first event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// Its type.
+    /// The workflow.
     pub workflow: WorkflowName,
-    /// The version of the code it was started for.
+    /// The version of the code at its start.
     pub version: Version,
-    /// What it was given.
+    /// The input.
     pub input: Json,
-    /// Whose child it is.
+    /// The parent, if it is a child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
     /// The idempotency key it was started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// How often this run has continued as new before.
+    /// How often this run has continued as new.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub continued: u64,
-    /// The number of its predecessor's last command. Numbers go on, so that a late answer to the predecessor is
-    /// not taken for one to this run.
+    /// The number of the last command before it continued as new. Numbers continue, so that a late
+    /// result for an old command is not mistaken for one for a new command.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub seq: u64,
-    /// Whose luck it has, if not its own: a run that begins where another was must draw the same numbers.
+    /// The run whose id seeds the random numbers, if not this one. A run that continues the journal
+    /// of another must draw the same numbers.
     #[serde(default, rename = "luck", skip_serializing_if = "Option::is_none")]
     pub seed: Option<RunId>,
-    /// Which request has started it, if the caller chose its id: a caller whose answer was lost recognises its own run.
+    /// The request that started it, if the caller chose the id: a caller whose answer was lost
+    /// recognises its own run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// How many entries its journal may have, if not [`DEFAULT_MAX_JOURNAL_ENTRIES`]. Here, because the code sees it, and must
-    /// see the same in every replay.
+    /// The largest number of journal entries, if not [`DEFAULT_MAX_JOURNAL_ENTRIES`]. It is part of
+    /// the event because the code can read it and must see the same value in every replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// How long it is kept when it has ended, if somebody said so: its children, and who begins where it was, are kept as
-    /// long.
+    /// How long it is kept after its end, if specified. Its children and runs that continue its
+    /// journal inherit it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_ms: Option<u64>,
-    /// Signals its predecessor had got and not yet received, in their order.
+    /// Signals that arrived before it continued as new and that the code has not received yet, in
+    /// order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signals: Vec<StoredSignal>,
-    /// Updates its predecessor had got and not yet received, in their order.
+    /// Updates that arrived before it continued as new and that the code has not received yet, in
+    /// order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub updates: Vec<StoredSignal>,
 }
@@ -119,7 +123,7 @@ pub(super) fn is_zero(number: &u64) -> bool {
 }
 
 impl RunStarted {
-    /// The beginning of a run that nobody but its code has a say in.
+    /// The start of a run without parent, key or other options.
     pub fn new(workflow: WorkflowName, version: Version, input: Json) -> Self {
         Self {
             workflow,
@@ -139,102 +143,102 @@ impl RunStarted {
     }
 }
 
-/// The run that started a child.
+/// The parent of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The parent's identity.
     pub run: RunId,
     /// The parent's command.
     pub seq: u64,
-    /// What the parent wants to hear.
+    /// Which events the parent receives.
     #[serde(default, rename = "told")]
     pub notify_parent: NotifyParent,
 }
 
-/// A signal as it is kept.
+/// A signal or update in a journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredSignal {
-    /// What it says.
+    /// Its name.
     pub name: Topic,
-    /// With what.
+    /// Its payload.
     pub payload: Json,
-    /// Tells a signal that was sent twice from two signals.
+    /// Its id: the same for a signal that was sent twice.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
 }
 
-/// How an activity ended.
+/// The result of an activity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActivityResult {
-    /// With this result.
+    /// The output.
     Ok(Json),
-    /// Without one.
+    /// A failure.
     Failed(ActivityFailure),
 }
 
-/// Why an activity has no result.
+/// Why an activity has no output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ActivityFailure {
-    /// What its last attempt said.
+    /// The message of its last attempt.
     pub message: String,
-    /// What became of it.
+    /// The kind of failure.
     pub kind: FailureKind,
     /// How many attempts were made.
     #[serde(default)]
     pub attempts: u32,
 }
 
-/// What became of an activity without a result.
+/// How an activity failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// Its last attempt failed.
     Failed,
-    /// It took too long.
+    /// It exceeded a timeout.
     TimedOut(Timeout),
     /// It was cancelled.
     Cancelled,
 }
 
-/// What took too long.
+/// Which timeout was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Timeout {
-    /// One attempt.
+    /// That of one attempt.
     StartToClose,
-    /// All of it, from being scheduled to its end.
+    /// That of all attempts, from scheduling to the end.
     ScheduleToClose,
-    /// The time between two signs of life.
+    /// That between two heartbeats.
     Heartbeat,
 }
 
-/// How a child ended.
+/// The result of a child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChildResult {
-    /// With this result.
+    /// The output.
     Ok(Json),
-    /// With an error, or it could not be started.
+    /// An error, or it could not be started.
     Failed {
-        /// What went wrong.
+        /// The error message.
         message: String,
     },
     /// It was cancelled.
     Cancelled,
-    /// It was ended from outside without being asked.
+    /// It was terminated.
     Terminated,
 }
 
-/// Whether a signal to another run arrived.
+/// Whether a signal to another run was delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SignalDelivery {
-    /// It did.
+    /// It was.
     Ok,
-    /// It did not.
+    /// It was not.
     Failed {
-        /// Why not.
+        /// The reason.
         message: String,
     },
 }
@@ -243,11 +247,11 @@ pub enum SignalDelivery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UpdateResult {
-    /// It was done.
+    /// The result.
     Ok(Json),
-    /// It was not.
+    /// A failure.
     Failed {
-        /// Why not.
+        /// The error message.
         message: String,
     },
 }
@@ -263,7 +267,7 @@ impl fmt::Display for Timeout {
 }
 
 impl RunEvent {
-    /// What it is, in the journal's word.
+    /// The name of the event in the journal.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Started(_) => "started",

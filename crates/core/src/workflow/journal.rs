@@ -1,4 +1,4 @@
-//! The journal: entries in the order in which they happened. Positions count from 1.
+//! The journal: the entries of a run in order. Positions count from 1.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::name::RunId;
 use crate::clock::Timestamp;
 use crate::store::Error;
 
-/// Bytes that are no entry of a journal.
+/// The error for bytes that are not a journal entry.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a journal entry: {0}")]
 pub struct DamagedEntry(String);
@@ -23,30 +23,30 @@ impl From<DamagedEntry> for Error {
     }
 }
 
-/// One entry of a journal. On the wire `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`.
+/// A journal entry. Stored as `{"at":…,"event":{…}}` or `{"at":…,"commit":{…}}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// When it was appended, by the store's clock.
     pub at: Timestamp,
-    /// What it says.
+    /// Its content.
     pub content: EntryContent,
 }
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EntryContent {
-    /// Something came in.
+    /// An event that the run received.
     Event(RunEvent),
-    /// A task ran.
+    /// A task's commit.
     Commit(Commit),
 }
 
-/// What a task did. Committing is a compare-and-set on how far the run had come before.
+/// The result of a task. Committing is a compare-and-set on the run's position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
     /// The position of the last event it consumed; 0 if there is none.
     pub upto: u64,
-    /// What it asked for, in order.
+    /// The commands it issued, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<Command>,
     /// How the run ended, if it did.
@@ -54,81 +54,86 @@ pub struct Commit {
     pub end: Option<RunEnd>,
 }
 
-/// How a run ends by itself.
+/// How a run ends by its own code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
-    /// With this result.
+    /// With this output.
     Completed(Json),
     /// With an error.
     Failed {
-        /// What went wrong.
+        /// The error message.
         message: String,
     },
-    /// Because it was asked to.
+    /// After a cancellation request.
     Cancelled,
-    /// It begins again with an empty journal.
+    /// By continuing as new, with an empty journal.
     ContinuedAsNew {
-        /// What it is given.
+        /// The new input.
         input: Json,
         /// The number of the last command.
         seq: u64,
-        /// The signals it has got and not yet received. The store adds those that arrived since.
+        /// Signals that arrived and that the code has not received. The store adds those that
+        /// arrived since.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         signals: Vec<StoredSignal>,
-        /// The updates it has got and not yet received.
+        /// Updates that arrived and that the code has not received.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         updates: Vec<StoredSignal>,
     },
 }
 
-/// An event with its place in the journal.
+/// An event with its position in the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PositionedEvent {
     /// Its position.
     pub position: u64,
-    /// When it came, by the store's clock.
+    /// When it was appended, by the store's clock.
     pub at: Timestamp,
-    /// What came.
+    /// The event.
     pub event: RunEvent,
 }
 
-/// A whole journal, as it is exported and kept as a test.
+/// A whole journal, as it is exported and stored in tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Journal {
-    /// Whose it is.
+    /// The run.
     pub run: RunId,
-    /// The position before its first entry: not 0 if the run has continued as new.
+    /// The position before the first entry: not 0 if the run has continued as new.
     #[serde(default, skip_serializing_if = "super::event::is_zero")]
     pub base: u64,
-    /// From there on.
+    /// The entries.
     pub entries: Vec<Entry>,
 }
 
 impl Entry {
-    /// An entry that says that something came in.
+    /// Creates an entry with an event.
     pub fn event(at: Timestamp, event: RunEvent) -> Self {
         Self { at, content: EntryContent::Event(event) }
     }
 
-    /// An entry that says what a task did.
+    /// Creates an entry with a commit.
     pub fn commit(at: Timestamp, commit: Commit) -> Self {
         Self { at, content: EntryContent::Commit(commit) }
     }
 
     /// Reads an entry.
+    ///
+    /// # Errors
+    /// [`DamagedEntry`] if the bytes are not an entry.
     pub fn read(bytes: &[u8]) -> Result<Self, DamagedEntry> {
         serde_json::from_slice(bytes).map_err(|error| DamagedEntry(error.to_string()))
     }
 
-    /// Writes the entry. Reading it back and writing it again gives the same bytes.
+    /// Serialises the entry. Reading and serialising it again gives the same bytes.
     pub fn write(&self) -> Bytes {
-        // Everything in an entry is text, numbers, or JSON already: it always serialises.
+        // Strings, numbers and JSON text always serialise.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 }
 
-/// The two shapes of an entry. A tag beside the content would make serde buffer it, and raw JSON cannot be.
+/// The two forms of an entry. With an internal tag serde would buffer the content, which raw JSON
+/// does not support.
 #[derive(Deserialize)]
 struct WireEntry {
     at: i64,

@@ -1,28 +1,37 @@
-//! A value as the JSON text it arrived in.
+//! Values as raw JSON text.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// JSON text that is passed on and never written anew: numbers keep their precision, objects their order, and a
-/// journal that was read and written again is the same to the byte.
+/// JSON text that is passed on unchanged. Numbers keep their precision and objects their order, and
+/// a journal that is read and written again is identical.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
 
 impl Json {
-    /// Writes a value down.
+    /// Serialises a value.
+    ///
+    /// # Errors
+    /// Fails if the value cannot be serialised.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> serde_json::Result<Self> {
         serde_json::value::to_raw_value(value).map(Self)
     }
 
-    /// Takes text that is JSON already.
+    /// Wraps text that is JSON already.
+    ///
+    /// # Errors
+    /// Fails if the text is not JSON.
     pub fn from_text(text: impl Into<String>) -> serde_json::Result<Self> {
         RawValue::from_string(text.into()).map(Self)
     }
 
-    /// Reads the value as a `T`.
+    /// Deserialises the value as a `T`.
+    ///
+    /// # Errors
+    /// Fails if the value does not match the type.
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> serde_json::Result<T> {
         serde_json::from_str(self.0.get())
     }
@@ -51,7 +60,7 @@ impl From<Json> for Box<RawValue> {
 }
 
 impl PartialEq for Json {
-    /// Equal to the letter.
+    /// Compares the text byte by byte.
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }

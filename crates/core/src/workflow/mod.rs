@@ -1,9 +1,9 @@
-//! The vocabulary of durable workflows: the names of runs, and the journal that is the truth about each.
+//! Types of durable workflows: names, and the journal that defines the state of a run.
 //!
-//! A run's journal is one append-only list. It holds what came in ([`RunEvent`]) and, for every task that ran, one
-//! [`Commit`]: which events it consumed and the [`Command`]s it issued. Feeding the events again, in the order in
-//! which the commits consumed them, rebuilds the run. Stores and tools carry these values; only the workflow
-//! engine gives them a meaning.
+//! A run's journal is one append-only list. It contains the received events ([`RunEvent`]) and one
+//! [`Commit`] for each task: the events it consumed and the [`Command`]s it issued. Applying the
+//! events again, in the order in which the commits consumed them, rebuilds the run. Stores and
+//! tools pass these values on; only the workflow engine interprets them.
 
 mod command;
 mod commit_id;

@@ -1,4 +1,4 @@
-//! The names a workflow has: of its runs, of its type, of its versions, of what is said to it.
+//! Names of workflows: of runs, types, versions, routes and topics.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,12 +7,15 @@ use std::sync::Arc;
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::name::{InvalidName, JobId, KEYED, Kind, PART, Queue, QueueName, name, root, within};
+use crate::name::{
+    InvalidName, JobId, KEY_SEPARATOR, Kind, PART_SEPARATOR, Queue, QueueName, name, root, within,
+};
 
 name!(
-    /// The identity of a run. A UUID when Tidemill makes it, any short printable text when someone else does. No `~`: what
-    /// belongs to a run are jobs whose ids begin with its own, and `~` is how the steps of a chain are told apart. Nor does
-    /// it end as the id of a task does: a message that starts a run must not pass for the task of another.
+    /// The id of a run: a UUID if Tidemill generates it, else any short printable text. It contains
+    /// no `~`, which separates the steps of a chain, because ids of the run's jobs begin with its
+    /// id. It does not end like the id of a task, because a message that starts a run must not be
+    /// mistaken for a task.
     RunId, "run id",
     |name| {
         (1..=RunId::MAX_LEN).contains(&name.len())
@@ -23,25 +26,26 @@ name!(
 );
 
 name!(
-    /// The type of a workflow. No colon and no slash: `workflow:{name}:{route}` must be read one way only.
+    /// The name of a workflow. Colons and slashes are not allowed, so that
+    /// `workflow:{name}:{route}` is unambiguous.
     WorkflowName, "workflow", |name| name.len() <= 64 && within(name, "._-"),
     "1 to 64 of the characters a-z A-Z 0-9 . _ -"
 );
 
 name!(
-    /// A way a workflow's tasks take of their own: `workflow:{name}:{route}`. Not the last part of a key that belongs
-    /// to the workflow itself.
+    /// A separate route for tasks of a workflow: `workflow:{name}:{route}`. Must not equal the last
+    /// part of a key that belongs to the workflow itself.
     Route, "route",
-    |name| name.len() <= 48 && within(name, "._-") && !RESERVED.contains(&name),
+    |name| name.len() <= 48 && within(name, "._-") && !RESERVED_ROUTES.contains(&name),
     "1 to 48 of the characters a-z A-Z 0-9 . _ -, and not scheduled, dlq, paused, blocked, cancelled, dropped, \
      leases, running or lock"
 );
 
-/// What ends the names of keys that belong to a queue.
-const RESERVED: [&str; 9] =
+/// The suffixes of keys that belong to a queue.
+const RESERVED_ROUTES: [&str; 9] =
     ["scheduled", "dlq", "paused", "blocked", "cancelled", "dropped", "leases", "running", "lock"];
 
-/// What the name of a queue of workflow tasks begins with.
+/// The prefix of queues with workflow tasks.
 pub const WORKFLOW_QUEUE: &str = "workflow/";
 
 impl WorkflowName {
@@ -51,12 +55,12 @@ impl WorkflowName {
         if let Some(route) = route {
             name = format!("{name}/{route}");
         }
-        Queue::at_least_once(QueueName::of_workflow(&name))
+        Queue::at_least_once(QueueName::from_workflow(&name))
     }
 }
 
 name!(
-    /// A version of a workflow's code. Versions are told apart, not ordered.
+    /// The version of a workflow's code. Versions are compared for equality only.
     Version, "version", |name| within(name, "._-+"),
     "1 to 128 of the characters a-z A-Z 0-9 . _ - +"
 );
@@ -68,59 +72,61 @@ name!(
 );
 
 impl RunId {
-    /// The longest id of a run, so that those of its parts are valid too.
+    /// The longest id of a run, so that the ids of its parts are valid too.
     pub const MAX_LEN: usize = 100;
 
-    /// What a run, its activities, its children and its key have in common: where a store has shards they lie in one.
+    /// The part of the id that selects the shard: equal for a run, its activities, its children and
+    /// its key.
     pub fn root(&self) -> &str {
         root(&self.0)
     }
 
-    /// The id of something that belongs to the run: `order-7!3` is the activity with number 3.
+    /// The id of a part of the run: `order-7!3` is the activity with number 3.
     pub fn part(&self, part: impl fmt::Display) -> JobId {
-        let id = format!("{}{PART}{part}", self.0);
+        let id = format!("{}{PART_SEPARATOR}{part}", self.0);
         JobId::new(&id)
             .unwrap_or_else(|_| JobId::new(&self.hashed(&id)).unwrap_or_else(|_| JobId::generate()))
     }
 
-    /// The id of a child that was given no other.
+    /// The id of a child without an explicit id.
     pub fn child(&self, seq: u64) -> Self {
-        let id = format!("{}{PART}{seq}", self.0);
-        // Children of children of children: at some depth the line is told by a hash.
+        let id = format!("{}{PART_SEPARATOR}{seq}", self.0);
+        // A deeply nested child has a hash instead of the full path.
         Self::new(&id).unwrap_or_else(|_| Self(self.hashed(&id).into()))
     }
 
     fn hashed(&self, id: &str) -> String {
-        format!("{}{PART}{:016x}", self.root(), fnv(id.as_bytes()))
+        format!("{}{PART_SEPARATOR}{:016x}", self.root(), fnv(id.as_bytes()))
     }
 
-    /// A new identity for a run that is started with a key: one that lies in the key's shard.
+    /// A new id for a run with an idempotency key, in the shard of the key.
     pub fn keyed(workflow: &WorkflowName, key: &str) -> Self {
-        let place = fnv(format!("{workflow} {key}").as_bytes());
-        Self(format!("{place:016x}{KEYED}{}", Self::generate()).into())
+        let shard_key = fnv(format!("{workflow} {key}").as_bytes());
+        Self(format!("{shard_key:016x}{KEY_SEPARATOR}{}", Self::generate()).into())
     }
 
-    /// The job that the run's tasks are: `order-7!task`.
+    /// The id of the run's task: `order-7!task`.
     pub fn task(&self) -> JobId {
-        JobId::of_task(&self.0)
+        JobId::from_task(&self.0)
     }
 
-    /// A new identity: a UUID of version 7, so that ids made later sort later.
+    /// A new UUID of version 7, so that later ids sort after earlier ones.
     pub fn generate() -> Self {
         let mut buffer = uuid::Uuid::encode_buffer();
         Self((&*uuid::Uuid::now_v7().hyphenated().encode_lower(&mut buffer)).into())
     }
 }
 
-/// A hash that is the same in every process and every version (FNV-1a).
+/// A hash that is equal in all processes and versions (FNV-1a).
 fn fnv(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A name that is read is checked: a damaged journal must not smuggle in what no caller may say.
-macro_rules! readable {
+/// Names are validated when they are read: a damaged journal must not introduce names that no
+/// caller may use.
+macro_rules! impl_deserialize {
     ($($type:ident),+) => {$(
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -130,7 +136,7 @@ macro_rules! readable {
     )+};
 }
 
-/// Reads a name without a copy on the way: a journal has one in every other entry.
+/// Reads a name without an intermediate copy, because every other journal entry contains one.
 struct NameVisitor<N>(fn(&str) -> Result<N, InvalidName>);
 
 impl<N> Visitor<'_> for NameVisitor<N> {
@@ -145,7 +151,7 @@ impl<N> Visitor<'_> for NameVisitor<N> {
     }
 }
 
-readable!(RunId, Route, WorkflowName, Version, Topic, Kind, QueueName);
+impl_deserialize!(RunId, Route, WorkflowName, Version, Topic, Kind, QueueName);
 
 #[cfg(test)]
 mod tests {
@@ -166,13 +172,13 @@ mod tests {
     #[test]
     fn what_belongs_to_a_run_has_its_root() {
         let run = RunId::keyed(&WorkflowName::new("order").unwrap(), "7");
-        let mut line = run.clone();
+        let mut run_at_depth = run.clone();
         for depth in 0..60 {
-            assert_eq!(line.root(), run.root(), "{depth}");
-            assert_eq!(line.part(depth).root(), run.root());
-            let child = line.child(1);
-            assert_ne!(child, line);
-            line = child;
+            assert_eq!(run_at_depth.root(), run.root(), "{depth}");
+            assert_eq!(run_at_depth.part(depth).root(), run.root());
+            let child = run_at_depth.child(1);
+            assert_ne!(child, run_at_depth);
+            run_at_depth = child;
         }
         assert!(RunId::new("order~1").is_err());
     }

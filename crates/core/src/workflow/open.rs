@@ -1,4 +1,4 @@
-//! What a run waits for and what it is responsible for, as far as its journal tells without its code.
+//! Open commands and children of a run, derived from its journal without its code.
 
 use std::collections::BTreeMap;
 
@@ -8,68 +8,68 @@ use super::journal::{Entry, EntryContent};
 use super::name::RunId;
 use crate::clock::Timestamp;
 
-/// Something a run has asked for and has no answer to. Signals and updates are not asked for: what else a run waits
-/// for only its code knows.
+/// A command without a result. Signals and updates that the code waits for are not commands; only
+/// the code knows of those.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCommand {
-    /// What it asked for.
+    /// The command.
     pub command: Command,
-    /// Since when.
+    /// When it was issued.
     pub since: Timestamp,
 }
 
-/// The commands of a journal that wait for an answer, oldest first. A run that has ended waits for nothing.
+/// The open commands of a journal, oldest first. A run that has ended has none.
 pub fn open_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Vec<OpenCommand> {
     let mut open = OpenCommands::default();
     entries.into_iter().for_each(|entry| open.apply(entry));
     open.0.into_values().collect()
 }
 
-/// The commands that wait for an answer, as far as a journal has been read: for one that need not be held as a whole.
+/// The open commands of a journal that is read entry by entry, for one that is not held in memory.
 #[derive(Debug, Default)]
 pub struct OpenCommands(BTreeMap<u64, OpenCommand>);
 
 impl OpenCommands {
-    /// The next entry of the journal.
+    /// Applies the next entry of the journal.
     pub fn apply(&mut self, entry: &Entry) {
         match &entry.content {
-            EntryContent::Event(event) => answer(&mut self.0, event),
+            EntryContent::Event(event) => close_answered(&mut self.0, event),
             EntryContent::Commit(commit) if commit.end.is_some() => self.0.clear(),
             EntryContent::Commit(commit) => {
-                commit.commands.iter().for_each(|command| ask(&mut self.0, command, entry.at));
+                commit.commands.iter().for_each(|command| add_command(&mut self.0, command, entry.at));
             }
         }
     }
 
-    /// Those that are open, oldest first.
+    /// The open commands, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &OpenCommand> {
         self.0.values()
     }
 }
 
-/// A child that its parent has not heard the end of.
+/// A child whose end its parent has not received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenChild {
-    /// Its identity.
+    /// The id of the child.
     pub run: RunId,
-    /// What becomes of it when the parent ends first.
+    /// What happens to it when the parent ends first.
     pub parent_close: ParentClose,
 }
 
-/// The children of a run that it has not heard the end of, by the numbers of the commands that started them: those it
-/// does not wait for any more too.
+/// The children of a run whose end it has not received, by the numbers of the commands that started
+/// them. Includes children that it no longer waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenChildren(BTreeMap<u64, OpenChild>);
 
 impl OpenChildren {
-    /// The children that a journal tells of.
+    /// The open children of a journal.
     pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut children = Self::default();
         entries.into_iter().for_each(|entry| children.apply(entry));
         children
     }
 
-    /// The next entry of the journal.
+    /// Applies the next entry of the journal.
     pub fn apply(&mut self, entry: &Entry) {
         match &entry.content {
             EntryContent::Event(event) => self.apply_event(event),
@@ -77,7 +77,7 @@ impl OpenChildren {
         }
     }
 
-    /// The run has asked for these.
+    /// Adds the children that these commands start.
     pub fn add_commands(&mut self, commands: &[Command]) {
         for command in commands {
             if let Command::StartChild(child) = command {
@@ -87,7 +87,7 @@ impl OpenChildren {
         }
     }
 
-    /// The run has heard of this.
+    /// Removes the child whose end this event reports.
     pub fn apply_event(&mut self, event: &RunEvent) {
         if let RunEvent::ChildDone { seq, .. } = event {
             self.0.remove(seq);
@@ -99,13 +99,13 @@ impl OpenChildren {
         self.0.get(&seq)
     }
 
-    /// Every child with its number, oldest first.
+    /// All open children with their numbers, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &OpenChild)> {
         self.0.iter().map(|(seq, child)| (*seq, child))
     }
 }
 
-fn answer(open: &mut BTreeMap<u64, OpenCommand>, event: &RunEvent) {
+fn close_answered(open: &mut BTreeMap<u64, OpenCommand>, event: &RunEvent) {
     match event {
         RunEvent::ActivityDone { seq, .. }
         | RunEvent::TimerFired { seq }
@@ -114,8 +114,8 @@ fn answer(open: &mut BTreeMap<u64, OpenCommand>, event: &RunEvent) {
             open.remove(seq);
         }
         RunEvent::ChildStarted { seq, .. } => {
-            let asked = open.get(seq).map(|open| &open.command);
-            if matches!(asked, Some(Command::StartChild(child)) if child.notify_parent == NotifyParent::Start)
+            let command = open.get(seq).map(|open| &open.command);
+            if matches!(command, Some(Command::StartChild(child)) if child.notify_parent == NotifyParent::Start)
             {
                 open.remove(seq);
             }
@@ -127,7 +127,7 @@ fn answer(open: &mut BTreeMap<u64, OpenCommand>, event: &RunEvent) {
     }
 }
 
-fn ask(open: &mut BTreeMap<u64, OpenCommand>, command: &Command, since: Timestamp) {
+fn add_command(open: &mut BTreeMap<u64, OpenCommand>, command: &Command, since: Timestamp) {
     match command {
         Command::ScheduleActivity(_)
         | Command::StartTimer { .. }

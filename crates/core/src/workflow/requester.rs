@@ -1,4 +1,4 @@
-//! What a run is told of the end of an activity.
+//! Delivery of an activity's end to its run.
 
 use bytes::Bytes;
 
@@ -10,38 +10,33 @@ use crate::clock::Timestamp;
 use crate::settle::Change;
 use crate::store::runs::{Delivery, EntryKind, StoredEntry};
 
-/// The run that waits for a job, and its number for it.
+/// The run, and the number of its command, that wait for a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requester {
     /// The run.
     pub run: RunId,
-    /// Its number.
+    /// The number of the command.
     pub seq: u64,
 }
 
 impl Requester {
-    /// Ends the job and says so.
+    /// The change that ends the job and delivers `event`.
     pub(crate) fn notify(&self, now: Timestamp, event: RunEvent) -> Change {
-        let written = StoredEntry { kind: EntryKind::CommandResult, bytes: Entry::event(now, event).write() };
-        Change::Deliver(Box::new(Delivery {
-            run: self.run.clone(),
-            entry: written,
-            id: None,
-            seq: Some(self.seq),
-        }))
+        let entry = StoredEntry { kind: EntryKind::CommandResult, bytes: Entry::event(now, event).write() };
+        Change::Deliver(Box::new(Delivery { run: self.run.clone(), entry, id: None, seq: Some(self.seq) }))
     }
 
-    fn ended(&self, now: Timestamp, result: ActivityResult) -> Change {
+    fn deliver_result(&self, now: Timestamp, result: ActivityResult) -> Change {
         self.notify(now, RunEvent::ActivityDone { seq: self.seq, result })
     }
 }
 
-/// The activity has this output.
+/// The change for an activity with this output.
 pub(crate) fn done(requester: &Requester, now: Timestamp, output: &Bytes) -> Change {
     let text =
         if output.is_empty() { "null".to_owned() } else { String::from_utf8_lossy(output).into_owned() };
     match Json::from_text(text) {
-        Ok(json) => requester.ended(now, ActivityResult::Ok(json)),
+        Ok(json) => requester.deliver_result(now, ActivityResult::Ok(json)),
         Err(error) => {
             let message = format!("the output is no JSON: {error}");
             failed(requester, now, ActivityFailure { message, kind: FailureKind::Failed, attempts: 1 })
@@ -49,13 +44,13 @@ pub(crate) fn done(requester: &Requester, now: Timestamp, output: &Bytes) -> Cha
     }
 }
 
-/// The activity has ended without an output.
+/// The change for an activity without an output.
 pub(crate) fn failed(requester: &Requester, now: Timestamp, failure: ActivityFailure) -> Change {
-    requester.ended(now, ActivityResult::Failed(failure))
+    requester.deliver_result(now, ActivityResult::Failed(failure))
 }
 
-/// The activity was cancelled.
-pub(crate) fn cancelled(requester: &Requester, now: Timestamp, why: Option<String>) -> Change {
-    let message = why.unwrap_or_else(|| "cancelled".to_owned());
+/// The change for a cancelled activity.
+pub(crate) fn cancelled(requester: &Requester, now: Timestamp, reason: Option<String>) -> Change {
+    let message = reason.unwrap_or_else(|| "cancelled".to_owned());
     failed(requester, now, ActivityFailure { message, kind: FailureKind::Cancelled, attempts: 0 })
 }

@@ -1,4 +1,4 @@
-//! How often an activity is tried, and how long it rests in between.
+//! The retry policy of activities.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use crate::backoff::Backoff;
 use crate::clock::millis;
 use crate::envelope::DEFAULT_MAX_ATTEMPTS;
 
-/// The retry policy of an activity. Retrying is the store's business: the journal has one entry for the activity,
-/// however many attempts it took.
+/// The retry policy of an activity. The store retries: the journal has one entry for the activity,
+/// however many attempts it takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// How often it is tried, the first time included.
+    /// The number of attempts, including the first.
     #[serde(rename = "max")]
     pub max_attempts: u32,
-    /// The delay after the first failure, in milliseconds; it doubles with each.
+    /// The delay after the first failure, in milliseconds; it doubles with each failure.
     pub base_ms: u64,
-    /// The delay never grows beyond this, jitter aside.
+    /// The largest delay in milliseconds, without jitter.
     pub cap_ms: u64,
-    /// Up to this much is added at random.
+    /// The largest random addition, in milliseconds.
     #[serde(default)]
     pub jitter_ms: u64,
 }
@@ -44,23 +44,23 @@ impl RetryPolicy {
     pub fn new(attempts: u32, backoff: &Backoff) -> Self {
         Self {
             max_attempts: attempts.max(1),
-            base_ms: whole(backoff.base),
-            cap_ms: whole(backoff.max),
-            jitter_ms: whole(backoff.jitter),
+            base_ms: whole_millis(backoff.base),
+            cap_ms: whole_millis(backoff.max),
+            jitter_ms: whole_millis(backoff.jitter),
         }
     }
 
-    /// Begins with this delay.
+    /// Sets the delay after the first failure.
     pub fn initial_delay(self, delay: Duration) -> Self {
-        Self { base_ms: whole(delay), ..self }
+        Self { base_ms: whole_millis(delay), ..self }
     }
 
-    /// Never rests longer than this, jitter aside.
+    /// Sets the largest delay, without jitter.
     pub fn max_delay(self, delay: Duration) -> Self {
-        Self { cap_ms: whole(delay), ..self }
+        Self { cap_ms: whole_millis(delay), ..self }
     }
 
-    /// The delays, as a job's envelope wants them.
+    /// The delays, for the envelope of a job.
     pub fn backoff(&self) -> Backoff {
         Backoff {
             base: Duration::from_millis(self.base_ms),
@@ -76,7 +76,7 @@ impl Default for RetryPolicy {
     }
 }
 
-fn whole(duration: Duration) -> u64 {
+fn whole_millis(duration: Duration) -> u64 {
     u64::try_from(millis(duration)).unwrap_or(0)
 }
 

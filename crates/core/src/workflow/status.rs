@@ -1,9 +1,9 @@
-//! Where a run is.
+//! The status of a run.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a run is.
+/// The status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -13,9 +13,9 @@ pub enum RunStatus {
     Completed,
     /// It ended with an error.
     Failed,
-    /// It ended because it was asked to.
+    /// It ended after a cancellation request.
     Cancelled,
-    /// It was ended without being asked.
+    /// It was terminated.
     Terminated,
 }
 
@@ -29,7 +29,7 @@ impl RunStatus {
         self != Self::Running
     }
 
-    /// Its word.
+    /// The name of the status.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -47,7 +47,7 @@ impl fmt::Display for RunStatus {
     }
 }
 
-/// A word that is no status.
+/// The error for text that is not a status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no status: running, completed, failed, cancelled or terminated")]
 pub struct UnknownRunStatus(String);
@@ -55,9 +55,9 @@ pub struct UnknownRunStatus(String);
 impl FromStr for RunStatus {
     type Err = UnknownRunStatus;
 
-    fn from_str(word: &str) -> Result<Self, UnknownRunStatus> {
-        let found = Self::ALL.into_iter().find(|status| status.as_str() == word);
-        found.ok_or_else(|| UnknownRunStatus(word.chars().take(64).collect()))
+    fn from_str(text: &str) -> Result<Self, UnknownRunStatus> {
+        let found = Self::ALL.into_iter().find(|status| status.as_str() == text);
+        found.ok_or_else(|| UnknownRunStatus(text.chars().take(64).collect()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! A journal reads back as it was written, to the byte, and says what is wrong with one that does not read.
+//! A journal reads back byte by byte, and a damaged one gives an error that says what is wrong.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

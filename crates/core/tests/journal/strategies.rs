@@ -1,4 +1,4 @@
-//! Any entry a journal can hold.
+//! Strategies for all journal entries.
 
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -84,7 +84,7 @@ fn started() -> impl Strategy<Value = RunEvent> {
     (facts, numbers, vec(signal(), 0..3), vec(signal(), 0..3)).prop_map(
         |(
             (workflow, version, input, parent, key, request_id),
-            (continued, seq, luck, limit, keep_ms),
+            (continued, seq, seed, limit, keep_ms),
             signals,
             updates,
         )| {
@@ -96,7 +96,7 @@ fn started() -> impl Strategy<Value = RunEvent> {
                 key,
                 continued,
                 seq,
-                seed: luck,
+                seed,
                 request_id,
                 limit,
                 keep_ms,

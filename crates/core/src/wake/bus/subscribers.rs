@@ -1,5 +1,5 @@
-//! Those who listen in this process. Each has a backlog of its own; whoever falls too far behind is told to
-//! look at everything instead.
+//! Subscribers within the process. Each has its own backlog; one that lags too far behind gets
+//! [`Wake::Everything`] instead.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -10,13 +10,13 @@ use futures_util::Stream;
 
 use crate::wake::Wake;
 
-/// How many things a slow listener may be behind.
+/// The longest backlog of a subscriber.
 const MAX_BACKLOG_WAKES: usize = 1_024;
 
-/// Everybody who listens to the same.
+/// The subscribers to one kind of message.
 #[derive(Debug)]
 pub struct Subscribers<T> {
-    ears: Mutex<Vec<Weak<Subscriber<T>>>>,
+    subscribers: Mutex<Vec<Weak<Subscriber<T>>>>,
 }
 
 #[derive(Debug)]
@@ -24,47 +24,50 @@ struct Subscriber<T>(Mutex<Backlog<T>>);
 
 #[derive(Debug)]
 struct Backlog<T> {
-    backlog: VecDeque<T>,
+    messages: VecDeque<T>,
     waker: Option<Waker>,
 }
 
-/// Hears everything that is told from its creation on. A stream that never ends.
+/// A subscription: a stream of everything that is published after its creation. It never ends.
 #[derive(Debug)]
 pub struct Subscription<T>(Arc<Subscriber<T>>);
 
 impl<T> Default for Subscribers<T> {
     fn default() -> Self {
-        Self { ears: Mutex::default() }
+        Self { subscribers: Mutex::default() }
     }
 }
 
 impl<T: Clone + From<Wake>> Subscribers<T> {
-    /// Listens from now on.
+    /// Creates a subscription.
     pub fn subscribe(&self) -> Subscription<T> {
-        let unheard = Backlog { backlog: VecDeque::new(), waker: None };
-        let ear = Arc::new(Subscriber(Mutex::new(unheard)));
-        let mut ears = lock(&self.ears);
-        ears.retain(|other| other.strong_count() > 0);
-        ears.push(Arc::downgrade(&ear));
-        Subscription(ear)
+        let state = Backlog { messages: VecDeque::new(), waker: None };
+        let subscriber = Arc::new(Subscriber(Mutex::new(state)));
+        let mut subscribers = lock(&self.subscribers);
+        subscribers.retain(|other| other.strong_count() > 0);
+        subscribers.push(Arc::downgrade(&subscriber));
+        Subscription(subscriber)
     }
 
-    /// Tells everybody who listens.
-    pub fn publish(&self, news: &T) {
-        lock(&self.ears).iter().filter_map(Weak::upgrade).for_each(|ear| ear.hear(news.clone()));
+    /// Publishes a message to all subscribers.
+    pub fn publish(&self, message: &T) {
+        lock(&self.subscribers)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|subscriber| subscriber.push(message.clone()));
     }
 }
 
 impl<T: From<Wake>> Subscriber<T> {
-    fn hear(&self, news: T) {
-        let mut unheard = lock(&self.0);
-        if unheard.backlog.len() >= MAX_BACKLOG_WAKES {
-            unheard.backlog.clear();
-            unheard.backlog.push_back(Wake::Everything.into());
+    fn push(&self, message: T) {
+        let mut state = lock(&self.0);
+        if state.messages.len() >= MAX_BACKLOG_WAKES {
+            state.messages.clear();
+            state.messages.push_back(Wake::Everything.into());
         } else {
-            unheard.backlog.push_back(news);
+            state.messages.push_back(message);
         }
-        if let Some(waker) = unheard.waker.take() {
+        if let Some(waker) = state.waker.take() {
             waker.wake();
         }
     }
@@ -74,11 +77,11 @@ impl<T> Stream for Subscription<T> {
     type Item = T;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
-        let mut unheard = lock(&self.0.0);
-        match unheard.backlog.pop_front() {
-            Some(news) => Poll::Ready(Some(news)),
+        let mut state = lock(&self.0.0);
+        match state.messages.pop_front() {
+            Some(message) => Poll::Ready(Some(message)),
             None => {
-                unheard.waker = Some(cx.waker().clone());
+                state.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
@@ -102,12 +105,12 @@ mod tests {
 
     #[test]
     fn everybody_hears_what_is_told_while_they_listen() {
-        let listeners = Subscribers::<Wake>::default();
-        listeners.publish(&wake("a"));
-        let (mut one, other) = (listeners.subscribe(), listeners.subscribe());
-        listeners.publish(&wake("b"));
+        let subscribers = Subscribers::<Wake>::default();
+        subscribers.publish(&wake("a"));
+        let (mut one, other) = (subscribers.subscribe(), subscribers.subscribe());
+        subscribers.publish(&wake("b"));
         drop(other);
-        listeners.publish(&wake("c"));
+        subscribers.publish(&wake("c"));
         assert_eq!(one.next().now_or_never(), Some(Some(wake("b"))));
         assert_eq!(one.next().now_or_never(), Some(Some(wake("c"))));
         assert_eq!(one.next().now_or_never(), None);
@@ -115,9 +118,9 @@ mod tests {
 
     #[test]
     fn a_listener_that_is_too_slow_is_told_to_look_at_everything() {
-        let listeners = Subscribers::<Wake>::default();
-        let mut slow = listeners.subscribe();
-        (0..=MAX_BACKLOG_WAKES).for_each(|_| listeners.publish(&wake("a")));
+        let subscribers = Subscribers::<Wake>::default();
+        let mut slow = subscribers.subscribe();
+        (0..=MAX_BACKLOG_WAKES).for_each(|_| subscribers.publish(&wake("a")));
         assert_eq!(slow.next().now_or_never(), Some(Some(Wake::Everything)));
         assert_eq!(slow.next().now_or_never(), None);
     }

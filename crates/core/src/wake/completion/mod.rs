@@ -1,16 +1,19 @@
-//! One stream of wake-ups for everybody who waits for an end, so that each is woken for its own end and not for whatever
-//! happens in the process.
+//! Completion waiters: tasks that wait for the end of a job share one stream of wake-ups, and each
+//! is woken only for its own job.
 //!
-//! There is no task here to read the stream: those who wait do. The stream calls one of them, who reads all there is and
-//! wakes those it concerns. Nothing is lost on the way, because of three rules:
+//! No task of this module reads the stream; the waiters do. The stream wakes one of them, which
+//! reads everything available and wakes the waiters concerned. Three rules keep wake-ups from being
+//! lost:
 //!
-//! - The stream is open from before the first look of whoever waits until the last of them has gone.
-//! - While the stream may hold something unread ([`Desk::stirred`]), somebody who sleeps has been called for it; if that one
-//!   goes without having read, it calls another; and whoever is polled for another reason reads first.
-//! - Whoever finds the stream taken may sleep: who has taken it looks, after letting go, whether it has stirred since.
+//! - The stream is open from before the first look of any waiter until the last waiter has left.
+//! - While the stream may have unread items (`unread` is set), a parked waiter has been woken for
+//!   it. If that waiter leaves without reading, it wakes another. A waiter that is polled for
+//!   another reason reads first.
+//! - A waiter that finds the stream locked may park: the reader checks for new items after it has
+//!   unlocked the stream.
 //!
-//! The desk's lock is never held while the stream is opened, read or dropped, nor while anybody is woken: all of these may
-//! take locks under which the stream calls us.
+//! The state's lock is never held while the stream is opened, read or dropped, nor while a waker is
+//! called or dropped. All of these may take locks under which the stream calls this module.
 
 #[cfg(test)]
 mod tests;
@@ -27,38 +30,38 @@ use self::waiters::{WaiterKey, Waiters};
 use crate::name::JobId;
 use crate::wake::{Wake, WakeStream};
 
-/// How many wake-ups one waiter reads in one go: its own task has other things to do.
+/// How many wake-ups one waiter reads at a time: its own task has other work.
 const MAX_WAKES_PER_POLL: usize = 256;
 
-/// Where everybody waits who waits for an end at one store.
+/// All tasks of a client that wait for the end of a job.
 pub(crate) struct CompletionWaiters {
-    listen: Box<dyn Fn() -> WakeStream + Send + Sync>,
+    subscribe: Box<dyn Fn() -> WakeStream + Send + Sync>,
     state: Mutex<WaitersState>,
-    /// What the stream wakes.
-    caller: Waker,
+    /// The waker of the stream.
+    stream_waker: Waker,
 }
 
 #[derive(Default)]
 struct WaitersState {
-    roll: Waiters,
-    /// Locked by the one who reads, and only ever tried.
+    waiters: Waiters,
+    /// Locked by the reader, with `try_lock` only.
     wakes: Option<Arc<Mutex<WakeStream>>>,
-    /// Whether there may be something in the stream that nobody has read.
-    stirred: bool,
+    /// Whether the stream may have items that nobody has read.
+    unread: bool,
     /// Whether a stream was ever opened.
-    used: bool,
+    was_used: bool,
 }
 
-/// Somebody who waits for an end. Hears of it from its creation on.
+/// A registration for the end of one job. It is notified of everything after its creation.
 pub(super) struct CompletionWaiter {
     completions: Arc<CompletionWaiters>,
-    ticket: WaiterKey,
+    key: WaiterKey,
 }
 
-/// Completes when there is news. If it is dropped, nothing is lost: the next one completes.
+/// Completes on a notification. If it is dropped, nothing is lost: the next one completes.
 pub(super) struct Notified<'a>(&'a CompletionWaiter);
 
-/// The stream's way to the completions.
+/// The stream's way to the waiters.
 struct StreamWaker(Weak<CompletionWaiters>);
 
 impl Call for StreamWaker {
@@ -70,159 +73,162 @@ impl Call for StreamWaker {
 }
 
 impl CompletionWaiters {
-    /// A completions that opens its streams with `listen`.
-    pub(crate) fn new(listen: impl Fn() -> WakeStream + Send + Sync + 'static) -> Arc<Self> {
+    /// Creates the waiters; `subscribe` opens a stream.
+    pub(crate) fn new(subscribe: impl Fn() -> WakeStream + Send + Sync + 'static) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            listen: Box::new(listen),
+            subscribe: Box::new(subscribe),
             state: Mutex::default(),
-            caller: Arc::new(StreamWaker(this.clone())).into(),
+            stream_waker: Arc::new(StreamWaker(this.clone())).into(),
         })
     }
 
-    /// Waits, from now on, for the end of this job, whose id is its chain's.
+    /// Registers for the end of this job, given by the id of its chain.
     pub(super) fn wait_for(self: &Arc<Self>, job: JobId) -> CompletionWaiter {
-        let ticket = self.desk().roll.insert(job);
-        let waiter = CompletionWaiter { completions: self.clone(), ticket };
-        // From here on a stream that is open stays open.
-        if self.desk().wakes.is_none() {
+        let key = self.lock().waiters.insert(job);
+        let waiter = CompletionWaiter { completions: self.clone(), key };
+        // From here on an open stream stays open.
+        if self.lock().wakes.is_none() {
             self.open();
         }
         waiter
     }
 
-    /// Whether anybody has ever waited here.
+    /// Whether any task has ever waited here.
     pub(crate) fn is_used(&self) -> bool {
-        self.desk().used
+        self.lock().was_used
     }
 
-    /// Opens the stream. If another does so at the same time, the later is spare: neither has looked yet.
+    /// Opens the stream. If two threads do so at the same time, the later stream is dropped:
+    /// neither has looked yet.
     fn open(&self) {
-        let fresh = Arc::new(Mutex::new((self.listen)()));
-        let mut desk = self.desk();
-        desk.used = true;
-        if desk.wakes.is_none() {
-            (desk.wakes, desk.stirred) = (Some(fresh), true);
+        let new_stream = Arc::new(Mutex::new((self.subscribe)()));
+        let mut state = self.lock();
+        state.was_used = true;
+        if state.wakes.is_none() {
+            (state.wakes, state.unread) = (Some(new_stream), true);
         } else {
-            drop(desk);
-            drop(fresh);
+            drop(state);
+            drop(new_stream);
         }
     }
 
-    fn desk(&self) -> MutexGuard<'_, WaitersState> {
+    fn lock(&self) -> MutexGuard<'_, WaitersState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the stream has something, and calls somebody to read it.
+    /// Records that the stream has items, and wakes a waiter to read them.
     fn stream_ready(&self) {
-        let called = self.desk().stir();
-        called.into_iter().for_each(Waker::wake);
+        let reader = self.lock().set_unread();
+        reader.into_iter().for_each(Waker::wake);
     }
 
-    /// Calls somebody if there is something to read.
-    fn call(&self) {
-        let called = self.desk().call();
-        called.into_iter().for_each(Waker::wake);
+    /// Wakes a waiter if the stream may have unread items.
+    fn wake_reader(&self) {
+        let reader = self.lock().reader_to_wake();
+        reader.into_iter().for_each(Waker::wake);
     }
 
-    fn poll(&self, ticket: &WaiterKey, waker: &Waker) -> Poll<()> {
-        match self.park(ticket, waker.clone()) {
+    fn poll(&self, key: &WaiterKey, waker: &Waker) -> Poll<()> {
+        match self.park(key, waker.clone()) {
             Poll::Ready(()) => return Poll::Ready(()),
             Poll::Pending => self.read(),
         }
-        if self.desk().roll.take_notice(ticket) { Poll::Ready(()) } else { Poll::Pending }
+        if self.lock().waiters.take_notice(key) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Sleeps if there is no news. Before reading: whoever reads meanwhile wakes only those who sleep.
-    fn park(&self, ticket: &WaiterKey, waker: Waker) -> Poll<()> {
-        let mut desk = self.desk();
-        if desk.roll.take_notice(ticket) {
+    /// Parks the waiter unless it was notified. It parks before it reads, because a concurrent
+    /// reader wakes only parked waiters.
+    fn park(&self, key: &WaiterKey, waker: Waker) -> Poll<()> {
+        let mut state = self.lock();
+        if state.waiters.take_notice(key) {
             return Poll::Ready(());
         }
-        let before = desk.roll.park(ticket, waker);
-        drop(desk);
+        let before = state.waiters.park(key, waker);
+        drop(state);
         drop(before);
         Poll::Pending
     }
 
-    /// Reads the stream if there is something in it and nobody else reads.
+    /// Reads the stream, if it may have unread items and no other waiter reads it.
     fn read(&self) {
-        let Some(wakes) = self.desk().unread() else { return };
-        let mut taken = match wakes.try_lock() {
-            Ok(taken) => taken,
-            Err(TryLockError::Poisoned(taken)) => taken.into_inner(),
+        let Some(wakes) = self.lock().unread() else { return };
+        let mut stream = match wakes.try_lock() {
+            Ok(stream) => stream,
+            Err(TryLockError::Poisoned(stream)) => stream.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        self.desk().stirred = false;
-        self.read_on(&mut taken);
-        drop(taken);
-        self.call();
+        self.lock().unread = false;
+        self.read_available(&mut stream);
+        drop(stream);
+        self.wake_reader();
     }
 
-    fn read_on(&self, wakes: &mut WakeStream) {
-        let mut cx = Context::from_waker(&self.caller);
+    fn read_available(&self, wakes: &mut WakeStream) {
+        let mut cx = Context::from_waker(&self.stream_waker);
         for _ in 0..MAX_WAKES_PER_POLL {
             match wakes.as_mut().poll_next(&mut cx) {
                 Poll::Pending => return,
-                Poll::Ready(Some(wake)) => self.pass_on(&wake),
+                Poll::Ready(Some(wake)) => self.dispatch(&wake),
                 Poll::Ready(None) => {
-                    // Again in this order: first listen, then look.
-                    *wakes = (self.listen)();
-                    self.pass_on(&Wake::Everything);
+                    // The order matters: subscribe first, then look.
+                    *wakes = (self.subscribe)();
+                    self.dispatch(&Wake::Everything);
                     break;
                 }
             }
         }
-        self.desk().stirred = true;
+        self.lock().unread = true;
     }
 
-    fn pass_on(&self, wake: &Wake) {
+    fn dispatch(&self, wake: &Wake) {
         let woken = match wake {
-            Wake::Finished(job) => self.desk().roll.notify(&job.chain()),
-            Wake::Everything => self.desk().roll.notify_all(),
+            Wake::Finished(job) => self.lock().waiters.notify(&job.chain()),
+            Wake::Everything => self.lock().waiters.notify_all(),
             Wake::Queue { .. } | Wake::DueEarlier(_) | Wake::Cancel(_) | Wake::LeaseLost(_) => return,
             Wake::Worker(_) | Wake::Capacity(_) | Wake::Session(_) => return,
         };
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// It does not sleep any more, and if it was called it will not come.
-    fn unpark(&self, ticket: &WaiterKey) {
-        let slept = self.desk().roll.unpark(ticket);
-        drop(slept);
-        self.call();
+    /// The waiter no longer waits, and would not read if it was woken.
+    fn unpark(&self, key: &WaiterKey) {
+        let waker = self.lock().waiters.unpark(key);
+        drop(waker);
+        self.wake_reader();
     }
 
-    fn leave(&self, ticket: &WaiterKey) {
-        let left = self.desk().leave(ticket);
+    fn leave(&self, key: &WaiterKey) {
+        let left = self.lock().leave(key);
         drop(left);
-        self.call();
+        self.wake_reader();
     }
 }
 
 impl WaitersState {
     fn unread(&self) -> Option<Arc<Mutex<WakeStream>>> {
-        if self.stirred { self.wakes.clone() } else { None }
+        if self.unread { self.wakes.clone() } else { None }
     }
 
-    fn stir(&mut self) -> Option<Waker> {
-        self.stirred = true;
-        self.call()
+    fn set_unread(&mut self) -> Option<Waker> {
+        self.unread = true;
+        self.reader_to_wake()
     }
 
-    fn call(&mut self) -> Option<Waker> {
-        if self.stirred { self.roll.pick_reader() } else { None }
+    fn reader_to_wake(&mut self) -> Option<Waker> {
+        if self.unread { self.waiters.pick_reader() } else { None }
     }
 
-    /// Strikes it off the roll; returns what is to be dropped when the desk is free again: the last one closes the stream.
-    fn leave(&mut self, ticket: &WaiterKey) -> (Option<Waker>, Option<Arc<Mutex<WakeStream>>>) {
-        let slept = self.roll.remove(ticket);
-        let closed = if self.roll.is_empty() { self.wakes.take() } else { None };
-        (slept, closed)
+    /// Removes the waiter. Returns what the caller drops after it has released the lock: the last
+    /// waiter closes the stream.
+    fn leave(&mut self, key: &WaiterKey) -> (Option<Waker>, Option<Arc<Mutex<WakeStream>>>) {
+        let waker = self.waiters.remove(key);
+        let closed = if self.waiters.is_empty() { self.wakes.take() } else { None };
+        (waker, closed)
     }
 }
 
 impl CompletionWaiter {
-    /// Completes when there is news: the end, something that may be it, or nothing that anybody can be sure of.
+    /// Completes when the job has ended or may have ended, or when messages may have been missed.
     pub(super) fn notified(&mut self) -> Notified<'_> {
         Notified(self)
     }
@@ -230,7 +236,7 @@ impl CompletionWaiter {
 
 impl Drop for CompletionWaiter {
     fn drop(&mut self) {
-        self.completions.leave(&self.ticket);
+        self.completions.leave(&self.key);
     }
 }
 
@@ -238,12 +244,12 @@ impl Future for Notified<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        self.0.completions.poll(&self.0.ticket, cx.waker())
+        self.0.completions.poll(&self.0.key, cx.waker())
     }
 }
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        self.0.completions.unpark(&self.0.ticket);
+        self.0.completions.unpark(&self.0.key);
     }
 }

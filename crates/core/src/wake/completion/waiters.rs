@@ -1,30 +1,34 @@
-//! Who waits for which end, who of them sleeps, and who was told. Wakers leave it by value: what a waker does when it is
-//! called or dropped is the executor's business, and must not happen under anybody's lock.
+//! The table of completion waiters: which job each waits for, which are parked, and which have been
+//! notified.
+//!
+//! Methods return wakers by value. Waking or dropping a waker runs code of the executor, which must
+//! not happen under a lock.
 
 use std::collections::{BTreeMap, HashMap};
 use std::task::Waker;
 
 use crate::name::JobId;
 
-/// Everybody who waits.
+/// All completion waiters of one client.
 #[derive(Default)]
 pub(super) struct Waiters {
     waiters: HashMap<JobId, HashMap<u64, WaiterEntry>>,
-    /// Those who sleep, by the turn in which they lay down. Whoever is woken is taken out, so that nobody is called twice
-    /// before it has come.
-    asleep: BTreeMap<u64, Waker>,
-    /// Numbers and turns that were given out.
-    given: u64,
+    /// Parked waiters, in the order of parking. A waiter that is woken is removed, so that it is
+    /// not woken twice before it runs.
+    parked: BTreeMap<u64, Waker>,
+    /// The last number given to a waiter or to a parking.
+    last_number: u64,
 }
 
 struct WaiterEntry {
-    /// Whether there is news that it has not taken.
-    told: bool,
-    /// Where it sleeps, if it does: a turn that is over is nobody else's.
-    turn: u64,
+    /// Whether it was notified and has not taken the notification.
+    notified: bool,
+    /// The number of its last parking; it is parked if `parked` contains the number. Numbers are
+    /// not reused.
+    parking: u64,
 }
 
-/// A place on the roll.
+/// The key of a waiter in the table.
 pub(super) struct WaiterKey {
     job: JobId,
     number: u64,
@@ -36,74 +40,78 @@ impl Waiters {
     }
 
     pub(super) fn insert(&mut self, job: JobId) -> WaiterKey {
-        let number = self.give();
-        self.waiters.entry(job.clone()).or_default().insert(number, WaiterEntry { told: false, turn: 0 });
+        let number = self.next_number();
+        self.waiters
+            .entry(job.clone())
+            .or_default()
+            .insert(number, WaiterEntry { notified: false, parking: 0 });
         WaiterKey { job, number }
     }
 
-    pub(super) fn remove(&mut self, ticket: &WaiterKey) -> Option<Waker> {
-        let waker = self.unpark(ticket);
-        if let Some(others) = self.waiters.get_mut(&ticket.job) {
-            others.remove(&ticket.number);
+    pub(super) fn remove(&mut self, key: &WaiterKey) -> Option<Waker> {
+        let waker = self.unpark(key);
+        if let Some(others) = self.waiters.get_mut(&key.job) {
+            others.remove(&key.number);
             if others.is_empty() {
-                self.waiters.remove(&ticket.job);
+                self.waiters.remove(&key.job);
             }
         }
         waker
     }
 
-    /// Whether there is news, which is thereby taken.
-    pub(super) fn take_notice(&mut self, ticket: &WaiterKey) -> bool {
-        self.entry(ticket).is_some_and(|entry| std::mem::take(&mut entry.told))
+    /// Takes the notification of this waiter; returns whether there was one.
+    pub(super) fn take_notice(&mut self, key: &WaiterKey) -> bool {
+        self.entry(key).is_some_and(|entry| std::mem::take(&mut entry.notified))
     }
 
-    /// Lays it down until somebody calls; returns the waker it slept with before.
-    pub(super) fn park(&mut self, ticket: &WaiterKey, waker: Waker) -> Option<Waker> {
-        let turn = self.give();
-        let before = std::mem::replace(&mut self.entry(ticket)?.turn, turn);
-        self.asleep.insert(turn, waker);
-        self.asleep.remove(&before)
+    /// Parks the waiter; returns the waker of its previous parking.
+    pub(super) fn park(&mut self, key: &WaiterKey, waker: Waker) -> Option<Waker> {
+        let parking = self.next_number();
+        let before = std::mem::replace(&mut self.entry(key)?.parking, parking);
+        self.parked.insert(parking, waker);
+        self.parked.remove(&before)
     }
 
-    /// Takes it from those who sleep, because it does something else now and would not come if it was called.
-    pub(super) fn unpark(&mut self, ticket: &WaiterKey) -> Option<Waker> {
-        let turn = self.entry(ticket)?.turn;
-        self.asleep.remove(&turn)
+    /// Removes the waiter from the parked ones, because it would not read the stream if it was
+    /// woken.
+    pub(super) fn unpark(&mut self, key: &WaiterKey) -> Option<Waker> {
+        let parking = self.entry(key)?.parking;
+        self.parked.remove(&parking)
     }
 
-    /// Somebody who will look at the stream: the last one that lay down, because it is the one most surely alive. A future
-    /// that its task has stopped polling has not lain down for long.
+    /// Removes and returns a waker to read the stream: the waiter that was parked last, because it
+    /// is most likely to be polled. A future that its task no longer polls was parked long ago.
     pub(super) fn pick_reader(&mut self) -> Option<Waker> {
-        self.asleep.pop_last().map(|(_, waker)| waker)
+        self.parked.pop_last().map(|(_, waker)| waker)
     }
 
-    /// Tells those who wait for this end; returns the wakers of those who sleep.
+    /// Notifies the waiters for this job; returns the wakers of the parked ones.
     pub(super) fn notify(&mut self, job: &JobId) -> Vec<Waker> {
-        let asleep = &mut self.asleep;
-        let told = self.waiters.get_mut(job).into_iter().flat_map(HashMap::values_mut);
-        told.filter_map(|entry| entry.tell(asleep)).collect()
+        let parked = &mut self.parked;
+        let entries = self.waiters.get_mut(job).into_iter().flat_map(HashMap::values_mut);
+        entries.filter_map(|entry| entry.notify(parked)).collect()
     }
 
-    /// Tells everybody; returns the wakers of those who sleep.
+    /// Notifies all waiters; returns the wakers of the parked ones.
     pub(super) fn notify_all(&mut self) -> Vec<Waker> {
-        let asleep = &mut self.asleep;
-        let told = self.waiters.values_mut().flat_map(HashMap::values_mut);
-        told.filter_map(|entry| entry.tell(asleep)).collect()
+        let parked = &mut self.parked;
+        let entries = self.waiters.values_mut().flat_map(HashMap::values_mut);
+        entries.filter_map(|entry| entry.notify(parked)).collect()
     }
 
-    fn entry(&mut self, ticket: &WaiterKey) -> Option<&mut WaiterEntry> {
-        self.waiters.get_mut(&ticket.job)?.get_mut(&ticket.number)
+    fn entry(&mut self, key: &WaiterKey) -> Option<&mut WaiterEntry> {
+        self.waiters.get_mut(&key.job)?.get_mut(&key.number)
     }
 
-    fn give(&mut self) -> u64 {
-        self.given += 1;
-        self.given
+    fn next_number(&mut self) -> u64 {
+        self.last_number += 1;
+        self.last_number
     }
 }
 
 impl WaiterEntry {
-    fn tell(&mut self, asleep: &mut BTreeMap<u64, Waker>) -> Option<Waker> {
-        self.told = true;
-        asleep.remove(&self.turn)
+    fn notify(&mut self, parked: &mut BTreeMap<u64, Waker>) -> Option<Waker> {
+        self.notified = true;
+        parked.remove(&self.parking)
     }
 }

@@ -1,4 +1,4 @@
-//! Watching for an end: when it is worth looking at a job again.
+//! The public handle to wait for the end of a job.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,39 +10,44 @@ use super::{CompletionWaiter, CompletionWaiters};
 use crate::name::JobId;
 use crate::store::Store;
 
-/// How soon to look when no wake-up has come: a lost one costs this much. The pause doubles while nothing happens, up to
-/// the longest: whoever listens is told of every gap, so that looking is for what nobody can have foreseen.
+/// The delay before the first poll without a wake-up, which is what a lost wake-up costs. It
+/// doubles with each poll, up to the maximum. Subscribers are notified after every gap, so polls
+/// only cover unforeseen losses.
 const FIRST_POLL_DELAY: Duration = Duration::from_secs(1);
 const MAX_POLL_DELAY: Duration = Duration::from_secs(16);
 
-/// Says when to look at a job, a chain or a run again because it may have ended. Made by
-/// [`Client::watch`](crate::Client::watch) before the first look, so that an end between the two is not missed.
+/// Says when to look at a job, a chain or a run again because it may have ended.
+/// [`Client::watch`](crate::Client::watch) creates it. Create it before the first look, so that an
+/// end in between is not missed.
 ///
-/// However many there are, they listen to the store once, and one is woken for the end of its own job, not for those of
-/// others. They read for each other: one whose [`next`](Self::next) was called by the store and is neither polled nor
-/// dropped keeps what it was called for from the others until one of them is polled, which is their next regular look at
-/// the latest.
+/// All watches of a client share one subscription to the store, and each is woken only for its own
+/// job. They read the subscription for each other. If the store wakes a watch whose
+/// [`next`](Self::next) is then neither polled nor dropped, the others get that message late: when
+/// one of them is polled next, at the latest after its poll delay.
 pub struct CompletionWatch {
     store: Arc<dyn Store>,
     waiter: CompletionWaiter,
-    pause: Duration,
+    poll_delay: Duration,
 }
 
 impl fmt::Debug for CompletionWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("pause", &self.pause).finish_non_exhaustive()
+        f.debug_struct("CompletionWatch").field("poll_delay", &self.poll_delay).finish_non_exhaustive()
     }
 }
 
 impl CompletionWatch {
     pub(crate) fn new(store: Arc<dyn Store>, completions: &Arc<CompletionWaiters>, job: &JobId) -> Self {
-        Self { store, waiter: completions.wait_for(job.chain()), pause: FIRST_POLL_DELAY }
+        Self { store, waiter: completions.wait_for(job.chain()), poll_delay: FIRST_POLL_DELAY }
     }
 
-    /// Completes when it is worth looking again. May be dropped before: the next one hears what this one would have.
+    /// Completes when the job should be looked at again.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: if the future is dropped, the next call receives the notification.
     pub async fn next(&mut self) {
-        let pause = self.store.clock().sleep(self.pause);
-        self.pause = MAX_POLL_DELAY.min(self.pause * 2);
-        select(self.waiter.notified(), pause).await;
+        let timer = self.store.clock().sleep(self.poll_delay);
+        self.poll_delay = MAX_POLL_DELAY.min(self.poll_delay * 2);
+        select(self.waiter.notified(), timer).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A hint: where it is counted how many have yet to look for announced jobs.
+//! Hints: counters of how many claims have yet to poll for announced jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,18 +6,18 @@ use std::str::FromStr;
 use uuid::fmt::Hyphenated;
 use uuid::{Uuid, Version};
 
-/// The identity of a hint: a UUID, in the letters in which it was heard, because they are part of a key.
+/// The id of a hint: a UUID, in the exact spelling received, because the spelling is part of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Hint([u8; Hyphenated::LENGTH]);
 
 impl Hint {
-    /// A new one, of version 7.
+    /// A new hint, a UUID of version 7.
     pub fn generate() -> Self {
         Self::write(Uuid::now_v7())
     }
 
-    /// A new one that says that its message is followed by one without a hint, which is about the same jobs. Of
-    /// version 8, which leaves its meaning to whoever makes it.
+    /// A new hint whose message is followed by one without a hint, about the same jobs. A UUID of
+    /// version 8, whose meaning is up to the program that makes it.
     pub fn generate_with_twin() -> Self {
         let mut bytes = Uuid::now_v7().into_bytes();
         bytes[6] = (bytes[6] & 0x0f) | 0x80;
@@ -30,13 +30,13 @@ impl Hint {
         Self(text)
     }
 
-    /// Whether Tidemill made it, and what it is about is therefore the name of a queue: other programs make
-    /// random ones.
+    /// Whether Tidemill made the hint, so that its subject is the name of a queue. Other programs
+    /// make random UUIDs.
     pub fn is_ours(&self) -> bool {
         matches!(self.version(), Some(Version::SortRand | Version::Custom))
     }
 
-    /// Whether a message without a hint follows that is about the same jobs.
+    /// Whether a message without a hint follows, about the same jobs.
     pub fn has_twin(&self) -> bool {
         self.version() == Some(Version::Custom)
     }
@@ -52,14 +52,14 @@ impl fmt::Display for Hint {
     }
 }
 
-/// Text that is no hint.
+/// The error for text that is not a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a hint")]
 pub struct ParseHintError;
 
 impl FromStr for Hint {
     type Err = ParseHintError;
-    /// Reads a UUID with its hyphens, and no other of the forms it may have.
+    /// Parses a UUID with hyphens, and no other form.
     fn from_str(text: &str) -> Result<Self, ParseHintError> {
         let letters = <[u8; Hyphenated::LENGTH]>::try_from(text.as_bytes()).map_err(|_| ParseHintError)?;
         Uuid::try_parse_ascii(&letters).map(|_| Self(letters)).map_err(|_| ParseHintError)

@@ -1,5 +1,6 @@
-//! How wake-ups travel between the processes that share a store. Hints, never the truth: whatever a transport
-//! loses costs a little time, because everybody also looks by themselves.
+//! The transport: carries wake-ups between the processes that share a store.
+//!
+//! Messages are hints. A lost message costs some time, because every waiter also polls.
 
 mod hint;
 mod none;
@@ -16,64 +17,64 @@ pub use none::NoTransport;
 use crate::store::Finding;
 use crate::wake::Wake;
 
-/// Carries wake-ups between processes. Nothing here fails: a transport whose server is away says so in the log,
-/// once, and goes on when it is back.
+/// Carries wake-ups between processes. No method fails: a transport whose server is unreachable
+/// logs it once and resumes when the server is back.
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// Takes a wake-up along and returns at once. What is told within a millisecond travels together, counts
-    /// summed. May be called from any thread.
+    /// Takes a wake-up and returns at once. Wake-ups within a millisecond are sent together, with
+    /// job counts summed. May be called from any thread.
     fn publish(&self, wake: Wake) -> SendTiming;
 
-    /// Waits until what was told has left, but not for long: a program that ends right after it has made a job
-    /// must not take the news with it.
+    /// Waits until everything published has been sent, for a short time at most. A program that
+    /// ends right after an enqueue calls this.
     async fn flush(&self);
 
-    /// Listens from now on to what other processes tell. After every gap in which something may have been
-    /// missed, the next thing heard is [`Wake::Everything`]. Listening ends when the stream is dropped.
-    fn subscribe(&self, topic: Subject) -> MessageStream;
+    /// Subscribes to messages of other processes. After every gap in which messages may have been
+    /// lost, the next one is [`Wake::Everything`]. Dropping the stream unsubscribes.
+    fn subscribe(&self, subject: Subject) -> MessageStream;
 
-    /// Takes one share of a hint: whether there was one left.
+    /// Takes one share of a hint. Returns whether one was left.
     async fn take_hint(&self, hint: &Hint) -> bool;
 
-    /// What an operator should know about it.
+    /// The operator's findings about the transport.
     async fn checkup(&self) -> Vec<Finding> {
         Vec::new()
     }
 }
 
-/// When a transport goes.
+/// When a wake-up is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SendTiming {
     /// At once: waiting for it is short.
     Now,
-    /// With the next trip, within milliseconds.
+    /// With the next batch, within milliseconds.
     Soon,
 }
 
-/// What a listener wants to hear.
+/// What a subscriber wants to receive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// That there are jobs to claim.
+    /// Announcements of jobs to claim.
     Work,
-    /// What becomes of jobs: ends, losses, cancellations, earlier times.
+    /// Events of jobs: ends, lost leases, cancellations, earlier due times.
     Events,
 }
 
-/// What a transport brings.
+/// A message from another process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// A wake-up.
     Wake(Wake),
-    /// Somebody has jobs of this type.
+    /// A program announces jobs of this type.
     ForeignJobs(ForeignJobs),
 }
 
-/// Word of jobs from a program that may know nothing of queues.
+/// An announcement of jobs by a program that may know nothing of queues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ForeignJobs {
-    /// What they are called; here, the name of a queue.
+    /// The type of the jobs; in Tidemill, the name of a queue.
     pub type_name: String,
-    /// How many look for them is counted here, if anywhere.
+    /// The counter of how many claims may poll for them, if there is one.
     pub hint: Option<Hint>,
 }
 

@@ -1,4 +1,4 @@
-//! The transport that stays at home.
+//! The transport of stores that announce nothing to other processes.
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -7,7 +7,7 @@ use super::{Hint, MessageStream, SendTiming, Subject, Transport};
 use crate::store::{Finding, Severity};
 use crate::wake::Wake;
 
-/// Tells no other process anything. Work from elsewhere is found by looking alone.
+/// Sends nothing to other processes. Work from other processes is found by polling only.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoTransport;
 

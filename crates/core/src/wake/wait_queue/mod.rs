@@ -1,10 +1,12 @@
-//! Where the claims of a store wait that cannot block in its database, and who of them looks when.
+//! Wait queues: claims that wait in this process, for stores whose claims cannot block in the
+//! database.
 //!
-//! Looking is a query, so of all who wait for a queue in one process only as many look as there is work for:
-//! a ring for three jobs calls three of them, the regular look that finds what no ring has told is made by one
-//! for all, and nobody looks at a queue that another has just seen empty. Whoever finds more than it can take
-//! calls the next. Whoever is called and goes away without having looked hands its turn on, so that a turn is
-//! never lost: at worst it is one too many.
+//! A poll is a query, so only as many waiters poll as there is work for. A notification of three
+//! jobs wakes three waiters. One waiter makes the regular poll, which finds work that no
+//! notification announced, on behalf of all. No waiter polls a queue that another has just seen
+//! empty. A waiter that finds more than it can take wakes the next one. A waiter that is woken and
+//! leaves without polling passes its permit on, so a permit is never lost: at worst there is one
+//! poll too many.
 
 mod poll_interval;
 mod poll_permit;
@@ -23,78 +25,81 @@ use waiter_count::WaiterCount;
 use crate::clock::Clock;
 use crate::name::{Queue, QueueName};
 
-/// The wait_queues of one store in one process, one for each queue that somebody here has waited for.
+/// The wait queues of one store in one process: one for each queue that a claim here has waited
+/// for.
 #[derive(Debug)]
 pub struct WaitQueues {
-    pace: PollInterval,
-    posts: Mutex<HashMap<Queue, QueueWaiters>>,
-    crowd: WaiterCount,
+    interval: PollInterval,
+    queues: Mutex<HashMap<Queue, QueueWaiters>>,
+    waiter_count: WaiterCount,
 }
 
 impl WaitQueues {
-    /// Bells nobody waits at yet.
-    pub fn new(pace: PollInterval) -> Self {
-        Self { pace, posts: Mutex::default(), crowd: WaiterCount::default() }
+    /// Creates wait queues without waiters; `interval` is the time between regular polls.
+    pub fn new(interval: PollInterval) -> Self {
+        Self { interval, queues: Mutex::default(), waiter_count: WaiterCount::default() }
     }
 
-    /// The queue has about so many jobs more: calls as many of those who wait, the longest waiting first, and
-    /// says how many. With `usize::MAX`, which is nobody's count, one is called, who calls the next if that
-    /// is worth it.
+    /// Wakes up to `jobs` waiters of the queue, longest-waiting first, and returns how many. With
+    /// `usize::MAX`, an unknown count, it wakes one waiter, which wakes the next if it finds more
+    /// work.
     pub fn notify(&self, queue: &Queue, jobs: usize) -> usize {
-        self.lock().get_mut(queue).map_or(0, |post| post.notify(jobs))
+        self.lock().get_mut(queue).map_or(0, |waiters| waiters.notify(jobs))
     }
 
-    /// Something may have happened anywhere: calls one of each queue, and says how many that were.
+    /// Wakes one waiter of each queue, because anything may have changed, and returns how many.
     pub fn notify_all(&self) -> usize {
         self.lock().values_mut().map(QueueWaiters::notify_speculative).sum()
     }
 
-    /// The queues that somebody here has ever waited for; of this name only, if one is given.
+    /// The queues that a claim in this process has ever waited for; with `name`, only those of that
+    /// name.
     pub fn known_queues(&self, name: Option<&QueueName>) -> Vec<Queue> {
-        let posts = self.lock();
-        let queues = posts.keys().filter(|queue| name.is_none_or(|name| queue.name == *name));
+        let known = self.lock();
+        let queues = known.keys().filter(|queue| name.is_none_or(|name| queue.name == *name));
         queues.cloned().collect()
     }
 
-    /// Whether anybody here has ever waited for a queue of this name.
+    /// Whether a claim in this process has ever waited for a queue of this name.
     pub fn is_known(&self, name: &QueueName) -> bool {
         self.lock().keys().any(|queue| queue.name == *name)
     }
 
-    /// How many wait for this queue right now.
+    /// How many claims wait for this queue now.
     pub fn waiting(&self, queue: &Queue) -> usize {
         self.lock().get(queue).map_or(0, QueueWaiters::waiting)
     }
 
-    /// Completes when somebody waits for any queue. For one caller at a time, like
-    /// [`until_deserted`](Self::until_idle).
+    /// Completes when a claim waits for any queue. Only one task may call this or
+    /// [`until_idle`](Self::until_idle) at a time.
     pub async fn until_waiting(&self) {
-        self.crowd.until(|waiting| waiting > 0).await;
+        self.waiter_count.until(|waiting| waiting > 0).await;
     }
 
-    /// Completes when nobody waits for any queue.
+    /// Completes when no claim waits for any queue.
     pub async fn until_idle(&self) {
-        self.crowd.until(|waiting| waiting == 0).await;
+        self.waiter_count.until(|waiting| waiting == 0).await;
     }
 
-    /// Waits until it is worth it to look at `queue`, and gets the turn to do so.
+    /// Waits until a poll of `queue` is worthwhile and returns the permit for it.
     ///
-    /// That is at once if nobody knows the queue to be empty. Dropping the future gives up the place in line.
+    /// Returns at once if the queue is not known to be empty. Dropping the future removes the
+    /// waiter.
     pub async fn poll_permit<'b>(&'b self, queue: &'b Queue, clock: &'b dyn Clock) -> PollPermit<'b> {
         poll_permit::wait(self, queue, clock).await
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Queue, QueueWaiters>> {
-        // Nothing in here can panic half-way through a change.
-        self.posts.lock().unwrap_or_else(PoisonError::into_inner)
+        // No code that holds this lock can panic in the middle of a change.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the queue's post, which is made if it is new.
-    fn with_queue<T>(&self, queue: &Queue, act: impl FnOnce(&mut QueueWaiters) -> T) -> T {
-        let mut posts = self.lock();
-        if let Some(post) = posts.get_mut(queue) {
-            return act(post);
+    /// Calls `action` with the waiters of the queue, creating the entry if it is missing.
+    fn with_queue<T>(&self, queue: &Queue, action: impl FnOnce(&mut QueueWaiters) -> T) -> T {
+        let mut queues = self.lock();
+        if let Some(waiters) = queues.get_mut(queue) {
+            return action(waiters);
         }
-        act(posts.entry(queue.clone()).or_insert_with(|| QueueWaiters::new(self.pace)))
+        action(queues.entry(queue.clone()).or_insert_with(|| QueueWaiters::new(self.interval)))
     }
 }

@@ -1,36 +1,37 @@
-//! How often a queue is looked at although nobody has rung.
+//! The interval of regular polls.
 
 use std::time::Duration;
 
-/// After a look that failed, the next one is made this soon: often enough that an outage is over for everyone
-/// a moment after it is over, and seldom enough that a thousand claims do not make it worse.
+/// The delay after a failed poll. Short enough that all claims recover soon after an outage; long
+/// enough that a thousand claims do not prolong it.
 pub(super) const FAILED_POLL_DELAY: Duration = Duration::from_millis(250);
 
-/// How often a queue is looked at although nobody has rung: a lost wake-up costs this much. All who wait for
-/// the queue in one process share these looks.
+/// The interval at which a queue is polled without a notification: a lost wake-up costs at most
+/// this long. All waiters for a queue in one process share these polls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PollInterval {
     range: Option<(Duration, Duration)>,
 }
 
 impl PollInterval {
-    /// Never: every change is rung for.
+    /// No regular polls: every change is announced.
     pub const NEVER: Self = Self { range: None };
 
-    /// After `shortest` at first, then twice as long each time that nothing was found, up to `longest`.
+    /// Polls after `shortest` at first, then after twice the time whenever nothing was found, up to
+    /// `longest`.
     pub const fn new(shortest: Duration, longest: Duration) -> Self {
         Self { range: Some((shortest, longest)) }
     }
 
-    /// The pause before the look after this many looks in vain. Up to a quarter shorter at random, so that a
-    /// fleet does not look in step; never longer.
-    pub(super) fn pause(self, vain: u32) -> Option<Duration> {
+    /// The delay before the next poll, after this many polls that found nothing. Randomly up to a
+    /// quarter shorter, so that a fleet does not poll in step; never longer.
+    pub(super) fn delay(self, empty_polls: u32) -> Option<Duration> {
         let (shortest, longest) = self.range?;
-        let pause = shortest.saturating_mul(2_u32.saturating_pow(vain)).min(longest);
-        Some(pause.mul_f64(0.75 + 0.25 * fastrand::f64()))
+        let delay = shortest.saturating_mul(2_u32.saturating_pow(empty_polls)).min(longest);
+        Some(delay.mul_f64(0.75 + 0.25 * fastrand::f64()))
     }
 
-    /// The longest pause there is.
+    /// The longest delay.
     pub(super) fn longest(self) -> Duration {
         self.range.map_or(Duration::MAX, |(_, longest)| longest)
     }
@@ -42,12 +43,12 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_the_longest_and_no_further() {
-        let pace = PollInterval::new(Duration::from_secs(1), Duration::from_secs(4));
-        for (vain, pause) in [(0, 1), (1, 2), (2, 4), (3, 4), (u32::MAX, 4)] {
-            let found = pace.pause(vain).unwrap();
-            let most = Duration::from_secs(pause);
-            assert!(found <= most && found >= most.mul_f64(0.74), "{found:?} after {vain}");
+        let interval = PollInterval::new(Duration::from_secs(1), Duration::from_secs(4));
+        for (empty_polls, delay) in [(0, 1), (1, 2), (2, 4), (3, 4), (u32::MAX, 4)] {
+            let found = interval.delay(empty_polls).unwrap();
+            let longest = Duration::from_secs(delay);
+            assert!(found <= longest && found >= longest.mul_f64(0.74), "{found:?} after {empty_polls}");
         }
-        assert_eq!(PollInterval::NEVER.pause(0), None);
+        assert_eq!(PollInterval::NEVER.delay(0), None);
     }
 }

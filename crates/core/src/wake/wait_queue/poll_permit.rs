@@ -1,4 +1,4 @@
-//! Waiting in line for the turn to look, and saying what was seen.
+//! The poll permit: waiting for it, and reporting the result of the poll.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -10,19 +10,20 @@ use crate::clock::{Clock, Timestamp};
 use crate::name::Queue;
 use crate::store::{Claimed, Error};
 
-/// What a look at a queue found.
+/// What a poll of a queue found.
 #[derive(Debug, Default)]
 pub struct Polled {
-    /// The jobs it took.
+    /// The claimed jobs.
     pub jobs: Vec<Claimed>,
-    /// Whether there is, or may be, more right now.
+    /// Whether the queue has, or may have, more claimable jobs now.
     pub more: bool,
-    /// When the next job is due, if there is one.
+    /// When the next scheduled job is due, if there is one.
     pub next: Option<Timestamp>,
 }
 
-/// The right to look at a queue. Dropped before it is used up, it goes to the next in line.
-#[must_use = "whoever has the turn looks"]
+/// The right to poll a queue. If it is dropped before [`finish`](Self::finish), the next waiter
+/// gets it.
+#[must_use = "the holder of the permit polls"]
 #[derive(Debug)]
 pub struct PollPermit<'b> {
     wait_queues: &'b WaitQueues,
@@ -32,20 +33,20 @@ pub struct PollPermit<'b> {
 }
 
 impl PollPermit<'_> {
-    /// Whether there only might be work: nobody has counted any. Where a cheap look goes before an expensive
-    /// one, this is when.
+    /// Whether work is possible but not announced. A store that can make a cheap check first makes
+    /// it in this case.
     pub fn is_speculative(&self) -> bool {
         self.start.is_some_and(|start| !start.expects_work)
     }
 
-    /// Ends the turn with what the look came to.
-    pub fn finish(mut self, found: Result<Polled, Error>) -> Result<Vec<Claimed>, Error> {
+    /// Returns the permit with the result of the poll.
+    pub fn finish(mut self, result: Result<Polled, Error>) -> Result<Vec<Claimed>, Error> {
         let (start, now) = (self.start.take(), self.clock.now());
-        self.wait_queues.with_queue(self.queue, |post| match (&found, start) {
-            (Ok(found), Some(start)) => post.poll_ended(start, found.result(), now),
-            _ => post.poll_failed(now),
+        self.wait_queues.with_queue(self.queue, |waiters| match (&result, start) {
+            (Ok(polled), Some(start)) => waiters.poll_ended(start, polled.result(), now),
+            _ => waiters.poll_failed(now),
         });
-        Ok(found?.jobs)
+        Ok(result?.jobs)
     }
 }
 
@@ -66,27 +67,27 @@ impl Drop for PollPermit<'_> {
     }
 }
 
-/// Waits for the turn.
+/// Waits for a permit.
 pub(super) async fn wait<'b>(
     wait_queues: &'b WaitQueues,
     queue: &'b Queue,
     clock: &'b dyn Clock,
 ) -> PollPermit<'b> {
-    wait_queues.crowd.join();
-    let ticket = wait_queues.with_queue(queue, QueueWaiters::enter);
-    let mut place = Waiter { wait_queues, queue, clock, ticket, alarm: None };
-    let start = poll_fn(|cx| place.poll(cx)).await;
+    wait_queues.waiter_count.join();
+    let id = wait_queues.with_queue(queue, QueueWaiters::enter);
+    let mut waiter = Waiter { wait_queues, queue, clock, id, timer: None };
+    let start = poll_fn(|cx| waiter.poll(cx)).await;
     PollPermit { wait_queues, queue, clock, start: Some(start) }
 }
 
-/// A place in line, given up when dropped.
+/// An entry in the wait queue, removed on drop.
 struct Waiter<'b> {
     wait_queues: &'b WaitQueues,
     queue: &'b Queue,
     clock: &'b dyn Clock,
-    ticket: WaiterId,
-    /// Set while this is the first in line, and for when.
-    alarm: Option<(Timestamp, Sleep)>,
+    id: WaiterId,
+    /// The timer of the next poll and its due time; set only while this is the first waiter.
+    timer: Option<(Timestamp, Sleep)>,
 }
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -97,31 +98,31 @@ impl Waiter<'_> {
             let now = self.clock.now();
             let due = match self
                 .wait_queues
-                .with_queue(self.queue, |post| post.next_action(self.ticket, now, cx.waker()))
+                .with_queue(self.queue, |waiters| waiters.next_action(self.id, now, cx.waker()))
             {
                 NextAction::Poll(start) => return Poll::Ready(start),
                 NextAction::PollAt(due) => due,
                 NextAction::Wait => None,
             };
-            self.set_alarm(due);
-            let Some((_, alarm)) = &mut self.alarm else { return Poll::Pending };
-            ready!(alarm.as_mut().poll(cx));
-            self.alarm = None;
+            self.set_timer(due);
+            let Some((_, timer)) = &mut self.timer else { return Poll::Pending };
+            ready!(timer.as_mut().poll(cx));
+            self.timer = None;
         }
     }
 
-    fn set_alarm(&mut self, due: Option<Timestamp>) {
-        if self.alarm.as_ref().map(|(set_for, _)| *set_for) != due {
-            self.alarm = due.map(|due| (due, self.sleep_until(due)));
+    fn set_timer(&mut self, due: Option<Timestamp>) {
+        if self.timer.as_ref().map(|(set_for, _)| *set_for) != due {
+            self.timer = due.map(|due| (due, self.sleep_until(due)));
         }
     }
 
     fn sleep_until(&self, due: Timestamp) -> Sleep {
         loop {
             let now = self.clock.now();
-            // A clock that is set back must not put off the regular look.
-            let sleep = self.clock.sleep(now.until(due).min(self.wait_queues.pace.longest()));
-            // A clock that was advanced between the two would let us sleep too long.
+            // A clock that is set back must not delay the regular poll.
+            let sleep = self.clock.sleep(now.until(due).min(self.wait_queues.interval.longest()));
+            // If the clock was advanced between the two calls, the sleep would be too long.
             if self.clock.now() == now {
                 return sleep;
             }
@@ -131,7 +132,7 @@ impl Waiter<'_> {
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        self.wait_queues.with_queue(self.queue, |post| post.leave(self.ticket));
-        self.wait_queues.crowd.leave();
+        self.wait_queues.with_queue(self.queue, |waiters| waiters.leave(self.id));
+        self.wait_queues.waiter_count.leave();
     }
 }

@@ -1,4 +1,4 @@
-//! One queue's line of waiting claims, and what is known of the queue. No clock and no lock of its own.
+//! The waiters of one queue and what is known about the queue. Has no clock and no lock of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
@@ -7,68 +7,70 @@ use super::PollInterval;
 use super::poll_schedule::PollSchedule;
 use crate::clock::Timestamp;
 
-/// No more looks are owed than this: beyond, one look that finds nothing says it all.
+/// The bound on owed polls: beyond it, one poll that finds nothing answers for all.
 const MAX_OWED_POLLS: usize = 1_024;
 
-/// So many looks in a row that left something behind, and each calls two instead of one: a backlog is then
-/// taken by all who wait after a few rounds, while a single job never calls more than one in vain.
+/// After this many polls in a row that left work behind, each wakes two waiters instead of one. So
+/// all waiters share a backlog after a few rounds, while a single job never wakes more than one
+/// waiter in vain.
 const BACKLOG_STREAK: u32 = 2;
 
-/// A place in line. Lower ones have waited longer.
+/// The number of a waiter. Lower numbers have waited longer.
 pub(super) type WaiterId = u64;
 
-/// The line of one queue.
+/// The waiters of one queue.
 #[derive(Debug)]
 pub(super) struct QueueWaiters {
     last_id: WaiterId,
-    /// Those who wait. The first keeps watch: it alone looks when a look is due.
+    /// The waiting claims. Only the first polls when the schedule says so.
     waiters: BTreeMap<WaiterId, Option<Waker>>,
-    /// Those whose turn it is and who have not noticed yet.
+    /// Waiters that have a permit and have not noticed yet.
     permitted: BTreeSet<WaiterId>,
-    /// How many looks are worth making that nobody is there to make; 0 if the queue is known to be empty.
+    /// Polls that are worthwhile but have no waiter to make them; 0 if the queue is known to be
+    /// empty.
     owed: usize,
-    /// How many looks have ever been worth making. A look sees everything that was announced before it began,
-    /// so this number at its beginning says how new it is.
+    /// How many polls have ever been worthwhile. A poll sees all work that was announced before it
+    /// began, so this number at its start says how recent its result is.
     granted: u64,
-    /// How many looks in a row have left something behind.
+    /// How many polls in a row left work behind.
     backlog: u32,
-    /// Whether there should be work, as opposed to might be: somebody has counted it, or left it behind.
+    /// Whether work is expected: a notification counted it, or a poll left it behind.
     expects_work: bool,
     schedule: PollSchedule,
 }
 
-/// The right to look, and how much had been announced when it began.
+/// A permit as it was given out: the state of the queue at the start of the poll.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PollStart {
     granted: u64,
     was_notified: bool,
-    /// Whether there should be work.
+    /// Whether work was expected.
     pub(super) expects_work: bool,
 }
 
-/// What somebody in line does next.
+/// What a waiter does next.
 #[derive(Debug)]
 pub(super) enum NextAction {
-    /// Look.
+    /// Poll now.
     Poll(PollStart),
-    /// Look at this time at the latest, if at all.
+    /// Poll at this time, if there is one, unless it is woken before.
     PollAt(Option<Timestamp>),
-    /// Wait to be called.
+    /// Wait until it is woken.
     Wait,
 }
 
-/// What a look saw.
+/// The result of a poll.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PollResult {
-    /// There is, or may be, more than could be taken.
+    /// The queue has, or may have, more than the poll took.
     More,
-    /// There is nothing left before this time.
+    /// Nothing is left before `next`.
     Drained { found: bool, next: Option<Timestamp> },
 }
 
 impl QueueWaiters {
-    /// Nobody has looked yet, so one look is worth making.
-    pub(super) fn new(pace: PollInterval) -> Self {
+    /// No poll has been made yet, so one is worthwhile.
+    pub(super) fn new(interval: PollInterval) -> Self {
         Self {
             last_id: 0,
             waiters: BTreeMap::new(),
@@ -77,7 +79,7 @@ impl QueueWaiters {
             granted: 1,
             backlog: 0,
             expects_work: true,
-            schedule: PollSchedule::new(pace),
+            schedule: PollSchedule::new(interval),
         }
     }
 
@@ -85,20 +87,20 @@ impl QueueWaiters {
         self.waiters.len()
     }
 
-    /// Calls as many as there are jobs; says how many that were.
+    /// Wakes up to `jobs` waiters and returns how many.
     pub(super) fn notify(&mut self, jobs: usize) -> usize {
         self.expects_work = true;
         self.schedule.speed_up();
         self.grant(if jobs == usize::MAX { 1 } else { jobs })
     }
 
-    /// Calls one to see whether there is anything.
+    /// Wakes one waiter to check whether there is work.
     pub(super) fn notify_speculative(&mut self) -> usize {
         self.schedule.speed_up();
         self.grant(1)
     }
 
-    /// Takes a place at the end of the line.
+    /// Adds a waiter at the end.
     pub(super) fn enter(&mut self) -> WaiterId {
         self.last_id += 1;
         self.waiters.insert(self.last_id, None);
@@ -106,40 +108,40 @@ impl QueueWaiters {
         self.last_id
     }
 
-    /// Gives up a place, and hands on the turn that came with it.
-    pub(super) fn leave(&mut self, ticket: WaiterId) {
-        if self.permitted.remove(&ticket) {
+    /// Removes a waiter; a permit that it had goes to the next one.
+    pub(super) fn leave(&mut self, id: WaiterId) {
+        if self.permitted.remove(&id) {
             self.grant(1);
-        } else if self.waiters.remove(&ticket).is_some() {
+        } else if self.waiters.remove(&id).is_some() {
             self.wake_first();
         }
     }
 
-    /// What the holder of this ticket does now. `waker` is used when that changes.
-    pub(super) fn next_action(&mut self, ticket: WaiterId, now: Timestamp, waker: &Waker) -> NextAction {
-        if self.permitted.remove(&ticket) {
+    /// What this waiter does now. `waker` is called when the answer changes.
+    pub(super) fn next_action(&mut self, id: WaiterId, now: Timestamp, waker: &Waker) -> NextAction {
+        if self.permitted.remove(&id) {
             return NextAction::Poll(self.start(true));
         }
-        let is_first = self.waiters.first_key_value().is_some_and(|(first, _)| *first == ticket);
+        let is_first = self.waiters.first_key_value().is_some_and(|(first, _)| *first == id);
         let next = self.schedule.next();
         if is_first && next.is_some_and(|next| next <= now) {
-            self.waiters.remove(&ticket);
+            self.waiters.remove(&id);
             self.expects_work |= self.schedule.is_job_due(now);
             self.schedule.poll_started(now);
             self.wake_first();
             return NextAction::Poll(self.start(false));
         }
-        self.waiters.insert(ticket, Some(waker.clone()));
+        self.waiters.insert(id, Some(waker.clone()));
         if is_first { NextAction::PollAt(next) } else { NextAction::Wait }
     }
 
-    fn start(&self, was_called: bool) -> PollStart {
-        PollStart { granted: self.granted, was_notified: was_called, expects_work: self.expects_work }
+    fn start(&self, was_notified: bool) -> PollStart {
+        PollStart { granted: self.granted, was_notified, expects_work: self.expects_work }
     }
 
-    /// A look has ended.
-    pub(super) fn poll_ended(&mut self, start: PollStart, sight: PollResult, now: Timestamp) {
-        match sight {
+    /// Records the result of a poll.
+    pub(super) fn poll_ended(&mut self, start: PollStart, result: PollResult, now: Timestamp) {
+        match result {
             PollResult::More => {
                 self.backlog = self.backlog.saturating_add(1);
                 self.expects_work = true;
@@ -148,7 +150,7 @@ impl QueueWaiters {
             }
             PollResult::Drained { found, next } => {
                 self.backlog = 0;
-                // Everything that was announced before the look began has been seen by it.
+                // The poll has seen everything that was announced before it began.
                 let since = usize::try_from(self.granted - start.granted).unwrap_or(usize::MAX);
                 self.owed = self.owed.min(since);
                 self.expects_work &= since > 0;
@@ -163,7 +165,8 @@ impl QueueWaiters {
         self.wake_first();
     }
 
-    /// A look has failed: somebody tries again soon. Not everybody at once, for whom it would fail too.
+    /// Records a failed poll: one waiter tries again soon. Not all at once, because they would fail
+    /// too.
     pub(super) fn poll_failed(&mut self, now: Timestamp) {
         self.granted += 1;
         self.expects_work = true;
@@ -171,39 +174,39 @@ impl QueueWaiters {
         self.wake_first();
     }
 
-    /// Whoever had the turn is gone.
+    /// The holder of a permit left without polling.
     pub(super) fn pass_permit(&mut self) {
         self.grant(1);
     }
 
-    fn grant(&mut self, looks: usize) -> usize {
-        self.granted = self.granted.saturating_add(looks as u64);
-        self.owed = self.owed.saturating_add(looks);
-        let called = self.wake_waiters();
+    fn grant(&mut self, polls: usize) -> usize {
+        self.granted = self.granted.saturating_add(polls as u64);
+        self.owed = self.owed.saturating_add(polls);
+        let woken = self.wake_waiters();
         self.owed = self.owed.min(MAX_OWED_POLLS);
-        called
+        woken
     }
 
-    /// Calls those who wait to the looks that are owed.
+    /// Gives the owed polls to waiters and wakes them.
     fn wake_waiters(&mut self) -> usize {
-        let mut called = 0;
+        let mut woken = 0;
         while self.owed > 0
-            && let Some((ticket, waker)) = self.waiters.pop_first()
+            && let Some((id, waker)) = self.waiters.pop_first()
         {
             self.owed -= 1;
-            self.permitted.insert(ticket);
-            called += 1;
+            self.permitted.insert(id);
+            woken += 1;
             if let Some(waker) = waker {
                 waker.wake();
             }
         }
-        if called > 0 {
+        if woken > 0 {
             self.wake_first();
         }
-        called
+        woken
     }
 
-    /// Tells the first in line that it keeps watch now, or until another time.
+    /// Wakes the first waiter, because it became the first or the schedule changed.
     fn wake_first(&self) {
         if let Some((_, Some(first))) = self.waiters.first_key_value() {
             first.wake_by_ref();

@@ -1,4 +1,4 @@
-//! How many wait, of all queues together, for the one who has to know whether anybody does.
+//! The number of waiting claims across all queues, with notification of one observer.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,31 +6,31 @@ use std::task::Poll;
 
 use futures_util::task::AtomicWaker;
 
-/// Everybody who waits.
+/// Counts waiting claims and wakes one observer when the count becomes zero or non-zero.
 #[derive(Debug, Default)]
 pub(super) struct WaiterCount {
     waiting: AtomicUsize,
-    watcher: AtomicWaker,
+    observer: AtomicWaker,
 }
 
 impl WaiterCount {
     pub(super) fn join(&self) {
         if self.waiting.fetch_add(1, Ordering::SeqCst) == 0 {
-            self.watcher.wake();
+            self.observer.wake();
         }
     }
 
     pub(super) fn leave(&self) {
         if self.waiting.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.watcher.wake();
+            self.observer.wake();
         }
     }
 
-    /// Completes when `so_many` holds of how many there are.
-    pub(super) async fn until(&self, so_many: impl Fn(usize) -> bool) {
+    /// Completes when `condition` holds for the count. For one caller at a time.
+    pub(super) async fn until(&self, condition: impl Fn(usize) -> bool) {
         poll_fn(|cx| {
-            self.watcher.register(cx.waker());
-            if so_many(self.waiting.load(Ordering::SeqCst)) { Poll::Ready(()) } else { Poll::Pending }
+            self.observer.register(cx.waker());
+            if condition(self.waiting.load(Ordering::SeqCst)) { Poll::Ready(()) } else { Poll::Pending }
         })
         .await;
     }

@@ -1,5 +1,5 @@
-//! Waiters come, sleep, look, tire, go; things happen; everything in any order. In the end nobody sleeps who has not looked
-//! at what happened to its job.
+//! Waiters that register, park, look, time out and leave, and events, in any order. At the end no
+//! waiter is parked that has not looked at the last event of its job.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -18,19 +18,19 @@ enum Step {
     Come {
         job: usize,
     },
-    /// Somebody is polled, called or not.
+    /// A waiter is polled, woken or not.
     Poll {
         who: usize,
     },
-    /// Its pause is over, and what it waited with is dropped.
+    /// Its poll delay is over, and its notification future is dropped.
     Tire {
         who: usize,
     },
-    /// Its look, which began a while ago, has its answer.
+    /// Its look, which began earlier, gets the answer.
     Seen {
         who: usize,
     },
-    /// It is dropped, whatever it does.
+    /// It is dropped at any stage.
     Go {
         who: usize,
     },
@@ -55,7 +55,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Something that is waited for. Nobody is called by one at which it does not wait: that would hide that nobody else called.
+/// A condition to wait for. It wakes nobody that does not wait at it, because that would hide a
+/// missing wake-up.
 #[derive(Default)]
 struct Gate(Cell<bool>, RefCell<Option<Waker>>);
 
@@ -81,7 +82,7 @@ impl Gate {
     }
 }
 
-/// How often each job has had something happen to it.
+/// How many events each job has had.
 type Truth = Rc<RefCell<[usize; JOBS.len()]>>;
 
 #[derive(Default)]
@@ -91,7 +92,7 @@ struct Life {
     looks: Cell<bool>,
     /// Whether its looks are answered at once.
     prompt: Cell<bool>,
-    /// What its last look saw, which is what there was when it began.
+    /// What its last look saw: the state at its start.
     seen: Cell<usize>,
 }
 
@@ -123,7 +124,7 @@ impl Person {
                     lived.answered.leave();
                 }
                 lived.looks.set(false);
-                // In this order, one that tires goes without having read.
+                // In this order, a waiter that times out leaves without having read.
                 select(Box::pin(lived.tired.pass()), waiter.notified()).await;
                 lived.tired.leave();
             }
@@ -142,7 +143,7 @@ impl Person {
         self.poll();
     }
 
-    /// Polls it if it is called, and answers its looks; whether it was called.
+    /// Polls it if it was woken, and answers its looks; returns whether it was woken.
     fn run(&mut self) -> bool {
         let called = self.runnable.0.load(Ordering::SeqCst);
         if called {
@@ -167,7 +168,7 @@ impl World {
         let heard = listeners.clone();
         let completions = CompletionWaiters::new(move || -> WakeStream {
             if courteous {
-                Box::pin(Courteous(heard.subscribe(), false))
+                Box::pin(YieldingStream(heard.subscribe(), false))
             } else {
                 Box::pin(heard.subscribe())
             }
@@ -205,8 +206,8 @@ impl World {
         self.listeners.publish(wake);
     }
 
-    /// Lets everybody run who is called, until nobody is. Those who look get no answer meanwhile: it is not they who would
-    /// have to read for the others.
+    /// Runs all woken waiters until none is woken. Looks get no answer meanwhile, because these
+    /// waiters are not the ones to read for others.
     fn rest(&mut self) -> Result<(), TestCaseError> {
         let mut waiting =
             self.people.iter_mut().filter(|person| !person.life.looks.get()).collect::<Vec<_>>();
@@ -236,6 +237,6 @@ proptest! {
             world.rest()?;
         }
         world.people.clear();
-        prop_assert!(world.completions.desk().wakes.is_none(), "somebody left the stream open");
+        prop_assert!(world.completions.lock().wakes.is_none(), "somebody left the stream open");
     }
 }

@@ -1,4 +1,4 @@
-//! Who is woken, for what, and who reads when the one who was called does not.
+//! Which waiters are woken, for what, and which one reads if the woken one does not.
 
 mod interleaved;
 mod threads;
@@ -45,7 +45,7 @@ fn noise() -> Wake {
     Wake::all_waiters(Queue::at_most_once(QueueName::new("mail").unwrap()))
 }
 
-/// A completions at listeners, and how many streams it has opened.
+/// Completion waiters on a set of subscribers, and how many streams they have opened.
 fn completions() -> (Arc<CompletionWaiters>, Arc<Subscribers<Wake>>, Arc<AtomicUsize>) {
     let (listeners, opened) = (Arc::new(Subscribers::default()), Arc::new(AtomicUsize::new(0)));
     let (heard, count) = (listeners.clone(), opened.clone());
@@ -162,7 +162,7 @@ fn the_stream_is_open_while_anybody_waits() {
     drop(first);
     assert_eq!(second.notified().now_or_never(), Some(()), "though nobody read when it was told");
     drop(second);
-    assert!(completions.desk().wakes.is_none());
+    assert!(completions.lock().wakes.is_none());
     listeners.publish(&end("c"));
     assert_eq!(completions.wait_for(job("c")).notified().now_or_never(), None);
     assert_eq!(opened.load(Ordering::SeqCst), 2);
@@ -194,10 +194,11 @@ fn one_that_finds_very_much_to_read_comes_back_for_the_rest() {
     assert_eq!(task.poll(&mut news), Poll::Ready(()));
 }
 
-/// Has nothing at first whenever it is asked, and calls at once, as a stream does that lets others have their turn.
-struct Courteous<S>(S, bool);
+/// A stream that has nothing on its first poll and wakes its reader at once, as a stream does that
+/// yields to others.
+struct YieldingStream<S>(S, bool);
 
-impl<S: Stream + Unpin> Stream for Courteous<S> {
+impl<S: Stream + Unpin> Stream for YieldingStream<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
@@ -214,7 +215,7 @@ impl<S: Stream + Unpin> Stream for Courteous<S> {
 fn what_stirs_while_somebody_reads_is_read_by_whoever_is_called_for_it() {
     let listeners = Arc::new(Subscribers::<Wake>::default());
     let heard = listeners.clone();
-    let completions = CompletionWaiters::new(move || Box::pin(Courteous(heard.subscribe(), false)));
+    let completions = CompletionWaiters::new(move || Box::pin(YieldingStream(heard.subscribe(), false)));
     let mut waiter = completions.wait_for(job("a"));
     let (task, mut news) = (Arc::new(Task::default()), waiter.notified());
     listeners.publish(&end("a"));
@@ -226,12 +227,12 @@ fn what_stirs_while_somebody_reads_is_read_by_whoever_is_called_for_it() {
     assert_eq!(polls, 2);
 }
 
-/// Does something after it has found nothing, before anybody knows.
-struct Meddled<S>(S, Meddler);
+/// A stream that runs an action after it had nothing to return, before its reader knows.
+struct InterruptedStream<S>(S, Interruption);
 
-type Meddler = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+type Interruption = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
-impl<S: Stream + Unpin> Stream for Meddled<S> {
+impl<S: Stream + Unpin> Stream for InterruptedStream<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<S::Item>> {
@@ -244,9 +245,10 @@ impl<S: Stream + Unpin> Stream for Meddled<S> {
 
 #[test]
 fn one_that_is_called_while_another_still_has_the_stream_is_called_again() {
-    let (listeners, meddler) = (Arc::new(Subscribers::<Wake>::default()), Meddler::default());
+    let (listeners, meddler) = (Arc::new(Subscribers::<Wake>::default()), Interruption::default());
     let (heard, meddles) = (listeners.clone(), meddler.clone());
-    let completions = CompletionWaiters::new(move || Box::pin(Meddled(heard.subscribe(), meddles.clone())));
+    let completions =
+        CompletionWaiters::new(move || Box::pin(InterruptedStream(heard.subscribe(), meddles.clone())));
     let (mut waiter, mut reader) = (completions.wait_for(job("a")), completions.wait_for(job("b")));
     let task = Arc::new(Task::default());
     let news = Arc::new(Mutex::new(async move { waiter.notified().await }.boxed()));

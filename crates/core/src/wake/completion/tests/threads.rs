@@ -1,4 +1,4 @@
-//! The same from several threads at once, where one reads while another lies down, comes or goes.
+//! The same with several threads, where one reads while another parks, registers or leaves.
 
 use std::sync::mpsc;
 use std::thread::{self, Thread};
@@ -9,8 +9,8 @@ use super::*;
 const THREADS: usize = 4;
 const ROUNDS: usize = 2_000;
 
-/// So long that only somebody who sleeps for ever sleeps through it.
-const FOR_EVER: Duration = Duration::from_secs(120);
+/// Long enough that only a waiter that is never woken exceeds it.
+const LOST_WAKE_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Sleeper(Thread);
 
@@ -20,17 +20,18 @@ impl Call for Sleeper {
     }
 }
 
-/// Blocks until there is news.
-fn await_news(waiter: &mut CompletionWaiter) {
+/// Blocks until the waiter is notified.
+fn wait_notified(waiter: &mut CompletionWaiter) {
     let waker = Waker::from(Arc::new(Sleeper(thread::current())));
     let (mut news, since) = (waiter.notified(), Instant::now());
     while news.poll_unpin(&mut Context::from_waker(&waker)).is_pending() {
-        thread::park_timeout(FOR_EVER);
-        assert!(since.elapsed() < FOR_EVER, "nobody was woken");
+        thread::park_timeout(LOST_WAKE_TIMEOUT);
+        assert!(since.elapsed() < LOST_WAKE_TIMEOUT, "nobody was woken");
     }
 }
 
-/// Waits for one job after the other, each of which somebody ends; now and then lies down and goes again.
+/// Waits for one job after the other, each of which another thread ends; now and then parks and
+/// leaves.
 fn live(completions: &Arc<CompletionWaiters>, name: usize, ends: &mpsc::Sender<Wake>) {
     let mut company = completions.wait_for(job("company"));
     for round in 0..ROUNDS {
@@ -43,7 +44,7 @@ fn live(completions: &Arc<CompletionWaiters>, name: usize, ends: &mpsc::Sender<W
             company = completions.wait_for(job("company"));
         }
         ends.send(end(&id)).unwrap();
-        await_news(&mut waiter);
+        wait_notified(&mut waiter);
     }
 }
 
@@ -62,7 +63,7 @@ fn everybody_is_woken_however_the_threads_meet() {
             listeners.publish(&end);
         }
     });
-    assert!(completions.desk().wakes.is_none());
+    assert!(completions.lock().wakes.is_none());
 }
 
 #[test]
@@ -77,12 +78,12 @@ fn a_stream_that_is_opened_and_closed_all_the_time_loses_nothing() {
                     let id = format!("{name}-{round}");
                     let mut waiter = completions.wait_for(job(&id));
                     ends.send(end(&id)).unwrap();
-                    await_news(&mut waiter);
+                    wait_notified(&mut waiter);
                 }
             });
         }
         drop(ends);
         ended.into_iter().for_each(|end| listeners.publish(&end));
     });
-    assert!(completions.desk().wakes.is_none());
+    assert!(completions.lock().wakes.is_none());
 }

@@ -1,4 +1,4 @@
-//! A queue that is a number, a clock that is set by hand, and claims that stop wherever a test wants.
+//! A queue that is a number, a manual clock, and claims that stop wherever a test wants.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,14 +15,14 @@ use tidemill_core::{Clock, Error, JobId, Lease, Queue, QueueName, Timestamp, Tok
 pub(crate) const SHORTEST: Duration = Duration::from_secs(1);
 pub(crate) const LONGEST: Duration = Duration::from_secs(4);
 
-/// Stands still until it is advanced.
+/// A clock that stands still until it is advanced.
 #[derive(Debug, Default)]
-pub(crate) struct HandClock {
+pub(crate) struct ManualClock {
     now: Mutex<Timestamp>,
     sleepers: Arc<Mutex<Vec<Waker>>>,
 }
 
-impl HandClock {
+impl ManualClock {
     pub(crate) fn advance(&self, by: Duration) {
         let mut now = self.now.lock().unwrap();
         *now = now.after(by);
@@ -30,7 +30,7 @@ impl HandClock {
     }
 }
 
-impl Clock for &'static HandClock {
+impl Clock for &'static ManualClock {
     fn now(&self) -> Timestamp {
         *self.now.lock().unwrap()
     }
@@ -58,16 +58,16 @@ impl Wake for Flag {
 
 type Waiting = Pin<Box<dyn Future<Output = PollPermit<'static>>>>;
 
-/// Where a claim is.
+/// The stage of a claim.
 enum Stage {
     Waiting(Waiting, Arc<Flag>),
-    /// It has the turn and has not asked the store yet.
+    /// It has the permit and has not asked the store yet.
     Turn(PollPermit<'static>),
-    /// The store has answered, and the wait_queues do not know yet.
+    /// The store has answered, and the wait queues do not know yet.
     Answered(PollPermit<'static>, Polled),
 }
 
-/// What a claim is about to do.
+/// What a claim does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Waiting,
@@ -81,22 +81,22 @@ pub(crate) struct Claimer {
     stage: Option<Stage>,
 }
 
-/// The queue and everybody who claims from it. What has the same life as the test process may be leaked.
+/// The queue and all its claims. Values that live as long as the test process may be leaked.
 pub(crate) struct World {
     pub(crate) wait_queues: &'static WaitQueues,
     pub(crate) queue: &'static Queue,
-    pub(crate) clock: &'static HandClock,
+    pub(crate) clock: &'static ManualClock,
     clock_ref: &'static dyn Clock,
     pub(crate) ready: usize,
     pub(crate) scheduled: Vec<Timestamp>,
     pub(crate) claimers: Vec<Claimer>,
     /// How often the store was asked.
-    pub(crate) looks: usize,
+    pub(crate) polls: usize,
 }
 
 impl World {
     pub(crate) fn new(pace: PollInterval) -> Self {
-        let clock: &'static HandClock = Box::leak(Box::default());
+        let clock: &'static ManualClock = Box::leak(Box::default());
         Self {
             wait_queues: Box::leak(Box::new(WaitQueues::new(pace))),
             queue: Box::leak(Box::new(Queue::at_least_once(QueueName::new("mail").unwrap()))),
@@ -105,7 +105,7 @@ impl World {
             ready: 0,
             scheduled: Vec::new(),
             claimers: Vec::new(),
-            looks: 0,
+            polls: 0,
         }
     }
 
@@ -124,16 +124,16 @@ impl World {
         Stage::Waiting(waiting, Arc::new(Flag(true.into())))
     }
 
-    pub(crate) fn ring(&self, jobs: usize) -> usize {
+    pub(crate) fn notify(&self, jobs: usize) -> usize {
         self.wait_queues.notify(self.queue, jobs)
     }
 
-    /// Takes a claim one step further; `false` if it sleeps.
+    /// Advances a claim by one step; `false` if it sleeps.
     pub(crate) fn step(&mut self, index: usize) -> bool {
         match self.claimers[index].stage.take() {
             Some(Stage::Waiting(waiting, flag)) => self.poll(index, waiting, flag),
             Some(Stage::Turn(turn)) => {
-                let found = self.look(self.claimers[index].max);
+                let found = self.poll_store(self.claimers[index].max);
                 self.claimers[index].stage = Some(Stage::Answered(turn, found));
                 true
             }
@@ -162,9 +162,9 @@ impl World {
         true
     }
 
-    /// What the store does: takes what is due.
-    fn look(&mut self, max: usize) -> Polled {
-        self.looks += 1;
+    /// What the store does: takes the due jobs.
+    fn poll_store(&mut self, max: usize) -> Polled {
+        self.polls += 1;
         let now = self.clock.now();
         let before = self.scheduled.len();
         self.scheduled.retain(|due| *due > now);
@@ -175,7 +175,7 @@ impl World {
         Polled { jobs: (0..taken).map(|_| job(self.queue)).collect(), more: taken == max, next }
     }
 
-    /// A claim whose look fails goes away with the error.
+    /// A claim whose poll fails ends with the error.
     pub(crate) fn fail(&mut self, index: usize) {
         if let Some(Stage::Turn(turn)) = self.claimers.remove(index).stage {
             let away = Error::Unavailable { message: "away".into(), source: None };
@@ -191,7 +191,7 @@ impl World {
         }
     }
 
-    /// Lets everybody go on until everybody sleeps.
+    /// Runs all claims until all of them sleep.
     pub(crate) fn settle(&mut self) {
         let mut index = 0;
         while index < self.claimers.len() {

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order: nobody sleeps on while there is work that nobody has looked at.
+//! In any order of events: no claim keeps waiting while there is work that no poll has seen.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use crate::world::{At, LONGEST, World};
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    /// Somebody begins to wait for up to so many jobs.
+    /// A claim for up to so many jobs begins to wait.
     Join(usize),
-    /// Somebody gives up, wherever it is.
+    /// A claim is dropped at any stage.
     Drop(usize),
-    /// Somebody gets one step further.
+    /// A claim advances one step.
     Step(usize),
-    /// The store fails somebody.
+    /// The store returns an error to a claim.
     Fail(usize),
-    /// Jobs are added; the ring for them comes later, or not at all.
+    /// Jobs are added; their notification comes later, or never.
     Add(usize),
     /// A job is added that is due later.
     Schedule(u64),
@@ -44,14 +44,14 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// What is yet to be rung.
+/// Notifications that have not been sent yet.
 #[derive(Default)]
-struct Rings {
+struct PendingNotifications {
     pending: Vec<usize>,
     lost: bool,
 }
 
-fn happen(world: &mut World, rings: &mut Rings, event: Event) {
+fn happen(world: &mut World, notifications: &mut PendingNotifications, event: Event) {
     let somebody = |index: usize| (!world.claimers.is_empty()).then(|| index % world.claimers.len());
     match event {
         Event::Join(max) => world.join(max),
@@ -70,19 +70,19 @@ fn happen(world: &mut World, rings: &mut Rings, event: Event) {
         }
         Event::Add(jobs) => {
             world.ready += jobs;
-            rings.pending.push(jobs);
+            notifications.pending.push(jobs);
         }
         Event::Schedule(ms) => {
             world.scheduled.push(world.clock.now().after(Duration::from_millis(ms)));
-            rings.pending.push(1);
+            notifications.pending.push(1);
         }
         Event::Ring => {
-            rings.pending.pop().map(|jobs| world.ring(jobs));
+            notifications.pending.pop().map(|jobs| world.notify(jobs));
         }
         Event::RingEveryone => {
             world.wait_queues.notify_all();
         }
-        Event::LoseRing => rings.lost |= rings.pending.pop().is_some(),
+        Event::LoseRing => notifications.lost |= notifications.pending.pop().is_some(),
         Event::Advance(ms) => world.clock.advance(Duration::from_millis(ms)),
     }
 }
@@ -92,8 +92,8 @@ fn due(world: &World) -> usize {
     world.ready + world.scheduled.iter().filter(|due| **due <= now).count()
 }
 
-/// The failures there have been are over after this long.
-const OVER: Duration = Duration::from_millis(250);
+/// After this long, failed polls have been retried.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
@@ -101,26 +101,26 @@ proptest! {
     #[test]
     fn work_that_was_rung_for_is_taken_by_whoever_waits(events in vec(event(), 1..40)) {
         for pace in [PollInterval::NEVER, PollInterval::new(Duration::from_secs(1), LONGEST)] {
-            let (mut world, mut rings) = (World::new(pace), Rings::default());
+            let (mut world, mut notifications) = (World::new(pace), PendingNotifications::default());
             for event in &events {
-                happen(&mut world, &mut rings, *event);
+                happen(&mut world, &mut notifications, *event);
             }
-            for jobs in rings.pending.drain(..) {
-                world.ring(jobs);
+            for jobs in notifications.pending.drain(..) {
+                world.notify(jobs);
             }
             world.settle();
-            world.clock.advance(OVER);
+            world.clock.advance(RETRY_DELAY);
             world.settle();
             let idle = due(&world) == 0 || world.claimers.is_empty();
-            prop_assert!(idle || rings.lost, "{} jobs wait for nobody at {pace:?}", due(&world));
+            prop_assert!(idle || notifications.lost, "{} jobs wait for nobody at {pace:?}", due(&world));
         }
     }
 
     #[test]
     fn work_that_nobody_rang_for_is_taken_after_the_longest_pause(events in vec(event(), 1..40)) {
-        let (mut world, mut rings) = (World::polling(), Rings::default());
+        let (mut world, mut notifications) = (World::polling(), PendingNotifications::default());
         for event in &events {
-            happen(&mut world, &mut rings, *event);
+            happen(&mut world, &mut notifications, *event);
         }
         world.settle();
         for _ in 0..2 {
@@ -137,7 +137,7 @@ proptest! {
         world.settle();
         for delay in &delays {
             world.scheduled.push(world.clock.now().after(Duration::from_millis(*delay)));
-            world.ring(1);
+            world.notify(1);
             world.settle();
         }
         let mut sorted = delays.clone();
