@@ -86,12 +86,12 @@ impl World {
     fn polls(&mut self) -> usize {
         // One poll of all tasks lets each make a step or two, and nothing here takes many.
         for _ in 0..100 {
-            assert!(self.tasks.next().now_or_never().is_none(), "nobody here ever ends");
+            assert!(self.tasks.next().now_or_never().is_none(), "no task here ever ends");
         }
         self.polls.swap(0, Ordering::SeqCst)
     }
 
-    fn hear(&mut self, type_name: &str, hint: Option<&str>, shares: usize) -> usize {
+    fn receive(&mut self, type_name: &str, hint: Option<&str>, shares: usize) -> usize {
         self.transport.shares.store(shares, Ordering::SeqCst);
         let hint = hint.map(|hint| hint.parse().unwrap());
         let scheduled = ForeignJobs { type_name: type_name.into(), hint };
@@ -107,9 +107,9 @@ impl World {
 /// Polls whenever it is notified, and never finds anything.
 async fn wait(bus: Arc<Bus>, queue: Queue, polls: Arc<AtomicUsize>) {
     loop {
-        let turn = bus.wait_queues().poll_permit(&queue, &NoTime).await;
+        let permit = bus.wait_queues().poll_permit(&queue, &NoTime).await;
         polls.fetch_add(1, Ordering::SeqCst);
-        turn.finish(Ok(Polled::default())).unwrap();
+        permit.finish(Ok(Polled::default())).unwrap();
     }
 }
 
@@ -139,16 +139,16 @@ fn others_are_told_only_of_the_jobs_that_nobody_here_was_called_for() {
 fn a_share_of_the_hint_is_taken_for_everyone_who_is_called() {
     let mut world = World::new(&[("mail", 5), ("other", 5)]);
     world.polls();
-    assert_eq!(world.hear("mail", FOREIGN, 3), 3);
+    assert_eq!(world.receive("mail", FOREIGN, 3), 3);
     assert_eq!(world.shares(), 0);
-    assert_eq!(world.hear("mail", FOREIGN, 0), 0);
+    assert_eq!(world.receive("mail", FOREIGN, 0), 0);
 }
 
 #[test]
 fn whoever_looks_in_vain_is_not_called_again_for_the_same_hint() {
     let mut world = World::new(&[("mail", 20)]);
     world.polls();
-    assert_eq!(world.hear("mail", FOREIGN, 1_000), 20);
+    assert_eq!(world.receive("mail", FOREIGN, 1_000), 20);
     assert_eq!(world.shares(), 980);
 }
 
@@ -161,7 +161,7 @@ fn no_more_shares_are_taken_than_there_are_who_wait() {
     world.polls();
     let waiting = world.bus.wait_queues().waiting(&queue("mail"));
     assert!(waiting > 10, "{waiting} wait");
-    world.hear("mail", FOREIGN, 1_000);
+    world.receive("mail", FOREIGN, 1_000);
     assert_eq!(world.shares(), 1_000 - waiting);
     assert_eq!(world.bus.wait_queues().waiting(&queue("mail")), 0);
 }
@@ -170,17 +170,17 @@ fn no_more_shares_are_taken_than_there_are_who_wait() {
 fn a_type_that_is_no_queue_here_calls_one_of_each_for_a_share_each() {
     let mut world = World::new(&[("mail", 5), ("other", 5)]);
     world.polls();
-    assert_eq!(world.hear("process-order", FOREIGN, 10), 2);
+    assert_eq!(world.receive("process-order", FOREIGN, 10), 2);
     assert_eq!(world.shares(), 8);
-    assert_eq!(world.hear("process-order", FOREIGN, 1), 1);
-    assert_eq!(world.hear("process-order", None, 0), 2);
+    assert_eq!(world.receive("process-order", FOREIGN, 1), 1);
+    assert_eq!(world.receive("process-order", None, 0), 2);
 }
 
 #[test]
 fn a_queue_of_our_own_that_nobody_works_on_here_is_left_to_the_others() {
     let mut world = World::new(&[("mail", 5)]);
     world.polls();
-    assert_eq!(world.hear("reports", Some(&Hint::generate().to_string()), 10), 0);
+    assert_eq!(world.receive("reports", Some(&Hint::generate().to_string()), 10), 0);
     assert_eq!(world.shares(), 10);
 }
 
@@ -194,7 +194,7 @@ fn what_comes_while_nobody_waits_makes_the_next_one_look() {
     world.tasks.push(Box::pin(async move { bus.run_transport(&NoTime).await }));
     world.tasks.push(Box::pin(wait(world.bus.clone(), queue("other"), Arc::default())));
     world.polls();
-    world.hear("mail", FOREIGN, 10);
+    world.receive("mail", FOREIGN, 10);
     assert_eq!(world.shares(), 10);
     world.tasks.push(Box::pin(wait(world.bus.clone(), queue("mail"), polls)));
     assert_eq!(world.polls(), 1);

@@ -114,7 +114,7 @@ impl<O: DeserializeOwned> JobHandle<O> {
         if !self.kept {
             return Err(WaitError::NotKept(self.id.clone()));
         }
-        // Subscribe before the first look, so that an end in between is not missed.
+        // Subscribe before the first read, so that an end in between is not missed.
         let wait_for_record = self.wait_for_record(self.client.watch(&self.id)).boxed();
         match select(wait_for_record, Box::pin(deadline)).await {
             Either::Left((record, _)) => self.decode(&record?),
@@ -131,7 +131,7 @@ impl<O: DeserializeOwned> JobHandle<O> {
         }
     }
 
-    /// The end of the job, if the look shows it; `None` if it has to be looked at again.
+    /// The end of the job, if it has ended; `None` if it has to be read again.
     fn read_end(&self, found: Result<Option<JobInfo>, Error>) -> Option<Result<JobRecord, WaitError>> {
         match found {
             Err(error) if error.is_transient() => None,

@@ -139,7 +139,7 @@ impl Client {
     }
 
     /// Watches for the end of a job, or of a run, whose end is announced with the id of its task.
-    /// The subscription begins with this call: make it before the first look.
+    /// The subscription begins with this call: make it before the first read of the job.
     pub fn watch(&self, job: &crate::JobId) -> CompletionWatch {
         CompletionWatch::new(self.store.clone(), &self.completions, job)
     }

@@ -45,9 +45,9 @@ fn change_for(
 ) -> Result<Change, MalformedEnvelope> {
     let DecideContext { now, .. } = context;
     Ok(match outcome {
-        Outcome::Done(output) => finish(envelope, now, CleanEnd::Done(output)),
-        Outcome::Cancelled => finish(envelope, now, CleanEnd::Cancelled(None)),
-        Outcome::Discard(reason) => finish(envelope, now, CleanEnd::Cancelled(Some(shorten(reason)))),
+        Outcome::Done(output) => finish(envelope, now, JobEnd::Done(output)),
+        Outcome::Cancelled => finish(envelope, now, JobEnd::Cancelled(None)),
+        Outcome::Discard(reason) => finish(envelope, now, JobEnd::Cancelled(Some(shorten(reason)))),
         Outcome::Continue(next) => Change::Continue(Box::new(next_job(envelope, *next, now))),
         Outcome::Commit(commit) => Change::Commit(commit),
         Outcome::NotifyRun(event) => match (envelope.requester(), event) {
@@ -55,7 +55,7 @@ fn change_for(
             _ => Change::Finish(None),
         },
         Outcome::Dead(cause) => {
-            bury(envelope, DeadEnd { attempts: envelope.attempts().saturating_add(1), now, cause }, None)?
+            bury(envelope, Death { attempts: envelope.attempts().saturating_add(1), now, cause }, None)?
         }
         Outcome::Snooze(delay) => Change::Requeue { envelope: envelope.bytes().clone(), delay },
         Outcome::Postpone { error, after } => {
@@ -66,11 +66,11 @@ fn change_for(
         Outcome::HandedBack => Change::Requeue { envelope: envelope.bytes().clone(), delay: Duration::ZERO },
         Outcome::Retry { error, after } => {
             let delay = after.unwrap_or_else(|| retry_delay(envelope, context));
-            retry_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: None })?
+            retry_or_bury(envelope, now, FailedAttempt { error, delay, crashed: false, timeout: None })?
         }
         Outcome::TimedOut { what, error } => {
             let delay = retry_delay(envelope, context);
-            retry_or_bury(envelope, now, Failure { error, delay, crashed: false, timeout: Some(what) })?
+            retry_or_bury(envelope, now, FailedAttempt { error, delay, crashed: false, timeout: Some(what) })?
         }
     })
 }
@@ -94,26 +94,26 @@ fn retry_delay(envelope: &Envelope, context: DecideContext) -> Duration {
 }
 
 /// The end of a job that neither runs again nor is dead.
-enum CleanEnd {
+enum JobEnd {
     Done(Bytes),
     Cancelled(Option<String>),
 }
 
-fn finish(envelope: &Envelope, now: Timestamp, end: CleanEnd) -> Change {
+fn finish(envelope: &Envelope, now: Timestamp, end: JobEnd) -> Change {
     if let Some(requester) = envelope.requester() {
         return match end {
-            CleanEnd::Done(output) => workflow::done(requester, now, &output),
-            CleanEnd::Cancelled(reason) => workflow::cancelled(requester, now, reason),
+            JobEnd::Done(output) => workflow::done(requester, now, &output),
+            JobEnd::Cancelled(reason) => workflow::cancelled(requester, now, reason),
         };
     }
     Change::Finish(match end {
-        CleanEnd::Done(output) => record(envelope, now, JobState::Done, output),
-        CleanEnd::Cancelled(reason) => record(envelope, now, JobState::Cancelled, Bytes::new())
+        JobEnd::Done(output) => record(envelope, now, JobState::Done, output),
+        JobEnd::Cancelled(reason) => record(envelope, now, JobState::Cancelled, Bytes::new())
             .map(|record| JobRecord { error: reason, ..record }),
     })
 }
 
-struct DeadEnd {
+struct Death {
     attempts: u32,
     now: Timestamp,
     cause: DeathCause,
@@ -121,8 +121,8 @@ struct DeadEnd {
 
 /// Moves a dead job to the dead letters. If a run waits for it, delivers the failure to the run
 /// instead.
-fn bury(envelope: &Envelope, death: DeadEnd, timeout: Option<Timeout>) -> Result<Change, MalformedEnvelope> {
-    let DeadEnd { attempts, now, cause } = death;
+fn bury(envelope: &Envelope, death: Death, timeout: Option<Timeout>) -> Result<Change, MalformedEnvelope> {
+    let Death { attempts, now, cause } = death;
     let Some(requester) = envelope.requester() else {
         return Ok(Change::Bury(DeadLetter::new(envelope, attempts, now, cause)?));
     };
@@ -148,7 +148,7 @@ fn crashed(envelope: &Envelope, now: Timestamp) -> Result<Change, MalformedEnvel
         let edits = [Edit::Number("crashes", crashes), Edit::Text("last_error", &error)];
         return Ok(Change::Requeue { envelope: envelope.edit(&edits)?, delay: Duration::ZERO });
     }
-    let failure = Failure { error, delay: Duration::ZERO, crashed: true, timeout: None };
+    let failure = FailedAttempt { error, delay: Duration::ZERO, crashed: true, timeout: None };
     retry_or_bury(envelope, now, failure)
 }
 
@@ -160,7 +160,7 @@ const NEVER_STARTED: &str = "the job was taken, and its worker did not come back
 /// result is kept, the record says that it was cancelled.
 pub fn decide_abandoned(envelope: &Envelope, started: bool, now: Timestamp) -> Change {
     let reason = if started { WORKER_DIED } else { NEVER_STARTED };
-    finish(envelope, now, CleanEnd::Cancelled(Some(reason.to_owned())))
+    finish(envelope, now, JobEnd::Cancelled(Some(reason.to_owned())))
 }
 
 /// Decides the change for a job that arrives with all its attempts used, as other programs may
@@ -170,7 +170,7 @@ pub fn decide_exhausted(envelope: &Envelope, now: Timestamp) -> Option<Change> {
     (attempts >= envelope.max_attempts()).then(|| {
         let error = format!("it came with {attempts} of {} attempts used up", envelope.max_attempts());
         let cause = DeathCause { reason: DeathReason::MaxAttemptsExceeded, error: Some(error) };
-        bury(envelope, DeadEnd { attempts, now, cause }, None)
+        bury(envelope, Death { attempts, now, cause }, None)
             .unwrap_or_else(|error| bury_unchangeable(envelope, now, &error))
     })
 }
@@ -180,14 +180,18 @@ pub fn decide_malformed(lease: &Lease, raw: &[u8], error: &MalformedEnvelope, no
     Change::Bury(DeadLetter::from_malformed(&lease.job, raw, now, error))
 }
 
-struct Failure {
+struct FailedAttempt {
     error: String,
     delay: Duration,
     crashed: bool,
     timeout: Option<Timeout>,
 }
 
-fn retry_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Result<Change, MalformedEnvelope> {
+fn retry_or_bury(
+    envelope: &Envelope,
+    now: Timestamp,
+    failure: FailedAttempt,
+) -> Result<Change, MalformedEnvelope> {
     let attempts = envelope.attempts().saturating_add(1);
     let error = shorten(failure.error);
     let crashes = u64::from(envelope.crashes()) + u64::from(failure.crashed);
@@ -202,7 +206,7 @@ fn retry_or_bury(envelope: &Envelope, now: Timestamp, failure: Failure) -> Resul
     }
     let last = Envelope::read(next)?;
     let cause = DeathCause { reason: DeathReason::MaxAttemptsExceeded, error: Some(error) };
-    bury(&last, DeadEnd { attempts, now, cause }, failure.timeout)
+    bury(&last, Death { attempts, now, cause }, failure.timeout)
 }
 
 /// The next job of a chain. Its result is kept for a default time at least, because the starter of

@@ -52,19 +52,19 @@ struct PendingNotifications {
 }
 
 fn happen(world: &mut World, notifications: &mut PendingNotifications, event: Event) {
-    let somebody = |index: usize| (!world.claimers.is_empty()).then(|| index % world.claimers.len());
+    let pick = |index: usize| (!world.claimers.is_empty()).then(|| index % world.claimers.len());
     match event {
         Event::Join(max) => world.join(max),
         Event::Drop(index) => {
-            if let Some(index) = somebody(index).filter(|index| world.at(*index) != At::Answered) {
+            if let Some(index) = pick(index).filter(|index| world.at(*index) != At::Answered) {
                 world.claimers.remove(index);
             }
         }
         Event::Step(index) => {
-            somebody(index).map(|index| world.step(index));
+            pick(index).map(|index| world.step(index));
         }
         Event::Fail(index) => {
-            if let Some(index) = somebody(index).filter(|index| world.at(*index) == At::Turn) {
+            if let Some(index) = pick(index).filter(|index| world.at(*index) == At::Permit) {
                 world.fail(index);
             }
         }
@@ -99,9 +99,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_500, ..ProptestConfig::default() })]
 
     #[test]
-    fn work_that_was_rung_for_is_taken_by_whoever_waits(events in vec(event(), 1..40)) {
-        for pace in [PollInterval::NEVER, PollInterval::new(Duration::from_secs(1), LONGEST)] {
-            let (mut world, mut notifications) = (World::new(pace), PendingNotifications::default());
+    fn announced_work_is_taken_by_a_waiting_claim(events in vec(event(), 1..40)) {
+        for interval in [PollInterval::NEVER, PollInterval::new(Duration::from_secs(1), LONGEST)] {
+            let (mut world, mut notifications) = (World::new(interval), PendingNotifications::default());
             for event in &events {
                 happen(&mut world, &mut notifications, *event);
             }
@@ -112,7 +112,7 @@ proptest! {
             world.clock.advance(RETRY_DELAY);
             world.settle();
             let idle = due(&world) == 0 || world.claimers.is_empty();
-            prop_assert!(idle || notifications.lost, "{} jobs wait for nobody at {pace:?}", due(&world));
+            prop_assert!(idle || notifications.lost, "{} jobs wait without a poll at {interval:?}", due(&world));
         }
     }
 

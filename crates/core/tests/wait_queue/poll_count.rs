@@ -27,7 +27,7 @@ fn one_job_costs_two_looks_however_many_wait() {
         world.ready = 1;
         assert_eq!(world.notify(1), 1);
         world.settle();
-        assert!(world.polls <= 2, "{} looks", world.polls);
+        assert!(world.polls <= 2, "{} polls", world.polls);
         assert_eq!((world.ready, world.claimers.len()), (0, 999));
     }
 }
@@ -50,7 +50,7 @@ fn the_longest_waiting_is_called_first() {
     for index in 0..3 {
         world.step(index);
     }
-    assert_eq!([world.at(0), world.at(1), world.at(2)], [At::Turn, At::Waiting, At::Waiting]);
+    assert_eq!([world.at(0), world.at(1), world.at(2)], [At::Permit, At::Waiting, At::Waiting]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn idle_claims_share_one_look_per_pause_and_pauses_grow() {
         world.clock.advance(Duration::from_millis(1));
         world.settle();
     }
-    assert!((7..=11).contains(&world.polls), "{} looks in 24 s", world.polls);
+    assert!((7..=11).contains(&world.polls), "{} polls in 24 s", world.polls);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn an_outage_makes_one_claim_look_at_a_time() {
     world.step(0);
     world.fail(0);
     world.settle();
-    assert_eq!((world.ready, world.claimers.len()), (1, 99), "nobody looks at once");
+    assert_eq!((world.ready, world.claimers.len()), (1, 99), "no claim polls at once");
     world.clock.advance(Duration::from_millis(250));
     world.settle();
     assert_eq!((world.ready, world.claimers.len()), (0, 98));

@@ -62,7 +62,7 @@ type Waiting = Pin<Box<dyn Future<Output = PollPermit<'static>>>>;
 enum Stage {
     Waiting(Waiting, Arc<Flag>),
     /// It has the permit and has not asked the store yet.
-    Turn(PollPermit<'static>),
+    Permit(PollPermit<'static>),
     /// The store has answered, and the wait queues do not know yet.
     Answered(PollPermit<'static>, Polled),
 }
@@ -71,7 +71,7 @@ enum Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum At {
     Waiting,
-    Turn,
+    Permit,
     Answered,
 }
 
@@ -95,10 +95,10 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(pace: PollInterval) -> Self {
+    pub(crate) fn new(interval: PollInterval) -> Self {
         let clock: &'static ManualClock = Box::leak(Box::default());
         Self {
-            wait_queues: Box::leak(Box::new(WaitQueues::new(pace))),
+            wait_queues: Box::leak(Box::new(WaitQueues::new(interval))),
             queue: Box::leak(Box::new(Queue::at_least_once(QueueName::new("mail").unwrap()))),
             clock,
             clock_ref: Box::leak(Box::new(clock)),
@@ -132,13 +132,13 @@ impl World {
     pub(crate) fn step(&mut self, index: usize) -> bool {
         match self.claimers[index].stage.take() {
             Some(Stage::Waiting(waiting, flag)) => self.poll(index, waiting, flag),
-            Some(Stage::Turn(turn)) => {
+            Some(Stage::Permit(permit)) => {
                 let found = self.poll_store(self.claimers[index].max);
-                self.claimers[index].stage = Some(Stage::Answered(turn, found));
+                self.claimers[index].stage = Some(Stage::Answered(permit, found));
                 true
             }
-            Some(Stage::Answered(turn, found)) => {
-                if turn.finish(Ok(found)).unwrap().is_empty() {
+            Some(Stage::Answered(permit, found)) => {
+                if permit.finish(Ok(found)).unwrap().is_empty() {
                     self.claimers[index].stage = Some(self.line_up());
                 } else {
                     self.claimers.remove(index);
@@ -156,7 +156,7 @@ impl World {
         }
         let waker = Waker::from(flag.clone());
         self.claimers[index].stage = Some(match waiting.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(turn) => Stage::Turn(turn),
+            Poll::Ready(permit) => Stage::Permit(permit),
             Poll::Pending => Stage::Waiting(waiting, flag),
         });
         true
@@ -177,15 +177,15 @@ impl World {
 
     /// A claim whose poll fails ends with the error.
     pub(crate) fn fail(&mut self, index: usize) {
-        if let Some(Stage::Turn(turn)) = self.claimers.remove(index).stage {
+        if let Some(Stage::Permit(permit)) = self.claimers.remove(index).stage {
             let away = Error::Unavailable { message: "away".into(), source: None };
-            assert!(turn.finish(Err(away)).is_err());
+            assert!(permit.finish(Err(away)).is_err());
         }
     }
 
     pub(crate) fn at(&self, index: usize) -> At {
         match self.claimers[index].stage {
-            Some(Stage::Turn(_)) => At::Turn,
+            Some(Stage::Permit(_)) => At::Permit,
             Some(Stage::Answered(..)) => At::Answered,
             _ => At::Waiting,
         }

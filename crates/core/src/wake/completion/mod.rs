@@ -5,7 +5,8 @@
 //! reads everything available and wakes the waiters concerned. Three rules keep wake-ups from being
 //! lost:
 //!
-//! - The stream is open from before the first look of any waiter until the last waiter has left.
+//! - The stream is open from before the first read of a job by any waiter until the last waiter has
+//!   left.
 //! - While the stream may have unread items (`unread` is set), a parked waiter has been woken for
 //!   it. If that waiter leaves without reading, it wakes another. A waiter that is polled for
 //!   another reason reads first.
@@ -46,7 +47,7 @@ struct WaitersState {
     waiters: Waiters,
     /// Locked by the reader, with `try_lock` only.
     wakes: Option<Arc<Mutex<WakeStream>>>,
-    /// Whether the stream may have items that nobody has read.
+    /// Whether the stream may have items that no waiter has read.
     unread: bool,
     /// Whether a stream was ever opened.
     was_used: bool,
@@ -99,7 +100,7 @@ impl CompletionWaiters {
     }
 
     /// Opens the stream. If two threads do so at the same time, the later stream is dropped:
-    /// neither has looked yet.
+    /// no waiter has read its job yet.
     fn open(&self) {
         let new_stream = Arc::new(Mutex::new((self.subscribe)()));
         let mut state = self.lock();
@@ -170,7 +171,7 @@ impl CompletionWaiters {
                 Poll::Pending => return,
                 Poll::Ready(Some(wake)) => self.dispatch(&wake),
                 Poll::Ready(None) => {
-                    // The order matters: subscribe first, then look.
+                    // The order matters: subscribe first, then read the job.
                     *wakes = (self.subscribe)();
                     self.dispatch(&Wake::Everything);
                     break;

@@ -16,8 +16,8 @@ use crate::store::Store;
 const FIRST_POLL_DELAY: Duration = Duration::from_secs(1);
 const MAX_POLL_DELAY: Duration = Duration::from_secs(16);
 
-/// Says when to look at a job, a chain or a run again because it may have ended.
-/// [`Client::watch`](crate::Client::watch) creates it. Create it before the first look, so that an
+/// Says when to read a job, a chain or a run again because it may have ended.
+/// [`Client::watch`](crate::Client::watch) creates it. Create it before the first read, so that an
 /// end in between is not missed.
 ///
 /// All watches of a client share one subscription to the store, and each is woken only for its own
@@ -41,7 +41,7 @@ impl CompletionWatch {
         Self { store, waiter: completions.wait_for(job.chain()), poll_delay: FIRST_POLL_DELAY }
     }
 
-    /// Completes when the job should be looked at again.
+    /// Completes when the job should be read again.
     ///
     /// # Cancel safety
     /// Cancel safe: if the future is dropped, the next call receives the notification.

@@ -75,13 +75,13 @@ pub(super) async fn wait<'b>(
 ) -> PollPermit<'b> {
     wait_queues.waiter_count.join();
     let id = wait_queues.with_queue(queue, QueueWaiters::enter);
-    let mut waiter = Waiter { wait_queues, queue, clock, id, timer: None };
+    let mut waiter = PermitWaiter { wait_queues, queue, clock, id, timer: None };
     let start = poll_fn(|cx| waiter.poll(cx)).await;
     PollPermit { wait_queues, queue, clock, start: Some(start) }
 }
 
 /// An entry in the wait queue, removed on drop.
-struct Waiter<'b> {
+struct PermitWaiter<'b> {
     wait_queues: &'b WaitQueues,
     queue: &'b Queue,
     clock: &'b dyn Clock,
@@ -92,7 +92,7 @@ struct Waiter<'b> {
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Waiter<'_> {
+impl PermitWaiter<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<PollStart> {
         loop {
             let now = self.clock.now();
@@ -130,7 +130,7 @@ impl Waiter<'_> {
     }
 }
 
-impl Drop for Waiter<'_> {
+impl Drop for PermitWaiter<'_> {
     fn drop(&mut self) {
         self.wait_queues.with_queue(self.queue, |waiters| waiters.leave(self.id));
         self.wait_queues.waiter_count.leave();

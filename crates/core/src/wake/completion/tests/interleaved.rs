@@ -14,7 +14,7 @@ use super::*;
 const JOBS: [&str; 3] = ["a", "b", "c"];
 
 #[derive(Debug, Clone)]
-enum Step {
+enum WaiterStep {
     Come {
         job: usize,
     },
@@ -41,17 +41,17 @@ enum Step {
     Noise,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = WaiterStep> {
     let (who, job) = (0..5_usize, 0..JOBS.len());
     prop_oneof![
-        2 => job.clone().prop_map(|job| Step::Come { job }),
-        6 => who.clone().prop_map(|who| Step::Poll { who }),
-        4 => who.clone().prop_map(|who| Step::Tire { who }),
-        4 => who.clone().prop_map(|who| Step::Seen { who }),
-        2 => who.prop_map(|who| Step::Go { who }),
-        4 => job.prop_map(|job| Step::End { job }),
-        1 => Just(Step::Everything),
-        2 => Just(Step::Noise),
+        2 => job.clone().prop_map(|job| WaiterStep::Come { job }),
+        6 => who.clone().prop_map(|who| WaiterStep::Poll { who }),
+        4 => who.clone().prop_map(|who| WaiterStep::Tire { who }),
+        4 => who.clone().prop_map(|who| WaiterStep::Seen { who }),
+        2 => who.prop_map(|who| WaiterStep::Go { who }),
+        4 => job.prop_map(|job| WaiterStep::End { job }),
+        1 => Just(WaiterStep::Everything),
+        2 => Just(WaiterStep::Noise),
     ]
 }
 
@@ -176,20 +176,20 @@ impl World {
         Self { completions, listeners, truth: Truth::default(), people: Vec::new() }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: WaiterStep) {
         match step {
-            Step::Come { job: which } => {
+            WaiterStep::Come { job: which } => {
                 let waiter = self.completions.wait_for(job(JOBS[which]));
                 self.people.push(Person::new(waiter, which, self.truth.clone()));
             }
-            Step::Poll { who } => self.with(who, Person::poll),
-            Step::Tire { who } => self.with(who, Person::tire),
-            Step::Seen { who } => self.with(who, |person| person.life.answered.open()),
-            Step::Go { who } if who < self.people.len() => drop(self.people.swap_remove(who)),
-            Step::Go { .. } => {}
-            Step::End { job } => self.happen(&end(JOBS[job]), |which| which == job),
-            Step::Everything => self.happen(&Wake::Everything, |_| true),
-            Step::Noise => self.listeners.publish(&noise()),
+            WaiterStep::Poll { who } => self.with(who, Person::poll),
+            WaiterStep::Tire { who } => self.with(who, Person::tire),
+            WaiterStep::Seen { who } => self.with(who, |person| person.life.answered.open()),
+            WaiterStep::Go { who } if who < self.people.len() => drop(self.people.swap_remove(who)),
+            WaiterStep::Go { .. } => {}
+            WaiterStep::End { job } => self.happen(&end(JOBS[job]), |which| which == job),
+            WaiterStep::Everything => self.happen(&Wake::Everything, |_| true),
+            WaiterStep::Noise => self.listeners.publish(&noise()),
         }
     }
 

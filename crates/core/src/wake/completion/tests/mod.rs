@@ -14,15 +14,15 @@ use crate::wake::Subscribers;
 
 /// A task that counts how often it was woken.
 #[derive(Default)]
-struct Task(AtomicUsize);
+struct CountingTask(AtomicUsize);
 
-impl Call for Task {
+impl Call for CountingTask {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-impl Task {
+impl CountingTask {
     fn woken(&self) -> usize {
         self.0.swap(0, Ordering::SeqCst)
     }
@@ -60,7 +60,7 @@ fn completions() -> (Arc<CompletionWaiters>, Arc<Subscribers<Wake>>, Arc<AtomicU
 fn whoever_waits_is_woken_for_its_own_end_only() {
     let (completions, listeners, opened) = completions();
     let mut waiters = ["a", "b", "c", "d"].map(|id| completions.wait_for(job(id)));
-    let tasks = [(); 4].map(|()| Arc::new(Task::default()));
+    let tasks = [(); 4].map(|()| Arc::new(CountingTask::default()));
     let [a, b, c, reader] = &mut waiters;
     let mut news = [a.notified(), b.notified(), c.notified(), reader.notified()];
     for (task, news) in tasks.iter().zip(&mut news) {
@@ -95,7 +95,7 @@ fn all_who_wait_for_one_end_are_woken_for_it() {
 fn one_that_was_called_and_goes_calls_another() {
     let (completions, listeners, _) = completions();
     let (mut waiter, mut goer) = (completions.wait_for(job("a")), completions.wait_for(job("b")));
-    let (task, called) = (Arc::new(Task::default()), Arc::new(Task::default()));
+    let (task, called) = (Arc::new(CountingTask::default()), Arc::new(CountingTask::default()));
     let mut news = waiter.notified();
     assert_eq!(task.poll(&mut news), Poll::Pending);
     let mut passing = goer.notified();
@@ -112,10 +112,10 @@ fn one_that_was_called_and_goes_calls_another() {
 fn one_that_was_called_and_forgot_what_for_calls_another_when_it_goes() {
     let (completions, listeners, _) = completions();
     let (mut waiter, mut goer) = (completions.wait_for(job("a")), completions.wait_for(job("b")));
-    let (task, mut news) = (Arc::new(Task::default()), waiter.notified());
+    let (task, mut news) = (Arc::new(CountingTask::default()), waiter.notified());
     assert_eq!(task.poll(&mut news), Poll::Pending);
     let mut forgotten = goer.notified();
-    assert_eq!(Arc::new(Task::default()).poll(&mut forgotten), Poll::Pending);
+    assert_eq!(Arc::new(CountingTask::default()).poll(&mut forgotten), Poll::Pending);
     std::mem::forget(forgotten);
     listeners.publish(&end("a"));
     assert_eq!(task.woken(), 0);
@@ -128,7 +128,7 @@ fn one_that_was_called_and_forgot_what_for_calls_another_when_it_goes() {
 fn one_that_looks_at_the_store_is_not_called_and_misses_nothing() {
     let (completions, listeners, _) = completions();
     let (mut waiter, mut looker) = (completions.wait_for(job("a")), completions.wait_for(job("b")));
-    let task = Arc::new(Task::default());
+    let task = Arc::new(CountingTask::default());
     let mut news = waiter.notified();
     assert_eq!(task.poll(&mut news), Poll::Pending);
     assert_eq!(looker.notified().now_or_never(), None);
@@ -142,7 +142,7 @@ fn one_that_looks_at_the_store_is_not_called_and_misses_nothing() {
 fn one_that_is_called_and_does_not_come_is_passed_over() {
     let (completions, listeners, _) = completions();
     let (mut waiter, mut stuck) = (completions.wait_for(job("a")), completions.wait_for(job("b")));
-    let (task, forgotten) = (Arc::new(Task::default()), Arc::new(Task::default()));
+    let (task, forgotten) = (Arc::new(CountingTask::default()), Arc::new(CountingTask::default()));
     let (mut news, mut unpolled) = (waiter.notified(), stuck.notified());
     assert_eq!(task.poll(&mut news), Poll::Pending);
     assert_eq!(forgotten.poll(&mut unpolled), Poll::Pending);
@@ -186,7 +186,7 @@ fn a_stream_that_ends_makes_everybody_look_and_is_opened_again() {
 fn one_that_finds_very_much_to_read_comes_back_for_the_rest() {
     let (completions, listeners, _) = completions();
     let mut waiter = completions.wait_for(job("a"));
-    let (task, mut news) = (Arc::new(Task::default()), waiter.notified());
+    let (task, mut news) = (Arc::new(CountingTask::default()), waiter.notified());
     (0..MAX_WAKES_PER_POLL).for_each(|_| listeners.publish(&noise()));
     listeners.publish(&end("a"));
     assert_eq!(task.poll(&mut news), Poll::Pending);
@@ -217,7 +217,7 @@ fn what_stirs_while_somebody_reads_is_read_by_whoever_is_called_for_it() {
     let heard = listeners.clone();
     let completions = CompletionWaiters::new(move || Box::pin(YieldingStream(heard.subscribe(), false)));
     let mut waiter = completions.wait_for(job("a"));
-    let (task, mut news) = (Arc::new(Task::default()), waiter.notified());
+    let (task, mut news) = (Arc::new(CountingTask::default()), waiter.notified());
     listeners.publish(&end("a"));
     let mut polls = 1;
     while task.poll(&mut news).is_pending() {
@@ -250,7 +250,7 @@ fn one_that_is_called_while_another_still_has_the_stream_is_called_again() {
     let completions =
         CompletionWaiters::new(move || Box::pin(InterruptedStream(heard.subscribe(), meddles.clone())));
     let (mut waiter, mut reader) = (completions.wait_for(job("a")), completions.wait_for(job("b")));
-    let task = Arc::new(Task::default());
+    let task = Arc::new(CountingTask::default());
     let news = Arc::new(Mutex::new(async move { waiter.notified().await }.boxed()));
     let (called, waits) = (task.clone(), news.clone());
     *meddler.lock().unwrap() = Some(Box::new(move || {
@@ -260,7 +260,7 @@ fn one_that_is_called_while_another_still_has_the_stream_is_called_again() {
         assert_eq!((called.woken(), poll()), (1, Poll::Pending), "another has the stream");
     }));
     let mut read = reader.notified();
-    assert_eq!(Arc::new(Task::default()).poll(&mut read), Poll::Pending);
+    assert_eq!(Arc::new(CountingTask::default()).poll(&mut read), Poll::Pending);
     assert_eq!(task.woken(), 1);
     assert_eq!(task.poll(&mut *news.lock().unwrap()), Poll::Ready(()));
 }
