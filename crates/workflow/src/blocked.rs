@@ -34,12 +34,12 @@ pub enum Blocked {
         message: String,
     },
     /// The code issued a command inside a side effect.
-    #[error("workflow `{workflow}` asks for something inside a side effect: {asked}")]
+    #[error("workflow `{workflow}` asks for something inside a side effect: {command}")]
     Misplaced {
         /// The workflow.
         workflow: WorkflowName,
         /// The command.
-        asked: String,
+        command: String,
     },
     /// The journal is not a valid journal of a run. Only a restored copy helps.
     #[error("the journal makes no sense at entry {position}: {message}")]

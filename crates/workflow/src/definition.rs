@@ -144,10 +144,10 @@ const fn is_valid_name(name: &str, punctuation: &[u8]) -> bool {
     !bytes.is_empty() && bytes.len() <= 128
 }
 
-const fn contains_byte(bytes: &[u8], wanted: u8) -> bool {
+const fn contains_byte(bytes: &[u8], byte: u8) -> bool {
     let mut index = 0;
     while index < bytes.len() {
-        if bytes[index] == wanted {
+        if bytes[index] == byte {
             return true;
         }
         index += 1;

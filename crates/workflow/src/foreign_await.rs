@@ -37,10 +37,10 @@ impl std::error::Error for ForeignAwait {}
 
 impl fmt::Display for ForeignAwait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { workflow, after, detection: trace, location: place } = self;
-        write!(f, "workflow `{workflow}` awaits something foreign after {after}: {trace}")?;
-        if let Some(place) = place {
-            write!(f, "; {place}")?;
+        let Self { workflow, after, detection, location } = self;
+        write!(f, "workflow `{workflow}` awaits something foreign after {after}: {detection}")?;
+        if let Some(location) = location {
+            write!(f, "; {location}")?;
         }
         f.write_str("; use what `ctx` offers, or an activity")
     }
@@ -93,7 +93,7 @@ impl ForeignWakeDetector {
 
     /// The waker's address.
     pub(crate) fn waker_address(&self) -> usize {
-        address(&self.waker)
+        waker_address(&self.waker)
     }
 
     /// Whether the waker was cloned or woken.
@@ -104,6 +104,6 @@ impl ForeignWakeDetector {
 }
 
 /// Identifies a waker.
-pub(crate) fn address(waker: &Waker) -> usize {
+pub(crate) fn waker_address(waker: &Waker) -> usize {
     waker.data().addr()
 }

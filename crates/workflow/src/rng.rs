@@ -45,8 +45,8 @@ mod tests {
 
     #[test]
     fn the_sequence_of_a_run_never_changes() {
-        let mut dice = RunRng::for_run(&"order-7".parse().unwrap(), 0);
-        assert_eq!([dice.next_u64(), dice.next_u64()], [0x2673_614d_9c98_66ba, 0x35fa_f500_1a49_2eb8]);
+        let mut rng = RunRng::for_run(&"order-7".parse().unwrap(), 0);
+        assert_eq!([rng.next_u64(), rng.next_u64()], [0x2673_614d_9c98_66ba, 0x35fa_f500_1a49_2eb8]);
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Saga {
         match result {
             Err(error) if !error.is_continue_as_new() => match self.roll_back().await {
                 Ok(()) => Err(error),
-                Err(rest) => Err(WorkflowError::failed(format_args!("{error}; {rest}"))),
+                Err(failed) => Err(WorkflowError::failed(format_args!("{error}; {failed}"))),
             },
             result => result,
         }

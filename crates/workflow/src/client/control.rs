@@ -51,9 +51,9 @@ impl<O> RunHandle<O> {
     }
 
     pub(super) fn check_payload_size(&self, payload: &Json) -> Result<(), Error> {
-        let (size, most) = (payload.as_str().len(), self.client.payload_limit());
-        if size > most {
-            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {most} are allowed")));
+        let (size, limit) = (payload.as_str().len(), self.client.payload_limit());
+        if size > limit {
+            return Err(Error::Invalid(format!("the payload has {size} bytes; at most {limit} are allowed")));
         }
         Ok(())
     }

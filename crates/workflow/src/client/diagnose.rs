@@ -73,18 +73,18 @@ impl<O> RunHandle<O> {
         let (info, store) = (self.info().await?, self.store());
         let task = store.get_job(&self.run.task()).await?;
         let all = read_all(store, &self.run).await?;
-        let has_news = all.iter().any(|(at, written)| *at > info.cursor && written.kind != EntryKind::Commit);
+        let has_new_events =
+            all.iter().any(|(at, stored)| *at > info.cursor && stored.kind != EntryKind::Commit);
         let why = match task {
             _ if info.status.is_closed() => RunProgress::Ended(info.status),
             // An event that arrived between the two reads has created a task.
-            None if has_news => match store.get_job(&self.run.task()).await? {
+            None if has_new_events => match store.get_job(&self.run.task()).await? {
                 None => RunProgress::TaskMissing,
                 task => task_progress(task),
             },
             task => task_progress(task),
         };
-        let entries: Vec<_> =
-            all.iter().filter_map(|(_, written)| Entry::read(&written.bytes).ok()).collect();
+        let entries: Vec<_> = all.iter().filter_map(|(_, stored)| Entry::read(&stored.bytes).ok()).collect();
         let (open, mut search, mut waits) =
             (open_commands(&entries), WaitExplainer::new(store, &info).await?, Vec::new());
         for open in open {

@@ -72,5 +72,5 @@ pub(super) fn last_error(job: &JobInfo) -> Option<String> {
     struct LastError {
         last_error: Option<String>,
     }
-    serde_json::from_slice::<LastError>(&job.data).ok().and_then(|said| said.last_error)
+    serde_json::from_slice::<LastError>(&job.data).ok().and_then(|parsed| parsed.last_error)
 }

@@ -51,10 +51,10 @@ pub trait StartWorkflows {
 
 impl StartWorkflows for Client {
     fn workflow<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> StartRun<O> {
-        let unwritable = |error| {
+        let invalid = |error| {
             Error::Invalid(format!("the input of workflow `{}` is not JSON: {error}", workflow.name()))
         };
-        let input = Json::from_value(&input).map_err(unwritable);
+        let input = Json::from_value(&input).map_err(invalid);
         StartRun::new(self, workflow.name(), workflow.version_text(), input)
     }
 

@@ -47,14 +47,14 @@ impl<O> RunHandle<O> {
 
     async fn send_query(&self, question: QueryBody, limit: Duration) -> Result<Json, RunError> {
         let info = self.info().await?;
-        let ask = to_json("the question", &QueryRequest { run: self.run.clone(), question })?;
-        let asked = self.client.untyped(QUERY_KIND, Box::<RawValue>::from(ask));
-        let asked = asked.queue(info.queue.name.as_str()).keep_result(limit).enqueue().await?;
-        let answer = match asked.wait_for(limit).await {
+        let request = to_json("the question", &QueryRequest { run: self.run.clone(), question })?;
+        let job = self.client.untyped(QUERY_KIND, Box::<RawValue>::from(request));
+        let job = job.queue(info.queue.name.as_str()).keep_result(limit).enqueue().await?;
+        let answer = match job.wait_for(limit).await {
             Ok(answer) => answer,
-            Err(WaitError::TimedOut(job)) => {
+            Err(WaitError::TimedOut(id)) => {
                 // The answer is no longer needed.
-                self.store().cancel(&job).await?;
+                self.store().cancel(&id).await?;
                 return Err(RunError::TimedOut { run: self.run.clone(), what: "answer", waited: limit });
             }
             Err(WaitError::Store(error)) => return Err(error.into()),

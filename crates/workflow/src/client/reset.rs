@@ -38,18 +38,18 @@ impl<O> RunHandle<O> {
         let base = all.first().map_or(0, |(first, _)| first.saturating_sub(1));
         let until = usize::try_from(position.saturating_sub(base)).unwrap_or(usize::MAX).min(all.len());
         let kept = parse_entries(&all[..until]).map_err(|blocked| Error::Corrupt(blocked.to_string()))?;
-        let refuse =
+        let reject =
             |why: &str| Err(Error::Invalid(format!("entry {position} of run `{}` {why}", self.run)).into());
         let is_there = position > base && until as u64 == position - base;
         match kept.last().map(|entry| &entry.content) {
             Some(EntryContent::Commit(commit)) if is_there && commit.end.is_none() => {}
             Some(EntryContent::Commit(_)) if is_there => {
-                return refuse("is the commit that ended it: choose an earlier one");
+                return reject("is the commit that ended it: choose an earlier one");
             }
-            _ => return refuse("is no commit"),
+            _ => return reject("is no commit"),
         }
-        let late = all[until..].iter().filter_map(|(_, written)| Entry::read(&written.bytes).ok());
-        Ok(ResetPoint { base, kept, later_messages: late.filter(is_message).collect() })
+        let later = all[until..].iter().filter_map(|(_, stored)| Entry::read(&stored.bytes).ok());
+        Ok(ResetPoint { base, kept, later_messages: later.filter(is_message).collect() })
     }
 }
 

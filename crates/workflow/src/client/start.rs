@@ -128,11 +128,11 @@ impl<O> StartRun<O> {
     fn into_request(self) -> Result<StartRequest, Error> {
         let workflow = WorkflowName::new(&self.workflow)?;
         let input = self.input?;
-        let (size, most) = (input.as_str().len(), self.client.payload_limit());
-        if size > most {
+        let (size, limit) = (input.as_str().len(), self.client.payload_limit());
+        if size > limit {
             let name = &self.workflow;
             let message =
-                format!("the input of workflow `{name}` has {size} bytes; at most {most} are allowed");
+                format!("the input of workflow `{name}` has {size} bytes; at most {limit} are allowed");
             return Err(Error::Invalid(message));
         }
         let run = choose_run_id(&self.client, &workflow, self.id.as_deref(), self.key.as_deref())?;
@@ -239,12 +239,12 @@ pub(super) async fn start_run(client: &Client, new: &StartRunParams) -> Result<S
 /// Whether this request started the existing run. An id that was generated for the request is proof
 /// enough.
 async fn was_started_by(store: &dyn Store, new: &StartRunParams) -> Result<bool, Error> {
-    let Some(request) = new.journal.first().and_then(|written| request_id(&written.bytes)) else {
+    let Some(request) = new.journal.first().and_then(|stored| request_id(&stored.bytes)) else {
         return Ok(true);
     };
     let read = || store.read_journal(ReadJournalParams { run: &new.run, from: 1, limit: 1, bytes: 1 });
     let first = repeat_until_answered(store.clock(), read).await?.value;
-    Ok(first.first().and_then(|(_, written)| request_id(&written.bytes)).is_some_and(|id| id == request))
+    Ok(first.first().and_then(|(_, stored)| request_id(&stored.bytes)).is_some_and(|id| id == request))
 }
 
 fn request_id(entry: &[u8]) -> Option<String> {
@@ -256,13 +256,13 @@ fn request_id(entry: &[u8]) -> Option<String> {
 
 /// Adds to an error that a run was already terminated.
 pub(super) fn with_terminated_run(error: Error, run: Option<&RunId>) -> Error {
-    let said = |run: &RunId| format!("run `{run}` was terminated, and the run that takes its place");
+    let prefix = |run: &RunId| format!("run `{run}` was terminated, and the run that takes its place");
     match (error, run) {
         (Error::Unavailable { message, source }, Some(run)) => {
-            Error::Unavailable { message: format!("{} was not started: {message}", said(run)), source }
+            Error::Unavailable { message: format!("{} was not started: {message}", prefix(run)), source }
         }
         (Error::Unanswered { message, source }, Some(run)) => Error::Unanswered {
-            message: format!("{} may not have been started: {message}", said(run)),
+            message: format!("{} may not have been started: {message}", prefix(run)),
             source,
         },
         (error, _) => error,
@@ -290,10 +290,10 @@ fn choose_run_id(
     }
 }
 
-fn parse_attributes(given: Vec<(String, Result<Json, String>)>) -> Result<BTreeMap<Topic, Json>, Error> {
+fn parse_attributes(attributes: Vec<(String, Result<Json, String>)>) -> Result<BTreeMap<Topic, Json>, Error> {
     let check = |(name, value): (String, Result<Json, String>)| {
-        let unfit = |error| Error::Invalid(format!("search attribute `{name}` is not JSON: {error}"));
-        Ok((Topic::new(&name)?, value.map_err(unfit)?))
+        let invalid = |error| Error::Invalid(format!("search attribute `{name}` is not JSON: {error}"));
+        Ok((Topic::new(&name)?, value.map_err(invalid)?))
     };
-    given.into_iter().map(check).collect()
+    attributes.into_iter().map(check).collect()
 }

@@ -52,14 +52,14 @@ pub(crate) async fn terminate(
 }
 
 async fn try_terminate(store: &dyn Store, run: &RunId, reason: &str) -> Result<TerminateResult, Error> {
-    let mut asked = Terminator::new(store, run);
+    let mut terminator = Terminator::new(store, run);
     for _ in 0..MAX_ATTEMPTS {
         let Some(info) = store.get_run(run).await? else { return Ok(TerminateResult::NotFound) };
         if info.status.is_closed() {
             return Ok(TerminateResult::AlreadyClosed(info.status));
         }
-        asked.read_new_entries().await?;
-        if asked.terminate(store, &info, reason).await? == Verdict::Accepted {
+        terminator.read_new_entries().await?;
+        if terminator.terminate(store, &info, reason).await? == Verdict::Accepted {
             return Ok(TerminateResult::Terminated);
         }
     }
@@ -86,9 +86,9 @@ impl<'a> Terminator<'a> {
             if page.is_empty() {
                 return Ok(());
             }
-            for (position, written) in page {
+            for (position, stored) in page {
                 // An unreadable entry must not prevent the termination.
-                if let Ok(entry) = Entry::read(&written.bytes) {
+                if let Ok(entry) = Entry::read(&stored.bytes) {
                     self.summary.read(position, &entry);
                 }
             }
@@ -107,11 +107,11 @@ impl<'a> Terminator<'a> {
         }
         effects.close_children(&summary.children);
         let parent = parent_to_notify(info, summary.notify);
-        let told =
+        let delivery =
             parent.and_then(|parent| notify_parent(&parent, ChildResult::Terminated, &context, &mut effects));
         let error = Some(reason.to_owned());
         let close =
-            CloseRun { status: RunStatus::Terminated, output: Bytes::new(), error, notify_parent: told };
+            CloseRun { status: RunStatus::Terminated, output: Bytes::new(), error, notify_parent: delivery };
         let effects = effects.into_vec();
         // The journal was read after the row and may be newer. It may be behind if entries are
         // unreadable.
@@ -136,8 +136,8 @@ impl JournalSummary {
         match &entry.content {
             // The run has continued as new: its earlier commands do not matter.
             EntryContent::Event(RunEvent::Started(started)) => {
-                let told = started.parent.as_ref().map(|parent| parent.notify_parent);
-                *self = Self { notify: told, cursor: position.saturating_sub(1), ..Self::default() };
+                let notify = started.parent.as_ref().map(|parent| parent.notify_parent);
+                *self = Self { notify, cursor: position.saturating_sub(1), ..Self::default() };
             }
             EntryContent::Event(_) => {}
             EntryContent::Commit(commit) => self.cursor = commit.upto,
@@ -149,9 +149,9 @@ impl JournalSummary {
 
 /// The parent to notify. The run's row names it even if the journal is damaged. Only the first
 /// entry says when to notify; if it is unreadable, the default applies.
-fn parent_to_notify(info: &RunInfo, told: Option<NotifyParent>) -> Option<Parent> {
+fn parent_to_notify(info: &RunInfo, notify: Option<NotifyParent>) -> Option<Parent> {
     let ParentRef { run, seq } = info.parent.clone()?;
-    Some(Parent { run, seq, notify_parent: told.unwrap_or_default() })
+    Some(Parent { run, seq, notify_parent: notify.unwrap_or_default() })
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_parent_is_found_whatever_became_of_the_journal_and_hears_what_it_wants_to() {
         let info = child();
-        let of = |told| Some(Parent { run: "parent".parse().unwrap(), seq: 4, notify_parent: told });
+        let of = |notify| Some(Parent { run: "parent".parse().unwrap(), seq: 4, notify_parent: notify });
         assert_eq!(parent_to_notify(&info, None), of(NotifyParent::End));
         let input = tidemill_core::workflow::Json::null();
         let started = RunStarted::new("order".parse().unwrap(), "1".parse().unwrap(), input);

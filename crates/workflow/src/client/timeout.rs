@@ -10,10 +10,10 @@ use tidemill_core::Store;
 pub(super) async fn with_timeout<T>(
     store: &dyn Store,
     limit: Duration,
-    answer: impl Future<Output = T> + Send,
+    future: impl Future<Output = T> + Send,
 ) -> Option<T> {
-    match select(Box::pin(answer), store.clock().sleep(limit)).await {
-        Either::Left((answer, _)) => Some(answer),
+    match select(Box::pin(future), store.clock().sleep(limit)).await {
+        Either::Left((output, _)) => Some(output),
         Either::Right(_) => None,
     }
 }

@@ -65,8 +65,8 @@ impl<O> RunHandle<O> {
     }
 
     fn read_answer(&self, record: &JobRecord) -> Result<Json, RunError> {
-        let unfit = |error| RunError::Unreadable(self.run.clone(), error);
-        match serde_json::from_slice(&record.output).map_err(unfit)? {
+        let unreadable = |error| RunError::Unreadable(self.run.clone(), error);
+        match serde_json::from_slice(&record.output).map_err(unreadable)? {
             UpdateResult::Ok(answer) => Ok(answer),
             UpdateResult::Failed { message } => Err(RunError::Refused { run: self.run.clone(), message }),
         }

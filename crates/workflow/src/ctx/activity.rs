@@ -13,7 +13,7 @@ use tidemill_core::workflow::{ActivityResult, Command, Json, RetryPolicy, Schedu
 use tidemill_core::{Kind, QueueName};
 
 use super::future::{CtxFuture, IssueError};
-use super::{Ctx, refuse};
+use super::{Ctx, Draft};
 use crate::definition::{Activity, DEFAULT_ACTIVITY_QUEUE};
 use crate::error::ActivityError;
 use crate::state::{WaitResult, WaitTarget};
@@ -28,8 +28,6 @@ impl Ctx {
     }
 }
 
-type ActivityDraft = Result<Box<ScheduleActivity>, String>;
-
 /// The future of an activity.
 #[must_use = "an activity is scheduled when it is awaited"]
 pub struct ActivityCall<O> {
@@ -37,11 +35,11 @@ pub struct ActivityCall<O> {
     name: &'static str,
     /// Taken when it is scheduled. Boxed, because the workflow's future stores it for as long as it
     /// waits.
-    draft: Option<ActivityDraft>,
+    draft: Option<Draft<ScheduleActivity>>,
     output: PhantomData<fn() -> O>,
 }
 
-fn draft_activity<I: Serialize, O>(activity: &Activity<I, O>, input: &I) -> ActivityDraft {
+fn draft_activity<I: Serialize, O>(activity: &Activity<I, O>, input: &I) -> Draft<ScheduleActivity> {
     let queue =
         (activity.queue_name() != DEFAULT_ACTIVITY_QUEUE).then(|| QueueName::new(activity.queue_name()));
     Ok(Box::new(ScheduleActivity {
@@ -102,18 +100,18 @@ impl<O> ActivityCall<O> {
             None => Ok(()),
             Some(Ok(mut draft)) => {
                 let size = draft.input.as_str().len();
-                let asked = self.inner.issue_with_payload(WaitTarget::Activity(activity), size, |_, seq| {
+                let issued = self.inner.issue_with_payload(WaitTarget::Activity(activity), size, |_, seq| {
                     draft.seq = seq;
                     Command::ScheduleActivity(draft)
                 });
-                asked.map_err(|refused| match refused {
+                issued.map_err(|error| match error {
                     IssueError::Cancelled => ActivityError::Cancelled { activity },
                     IssueError::TooLarge(too_large) => ActivityError::TooLarge { activity, too_large },
                 })
             }
             Some(Err(message)) => {
                 let what = format!("what activity `{}` is called with", self.name);
-                refuse(&mut self.inner.shared.lock(), what, message);
+                self.inner.shared.lock().block_unreadable(what, message);
                 Ok(())
             }
         }
@@ -124,11 +122,11 @@ impl<O: DeserializeOwned> Future for ActivityCall<O> {
     type Output = Result<O, ActivityError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if let Err(refused) = self.issue() {
-            return Poll::Ready(Err(refused));
+        if let Err(error) = self.issue() {
+            return Poll::Ready(Err(error));
         }
-        let outcome = ready!(self.inner.poll(cx));
-        activity_result(&self.inner, self.name, outcome)
+        let result = ready!(self.inner.poll(cx));
+        activity_result(&self.inner, self.name, result)
     }
 }
 
@@ -136,9 +134,9 @@ impl<O: DeserializeOwned> Future for ActivityCall<O> {
 pub(super) fn activity_result<O: DeserializeOwned>(
     inner: &CtxFuture,
     activity: &'static str,
-    outcome: WaitResult,
+    result: WaitResult,
 ) -> Poll<Result<O, ActivityError>> {
-    match outcome {
+    match result {
         WaitResult::Activity(ActivityResult::Ok(json)) => {
             inner.deserialize(&json, || format!("the result of activity `{activity}`")).map(Ok)
         }

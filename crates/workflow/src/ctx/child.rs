@@ -12,7 +12,7 @@ use tidemill_core::workflow::{
 };
 
 use super::future::{CtxFuture, IssueError};
-use super::{Ctx, refuse};
+use super::{Ctx, Draft};
 use crate::definition::Workflow;
 use crate::error::ChildError;
 use crate::state::{RunState, WaitResult, WaitTarget};
@@ -21,19 +21,17 @@ impl Ctx {
     /// Runs another workflow as a child of this run. Started on the first poll; asked to cancel if
     /// dropped before it has ended.
     pub fn child<I: Serialize, O>(&self, workflow: &Workflow<I, O>, input: I) -> ChildCall<O> {
-        let plan = Some(draft_child(workflow, &input));
         ChildCall {
             inner: CtxFuture::new(self),
             workflow: workflow.name(),
-            draft: plan,
+            draft: Some(draft_child(workflow, &input)),
             run: None,
             output: PhantomData,
         }
     }
 }
 
-type ChildDraft = Result<Box<ChildParams>, String>;
-
+/// The parameters of a child.
 struct ChildParams {
     workflow: WorkflowName,
     version: Version,
@@ -42,7 +40,7 @@ struct ChildParams {
     parent_close: ParentClose,
 }
 
-fn draft_child<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> ChildDraft {
+fn draft_child<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> Draft<ChildParams> {
     Ok(Box::new(ChildParams {
         workflow: WorkflowName::new(workflow.name()).map_err(|error| error.to_string())?,
         version: Version::new(workflow.version_text()).map_err(|error| error.to_string())?,
@@ -53,11 +51,11 @@ fn draft_child<I: Serialize, O>(workflow: &Workflow<I, O>, input: &I) -> ChildDr
 }
 
 impl ChildParams {
-    fn into_command(self, state: &RunState, seq: u64, told: NotifyParent) -> StartChild {
+    fn into_command(self, state: &RunState, seq: u64, notify: NotifyParent) -> StartChild {
         let run = self.run.unwrap_or_else(|| state.run.child(seq));
         let Self { workflow, version, input, parent_close, .. } = self;
         let keep_ms = state.keep_ms;
-        StartChild { seq, workflow, version, input, run, parent_close, notify_parent: told, keep_ms }
+        StartChild { seq, workflow, version, input, run, parent_close, notify_parent: notify, keep_ms }
     }
 }
 
@@ -67,7 +65,7 @@ pub struct ChildCall<O> {
     inner: CtxFuture,
     workflow: &'static str,
     /// Taken when the child is started.
-    draft: Option<ChildDraft>,
+    draft: Option<Draft<ChildParams>>,
     /// Set when the child is started.
     run: Option<RunId>,
     output: PhantomData<fn() -> O>,
@@ -105,41 +103,41 @@ impl<O> ChildCall<O> {
     }
 
     /// Starts the child on the first poll.
-    fn issue(&mut self, told: NotifyParent) -> Result<(), ChildError> {
+    fn issue(&mut self, notify: NotifyParent) -> Result<(), ChildError> {
         let draft = match self.draft.take() {
             None => return Ok(()),
             Some(Ok(draft)) => draft,
             Some(Err(message)) => {
                 let what = format!("what child workflow `{}` is started with", self.workflow);
-                refuse(&mut self.inner.shared.lock(), what, message);
+                self.inner.shared.lock().block_unreadable(what, message);
                 return Ok(());
             }
         };
         let (run, workflow, size) = (&mut self.run, self.workflow, draft.input.as_str().len());
-        let asked = self.inner.issue_with_payload(WaitTarget::Child(workflow), size, |state, seq| {
-            let child = draft.into_command(state, seq, told);
+        let issued = self.inner.issue_with_payload(WaitTarget::Child(workflow), size, |state, seq| {
+            let child = draft.into_command(state, seq, notify);
             *run = Some(child.run.clone());
             Command::StartChild(Box::new(child))
         });
-        asked.map_err(|refused| match refused {
+        issued.map_err(|error| match error {
             IssueError::Cancelled => ChildError::Cancelled { workflow },
             IssueError::TooLarge(too_large) => ChildError::TooLarge { workflow, too_large },
         })
     }
 
     /// Waits until the child exists.
-    fn poll_started(&mut self, told: NotifyParent, cx: &Context<'_>) -> Poll<Result<(), ChildError>> {
-        self.issue(told)?;
+    fn poll_started(&mut self, notify: NotifyParent, cx: &Context<'_>) -> Poll<Result<(), ChildError>> {
+        self.issue(notify)?;
         if self.inner.poll_started(cx).is_ready() {
             return Poll::Ready(Ok(()));
         }
         // A child that cannot be started ends without having existed.
-        let outcome = ready!(self.inner.poll(cx));
-        Poll::Ready(self.result(outcome).map(drop))
+        let result = ready!(self.inner.poll(cx));
+        Poll::Ready(self.result(result).map(drop))
     }
 
-    fn result(&self, outcome: WaitResult) -> Result<Json, ChildError> {
-        match outcome {
+    fn result(&self, result: WaitResult) -> Result<Json, ChildError> {
+        match result {
             WaitResult::Child(end) => ChildError::check_result(self.workflow, end),
             _ => Err(self.cancelled()),
         }
@@ -148,8 +146,8 @@ impl<O> ChildCall<O> {
 
 impl<O: DeserializeOwned> ChildCall<O> {
     fn poll_ended(&mut self, cx: &Context<'_>) -> Poll<Result<O, ChildError>> {
-        let outcome = ready!(self.inner.poll(cx));
-        let json = self.result(outcome)?;
+        let result = ready!(self.inner.poll(cx));
+        let json = self.result(result)?;
         self.inner.deserialize(&json, || format!("the result of child workflow `{}`", self.workflow)).map(Ok)
     }
 }

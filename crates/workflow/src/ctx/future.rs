@@ -8,7 +8,7 @@ use tidemill_core::workflow::{Command, Json};
 
 use super::Ctx;
 use crate::error::{RunCancelled, TooLarge};
-use crate::foreign_await::{Detection, address};
+use crate::foreign_await::{Detection, waker_address};
 use crate::state::{RunState, SharedState, WaitResult, WaitTarget};
 
 /// Issues a command on the first poll, waits for its result, and cancels it if dropped before.
@@ -64,8 +64,8 @@ impl CtxFuture {
             return Err(IssueError::Cancelled);
         }
         let next = state.seq + 1;
-        let weighed = state.check_size(next, describe_payload(target), size);
-        if let Err(too_large) = weighed {
+        let checked = state.check_size(next, describe_payload(target), size);
+        if let Err(too_large) = checked {
             state.next_seq();
             return Err(IssueError::TooLarge(too_large));
         }
@@ -77,7 +77,7 @@ impl CtxFuture {
     pub(crate) fn wait_for<T>(
         &mut self,
         target: WaitTarget,
-        look: impl FnOnce(&mut RunState, u64) -> Option<T>,
+        find: impl FnOnce(&mut RunState, u64) -> Option<T>,
     ) -> Result<Option<T>, RunCancelled> {
         let mut state = self.shared.lock();
         if state.cancel_requested && !self.shielded && target != WaitTarget::Cancel {
@@ -87,7 +87,7 @@ impl CtxFuture {
             return Ok(None);
         }
         let (key, since) = (state.next_unnumbered_key(), state.now);
-        let found = look(&mut state, key);
+        let found = find(&mut state, key);
         if found.is_none() {
             state.waits.open(key, target, self.shielded, since);
             self.key = key;
@@ -109,10 +109,10 @@ impl CtxFuture {
         if !may_poll(&mut state, cx) {
             return Poll::Pending;
         }
-        let Some((target, outcome)) = state.waits.poll(self.key) else { return Poll::Pending };
+        let Some((target, result)) = state.waits.poll(self.key) else { return Poll::Pending };
         state.last_wait = Some((target, self.key));
         self.key = 0;
-        Poll::Ready(outcome)
+        Poll::Ready(result)
     }
 
     /// Whether the child of this command exists.
@@ -140,7 +140,7 @@ impl CtxFuture {
         match json.read() {
             Ok(value) => Poll::Ready(value),
             Err(error) => {
-                self.shared.lock().block_unreadable(what(), &error);
+                self.shared.lock().block_unreadable(what(), error);
                 Poll::Pending
             }
         }
@@ -157,7 +157,7 @@ fn describe_payload(target: WaitTarget) -> String {
 
 /// Whether the future may complete in this poll.
 fn may_poll(state: &mut RunState, cx: &Context<'_>) -> bool {
-    if state.waker_address != address(cx.waker()) {
+    if state.waker_address != waker_address(cx.waker()) {
         state.block_foreign_await(Detection::Combinator);
     }
     !state.is_stopped()

@@ -13,7 +13,7 @@ use tidemill_core::workflow::{Json, RetryPolicy};
 
 use super::activity::activity_result;
 use super::future::CtxFuture;
-use super::{Ctx, refuse};
+use super::{Ctx, Draft};
 use crate::definition::Activity;
 use crate::error::ActivityError;
 use crate::replay::LocalActivity;
@@ -33,18 +33,16 @@ impl Ctx {
     }
 }
 
-type LocalDraft = Result<Box<LocalActivity>, String>;
-
 /// The future of a local activity.
 #[must_use = "a local activity runs when it is awaited"]
 pub struct LocalCall<O> {
     inner: CtxFuture,
     name: &'static str,
-    draft: Option<LocalDraft>,
+    draft: Option<Draft<LocalActivity>>,
     output: PhantomData<fn() -> O>,
 }
 
-fn draft_local(name: &str, input: &impl Serialize) -> LocalDraft {
+fn draft_local(name: &str, input: &impl Serialize) -> Draft<LocalActivity> {
     Ok(Box::new(LocalActivity {
         seq: 0,
         name: Kind::new(name).map_err(|error| error.to_string())?,
@@ -77,7 +75,7 @@ impl<O> LocalCall<O> {
             Some(Ok(draft)) => self.inner.issue_local(self.name, *draft),
             Some(Err(message)) => {
                 let what = format!("what local activity `{}` is called with", self.name);
-                refuse(&mut self.inner.shared.lock(), what, message);
+                self.inner.shared.lock().block_unreadable(what, message);
                 Ok(())
             }
         }
@@ -114,7 +112,7 @@ impl<O: DeserializeOwned> Future for LocalCall<O> {
         if let Err(cancelled) = self.issue() {
             return Poll::Ready(Err(cancelled));
         }
-        let outcome = ready!(self.inner.poll(cx));
-        activity_result(&self.inner, self.name, outcome)
+        let result = ready!(self.inner.poll(cx));
+        activity_result(&self.inner, self.name, result)
     }
 }

@@ -29,9 +29,12 @@ pub use spawn::JoinHandle;
 pub use timer::Sleep;
 pub use update::{RecvUpdate, UpdateRequest, Updates};
 
-use crate::blocked::Blocked;
 use crate::error::{WorkflowError, WorkflowErrorKind};
-use crate::state::{RunState, SharedState};
+use crate::state::SharedState;
+
+/// What a command is built from, or why it cannot be built. Boxed, because the workflow's future
+/// stores it.
+type Draft<T> = Result<Box<T>, String>;
 
 /// The context of a run. Cheap to clone; every clone belongs to the same run.
 ///
@@ -89,7 +92,7 @@ impl Ctx {
         let mut state = self.shared.lock();
         if state.input_type != std::any::TypeId::of::<I>() {
             let message = format!("`{}` is not what the workflow takes", std::any::type_name::<I>());
-            state.block(Blocked::Unreadable { what: "what the run continues with".into(), message });
+            state.block_unreadable("what the run continues with", message);
         }
         let input = Json::from_value(input)
             .map_err(|error| WorkflowError(WorkflowErrorKind::Unserializable(error.to_string())))?;
@@ -106,8 +109,4 @@ impl Ctx {
     pub fn saga(&self) -> crate::Saga {
         crate::Saga::new(self)
     }
-}
-
-fn refuse(state: &mut RunState, what: String, message: String) {
-    state.block(Blocked::Unreadable { what, message });
 }

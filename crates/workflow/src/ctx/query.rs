@@ -14,20 +14,20 @@ use crate::state::QueryHandler;
 impl Ctx {
     /// Answers queries of this name from now on. The handler reads what it captured, usually an
     /// `Arc<Mutex<…>>` that the workflow updates. It must not issue commands.
-    pub fn on_query<I, O, F>(&self, query: &Query<I, O>, answer: F)
+    pub fn on_query<I, O, F>(&self, query: &Query<I, O>, handler: F)
     where
         I: DeserializeOwned,
         O: Serialize,
         F: Fn(I) -> O + Send + Sync + 'static,
     {
         let name = query.name();
-        let answer: QueryHandler = Arc::new(move |input| run_handler(name, input, &answer));
+        let handler: QueryHandler = Arc::new(move |input| run_handler(name, input, &handler));
         let mut state = self.shared.lock();
-        let earlier = state.queries.iter().position(|(known, _)| *known == name);
+        let earlier = state.queries.iter().position(|(registered, _)| *registered == name);
         let replaced = match earlier {
-            Some(index) => Some(std::mem::replace(&mut state.queries[index].1, answer)),
+            Some(index) => Some(std::mem::replace(&mut state.queries[index].1, handler)),
             None => {
-                state.queries.push((name, answer));
+                state.queries.push((name, handler));
                 None
             }
         };
@@ -40,10 +40,10 @@ impl Ctx {
 fn run_handler<I: DeserializeOwned, O: Serialize>(
     name: &str,
     input: &Json,
-    answer: &impl Fn(I) -> O,
+    handler: &impl Fn(I) -> O,
 ) -> Result<Json, QueryError> {
     let unreadable =
         |error: serde_json::Error| QueryError::Unreadable { query: name.into(), message: error.to_string() };
-    let output = answer(input.read().map_err(unreadable)?);
+    let output = handler(input.read().map_err(unreadable)?);
     Json::from_value(&output).map_err(unreadable)
 }

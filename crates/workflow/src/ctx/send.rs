@@ -8,7 +8,7 @@ use serde::Serialize;
 use tidemill_core::workflow::{Command, Json, RunId, SignalDelivery, Topic};
 
 use super::future::{CtxFuture, IssueError};
-use super::{Ctx, refuse};
+use super::{Ctx, Draft};
 use crate::definition::Signal;
 use crate::error::SignalError;
 use crate::state::{WaitResult, WaitTarget};
@@ -21,20 +21,25 @@ impl Ctx {
     }
 }
 
-type SignalDraft = Result<Box<(RunId, Topic, Json)>, String>;
+/// The parameters of a signal.
+struct SignalParams {
+    run: RunId,
+    name: Topic,
+    payload: Json,
+}
 
 /// The future of a signal's delivery.
 #[must_use = "a signal is sent when this is awaited"]
 pub struct SendSignal {
     inner: CtxFuture,
     name: &'static str,
-    draft: Option<SignalDraft>,
+    draft: Option<Draft<SignalParams>>,
 }
 
-fn draft_signal(run: &RunId, name: &str, payload: &impl Serialize) -> SignalDraft {
+fn draft_signal(run: &RunId, name: &str, payload: &impl Serialize) -> Draft<SignalParams> {
     let name = Topic::new(name).map_err(|error| error.to_string())?;
     let payload = Json::from_value(payload).map_err(|error| error.to_string())?;
-    Ok(Box::new((run.clone(), name, payload)))
+    Ok(Box::new(SignalParams { run: run.clone(), name, payload }))
 }
 
 impl SendSignal {
@@ -42,17 +47,17 @@ impl SendSignal {
         match self.draft.take() {
             None => Ok(()),
             Some(Ok(draft)) => {
-                let (run, name, payload) = *draft;
+                let SignalParams { run, name, payload } = *draft;
                 let (signal, size) = (self.name, payload.as_str().len());
                 let command = |_: &_, seq| Command::SignalRun { seq, run, name, payload };
-                let asked = self.inner.issue_with_payload(WaitTarget::SendSignal(signal), size, command);
-                asked.map_err(|refused| match refused {
+                let issued = self.inner.issue_with_payload(WaitTarget::SendSignal(signal), size, command);
+                issued.map_err(|error| match error {
                     IssueError::Cancelled => SignalError::Cancelled { signal },
                     IssueError::TooLarge(too_large) => SignalError::TooLarge { signal, too_large },
                 })
             }
             Some(Err(message)) => {
-                refuse(&mut self.inner.shared.lock(), format!("signal `{}`", self.name), message);
+                self.inner.shared.lock().block_unreadable(format!("signal `{}`", self.name), message);
                 Ok(())
             }
         }

@@ -44,7 +44,7 @@ impl<T: DeserializeOwned> Signals<T> {
         }
         let signal = state.signals.take(self.name)?;
         let read = signal.payload.read();
-        read.map_err(|error| state.block_unreadable(describe_payload(self.name), &error)).ok()
+        read.map_err(|error| state.block_unreadable(describe_payload(self.name), error)).ok()
     }
 }
 

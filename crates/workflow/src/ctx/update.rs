@@ -97,11 +97,11 @@ pub struct UpdateRequest<I, O> {
 
 impl<I: DeserializeOwned, O: Serialize> UpdateRequest<I, O> {
     fn from_message(shared: &Arc<SharedState>, message: StoredSignal) -> Option<Self> {
-        let mut answer = UpdateReply { shared: shared.clone(), id: Some(message.id) };
+        let mut reply = UpdateReply { shared: shared.clone(), id: Some(message.id) };
         match message.payload.read() {
-            Ok(input) => Some(Self { input, reply: answer, output: PhantomData }),
+            Ok(input) => Some(Self { input, reply, output: PhantomData }),
             Err(error) => {
-                answer.send(rejected(format!("the payload does not fit: {error}")));
+                reply.send(rejected(format!("the payload does not fit: {error}")));
                 None
             }
         }
@@ -133,8 +133,8 @@ impl UpdateReply {
     /// Checks the size of the answer. The check does not affect the code, so a replay need not
     /// repeat it.
     fn check_size(&self, answer: Json) -> Result<Json, String> {
-        let weighed = self.shared.lock().check_limit(answer.as_str().len());
-        weighed.map(|()| answer).map_err(|too_large| format!("the answer has {too_large}"))
+        let checked = self.shared.lock().check_limit(answer.as_str().len());
+        checked.map(|()| answer).map_err(|too_large| format!("the answer has {too_large}"))
     }
 
     fn send(&mut self, result: UpdateResult) {

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tidemill_core::workflow::{Command, Json, Topic};
 use uuid::Uuid;
 
-use super::{Ctx, refuse};
+use super::Ctx;
 use crate::blocked::Blocked;
 use crate::state::RecordedValue;
 
@@ -25,11 +25,9 @@ impl Ctx {
         match state.commands.side_effect(seq) {
             RecordedValue::Value(json) => match json.read() {
                 Ok(value) => return value,
-                Err(error) => state.block_unreadable(format!("the value of side effect {seq}"), &error),
+                Err(error) => state.block_unreadable(format!("the value of side effect {seq}"), error),
             },
-            RecordedValue::Mismatch(other) => {
-                state.block_diverged(other.position, other.index, other.expected, other.got);
-            }
+            RecordedValue::Mismatch(mismatch) => state.block_diverged(mismatch),
             RecordedValue::New => {
                 drop(state);
                 return self.compute(seq, compute);
@@ -44,13 +42,13 @@ impl Ctx {
         self.shared.lock().begin_read_only();
         let value = compute();
         let mut state = self.shared.lock();
-        if let Some(asked) = state.end_read_only() {
+        if let Some(command) = state.end_read_only() {
             let workflow = state.program.name().clone();
-            state.block(Blocked::Misplaced { workflow, asked });
+            state.block(Blocked::Misplaced { workflow, command });
         }
         match Json::from_value(&value) {
             Ok(json) => state.issue(Command::SideEffect { seq, value: json }),
-            Err(error) => state.block_unreadable(format!("the value of side effect {seq}"), &error),
+            Err(error) => state.block_unreadable(format!("the value of side effect {seq}"), error),
         }
         value
     }
@@ -60,25 +58,25 @@ impl Ctx {
     /// a run.
     pub fn patched(&self, id: &str) -> bool {
         let mut state = self.shared.lock();
-        if let Some((_, way)) = state.patches.iter().find(|(known, _)| known.as_str() == id) {
-            return *way;
+        if let Some((_, taken)) = state.patches.iter().find(|(patch, _)| patch.as_str() == id) {
+            return *taken;
         }
         let patch = match Topic::new(id) {
             Ok(patch) => patch,
             Err(error) => {
-                refuse(&mut state, "the id of a patch".into(), error.to_string());
+                state.block_unreadable("the id of a patch", error);
                 return false;
             }
         };
         if !state.may_change_run(&format_args!("patch `{patch}`")) {
             return false;
         }
-        let way = state.commands.patch_taken(&patch).unwrap_or_else(|| {
+        let taken = state.commands.patch_taken(&patch).unwrap_or_else(|| {
             state.issue(Command::Patch { id: patch.clone() });
             true
         });
-        state.patches.push((patch, way));
-        way
+        state.patches.push((patch, taken));
+        taken
     }
 
     /// Sets a search attribute of the run.
@@ -88,7 +86,7 @@ impl Ctx {
         let mut state = self.shared.lock();
         match attribute.and_then(|attribute| Ok((attribute, value?))) {
             Ok(pair) => state.issue(Command::SearchAttributes { values: BTreeMap::from([pair]) }),
-            Err(message) => refuse(&mut state, format!("search attribute {name:?}"), message),
+            Err(message) => state.block_unreadable(format!("search attribute {name:?}"), message),
         }
     }
 

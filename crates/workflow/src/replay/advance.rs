@@ -7,18 +7,15 @@ use crate::blocked::Blocked;
 use crate::state::{WaitResult, WaitTarget};
 
 impl Replayer {
-    /// Consumes the events that the journal holds after its last commit, then `arrived`. Skips
+    /// Consumes the events that the journal holds after its last commit, then `events`. Skips
     /// events it received before, so a repeated delivery has no effect. Events after the run's end
     /// are not consumed.
     ///
     /// The caller writes the commit with a compare-and-set on the previous
     /// [`consumed`](Self::consumed). If the store rejects the commit, the caller must drop the
     /// replayer: its state is not the journal's.
-    pub fn advance(
-        &mut self,
-        arrived: impl IntoIterator<Item = PositionedEvent>,
-    ) -> Result<Advance, Blocked> {
-        for event in arrived {
+    pub fn advance(&mut self, events: impl IntoIterator<Item = PositionedEvent>) -> Result<Advance, Blocked> {
+        for event in events {
             if event.position > self.last_received() {
                 self.pending.push_back(event);
             }

@@ -16,8 +16,8 @@ use crate::state::{RunState, WaitResult, WaitTarget};
 
 impl Replayer {
     /// Consumes an event and polls the code until it waits again.
-    pub(super) fn apply(&mut self, arrived: PositionedEvent) -> Result<(), Blocked> {
-        let PositionedEvent { position, at, event } = arrived;
+    pub(super) fn apply(&mut self, event: PositionedEvent) -> Result<(), Blocked> {
+        let PositionedEvent { position, at, event } = event;
         self.consumed = position;
         {
             let mut state = self.shared.lock();
@@ -130,9 +130,11 @@ fn deliver_event(state: &mut RunState, event: RunEvent) {
 
 /// The activity that exceeded its schedule-to-close timeout, if that is what the event reports.
 fn timed_out_seq(event: &RunEvent) -> Option<u64> {
-    let late = FailureKind::TimedOut(Timeout::ScheduleToClose);
+    let timed_out = FailureKind::TimedOut(Timeout::ScheduleToClose);
     match event {
-        RunEvent::ActivityDone { seq, result: ActivityResult::Failed(failure) } if failure.kind == late => {
+        RunEvent::ActivityDone { seq, result: ActivityResult::Failed(failure) }
+            if failure.kind == timed_out =>
+        {
             Some(*seq)
         }
         _ => None,
@@ -142,7 +144,7 @@ fn timed_out_seq(event: &RunEvent) -> Option<u64> {
 /// Completes the wait for an activity. Remote commands (child starts, signals) are jobs too, so
 /// they report a dead job in the same way.
 fn activity_done(state: &mut RunState, seq: u64, result: ActivityResult) {
-    let outcome = match (state.waits.target(seq), result) {
+    let result = match (state.waits.target(seq), result) {
         (Some(WaitTarget::Activity(_)), result) => WaitResult::Activity(result),
         (Some(WaitTarget::Child(_)), ActivityResult::Failed(ActivityFailure { message, .. })) => {
             WaitResult::Child(ChildResult::Failed { message })
@@ -152,12 +154,12 @@ fn activity_done(state: &mut RunState, seq: u64, result: ActivityResult) {
         }
         _ => return,
     };
-    state.waits.complete(seq, outcome);
+    state.waits.complete(seq, result);
 }
 
-fn complete_wait(state: &mut RunState, seq: u64, fits: impl Fn(WaitTarget) -> bool, outcome: WaitResult) {
+fn complete_wait(state: &mut RunState, seq: u64, fits: impl Fn(WaitTarget) -> bool, result: WaitResult) {
     if state.waits.target(seq).is_some_and(fits) {
-        state.waits.complete(seq, outcome);
+        state.waits.complete(seq, result);
     }
 }
 

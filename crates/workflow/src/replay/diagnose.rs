@@ -30,17 +30,17 @@ pub fn diagnose(blocked: Blocked, program: &Program, run: &RunId, base: u64, ent
         let _ = replayer.replay(entries).and_then(|()| replayer.advance([])).map(|_: Advance| ());
         PANIC_LOCATION.take()
     };
-    let place = thread::Builder::new().name("tidemill-diagnose".into()).spawn(repeat);
-    match place.map(thread::JoinHandle::join) {
-        Ok(Ok(Some(place))) => with_location(blocked, place),
+    let location = thread::Builder::new().name("tidemill-diagnose".into()).spawn(repeat);
+    match location.map(thread::JoinHandle::join) {
+        Ok(Ok(Some(location))) => with_location(blocked, location),
         _ => blocked,
     }
 }
 
-fn with_location(mut blocked: Blocked, place: String) -> Blocked {
+fn with_location(mut blocked: Blocked, location: String) -> Blocked {
     match &mut blocked {
-        Blocked::ForeignAwait(foreign) => foreign.location = Some(place),
-        Blocked::Panicked { message, .. } => *message = place,
+        Blocked::ForeignAwait(foreign) => foreign.location = Some(location),
+        Blocked::Panicked { message, .. } => *message = location,
         _ => {}
     }
     blocked
@@ -63,9 +63,9 @@ fn install_panic_hook() {
 }
 
 fn record_panic(panic: &PanicHookInfo<'_>) {
-    let place = panic.location().map_or_else(String::new, |place| format!(" at {place}"));
+    let location = panic.location().map_or_else(String::new, |location| format!(" at {location}"));
     // The first panic is the cause.
-    PANIC_LOCATION.with_borrow_mut(|noted| {
-        noted.get_or_insert_with(|| format!("{}{place}", panic_message(panic.payload())));
+    PANIC_LOCATION.with_borrow_mut(|recorded| {
+        recorded.get_or_insert_with(|| format!("{}{location}", panic_message(panic.payload())));
     });
 }

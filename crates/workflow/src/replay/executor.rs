@@ -56,7 +56,7 @@ impl Executor {
             return root.map_or(Poll::Ready(None), |root| root.as_mut().poll(&mut context).map(Some));
         }
         match self.spawned.get_mut(task as usize - 1) {
-            Some(Some(other)) => other.as_mut().poll(&mut context).map(|()| None),
+            Some(Some(task)) => task.as_mut().poll(&mut context).map(|()| None),
             _ => Poll::Ready(None),
         }
     }
@@ -86,8 +86,8 @@ impl Executor {
     /// Drops every task, the workflow's own function first. Panics while dropping are ignored.
     pub(super) fn drop_all(&mut self) {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(self.root.take())));
-        for other in std::mem::take(&mut self.spawned) {
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(other)));
+        for task in std::mem::take(&mut self.spawned) {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(task)));
         }
     }
 }

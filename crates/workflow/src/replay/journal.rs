@@ -6,7 +6,7 @@ use tidemill_core::workflow::{Commit, Entry, EntryContent, PositionedEvent, RunE
 
 use super::Replayer;
 use crate::blocked::Blocked;
-use crate::state::{CommandLog, WaitResult, WaitTarget};
+use crate::state::{CommandLog, CommandMismatch, WaitResult, WaitTarget};
 
 impl Replayer {
     /// Replays entries from the journal's beginning, or from where the last call ended. Repeats
@@ -70,9 +70,9 @@ impl Replayer {
         if state.waits.has_locals()
             && let Some((seq, target)) =
                 state.waits.open_matching(|wait| matches!(wait.target, WaitTarget::LocalActivity(_))).first()
-            && let Some(other) = state.commands.mismatch(format!("{target} (seq {seq})"))
+            && let Some(mismatch) = state.commands.mismatch(format!("{target} (seq {seq})"))
         {
-            state.block_diverged(other.position, other.index, other.expected, other.got);
+            state.block_diverged(mismatch);
         }
         drop(state);
         super::executor::check_blocked(&self.shared)
@@ -103,14 +103,14 @@ impl Replayer {
         };
         let got = self.describe_position();
         let mut state = self.shared.lock();
-        if let Some(other) = state.commands.unissued(got.clone()) {
-            state.block_diverged(other.position, other.index, other.expected, other.got);
-        } else if !agrees && let Some(other) = state.commands.mismatch(got) {
+        if let Some(mismatch) = state.commands.unissued(got.clone()) {
+            state.block_diverged(mismatch);
+        } else if !agrees && let Some(mismatch) = state.commands.mismatch(got) {
             let expected = match expected {
                 Some(end) => format!("the run ended with entry {upto}: {end}"),
                 None => "the run goes on".to_owned(),
             };
-            state.block_diverged(other.position, other.index, expected, other.got);
+            state.block_diverged(CommandMismatch { expected, ..mismatch });
         }
         drop(state);
         super::executor::check_blocked(&self.shared)

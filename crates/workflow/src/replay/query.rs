@@ -12,20 +12,20 @@ use crate::error::QueryError;
 impl Replayer {
     /// Answers a query from the code's current state. Works on ended runs too.
     pub fn query(&mut self, name: &str, input: &Json) -> Result<Json, QueryError> {
-        let answer = {
+        let handler = {
             let mut state = self.shared.lock();
-            let found = state.queries.iter().find(|(known, _)| *known == name);
-            let answer = found.map(|(_, answer)| Arc::clone(answer));
-            let answer = answer.ok_or_else(|| QueryError::Unknown(name.to_owned()))?;
+            let found = state.queries.iter().find(|(registered, _)| *registered == name);
+            let handler = found.map(|(_, handler)| Arc::clone(handler));
+            let handler = handler.ok_or_else(|| QueryError::Unknown(name.to_owned()))?;
             state.begin_read_only();
-            answer
+            handler
         };
-        let answered = catch_unwind(AssertUnwindSafe(|| answer(input)));
-        let asked = self.shared.lock().end_read_only();
+        let answered = catch_unwind(AssertUnwindSafe(|| handler(input)));
+        let command = self.shared.lock().end_read_only();
         let query = name.to_owned();
-        match (answered, asked) {
+        match (answered, command) {
             (Err(panic), _) => Err(QueryError::Panicked { query, message: panic_message(panic.as_ref()) }),
-            (Ok(_), Some(asked)) => Err(QueryError::Changes { query, asked }),
+            (Ok(_), Some(command)) => Err(QueryError::Changes { query, asked: command }),
             (Ok(answer), None) => answer,
         }
     }

@@ -27,7 +27,7 @@ impl RunState {
     /// Removes the wait of a dropped future.
     pub(crate) fn drop_wait(&mut self, key: u64) {
         let Some(wait) = self.waits.remove(key) else { return };
-        match wait.result.map(|outcome| *outcome) {
+        match wait.result.map(|result| *result) {
             None => self.cancel_target(key, wait.target),
             Some(WaitResult::Message(message)) => {
                 let inbox = if matches!(wait.target, WaitTarget::Update(_)) {
@@ -35,8 +35,8 @@ impl RunState {
                 } else {
                     &mut self.signals
                 };
-                if let Some((other, message)) = inbox.return_message(message, |key| self.waits.is_open(key)) {
-                    self.waits.complete(other, WaitResult::Message(message));
+                if let Some((key, message)) = inbox.return_message(message, |key| self.waits.is_open(key)) {
+                    self.waits.complete(key, WaitResult::Message(message));
                 }
             }
             Some(_) => {}

@@ -104,11 +104,11 @@ impl CommandLog {
     /// The result of a local activity, if that is recorded next and the code waits for it.
     pub(crate) fn next_local_result(
         &mut self,
-        awaited: impl Fn(u64, &Kind) -> bool,
+        is_awaited: impl Fn(u64, &Kind) -> bool,
     ) -> Option<(u64, ActivityResult)> {
         let Self::Replay(replay) = self else { return None };
         replay.next_if(|next| match next {
-            Command::LocalActivity { seq, name, result, .. } if awaited(*seq, name) => {
+            Command::LocalActivity { seq, name, result, .. } if is_awaited(*seq, name) => {
                 Some((*seq, result.clone()))
             }
             _ => None,
@@ -137,8 +137,8 @@ impl ReplayedCommit {
         self.expected.as_slice().first()
     }
 
-    fn next_if<T>(&mut self, wanted: impl Fn(&Command) -> Option<T>) -> Option<T> {
-        let found = self.next().and_then(wanted);
+    fn next_if<T>(&mut self, extract: impl Fn(&Command) -> Option<T>) -> Option<T> {
+        let found = self.next().and_then(extract);
         if found.is_some() {
             self.expected.next();
         }

@@ -12,6 +12,7 @@ mod size_limit;
 mod waits;
 
 use std::any::TypeId;
+use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidemill_core::limits::Limits;
 use tidemill_core::workflow::{Command, DEFAULT_MAX_JOURNAL_ENTRIES, Json, RunId, Topic};
 
-pub(crate) use command_log::{CommandLog, RecordedValue};
+pub(crate) use command_log::{CommandLog, CommandMismatch, RecordedValue};
 pub(crate) use inbox::Inbox;
 pub(crate) use ready::PollSource;
 pub(crate) use waits::{WaitResult, WaitTarget, Waits};
@@ -178,16 +179,16 @@ impl RunState {
             return;
         }
         if let Err(mismatch) = self.commands.record(command) {
-            self.block_diverged(mismatch.position, mismatch.index, mismatch.expected, mismatch.got);
+            self.block_diverged(mismatch);
         }
     }
 
     /// Whether the running code may change the run. If not, keeps what it asked for.
-    pub(crate) fn may_change_run(&mut self, asked: &dyn std::fmt::Display) -> bool {
+    pub(crate) fn may_change_run(&mut self, command: &dyn Display) -> bool {
         match &mut self.read_only {
             None => true,
             Some(first) => {
-                first.get_or_insert_with(|| asked.to_string());
+                first.get_or_insert_with(|| command.to_string());
                 false
             }
         }
@@ -203,7 +204,9 @@ impl RunState {
         self.read_only.take().flatten()
     }
 
-    pub(crate) fn block_diverged(&mut self, position: u64, index: usize, expected: String, got: String) {
+    /// Blocks the run because its code diverges from the journal.
+    pub(crate) fn block_diverged(&mut self, mismatch: CommandMismatch) {
+        let CommandMismatch { position, index, expected, got } = mismatch;
         let divergence = Divergence {
             workflow: self.program.name().clone(),
             version: self.program.version().clone(),
@@ -219,12 +222,12 @@ impl RunState {
     }
 
     /// Blocks the run because a value does not fit the type that the code gives it.
-    pub(crate) fn block_unreadable(&mut self, what: impl Into<String>, error: &serde_json::Error) {
+    pub(crate) fn block_unreadable(&mut self, what: impl Into<String>, error: impl Display) {
         self.block(Blocked::Unreadable { what: what.into(), message: error.to_string() });
     }
 
     /// Blocks the run because its code awaits a foreign future.
-    pub(crate) fn block_foreign_await(&mut self, trace: Detection) {
+    pub(crate) fn block_foreign_await(&mut self, detection: Detection) {
         let after = match &self.last_wait {
             Some((target, key)) if !is_unnumbered(*key) => format!("{target} (seq {key})"),
             Some((target, _)) => target.to_string(),
@@ -234,7 +237,7 @@ impl RunState {
         self.block(Blocked::ForeignAwait(Box::new(crate::ForeignAwait {
             workflow,
             after,
-            detection: trace,
+            detection,
             location: None,
         })));
     }

@@ -84,10 +84,10 @@ impl ReadyQueue {
     }
 
     fn enqueue(&mut self, task: u32) {
-        if let Some(known) = self.tasks.get_mut(task as usize)
-            && !known.queued
+        if let Some(slot) = self.tasks.get_mut(task as usize)
+            && !slot.queued
         {
-            known.queued = true;
+            slot.queued = true;
             self.queue.push_back(task);
         }
     }
@@ -109,8 +109,8 @@ impl ReadyQueue {
     /// Takes the next task, which becomes the current poller.
     pub(crate) fn next_task(&mut self) -> Option<u32> {
         let task = self.queue.pop_front()?;
-        if let Some(known) = self.tasks.get_mut(task as usize) {
-            known.queued = false;
+        if let Some(slot) = self.tasks.get_mut(task as usize) {
+            slot.queued = false;
         }
         self.current = Poller { source: PollSource::Task(task), task };
         Some(task)

@@ -80,7 +80,7 @@ impl Waits {
             return None;
         }
         let wait = self.remove(key)?;
-        wait.result.map(|outcome| (wait.target, *outcome))
+        wait.result.map(|result| (wait.target, *result))
     }
 
     /// Whether the child exists. If not, its start wakes the current poller.
@@ -108,11 +108,11 @@ impl Waits {
 
     /// Completes a wait and wakes its last poller. Has no effect if the wait is gone or complete:
     /// deliveries may be repeated.
-    pub(crate) fn complete(&mut self, key: u64, outcome: WaitResult) {
+    pub(crate) fn complete(&mut self, key: u64, result: WaitResult) {
         if let Some(wait) = self.open.get_mut(&key)
             && wait.result.is_none()
         {
-            wait.result = Some(Box::new(outcome));
+            wait.result = Some(Box::new(result));
             self.open_locals -= usize::from(is_local(wait.target));
             let poller = wait.polled_by;
             self.ready.wake(poller);
@@ -142,8 +142,8 @@ impl Waits {
     }
 
     /// The incomplete waits that match, in the order in which they began.
-    pub(crate) fn open_matching(&self, wanted: impl Fn(&WaitEntry) -> bool) -> Vec<(u64, WaitTarget)> {
-        let found = self.open.iter().filter(|(_, wait)| wait.result.is_none() && wanted(wait));
+    pub(crate) fn open_matching(&self, matches: impl Fn(&WaitEntry) -> bool) -> Vec<(u64, WaitTarget)> {
+        let found = self.open.iter().filter(|(_, wait)| wait.result.is_none() && matches(wait));
         let mut found: Vec<_> = found.map(|(key, wait)| (*key, wait.target)).collect();
         found.sort_unstable_by_key(|(key, _)| *key);
         found

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_machine_is_of_use_only_where_the_journal_is() {
+    async fn a_replayer_is_of_use_only_where_the_journal_is() {
         let cache = Arc::new(ReplayerCache::new(2));
         cache.put(&run("a"), replayer(3), COMMIT);
         assert!(cache.take(&run("a"), at(2)).await.is_none());

@@ -33,8 +33,8 @@ pub(super) fn commit_params(
     replayer.take_timed_out().into_iter().for_each(|seq| effects.cancel_activity(seq));
     let (is_last, unselected) = (commit.end.is_some(), replayer.take_unselected_children());
     let superseded = |command: &&Command| is_last && is_superseded(command, &unselected, replayer.children());
-    let wanted = commit.commands.iter().filter(|command| !superseded(command));
-    wanted.for_each(|command| effects.add(command, replayer.children()));
+    let commands = commit.commands.iter().filter(|command| !superseded(command));
+    commands.for_each(|command| effects.add(command, replayer.children()));
     let then = match &commit.end {
         None => AfterCommit::Running,
         Some(end) => {
@@ -52,8 +52,8 @@ pub(super) fn commit_params(
 /// unselected is cancelled even if its policy is to abandon it.
 fn is_superseded(command: &Command, unselected: &[u64], children: &OpenChildren) -> bool {
     let Command::CancelChild { seq } = command else { return false };
-    let outlives = children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
-    !(outlives && unselected.contains(seq))
+    let is_abandoned = children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
+    !(is_abandoned && unselected.contains(seq))
 }
 
 fn after_end(
@@ -111,7 +111,7 @@ pub(crate) fn notify_parent(
         effects.remote_command(0, &RemoteCommand::Tell { run, event });
         return None;
     }
-    let written =
+    let stored =
         StoredEntry { kind: EntryKind::CommandResult, bytes: Entry::event(context.now, event).write() };
-    Some(Delivery { run, entry: written, id: None, seq: Some(seq) })
+    Some(Delivery { run, entry: stored, id: None, seq: Some(seq) })
 }

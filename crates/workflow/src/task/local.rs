@@ -79,7 +79,7 @@ async fn run_local(
     cx: &JobContext,
 ) -> (ActivityResult, u32) {
     let store = cx.client().store();
-    let (clock, most) = (store.clock(), task.retry.max_attempts.max(1));
+    let (clock, max_attempts) = (store.clock(), task.retry.max_attempts.max(1));
     let mut attempt = 1;
     loop {
         let outcome = match local_envelope(task, run, attempt - 1, clock) {
@@ -87,19 +87,19 @@ async fn run_local(
             Err(error) => Outcome::Discard(error.to_string()),
         };
         let (kind, error, after) = match outcome {
-            Outcome::Snooze(rest) => {
-                clock.sleep(rest).await;
+            Outcome::Snooze(delay) => {
+                clock.sleep(delay).await;
                 continue;
             }
             Outcome::Retry { error, after } => (FailureKind::Failed, error, after),
             Outcome::TimedOut { what, error } => (FailureKind::TimedOut(what), error, None),
-            other => return (final_result(other, attempt), attempt),
+            outcome => return (final_result(outcome, attempt), attempt),
         };
-        if attempt >= most {
+        if attempt >= max_attempts {
             return (failure(error, kind, attempt), attempt);
         }
-        let rest = task.retry.backoff().delay(attempt - 1, fastrand::f64());
-        clock.sleep(after.unwrap_or(rest)).await;
+        let delay = task.retry.backoff().delay(attempt - 1, fastrand::f64());
+        clock.sleep(after.unwrap_or(delay)).await;
         attempt += 1;
     }
 }

@@ -68,8 +68,8 @@ pub(crate) async fn deliver(
     id: Option<String>,
 ) -> Result<Delivered, Error> {
     let (kind, seq) = entry_kind(&event);
-    let written = StoredEntry { kind, bytes: Entry::event(store.clock().now(), event).write() };
-    let delivery = Delivery { run: run.clone(), entry: written, id, seq };
+    let stored = StoredEntry { kind, bytes: Entry::event(store.clock().now(), event).write() };
+    let delivery = Delivery { run: run.clone(), entry: stored, id, seq };
     let delivered = store.deliver(std::slice::from_ref(&delivery)).await?;
     Ok(delivered.first().copied().unwrap_or(Delivered::NotFound))
 }

@@ -59,10 +59,10 @@ impl PostponeReason {
     pub(super) fn postpone(self, envelope: &Envelope) -> Outcome {
         let ([first, longest], hops) =
             (self.delay_range(), if self.may_suit_another_worker() { WORKERS_PER_DELAY } else { 1 });
-        let rest = first.saturating_mul(1 << (envelope.postponed() / hops).min(16)).min(longest);
+        let delay = first.saturating_mul(1 << (envelope.postponed() / hops).min(16)).min(longest);
         let after = match fastrand::u32(..hops) {
             // Jitter, so that runs blocked by one deployment are not retried all at once.
-            0 => rest.mul_f64(1.0 + 0.25 * fastrand::f64()),
+            0 => delay.mul_f64(1.0 + 0.25 * fastrand::f64()),
             _ => Duration::ZERO,
         };
         let error = self.to_string();

@@ -34,14 +34,14 @@ pub(crate) enum QueryBody {
 
 impl TaskHandler {
     pub(super) async fn query(&self, envelope: &Envelope, cx: &JobContext) -> Outcome {
-        let ask: QueryRequest = match serde_json::from_slice(envelope.payload()) {
-            Ok(ask) => ask,
+        let request: QueryRequest = match serde_json::from_slice(envelope.payload()) {
+            Ok(request) => request,
             Err(error) => {
                 let (reason, error) = (DeathReason::InvalidPayload, Some(error.to_string()));
                 return Outcome::Dead(DeathCause { reason, error });
             }
         };
-        match self.answer(&ask, cx).await {
+        match self.answer(&request, cx).await {
             Ok(answer) => Outcome::Done(serde_json::to_vec(&answer).unwrap_or_default().into()),
             Err(reason) => reason.postpone(envelope),
         }
@@ -49,26 +49,26 @@ impl TaskHandler {
 
     async fn answer(
         &self,
-        ask: &QueryRequest,
+        request: &QueryRequest,
         cx: &JobContext,
     ) -> Result<Result<Json, QueryError>, PostponeReason> {
-        let Some(info) = cx.client().store().get_run(&ask.run).await? else {
-            return Ok(Err(QueryError::NoRun(ask.run.to_string())));
+        let Some(info) = cx.client().store().get_run(&request.run).await? else {
+            return Ok(Err(QueryError::NoRun(request.run.to_string())));
         };
         let mut replayer = match self.load(&info, cx).await {
             Ok(Some(replayer)) => replayer,
-            Ok(None) => return Ok(Err(QueryError::NoRun(ask.run.to_string()))),
+            Ok(None) => return Ok(Err(QueryError::NoRun(request.run.to_string()))),
             Err(PostponeReason::Blocked(blocked)) => {
                 return Ok(Err(QueryError::Blocked(blocked.to_string())));
             }
             Err(reason) => return Err(reason),
         };
-        let answer = match &ask.question {
+        let answer = match &request.question {
             QueryBody::Query { name, input } => replayer.query(name, input),
             QueryBody::Waits => waits(&replayer),
         };
         if let Some(commit) = info.last_commit.filter(|_| !info.status.is_closed()) {
-            self.cache.put(&ask.run, replayer, commit);
+            self.cache.put(&request.run, replayer, commit);
         }
         Ok(answer)
     }

@@ -69,9 +69,9 @@ pub(super) async fn locate(blocked: Blocked, program: &Program, run: &RunId, sto
         return blocked;
     }
     let Ok((base, entries)) = read_whole(run, store).await else { return blocked };
-    let (program, run, known) = (program.clone(), run.clone(), blocked.clone());
+    let (program, run, unlocated) = (program.clone(), run.clone(), blocked.clone());
     let found = tokio::task::spawn_blocking(move || diagnose(blocked, &program, &run, base, &entries)).await;
-    found.unwrap_or(known)
+    found.unwrap_or(unlocated)
 }
 
 async fn read_whole(run: &RunId, store: &dyn Store) -> Result<(u64, Vec<Entry>), Error> {
@@ -109,7 +109,7 @@ impl<'a> JournalPages<'a> {
             self.store.read_journal(ReadJournalParams { run, from, limit: PAGE_ENTRIES, bytes: PAGE_BYTES })
         };
         let page = until_answered(self.store.clock(), read).await?;
-        let bytes: usize = page.iter().map(|(_, written)| written.bytes.len()).sum();
+        let bytes: usize = page.iter().map(|(_, stored)| stored.bytes.len()).sum();
         self.done = page.len() < PAGE_ENTRIES && bytes < PAGE_BYTES;
         self.from = page.last().map_or(self.from, |(position, _)| position + 1);
         Ok(page)
@@ -130,9 +130,9 @@ pub(crate) async fn read_all(store: &dyn Store, run: &RunId) -> Result<Vec<(u64,
 
 /// Parses entries. The error names the position of the first unreadable one.
 pub(crate) fn parse_entries(page: &[(u64, StoredEntry)]) -> Result<Vec<Entry>, Blocked> {
-    let read = |(position, written): &(u64, StoredEntry)| {
+    let read = |(position, stored): &(u64, StoredEntry)| {
         let damaged = |error| Blocked::Damaged { position: *position, message: format!("{error}") };
-        Entry::read(&written.bytes).map_err(damaged)
+        Entry::read(&stored.bytes).map_err(damaged)
     };
     page.iter().map(read).collect()
 }

@@ -130,12 +130,12 @@ impl Extension for WorkflowExtension {
         let Self { programs, activities, routes, concurrency, cached_runs: cache, journal_limit: limit } =
             *self;
         let routes: Vec<_> = routes.into_iter().collect::<Result<_, _>>()?;
-        let (mut worker, mut locals) = (worker, HashMap::new());
+        let (mut worker, mut local_activities) = (worker, HashMap::new());
         for activity in activities {
             let (kind, queue) = (activity.kind(), activity.queue);
             let code = (activity.bind)(worker.states())
                 .map_err(|missing| missing.into_build_error(activity.name))?;
-            locals.extend(kind.map(|kind| (kind, code.clone())));
+            local_activities.extend(kind.map(|kind| (kind, code.clone())));
             worker = worker.handle_untyped(activity.name, move |_, cx| code(cx));
             worker = serve_queue(worker, queue, DEFAULT_CONCURRENCY);
         }
@@ -144,13 +144,8 @@ impl Extension for WorkflowExtension {
             return Ok(worker);
         }
         let (cache, payload_limit) = (Arc::new(ReplayerCache::new(cache)), worker.client().payload_limit());
-        let handler = Arc::new(TaskHandler {
-            programs,
-            local_activities: locals,
-            cache,
-            journal_limit: limit,
-            payload_limit,
-        });
+        let handler =
+            Arc::new(TaskHandler { programs, local_activities, cache, journal_limit: limit, payload_limit });
         for name in &names {
             worker = handler.clone().register_tasks(worker, name);
             for queue in task_queues(name, &routes) {

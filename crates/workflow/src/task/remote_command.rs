@@ -107,7 +107,7 @@ async fn execute(
     let store = &**cx.client().store();
     // Repeats have no effect: the job's id identifies the delivery.
     let id = envelope.id().as_str().to_owned();
-    let told = match (command, envelope.requester()) {
+    let event = match (command, envelope.requester()) {
         (RemoteCommand::Start(child), Some(requester)) => start_child(*child, requester, cx).await?,
         (RemoteCommand::Signal { run, name, payload }, Some(requester)) => {
             let signal = RunEvent::Signal(StoredSignal { name, payload, id: id.clone() });
@@ -132,7 +132,7 @@ async fn execute(
         }
         (RemoteCommand::Start(_) | RemoteCommand::Signal { .. }, None) => None,
     };
-    Ok(Outcome::NotifyRun(told.map(Box::new)))
+    Ok(Outcome::NotifyRun(event.map(Box::new)))
 }
 
 /// Whether the child may still be started. Checked before looking for the child: once the job that
@@ -154,9 +154,9 @@ async fn start_child(
     requester: &Requester,
     cx: &JobContext,
 ) -> Result<Option<RunEvent>, PostponeReason> {
-    let StartChild { seq, workflow, version, input, run, notify_parent: told, keep_ms, .. } = child;
+    let StartChild { seq, workflow, version, input, run, notify_parent: notify, keep_ms, .. } = child;
     let store = &**cx.client().store();
-    let parent = Some(Parent { run: requester.run.clone(), seq, notify_parent: told });
+    let parent = Some(Parent { run: requester.run.clone(), seq, notify_parent: notify });
     let started = RunStarted { parent, keep_ms, ..RunStarted::new(workflow, version, input) };
     let request = StartRequest { route: queue_route(cx.queue()), ..StartRequest::new(run.clone(), started) };
     let result = match store.start_run(&request.into_params(store.clock().now())).await {
@@ -166,13 +166,13 @@ async fn start_child(
     if result != StartRunResult::Created && !was_started_by(store, &run, requester).await? {
         return Ok(Some(child_failed(seq, format!("run `{run}` exists already"))));
     }
-    Ok((told != NotifyParent::End).then_some(RunEvent::ChildStarted { seq, run }))
+    Ok((notify != NotifyParent::End).then_some(RunEvent::ChildStarted { seq, run }))
 }
 
 /// Whether this command started the run in an earlier attempt whose answer was lost.
 async fn was_started_by(store: &dyn Store, run: &RunId, requester: &Requester) -> Result<bool, Error> {
-    let kin = ParentRef { run: requester.run.clone(), seq: requester.seq };
-    Ok(store.get_run(run).await?.is_some_and(|info| info.parent == Some(kin)))
+    let parent = ParentRef { run: requester.run.clone(), seq: requester.seq };
+    Ok(store.get_run(run).await?.is_some_and(|info| info.parent == Some(parent)))
 }
 
 fn child_failed(seq: u64, message: String) -> RunEvent {
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_errand_reads_back_and_tells_who_asked() {
+    fn a_remote_command_reads_back_and_names_its_requester() {
         let (run, now): (RunId, _) = ("order-7".parse().unwrap(), Timestamp(0));
         let queue = WorkflowName::new("order").unwrap().queue(None);
         let (name, payload) = ("go".parse().unwrap(), Json::from_value(&1).unwrap());

@@ -45,7 +45,7 @@ impl TaskHandler {
             Err(PostponeReason::Blocked(blocked)) => {
                 Err(PostponeReason::Blocked(locate(blocked, program, run, &**cx.client().store()).await))
             }
-            carried_on => carried_on,
+            result => result,
         }
     }
 
@@ -73,12 +73,12 @@ impl TaskHandler {
         let cursor = replayer.consumed();
         let commit = self.advance(&mut replayer, events, run, cx).await?;
         let context = RunContext { run, queue: cx.queue(), store: &*store, now: store.clock().now() };
-        let written = commit_params(&mut replayer, commit, cursor, &context);
+        let params = commit_params(&mut replayer, commit, cursor, &context);
         if replayer.end().is_none() {
-            let pending = self.cache.put_pending(run, replayer, written.id);
+            let pending = self.cache.put_pending(run, replayer, params.id);
             cx.on_settled(move |verdict| pending.settle(verdict));
         }
-        Ok(Outcome::Commit(Box::new(written)))
+        Ok(Outcome::Commit(Box::new(params)))
     }
 
     /// A replayer at the end of the journal: from the cache, or a new one if the run is just

@@ -61,16 +61,16 @@ impl Simulation {
     }
 
     fn start_child(&mut self, id: &RunId, child: StartChild) {
-        let StartChild { seq, workflow, version, input, run, parent_close, notify_parent: told, keep_ms } =
+        let StartChild { seq, workflow, version, input, run, parent_close, notify_parent: notify, keep_ms } =
             child;
-        let parent = Some(Parent { run: id.clone(), seq, notify_parent: told });
+        let parent = Some(Parent { run: id.clone(), seq, notify_parent: notify });
         let limit = self.world.journal_limit;
         let started = RunStarted { parent, limit, keep_ms, ..RunStarted::new(workflow, version, input) };
         if let Err(message) = self.start(&run, started) {
             let result = ChildResult::Failed { message };
             return self.schedule.add_event(self.now, id, RunEvent::ChildDone { seq, result });
         }
-        if told != NotifyParent::End {
+        if notify != NotifyParent::End {
             self.schedule.add_event(self.now, id, RunEvent::ChildStarted { seq, run: run.clone() });
         }
         if let Some(parent) = self.runs.get_mut(id) {

@@ -35,11 +35,11 @@ pub enum ReplayError {
 pub fn replay_every_prefix(programs: &Programs, journal: &Journal) -> Result<(), ReplayError> {
     let program = program_of(programs, journal)?;
     replay_whole(program, journal)?;
-    let mut begun = 0;
+    let mut begin = 0;
     for (index, entry) in journal.entries.iter().enumerate() {
         if let EntryContent::Commit(commit) = &entry.content {
-            replay_prefix(program, journal, begun..index, commit)?;
-            begun = index + 1;
+            replay_prefix(program, journal, begin..index, commit)?;
+            begin = index + 1;
         }
     }
     Ok(())
@@ -77,17 +77,17 @@ fn replay_prefix(
     let (before, new_events) = (&journal.entries[..since.start], &journal.entries[since.clone()]);
     let mut replayer = new_replayer(program, journal);
     replayer.replay(before.iter().cloned())?;
-    let arrived = positioned_events(journal.base + since.start as u64, new_events)
-        .filter(|arrived| arrived.position <= commit.upto);
-    let mut advance = replayer.advance(arrived.collect::<Vec<_>>())?;
-    let mut locals = commit.commands.iter().filter_map(local_result);
+    let events = positioned_events(journal.base + since.start as u64, new_events)
+        .filter(|event| event.position <= commit.upto);
+    let mut advance = replayer.advance(events.collect::<Vec<_>>())?;
+    let mut local_results = commit.commands.iter().filter_map(local_result);
     while let Advance::Local(_) = advance {
-        let Some((seq, result, attempts)) = locals.next() else { break };
+        let Some((seq, result, attempts)) = local_results.next() else { break };
         replayer.finish_local(*seq, result.clone(), *attempts);
         advance = replayer.advance([])?;
     }
     match advance {
-        Advance::Commit(again) if is_same(&again, commit) => Ok(()),
+        Advance::Commit(repeated) if is_same(&repeated, commit) => Ok(()),
         other => Err(ReplayError::Differs {
             run: journal.run.to_string(),
             position: since.end + 1,
@@ -114,12 +114,12 @@ fn local_result(command: &Command) -> Option<(&u64, &tidemill_core::workflow::Ac
     }
 }
 
-fn is_same(again: &Commit, commit: &Commit) -> bool {
-    let commands = again.commands.iter().zip(&commit.commands).all(|pair| match pair {
+fn is_same(repeated: &Commit, commit: &Commit) -> bool {
+    let commands = repeated.commands.iter().zip(&commit.commands).all(|pair| match pair {
         (Command::SideEffect { seq, .. }, Command::SideEffect { seq: other, .. }) => seq == other,
         (command, other) => command == other,
     });
     commands
-        && again.commands.len() == commit.commands.len()
-        && (again.upto, &again.end) == (commit.upto, &commit.end)
+        && repeated.commands.len() == commit.commands.len()
+        && (repeated.upto, &repeated.end) == (commit.upto, &commit.end)
 }

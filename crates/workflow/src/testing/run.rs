@@ -63,10 +63,10 @@ impl TestRun {
     /// Takes the children with `Abandon` that a `select!` dropped as unselected in the last task.
     pub(super) fn take_cancelled_children(&mut self) -> Vec<u64> {
         let children = OpenChildren::from_entries(&self.entries);
-        let outlives =
+        let is_abandoned =
             |seq: &u64| children.get(*seq).is_some_and(|child| child.parent_close == ParentClose::Abandon);
         let unselected = self.replayer.as_mut().map(Replayer::take_unselected_children).unwrap_or_default();
-        unselected.into_iter().filter(outlives).collect()
+        unselected.into_iter().filter(is_abandoned).collect()
     }
 
     /// Whether there are events that no task has received.
@@ -117,11 +117,11 @@ impl TestRun {
     /// journal.
     pub(super) fn continue_as_new(&mut self, at: i64, started: RunStarted) {
         let entries = std::mem::take(&mut self.entries);
-        let late: Vec<_> = entries.iter().skip(self.consumed as usize).filter_map(messages).collect();
+        let messages: Vec<_> = entries.iter().skip(self.consumed as usize).filter_map(as_message).collect();
         self.earlier.push(Journal { run: self.id.clone(), base: 0, entries });
         (self.replayer, self.new_events, self.consumed) = (None, Vec::new(), 0);
         self.append(at, RunEvent::Started(Box::new(started)));
-        for event in late {
+        for event in messages {
             self.append(at, event);
         }
     }
@@ -148,7 +148,7 @@ impl TestRun {
 }
 
 /// The event if it is a message, which outlives the journal.
-fn messages(entry: &Entry) -> Option<RunEvent> {
+fn as_message(entry: &Entry) -> Option<RunEvent> {
     match &entry.content {
         EntryContent::Event(
             event @ (RunEvent::Signal(_) | RunEvent::Update { .. } | RunEvent::CancelRequested { .. }),

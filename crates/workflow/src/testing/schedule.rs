@@ -47,13 +47,13 @@ impl Schedule {
     /// Removes the result of command `seq` of `run`.
     pub(super) fn cancel(&mut self, run: &RunId, seq: u64) {
         self.items.retain(|_, scheduled| {
-            let answers = match &scheduled.action {
+            let answered = match &scheduled.action {
                 ScheduledAction::Event(RunEvent::ActivityDone { seq, .. } | RunEvent::TimerFired { seq }) => {
                     Some(*seq)
                 }
                 _ => None,
             };
-            scheduled.run != *run || answers != Some(seq)
+            scheduled.run != *run || answered != Some(seq)
         });
     }
 }

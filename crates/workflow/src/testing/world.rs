@@ -166,17 +166,17 @@ impl TestWorld {
         workflow: &Workflow<I, O>,
         input: I,
     ) -> Result<TestOutcome<O>, Blocked> {
-        let plan = std::mem::take(&mut self.scheduled);
-        let unfit =
+        let scheduled = std::mem::take(&mut self.scheduled);
+        let invalid =
             |message: String| Blocked::Unreadable { what: "what the test begins with".into(), message };
-        let mut started = started(workflow, &input).map_err(|error| unfit(error.to_string()))?;
+        let mut started = started(workflow, &input).map_err(|error| invalid(error.to_string()))?;
         started.limit = self.journal_limit;
-        let run = RunId::new("test").map_err(|error| unfit(error.to_string()))?;
+        let run = RunId::new("test").map_err(|error| invalid(error.to_string()))?;
         let mut simulation = Simulation::new(self);
-        simulation.start(&run, started).map_err(unfit)?;
+        simulation.start(&run, started).map_err(invalid)?;
         let begin = simulation.now;
-        for (after, what) in plan {
-            simulation.schedule.add(begin.saturating_add(after), &run, what);
+        for (after, action) in scheduled {
+            simulation.schedule.add(begin.saturating_add(after), &run, action);
         }
         simulation.run_all()?;
         Ok(TestOutcome::new(&run, simulation))

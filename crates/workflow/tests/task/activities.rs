@@ -1,4 +1,4 @@
-//! Activities: retries, timeouts, heartbeats and cancellation, all by the store and the worker.
+//! Activities: retries, timeouts, heartbeats and cancellation by the store and the worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -51,7 +51,7 @@ async fn hangs((): (), cx: JobContext, State(beats): State<bool>) -> Result<(), 
     }
 }
 
-/// What an activity that never ends is said to have run into.
+/// The error of an activity that never ends.
 async fn said<C, F>(beats: bool, code: C) -> String
 where
     C: Fn(Ctx, ()) -> F + Send + Sync + 'static,
@@ -62,7 +62,7 @@ where
     let worker = Background::run(worker);
     let run = world.client.workflow(&SAID, ()).start().await.unwrap();
     let said = patiently(run.result()).await.unwrap();
-    // The activity is told, and nothing is left of it.
+    // The activity is notified, and its job is gone.
     until(async || {
         let queues = world.store().list_queues().await.unwrap();
         queues.iter().all(|queue| queue.running + queue.ready == 0).then_some(())
@@ -140,13 +140,13 @@ async fn a_local_activity_that_this_worker_does_not_know_waits_for_one_that_does
 #[tokio::test(flavor = "multi_thread")]
 async fn an_activity_that_is_taken_away_by_hand_fails_as_one_that_was_cancelled() {
     let world = World::new().await;
-    // Nobody serves the queue of this activity.
+    // No worker serves the queue of this activity.
     let worker = Background::run(
         world.worker().workflow(&SAID, async |ctx: Ctx, ()| text(ctx.activity(&FLAKY, 1).await.map(drop))),
     );
     let shaky = Queue::at_least_once(QueueName::new("shaky").unwrap());
     for by_purge in [true, false] {
-        // A job of another kind that has the run's id does not matter.
+        // A job of another kind with the run's id does not matter.
         let id = format!("order-{by_purge}");
         world.client.untyped("other", Box::default()).queue("elsewhere").id(&id).enqueue().await.unwrap();
         let run = world.client.workflow(&SAID, ()).id(&id).start().await.unwrap();

@@ -1,4 +1,4 @@
-//! Runs that cannot be carried on for now: nothing fails, and what heals them heals them.
+//! Blocked runs: they do not fail, and continue when the cause is removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidemill_workflow::{Ctx, RunHandle, RunProgress, RunWorkflows, StartWorkflow
 
 use crate::world::{Background, DOUBLE, GO, MAIN, World, blocked, ms, patiently, until};
 
-/// The run is as far as its journal with one commit.
+/// Waits until the journal has one commit.
 async fn committed(world: &World, run: &RunHandle<u64>) {
     until(async || (world.info(run.id()).await.cursor > 0).then_some(())).await;
 }

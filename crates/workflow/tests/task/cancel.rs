@@ -1,4 +1,4 @@
-//! Asking a run to end.
+//! Cancel requests.
 
 use std::time::Duration;
 

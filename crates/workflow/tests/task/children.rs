@@ -1,4 +1,4 @@
-//! Runs that start runs, signal them, and end before them.
+//! Children: started, signalled, and still running after their parent has ended.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn worker(world: &World) -> WorkerBuilder {
     world.worker().workflow(&CHILD, child).workflow(&LAZY, lazy)
 }
 
-/// Completes when the run has ended, and says how.
+/// Waits until the run has ended and returns its status.
 async fn ended(world: &World, run: &RunId) -> RunStatus {
     until(async || {
         let info = world.store().get_run(run).await.unwrap();
@@ -144,12 +144,13 @@ async fn a_child_that_loses_a_select_is_cancelled_even_if_it_was_to_outlive_its_
     let world = World::new().await;
     let worker = Background::run(worker(&world).workflow(&MAIN, async |ctx: Ctx, n: u64| {
         let kept = ctx.child(&LAZY, n).parent_close(ParentClose::Abandon).start().await?;
-        let loser = ctx.child(&LAZY, n).parent_close(ParentClose::Abandon).start().await?;
+        let unselected = ctx.child(&LAZY, n).parent_close(ParentClose::Abandon).start().await?;
         tidemill_workflow::select! {
-            end = loser => { end?; },
+            end = unselected => { end?; },
             _ = ctx.sleep(ms(1)) => {},
         }
-        // Both handles are dropped in the commit that ends the run, but only one was given up.
+        // Both handles are dropped in the commit that ends the run, but only one child was
+        // unselected.
         drop(kept);
         Ok(n)
     }));

@@ -1,4 +1,4 @@
-//! Keys: starting twice is one run, or what the caller says.
+//! Idempotency keys: a second start returns the same run, or follows the conflict policy.
 
 use tidemill_core::workflow::RunStatus;
 use tidemill_workflow::{OnConflict, RunError, RunHandle, StartRun, StartWorkflows, Workflow};

@@ -1,4 +1,4 @@
-//! Runs that begin again with an empty journal.
+//! Runs that continue as new.
 
 use tidemill_core::workflow::{EntryContent, RunEvent};
 use tidemill_workflow::testing::replay_every_prefix;
@@ -8,7 +8,7 @@ use tidemill_workflow::{
 
 use crate::world::{Background, DOUBLE, GO, World, patiently};
 
-/// What it has summed up so far, and how many signals it still wants.
+/// Takes the sum so far and how many signals to receive.
 const SUM: Workflow<(u64, u64), u64> = Workflow::new("sum");
 
 async fn sum(ctx: Ctx, (total, left): (u64, u64)) -> Result<u64, WorkflowError> {
@@ -64,7 +64,7 @@ async fn a_run_without_a_cache_continues_all_the_same() {
     worker.stop().await;
 }
 
-/// Continues as new for ever.
+/// Continues as new forever.
 const TREADMILL: Workflow<u64, ()> = Workflow::new("treadmill");
 
 async fn treadmill(ctx: Ctx, round: u64) -> Result<(), WorkflowError> {

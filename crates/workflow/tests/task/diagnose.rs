@@ -1,4 +1,4 @@
-//! Why a run is not moving.
+//! `diagnose`: why a run makes no progress.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tidemill_workflow::{Activity, Ctx, DEFAULT_ACTIVITY_QUEUE, RunHandle, RunPro
 
 use crate::world::{Background, DOUBLE, MAIN, World, patiently, until};
 
-/// Completes when something is said of the first thing that the run waits for.
+/// Waits until the first wait of the run has a note that contains `says`.
 async fn noted(run: &RunHandle<u64>, says: &str) -> String {
     until(async || {
         let wait = run.diagnose().await.unwrap().waits.into_iter().next()?;

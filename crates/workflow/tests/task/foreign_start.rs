@@ -1,4 +1,4 @@
-//! Runs that other programs start, with nothing but JSON.
+//! Runs that other programs start with a plain JSON message.
 
 use tidemill_core::job::JobState;
 use tidemill_core::store::{Due, EnqueueParams, NewJob};

@@ -1,4 +1,4 @@
-//! Very many things at once.
+//! Joins of very many branches.
 
 use tidemill_workflow::{Ctx, RunWorkflows};
 

@@ -1,4 +1,4 @@
-//! What a run may cost a worker and a store: the bytes of its news, and the time it is kept.
+//! Limits: the bytes of a task's new events, and the retention of ended runs.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ async fn children_and_the_run_that_one_is_reset_to_are_kept_as_long_as_it_was_to
     worker.stop().await;
 }
 
-/// The commit that asked for the child, when the child has ended.
+/// The position of the commit that started the child, once the child has ended.
 async fn asked_for_child(run: &RunHandle<u64>) -> Option<u64> {
     let journal = run.journal().await.unwrap();
     let done = |what: &EntryContent| matches!(what, EntryContent::Event(RunEvent::ChildDone { .. }));

@@ -1,4 +1,4 @@
-//! A store that loses its last commit, as a database does that fails over to an asynchronous standby.
+//! A store that loses its last commit, like a database that fails over to an asynchronous standby.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::world::{Background, GO, MAIN, World, patiently, until};
 
 const DRAW: Activity<(), u64> = Activity::new("draw");
 
-/// Gives every attempt another number.
+/// Returns another number in every attempt.
 async fn draw((): (), State(drawn): State<Arc<AtomicU64>>) -> Result<u64, Fail> {
     Ok(drawn.fetch_add(1, Ordering::SeqCst))
 }
@@ -24,12 +24,13 @@ fn replicate(primary: &Path, standby: &Path) {
     primary.execute("VACUUM INTO ?1", [standby.to_str().unwrap()]).unwrap();
 }
 
-/// Replaces what is in the primary by what is in the standby. Processes that have the primary open notice nothing.
+/// Replaces the contents of the primary by those of the standby. Processes that have the primary
+/// open do not notice.
 fn fail_over(primary: &Path, standby: &Path) {
     let mut primary = Connection::open(primary).unwrap();
     primary.execute("ATTACH ?1 AS standby", [standby.to_str().unwrap()]).unwrap();
     let tx = primary.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
-    // Generated columns are not among those that `pragma_table_info` lists, and cannot be copied.
+    // `pragma_table_info` does not list generated columns, which cannot be copied.
     let tables = "SELECT name, (SELECT group_concat(name) FROM pragma_table_info(sqlite_master.name))
         FROM sqlite_master WHERE type = 'table' AND name LIKE 'tidemill%'";
     let mut list = tx.prepare(tables).unwrap();
@@ -43,8 +44,9 @@ fn fail_over(primary: &Path, standby: &Path) {
     tx.commit().unwrap();
 }
 
-/// The first worker keeps the run in memory after a commit that is then lost. Another worker carries the run to the same
-/// position by another way. The first must go on from the journal, not from its memory.
+/// The first worker caches the run after a commit that is then lost. Another worker brings the run
+/// to the same position with different commands. The first worker must continue from the journal,
+/// not from its cache.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_is_continued_from_the_journal_after_its_commit_was_lost() {
     let directory = tempfile::tempdir().unwrap();

@@ -10,7 +10,7 @@ const TOTAL: Query<(), u64> = Query::new("total");
 const NOBODY: Query<(), u64> = Query::new("nobody");
 const ADD: Update<u64, u64> = Update::new("add");
 
-/// Adds what it is told to add, up to 100.
+/// Adds the numbers it receives, up to 100.
 async fn adder(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
     let total = Arc::new(Mutex::new(n));
     let seen = total.clone();
@@ -75,7 +75,7 @@ async fn a_question_that_is_purged_with_its_queue_says_so() {
     let run = world.start().await;
     let queue = world.info(run.id()).await.queue;
     let purge = until(async || {
-        // The run's own first task, and the question.
+        // The run's first task, and the query.
         let ready =
             world.store().list_queues().await.unwrap().into_iter().find(|info| info.queue == queue)?.ready;
         (ready == 2).then_some(())

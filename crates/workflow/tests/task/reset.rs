@@ -1,4 +1,4 @@
-//! Rewinding a run to one of its commits.
+//! Resetting a run to one of its commits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -28,7 +28,7 @@ async fn commits(run: &RunHandle<u64>) -> Vec<u64> {
         .collect()
 }
 
-/// The commit that asked for a child.
+/// The position of the commit that started a child.
 async fn asked_for_child(run: &RunHandle<u64>) -> u64 {
     let journal = run.journal().await.unwrap();
     let asks = |entry: &Entry| match &entry.content {
@@ -48,9 +48,9 @@ async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
         Ok(n)
     });
     let worker = Background::run(worker.workflow(&MAIN, async |ctx: Ctx, n: u64| {
-        let luck = ctx.random_range(0..1_000);
+        let drawn = ctx.random_range(0..1_000);
         let first = ctx.activity(&COUNT, n).await?;
-        let (second, third) = tidemill_workflow::join!(ctx.activity(&COUNT, first), ctx.child(&CHILD, luck));
+        let (second, third) = tidemill_workflow::join!(ctx.activity(&COUNT, first), ctx.child(&CHILD, drawn));
         let signal = ctx.signals(&GO).recv().await?;
         Ok(second? * 10_000 + third? + signal * 1_000)
     }));
@@ -61,7 +61,7 @@ async fn a_reset_run_does_again_what_was_open_and_gets_the_signals_again() {
     let position = asked_for_child(&run).await;
     let again = run.reset(position).await.unwrap();
     assert_ne!(again.id(), run.id());
-    assert_eq!(patiently(again.result()).await.unwrap(), result, "it has the luck of the first");
+    assert_eq!(patiently(again.result()).await.unwrap(), result, "it has the seed of the first");
     assert_eq!(calls.0.load(Ordering::SeqCst), 3);
     let found = world.client.workflow(&MAIN, 1).key("k").start().await.unwrap();
     assert_eq!(found.id(), again.id(), "the key is the new run's");

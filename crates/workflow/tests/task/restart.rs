@@ -1,4 +1,4 @@
-//! Runs outlive the workers and the processes that carry them.
+//! Runs outlive the workers and processes that run them.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -26,7 +26,7 @@ async fn a_run_goes_on_in_another_process_after_every_step() {
         let worker = Background::run(world.worker().workflow(&MAIN, stepwise));
         let handle = world.client.run(&MAIN, run.clone());
         handle.signal(&GO, &step).await.unwrap();
-        // Consumed: the signal, then the activity's end.
+        // Consumed: the signal, then the end of the activity.
         until(async || {
             let info = handle.info().await.unwrap();
             (info.status.is_closed() || info.cursor > step * 4 - 1).then_some(())

@@ -1,4 +1,4 @@
-//! Runs whose tasks take a way of their own.
+//! Runs with a route.
 
 use tidemill_workflow::{Ctx, RunProgress, RunWorkflows, StartWorkflows, Workflow};
 

@@ -1,4 +1,4 @@
-//! A worker that was gone for longer than its lease cannot change a run.
+//! A worker that was stopped for longer than its lease cannot change a run.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -46,7 +46,7 @@ async fn the_commit_of_a_stale_worker_has_no_effect() {
 
 const DRAW: Activity<(), u64> = Activity::new("draw");
 
-/// Whoever draws first is held up, and its whole runtime with it.
+/// Blocks the first caller, and its whole runtime.
 #[derive(Clone)]
 struct Urn {
     drawn: Arc<AtomicU64>,
@@ -63,16 +63,17 @@ async fn draw((): (), State(urn): State<Urn>) -> Result<u64, Fail> {
     Ok(drawn)
 }
 
-/// A worker stands still in its task for longer than its lease, and another one carries the run on. When the first comes
-/// back, it has come as far, by another way: its commit is refused, and it must not go on from there.
+/// A worker stops in its task for longer than its lease, and another one continues the run. When
+/// the first resumes, it has reached the same position with different commands. Its commit is
+/// rejected, and it must not continue from its cache.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_whose_commit_was_refused_is_never_used_again() {
+async fn a_replayer_whose_commit_was_rejected_is_never_used_again() {
     let (release, held) = mpsc::channel();
     let (drawn, begun) = (Arc::default(), Arc::new(Notify::new()));
     let urn = Urn { drawn, begun: begun.clone(), held: Arc::new(Mutex::new(held)) };
     let directory = tempfile::tempdir().unwrap();
     let file = || Options::file(directory.path().join("runs.db"));
-    // Each has a store of its own, as in a process of its own.
+    // Each has its own store, as in its own process.
     let (world, elsewhere) = (World::on(file()).await, World::on(file()).await);
     let worker = |world: &World| {
         let worker = Worker::builder(&world.client).state(urn.clone()).lease(ms(150)).activity(&DRAW, draw);

@@ -1,4 +1,4 @@
-//! A store in memory and workers in the background.
+//! A store in memory, with workers in the background.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tidemill_workflow::{Activity, RunHandle, RunProgress, RunWorkflows, Signal, 
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A test that waits longer than this waits for ever.
+/// A test that waits longer than this has failed.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(60);
 
 pub(crate) const DOUBLE: Activity<u64, u64> = Activity::new("double");
@@ -44,7 +44,7 @@ impl World {
         &**self.client.store()
     }
 
-    /// A worker that can double.
+    /// A worker with the activity `double`.
     pub(crate) fn worker(&self) -> WorkerBuilder {
         Worker::builder(&self.client).activity(&DOUBLE, double)
     }
@@ -82,7 +82,7 @@ pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(FOR_EVER, future).await.unwrap_or_else(|_| panic!("it never happens"))
 }
 
-/// Looks until what is seen is as it should be.
+/// Polls until `look` returns a value.
 pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut look: impl FnMut() -> F) -> T {
     patiently(async {
         loop {
@@ -95,7 +95,7 @@ pub(crate) async fn until<T, F: Future<Output = Option<T>>>(mut look: impl FnMut
     .await
 }
 
-/// Completes when the run is blocked, with the reason.
+/// Waits until the run is blocked and returns the reason.
 pub(crate) async fn blocked<O>(run: &RunHandle<O>) -> String {
     until(async || match run.diagnose().await.unwrap().progress {
         RunProgress::Blocked { reason, .. } => Some(reason),

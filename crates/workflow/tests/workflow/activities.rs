@@ -53,7 +53,7 @@ fn sleeping_for_years_takes_no_time() {
 }
 
 #[test]
-fn the_first_of_a_select_wins_and_the_losers_are_cancelled() {
+fn the_first_of_a_select_wins_and_the_others_are_cancelled() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
         Ok(select! {
             doubled = ctx.activity(&DOUBLE, n) => doubled?,

@@ -1,11 +1,11 @@
-//! What halts a run, and never fails it.
+//! What blocks a run without failing it.
 
 use tidemill_core::Timestamp;
 use tidemill_core::workflow::{Commit, Entry, Json, RunEvent, StoredSignal};
 use tidemill_workflow::{Blocked, Ctx, Program, Replayer, WorkflowError, diagnose};
 
 use super::*;
-use crate::replay::{machine, started};
+use crate::replay::{replayer, started};
 
 fn at(position: i64, event: RunEvent) -> Entry {
     Entry::event(Timestamp(position), event)
@@ -38,15 +38,15 @@ fn a_panic_is_found_in_the_code() {
     let program = Program::new(&MAIN, code);
     let run = "test".parse().unwrap();
     let entries = [at(1, started())];
-    let mut machine = Replayer::new(&program, "test".parse().unwrap());
-    machine.replay(entries.clone()).unwrap();
-    let blocked = machine.advance([]).unwrap_err();
+    let mut replayer = Replayer::new(&program, "test".parse().unwrap());
+    replayer.replay(entries.clone()).unwrap();
+    let blocked = replayer.advance([]).unwrap_err();
     let blocked = diagnose(blocked, &program, &run, 0, &entries).to_string();
     assert!(blocked.contains("the moon is full at ") && blocked.contains("blocked.rs:"), "{blocked}");
 }
 
 #[test]
-fn what_does_not_fit_its_type_halts_and_is_named() {
+fn what_does_not_fit_its_type_blocks_and_is_named() {
     let text = |json: &str| Json::from_text(json).unwrap();
     let mut entries = vec![at(1, started())];
     let RunEvent::Started(mut badly) = started() else { unreachable!() };
@@ -65,12 +65,12 @@ fn what_does_not_fit_its_type_halts_and_is_named() {
     );
 }
 
-/// What stops a run that waits for a signal.
+/// Why a run that waits for a signal is blocked by these entries.
 fn replayed(entries: &[Entry]) -> Blocked {
-    let mut machine = machine(waits);
-    match machine.replay(entries.to_vec()) {
+    let mut replayer = replayer(waits);
+    match replayer.replay(entries.to_vec()) {
         Err(blocked) => blocked,
-        Ok(()) => machine.advance([]).unwrap_err(),
+        Ok(()) => replayer.advance([]).unwrap_err(),
     }
 }
 
@@ -100,7 +100,7 @@ fn a_journal_that_makes_no_sense_says_where() {
 }
 
 #[test]
-fn names_that_are_not_valid_halt_where_they_are_used() {
+fn names_that_are_not_valid_block_where_they_are_used() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
         Ok(ctx.activity(&DOUBLE, n).queue("a b").await?)
     }

@@ -1,4 +1,4 @@
-//! Cancellation: with and without code that listens for it.
+//! Cancellation: with and without code that waits for the request.
 
 use tidemill_workflow::testing::NoResult;
 use tidemill_workflow::{ActivityError, Ctx, WorkflowError, select};
@@ -97,10 +97,10 @@ fn an_activity_that_somebody_else_cancelled_fails_the_run() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
         Ok(ctx.activity(&DOUBLE, n).await?)
     }
-    let (mut machine, _) = crate::replay::begun(code);
+    let (mut replayer, _) = crate::replay::begun(code);
     let failure = ActivityFailure { message: String::new(), kind: FailureKind::Cancelled, attempts: 1 };
     let done = RunEvent::ActivityDone { seq: 1, result: ActivityResult::Failed(failure) };
-    let commit = crate::replay::advance(&mut machine, 3, done);
+    let commit = crate::replay::advance(&mut replayer, 3, done);
     let message = "activity `double` was cancelled".to_owned();
     assert_eq!(commit.end, Some(RunEnd::Failed { message }));
 }

@@ -1,4 +1,4 @@
-//! Children: started, awaited, cancelled, orphaned, signalled.
+//! Children: started, awaited, cancelled, abandoned, signalled.
 
 use tidemill_workflow::testing::NoResult;
 use tidemill_workflow::{ChildError, Ctx, ParentClose, WorkflowError, select};
@@ -100,7 +100,7 @@ fn what_becomes_of_an_orphan_is_said_when_it_is_started() {
     async fn code(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
         for policy in [ParentClose::Terminate, ParentClose::Cancel] {
             let child = ctx.child(&CHILD, n).parent_close(policy).start().await?;
-            // A handle that outlives the code is not dropped before the run ends.
+            // The handle is dropped only when the run ends.
             ctx.spawn(child);
         }
         ctx.child(&CHILD, n).detach().await?;

@@ -1,4 +1,4 @@
-//! What a run costs. Printed, not asserted: a busy machine is slow.
+//! The cost of a run. Printed, not asserted, because a busy machine is slow.
 //!
 //! `cargo test --release -p tidemill-workflow --test workflow -- --ignored --nocapture cost`
 
@@ -42,13 +42,13 @@ fn begin_with(input: u64) -> RunEvent {
 #[test]
 #[ignore = "measures"]
 fn cost_of_a_cached_step() {
-    let mut machine = crate::replay::machine(sequential);
-    advance(&mut machine, 1, begin_with(u64::MAX));
+    let mut replayer = crate::replay::replayer(sequential);
+    advance(&mut replayer, 1, begin_with(u64::MAX));
     let steps = 20_000;
     let events: Vec<_> = (1..=steps).map(done).collect();
     let begun = Cpu::now();
     for (seq, event) in (1..).zip(events) {
-        black_box(advance(&mut machine, seq * 2 + 1, event));
+        black_box(advance(&mut replayer, seq * 2 + 1, event));
     }
     println!("a cached step: {:.2} µs", begun.elapsed().as_secs_f64() * 1e6 / steps as f64);
 }
@@ -56,7 +56,7 @@ fn cost_of_a_cached_step() {
 #[test]
 #[ignore = "measures"]
 fn cost_of_a_cold_replay() {
-    let mut machine = crate::replay::machine(sequential);
+    let mut replayer = crate::replay::replayer(sequential);
     let mut bytes = Vec::new();
     let mut position = 0;
     let mut append = |entry: Entry| {
@@ -67,20 +67,20 @@ fn cost_of_a_cold_replay() {
     let mut event = begin_with(u64::MAX);
     for seq in 1..=5_000 {
         let at = append(Entry::event(Timestamp(1), event.clone()));
-        let commit = advance(&mut machine, at, event);
+        let commit = advance(&mut replayer, at, event);
         append(Entry::commit(Timestamp(1), commit));
         event = done(seq);
     }
     let begun = Cpu::now();
     let entries: Vec<_> = bytes.iter().map(|bytes| Entry::read(bytes).unwrap()).collect();
     let read = begun.elapsed();
-    let mut cold = crate::replay::machine(sequential);
+    let mut cold = crate::replay::replayer(sequential);
     cold.replay(entries).unwrap();
     let all = begun.elapsed();
     println!("a cold replay of {} entries: {:.1} ms, of which reading {:.1}", bytes.len(), ms(all), ms(read));
 }
 
-/// The processor time of this thread: on a busy machine a clock measures the others.
+/// The CPU time of this thread: on a busy machine, wall time includes other processes.
 struct Cpu(u64);
 
 impl Cpu {
@@ -106,14 +106,14 @@ fn cost_of_a_parked_run() {
     let before = resident();
     let machines: Vec<_> = (0..runs)
         .map(|n| {
-            let mut machine = Replayer::new(&program, format!("run-{n:032}").parse().unwrap());
-            advance(&mut machine, 1, started());
-            advance(&mut machine, 3, done(1));
-            machine
+            let mut replayer = Replayer::new(&program, format!("run-{n:032}").parse().unwrap());
+            advance(&mut replayer, 1, started());
+            advance(&mut replayer, 3, done(1));
+            replayer
         })
         .collect();
     let grown = resident() - before;
-    println!("a parked run: {} bytes ({} are the machine itself)", grown / runs, size_of::<Replayer>());
+    println!("a parked run: {} bytes ({} are the replayer itself)", grown / runs, size_of::<Replayer>());
     drop(machines);
 }
 
@@ -129,12 +129,12 @@ fn cost_of_a_branch() {
     for branches in [10, 100, 1_000, 10_000] {
         let begun = Cpu::now();
         for _ in 0..100_000 / branches {
-            let mut machine = crate::replay::machine(wide);
-            advance(&mut machine, 1, begin_with(branches));
+            let mut replayer = crate::replay::replayer(wide);
+            advance(&mut replayer, 1, begin_with(branches));
             for seq in 1..=branches {
-                black_box(advance(&mut machine, seq + 2, done(seq)));
+                black_box(advance(&mut replayer, seq + 2, done(seq)));
             }
-            assert!(machine.end().is_some());
+            assert!(replayer.end().is_some());
         }
         println!("a branch of {branches}: {:.2} µs", begun.elapsed().as_secs_f64() * 10.0);
     }

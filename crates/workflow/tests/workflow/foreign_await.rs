@@ -1,4 +1,4 @@
-//! Awaiting what is not Tidemill's is reported as what it is.
+//! Reports of foreign awaits.
 
 use std::future::Future;
 
@@ -17,11 +17,13 @@ where
     let program = Program::new(&MAIN, code);
     let run = "test".parse().unwrap();
     let entries = [tidemill_core::workflow::Entry::event(tidemill_core::Timestamp(1), started())];
-    let mut machine = Replayer::new(&program, "test".parse().unwrap());
-    machine.replay(entries.clone()).unwrap();
-    let halt = machine.advance([]).unwrap_err();
-    let Blocked::ForeignAwait(found) = halt.clone() else { panic!("{halt}") };
-    let Blocked::ForeignAwait(placed) = diagnose(halt, &program, &run, 0, &entries) else { unreachable!() };
+    let mut replayer = Replayer::new(&program, "test".parse().unwrap());
+    replayer.replay(entries.clone()).unwrap();
+    let blocked = replayer.advance([]).unwrap_err();
+    let Blocked::ForeignAwait(found) = blocked.clone() else { panic!("{blocked}") };
+    let Blocked::ForeignAwait(placed) = diagnose(blocked, &program, &run, 0, &entries) else {
+        unreachable!()
+    };
     (*found, placed.location)
 }
 
@@ -112,6 +114,9 @@ fn a_report_says_after_what() {
         ctx.activity(&DOUBLE, n).await?;
         std::future::pending().await
     }
-    let halt = world().workflow(&MAIN, code).run(&MAIN, 1).unwrap_err().to_string();
-    assert!(halt.contains("after activity `double` (seq 1): nothing of Tidemill's would wake it"), "{halt}");
+    let blocked = world().workflow(&MAIN, code).run(&MAIN, 1).unwrap_err().to_string();
+    assert!(
+        blocked.contains("after activity `double` (seq 1): nothing of Tidemill's would wake it"),
+        "{blocked}"
+    );
 }

@@ -1,4 +1,4 @@
-//! Joins and tasks, few and many.
+//! Joins and spawned tasks, few and many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,8 +124,8 @@ fn a_run_in_memory_moves_between_threads() {
         let (a, b) = join!(ctx.activity(&DOUBLE, n), ctx.signals(&GO).recv());
         Ok(a? + b?)
     }
-    let (machine, _) = crate::replay::begun(code);
-    let waits = std::thread::spawn(move || machine.waits()).join().unwrap();
+    let (replayer, _) = crate::replay::begun(code);
+    let waits = std::thread::spawn(move || replayer.waits()).join().unwrap();
     let waits: Vec<_> = waits.iter().map(|wait| (wait.what.as_str(), wait.seq)).collect();
     assert_eq!(waits, [("activity `double`", Some(1)), ("signal `go`", None)]);
 }
@@ -151,8 +151,8 @@ fn a_run_that_is_dropped_leaves_nothing_behind() {
             Ok::<_, WorkflowError>(n)
         }
     };
-    let (machine, _) = crate::replay::begun(code);
+    let (replayer, _) = crate::replay::begun(code);
     assert!(Arc::strong_count(&alive) > 3);
-    drop(machine);
+    drop(replayer);
     assert_eq!(Arc::strong_count(&alive), 1);
 }

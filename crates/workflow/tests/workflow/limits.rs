@@ -1,4 +1,4 @@
-//! How long a journal may grow, and how large anything may be that the code hands on.
+//! The limits of a journal's length and of a payload's size.
 
 use tidemill_core::workflow::{RunEvent, UpdateResult};
 use tidemill_workflow::{
@@ -28,8 +28,8 @@ fn a_run_that_does_not_is_blocked() {
             ctx.sleep(secs(1)).await?;
         }
     }
-    let halt = world().workflow(&MAIN, code).journal_limit(100).run(&MAIN, 1).unwrap_err();
-    assert_eq!(halt, Blocked::TooLong { length: 101, limit: 100 });
+    let blocked = world().workflow(&MAIN, code).journal_limit(100).run(&MAIN, 1).unwrap_err();
+    assert_eq!(blocked, Blocked::TooLong { length: 101, limit: 100 });
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn text(bytes: usize) -> String {
     "x".repeat(bytes - 2)
 }
 
-/// Tries everything with more than is allowed and then with as much.
+/// Tries every command with a payload above the limit, then with one at the limit.
 async fn hands_on(ctx: Ctx, _: u64) -> Result<u64, WorkflowError> {
     let large = || text((1 << 20) + 1);
     let activity = ctx.activity(&SIZE, large()).await.unwrap_err();
@@ -84,9 +84,9 @@ fn a_replay_goes_the_way_the_run_went_whatever_is_allowed_by_then() {
     let ended = run(world().activity(&SIZE, |_: String| Ok::<_, String>(1)).workflow(&MAIN, hands_on));
     for limit in [1, 1 << 30] {
         let program = Program::new(&MAIN, hands_on);
-        let mut machine = Replayer::new(&program, "other".parse().unwrap()).payload_limit(limit);
-        machine.replay(ended.journals[0].entries.clone()).unwrap();
-        assert!(machine.end().is_some());
+        let mut replayer = Replayer::new(&program, "other".parse().unwrap()).payload_limit(limit);
+        replayer.replay(ended.journals[0].entries.clone()).unwrap();
+        assert!(replayer.end().is_some());
     }
 }
 
@@ -110,17 +110,17 @@ fn a_run_whose_result_is_too_large_is_blocked_until_more_is_allowed() {
             event: RunEvent::Started(event),
         }]
     };
-    let machine = |limit| Replayer::new(&program, "run".parse().unwrap()).payload_limit(limit);
-    let halt = machine(1 << 20).advance(begin(0)).unwrap_err();
+    let replayer = |limit| Replayer::new(&program, "run".parse().unwrap()).payload_limit(limit);
+    let blocked = replayer(1 << 20).advance(begin(0)).unwrap_err();
     assert_eq!(
-        halt.to_string(),
+        blocked.to_string(),
         "the output of workflow `large` has 1048577 bytes, and at most 1048576 are allowed"
     );
     assert!(
-        matches!(machine(1 << 21).advance(begin(0)).unwrap(), Advance::Commit(commit) if commit.end.is_some())
+        matches!(replayer(1 << 21).advance(begin(0)).unwrap(), Advance::Commit(commit) if commit.end.is_some())
     );
-    let halt = machine(1).advance(begin(10)).unwrap_err();
-    assert_eq!(halt.to_string(), "what the run continues with has 2 bytes, and at most 1 are allowed");
+    let blocked = replayer(1).advance(begin(10)).unwrap_err();
+    assert_eq!(blocked.to_string(), "what the run continues with has 2 bytes, and at most 1 are allowed");
 }
 
 #[test]

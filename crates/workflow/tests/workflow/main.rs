@@ -1,4 +1,4 @@
-//! Workflows in memory: what their code can do, and what becomes of it when it is replayed.
+//! Workflows in memory: the API of their code, and its replay.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -43,7 +43,7 @@ fn world() -> TestWorld {
     )
 }
 
-/// Runs `MAIN` with 1; its journals replay from every prefix.
+/// Runs `MAIN` with 1 and replays its journals from every prefix.
 fn run(world: TestWorld) -> TestOutcome<u64> {
     let programs = world.programs().clone();
     let ended = world.run(&MAIN, 1).unwrap();
@@ -57,7 +57,7 @@ fn result<O: DeserializeOwned>(ended: &TestOutcome<O>) -> Result<O, NoResult> {
     ended.result()
 }
 
-/// What a journal says that the code asked for, in words.
+/// The commands of a journal, as text.
 fn commands(journal: &Journal) -> Vec<String> {
     let commits = journal.entries.iter().filter_map(|entry| match &entry.content {
         EntryContent::Commit(commit) => Some(commit),

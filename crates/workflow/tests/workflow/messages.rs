@@ -145,7 +145,7 @@ fn a_query_sees_the_run_and_does_not_change_it() {
         ctx.sleep(secs(10)).await?;
         *phase.lock().unwrap() = "slept";
         ctx.sleep(secs(10)).await?;
-        // The replay has no queries, and must come to the same number.
+        // The replay has no queries and must draw the same number.
         ctx.set_attribute("number", &ctx.random());
         Ok(n)
     }

@@ -1,4 +1,4 @@
-//! Replay: the same code comes to the same place, and other code is found out.
+//! Replay: the same code reaches the same position, and different code is detected.
 
 use std::future::Future;
 
@@ -8,7 +8,7 @@ use tidemill_workflow::{Advance, Blocked, Ctx, Program, Replayer, WorkflowError,
 
 use super::*;
 
-pub(crate) fn machine<C, F>(code: C) -> Replayer
+pub(crate) fn replayer<C, F>(code: C) -> Replayer
 where
     C: Fn(Ctx, u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<u64, WorkflowError>> + Send + 'static,
@@ -21,24 +21,24 @@ pub(crate) fn started() -> RunEvent {
     RunEvent::Started(Box::new(RunStarted::new(workflow, version, Json::from_value(&1).unwrap())))
 }
 
-/// Carries a machine on with one event.
-pub(crate) fn advance(machine: &mut Replayer, position: u64, event: RunEvent) -> Commit {
+/// Advances a replayer by one event.
+pub(crate) fn advance(replayer: &mut Replayer, position: u64, event: RunEvent) -> Commit {
     let arrived = PositionedEvent { position, at: Timestamp(position as i64), event };
-    match machine.advance([arrived]).unwrap() {
+    match replayer.advance([arrived]).unwrap() {
         Advance::Commit(commit) => commit,
         Advance::Local(locals) => panic!("{locals:?} are not wanted here"),
     }
 }
 
-/// A machine that has begun, and what it asked for.
+/// A replayer after its first commit, and that commit.
 pub(crate) fn begun<C, F>(code: C) -> (Replayer, Commit)
 where
     C: Fn(Ctx, u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<u64, WorkflowError>> + Send + 'static,
 {
-    let mut machine = machine(code);
-    let commit = advance(&mut machine, 1, started());
-    (machine, commit)
+    let mut replayer = replayer(code);
+    let commit = advance(&mut replayer, 1, started());
+    (replayer, commit)
 }
 
 fn journal<C, F>(code: C) -> Vec<Entry>
@@ -60,11 +60,11 @@ where
     C: Fn(Ctx, u64) -> F + Send + Sync + 'static,
     F: Future<Output = Result<u64, WorkflowError>> + Send + 'static,
 {
-    let mut machine = machine(code);
-    let halt = machine.replay(entries).unwrap_err();
-    assert!(matches!(halt, Blocked::Diverged(_)) && !halt.is_worth_retrying(), "{halt}");
-    assert_eq!(machine.advance([]).unwrap_err(), halt, "a machine that has halted stays so");
-    halt.to_string()
+    let mut replayer = replayer(code);
+    let blocked = replayer.replay(entries).unwrap_err();
+    assert!(matches!(blocked, Blocked::Diverged(_)) && !blocked.is_worth_retrying(), "{blocked}");
+    assert_eq!(replayer.advance([]).unwrap_err(), blocked, "a replayer that has blocked stays so");
+    blocked.to_string()
 }
 
 #[test]
@@ -118,13 +118,13 @@ fn code_that_fails_where_it_succeeded_is_found_out() {
 
 #[test]
 fn a_different_input_or_timeout_is_no_disagreement() {
-    let mut machine = machine(async |ctx: Ctx, n: u64| {
+    let mut replayer = replayer(async |ctx: Ctx, n: u64| {
         let doubled = ctx.activity(&DOUBLE, n + 1).timeout(secs(77)).queue("other").await?;
         ctx.sleep(secs(99)).await?;
         Ok(doubled)
     });
-    machine.replay(journal(charge_then_sleep)).unwrap();
-    assert!(machine.end().is_some());
+    replayer.replay(journal(charge_then_sleep)).unwrap();
+    assert!(replayer.end().is_some());
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_patch_lets_old_runs_go_the_old_way_and_new_ones_the_new() {
             return Ok(ctx.activity(&DOUBLE, n + 100).await?);
         }
         let doubled = ctx.activity(&DOUBLE, n).await?;
-        // Asked again, a run goes the way it went before.
+        // Asked again, a run takes the same path as before.
         if !ctx.patched("no-sleep") {
             ctx.sleep(secs(1)).await?;
         }
@@ -142,8 +142,8 @@ fn a_patch_lets_old_runs_go_the_old_way_and_new_ones_the_new() {
     }
     let old = journal(charge_then_sleep);
     for length in 0..=old.len() {
-        let mut machine = machine(patched);
-        machine.replay(old[..length].to_vec()).unwrap();
+        let mut replayer = replayer(patched);
+        replayer.replay(old[..length].to_vec()).unwrap();
     }
     let new = run(world().workflow(&MAIN, patched));
     assert_eq!(result(&new), Ok(202));
@@ -179,9 +179,9 @@ fn the_right_code_heals_what_the_wrong_code_could_not_replay() {
     let entries = journal(charge_then_sleep);
     let open = entries[..4].to_vec();
     disagreement(open.clone(), async |_: Ctx, n| Ok(n));
-    let mut machine = machine(charge_then_sleep);
-    machine.replay(open).unwrap();
-    let commit = advance(&mut machine, 5, RunEvent::TimerFired { seq: 2 });
+    let mut replayer = replayer(charge_then_sleep);
+    replayer.replay(open).unwrap();
+    let commit = advance(&mut replayer, 5, RunEvent::TimerFired { seq: 2 });
     assert!(commit.end.is_some());
 }
 

@@ -1,4 +1,4 @@
-//! Journals kept as files.
+//! Journals in files.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Undoing what was done.
+//! Sagas: compensations after a failure.
 
 use std::sync::{Arc, Mutex};
 

@@ -21,17 +21,17 @@ fn a_side_effect_happens_once_per_commit_and_is_remembered() {
     let ended = world().workflow(&MAIN, code).run(&MAIN, 1).unwrap();
     assert_eq!(result(&ended), Ok(100));
     let mut entries = ended.journal().unwrap().entries.clone();
-    let mut machine = crate::replay::machine(code);
-    machine.replay(entries.clone()).unwrap();
+    let mut replayer = crate::replay::replayer(code);
+    replayer.replay(entries.clone()).unwrap();
     assert_eq!(CALLS.load(Ordering::Relaxed), 1);
     change_first_command(
         &mut entries,
         Command::SideEffect { seq: 1, value: Json::from_value("text").unwrap() },
     );
-    let halt = crate::replay::machine(code).replay(entries).unwrap_err();
+    let blocked = crate::replay::replayer(code).replay(entries).unwrap_err();
     assert!(
-        matches!(&halt, Blocked::Unreadable { what, .. } if what == "the value of side effect 1"),
-        "{halt}"
+        matches!(&blocked, Blocked::Unreadable { what, .. } if what == "the value of side effect 1"),
+        "{blocked}"
     );
 }
 
@@ -50,9 +50,9 @@ fn a_side_effect_may_not_ask_for_anything() {
         ctx.side_effect(move || inside.set_attribute("customer", "ada"));
         Ok(n)
     }
-    let halt = world().workflow(&MAIN, code).run(&MAIN, 1).unwrap_err();
+    let blocked = world().workflow(&MAIN, code).run(&MAIN, 1).unwrap_err();
     let expected = "workflow `main` asks for something inside a side effect: set attribute `customer`";
-    assert_eq!(halt.to_string(), expected);
+    assert_eq!(blocked.to_string(), expected);
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub(super) const RED: Signal<u64> = Signal::new("red");
 pub(super) const BLUE: Signal<u64> = Signal::new("blue");
 const WORK: Activity<u64, u64> = Activity::new("work");
 
-/// Something a workflow does.
+/// A step of a workflow.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Step {
     Activity(u64),
@@ -91,7 +91,8 @@ fn block(ctx: Ctx, steps: Vec<Step>) -> BoxFuture<'static, Trace> {
         for next in steps {
             match step_once(&ctx, next).await {
                 Ok(more) => trace.extend(more),
-                // Some blocks go on after a failure, so that more than the first is seen.
+                // Some blocks continue after a failure, so that the test covers more than the first
+                // one.
                 Err(error) if trace.len() % 2 == 0 || error.is_continue_as_new() => return Err(error),
                 Err(error) => trace.push(format!("{error} at {}", ctx.now())),
             }

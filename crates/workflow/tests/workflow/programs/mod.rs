@@ -1,4 +1,4 @@
-//! Random programs: whatever a workflow does, it does again in every replay.
+//! Random programs: every replay of a workflow does the same.
 
 mod language;
 
@@ -7,7 +7,7 @@ use tidemill_workflow::testing::{TestWorld, replay_every_prefix};
 
 use language::{PROGRAM, Step, interpret, program, world};
 
-/// How a world is disturbed.
+/// How the simulation is disturbed.
 #[derive(Debug, Clone)]
 struct Disturbance {
     seed: u64,
@@ -58,7 +58,7 @@ proptest! {
     }
 }
 
-/// The number of the issue; a few minutes in a debug build.
+/// Takes a few minutes in a debug build.
 #[test]
 #[ignore = "takes minutes"]
 fn thousands_of_programs_replay_from_every_prefix() {
