@@ -1,9 +1,10 @@
-//! The raw loops: a stream with XADD, XREADGROUP and XACK + XDEL, and a list with LPUSH and RPOP.
+//! Baselines: a stream with XADD, XREADGROUP and XACK + XDEL, and a list with LPUSH and RPOP.
 //!
-//! A batch of plain commands can be cut short half-way, which is fine for a loop that measures moving bytes. Chains are
-//! measured beside *transactions*, here as in the SQL stores: there begin, insert, commit; here MULTI, XADD, EXEC, in
-//! one trip. They are empty: a chain also has an entry in the index, by which it is found, and its result is kept; neither
-//! is part of this floor. Reading and acknowledging are the plain commands, in batches, for both.
+//! A batch of plain commands can be interrupted half-way, which is fine for a loop that measures
+//! moving bytes. Chains are compared with *transactions*, as in the SQL stores: there begin,
+//! insert, commit; here MULTI, XADD, EXEC in one round trip. A chain also has an index entry and a
+//! stored result; neither is part of this baseline. Reading and acknowledging are plain commands in
+//! batches for both.
 
 use std::time::Duration;
 
@@ -16,13 +17,13 @@ use tidemill_core::{Error, Guarantee};
 
 use crate::connection::reply::{array, bytes, entry_id, read_group};
 use crate::error::classify;
-use crate::options::Options;
+use crate::options::RedisOptions;
 
-/// How long a raw read blocks.
-const BLOCK: Duration = Duration::from_secs(5);
+/// How long a read blocks.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The raw loops on a server, with the smallest batches at which it is near its best.
-pub async fn floors(options: Options) -> Result<Vec<Box<dyn Baseline>>, Error> {
+/// The baselines of a server, with the smallest batches at which it is near its maximum.
+pub async fn baselines(options: RedisOptions) -> Result<Vec<Box<dyn Baseline>>, Error> {
     if options.cluster {
         return Err(Error::Invalid("a Cluster has no single raw loop: measure one of its servers".into()));
     }
@@ -30,22 +31,22 @@ pub async fn floors(options: Options) -> Result<Vec<Box<dyn Baseline>>, Error> {
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let connect = || client.get_multiplexed_async_connection_with_config(&config);
     let mut loops: Vec<Box<dyn Baseline>> = Vec::new();
-    for work in [Work::Stream, Work::List] {
+    for work in [BaselineKind::Stream, BaselineKind::List] {
         let shared = connect().await.map_err(|error| classify("connecting", error))?;
         let blocking = connect().await.map_err(|error| classify("connecting", error))?;
         let key = format!("{}floor:{}", options.namespace, work.name());
-        loops.push(Box::new(RawLoop { work, key, shared, blocking }));
+        loops.push(Box::new(RawBaseline { kind: work, key, shared, blocking }));
     }
     Ok(loops)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Work {
+enum BaselineKind {
     Stream,
     List,
 }
 
-impl Work {
+impl BaselineKind {
     fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
@@ -54,23 +55,23 @@ impl Work {
     }
 }
 
-struct RawLoop {
-    work: Work,
+struct RawBaseline {
+    kind: BaselineKind,
     key: String,
     shared: MultiplexedConnection,
     blocking: MultiplexedConnection,
 }
 
-impl RawLoop {
-    fn adding(&self, envelopes: &[Bytes]) -> Pipeline {
+impl RawBaseline {
+    fn enqueue_pipeline(&self, envelopes: &[Bytes]) -> Pipeline {
         let mut batch = Pipeline::with_capacity(envelopes.len());
-        match self.work {
-            Work::Stream => {
+        match self.kind {
+            BaselineKind::Stream => {
                 for data in envelopes {
                     batch.cmd("XADD").arg(&self.key).arg("*").arg("data").arg(&data[..]).ignore();
                 }
             }
-            Work::List => {
+            BaselineKind::List => {
                 let push = batch.cmd("LPUSH").arg(&self.key);
                 for data in envelopes {
                     push.arg(&data[..]);
@@ -104,15 +105,15 @@ impl RawLoop {
 }
 
 #[async_trait]
-impl Baseline for RawLoop {
+impl Baseline for RawBaseline {
     fn work(&self) -> &'static str {
-        self.work.name()
+        self.kind.name()
     }
 
     fn guarantee(&self) -> Guarantee {
-        match self.work {
-            Work::Stream => Guarantee::AtLeastOnce,
-            Work::List => Guarantee::AtMostOnce,
+        match self.kind {
+            BaselineKind::Stream => Guarantee::AtLeastOnce,
+            BaselineKind::List => Guarantee::AtMostOnce,
         }
     }
 
@@ -121,22 +122,22 @@ impl Baseline for RawLoop {
     }
 
     async fn enqueue(&self, envelopes: &[Bytes]) -> Result<(), Error> {
-        self.send(&self.adding(envelopes)).await
+        self.send(&self.enqueue_pipeline(envelopes)).await
     }
 
     async fn commit(&self, envelopes: &[Bytes]) -> Result<(), Error> {
-        self.send(self.adding(envelopes).atomic()).await
+        self.send(self.enqueue_pipeline(envelopes).atomic()).await
     }
 
     async fn claim(&self, max: usize) -> Result<usize, Error> {
         let raw = |error| classify("the raw loop", error);
-        if self.work == Work::List {
+        if self.kind == BaselineKind::List {
             let popped =
                 redis::cmd("RPOP").arg(&self.key).arg(max).query_async(&mut self.shared.clone()).await;
             return Ok(array(popped.map_err(raw)?).unwrap_or_default().len());
         }
-        let answer = self.read(max, None).query_async(&mut self.shared.clone()).await.map_err(raw)?;
-        let ids: Vec<String> = read_group(answer)?.into_iter().map(|entry| entry_id(entry.token)).collect();
+        let reply = self.read(max, None).query_async(&mut self.shared.clone()).await.map_err(raw)?;
+        let ids: Vec<String> = read_group(reply)?.into_iter().map(|entry| entry_id(entry.token)).collect();
         if !ids.is_empty() {
             self.acknowledge(&ids).await.map_err(raw)?;
         }
@@ -146,13 +147,13 @@ impl Baseline for RawLoop {
     async fn wait(&self) -> Result<Option<Bytes>, Error> {
         let raw = |error| classify("the raw loop", error);
         let mut blocking = self.blocking.clone();
-        if self.work == Work::List {
-            let pop = redis::cmd("BRPOP").arg(&self.key).arg(BLOCK.as_secs()).take();
-            let answer = pop.query_async(&mut blocking).await.map_err(raw)?;
-            return Ok(array(answer).unwrap_or_default().into_iter().nth(1).and_then(bytes));
+        if self.kind == BaselineKind::List {
+            let pop = redis::cmd("BRPOP").arg(&self.key).arg(BLOCK_TIMEOUT.as_secs()).take();
+            let reply = pop.query_async(&mut blocking).await.map_err(raw)?;
+            return Ok(array(reply).unwrap_or_default().into_iter().nth(1).and_then(bytes));
         }
-        let answer = self.read(1, Some(BLOCK)).query_async(&mut blocking).await.map_err(raw)?;
-        let Some(entry) = read_group(answer)?.pop() else { return Ok(None) };
+        let reply = self.read(1, Some(BLOCK_TIMEOUT)).query_async(&mut blocking).await.map_err(raw)?;
+        let Some(entry) = read_group(reply)?.pop() else { return Ok(None) };
         self.acknowledge(&[entry_id(entry.token)]).await.map_err(raw)?;
         Ok(Some(entry.data))
     }
@@ -160,7 +161,7 @@ impl Baseline for RawLoop {
     async fn clear(&self) -> Result<(), Error> {
         let mut batch = Pipeline::new();
         batch.cmd("DEL").arg(&self.key).ignore();
-        if self.work == Work::Stream {
+        if self.kind == BaselineKind::Stream {
             batch.cmd("XGROUP").arg("CREATE").arg(&self.key).arg("raw").arg("0").arg("MKSTREAM").ignore();
         }
         self.send(&batch).await

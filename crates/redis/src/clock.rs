@@ -1,4 +1,4 @@
-//! The server's time, as well as it is known here: this process's clock plus what the two differed by.
+//! The server's time, estimated from this process's clock and the last known offset.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -13,8 +13,8 @@ pub(crate) struct ServerClock {
 }
 
 impl ServerClock {
-    /// Takes note of what the server's clock says now.
-    pub(crate) fn set(&self, server: Timestamp) {
+    /// Records the current time of the server.
+    pub(crate) fn sync(&self, server: Timestamp) {
         self.offset.store(server.0 - Timestamp::now().0, Ordering::Relaxed);
     }
 }

@@ -1,8 +1,8 @@
 //! Tidemill on Redis and Valkey: one server, a master behind Sentinels, or a Cluster.
 //!
-//! At-least-once queues are streams with one consumer group, at-most-once queues are lists, both under the
-//! keys that `docs/redis-schema.md` documents. The hot path is plain commands in batches; whatever has to
-//! look before it writes is a script.
+//! At-least-once queues are streams with one consumer group, at-most-once queues are lists, both
+//! under the keys that `docs/redis-schema.md` documents. The hot path sends plain commands in
+//! batches. Every operation that reads before it writes is a Lua script.
 
 mod acl;
 mod baseline;
@@ -24,8 +24,8 @@ mod wake;
 
 #[doc(hidden)]
 pub use acl::worker_rules;
-pub use baseline::floors;
-pub use options::Options;
+pub use baseline::baselines;
+pub use options::RedisOptions;
 pub use store::RedisStore;
 pub use url::is_redis_url;
-pub use wake::RedisCourier;
+pub use wake::RedisTransport;

@@ -1,4 +1,4 @@
-//! Where the store is and how it is used.
+//! Options of a Redis store, read from its URL.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,26 +8,26 @@ use redis::{ConnectionInfo, TlsCertificates};
 use tidemill_core::{Error, Namespace, QueueName};
 
 use crate::sentinels::Sentinels;
-use crate::tls::{self, Files};
-use crate::url::{Kind, Parts, invalid};
+use crate::tls::{self, CertificateFiles};
+use crate::url::{RedisUrl, UrlKind, invalid_url};
 
-/// How many slices a Cluster's keyspace is cut into when nobody says otherwise.
-const CLUSTER_SHARDS: u16 = 8;
+/// Default number of shards of a Cluster.
+const DEFAULT_CLUSTER_SHARDS: u16 = 8;
 
-/// How long a hint is kept: whoever has not looked by then looks without one.
-const HINT_TTL: Duration = Duration::from_secs(60);
+/// Default lifetime of a hint. A listener that is later polls without one.
+const DEFAULT_HINT_TTL: Duration = Duration::from_secs(60);
 
-/// The consumer group of a queue when nobody says otherwise.
-const GROUP: &str = "tidemill-workers";
+/// Default consumer group of a queue.
+const DEFAULT_GROUP: &str = "tidemill-workers";
 
-/// How to reach and use a Redis store. Holds credentials: it shows addresses only.
+/// How to reach and use a Redis store. Contains credentials; `Debug` shows addresses only.
 #[derive(Clone)]
-pub struct Options {
+pub struct RedisOptions {
     /// The server, or the first Sentinel, with the credentials and the database of the store.
     pub(crate) info: ConnectionInfo,
     pub(crate) cluster: bool,
     pub(crate) sentinels: Option<Sentinels>,
-    /// Certificates of the URL's own, which the driver for a Cluster wants apart.
+    /// Certificates from the URL; the Cluster driver takes them separately.
     pub(crate) certificates: Option<TlsCertificates>,
     pub(crate) shards: u16,
     pub(crate) replicas: u32,
@@ -36,36 +36,38 @@ pub struct Options {
     pub(crate) default_group: String,
     pub(crate) allow_eviction: bool,
     pub(crate) hint_ttl: Duration,
-    pub(crate) queuert: Queuert,
+    pub(crate) queuert: QueuertFormat,
 }
 
-/// In which forms jobs are announced to other programs.
+/// The formats in which jobs are announced to other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Queuert {
-    /// As Queuert does up to 0.11: with a hint of their own.
+pub(crate) enum QueuertFormat {
+    /// As Queuert up to 0.11: with a hint for each announcement.
     Hinted,
-    /// And as it does since 0.12: by their type alone.
+    /// Also as Queuert since 0.12: with the type alone.
     Both,
 }
 
-impl Options {
-    /// Reads a URL:
+impl RedisOptions {
+    /// Parses a URL:
     ///
     /// - `redis://[user:password@]host[:port][/db]`, or `rediss://…` for TLS;
     /// - `redis+cluster://…`, `rediss+cluster://…`: any server of a Cluster;
-    /// - `redis+sentinel://[user:password@]host[:port],host[:port]/master[/db]`, `rediss+sentinel://…`: the Sentinels, and
-    ///   what they call the master;
+    /// - `redis+sentinel://[user:password@]host[:port],host[:port]/master[/db]`,
+    ///   `rediss+sentinel://…`: the Sentinels, and their name for the master;
     /// - `redis+unix:///path/to/socket`, `unix:///path/to/socket`.
     ///
-    /// Parameters: `shards=N` (slices of the keyspace; 8 on a Cluster, else 1), `replicas=N` (an enqueue waits for that
-    /// many replicas), `allow_eviction=true`; `db`, `username`, `password`; `sentinel_username`, `sentinel_password`;
-    /// with TLS `ssl_ca_certs` (a private authority), `ssl_certfile` and `ssl_keyfile` (a client's certificate), all files
-    /// in PEM form. For a server that carries wake-ups: `queuert=both` (the default: every version of Queuert hears of
-    /// jobs) or `queuert=0.11` (one message less for each announcement; versions from 0.12 on do not hear it).
+    /// Parameters: `shards=N` (shards of the keyspace; 8 on a Cluster, else 1), `replicas=N` (an
+    /// enqueue waits for that many replicas), `allow_eviction=true`; `db`, `username`, `password`;
+    /// `sentinel_username`, `sentinel_password`; with TLS `ssl_ca_certs` (a private authority),
+    /// `ssl_certfile` and `ssl_keyfile` (a client certificate), all files in PEM form. For a server
+    /// that transports wake-ups: `queuert=both` (the default: every version of Queuert receives
+    /// announcements) or `queuert=0.11` (one message less for each announcement; versions from 0.12
+    /// on do not receive it).
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let Parts { kind, is_tls, info, sentinels, master, parameters } = Parts::read(url)?;
+        let RedisUrl { kind, is_tls, info, sentinels, master, parameters } = RedisUrl::parse(url)?;
         let (username, password, certificates) = (None, None, None);
-        let sentinels = (kind == Kind::Sentinel).then_some(Sentinels {
+        let sentinels = (kind == UrlKind::Sentinel).then_some(Sentinels {
             addresses: sentinels,
             master,
             username,
@@ -73,33 +75,38 @@ impl Options {
             certificates,
             is_tls,
         });
-        let cluster = kind == Kind::Cluster;
+        let cluster = kind == UrlKind::Cluster;
         let mut options = Self {
             info,
             cluster,
             sentinels,
             certificates: None,
-            shards: if cluster { CLUSTER_SHARDS } else { 1 },
+            shards: if cluster { DEFAULT_CLUSTER_SHARDS } else { 1 },
             replicas: 0,
             namespace: Namespace::default(),
             groups: HashMap::new(),
-            default_group: GROUP.to_owned(),
+            default_group: DEFAULT_GROUP.to_owned(),
             allow_eviction: false,
-            hint_ttl: HINT_TTL,
-            queuert: Queuert::Both,
+            hint_ttl: DEFAULT_HINT_TTL,
+            queuert: QueuertFormat::Both,
         };
-        let mut files = Files::default();
+        let mut files = CertificateFiles::default();
         for (name, value) in parameters {
-            options.set(&name, value, &mut files)?;
+            options.set_parameter(&name, value, &mut files)?;
         }
         if !files.is_empty() {
-            options.secure(&files, is_tls)?;
+            options.apply_certificates(&files, is_tls)?;
         }
         Ok(options)
     }
 
-    fn set(&mut self, name: &str, value: String, files: &mut Files) -> Result<(), Error> {
-        let bad = |value: &str| invalid(&format!("has {name}={value}, which is not valid"));
+    fn set_parameter(
+        &mut self,
+        name: &str,
+        value: String,
+        files: &mut CertificateFiles,
+    ) -> Result<(), Error> {
+        let bad = |value: &str| invalid_url(&format!("has {name}={value}, which is not valid"));
         let settings = self.info.redis_settings().clone();
         match (name, &mut self.sentinels) {
             ("shards", _) => {
@@ -110,8 +117,8 @@ impl Options {
             ("allow_eviction", _) => self.allow_eviction = value.parse().map_err(|_| bad(&value))?,
             ("queuert", _) => {
                 self.queuert = match value.as_str() {
-                    "both" => Queuert::Both,
-                    "0.11" => Queuert::Hinted,
+                    "both" => QueuertFormat::Both,
+                    "0.11" => QueuertFormat::Hinted,
                     _ => return Err(bad(&value)),
                 };
             }
@@ -121,24 +128,24 @@ impl Options {
             }
             ("username", _) => self.info = self.info.clone().set_redis_settings(settings.set_username(value)),
             ("password", _) => self.info = self.info.clone().set_redis_settings(settings.set_password(value)),
-            (tls::AUTHORITY, _) => files.authority = Some(value),
-            (tls::CERTIFICATE, _) => files.certificate = Some(value),
-            (tls::KEY, _) => files.key = Some(value),
+            (tls::CA_CERTS_PARAM, _) => files.authority = Some(value),
+            (tls::CERT_FILE_PARAM, _) => files.certificate = Some(value),
+            (tls::KEY_FILE_PARAM, _) => files.key = Some(value),
             ("sentinel_username", Some(sentinels)) => sentinels.username = Some(value),
             ("sentinel_password", Some(sentinels)) => sentinels.password = Some(value),
             ("sentinel_username" | "sentinel_password", None) => {
-                return Err(invalid(&format!("has {name}, which is for redis+sentinel:// only")));
+                return Err(invalid_url(&format!("has {name}, which is for redis+sentinel:// only")));
             }
-            _ => return Err(invalid(&format!("has the unknown parameter {name:?}"))),
+            _ => return Err(invalid_url(&format!("has the unknown parameter {name:?}"))),
         }
         Ok(())
     }
 
-    /// Uses the certificates that the URL names.
-    fn secure(&mut self, files: &Files, is_tls: bool) -> Result<(), Error> {
+    /// Applies the certificates that the URL names.
+    fn apply_certificates(&mut self, files: &CertificateFiles, is_tls: bool) -> Result<(), Error> {
         if !is_tls {
-            let names = [tls::AUTHORITY, tls::CERTIFICATE, tls::KEY].join(", ");
-            return Err(invalid(&format!("has certificates ({names}) but no TLS: use rediss://")));
+            let names = [tls::CA_CERTS_PARAM, tls::CERT_FILE_PARAM, tls::KEY_FILE_PARAM].join(", ");
+            return Err(invalid_url(&format!("has certificates ({names}) but no TLS: use rediss://")));
         }
         let certificates = files.read()?;
         self.info = tls::with_certificates(self.info.clone(), certificates.clone())?;
@@ -149,45 +156,45 @@ impl Options {
         Ok(())
     }
 
-    /// Where the store is, without credentials.
-    pub(crate) fn place(&self) -> String {
+    /// The address of the store, without credentials.
+    pub(crate) fn display_address(&self) -> String {
         match &self.sentinels {
-            Some(sentinels) => sentinels.place(),
+            Some(sentinels) => sentinels.display_address(),
             None => self.info.addr().to_string(),
         }
     }
 
-    /// Puts this prefix before every key and channel.
+    /// Sets the prefix of every key and channel.
     pub fn namespace(mut self, namespace: Namespace) -> Self {
         self.namespace = namespace;
         self
     }
 
-    /// Cuts the keyspace into this many slices.
+    /// Sets the number of shards of the keyspace.
     pub fn shards(mut self, shards: u16) -> Self {
         self.shards = shards.max(1);
         self
     }
 
-    /// Names the consumer group of one queue.
+    /// Sets the consumer group of one queue.
     pub fn group(mut self, queue: QueueName, group: &str) -> Self {
         self.groups.insert(queue, group.to_owned());
         self
     }
 
-    /// Names the consumer group of every queue that has no other.
+    /// Sets the consumer group of every other queue.
     pub fn default_group(mut self, group: &str) -> Self {
         self.default_group = group.to_owned();
         self
     }
 
-    /// Accepts a server that may delete keys when its memory is full, queues included.
+    /// Accepts a server that may evict keys, including queues, when its memory is full.
     pub fn allow_eviction(mut self) -> Self {
         self.allow_eviction = true;
         self
     }
 
-    /// Keeps hints for this long, in whole seconds, instead of a minute. For tests.
+    /// Sets the lifetime of hints, in whole seconds. For tests.
     #[doc(hidden)]
     pub fn hint_ttl(mut self, ttl: Duration) -> Self {
         self.hint_ttl = ttl;
@@ -204,9 +211,9 @@ impl Options {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for RedisOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "redis {} {:?}", self.place(), self.namespace)
+        write!(f, "redis {} {:?}", self.display_address(), self.namespace)
     }
 }
 
@@ -216,22 +223,23 @@ mod tests {
 
     #[test]
     fn reads_urls_and_never_shows_the_password() {
-        let options = Options::parse("redis://user:hunter2@10.0.0.1:7000/3?shards=4&replicas=1").unwrap();
+        let options =
+            RedisOptions::parse("redis://user:hunter2@10.0.0.1:7000/3?shards=4&replicas=1").unwrap();
         assert_eq!((options.shards, options.replicas, options.cluster), (4, 1, false));
         assert!(!format!("{options:?}").contains("hunter2"));
-        assert_eq!(Options::parse("redis+cluster://localhost:7000").unwrap().shards, 8);
+        assert_eq!(RedisOptions::parse("redis+cluster://localhost:7000").unwrap().shards, 8);
     }
 
     #[test]
     fn reads_sentinels_and_sockets_and_never_shows_a_password() {
         let url = "redis+sentinel://me:hunter2@a,b/main?sentinel_password=hunter2&db=2";
-        let options = Options::parse(url).unwrap();
+        let options = RedisOptions::parse(url).unwrap();
         assert_eq!(format!("{options:?}"), "redis main (by Sentinel a:26379,b:26379) \"tidemill:\"");
         assert_eq!(options.info.redis_settings().db(), 2);
         for url in
             ["unix:///run/redis.sock", "redis+unix:///run/redis.sock?username=me&password=hunter%322&db=1"]
         {
-            let shown = format!("{:?}", Options::parse(url).unwrap());
+            let shown = format!("{:?}", RedisOptions::parse(url).unwrap());
             assert_eq!(shown, "redis /run/redis.sock \"tidemill:\"");
         }
     }
@@ -247,7 +255,7 @@ mod tests {
             ("redis://h?db=one", "db=one"),
             ("redis://h?passwort=hunter2", "unknown parameter \"passwort\""),
         ] {
-            let error = Options::parse(url).unwrap_err().to_string();
+            let error = RedisOptions::parse(url).unwrap_err().to_string();
             assert!(error.contains(named) && !error.contains("hunter2"), "{url}: {error}");
         }
     }
@@ -256,7 +264,7 @@ mod tests {
     fn refuses_what_it_does_not_know() {
         for bad in ["redis://", "http://x", "redis://h?shards=0", "redis://h?shard=8", "redis://h?replicas=x"]
         {
-            assert!(matches!(Options::parse(bad), Err(Error::Invalid(_))), "{bad}");
+            assert!(matches!(RedisOptions::parse(bad), Err(Error::Invalid(_))), "{bad}");
         }
     }
 }

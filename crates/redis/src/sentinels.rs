@@ -1,4 +1,4 @@
-//! Where Sentinels are, and how they are asked for the master.
+//! Sentinels: their addresses, and a client that asks them for the master.
 
 use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates, TlsMode};
@@ -7,18 +7,18 @@ use redis::{ConnectionAddr, ConnectionInfo, RedisError, TlsCertificates, TlsMode
 #[derive(Clone)]
 pub(crate) struct Sentinels {
     pub(crate) addresses: Vec<ConnectionAddr>,
-    /// What they call the master.
+    /// Their name for the master.
     pub(crate) master: String,
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
-    /// For the Sentinels and the servers alike.
+    /// For the Sentinels and the servers.
     pub(crate) certificates: Option<TlsCertificates>,
     pub(crate) is_tls: bool,
 }
 
 impl Sentinels {
-    /// Asks them for the master, which is reached with the credentials and the database of `info`. The driver checks by
-    /// ROLE that it is one.
+    /// A client that finds the master, with the credentials and the database of `info`. The driver
+    /// verifies the master by ROLE.
     pub(crate) fn client(&self, info: &ConnectionInfo) -> Result<SentinelClient, RedisError> {
         let (addresses, settings) = (self.addresses.clone(), info.redis_settings());
         let mut builder =
@@ -47,8 +47,8 @@ impl Sentinels {
         builder.build()
     }
 
-    /// How the place is shown.
-    pub(crate) fn place(&self) -> String {
+    /// The address as shown to users.
+    pub(crate) fn display_address(&self) -> String {
         let addresses: Vec<String> = self.addresses.iter().map(ToString::to_string).collect();
         format!("{} (by Sentinel {})", self.master, addresses.join(","))
     }

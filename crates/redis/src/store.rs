@@ -1,4 +1,4 @@
-//! The store: what it is made of, how it is opened, and which part does what.
+//! The Redis store: its parts, opening it, and the implementation of `Store`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicUsize;
@@ -21,114 +21,117 @@ use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, HolderId, JobId, Queue, Store};
 use tokio::time::Instant;
 
-use crate::acl::Rights;
+use crate::acl::MissingPermissions;
 use crate::clock::ServerClock;
-use crate::connection::Link;
+use crate::connection::Connections;
 use crate::connection::breaker::Breaker;
 use crate::connection::keys::Keys;
 use crate::connection::script::Scripts;
-use crate::fleet::Registry;
-use crate::inspect::checkup::Server;
-use crate::inspect::damage::Complaints;
-use crate::jobs::{Adder, Clerk, Cursors, Doubts, Noted, Orphans, Pops, Receipts, Rounds};
-use crate::options::Options;
-use crate::wake::Waker;
+use crate::fleet::FleetState;
+use crate::inspect::checkup::ServerInfo;
+use crate::inspect::damage::LoggedDamage;
+use crate::jobs::{
+    GroupCommit, ListPops, OrphanScans, OverdueCursors, PlainEnqueuer, ReceiptSlots, RepairCursors,
+    RunningUntracked, UncertainClaims,
+};
+use crate::options::RedisOptions;
+use crate::wake::WakeListener;
 
 /// Jobs in Redis or Valkey.
 #[derive(Debug)]
 pub struct RedisStore {
-    pub(crate) link: Arc<Link>,
+    pub(crate) connections: Arc<Connections>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) scripts: Arc<Scripts>,
     pub(crate) clock: Arc<ServerClock>,
-    pub(crate) waker: Waker,
-    pub(crate) adder: Arc<Adder>,
-    pub(crate) clerk: Clerk,
-    pub(crate) registry: Registry,
+    pub(crate) wake_listener: WakeListener,
+    pub(crate) plain_enqueuer: Arc<PlainEnqueuer>,
+    pub(crate) group_commit: GroupCommit,
+    pub(crate) fleet_state: FleetState,
     durability: Durability,
-    /// What the user of the URL may not do.
-    pub(crate) rights: Rights,
-    /// A worker says once what it does without.
+    /// The permissions that the user of the URL lacks.
+    pub(crate) permissions: MissingPermissions,
+    /// Logs once what a worker cannot do without optional permissions.
     pub(crate) restrictions_logged: Once,
-    /// Queues that this process has paused or seen paused, with when to look again.
-    pub(crate) paused: Mutex<HashMap<Queue, Instant>>,
-    /// Streams whose group exists and whose rescuers know this worker's lease.
+    /// Queues that this process has paused or seen paused, and until when that is assumed.
+    pub(crate) paused_queues: Mutex<HashMap<Queue, Instant>>,
+    /// Streams whose group exists and where this worker's lease is recorded.
     pub(crate) prepared: Mutex<HashSet<(Queue, u16, HolderId)>>,
-    /// Jobs of lists that nobody seems to have.
-    pub(crate) orphans: Orphans,
-    /// How far the index has been looked at for jobs that are gone.
-    pub(crate) cursors: Cursors,
-    /// Which queues the next look for expired leases asks about.
-    pub(crate) rounds: Rounds,
-    /// What is damaged and has been logged.
-    pub(crate) complaints: Complaints,
-    /// Pops from lists, and what became of their answers.
-    pub(crate) pops: Pops,
-    /// Workers some of whose claims may have taken more than they returned.
-    pub(crate) doubts: Arc<Doubts>,
-    /// Shards whose servers do not answer.
+    /// Progress of the search for list jobs without a worker.
+    pub(crate) orphan_scans: OrphanScans,
+    /// Progress of the search for index entries of removed jobs.
+    pub(crate) repair_cursors: RepairCursors,
+    /// Which queues the next search for expired leases checks.
+    pub(crate) overdue_cursors: OverdueCursors,
+    /// Damaged keys that have been logged.
+    pub(crate) logged_damage: LoggedDamage,
+    /// Pops from lists, and which of them were answered.
+    pub(crate) list_pops: ListPops,
+    /// Workers whose claims may have taken more jobs than they returned.
+    pub(crate) uncertain_claims: Arc<UncertainClaims>,
+    /// Shards whose servers do not respond.
     pub(crate) breaker: Breaker,
-    pub(crate) noted: Noted,
-    /// How many streams were pruned, for whose turn it is next.
+    pub(crate) running_untracked: RunningUntracked,
+    /// How many streams were pruned, to choose the next ones.
     pub(crate) pruned_streams: AtomicUsize,
 }
 
 impl RedisStore {
-    /// Connects, and refuses a server that would lose jobs or does not know what is needed.
-    pub async fn connect(options: Options) -> Result<Self, Error> {
+    /// Connects. Rejects a server that could lose jobs or lacks a required feature.
+    pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
         let keys = Arc::new(Keys::new(&options));
-        let link = Arc::new(Link::connect(options, keys.clone()).await?);
-        let server = Server::ask(&link).await?;
+        let link = Arc::new(Connections::connect(options, keys.clone()).await?);
+        let server = ServerInfo::fetch(&link).await?;
         server.check(link.options())?;
         let flags = server.version >= (7, 0);
         let scripts = Arc::new(Scripts::new(flags));
-        let registry = Registry::new(flags);
-        let rights = link.rights().await?;
+        let registry = FleetState::new(flags);
+        let rights = link.missing_permissions().await?;
         rights.check()?;
         let clock = Arc::new(ServerClock::default());
-        clock.set(link.time(0).await?);
+        clock.sync(link.time(0).await?);
         let (of_jobs, of_fleet) = (scripts.clone(), registry.scripts());
-        link.refuse(move |rights| rights.refused(of_jobs.iter().chain(of_fleet.iter())));
-        let adder = Arc::new(Adder {
-            link: link.clone(),
+        link.set_refusal_rules(move |rights| rights.refused_scripts(of_jobs.iter().chain(of_fleet.iter())));
+        let adder = Arc::new(PlainEnqueuer {
+            connections: link.clone(),
             keys: keys.clone(),
             scripts: scripts.clone(),
             clock: clock.clone(),
-            receipts: Receipts::new(),
+            receipts: ReceiptSlots::new(),
         });
-        let doubts = Arc::<Doubts>::default();
+        let doubts = Arc::<UncertainClaims>::default();
         Ok(Self {
             breaker: Breaker::new(link.clone(), doubts.clone()),
-            clerk: Clerk::new(adder.clone()),
-            adder,
-            waker: Waker::new(link.clone(), keys.channel().to_owned()),
+            group_commit: GroupCommit::new(adder.clone()),
+            plain_enqueuer: adder,
+            wake_listener: WakeListener::new(link.clone(), keys.channel().to_owned()),
             scripts,
-            registry,
-            rights,
+            fleet_state: registry,
+            permissions: rights,
             restrictions_logged: Once::new(),
             durability: server.durability(link.options()),
-            link,
+            connections: link,
             keys,
             clock,
-            paused: Mutex::default(),
+            paused_queues: Mutex::default(),
             prepared: Mutex::default(),
-            orphans: Orphans::default(),
-            cursors: Cursors::default(),
-            rounds: Rounds::default(),
-            complaints: Complaints::default(),
-            pops: Pops::default(),
-            doubts,
-            noted: Noted::default(),
+            orphan_scans: OrphanScans::default(),
+            repair_cursors: RepairCursors::default(),
+            overdue_cursors: OverdueCursors::default(),
+            logged_damage: LoggedDamage::default(),
+            list_pops: ListPops::default(),
+            uncertain_claims: doubts,
+            running_untracked: RunningUntracked::default(),
             pruned_streams: AtomicUsize::new(0),
         })
     }
 
     /// The consumer group of a queue.
     pub(crate) fn group(&self, queue: &Queue) -> &str {
-        self.link.options().group_of(&queue.name)
+        self.connections.options().group_of(&queue.name)
     }
 
-    /// The shards that answer, in random order, so that none is always the first to be served.
+    /// The reachable shards in random order, so that none is always served first.
     pub(crate) fn reachable_shards(&self) -> Vec<u16> {
         let mut shards = self.breaker.reachable((0..self.keys.shards()).collect());
         fastrand::shuffle(&mut shards);
@@ -151,7 +154,7 @@ impl Store for RedisStore {
     }
 
     fn needs_recover(&self, queue: &Queue, worker: &HolderId) -> bool {
-        self.doubts.contain(queue, worker)
+        self.uncertain_claims.contains(queue, worker)
     }
 
     async fn start(&self, start: StartParams<'_>) -> Result<Vec<Verdict>, Error> {
@@ -183,11 +186,11 @@ impl Store for RedisStore {
     }
 
     async fn redrive(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
-        self.redrive_letters(redrive).await
+        self.redrive_dead_letters(redrive).await
     }
 
     async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        self.delete_letters(queue, jobs).await
+        self.drop_dead_letters(queue, jobs).await
     }
 
     async fn pause(&self, queue: &Queue) -> Result<(), Error> {
@@ -203,7 +206,7 @@ impl Store for RedisStore {
     }
 
     async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
-        self.prune_traces(queues).await
+        self.prune_leftovers(queues).await
     }
 
     async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
@@ -223,11 +226,11 @@ impl Store for RedisStore {
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        self.known_queues().await
+        self.queue_infos().await
     }
 
     async fn checkup(&self) -> Result<Checkup, Error> {
-        self.examine().await
+        self.run_checkup().await
     }
 
     async fn fix(&self) -> Result<Vec<Finding>, Error> {
@@ -235,7 +238,7 @@ impl Store for RedisStore {
     }
 
     fn subscribe(&self) -> WakeStream {
-        self.waker.listen()
+        self.wake_listener.subscribe()
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -251,7 +254,7 @@ impl Store for RedisStore {
     }
 
     async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
-        self.begin_run(run).await
+        self.start_new_run(run).await
     }
 
     async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
@@ -275,7 +278,7 @@ impl Store for RedisStore {
     }
 
     async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
-        self.remove_ended(prune).await
+        self.prune_ended_runs(prune).await
     }
 
     fn same_shard(&self, one: &RunId, other: &RunId) -> bool {
@@ -295,6 +298,6 @@ impl Store for RedisStore {
     }
 
     fn commands(&self) -> u64 {
-        self.link.sent()
+        self.connections.commands_sent()
     }
 }

@@ -1,27 +1,27 @@
-//! URLs of Redis stores: the scheme, the servers and the parameters. Errors never show what may be a secret.
+//! URLs of Redis stores: scheme, servers and parameters. Errors never show a possible secret.
 
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 use tidemill_core::Error;
 
-/// The port of a Sentinel when the URL gives none.
+/// The default port of a Sentinel.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Whether a URL is one of a Redis store, by its scheme alone.
+/// Whether a URL has the scheme of a Redis store.
 pub fn is_redis_url(url: &str) -> bool {
-    url.split_once(':').is_some_and(|(scheme, _)| Kind::from_scheme(scheme).is_some())
+    url.split_once(':').is_some_and(|(scheme, _)| UrlKind::from_scheme(scheme).is_some())
 }
 
-/// What a URL leads to.
+/// What kind of server a URL names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum UrlKind {
     Server,
     Cluster,
     Sentinel,
     Unix,
 }
 
-impl Kind {
-    /// The kind, and the scheme by which the driver reaches one server.
+impl UrlKind {
+    /// The kind, and the scheme for one server that the driver understands.
     fn from_scheme(scheme: &str) -> Option<(Self, &'static str)> {
         let (base, kind) = match scheme.split_once('+') {
             None if scheme == "unix" => return Some((Self::Unix, "unix")),
@@ -39,43 +39,43 @@ impl Kind {
     }
 }
 
-/// A URL in parts.
-pub(crate) struct Parts {
-    pub(crate) kind: Kind,
+/// A parsed URL.
+pub(crate) struct RedisUrl {
+    pub(crate) kind: UrlKind,
     pub(crate) is_tls: bool,
     /// The server, or the first Sentinel, with the credentials and the database of the store.
     pub(crate) info: ConnectionInfo,
     /// All Sentinels.
     pub(crate) sentinels: Vec<ConnectionAddr>,
-    /// What the Sentinels call the master.
+    /// The Sentinels' name for the master.
     pub(crate) master: String,
     /// Names and decoded values.
     pub(crate) parameters: Vec<(String, String)>,
 }
 
-impl Parts {
-    pub(crate) fn read(url: &str) -> Result<Self, Error> {
+impl RedisUrl {
+    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         if query.contains('@') {
-            return Err(invalid(
+            return Err(invalid_url(
                 "has an @ behind its ?: percent-encode a ? of the password as %3F, and an @ as %40",
             ));
         }
-        let (scheme, rest) = base.split_once("://").ok_or_else(|| invalid("has no ://"))?;
+        let (scheme, rest) = base.split_once("://").ok_or_else(|| invalid_url("has no ://"))?;
         let known = "redis, rediss, redis+cluster, redis+sentinel or redis+unix";
-        let (kind, driver) = Kind::from_scheme(scheme)
-            .ok_or_else(|| invalid(&format!("has the unknown scheme {scheme:?}: use {known}")))?;
+        let (kind, driver) = UrlKind::from_scheme(scheme)
+            .ok_or_else(|| invalid_url(&format!("has the unknown scheme {scheme:?}: use {known}")))?;
         let parameters =
             query.split('&').filter(|pair| !pair.is_empty()).map(parameter).collect::<Result<_, _>>()?;
         let (info, sentinels, master) = match kind {
-            Kind::Sentinel => sentinels(driver, rest)?,
+            UrlKind::Sentinel => sentinels(driver, rest)?,
             _ => (server(&format!("{driver}://{rest}"))?, Vec::new(), String::new()),
         };
         Ok(Self { kind, is_tls: driver == "rediss", info, sentinels, master, parameters })
     }
 }
 
-/// Reads `[user:password@]host[:port],host[:port]…/master[/database]`.
+/// Parses `[user:password@]host[:port],host[:port]…/master[/database]`.
 fn sentinels(scheme: &str, rest: &str) -> Result<(ConnectionInfo, Vec<ConnectionAddr>, String), Error> {
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (credentials, hosts) = match authority.rsplit_once('@') {
@@ -84,7 +84,7 @@ fn sentinels(scheme: &str, rest: &str) -> Result<(ConnectionInfo, Vec<Connection
     };
     let (master, database) = path.split_once('/').unwrap_or((path, ""));
     if master.is_empty() {
-        return Err(invalid("does not name the master: write redis+sentinel://host,host/MASTER"));
+        return Err(invalid_url("does not name the master: write redis+sentinel://host,host/MASTER"));
     }
     let hosts: Vec<String> = hosts.split(',').map(with_port).collect();
     let address = |host: &String| Ok(server(&format!("{scheme}://{host}"))?.addr().clone());
@@ -103,7 +103,7 @@ fn with_port(host: &str) -> String {
 fn server(url: &str) -> Result<ConnectionInfo, Error> {
     url.into_connection_info().map_err(|error| {
         let reason = error.detail().map_or_else(String::new, |detail| format!(" ({detail})"));
-        invalid(&format!(
+        invalid_url(&format!(
             "is not valid{reason}: write redis://[user:password@]host[:port][/database], with special characters \
              of the password percent-encoded"
         ))
@@ -115,20 +115,20 @@ fn parameter(pair: &str) -> Result<(String, String), Error> {
     Ok((name.to_owned(), decode(value)?))
 }
 
-/// Replaces `%40` and the like.
+/// Decodes percent-encoding.
 fn decode(text: &str) -> Result<String, Error> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut parts = text.split('%');
     bytes.extend(parts.next().unwrap_or_default().bytes());
     for part in parts {
         let byte = part.get(..2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.ok_or_else(|| invalid("has a % that two hexadecimal digits do not follow"))?);
+        bytes.push(byte.ok_or_else(|| invalid_url("has a % that two hexadecimal digits do not follow"))?);
         bytes.extend(part[2..].bytes());
     }
-    String::from_utf8(bytes).map_err(|_| invalid("is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| invalid_url("is not UTF-8"))
 }
 
-pub(crate) fn invalid(what: &str) -> Error {
+pub(crate) fn invalid_url(what: &str) -> Error {
     Error::Invalid(format!("the Redis URL {what}"))
 }
 
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        let Err(error) = Parts::read(url) else { panic!("{url} is accepted") };
+        let Err(error) = RedisUrl::parse(url) else { panic!("{url} is accepted") };
         let refusal = error.to_string();
         assert!(!refusal.contains("hunter2"), "{refusal}");
         refusal
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn sentinels_have_their_own_port_and_the_master_a_database() {
-        let parts = Parts::read("redis+sentinel://me:p%40ss@a,b:7000,[::1]/main/3?x=%2Ftmp").unwrap();
+        let parts = RedisUrl::parse("redis+sentinel://me:p%40ss@a,b:7000,[::1]/main/3?x=%2Ftmp").unwrap();
         let addresses: Vec<String> = parts.sentinels.iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["a:26379", "b:7000", "::1:26379"]);
         let settings = parts.info.redis_settings();

@@ -16,7 +16,7 @@ use tidemill_core::dead_letter::redrive::{DeadLetterFilter, redrive};
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::{Cancelled, Due, PromoteParams, Verdict};
 use tidemill_core::{Client, Guarantee, Queue, QueueName, Store, job::JobState};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, dead, done, job, retry, until};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
 use tidemill_testkit::servers::Redis;
@@ -51,7 +51,7 @@ impl Stage {
 }
 
 async fn connect(url: &str) -> Arc<RedisStore> {
-    Arc::new(RedisStore::connect(Options::parse(url).unwrap()).await.unwrap())
+    Arc::new(RedisStore::connect(RedisOptions::parse(url).unwrap()).await.unwrap())
 }
 
 /// A stream and a list.

@@ -18,7 +18,7 @@ use tidemill_core::name::Kind;
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Claimed, Deleted, Due, EnqueueParams, Enqueued, NewJob, PromoteParams};
 use tidemill_core::{JobId, Namespace, Queue, QueueName};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, done};
 use tidemill_testkit::conformance::{Scene, until};
 use tidemill_testkit::servers::Redis;
@@ -52,7 +52,7 @@ impl Pair {
     async fn on(redis: &Redis, name: String) -> Self {
         let (mortal, namespace) = (Mortal::to(redis.port()).await, Namespace::new(&name).unwrap());
         let open = async |url: &str| {
-            let options = Options::parse(url).unwrap().namespace(namespace.clone()).shards(8);
+            let options = RedisOptions::parse(url).unwrap().namespace(namespace.clone()).shards(8);
             Scene::new(Arc::new(RedisStore::connect(options).await.unwrap()), queue())
         };
         let (doomed, heir) = (open(&mortal.url()).await, open(&redis.url()).await);
@@ -343,7 +343,7 @@ async fn hundreds_wait_for_one_chain_and_one_job_for_a_thousand() {
 #[tokio::test]
 async fn what_is_left_of_a_drained_store_is_its_queues() {
     let redis = Redis::start().unwrap();
-    let options = Options::parse(&redis.url()).unwrap();
+    let options = RedisOptions::parse(&redis.url()).unwrap();
     let scene = Scene::new(Arc::new(RedisStore::connect(options).await.unwrap()), queue());
     let mut last = Vec::new();
     for round in 0..30 {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use tidemill_core::store::{ExtendParams, Extended, Verdict};
 use tidemill_core::{Error, Guarantee, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{done, job, until};
 use tidemill_testkit::servers::Redis;
@@ -71,7 +71,7 @@ async fn claims_settles_and_heartbeats_follow_to_the_promoted_server() {
     })
     .await;
     let url = format!("redis://127.0.0.1:{}", moving.port);
-    let store = Arc::new(RedisStore::connect(Options::parse(&url).unwrap()).await.unwrap());
+    let store = Arc::new(RedisStore::connect(RedisOptions::parse(&url).unwrap()).await.unwrap());
     for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
         let scene =
             Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });

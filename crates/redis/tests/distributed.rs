@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tidemill_core::fleet::{Offer, WorkerKey};
 use tidemill_core::store::fleet::{LeaseParams, Leased, Reaped, WorkerStatus};
 use tidemill_core::{Namespace, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 use tidemill_testkit::servers::Redis;
 
@@ -47,7 +47,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let redis = Redis::start().unwrap();
-        let options = Options::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
+        let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
         let store = Arc::new(RedisStore::connect(options).await.unwrap());
         Self { redis, yard: Yard::new(store.clone()), store }
     }

@@ -13,15 +13,15 @@ use futures_util::StreamExt;
 use tidemill_core::wake::Wake;
 use tidemill_core::wake::{Message, Subject, Transport};
 use tidemill_core::{Error, JobId, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisCourier, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore, RedisTransport};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{done, job};
-use tidemill_testkit::servers::{RedisOptions, RedisSentinel};
+use tidemill_testkit::servers::{RedisOptions as ServerOptions, RedisSentinel};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
 async fn connect(url: &str) -> Result<Arc<RedisStore>, Error> {
-    RedisStore::connect(Options::parse(url).unwrap()).await.map(Arc::new)
+    RedisStore::connect(RedisOptions::parse(url).unwrap()).await.map(Arc::new)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -31,7 +31,7 @@ async fn users_databases_and_passwords_of_sentinels_are_used_and_never_shown() {
         ["--user", "roleless", "on", ">hunter2", "~*", "&*", "+@all", "-@dangerous", "-role"],
     ];
     let args = users.iter().flatten().map(|word| (*word).to_owned()).collect();
-    let options = RedisOptions { args, ..RedisOptions::default() };
+    let options = ServerOptions { args, ..ServerOptions::default() };
     let sentinel = RedisSentinel::with(options, Some("hunter3")).unwrap();
     let hosts = sentinel.hosts();
     let url = |user: &str, password: &str, master: &str| {
@@ -60,7 +60,7 @@ async fn users_databases_and_passwords_of_sentinels_are_used_and_never_shown() {
 async fn rights_that_the_next_master_does_not_give_are_named_before_a_script_is_sent() {
     let user = ["--user", "worker", "on", ">hunter2", "~*", "&*", "+@all"];
     let args = user.iter().map(|word| (*word).to_owned()).collect();
-    let sentinel = RedisSentinel::with(RedisOptions { args, ..RedisOptions::default() }, None).unwrap();
+    let sentinel = RedisSentinel::with(ServerOptions { args, ..ServerOptions::default() }, None).unwrap();
     let url = format!("redis+sentinel://worker:hunter2@{}/mymaster?replicas=1", sentinel.hosts());
     let store = connect(&url).await.unwrap();
     let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("mail").unwrap()));
@@ -88,10 +88,10 @@ async fn rights_that_the_next_master_does_not_give_are_named_before_a_script_is_
 #[tokio::test(flavor = "multi_thread")]
 async fn wake_ups_follow_a_failover() {
     let sentinel = RedisSentinel::start().unwrap();
-    let options = Options::parse(&sentinel.url()).unwrap();
-    let here = RedisCourier::connect(options.clone()).await.unwrap();
-    let there = RedisCourier::connect(options).await.unwrap();
-    let mut messages = there.subscribe(Subject::Events);
+    let options = RedisOptions::parse(&sentinel.url()).unwrap();
+    let here = RedisTransport::connect(options.clone()).await.unwrap();
+    let there = RedisTransport::connect(options).await.unwrap();
+    let mut messages = there.subscribe(Subject::News);
     sentinel.servers()[0].kill().unwrap();
     let mut number = 0;
     let heard = async {

@@ -15,7 +15,7 @@ use tidemill_core::store::fleet::{
     AttachParams, Attached, LeaseParams, Leased, ListSessionsParams, Reaped, WaitParams, WorkerEntry,
 };
 use tidemill_core::{Error, Namespace, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::SHORT;
 use tidemill_testkit::conformance::scene::{Yard, chromium, offer, until};
 use tidemill_testkit::servers::Redis;
@@ -33,7 +33,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let redis = Redis::start().unwrap();
-        let options = Options::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
+        let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
         let store = Arc::new(RedisStore::connect(options).await.unwrap());
         Self { redis, yard: Yard::new(store.clone()), store }
     }

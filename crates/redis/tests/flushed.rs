@@ -12,7 +12,7 @@ use tidemill_core::store::{
     ClaimParams, Due, EnqueueParams, ExtendParams, Extended, NewJob, StartParams, Verdict,
 };
 use tidemill_core::{HolderId, JobId, Lease, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::servers::Redis;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ fn job() -> NewJob {
 
 /// Claims one started and one held job, then has the server forget everything.
 async fn flushed(server: &Redis, queue: &Queue, worker: &HolderId) -> (RedisStore, Vec<Lease>) {
-    let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::parse(&server.url()).unwrap()).await.unwrap();
     store.enqueue(EnqueueParams { queue, jobs: &[job(), job()] }).await.unwrap();
     let claim = ClaimParams { starting: 1, ..ClaimParams::now(queue, worker, LEASE, 2) };
     let leases: Vec<_> = store.claim(claim).await.unwrap().into_iter().map(|claimed| claimed.lease).collect();

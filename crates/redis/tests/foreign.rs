@@ -19,7 +19,7 @@ use tidemill_core::store::{
     PromoteParams, Promoted, Severity, Verdict,
 };
 use tidemill_core::{DeadLetter, DeathReason, Error, Guarantee, JobId, Namespace, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::conformance::scene::{Yard, order};
 use tidemill_testkit::servers::Redis;
@@ -41,7 +41,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let redis = Redis::start().unwrap();
-        let options = Options::parse(&redis.url()).unwrap().namespace(Namespace::new("ns:").unwrap());
+        let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("ns:").unwrap());
         let client = redis::Client::open(redis.url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
         Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), connection, _redis: redis }

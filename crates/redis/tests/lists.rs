@@ -14,7 +14,7 @@ use tidemill_core::job::JobState;
 use tidemill_core::store::{Cancelled, Extended, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Guarantee, JobId, Queue, QueueName};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, dead, done, envelope, job, until};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
 use tidemill_testkit::faults::Proxy;
@@ -28,7 +28,7 @@ struct Stage {
 impl Stage {
     async fn new(delivery: Guarantee) -> Self {
         let redis = Redis::start().unwrap();
-        let store = Arc::new(RedisStore::connect(Options::parse(&redis.url()).unwrap()).await.unwrap());
+        let store = Arc::new(RedisStore::connect(RedisOptions::parse(&redis.url()).unwrap()).await.unwrap());
         let scene = Scene::new(store, Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });
         Self { redis, scene }
     }
@@ -208,7 +208,7 @@ async fn a_settlement_that_fails_for_one_queue_answers_for_the_others() {
 async fn a_settlement_keeps_the_verdicts_from_before_an_answer_that_is_lost() {
     let redis = Redis::start().unwrap();
     let proxy = Proxy::to(redis.port()).await.unwrap();
-    let options = Options::parse(&proxy.url(&redis.url())).unwrap();
+    let options = RedisOptions::parse(&proxy.url(&redis.url())).unwrap();
     let store = Arc::new(RedisStore::connect(options).await.unwrap());
     let [first, second] = ["a", "b"].map(|name| {
         let queue = Queue { name: QueueName::new(name).unwrap(), guarantee: Guarantee::AtLeastOnce };

@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tidemill_core::store::{EnqueueParams, NewJob};
 use tidemill_core::{Client, Error, Guarantee, Job, JobId, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::Traits;
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
-use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions};
+use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions as ServerOptions};
 
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Plain;
@@ -27,7 +27,7 @@ impl Job for Plain {
 }
 
 async fn connect(url: &str) -> Arc<RedisStore> {
-    Arc::new(RedisStore::connect(Options::parse(url).unwrap()).await.unwrap())
+    Arc::new(RedisStore::connect(RedisOptions::parse(url).unwrap()).await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,9 +121,9 @@ async fn a_missing_replica_multiplies_nothing_and_holds_up_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_confirms_what_was_written_and_not_less() {
     let redis = Redis::start().unwrap();
-    let replica = Redis::with(RedisOptions {
+    let replica = Redis::with(ServerOptions {
         args: vec!["--replicaof".into(), "127.0.0.1".into(), redis.port().to_string()],
-        ..RedisOptions::default()
+        ..ServerOptions::default()
     });
     let replica = replica.unwrap();
     let store = connect(&format!("{}?replicas=1", redis.url())).await;

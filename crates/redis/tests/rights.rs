@@ -16,7 +16,7 @@ use tidemill_core::store::{Cancelled, ClaimParams, Severity};
 use tidemill_core::wake::Transport;
 use tidemill_core::workflow::RunStatus;
 use tidemill_core::{Error, Namespace, Queue, QueueName};
-use tidemill_redis::{Options, RedisCourier, RedisStore, worker_rules};
+use tidemill_redis::{RedisOptions, RedisStore, RedisTransport, worker_rules};
 use tidemill_testkit::conformance::scene::{completed, done, job, order};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::servers::{Redis, shared_redis};
@@ -39,8 +39,8 @@ impl User {
         Self { redis, name, namespace }
     }
 
-    fn options(&self) -> Options {
-        Options::parse(&url_of(self.redis, self.name)).unwrap().namespace(self.namespace.clone())
+    fn options(&self) -> RedisOptions {
+        RedisOptions::parse(&url_of(self.redis, self.name)).unwrap().namespace(self.namespace.clone())
     }
 
     async fn connect(&self) -> Result<Arc<RedisStore>, Error> {
@@ -238,11 +238,11 @@ async fn wake_ups_need_their_channels_and_say_so() {
     let commands =
         "+eval +set +get +decr +incrby +pttl +expire +publish +subscribe +unsubscribe +ping +@transaction";
     let user = User::new("waker", &format!("~NAMESPACE* {commands}"));
-    let why = denied(RedisCourier::connect(user.options()).await.map(drop));
+    let why = denied(RedisTransport::connect(user.options()).await.map(drop));
     assert!(why.contains("--wake") && why.ends_with("ACL SETUSER waker &waker:*"), "{why}");
     user.grant(&why);
-    let courier = RedisCourier::connect(user.options()).await.unwrap();
-    assert!(courier.checkup().await.iter().all(|finding| finding.severity == Severity::Good));
+    let transport = RedisTransport::connect(user.options()).await.unwrap();
+    assert!(transport.checkup().await.iter().all(|finding| finding.severity == Severity::Good));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use tidemill_core::store::runs::{
 use tidemill_core::store::{Claimed, CompleteParams, Completed, NewJob, Verdict};
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{Error, Namespace, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{
     Task, activity, completed, dead, done, event, order, order_of, retry, signal, timer,
 };
@@ -41,9 +41,9 @@ impl Stage {
         Self::with(|options| options).await
     }
 
-    async fn with(set: impl FnOnce(Options) -> Options) -> Self {
+    async fn with(set: impl FnOnce(RedisOptions) -> RedisOptions) -> Self {
         let redis = Redis::start().unwrap();
-        let options = Options::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
+        let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
         let store = Arc::new(RedisStore::connect(set(options)).await.unwrap());
         let scene = Scene::new(store.clone(), order().queue);
         Self { redis, store, scene }

@@ -17,9 +17,9 @@ use tidemill_core::{
     Client, DeathReason, Envelope, Error, Guarantee, Job, JobId, Namespace, Queue, QueueName, Store,
     job::JobState,
 };
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::{LONG, SHORT, Scene};
-use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions};
+use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions as ServerOptions};
 
 const SEED: &str = r#"{"job_id":"a1","task_type":"navigate_extract","attempts":0,"max_attempts":2,"payload":{"n":1e400},"x-trace":[{}]}"#;
 
@@ -35,7 +35,7 @@ impl Stage {
 
     async fn on(redis: Redis) -> Self {
         let namespace = Namespace::new("msaas:dev:").unwrap();
-        let options = Options::parse(&redis.url()).unwrap().namespace(namespace);
+        let options = RedisOptions::parse(&redis.url()).unwrap().namespace(namespace);
         Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), redis }
     }
 
@@ -169,7 +169,7 @@ async fn after_flushall_the_group_is_made_again() {
 
 #[tokio::test]
 async fn a_restarted_server_is_found_again() {
-    let redis = Redis::with(RedisOptions { appendonly: true, ..RedisOptions::default() }).unwrap();
+    let redis = Redis::with(ServerOptions { appendonly: true, ..ServerOptions::default() }).unwrap();
     let stage = Stage::on(redis).await;
     let scene = stage.scene("q", Guarantee::AtLeastOnce);
     scene.enqueue_many(2).await;
@@ -224,14 +224,14 @@ async fn a_worker_that_comes_to_empty_a_full_server_is_let_in() {
 
 #[tokio::test]
 async fn servers_that_would_lose_jobs_are_refused_with_a_reason() {
-    let refused = async |url: &str| match RedisStore::connect(Options::parse(url).unwrap()).await {
-        Err(error) => error.full_message(),
+    let refused = async |url: &str| match RedisStore::connect(RedisOptions::parse(url).unwrap()).await {
+        Err(error) => error.chain(),
         Ok(_) => panic!("{url} was accepted"),
     };
     let redis = Redis::start().unwrap();
     redis.command(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).unwrap();
     assert!(refused(&redis.url()).await.contains("noeviction"));
-    let allowed = Options::parse(&format!("{}?allow_eviction=true", redis.url())).unwrap();
+    let allowed = RedisOptions::parse(&format!("{}?allow_eviction=true", redis.url())).unwrap();
     RedisStore::connect(allowed).await.unwrap();
     let as_cluster = redis.url().replace("redis://", "redis+cluster://");
     assert!(refused(&as_cluster).await.contains("not a Cluster"));
@@ -360,7 +360,7 @@ async fn a_lost_answer_makes_no_second_job() {
     let stage = Stage::new().await;
     let proxy = tidemill_testkit::faults::Proxy::to(stage.redis.port()).await.unwrap();
     let url = format!("redis://127.0.0.1:{}", proxy.port());
-    let store = RedisStore::connect(Options::parse(&url).unwrap()).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::parse(&url).unwrap()).await.unwrap();
     let client = Client::new(Arc::new(store));
     client.jobs((0..5).map(|_| Ping)).enqueue().await.unwrap();
     proxy.drop_answer_to("EXEC");
@@ -394,7 +394,7 @@ async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
         assert!(scene.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());
     }
     let other = RedisStore::connect(
-        Options::parse(&stage.redis.url()).unwrap().namespace(Namespace::new("msaas:dev:").unwrap()),
+        RedisOptions::parse(&stage.redis.url()).unwrap().namespace(Namespace::new("msaas:dev:").unwrap()),
     );
     let other = scene.through(Arc::new(other.await.unwrap()));
     assert!(other.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());

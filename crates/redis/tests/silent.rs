@@ -15,7 +15,7 @@ use tidemill_core::store::{
     ClaimParams, Claimed, Due, ExtendParams, Extended, RecoverParams, StartParams, Verdict,
 };
 use tidemill_core::{JobId, Lease, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, done};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::faults::Proxy;
@@ -42,7 +42,8 @@ impl Stage {
         let cluster = RedisCluster::start().unwrap();
         let proxy = Proxy::to(cluster.nodes()[SILENT].port()).await.unwrap();
         cluster.announce(SILENT, proxy.port()).unwrap();
-        let store = Arc::new(RedisStore::connect(Options::parse(&cluster.url()).unwrap()).await.unwrap());
+        let store =
+            Arc::new(RedisStore::connect(RedisOptions::parse(&cluster.url()).unwrap()).await.unwrap());
         let scene = Scene::new(store.clone(), queue).leasing(LONG);
         // Scripts are loaded, and every shard knows the worker.
         scene.claim_nothing().await;
@@ -234,7 +235,7 @@ fn calls(node: &Redis, command: &str) -> u64 {
 #[tokio::test]
 async fn leases_on_the_other_servers_are_extended_while_one_is_stopped() {
     let cluster = RedisCluster::start().unwrap();
-    let store = Arc::new(RedisStore::connect(Options::parse(&cluster.url()).unwrap()).await.unwrap());
+    let store = Arc::new(RedisStore::connect(RedisOptions::parse(&cluster.url()).unwrap()).await.unwrap());
     let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap())).leasing(LONG);
     scene.enqueue_many(64).await;
     let leases: Vec<Lease> = scene.claim(64).await.into_iter().map(|claimed| claimed.lease).collect();
@@ -260,7 +261,7 @@ async fn leases_on_the_other_servers_are_extended_while_one_is_stopped() {
 #[tokio::test]
 async fn due_jobs_of_the_other_servers_are_promoted() {
     let cluster = RedisCluster::start().unwrap();
-    let store = Arc::new(RedisStore::connect(Options::parse(&cluster.url()).unwrap()).await.unwrap());
+    let store = Arc::new(RedisStore::connect(RedisOptions::parse(&cluster.url()).unwrap()).await.unwrap());
     let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap()));
     let soon = Traits { due: Due::In(Duration::from_millis(1)), ..Traits::default() };
     // Scripts are loaded, and nothing is due.

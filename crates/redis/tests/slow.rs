@@ -15,7 +15,7 @@ use redis::Value;
 use tidemill_core::store::runs::{AfterCommit, Effect};
 use tidemill_core::store::{Due, PromoteParams};
 use tidemill_core::{Guarantee, JobId, Queue, QueueName, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{Traits, activity, completed, order, timer};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::servers::Redis;
@@ -31,7 +31,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let redis = Redis::start().unwrap();
-        let store = Arc::new(RedisStore::connect(Options::parse(&redis.url()).unwrap()).await.unwrap());
+        let store = Arc::new(RedisStore::connect(RedisOptions::parse(&redis.url()).unwrap()).await.unwrap());
         redis.command(&["CONFIG", "SET", "slowlog-log-slower-than", &LOGGED_US.to_string()]).unwrap();
         redis.command(&["CONFIG", "SET", "slowlog-max-len", "100000"]).unwrap();
         Self { redis, store }

@@ -15,7 +15,7 @@ use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::{AfterCommit, Effect, EntryKind, StartRunParams};
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{JobId, Store};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::scene::{activity, completed, event, order, order_of, timer, until};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::servers::Redis;
@@ -27,7 +27,7 @@ const MANY: u64 = 600;
 const JOBS: u64 = 20;
 
 async fn connect(url: &str) -> Arc<RedisStore> {
-    Arc::new(RedisStore::connect(Options::parse(url).unwrap()).await.unwrap())
+    Arc::new(RedisStore::connect(RedisOptions::parse(url).unwrap()).await.unwrap())
 }
 
 fn scene(store: &Arc<RedisStore>) -> Scene {

@@ -17,7 +17,7 @@ use tidemill_core::wake::Wake;
 use tidemill_core::{
     Client, Error, HolderId, Job, Namespace, Queue, QueueName, Store, Timestamp, job::JobState,
 };
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::servers::Redis;
 
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ struct Stage {
 impl Stage {
     async fn new() -> Self {
         let redis = Redis::start().unwrap();
-        let options = Options::parse(&redis.url()).unwrap().namespace(Namespace::new("t:").unwrap());
+        let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("t:").unwrap());
         let store = Arc::new(RedisStore::connect(options).await.unwrap());
         let client = Client::new(store.clone());
         Self { redis, store, client, worker: HolderId::new("host:1:0:boot").unwrap() }

@@ -10,7 +10,7 @@ use tidemill_core::store::Severity;
 use tidemill_core::wake::Wake;
 use tidemill_core::wake::{ForeignJobs, Hint, Message, MessageStream, Subject, Transport};
 use tidemill_core::{JobId, Namespace, Queue, QueueName};
-use tidemill_redis::{Options, RedisCourier};
+use tidemill_redis::{RedisOptions, RedisTransport};
 use tidemill_testkit::conformance::until;
 use tidemill_testkit::servers::{Redis, RedisCluster, shared_cluster, shared_redis};
 
@@ -20,12 +20,12 @@ fn queue(name: &str) -> Queue {
     Queue::at_least_once(QueueName::new(name).unwrap())
 }
 
-fn options(url: &str, namespace: &str) -> Options {
-    Options::parse(url).unwrap().namespace(Namespace::new(namespace).unwrap())
+fn options(url: &str, namespace: &str) -> RedisOptions {
+    RedisOptions::parse(url).unwrap().namespace(Namespace::new(namespace).unwrap())
 }
 
-async fn courier(url: &str, namespace: &str) -> RedisCourier {
-    RedisCourier::connect(options(url, namespace)).await.unwrap()
+async fn transport(url: &str, namespace: &str) -> RedisTransport {
+    RedisTransport::connect(options(url, namespace)).await.unwrap()
 }
 
 async fn connection(url: &str) -> MultiplexedConnection {
@@ -37,14 +37,14 @@ async fn next(messages: &mut MessageStream) -> Message {
 }
 
 /// Listens, and waits until the process is subscribed to every channel of the topic.
-async fn listen(courier: &RedisCourier, topic: Subject) -> MessageStream {
+async fn listen(transport: &RedisTransport, topic: Subject) -> MessageStream {
     let channels = if topic == Subject::Work { 2 } else { 3 };
-    listen_to_new(courier, topic, channels).await
+    listen_to_new(transport, topic, channels).await
 }
 
 /// Each channel that nobody here has listened to before says that there was a gap.
-async fn listen_to_new(courier: &RedisCourier, topic: Subject, channels: usize) -> MessageStream {
-    let mut messages = courier.subscribe(topic);
+async fn listen_to_new(transport: &RedisTransport, topic: Subject, channels: usize) -> MessageStream {
+    let mut messages = transport.subscribe(topic);
     for _ in 0..channels {
         assert_eq!(next(&mut messages).await, Wake::Everything.into());
     }
@@ -58,8 +58,8 @@ async fn subscribers(connection: &mut MultiplexedConnection, channel: &str) -> i
 }
 
 async fn what_one_tells_the_other_hears(url: &str, namespace: &str) {
-    let (here, there) = (courier(url, namespace).await, courier(url, namespace).await);
-    let mut news = listen(&there, Subject::Events).await;
+    let (here, there) = (transport(url, namespace).await, transport(url, namespace).await);
+    let mut news = listen(&there, Subject::News).await;
     let job = JobId::generate();
     let wakes = [
         Wake::Finished(job.clone()),
@@ -110,7 +110,7 @@ async fn what_one_process_tells_the_other_hears_through_a_cluster() {
 #[tokio::test]
 async fn a_process_does_not_hear_of_its_own_jobs() {
     let url = shared_redis().url();
-    let (here, there) = (courier(&url, "own:").await, courier(&url, "own:").await);
+    let (here, there) = (transport(&url, "own:").await, transport(&url, "own:").await);
     let (mut own, mut others) = (listen(&here, Subject::Work).await, listen(&there, Subject::Work).await);
     here.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
     assert!(matches!(next(&mut others).await, Message::ForeignJobs(_)));
@@ -125,7 +125,7 @@ async fn a_process_does_not_hear_of_its_own_jobs() {
 async fn an_announcement_in_two_forms_is_heard_once_and_a_foreign_one_beside_it_as_well() {
     let url = shared_redis().url();
     let (here, there, mut direct) =
-        (courier(&url, "twin:").await, courier(&url, "twin:").await, connection(&url).await);
+        (transport(&url, "twin:").await, transport(&url, "twin:").await, connection(&url).await);
     let mut work = listen(&there, Subject::Work).await;
     let mut raw = redis::Client::open(url.as_str()).unwrap().get_async_pubsub().await.unwrap();
     raw.subscribe("twin:sched").await.unwrap();
@@ -144,7 +144,7 @@ async fn an_announcement_in_two_forms_is_heard_once_and_a_foreign_one_beside_it_
     let counted: i64 = redis::cmd("GET").arg("twin:hint:mail").query_async(&mut direct).await.unwrap();
     assert_eq!(counted, 3);
     // One form alone, if the URL says so.
-    let old = courier(&format!("{url}?queuert=0.11"), "twin:").await;
+    let old = transport(&format!("{url}?queuert=0.11"), "twin:").await;
     old.publish(Wake::Queue { queue: queue("old"), jobs: 1 });
     here.publish(Wake::Queue { queue: queue("new"), jobs: 1 });
     here.flush().await;
@@ -159,15 +159,15 @@ async fn an_announcement_in_two_forms_is_heard_once_and_a_foreign_one_beside_it_
 #[tokio::test]
 async fn a_hint_has_a_ttl_from_its_first_moment_to_its_last_and_is_never_made_by_taking() {
     let url = shared_redis().url();
-    let (courier, mut direct) = (courier(&url, "ttl:").await, connection(&url).await);
+    let (transport, mut direct) = (transport(&url, "ttl:").await, connection(&url).await);
     let hint: Hint = "550e8400-e29b-41d4-a716-446655440000".parse().unwrap();
     let key = format!("ttl:hint:{hint}");
-    assert!(!courier.take_hint(&hint).await);
+    assert!(!transport.take_hint(&hint).await);
     let exists: bool = redis::cmd("EXISTS").arg(&key).query_async(&mut direct).await.unwrap();
     assert!(!exists, "taking makes no hint");
     let _: () = redis::cmd("SET").arg(&key).arg(2).arg("EX").arg(60).query_async(&mut direct).await.unwrap();
     for taken in [true, true, false, false] {
-        assert_eq!(courier.take_hint(&hint).await, taken);
+        assert_eq!(transport.take_hint(&hint).await, taken);
         let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut direct).await.unwrap();
         assert!((1..=60).contains(&left), "{left} s are left");
     }
@@ -175,7 +175,7 @@ async fn a_hint_has_a_ttl_from_its_first_moment_to_its_last_and_is_never_made_by
     assert_eq!(value, 0);
     // What another program's script has done to it is put right.
     let _: () = redis::cmd("SET").arg(&key).arg(0).query_async(&mut direct).await.unwrap();
-    assert!(!courier.take_hint(&hint).await);
+    assert!(!transport.take_hint(&hint).await);
     let left: i64 = redis::cmd("TTL").arg(&key).query_async(&mut direct).await.unwrap();
     assert!((1..=60).contains(&left), "{left} s are left");
 }
@@ -184,11 +184,11 @@ async fn a_hint_has_a_ttl_from_its_first_moment_to_its_last_and_is_never_made_by
 async fn after_its_time_no_hint_is_left() {
     let url = shared_redis().url();
     let short = options(&url, "short:").hint_ttl(Duration::from_secs(1));
-    let (courier, mut direct) = (RedisCourier::connect(short).await.unwrap(), connection(&url).await);
+    let (transport, mut direct) = (RedisTransport::connect(short).await.unwrap(), connection(&url).await);
     for number in 0..100 {
-        courier.publish(Wake::Queue { queue: queue(&format!("q{number}")), jobs: 5 });
+        transport.publish(Wake::Queue { queue: queue(&format!("q{number}")), jobs: 5 });
     }
-    courier.flush().await;
+    transport.flush().await;
     until("the end of all hints", || {
         let mut direct = direct.clone();
         async move {
@@ -208,9 +208,9 @@ async fn after_its_time_no_hint_is_left() {
 #[tokio::test]
 async fn what_says_nothing_is_ignored_and_counted() {
     let url = shared_redis().url();
-    let (courier, mut direct) = (courier(&url, "noise:").await, connection(&url).await);
-    let mut work = listen(&courier, Subject::Work).await;
-    let _news = listen_to_new(&courier, Subject::Events, 2).await;
+    let (transport, mut direct) = (transport(&url, "noise:").await, connection(&url).await);
+    let mut work = listen(&transport, Subject::Work).await;
+    let _news = listen_to_new(&transport, Subject::News, 2).await;
     let long = "x".repeat(10_000);
     let noise: [(&str, &[u8]); 6] = [
         ("sched", b""),
@@ -227,18 +227,18 @@ async fn what_says_nothing_is_ignored_and_counted() {
     let _: i64 = redis::cmd("PUBLISH").arg("noise:sched").arg("mail").query_async(&mut direct).await.unwrap();
     let plain = ForeignJobs { type_name: "mail".into(), hint: None };
     assert_eq!(next(&mut work).await, Message::ForeignJobs(plain));
-    until("the count", || async { (courier.ignored() == 6).then_some(()) }).await;
-    let findings = courier.checkup().await;
+    until("the count", || async { (transport.ignored() == 6).then_some(()) }).await;
+    let findings = transport.checkup().await;
     assert!(findings.iter().any(|finding| finding.message.starts_with("6 messages")), "{findings:?}");
 }
 
 #[tokio::test]
 async fn a_process_subscribes_once_per_channel_and_only_while_somebody_listens() {
     let url = shared_redis().url();
-    let (courier, mut direct) = (courier(&url, "once:").await, connection(&url).await);
+    let (transport, mut direct) = (transport(&url, "once:").await, connection(&url).await);
     assert_eq!(subscribers(&mut direct, "once:sched").await, 0);
-    let first = listen(&courier, Subject::Work).await;
-    let more: Vec<_> = (0..100).map(|_| courier.subscribe(Subject::Work)).collect();
+    let first = listen(&transport, Subject::Work).await;
+    let more: Vec<_> = (0..100).map(|_| transport.subscribe(Subject::Work)).collect();
     assert_eq!(subscribers(&mut direct, "once:sched").await, 1);
     assert_eq!(subscribers(&mut direct, "once:chainc").await, 0);
     drop((first, more));
@@ -247,11 +247,11 @@ async fn a_process_subscribes_once_per_channel_and_only_while_somebody_listens()
         async move { (subscribers(&mut direct, "once:sched").await == 0).then_some(()) }
     })
     .await;
-    let _again = listen(&courier, Subject::Work).await;
+    let _again = listen(&transport, Subject::Work).await;
 }
 
 async fn goes_on_after(url: &str, restart: impl FnOnce()) {
-    let (here, there) = (courier(url, "gap:").await, courier(url, "gap:").await);
+    let (here, there) = (transport(url, "gap:").await, transport(url, "gap:").await);
     let mut work = listen(&there, Subject::Work).await;
     restart();
     // What is told while the server is away costs nothing and fails nobody.
@@ -293,16 +293,16 @@ async fn after_the_restart_of_a_cluster_wake_ups_go_on() {
 async fn a_server_that_is_away_keeps_nobody_from_beginning() {
     let server = Redis::start().unwrap();
     server.kill().unwrap();
-    let courier = courier(&server.url(), "away:").await;
-    let mut work = courier.subscribe(Subject::Work);
-    courier.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
-    courier.flush().await;
+    let transport = transport(&server.url(), "away:").await;
+    let mut work = transport.subscribe(Subject::Work);
+    transport.publish(Wake::Queue { queue: queue("mail"), jobs: 1 });
+    transport.flush().await;
     assert!(work.next().now_or_never().is_none());
-    let findings = courier.checkup().await;
+    let findings = transport.checkup().await;
     assert_eq!(findings[0].severity, Severity::Warning, "{findings:?}");
     server.restart().unwrap();
     assert_eq!(next(&mut work).await, Wake::Everything.into());
-    assert_eq!(courier.checkup().await[0].severity, Severity::Good);
+    assert_eq!(transport.checkup().await[0].severity, Severity::Good);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,7 +311,7 @@ async fn a_server_that_refuses_us_is_told_at_once() {
     // From now on it cannot be asked whether it is up.
     server.command(&["CONFIG", "SET", "requirepass", "secret"]).unwrap();
     let wrong = server.url().replace("redis://", "redis://:hunter2@");
-    let refused = RedisCourier::connect(options(&wrong, "refused:")).await.unwrap_err();
+    let refused = RedisTransport::connect(options(&wrong, "refused:")).await.unwrap_err();
     assert!(matches!(refused, tidemill_core::Error::Denied(_)), "{refused:?}");
     assert!(!refused.full_message().contains("hunter2"));
 }

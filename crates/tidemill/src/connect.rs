@@ -46,7 +46,7 @@ enum Place {
     #[cfg(feature = "sqlite")]
     Sqlite(tidemill_sqlite::Options),
     #[cfg(feature = "redis")]
-    Redis(Box<tidemill_redis::Options>),
+    Redis(Box<tidemill_redis::RedisOptions>),
     #[cfg(feature = "postgres")]
     Postgres(tidemill_postgres::Options),
 }
@@ -56,7 +56,7 @@ impl Place {
         let scheme = url.split(':').next().unwrap_or_default();
         #[cfg(feature = "redis")]
         if tidemill_redis::is_redis_url(url) {
-            return tidemill_redis::Options::parse(url).map(|options| Self::Redis(Box::new(options)));
+            return tidemill_redis::RedisOptions::parse(url).map(|options| Self::Redis(Box::new(options)));
         }
         match scheme {
             #[cfg(feature = "sqlite")]
@@ -250,7 +250,7 @@ impl Connector {
             #[cfg(feature = "sqlite")]
             Place::Sqlite(options) => tidemill_sqlite::floors(options).await,
             #[cfg(feature = "redis")]
-            Place::Redis(options) => tidemill_redis::floors(*options).await,
+            Place::Redis(options) => tidemill_redis::baselines(*options).await,
             #[cfg(feature = "postgres")]
             Place::Postgres(options) => tidemill_postgres::floors(options).await,
         }

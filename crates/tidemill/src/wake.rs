@@ -19,7 +19,7 @@ pub(crate) enum Way {
     Listen,
     InProcess,
     #[cfg(feature = "redis")]
-    Redis(Box<tidemill_redis::Options>),
+    Redis(Box<tidemill_redis::RedisOptions>),
 }
 
 /// What can be given to [`Connector::wake`](crate::Connector::wake): the URL of a Redis server, [`Listen`] or
@@ -62,7 +62,8 @@ impl FromStr for WakeUps {
         let scheme = text.split(':').next().unwrap_or_default();
         #[cfg(feature = "redis")]
         if tidemill_redis::is_redis_url(text) {
-            return tidemill_redis::Options::parse(text).map(|options| Self(Way::Redis(Box::new(options))));
+            return tidemill_redis::RedisOptions::parse(text)
+                .map(|options| Self(Way::Redis(Box::new(options))));
         }
         match scheme {
             "listen" => Ok(Self(Way::Listen)),
@@ -111,7 +112,7 @@ impl WakeUps {
                     Some(namespace) => options.namespace(namespace),
                     None => *options,
                 };
-                Some(Arc::new(tidemill_redis::RedisCourier::connect(options).await?))
+                Some(Arc::new(tidemill_redis::RedisTransport::connect(options).await?))
             }
         })
     }

@@ -7,8 +7,8 @@ use futures_util::{SinkExt, StreamExt};
 use tidemill_core::Client;
 use tidemill_core::store::fleet::{AttachParams, Attached, WorkerInfo};
 use tidemill_fleet::gateway::Gateway;
-use tidemill_redis::{Options, RedisStore};
-use tidemill_testkit::servers::{Redis, RedisOptions};
+use tidemill_redis::{RedisOptions, RedisStore};
+use tidemill_testkit::servers::{Redis, RedisOptions as ServerOptions};
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 use tokio_tungstenite::connect_async;
@@ -25,7 +25,7 @@ const AWAY: Duration = Duration::from_secs(7);
 
 /// A scene with one spare browser on this server.
 async fn scene(server: &Redis) -> Scene {
-    let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::parse(&server.url()).unwrap()).await.unwrap();
     Scene::on(Client::new(Arc::new(store)), |agent| agent.spare(1))
 }
 
@@ -39,7 +39,7 @@ async fn outage(server: &Redis) {
 /// A server that has everything again when it is back.
 fn lasting() -> Redis {
     let args = ["--appendfsync", "always"].map(str::to_owned).to_vec();
-    Redis::with(RedisOptions { appendonly: true, args, ..RedisOptions::default() }).unwrap()
+    Redis::with(ServerOptions { appendonly: true, args, ..ServerOptions::default() }).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

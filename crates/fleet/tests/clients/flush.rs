@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::Client;
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::servers::Redis;
 
 use crate::client::{BrowserClient, Library, Way};
@@ -24,7 +24,7 @@ async fn works_on(client: &mut BrowserClient) {
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_go_on_and_everything_is_registered_again_when_redis_is_flushed() {
     let server = Redis::start().unwrap();
-    let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::parse(&server.url()).unwrap()).await.unwrap();
     let place = (Client::new(Arc::new(store)), tempfile::tempdir().unwrap());
     let before = Library::PlaywrightBefore.directory();
     let world = World::on(place, |gateway| gateway, |agent| agent.most(3).playwright(before)).await;

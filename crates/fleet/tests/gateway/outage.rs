@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tidemill_core::Client;
 use tidemill_core::store::fleet::BeatParams;
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::servers::Redis;
 
 use crate::browser::Browser;
 use crate::world::{World, until};
 
 async fn world(server: &Redis) -> World {
-    let store = RedisStore::connect(Options::parse(&server.url()).unwrap()).await.unwrap();
+    let store = RedisStore::connect(RedisOptions::parse(&server.url()).unwrap()).await.unwrap();
     World::on(Client::new(Arc::new(store)), |gateway| gateway.brief_lease(Duration::from_secs(1))).await
 }
 

@@ -1,9 +1,9 @@
--- Gives a reserved deduplication key to its chain, which is made by now. Twice is once.
+-- Assigns a reserved deduplication key to its chain, which has been created. May be repeated.
 -- KEYS  key, reserved, errands
--- ARGV  the key itself, its value as it was read ('? STARTED CHAIN')
+-- ARGV  the key itself, its value as read ('? STARTED CHAIN')
 -- Returns the key's value afterwards; '' if there is none.
-expect(KEYS[2], 'hash')
-expect(KEYS[3], 'zset')
+expect_type(KEYS[2], 'hash')
+expect_type(KEYS[3], 'zset')
 local found = redis.call('GET', KEYS[1]) or ''
 if found ~= ARGV[2] or string.sub(found, 1, 1) ~= '?' then return found end
 local value = '=' .. string.sub(found, 2)

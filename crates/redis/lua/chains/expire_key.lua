@@ -1,9 +1,9 @@
--- Ends the life of a deduplication key with that of its chain: at once, or when the chain's record goes. A key that
--- another chain has by now is left alone. Twice is once.
+-- Expires a deduplication key with its chain: now, or together with the chain's record. Leaves a
+-- key that another chain has acquired. May be repeated.
 -- KEYS  key, reserved, errands
--- ARGV  the key itself, chain, time in ms (0: at once)
-expect(KEYS[2], 'hash')
-expect(KEYS[3], 'zset')
+-- ARGV  the key itself, chain, time in ms (0: now)
+expect_type(KEYS[2], 'hash')
+expect_type(KEYS[3], 'zset')
 local found = redis.call('GET', KEYS[1])
 local started, chain = string.match(found or '', '^[?=] (%d+) (.+)$')
 if chain ~= ARGV[2] then return 0 end

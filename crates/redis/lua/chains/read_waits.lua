@@ -1,8 +1,9 @@
--- Looks at blocked jobs. Writes nothing.
+-- Reads blocked jobs. Writes nothing.
 -- KEYS  the waits of each job
--- ARGV  how many chains to show of each at most
--- Returns for each that is there: job id, queue, envelope, due time in ms, origin, then chains it still waits for:
--- 'POSITION -CHAIN', or 'POSITION ?CHAIN' if it is not registered yet. Nothing for one that is not there.
+-- ARGV  maximum number of chains to return for each
+-- Returns for each job: job id, queue, envelope, due time in ms, origin, then the open chains:
+-- 'POSITION -CHAIN', or 'POSITION ?CHAIN' if not registered yet. Nothing for a job that is not
+-- blocked.
 local out = {}
 for n, waits in ipairs(KEYS) do
   local about = redis.call('HMGET', waits, 'job', 'queue', 'envelope', 'at', 'origin')

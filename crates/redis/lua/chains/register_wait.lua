@@ -1,20 +1,20 @@
--- Registers jobs with the chains they wait for, in the shard of those chains. Twice is once.
+-- Registers jobs with the chains they wait for, in the shard of those chains. May be repeated.
 -- KEYS  jobs, waiters, notices, then the record key of each chain
 -- ARGV  per chain: chain, waiter ('CHAIN MARK POSITION QUEUE JOB')
--- Returns for each: 'open'; 'kept' and its record in one; 'removed'; or 'missing'.
-local h = { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3] }
-expect(h.waiters, 'zset')
-expect(h.jobs, 'hash')
-expect(h.notices, 'hash')
+-- Returns for each: 'open'; 'kept' followed by its record; 'removed'; or 'missing'.
+local shard = { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3] }
+expect_type(shard.waiters, 'zset')
+expect_type(shard.jobs, 'hash')
+expect_type(shard.notices, 'hash')
 local out, records = {}, {}
 for n = 1, #ARGV / 2 do records[n] = redis.call('GET', KEYS[3 + n]) end
 for i = 1, #ARGV, 2 do
   local n, chain = (i + 1) / 2, ARGV[i]
-  -- One whose waiters are still being told has closed, whatever has its id by now.
-  local notice = redis.call('HGET', h.notices, chain)
+  -- A chain whose waiters are not all notified has closed, even if its id has been reused.
+  local notice = redis.call('HGET', shard.notices, chain)
   local record = notice or records[n]
-  if not notice and redis.call('HEXISTS', h.jobs, chain) == 1 then
-    redis.call('ZADD', h.waiters, 0, ARGV[i + 1])
+  if not notice and redis.call('HEXISTS', shard.jobs, chain) == 1 then
+    redis.call('ZADD', shard.waiters, 0, ARGV[i + 1])
     out[n] = 'open'
   elseif notice == '' then
     out[n] = 'removed'

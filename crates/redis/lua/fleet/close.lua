@@ -1,13 +1,13 @@
--- Asks whoever holds a session to end it; ends it if nobody is connected to it.
+-- Asks the holder of a session to end it; ends it if no client is connected.
 -- KEYS  cluster:lifetime_connections
 -- ARGV  the ARGV of the fleet, then: session
--- Returns 1 if it was there, else 0 with nothing written.
-local s = session(ARGV[6])
-if not s or s.is_over then return 0 end
-if s.is_connected then
-  redis.call('HSET', session_key(s.id), 'closing', 1)
+-- Returns 1 if it existed, else 0 with nothing written.
+local session = load_session(ARGV[6])
+if not session or session.is_over then return 0 end
+if session.is_connected then
+  redis.call('HSET', session_key(session.id), 'closing', 1)
 else
-  end_session(s.id, s.member)
+  end_session(session.id, session.member)
 end
-tell('session ' .. s.id)
-return finish(1)
+add_wake('session ' .. session.id)
+return reply_with(1)

@@ -1,18 +1,18 @@
--- Members enter, with nothing of what an earlier one of the same name left.
+-- Adds workers, without anything that an earlier worker of the same name left.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then members
+-- ARGV  the ARGV of the fleet, then workers
 -- Returns how many.
 local all = {}
-for i = 6, #ARGV, DESCRIPTION do all[#all + 1] = read_member(i) end
-for _, m in ipairs(all) do
-  -- First what a server that is out of memory refuses.
-  redis.call('ZADD', MEMBERS, 0, m.id)
-  leave(m.id)
-  m.status, m.is_available = 'available', true
-  write(m)
-  redis.call('HSET', LIFETIME, m.id, 0)
-  publish(m.id)
-  place(m)
-  if m.concurrent > 0 then tell('places ' .. m.kind) end
+for i = 6, #ARGV, WORKER_ARGS do all[#all + 1] = read_worker(i) end
+for _, worker in ipairs(all) do
+  -- ZADD first: a server without memory refuses it, and then nothing has changed.
+  redis.call('ZADD', MEMBERS, 0, worker.id)
+  remove_worker(worker.id)
+  worker.status, worker.is_available = 'available', true
+  write_worker(worker)
+  redis.call('HSET', LIFETIME, worker.id, 0)
+  publish_count(worker.id)
+  index_worker(worker)
+  if worker.concurrent > 0 then add_wake('places ' .. worker.kind) end
 end
-return finish(#all)
+return reply_with(#all)

@@ -1,201 +1,213 @@
--- Gives a member to a session, or a place in the line of those who wait for one.
+-- Leases a worker to a session, or adds the session to the queue of clients that wait for one.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then: session, kind, holder, for how many ms it lasts, for how many it outlives its connection,
---       detail, how many may wait in the line (0: this one does not), for how many ms its place lasts, number of offers, offers,
---       then members that are refused
--- Returns 'given', member, endpoint, offer, until (ms); or 'waiting', how many are before it, how many members have beaten recently;
--- or 'refused', how many wait, how many members have beaten recently.
-local sid, kind, holder, keep, detail = ARGV[6], ARGV[7], ARGV[8], ARGV[10], ARGV[11]
+-- ARGV  the ARGV of the fleet, then: session, kind, holder, lease in ms, ms for which it outlives
+--       its connection, detail, maximum number of waiting clients (0: this one does not wait), ms
+--       for which it may wait without asking again, number of offers, offers, then rejected workers
+-- Returns 'given', worker, endpoint, offer, until (ms); or 'waiting', clients ahead, fresh workers;
+-- or 'refused', waiting clients, fresh workers.
+local session_id, kind, holder, keep, detail = ARGV[6], ARGV[7], ARGV[8], ARGV[10], ARGV[11]
 local ends = TIME + math.max(tonumber(ARGV[9]), tonumber(keep))
 local most, line_ttl, offers, refused = tonumber(ARGV[12]), tonumber(ARGV[13]), {}, {}
 for i = 15, 14 + tonumber(ARGV[14]) do offers[#offers + 1] = ARGV[i] end
 for i = 15 + #offers, #ARGV do refused[ARGV[i]] = true end
--- The only members it may be given, if others are before it.
-local left
--- How much is tidied up, or looked at, in one go: with more to do it goes on only as long as it has found nothing to give.
+-- The only workers it may get, if other clients are ahead of it.
+local allowed
+-- How many expired items and candidates are handled in one step. Further steps follow only while no
+-- worker was found.
 local BATCH, PAGE = 100, 16
 
-local function given(m)
-  extend(sid, m.id, ends)
-  return finish({ 'given', m.id, m.endpoint, m.offer, whole(ends) })
+local function lease_to(worker)
+  extend_session(session_id, worker.id, ends)
+  return reply_with({ 'given', worker.id, worker.endpoint, worker.offer, int_text(ends) })
 end
 
--- Puts members in the index whose time of grace is over, and says how many.
+-- Indexes workers whose grace period is over; returns how many.
 local function end_graces()
-  local over = redis.call('ZRANGEBYSCORE', GRACE, '-inf', whole(TIME), 'LIMIT', 0, BATCH)
+  local over = redis.call('ZRANGEBYSCORE', GRACE, '-inf', int_text(TIME), 'LIMIT', 0, BATCH)
   for _, id in ipairs(over) do
     redis.call('ZREM', GRACE, id)
-    local m = load(id, STANDARD)
-    if m and place_of(id) then place(m) end
+    local worker = load_worker(id, DEFAULTS)
+    if worker and index_entry(id) then index_worker(worker) end
   end
   return #over
 end
 
--- Whether a member that the index has is to be given. One that is not where it should be is put there, and `moved` counts it:
--- then it is worth looking again. The second answer: whether the index still has it where it was.
+-- Returns an indexed worker if it can be leased. A worker at a wrong position in the index is
+-- moved, and
+-- `moved` counts it: then another search is useful. Second result: whether its position is
+-- unchanged.
 local moved = 0
 local function examine(pool, id, score)
-  if refused[id] or left and not left[id] then return nil, true end
-  local m = load(id, STANDARD)
-  if not m then
-    set_aside(id)
+  if refused[id] or allowed and not allowed[id] then return nil, true end
+  local worker = load_worker(id, DEFAULTS)
+  if not worker then
+    unindex_worker(id)
     redis.call('ZREM', pool.key, id)
     return nil, false
   end
-  local sessions = active(id)
-  if m.offer ~= pool.offer or m.limit ~= pool.limit or rating(m, sessions) ~= score or not is_worth_a_look(m, sessions) then
-    if place(m) or is_worth_a_look(m, sessions) then moved = moved + 1 end
-    if m.offer ~= pool.offer or m.limit ~= pool.limit then redis.call('ZREM', pool.key, id) end
-    return nil, redis.call('ZSCORE', pool.key, id) == whole(score)
+  local sessions = active_count(id)
+  if worker.offer ~= pool.offer or worker.limit ~= pool.limit or rating(worker, sessions) ~= score
+    or not is_leasable(worker, sessions) then
+    if index_worker(worker) or is_leasable(worker, sessions) then moved = moved + 1 end
+    if worker.offer ~= pool.offer or worker.limit ~= pool.limit then redis.call('ZREM', pool.key, id) end
+    return nil, redis.call('ZSCORE', pool.key, id) == int_text(score)
   end
-  if not m.is_available or not m.is_fresh or not m.is_sure or is_ordered(id) then return nil, true end
-  return m, true
+  if not worker.is_available or not worker.is_fresh or not worker.is_sure or is_drain_ordered(id) then
+    return nil, true
+  end
+  return worker, true
 end
 
--- The first of a pool between two scores that can be given, and its score.
+-- Returns the first worker of a pool between two scores that can be leased, and its score.
 local function first_in(pool, highest, lowest)
   local passed = 0
   repeat
-    local page = redis.call('ZREVRANGEBYSCORE', pool.key, highest, lowest, 'WITHSCORES', 'LIMIT', passed, PAGE)
+    local page = redis.call('ZREVRANGEBYSCORE', pool.key, highest, lowest, 'WITHSCORES', 'LIMIT', passed,
+      PAGE)
     for i = 1, #page, 2 do
-      local m, stays = examine(pool, page[i], tonumber(page[i + 1]))
-      if m then return m, tonumber(page[i + 1]) end
+      local worker, stays = examine(pool, page[i], tonumber(page[i + 1]))
+      if worker then return worker, tonumber(page[i + 1]) end
       if stays then passed = passed + 1 end
     end
   until #page < 2 * PAGE
 end
 
--- How many members of the kind and the offers an index has that have beaten recently: `live` has the available ones.
-local function count_workers(index)
+-- Counts fresh workers of the kind and the offers in an index: `live_key` has the available ones.
+local function count_workers(index_key)
   local workers = 0
-  for _, offer in ipairs(offers) do workers = workers + redis.call('ZCOUNT', index(kind, offer), after_now, '+inf') end
+  for _, offer in ipairs(offers) do
+    workers = workers + redis.call('ZCOUNT', index_key(kind, offer), AFTER_NOW, '+inf')
+  end
   return workers
 end
 
 local function pools(workers)
   local all = {}
   for _, offer in ipairs(offers) do
-    for _, limit in ipairs(redis.call('SMEMBERS', limits(kind, offer))) do
-      local most_ever = count_in(limit)
+    for _, limit in ipairs(redis.call('SMEMBERS', limits_key(kind, offer))) do
+      local most_ever = parse_count(limit)
       if most_ever then
         local margin = math.max(1, math.floor(most_ever / math.max(1, workers)))
-        all[#all + 1] = { key = free(kind, offer, most_ever), offer = offer, limit = most_ever,
-          bar = most_ever == 0 and math.huge or math.max(0, most_ever - margin) * WIDTH }
+        all[#all + 1] = { key = free_key(kind, offer, most_ever), offer = offer, limit = most_ever,
+          bar = most_ever == 0 and math.huge or math.max(0, most_ever - margin) * RATING_WIDTH }
       end
     end
   end
   return all
 end
 
--- The best of all pools, below or beyond the margin.
+-- Returns the best worker of all pools, below or beyond the margin.
 local function best(all, is_below)
   local found, highest
   for _, pool in ipairs(all) do
-    local bar, m, score = pool.bar == math.huge and '+inf' or whole(pool.bar), nil, nil
+    local bar, worker, score = pool.bar == math.huge and '+inf' or int_text(pool.bar), nil, nil
     if is_below then
-      m, score = first_in(pool, bar == '+inf' and bar or '(' .. bar, '-inf')
+      worker, score = first_in(pool, bar == '+inf' and bar or '(' .. bar, '-inf')
     elseif bar ~= '+inf' then
-      m, score = first_in(pool, '+inf', bar)
+      worker, score = first_in(pool, '+inf', bar)
     end
-    if m and (not found or score > highest) then found, highest = m, score end
+    if worker and (not found or score > highest) then found, highest = worker, score end
   end
   return found
 end
 
 local function choose()
   repeat
-    local tidied = end_expired(BATCH) + end_graces()
+    local expired = end_expired(BATCH) + end_graces()
     for _ = 1, 4 do
       moved = 0
-      local all = pools(count_workers(live))
-      local m = best(all, true) or best(all, false)
-      if m then return m end
+      local all = pools(count_workers(live_key))
+      local worker = best(all, true) or best(all, false)
+      if worker then return worker end
       if moved == 0 then break end
     end
-  until tidied < BATCH
+  until expired < BATCH
 end
 
--- Whether all who are before it refuse a member.
-local function is_left_over(id, line, ahead)
+-- Whether all clients ahead reject a worker.
+local function is_left_over(id, wait_queue, ahead)
   for from = 0, ahead - 1, BATCH do
-    local tickets = redis.call('ZRANGE', line.turns, from, math.min(from + BATCH, ahead) - 1)
-    for i, other in ipairs(tickets) do tickets[i] = ticket(other) end
-    for _, said in ipairs(redis.call('MGET', unpack(tickets))) do
-      if not string.find(refusals(said), ' ' .. id .. ' ', 1, true) then return false end
+    local tickets = redis.call('ZRANGE', wait_queue.turns, from, math.min(from + BATCH, ahead) - 1)
+    for i, other in ipairs(tickets) do tickets[i] = ticket_key(other) end
+    for _, ticket in ipairs(redis.call('MGET', unpack(tickets))) do
+      if not string.find(refusals(ticket), ' ' .. id .. ' ', 1, true) then return false end
     end
   end
   return true
 end
 
--- Of what the first in line refuses, the best that all others before it refuse, too. Asked of the others only for a member that
--- could be given: most often the first refuses nothing, and then this is the end of it.
-local function choose_behind(line, ahead)
-  left = {}
-  local first = redis.call('ZRANGE', line.turns, 0, 0)[1]
-  for id in string.gmatch(refusals(ticket_of(first)), '%S+') do left[id] = not refused[id] or nil end
-  while next(left) do
-    local m = choose()
-    if not m or is_left_over(m.id, line, ahead) then return m end
-    left[m.id] = nil
+-- Returns the best worker that the first client and all others ahead reject. The others are read
+-- only for a worker that could be leased: the first client usually rejects nothing, and the search
+-- ends.
+local function choose_behind(wait_queue, ahead)
+  allowed = {}
+  local first = redis.call('ZRANGE', wait_queue.turns, 0, 0)[1]
+  for id in string.gmatch(refusals(read_ticket(first)), '%S+') do allowed[id] = not refused[id] or nil end
+  while next(allowed) do
+    local worker = choose()
+    if not worker or is_left_over(worker.id, wait_queue, ahead) then return worker end
+    allowed[worker.id] = nil
   end
 end
 
-local s = session(sid)
--- Whoever gives a member back has had its turn already.
-local had_turn = s and not s.is_over and refused[s.member]
-if s then
-  local m = not s.is_over and not refused[s.member] and load(s.member, STANDARD)
-  if m then return given(m) end
-  end_session(sid, s.member)
+local session = load_session(session_id)
+-- A client that rejects its worker keeps its turn.
+local keeps_turn = session and not session.is_over and refused[session.member]
+if session then
+  local worker = not session.is_over and not refused[session.member] and load_worker(session.member, DEFAULTS)
+  if worker then return lease_to(worker) end
+  end_session(session_id, session.member)
 end
 
-local line = line_of(kind, offers[1])
-local absent = quit_absent(line)
-local ahead = redis.call('ZRANK', line.turns, sid)
+local wait_queue = open_wait_queue(kind, offers[1])
+local absent = drop_absent(wait_queue)
+local ahead = redis.call('ZRANK', wait_queue.turns, session_id)
 local is_in_line = ahead ~= false
-if not is_in_line then ahead = had_turn and 0 or redis.call('ZCARD', line.turns) end
-local m
-if ahead == 0 then m = choose() else m = choose_behind(line, ahead) end
-if m then
-  -- First what a server that is out of memory refuses.
-  local worn = lifetime(m.id) + 1
-  redis.call('HSET', LIFETIME, m.id, whole(worn))
-  -- The owner of a member that is spent can start the next one.
-  if m.limit > 0 and worn >= m.limit then tell('member ' .. m.id) end
+if not is_in_line then ahead = keeps_turn and 0 or redis.call('ZCARD', wait_queue.turns) end
+local worker
+if ahead == 0 then worker = choose() else worker = choose_behind(wait_queue, ahead) end
+if worker then
+  -- HSET first: a server without memory refuses it, and then nothing has changed.
+  local sessions_had = lifetime_count(worker.id) + 1
+  redis.call('HSET', LIFETIME, worker.id, int_text(sessions_had))
+  -- The owner of a worker at its lifetime limit can start the next one.
+  if worker.limit > 0 and sessions_had >= worker.limit then add_wake('member ' .. worker.id) end
   if is_in_line then
-    quit(line, sid)
-    note(line)
+    leave_queue(wait_queue, session_id)
+    update_wait_queue(wait_queue)
   end
-  if redis.call('EXISTS', line.turns) == 1 then tell('places ' .. kind) end
-  redis.call('DEL', session_key(sid))
-  redis.call('HSET', session_key(sid), 'member', m.id, 'holder', holder, 'connected', 0, 'keep', keep, 'started', whole(TIME),
+  if redis.call('EXISTS', wait_queue.turns) == 1 then add_wake('places ' .. kind) end
+  redis.call('DEL', session_key(session_id))
+  redis.call('HSET', session_key(session_id), 'member', worker.id, 'holder', holder, 'connected', 0, 'keep',
+    keep, 'started', int_text(TIME),
     'detail', detail)
-  local answer = given(m)
-  publish(m.id)
-  place(m)
+  local answer = lease_to(worker)
+  publish_count(worker.id)
+  index_worker(worker)
   return answer
 end
 
--- A member that drains is replaced by its owner, so a client can wait for it.
-local workers = count_workers(live) + count_workers(leaving)
-if absent > 0 and ahead > 0 then tell('places ' .. kind) end
-local waiting = redis.call('ZCARD', line.turns)
-if most == 0 or not is_in_line and not had_turn and waiting >= most then
+-- The owner of a draining worker replaces it, so a client can wait for the next one.
+local workers = count_workers(live_key) + count_workers(leaving_key)
+if absent > 0 and ahead > 0 then add_wake('places ' .. kind) end
+local waiting = redis.call('ZCARD', wait_queue.turns)
+if most == 0 or not is_in_line and not keeps_turn and waiting >= most then
   if is_in_line then
-    quit(line, sid)
-    note(line)
+    leave_queue(wait_queue, session_id)
+    update_wait_queue(wait_queue)
     waiting = waiting - 1
   end
-  return finish({ 'refused', waiting, workers })
+  return reply_with({ 'refused', waiting, workers })
 end
 if not is_in_line then
-  local step = had_turn and -1 or 1
-  local edge = redis.call('ZRANGE', line.turns, had_turn and 0 or -1, had_turn and 0 or -1, 'WITHSCORES')[2] or '0'
-  redis.call('ZADD', line.turns, whole(tonumber(edge) + step), sid)
+  local step = keeps_turn and -1 or 1
+  local edge = redis.call('ZRANGE', wait_queue.turns, keeps_turn and 0 or -1, keeps_turn and 0 or -1,
+    'WITHSCORES')[2] or '0'
+  redis.call('ZADD', wait_queue.turns, int_text(tonumber(edge) + step), session_id)
 end
-redis.call('ZADD', line.asked, whole(TIME + line_ttl), sid)
-local said = { kind, offers[1], holder }
-for id in pairs(refused) do said[#said + 1] = id end
-redis.call('SET', ticket(sid), table.concat(said, ' '), 'PX', whole(line_ttl + KEPT))
-note(line)
-return finish({ 'waiting', ahead, workers })
+redis.call('ZADD', wait_queue.asked, int_text(TIME + line_ttl), session_id)
+local ticket = { kind, offers[1], holder }
+for id in pairs(refused) do ticket[#ticket + 1] = id end
+redis.call('SET', ticket_key(session_id), table.concat(ticket, ' '), 'PX', int_text(line_ttl + KEY_GRACE_MS))
+update_wait_queue(wait_queue)
+return reply_with({ 'waiting', ahead, workers })

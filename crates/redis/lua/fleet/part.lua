@@ -1,5 +1,5 @@
--- Members leave, with everything they have. Those that are not there are not missed.
+-- Removes workers and all their keys. Ignores unknown workers.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then members
-for i = 6, #ARGV do leave(ARGV[i]) end
-return finish(0)
+-- ARGV  the ARGV of the fleet, then workers
+for i = 6, #ARGV do remove_worker(ARGV[i]) end
+return reply_with(0)

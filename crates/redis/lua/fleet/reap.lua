@@ -1,60 +1,61 @@
--- Removes members that have not beaten, sessions that have run out and places in line that nobody asked for, and enters
--- members that other programs have written, if it is told to; a bounded number of each. Those that are known stay what they were
--- taken to be when they were entered, whatever this caller would take for granted.
+-- Removes stale workers, expired sessions and waiting clients that stopped asking, and adds workers
+-- that other programs have written, if asked to; a bounded number of each. Known workers keep the
+-- defaults from when they were added, whatever this caller's defaults are.
 -- KEYS  cluster:lifetime_connections
--- ARGV  the ARGV of the fleet, then: limit, where the walk over what other programs write goes on, where the walk over the
---       members that are known does, whether members are entered ('1' or '0')
--- Returns how many sessions, how many places, where the two walks are now, members that were dead, members that were found, and
--- what was written as a member and is none: its name and why.
+-- ARGV  the ARGV of the fleet, then: limit, cursor over the entries of other programs, cursor over
+--       known workers, whether to add workers ('1' or '0')
+-- Returns the number of sessions, the number of clients, both cursors, removed workers, found
+-- workers, and invalid entries: name and reason.
 local limit, dead, found, unusable, sessions, places = tonumber(ARGV[6]), {}, {}, {}, 0, 0
 local enters = ARGV[9] == '1'
 
--- A walk may come by twice.
-local buried = {}
-local function bury(id)
-  if buried[id] then return end
-  buried[id] = true
-  sessions = sessions + leave(id)
+-- A scan may return an entry twice.
+local removed = {}
+local function remove_dead(id)
+  if removed[id] then return end
+  removed[id] = true
+  sessions = sessions + remove_worker(id)
   dead[#dead + 1] = id
 end
 
--- Takes up a member that another program has written, or looks again at one that does not say what has changed.
-local function take_up(id)
-  local m, why = load(id)
-  local is_known = m ~= false and place_of(id)
-  if m == nil then return bury(id) end
-  if not m then
+-- Adds a worker that another program has written, or updates one that does not announce its
+-- changes.
+local function add_or_update(id)
+  local worker, why = load_worker(id)
+  local is_known = worker ~= false and index_entry(id)
+  if worker == nil then return remove_dead(id) end
+  if not worker then
     unusable[#unusable + 1] = { id, why }
     return
   end
-  if is_known and m.says_itself or not is_known and not enters then return end
-  if not m.is_fresh then return bury(id) end
+  if is_known and worker.describes_itself or not is_known and not enters then return end
+  if not worker.is_fresh then return remove_dead(id) end
   if not is_known then found[#found + 1] = id end
-  if place(m) then tell('places ' .. m.kind) end
+  if index_worker(worker) then add_wake('places ' .. worker.kind) end
 end
 
 sessions = end_expired(limit)
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', STALE, '-inf', whole(TIME), 'LIMIT', 0, limit)) do
-  local m = load(id)
-  if m and m.is_fresh then place(m) else bury(id) end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', STALE, '-inf', int_text(TIME), 'LIMIT', 0, limit)) do
+  local worker = load_worker(id)
+  if worker and worker.is_fresh then index_worker(worker) else remove_dead(id) end
 end
-for _, name in ipairs(redis.call('ZRANGEBYSCORE', LINES, '-inf', whole(TIME), 'LIMIT', 0, limit)) do
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', LINES, '-inf', int_text(TIME), 'LIMIT', 0, limit)) do
   local kind, offer = string.match(name, '^(%S+) (%S+)$')
   if kind then
-    local line = line_of(kind, offer)
-    places = places + quit_absent(line)
-    note(line)
-    if redis.call('EXISTS', line.turns) == 1 then tell('places ' .. kind) end
+    local wait_queue = open_wait_queue(kind, offer)
+    places = places + drop_absent(wait_queue)
+    update_wait_queue(wait_queue)
+    if redis.call('EXISTS', wait_queue.turns) == 1 then add_wake('places ' .. kind) end
   else
     redis.call('ZREM', LINES, name)
   end
 end
-local walk = redis.call('HSCAN', LIFETIME, ARGV[7], 'COUNT', limit)
-for i = 1, #walk[2], 2 do take_up(walk[2][i]) end
--- A worker of another program that leaves deletes what it has written, and nothing of ours.
-local round = redis.call('HSCAN', PLACES, ARGV[8], 'COUNT', limit)
-for i = 1, #round[2], 2 do
-  local id = round[2][i]
-  if redis.call('EXISTS', WORKER .. id) == 0 then bury(id) end
+local foreign_page = redis.call('HSCAN', LIFETIME, ARGV[7], 'COUNT', limit)
+for i = 1, #foreign_page[2], 2 do add_or_update(foreign_page[2][i]) end
+-- A leaving worker of another program deletes its own entries, and none of ours.
+local known_page = redis.call('HSCAN', PLACES, ARGV[8], 'COUNT', limit)
+for i = 1, #known_page[2], 2 do
+  local id = known_page[2][i]
+  if redis.call('EXISTS', WORKER .. id) == 0 then remove_dead(id) end
 end
-return finish({ sessions, places, walk[1], round[1], dead, found, unusable })
+return reply_with({ sessions, places, foreign_page[1], known_page[1], dead, found, unusable })

@@ -1,4 +1,4 @@
--- Asks for a job to be cancelled that was taken from a list, is in no index and runs.
+-- Requests cancellation of a running list job that is in no index.
 -- KEYS  untracked, cancelled
 -- ARGV  channel, job id
 -- Returns 1 if it runs, else 0 with nothing written.

@@ -1,8 +1,8 @@
--- Forgets jobs of a list that are in no index and were noted as running by workers that are gone, a page of them.
+-- Removes the entries of untracked list jobs whose workers are gone, one page.
 -- KEYS  untracked, cancelled
--- ARGV  cursor, how many to look at
--- Returns the next cursor ('0': that was the last page), and how many were forgotten.
-expect(KEYS[2], 'hash')
+-- ARGV  cursor, page size
+-- Returns the next cursor ('0': last page), and how many were removed.
+expect_type(KEYS[2], 'hash')
 local page, time, gone = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2]), now(), {}
 for i = 1, #page[2], 2 do
   local till = string.match(page[2][i + 1], '^%d+')

@@ -1,14 +1,17 @@
--- Ends a transaction that has just added untracked jobs: leaves the receipt of the call, or removes the jobs again if a
--- repeat of the same call arrived earlier and has added them already.
+-- Ends a transaction that has just added untracked jobs: leaves the receipt of the call, or removes
+-- the jobs again if a repeat of the call arrived earlier and has added them already.
 -- KEYS  target, queues, receipt
--- ARGV  kind ('s' or 'l'), queue, number of the call, receipt's life in ms, how many jobs the transaction has added
--- Returns 1 if the jobs stay, 0 if they were there. On an error the jobs are removed.
+-- ARGV  kind ('s' or 'l'), queue, number of the call, TTL of its receipt in ms, number of jobs that
+--       the transaction has added
+-- Returns 1 if the jobs stay, 0 if they existed. On an error the jobs are removed.
 local call, pcall, target, number = redis.call, redis.pcall, KEYS[1], ARGV[3]
 local is_stream, member = ARGV[1] == 's', ARGV[1] .. ' ' .. ARGV[2]
 
 local function remove_added()
   if is_stream then
-    for _, entry in ipairs(call('XREVRANGE', target, '+', '-', 'COUNT', ARGV[5])) do call('XDEL', target, entry[1]) end
+    for _, entry in ipairs(call('XREVRANGE', target, '+', '-', 'COUNT', ARGV[5])) do
+      call('XDEL', target, entry[1])
+    end
     if call('XLEN', target) == 0 and #call('XINFO', 'GROUPS', target) == 0 then call('DEL', target) end
   else
     call('LTRIM', target, ARGV[5], -1)
@@ -21,7 +24,7 @@ local function failed(answer)
   return true
 end
 
--- A key of another type has refused every job: nothing is there to be removed.
+-- A key of another type has rejected every job: there is nothing to remove.
 if call('TYPE', target).ok ~= (is_stream and 'stream' or 'list') then return 0 end
 local last = pcall('GET', KEYS[3])
 if failed(last) then return last end

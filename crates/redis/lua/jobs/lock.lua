@@ -1,10 +1,12 @@
--- Locks the ids of jobs that were taken from a list, so that each id has one runner. The copies that the pop made go: what is
--- locked has a trace, and what is not belongs to somebody else or was cancelled. A job without such a copy was given up.
+-- Locks the ids of popped list jobs, so that each id has one runner. Removes the copies that the
+-- pop kept: a locked job has a running entry, any other belongs to another worker or was cancelled.
+-- A job without a copy was given up.
 -- KEYS  running, dropped, paused, taken, takers, then the lock of each job
--- ARGV  life of a lock in ms, worker, mark of the pop, then per job: job id, envelope
--- Returns 'paused' if the queue is; else the token, and for each job 1 locked, 0 another has it, 2 cancelled.
+-- ARGV  lifetime of a lock in ms, worker, id of the pop, then per job: job id, envelope
+-- Returns 'paused' if the queue is; else the token, and for each job 1 locked, 0 locked by another,
+-- 2 cancelled.
 if redis.call('EXISTS', KEYS[3]) == 1 then return 'paused' end
--- What could fail behind the first write: each fails here if its key holds something else.
+-- Checks what could fail after the first write: each command fails on a key of the wrong type.
 local has_dropped = redis.call('HLEN', KEYS[2]) > 0
 redis.call('HLEN', KEYS[1])
 redis.call('ZCARD', KEYS[5])

@@ -1,8 +1,9 @@
--- A page of index entries of a list's jobs that are neither in the list, which is empty, nor with a runner. Writes
--- nothing about them: one that was taken in this moment looks the same. If no pop has copies either, none is left to be dropped.
+-- Finds orphans in one page of the index: jobs of a list that are neither in the list, which is
+-- empty, nor running. Writes nothing about them: a job that is just being taken looks the same. If
+-- no pop has copies either, deletes the `dropped` counts, since no copy is left.
 -- KEYS  jobs, list, running, dropped, takers
--- ARGV  queue, cursor, how many to look at
--- Returns the next cursor ('0': that was the last page), then chains.
+-- ARGV  queue, cursor, page size
+-- Returns the next cursor ('0': last page), then chains.
 if redis.call('LLEN', KEYS[2]) > 0 then return { '0' } end
 local is_popped = redis.call('EXISTS', KEYS[4]) == 0 or redis.call('EXISTS', KEYS[2] .. ':purged:ready') == 1
 for _, mark in ipairs(is_popped and {} or redis.call('ZRANGE', KEYS[5], 0, 255)) do
@@ -13,6 +14,8 @@ local page = redis.call('HSCAN', KEYS[1], ARGV[2], 'COUNT', ARGV[3])
 local out = { page[1] }
 for i = 1, #page[2], 2 do
   local chain = page[2][i]
-  if page[2][i + 1] == 'l ' .. ARGV[1] and redis.call('HEXISTS', KEYS[3], chain) == 0 then out[#out + 1] = chain end
+  if page[2][i + 1] == 'l ' .. ARGV[1] and redis.call('HEXISTS', KEYS[3], chain) == 0 then
+    out[#out + 1] = chain
+  end
 end
 return out

@@ -1,12 +1,13 @@
--- Makes a shard of a queue ready for a worker: its group exists, its consumer is there before its lease, so that
--- the lease is never taken for that of one that has left, and the queue can be found. It adds a few bytes, and runs
--- on a full server all the same: whoever comes to empty it must be let in.
+-- Prepares a queue of a shard for a worker: creates its group and its consumer, and registers the
+-- queue. The consumer exists before its lease, so that the lease never looks like that of a removed
+-- worker. Runs on a server without memory, although it adds some bytes: workers must be able to
+-- empty the queue.
 -- KEYS  queues, then for a stream: stream, leases
 -- ARGV  member of queues, then for a stream: group, worker, lease in ms
-expect(KEYS[1], 'set')
+expect_type(KEYS[1], 'set')
 if KEYS[2] then
-  expect(KEYS[3], 'hash')
-  -- At `$` the group would skip what was enqueued before the first worker came.
+  expect_type(KEYS[3], 'hash')
+  -- At `$` the group would skip what was enqueued before the first worker.
   local made = redis.pcall('XGROUP', 'CREATE', KEYS[2], ARGV[2], '0', 'MKSTREAM')
   if made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then return made end
   redis.call('XGROUP', 'CREATECONSUMER', KEYS[2], ARGV[2], ARGV[3])

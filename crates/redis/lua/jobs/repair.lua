@@ -1,115 +1,124 @@
--- Forgets jobs that another program has taken away: the index has them where they are not any more, or where they were
--- acknowledged and not deleted, or says nothing that can be read. Their ids are free again. Those that wait for them are told
--- that they were removed, and a run whose task is lost gets another. Looks at a bounded number.
+-- Forgets jobs that another program has removed: the index has them where they no longer are, or
+-- where they were acknowledged and not deleted, or its value is invalid. Their ids can be reused,
+-- their waiters are notified of a removal, and a run whose task is lost gets another. Checks a
+-- bounded number.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a world, what a run is told of an activity that was taken away: what stands before and after the
---       number; then where to look: 'chains' and chains; 'index', a cursor and how many; 'stream', a queue, the entry to
---       begin behind and how many
--- Returns how many were forgotten or deleted, where to go on ('' if that was all), then the errands that are owed.
-local w = world(home(), 2)
-local says, where_to_look, lost, noted, go_on = { w.read(), w.read() }, w.read(), {}, {}, ''
+-- ARGV  channel, the ARGV of a run context, the event for a removed activity: the JSON before and
+--       after the number; then what to check: 'chains' and chains; 'index', a cursor and a page
+--       size; 'stream', a queue, the entry to start after and a page size
+-- Returns how many were forgotten or deleted, where to continue ('' if done), then the outbox
+-- entries.
+local ctx = run_context(shard_context(), 2)
+local says, scope, lost, noted, next_position = { ctx.read(), ctx.read() }, ctx.read(), {}, {}, ''
 
--- How far the stream of a queue has been read, asked once.
-local function read_up_to(q)
-  if not q.reading then q.reading = reading(q.target, q.target .. ':paused', q.group) end
-  return q.reading
+-- How far the stream of a queue has been read; asked once.
+local function read_up_to(queue)
+  if not queue.reading then
+    queue.reading = stream_position(queue.target, queue.target .. ':paused', queue.group)
+  end
+  return queue.reading
 end
 
--- Whether an entry has been read and nobody holds it. Other groups of the stream have a say, too: a program with another
--- one may be at work on it.
-local function is_done(q, entry)
-  local r = read_up_to(q)
-  if is_later(entry, r.at) or lease(q.target, q.group, entry) then return false end
-  for name, at in pairs(r.others) do
-    if at == PAUSED_AT or is_later(entry, at) or lease(q.target, name, entry) then return false end
+-- Whether an entry has been read and nobody holds it. Other groups of the stream count as well:
+-- another program may be working on it.
+local function is_done(queue, entry)
+  local position = read_up_to(queue)
+  if is_later(entry, position.at) or pending_entry(queue.target, queue.group, entry) then return false end
+  for name, at in pairs(position.others) do
+    if at == PAUSED_POSITION or is_later(entry, at) or pending_entry(queue.target, name, entry) then
+      return false
+    end
   end
   return true
 end
 
--- Whether a job is where the index has it. One of a list may have been taken in this moment: see `suspects`.
-local function is_there(q, letter, reference)
+-- Whether a job is where the index has it. A list job may be about to be taken: see `orphans`.
+local function is_there(queue, letter, reference)
   if letter == 'l' then return true end
   if letter == 'S' or letter == 'L' then
-    return redis.call('ZSCORE', q.scheduled, reference) or redis.call('ZSCORE', q.target .. ':purged', reference)
+    return redis.call('ZSCORE', queue.scheduled, reference) or redis.call('ZSCORE', queue.target .. ':purged',
+      reference)
   end
-  if letter == 'b' then return redis.call('ZSCORE', q.blocked, reference) end
-  if letter == 'd' or letter == 'D' then return redis.call('XRANGE', q.dlq, reference, reference)[1] end
-  return redis.call('XRANGE', q.target, reference, reference)[1] and not is_done(q, reference)
+  if letter == 'b' then return redis.call('ZSCORE', queue.blocked, reference) end
+  if letter == 'd' or letter == 'D' then return redis.call('XRANGE', queue.dlq, reference, reference)[1] end
+  return redis.call('XRANGE', queue.target, reference, reference)[1] and not is_done(queue, reference)
 end
 
--- Notes a job that is lost.
-local function note(job)
+-- Records a lost job.
+local function add_lost(job)
   if job.chain then
     if noted[job.chain] then return end
     noted[job.chain] = true
-    local run, part = part_of(job.chain)
-    job.told = removal(w, job.chain, says)
-    job.run = part == 'task' and load(w, run) or nil
+    local run, part = run_part(job.chain)
+    job.told = removal_event(ctx, job.chain, says)
+    job.run = part == 'task' and load_run(ctx, run) or nil
   end
   lost[#lost + 1] = job
 end
 
--- Notes a job if it is lost. All that could fail is done here, before the first write.
-local function look(chain, indexed)
+-- Records a job if it is lost. All that could fail happens here, before the first write.
+local function check_job(chain, indexed)
   local letter, name, reference = string.match(indexed, '^([sSldDLb]) ([^ ]+) ?(.*)$')
   local job = { chain = chain, indexed = indexed }
   if letter then
-    local q = queue(w, (letter == 'l' or letter == 'L' or letter == 'D') and 'l' or 's', name)
-    expect(q.cancelled, 'hash')
-    if is_there(q, letter, reference) then return end
-    job.q, job.entry = q, letter == 's' and reference or nil
+    local queue = queue_keys(ctx, (letter == 'l' or letter == 'L' or letter == 'D') and 'l' or 's', name)
+    expect_type(queue.cancelled, 'hash')
+    if is_there(queue, letter, reference) then return end
+    job.queue, job.entry = queue, letter == 's' and reference or nil
   end
-  note(job)
+  add_lost(job)
 end
 
--- An entry that is done, with its job if the index has that for it.
-local function entry_of(q, entry)
-  local id, indexed = id_in(field(entry, 'data') or ''), 's ' .. q.name .. ' ' .. entry[1]
+-- Returns a finished entry, with its job if the index has the entry for it.
+local function entry_of(queue, entry)
+  local id, indexed = id_in(field(entry, 'data') or ''), 's ' .. queue.name .. ' ' .. entry[1]
   local chain = id and chain_of(id)
-  if chain and redis.call('HGET', w.h.jobs, chain) ~= indexed then chain = nil end
-  return { q = q, entry = entry[1], chain = chain, indexed = indexed }
+  if chain and redis.call('HGET', ctx.shard.jobs, chain) ~= indexed then chain = nil end
+  return { queue = queue, entry = entry[1], chain = chain, indexed = indexed }
 end
 
--- A damaged key must not keep the others from being looked at; its own jobs stay as they are.
-local function look_safely(chain, indexed) pcall(look, chain, indexed) end
+-- A damaged key must not prevent the check of others; its own jobs stay as they are.
+local function check_safely(chain, indexed) pcall(check_job, chain, indexed) end
 
-if where_to_look == 'chains' then
-  while w.has_more() do
-    local chain = w.read()
-    local indexed = redis.call('HGET', w.h.jobs, chain)
-    if indexed then look(chain, indexed) end
+if scope == 'chains' then
+  while ctx.has_more() do
+    local chain = ctx.read()
+    local indexed = redis.call('HGET', ctx.shard.jobs, chain)
+    if indexed then check_job(chain, indexed) end
   end
-elseif where_to_look == 'index' then
-  local page = redis.call('HSCAN', w.h.jobs, w.read(), 'COUNT', w.read())
-  for i = 1, #page[2], 2 do look_safely(page[2][i], page[2][i + 1]) end
-  if page[1] ~= '0' then go_on = page[1] end
+elseif scope == 'index' then
+  local page = redis.call('HSCAN', ctx.shard.jobs, ctx.read(), 'COUNT', ctx.read())
+  for i = 1, #page[2], 2 do check_safely(page[2][i], page[2][i + 1]) end
+  if page[1] ~= '0' then next_position = page[1] end
 else
-  local q, from, most, seen, bytes, page = queue(w, 's', w.read()), w.read(), tonumber(w.read()), 0, 0, nil
-  expect(q.cancelled, 'hash')
+  local queue, from, page_size, seen, bytes, page = queue_keys(ctx, 's', ctx.read()), ctx.read(),
+    tonumber(ctx.read()), 0, 0, nil
+  expect_type(queue.cancelled, 'hash')
   repeat
-    page = redis.call('XRANGE', q.target, from == '' and '-' or '(' .. from, read_up_to(q).at, 'COUNT', STEP)
+    page = redis.call('XRANGE', queue.target, from == '' and '-' or '(' .. from, read_up_to(queue).at,
+      'COUNT', ENTRIES_PER_READ)
     for _, entry in ipairs(page) do
       from, seen, bytes = entry[1], seen + 1, bytes + #(entry[2][2] or '')
-      if is_done(q, entry[1]) then note(entry_of(q, entry)) end
+      if is_done(queue, entry[1]) then add_lost(entry_of(queue, entry)) end
     end
-  until #page < STEP or seen >= most or bytes > 1048576
-  if #page == STEP then go_on = from end
+  until #page < ENTRIES_PER_READ or seen >= page_size or bytes > 1048576
+  if #page == ENTRIES_PER_READ then next_position = from end
 end
 for _, job in ipairs(lost) do
-  if job.entry then redis.call('XDEL', job.q.target, job.entry) end
-  if job.q and job.chain then
-    forget(w, job.q, job.chain, job.indexed)
+  if job.entry then redis.call('XDEL', job.queue.target, job.entry) end
+  if job.queue and job.chain then
+    forget_job(ctx, job.queue, job.chain, job.indexed)
   elseif job.chain then
-    redis.call('HDEL', w.h.jobs, job.chain)
-    if w.tied then close(w.h, job.chain, '', 0) end
+    redis.call('HDEL', ctx.shard.jobs, job.chain)
+    if ctx.tied then close_chain(ctx.shard, job.chain, '', 0) end
   end
-  if job.chain then w.h.ended[#w.h.ended + 1] = 'finished ' .. job.chain end
-  if job.told then deliver(w, job.told) end
+  if job.chain then ctx.shard.ended[#ctx.shard.ended + 1] = 'finished ' .. job.chain end
+  if job.told then deliver(ctx, job.told) end
   if job.run then
     job.run.wants_task = true
-    change(w, job.run)
+    mark_changed(ctx, job.run)
   end
 end
-finish(w)
-publish_ends(w.h)
-return with_owed({ #lost, go_on }, w.h)
+save_runs(ctx)
+publish_ended(ctx.shard)
+return with_outbox({ #lost, next_position }, ctx.shard)

@@ -1,12 +1,12 @@
--- Adds jobs that nobody will ask for by their ids: all of them or none, and once however often it is called, whichever of the
--- calls arrives first.
+-- Adds untracked jobs: all or none, and once however often it is called, whichever call arrives
+-- first.
 -- KEYS  target, queues, receipt
--- ARGV  kind ('s' or 'l'), queue, number of the call, receipt's life in ms, then envelopes
--- Returns 1 if the jobs are new, 0 if they were there.
+-- ARGV  kind ('s' or 'l'), queue, number of the call, TTL of its receipt in ms, then envelopes
+-- Returns 1 if the jobs are new, 0 if they existed.
 local call, target, number = redis.call, KEYS[1], ARGV[3]
 local last, member = call('GET', KEYS[3]), ARGV[1] .. ' ' .. ARGV[2]
 if last and tonumber(string.match(last, '^%d+') or 0) >= tonumber(number) then
-  -- A write, so that replicas which confirm it have the jobs as well.
+  -- A write, so that the replicas that confirm it have the jobs as well.
   call('PEXPIRE', KEYS[3], ARGV[4])
   return 0
 end

@@ -1,71 +1,74 @@
--- Behind the prelude of scripts by which chains end. They are given as their first
--- KEYS  jobs, waiters, notices, errands, keyed: what a shard has for all its queues
+-- For scripts that end chains; loaded after `queue.lua`. Such scripts begin with
+-- KEYS  jobs, waiters, notices, errands, keyed: the shared keys of a shard
 -- ARGV  the channel
--- Whatever cannot be done in the same step, because another shard is concerned or very many are, is an *errand*: written down
--- here in the same step, carried on by the caller at once, and by anyone who promotes if the caller dies:
---   'w MARK'              a blocked job is still to be registered with chains it waits for
---   'c CHAIN'             a chain has closed; those that wait for it are to be told
---   'u EXPIRY CHAIN KEY'  a chain has closed; its deduplication key is to expire at that time (0: go at once)
---   'k KEY'               a deduplication key is reserved for a chain that is still to be made
---   'e RUN'               a run has effects that are pending; they are to be carried out
---   'p KIND ENTRY QUEUE'  a purge has begun; what was set apart, and entries up to this one, are to be deleted
+-- Work that cannot happen in the same script, because it concerns another shard or very many jobs,
+-- is an entry of the outbox (key `errands`). The script adds the entry, its caller processes it at
+-- once, and any process that promotes jobs processes it if the caller dies:
+--   'w MARK'              register a blocked job with the chains it waits for
+--   'c CHAIN'             notify the jobs that wait for a closed chain
+--   'u EXPIRY CHAIN KEY'  expire the deduplication key of a closed chain then (0: now)
+--   'k KEY'               create the chain for which a deduplication key is reserved
+--   'e RUN'               apply the pending effects of a run
+--   'p KIND ENTRY QUEUE'  complete a purge: delete what was set apart, and entries up to this one
 
--- How long whoever makes an errand has for it, in ms, before others carry it on.
+-- How long the caller has for an outbox entry, in ms, before others process it. Also in
+-- `outbox.rs`.
 local GRACE = 2000
 
--- `owed` collects the errands a script has made, `ended` the wake-ups about jobs that ended.
-local function home()
+-- `outbox` collects the entries that a script adds, `ended` the wake-ups about ended jobs.
+local function shard_context()
   return { jobs = KEYS[1], waiters = KEYS[2], notices = KEYS[3], errands = KEYS[4], keyed = KEYS[5],
-    channel = ARGV[1], owed = {}, ended = {} }
+    channel = ARGV[1], outbox = {}, ended = {} }
 end
 
--- Leaves something to be done in another step: by the caller at once, by anyone who promotes after a while.
-local function owe(h, errand)
-  redis.call('ZADD', h.errands, whole(now() + GRACE), errand)
-  h.owed[#h.owed + 1] = errand
+-- Adds an outbox entry, for the caller at once and for any promoter after the grace period.
+local function add_outbox(shard, outbox_entry)
+  redis.call('ZADD', shard.errands, int_text(now() + GRACE), outbox_entry)
+  shard.outbox[#shard.outbox + 1] = outbox_entry
 end
 
--- Whoever waits for a chain, the first of them: 'CHAIN MARK POSITION QUEUE JOB'. A space sorts before, and an
--- exclamation mark behind, everything that such an entry of this chain can go on with.
-local function awaited(h, chain)
-  return redis.call('ZRANGEBYLEX', h.waiters, '[' .. chain .. ' ', '(' .. chain .. '!', 'LIMIT', 0, 1)[1]
+-- Returns the first waiter of a chain: 'CHAIN MARK POSITION QUEUE JOB'. A space sorts before, and
+-- an exclamation mark after, every character that can follow the chain in such a member.
+local function first_waiter(shard, chain)
+  return redis.call('ZRANGEBYLEX', shard.waiters, '[' .. chain .. ' ', '(' .. chain .. '!', 'LIMIT', 0, 1)[1]
 end
 
--- Whether a chain can be waited for. One that closed and whose waiters are still to be told is not open.
-local function is_open(h, chain)
-  return redis.call('HEXISTS', h.jobs, chain) == 1 and redis.call('HEXISTS', h.notices, chain) == 0
+-- Whether a job can wait for a chain. A closed chain whose waiters are not yet notified is not
+-- open.
+local function is_open(shard, chain)
+  return redis.call('HEXISTS', shard.jobs, chain) == 1 and redis.call('HEXISTS', shard.notices, chain) == 0
 end
 
--- What ends with a chain beside its job: those that wait for it are to be told, and its key is to go. `record` is
--- '' if the chain was removed, else what is kept, for `ms`.
-local function close(h, chain, record, ms)
-  if redis.call('EXISTS', h.waiters, h.keyed) == 0 then return end
-  if awaited(h, chain) then
-    redis.call('HSETNX', h.notices, chain, record)
-    owe(h, 'c ' .. chain)
+-- Ends what belongs to a chain beside its job: notifies its waiters and expires its key. `record`
+-- is '' if the chain was removed, else the record that is kept for `ms`.
+local function close_chain(shard, chain, record, ms)
+  if redis.call('EXISTS', shard.waiters, shard.keyed) == 0 then return end
+  if first_waiter(shard, chain) then
+    redis.call('HSETNX', shard.notices, chain, record)
+    add_outbox(shard, 'c ' .. chain)
   end
-  local key = redis.call('HGET', h.keyed, chain)
+  local key = redis.call('HGET', shard.keyed, chain)
   if key then
-    redis.call('HDEL', h.keyed, chain)
-    owe(h, 'u ' .. (record == '' and '0' or whole(now() + ms)) .. ' ' .. chain .. ' ' .. key)
+    redis.call('HDEL', shard.keyed, chain)
+    add_outbox(shard, 'u ' .. (record == '' and '0' or int_text(now() + ms)) .. ' ' .. chain .. ' ' .. key)
   end
 end
 
-local function expect_home(h)
-  expect(h.jobs, 'hash')
-  expect(h.waiters, 'zset')
-  expect(h.notices, 'hash')
-  expect(h.errands, 'zset')
-  expect(h.keyed, 'hash')
+local function expect_shard(shard)
+  expect_type(shard.jobs, 'hash')
+  expect_type(shard.waiters, 'zset')
+  expect_type(shard.notices, 'hash')
+  expect_type(shard.errands, 'zset')
+  expect_type(shard.keyed, 'hash')
 end
 
 -- Publishes the wake-ups about jobs that ended, in one message.
-local function publish_ends(h)
-  if #h.ended > 0 then notify(h.channel, table.concat(h.ended, '\n')) end
+local function publish_ended(shard)
+  if #shard.ended > 0 then notify(shard.channel, table.concat(shard.ended, '\n')) end
 end
 
--- An answer: what a script has to say, then the errands it has made.
-local function with_owed(out, h)
-  for _, errand in ipairs(h.owed) do out[#out + 1] = errand end
+-- Appends the outbox entries that a script added to its reply.
+local function with_outbox(out, shard)
+  for _, outbox_entry in ipairs(shard.outbox) do out[#out + 1] = outbox_entry end
   return out
 end

@@ -1,48 +1,53 @@
--- Behind `member.lua`, for scripts about the fleet: sessions, which are leases, and the lines of those who wait for one.
+-- Sessions, which are leases, and the queues of clients that wait for one; loaded after
+-- `worker.lua`.
 
-local function session_key(sid) return FLEET .. 'session:' .. sid end
+local function session_key(session_id) return FLEET .. 'session:' .. session_id end
 
--- A session; nil if there is none that can be read.
-local function session(sid)
-  local f = redis.pcall('HMGET', session_key(sid), 'member', 'holder', 'connected', 'until', 'closing')
-  if f.err or not f[1] or not f[2] or not count_in(f[4]) then return nil end
-  return { id = sid, member = f[1], holder = f[2], is_connected = f[3] == '1', ends = tonumber(f[4]),
-    is_over = tonumber(f[4]) <= TIME, is_closing = f[5] == '1' }
+-- Loads a session; nil if there is none, or if it is invalid.
+local function load_session(session_id)
+  local fields = redis.pcall('HMGET', session_key(session_id), 'member', 'holder', 'connected', 'until',
+    'closing')
+  if fields.err or not fields[1] or not fields[2] or not parse_count(fields[4]) then return nil end
+  return { id = session_id, member = fields[1], holder = fields[2], is_connected = fields[3] == '1',
+    ends = tonumber(fields[4]),
+    is_over = tonumber(fields[4]) <= TIME, is_closing = fields[5] == '1' }
 end
 
--- A key is kept for a while beyond a time, which may be one that another program has written.
-local function expire(key, at) redis.call('PEXPIREAT', key, whole(math.min(math.max(at, TIME) + KEPT, 9007199254740991))) end
-
--- A session lasts until then.
-local function extend(sid, id, ends)
-  local at = whole(ends)
-  redis.call('HSET', session_key(sid), 'until', at)
-  expire(session_key(sid), ends)
-  redis.call('ZADD', held(id), at, sid)
-  local last = tonumber(redis.call('ZRANGE', held(id), -1, -1, 'WITHSCORES')[2])
-  expire(held(id), last)
-  redis.call('ZADD', SESSIONS, 0, id .. ' ' .. sid)
-  redis.call('ZADD', ENDS, at, id .. ' ' .. sid)
+-- Keeps a key for a while after a time, which another program may have written.
+local function expire_later(key, at)
+  redis.call('PEXPIREAT', key, int_text(math.min(math.max(at, TIME) + KEY_GRACE_MS, 9007199254740991)))
 end
 
-local function remove_session(sid, id)
-  redis.call('DEL', session_key(sid))
-  redis.call('ZREM', held(id), sid)
-  redis.call('ZREM', SESSIONS, id .. ' ' .. sid)
-  redis.call('ZREM', ENDS, id .. ' ' .. sid)
+-- Extends a session until a time.
+local function extend_session(session_id, id, ends)
+  local at = int_text(ends)
+  redis.call('HSET', session_key(session_id), 'until', at)
+  expire_later(session_key(session_id), ends)
+  redis.call('ZADD', held_key(id), at, session_id)
+  local last = tonumber(redis.call('ZRANGE', held_key(id), -1, -1, 'WITHSCORES')[2])
+  expire_later(held_key(id), last)
+  redis.call('ZADD', SESSIONS, 0, id .. ' ' .. session_id)
+  redis.call('ZADD', ENDS, at, id .. ' ' .. session_id)
 end
 
--- Removes a member with everything it has, and says how many sessions those were.
-local function leave(id)
-  local at, kind, sessions = place_of(id), kind_of(id), redis.call('ZRANGE', held(id), 0, -1)
-  for _, sid in ipairs(sessions) do remove_session(sid, id) end
+local function remove_session(session_id, id)
+  redis.call('DEL', session_key(session_id))
+  redis.call('ZREM', held_key(id), session_id)
+  redis.call('ZREM', SESSIONS, id .. ' ' .. session_id)
+  redis.call('ZREM', ENDS, id .. ' ' .. session_id)
+end
+
+-- Removes a worker and all its keys; returns how many sessions it had.
+local function remove_worker(id)
+  local at, kind, sessions = index_entry(id), kind_of(id), redis.call('ZRANGE', held_key(id), 0, -1)
+  for _, session_id in ipairs(sessions) do remove_session(session_id, id) end
   if at then
-    redis.call('ZREM', live(kind, at.offer), id)
-    redis.call('ZREM', leaving(kind, at.offer), id)
-    take_out(id, kind, at)
+    redis.call('ZREM', live_key(kind, at.offer), id)
+    redis.call('ZREM', leaving_key(kind, at.offer), id)
+    remove_from_pool(id, kind, at)
   end
   redis.call('HDEL', PLACES, id)
-  for _, index in ipairs({ MEMBERS, STALE, GRACE }) do redis.call('ZREM', index, id) end
+  for _, index_key in ipairs({ MEMBERS, STALE, GRACE }) do redis.call('ZREM', index_key, id) end
   redis.call('DEL', WORKER .. id, WORKER .. 'cmd:' .. id)
   redis.call('HDEL', ACTIVE, id)
   redis.call('HDEL', COUNTS, id)
@@ -50,80 +55,82 @@ local function leave(id)
   return #sessions
 end
 
--- Whether somebody waits for members of a kind.
-local function is_awaited(kind)
-  for _, line in ipairs(redis.call('ZRANGE', LINES, 0, -1)) do
-    if string.match(line, '^%S+') == kind then return true end
+-- Whether a client waits for workers of a kind.
+local function has_waiting(kind)
+  for _, wait_queue in ipairs(redis.call('ZRANGE', LINES, 0, -1)) do
+    if string.match(wait_queue, '^%S+') == kind then return true end
   end
   return false
 end
 
--- Ends a session: its place is free, its member hears of it and is ordered to drain if it has had all it may have.
-local function end_session(sid, id)
-  remove_session(sid, id)
-  local m = load(id)
-  if m then
-    publish(id)
-    if is_spent(m) then order(m) end
-    if place_of(id) then place(m) end
+-- Ends a session: frees its slot, wakes its worker, and orders a worker at its lifetime limit to
+-- drain.
+local function end_session(session_id, id)
+  remove_session(session_id, id)
+  local worker = load_worker(id)
+  if worker then
+    publish_count(id)
+    if is_spent(worker) then order_drain(worker) end
+    if index_entry(id) then index_worker(worker) end
   end
-  tell('member ' .. id)
+  add_wake('member ' .. id)
   local kind = kind_of(id)
-  if kind and is_awaited(kind) then tell('places ' .. kind) end
+  if kind and has_waiting(kind) then add_wake('places ' .. kind) end
 end
 
--- Ends sessions whose time is over, a bounded number, and says how many.
+-- Ends expired sessions, a bounded number; returns how many.
 local function end_expired(limit)
-  local over = redis.call('ZRANGEBYSCORE', ENDS, '-inf', whole(TIME), 'LIMIT', 0, limit)
+  local over = redis.call('ZRANGEBYSCORE', ENDS, '-inf', int_text(TIME), 'LIMIT', 0, limit)
   for _, entry in ipairs(over) do
-    local id, sid = string.match(entry, '^(%S+) (%S+)$')
-    if sid then end_session(sid, id) else redis.call('ZREM', ENDS, entry) end
+    local id, session_id = string.match(entry, '^(%S+) (%S+)$')
+    if session_id then end_session(session_id, id) else redis.call('ZREM', ENDS, entry) end
   end
   return #over
 end
 
--- ---- lines
+-- ---- wait queues
 
-local function line_of(kind, offer)
-  return { kind = kind, name = kind .. ' ' .. offer, turns = index(FLEET .. 'line:' .. kind .. ':' .. offer, 'zset'),
-    asked = index(FLEET .. 'asked:' .. kind .. ':' .. offer, 'zset') }
+local function open_wait_queue(kind, offer)
+  return { kind = kind, name = kind .. ' ' .. offer, turns = index_key(FLEET .. 'line:' .. kind .. ':'
+    .. offer, 'zset'),
+    asked = index_key(FLEET .. 'asked:' .. kind .. ':' .. offer, 'zset') }
 end
 
-local function ticket(sid) return FLEET .. 'ticket:' .. sid end
+local function ticket_key(session_id) return FLEET .. 'ticket:' .. session_id end
 
--- What a ticket says; nil if there is none.
-local function ticket_of(sid)
-  local said = redis.pcall('GET', ticket(sid))
+-- Reads the ticket of a waiting client; nil if there is none.
+local function read_ticket(session_id)
+  local said = redis.pcall('GET', ticket_key(session_id))
   return type(said) == 'string' and said or nil
 end
 
--- What a ticket says its holder refuses: ' MEMBER MEMBER ', or nothing.
+-- Returns the workers that a ticket rejects: ' WORKER WORKER ', or blanks.
 local function refusals(said) return (string.match(said or '', '^%S+ %S+ %S+( .+)$') or '') .. ' ' end
 
-local function quit(line, sid)
-  redis.call('ZREM', line.turns, sid)
-  redis.call('ZREM', line.asked, sid)
-  redis.call('DEL', ticket(sid))
+local function leave_queue(wait_queue, session_id)
+  redis.call('ZREM', wait_queue.turns, session_id)
+  redis.call('ZREM', wait_queue.asked, session_id)
+  redis.call('DEL', ticket_key(session_id))
 end
 
--- After a line has changed: when its first place runs out, and when all of it would.
-local function note(line)
-  local first = redis.call('ZRANGE', line.asked, 0, 0, 'WITHSCORES')[2]
+-- Updates the expiry of a changed wait queue: of its first client, and of all its keys.
+local function update_wait_queue(wait_queue)
+  local first = redis.call('ZRANGE', wait_queue.asked, 0, 0, 'WITHSCORES')[2]
   if not first then
-    redis.call('ZREM', LINES, line.name)
-    redis.call('DEL', line.turns)
+    redis.call('ZREM', LINES, wait_queue.name)
+    redis.call('DEL', wait_queue.turns)
     return
   end
-  local last = tonumber(redis.call('ZRANGE', line.asked, -1, -1, 'WITHSCORES')[2])
-  redis.call('ZADD', LINES, first, line.name)
-  expire(line.turns, last)
-  expire(line.asked, last)
+  local last = tonumber(redis.call('ZRANGE', wait_queue.asked, -1, -1, 'WITHSCORES')[2])
+  redis.call('ZADD', LINES, first, wait_queue.name)
+  expire_later(wait_queue.turns, last)
+  expire_later(wait_queue.asked, last)
 end
 
--- Removes places that nobody asked for, and says how many.
-local function quit_absent(line)
-  local gone = redis.call('ZRANGEBYSCORE', line.asked, '-inf', whole(TIME))
-  for _, sid in ipairs(gone) do quit(line, sid) end
-  if #gone > 0 then note(line) end
+-- Removes clients that stopped asking; returns how many.
+local function drop_absent(wait_queue)
+  local gone = redis.call('ZRANGEBYSCORE', wait_queue.asked, '-inf', int_text(TIME))
+  for _, session_id in ipairs(gone) do leave_queue(wait_queue, session_id) end
+  if #gone > 0 then update_wait_queue(wait_queue) end
   return #gone
 end

@@ -1,14 +1,15 @@
--- Begins a purge: sets apart in one step what is scheduled and, of a list, what is ready, and says up to where a stream is
--- to be purged. So nothing that is added later is deleted. If the caller dies, others complete the purge by the errand.
+-- Begins a purge: sets apart the scheduled jobs and, of a list, the ready ones in one step, and
+-- returns up to which entry to purge a stream. So jobs added later are not deleted. If the caller
+-- dies, others complete the purge by the outbox entry.
 -- KEYS  jobs, waiters, notices, errands, keyed, target, scheduled, purged, purged list
 -- ARGV  channel, kind ('s' or 'l'), queue
--- Returns the time in ms, the last entry of the stream ('0-0' if there is none), and the errand. Or, with nothing written,
--- 'busy' if an earlier purge has set jobs apart that are still there.
-local h, target, scheduled, purged, list = home(), KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+-- Returns the time in ms, the last entry of the stream ('0-0' if there is none), and the outbox
+-- entry. Or, with nothing written, 'busy' if an earlier purge has set jobs apart that still exist.
+local shard, target, scheduled, purged, list = shard_context(), KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local kind, last = ARGV[2], '0-0'
-expect(h.errands, 'zset')
-expect(target, kind == 's' and 'stream' or 'list')
-expect(scheduled, 'zset')
+expect_type(shard.errands, 'zset')
+expect_type(target, kind == 's' and 'stream' or 'list')
+expect_type(scheduled, 'zset')
 if redis.call('EXISTS', purged, list) > 0 then return { 'busy' } end
 if kind == 's' and redis.call('EXISTS', target) == 1 then
   local about = redis.call('XINFO', 'STREAM', target)
@@ -16,7 +17,7 @@ if kind == 's' and redis.call('EXISTS', target) == 1 then
     if about[i] == 'last-generated-id' then last = about[i + 1] end
   end
 end
-owe(h, 'p ' .. kind .. ' ' .. last .. ' ' .. ARGV[3])
+add_outbox(shard, 'p ' .. kind .. ' ' .. last .. ' ' .. ARGV[3])
 if redis.call('EXISTS', scheduled) == 1 then redis.call('RENAME', scheduled, purged) end
 if kind == 'l' and redis.call('EXISTS', target) == 1 then redis.call('RENAME', target, list) end
-return with_owed({ whole(now()), last }, h)
+return with_outbox({ int_text(now()), last }, shard)

@@ -1,8 +1,8 @@
--- Counts what is in a queue. What cannot be counted, because a key holds something else than it should, is left out.
+-- Counts the jobs of a queue by state. Leaves out keys of the wrong type.
 -- KEYS  target, scheduled, dlq, paused, running, dropped, blocked
 -- ARGV  kind ('s' or 'l'), group
--- Returns ready, scheduled, blocked, running, dead, 1 if it is paused, 1 if its position is not remembered; then the keys
--- that hold something else.
+-- Returns ready, scheduled, blocked, running, dead, 1 if it is paused, 1 if its position was not
+-- saved; then the damaged keys.
 local target, paused, kind, group = KEYS[1], KEYS[4], ARGV[1], ARGV[2]
 local damaged = {}
 
@@ -13,14 +13,14 @@ local function size(command, key)
   return 0
 end
 
--- How many entries have been read, of the first 1,000 and 1 MiB. Asked only if the oldest is one that nobody holds: as long
--- as all readers delete what they acknowledge, it is not.
-local function read_entries(r)
+-- Counts entries that have been read, of the first 1,000 and 1 MiB. Only if nobody holds the oldest
+-- one: that does not happen while all readers delete what they acknowledge.
+local function read_entries(position)
   local count, bytes, from = 0, 0, '-'
   local first = redis.call('XRANGE', target, '-', '+', 'COUNT', 1)[1]
-  if not first or is_later(first[1], r.at) or lease(target, group, first[1]) then return 0 end
+  if not first or is_later(first[1], position.at) or pending_entry(target, group, first[1]) then return 0 end
   repeat
-    local page = redis.call('XRANGE', target, from, r.at, 'COUNT', 50)
+    local page = redis.call('XRANGE', target, from, position.at, 'COUNT', 50)
     for _, entry in ipairs(page) do
       count, from = count + 1, '(' .. entry[1]
       for _, part in ipairs(entry[2]) do bytes = bytes + #part end
@@ -29,11 +29,13 @@ local function read_entries(r)
   return count
 end
 
--- How many copies in the list are to be dropped. Of very many chains each counts for one.
+-- Counts the copies in the list that are to be dropped. Of very many chains each counts as one.
 local function dropped_copies()
   local chains, copies = size('HLEN', KEYS[6]), 0
   if chains == 0 or chains > 100 then return chains end
-  for _, value in ipairs(redis.call('HVALS', KEYS[6])) do copies = copies + (tonumber(string.match(value, '^%d+')) or 1) end
+  for _, value in ipairs(redis.call('HVALS', KEYS[6])) do
+    copies = copies + (tonumber(string.match(value, '^%d+')) or 1)
+  end
   return copies
 end
 
@@ -45,11 +47,12 @@ if kind == 'l' then
   running, is_paused = size('HLEN', KEYS[5]), redis.call('EXISTS', paused) == 1
   ready = length - dropped_copies()
 elseif is_sound then
-  local r = reading(target, paused, group)
-  running, is_paused, is_lost = r.pending, r.paused, not r.known
-  if length > running then ready = length - math.max(running, read_entries(r)) else ready = 0 end
-  if r.lag and r.lag < ready then ready = r.lag end
+  local position = stream_position(target, paused, group)
+  running, is_paused, is_lost = position.pending, position.paused, not position.known
+  if length > running then ready = length - math.max(running, read_entries(position)) else ready = 0 end
+  if position.lag and position.lag < ready then ready = position.lag end
 end
-local out = { math.max(ready, 0), scheduled, blocked, running, dead, is_paused and 1 or 0, is_lost and 1 or 0 }
+local out = { math.max(ready, 0), scheduled, blocked, running, dead, is_paused and 1 or 0, is_lost and 1
+  or 0 }
 for _, key in ipairs(damaged) do out[#out + 1] = key end
 return out

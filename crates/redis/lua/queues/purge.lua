@@ -1,80 +1,86 @@
--- Deletes jobs of a purge that has begun, a bounded number and so many bytes, or one however large: those set apart, then
--- the ready ones of a stream up to an entry. Entries up to the group's position are pending and stay, and so does what runs
--- go on by. Runs that wait for what is deleted are told.
+-- Deletes jobs of a purge that has begun, a bounded number and size, or one however large: those
+-- set apart, then the ready ones of a stream up to an entry. Pending entries, which are before the
+-- group's position, stay, and so do tasks and commands of runs. Runs that wait for a deleted job
+-- are notified.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a world, then: kind ('s' or 'l'), queue, limit, bytes, the entry to begin behind ('0-0': at the
---       group's position), the last entry to delete, the errand, and what a run is told of an activity that was taken away:
---       what stands before and after the number
--- Returns how many were deleted, how many were looked at, and the entry to go on behind; then the errands that are owed.
-local w = world(home(), 2)
-local q, limit, bytes = queue(w, w.read(), w.read()), tonumber(w.read()), tonumber(w.read())
-local from, last, errand, says = w.read(), w.read(), w.read(), { w.read(), w.read() }
-local purged, list = q.target .. ':purged', q.target .. ':purged:ready'
+-- ARGV  channel, the ARGV of a run context, then: kind ('s' or 'l'), queue, limit, bytes, the entry
+--       to start after ('0-0': the group's position), the last entry to delete, the outbox entry,
+--       the event for a removed activity: the JSON before and after the number
+-- Returns how many were deleted, how many were read, and the entry to continue after; then the
+-- outbox entries.
+local ctx = run_context(shard_context(), 2)
+local queue, limit, bytes = queue_keys(ctx, ctx.read(), ctx.read()), tonumber(ctx.read()),
+  tonumber(ctx.read())
+local from, last, outbox_entry, says = ctx.read(), ctx.read(), ctx.read(), { ctx.read(), ctx.read() }
+local purged, list = queue.target .. ':purged', queue.target .. ':purged:ready'
 local set_apart, popped, ready, count = {}, {}, {}, 0
-expect_home(w.h)
-expect(q.scheduled, 'zset')
-expect(q.dropped, 'hash')
-expect(purged, 'zset')
-expect(list, 'list')
+expect_shard(ctx.shard)
+expect_type(queue.scheduled, 'zset')
+expect_type(queue.dropped, 'hash')
+expect_type(purged, 'zset')
+expect_type(list, 'list')
 
--- Gives what collects jobs in a list, each with what a run is told of it: that is found out before anything is written.
-local function into(jobs, read)
+-- Returns a function that collects jobs with the events for their runs, before anything is written.
+local function collector(jobs, read)
   return function(item)
     local reference, envelope = read(item)
     local id = id_in(envelope)
-    jobs[#jobs + 1] = { reference = reference, copy = not reference and envelope, chain = id and chain_of(id), stays = id and carries_a_run(id),
-      told = id and removal(w, id, says) }
+    jobs[#jobs + 1] = { reference = reference, copy = not reference and envelope, chain = id and chain_of(id),
+      stays = id and is_run_job(id),
+      told = id and removal_event(ctx, id, says) }
     return #envelope
   end
 end
 
-local function remove(job)
-  if job.chain and job.copy and is_dropped(q.dropped, job.chain, job.copy) then return end
-  if job.chain and redis.call('HDEL', w.h.jobs, job.chain) == 1 then
-    close(w.h, job.chain, '', 0)
-    w.h.ended[#w.h.ended + 1] = 'finished ' .. job.chain
+local function remove_job(job)
+  if job.chain and job.copy and is_dropped(queue.dropped, job.chain, job.copy) then return end
+  if job.chain and redis.call('HDEL', ctx.shard.jobs, job.chain) == 1 then
+    close_chain(ctx.shard, job.chain, '', 0)
+    ctx.shard.ended[#ctx.shard.ended + 1] = 'finished ' .. job.chain
   end
-  if job.told then deliver(w, job.told) end
+  if job.told then deliver(ctx, job.told) end
   count = count + 1
 end
 
-bytes = collect(limit, bytes, function(seen, step)
+bytes = read_bounded(limit, bytes, function(seen, step)
   return redis.call('ZRANGE', purged, seen, seen + step - 1)
-end, into(set_apart, function(envelope) return envelope, envelope end))
-bytes = collect(limit - #set_apart, bytes, function(seen, step)
+end, collector(set_apart, function(envelope) return envelope, envelope end))
+bytes = read_bounded(limit - #set_apart, bytes, function(seen, step)
   local found = redis.call('LRANGE', list, -seen - step, -seen - 1)
   for i = 1, math.floor(#found / 2) do found[i], found[#found + 1 - i] = found[#found + 1 - i], found[i] end
   return found
-end, into(popped, function(envelope) return nil, envelope end))
-if q.kind == 's' then
-  local read, next = reading(q.target, q.target .. ':paused', q.group).at, nil
+end, collector(popped, function(envelope) return nil, envelope end))
+if queue.kind == 's' then
+  local read, next = stream_position(queue.target, queue.target .. ':paused', queue.group).at, nil
   if is_later(read, from) then from = read end
   next = from
-  collect(limit - #set_apart, bytes, function(_, step)
-    local found = redis.call('XRANGE', q.target, '(' .. next, last, 'COUNT', step)
+  read_bounded(limit - #set_apart, bytes, function(_, step)
+    local found = redis.call('XRANGE', queue.target, '(' .. next, last, 'COUNT', step)
     if #found > 0 then next = found[#found][1] end
     return found
-  end, into(ready, function(entry) return entry[1], field(entry, 'data') or entry[2][2] or '' end))
+  end, collector(ready, function(entry) return entry[1], field(entry, 'data') or entry[2][2] or '' end))
 end
 
--- Others take an errand over that nobody has carried on for a while.
-redis.call('ZADD', w.h.errands, 'XX', whole(w.time + GRACE), errand)
+-- Other processes take over an outbox entry that is not extended.
+redis.call('ZADD', ctx.shard.errands, 'XX', int_text(ctx.time + GRACE), outbox_entry)
 for _, job in ipairs(set_apart) do
-  if job.stays then redis.call('ZADD', q.scheduled, redis.call('ZSCORE', purged, job.reference), job.reference) end
+  if job.stays then
+    redis.call('ZADD', queue.scheduled, redis.call('ZSCORE', purged, job.reference), job.reference)
+  end
   redis.call('ZREM', purged, job.reference)
-  if not job.stays then remove(job) end
+  if not job.stays then remove_job(job) end
 end
 for _, job in ipairs(popped) do
   redis.call('RPOP', list)
-  remove(job)
+  remove_job(job)
 end
 for _, job in ipairs(ready) do
   from = job.reference
   if not job.stays then
-    redis.call('XDEL', q.target, job.reference)
-    remove(job)
+    redis.call('XDEL', queue.target, job.reference)
+    remove_job(job)
   end
 end
-finish(w)
-publish_ends(w.h)
-return with_owed({ count, #set_apart + #popped + #ready, from }, w.h)
+save_runs(ctx)
+publish_ended(ctx.shard)
+return with_outbox({ count, #set_apart + #popped + #ready, from }, ctx.shard)

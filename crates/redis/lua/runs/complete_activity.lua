@@ -1,29 +1,33 @@
--- Ends one job from outside that is where the index said, whatever its lease, and tells a run of it; or says that it has
--- moved, or that the run cannot be told, with nothing written.
--- KEYS  the KEYS of a place
--- ARGV  the ARGV of a place, then those of a world, then a delivery
--- Returns 'completed', 'moved' or 'damaged'; then the errands that are owed; then, behind '', what a blocked job was registered with.
-local q, h, p = place()
-local w = world(h, 7)
-local delivery = read_delivery(w)
-if not p.is_there() then return { 'moved' } end
+-- Completes a job from outside that is still where the index said, whatever its lease, and delivers
+-- an event to a run. Writes nothing if the job has moved or the run is damaged.
+-- KEYS  the KEYS of a job location
+-- ARGV  the ARGV of a job location, then those of a run context, then a delivery
+-- Returns 'completed', 'moved' or 'damaged'; then the outbox entries; then, after '', the
+-- registrations of a blocked job.
+local queue, shard, location = locate()
+local ctx = run_context(shard, 7)
+local delivery = read_delivery(ctx)
+if not location.is_there() then return { 'moved' } end
 
--- Whether the journal takes another entry. Adding one would tell as well, but the job would be gone by then.
-local function is_sound(r)
-  local about = redis.pcall('XINFO', 'STREAM', r.events)
+-- Whether the journal accepts another entry. Appending one would show it, but the job would be
+-- gone.
+local function is_sound(run)
+  local about = redis.pcall('XINFO', 'STREAM', run.events)
   if about.err then return string.find(about.err, 'no such key', 1, true) ~= nil end
   for i = 1, #about, 2 do
-    if about[i] == 'last-generated-id' then return tonumber(string.match(about[i + 1], '^%d+')) <= r.state.length end
+    if about[i] == 'last-generated-id' then
+      return tonumber(string.match(about[i + 1], '^%d+')) <= run.state.length
+    end
   end
 end
 
-local run = load(w, delivery.run)
+local run = load_run(ctx, delivery.run)
 if run == false or run and is_running(run) and not is_sound(run) then return { 'damaged' } end
-local job = p.current()
-local taken, registered = take(q, h, p.letter, p.reference)
+local job = location.current()
+local taken, registered = remove_job_at(queue, shard, location.letter, location.reference)
 if not taken then return { 'moved' } end
-forget(w, q, q.chain)
-deliver(w, delivery)
-finish(w)
-if taken == 'running' then notify(h.channel, 'lost ' .. job) end
-return p.answer('completed', registered)
+forget_job(ctx, queue, queue.chain)
+deliver(ctx, delivery)
+save_runs(ctx)
+if taken == 'running' then notify(shard.channel, 'lost ' .. job) end
+return location.answer('completed', registered)

@@ -1,7 +1,7 @@
--- Reads a part of a journal, up to the entry by which its entries come to so many bytes. A few at a time: what is beyond that
--- is not read.
+-- Reads a part of a journal, up to the entry that reaches a total size. Reads in small steps, so
+-- that entries beyond the limit are not read.
 -- KEYS  events
--- ARGV  from which position on, how many at most, bytes
+-- ARGV  first position, maximum number, bytes
 -- Returns entries as XRANGE does.
 local from, most, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local out = {}

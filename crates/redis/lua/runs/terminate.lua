@@ -1,21 +1,21 @@
--- Ends a run without asking its code, if its journal is as long as the caller knows it.
+-- Ends a run without running its code, if its cursor is the one that the caller knows.
 -- KEYS  jobs, waiters, notices, errands, keyed
--- ARGV  channel, the ARGV of a world, then: run, cursor, effects, close
--- Returns 1 if it has ended so, or with nothing written 0, or 2 if something is pending that comes first; then the errands
--- that are owed.
-local w = world(home(), 2)
-local id, cursor = w.read(), tonumber(w.read())
-local r, effects, how = load(w, id), read_effects(w, id), read_close(w, id)
-if r and r.state.pending then return { 2 } end
+-- ARGV  channel, the ARGV of a run context, then: run, cursor, effects, close
+-- Returns 1 if it was ended, or with nothing written 0, or 2 if effects are pending that come
+-- first; then the outbox entries.
+local ctx = run_context(shard_context(), 2)
+local id, cursor = ctx.read(), tonumber(ctx.read())
+local run, effects, close_args = load_run(ctx, id), read_effects(ctx, id), read_close(ctx, id)
+if run and run.state.pending then return { 2 } end
 if effects.lost then return { 0 } end
-if not r or not is_running(r) or r.state.cursor ~= cursor then return { 0 } end
-local q, letter, reference = where(w, r.task)
-if q then
-  local taken = take(q, w.h, letter, reference)
-  if taken == 'running' then notify(w.h.channel, 'lost ' .. r.task) end
-  forget(w, q, r.task)
+if not run or not is_running(run) or run.state.cursor ~= cursor then return { 0 } end
+local queue, letter, reference = locate_job(ctx, run.task)
+if queue then
+  local taken = remove_job_at(queue, ctx.shard, letter, reference)
+  if taken == 'running' then notify(ctx.shard.channel, 'lost ' .. run.task) end
+  forget_job(ctx, queue, run.task)
 end
-take_effect(w, r, effects)
-end_run(w, r, how)
-finish(w)
-return with_owed({ 1 }, w.h)
+apply_effects(ctx, run, effects)
+end_run(ctx, run, close_args)
+save_runs(ctx)
+return with_outbox({ 1 }, ctx.shard)

@@ -1,4 +1,5 @@
-//! The commands that the store sends, each as a sample that the server can judge without running it.
+//! The commands that the store sends, each as a sample that the server can check without running
+//! it.
 
 /// `KEY` stands for a key of the store, `CHANNEL` for its channel. Scripts send most of these.
 pub(super) const NEEDED: &[&str] = &[
@@ -77,19 +78,19 @@ pub(super) const NEEDED: &[&str] = &[
     "ZSCORE KEY x",
 ];
 
-/// What only a user who takes jobs may do. A user without these enqueues or reads.
-pub(super) const WORK: &[&str] = &["XREADGROUP", "BLMOVE"];
+/// Commands that only a worker needs. A user without these enqueues or reads.
+pub(super) const WORKER_ONLY: &[&str] = &["XREADGROUP", "BLMOVE"];
 
-/// Needed in addition for enqueues that wait for replicas.
+/// Needed for enqueues that wait for replicas.
 pub(super) const REPLICAS: &str = "WAIT 1 1";
 
-/// Needed in addition behind Sentinels: the driver asks whether a server is the master.
+/// Needed with Sentinels: the driver asks whether a server is the master.
 pub(super) const SENTINEL: &str = "ROLE";
 
-/// Needed in addition on a Cluster.
+/// Needed on a Cluster.
 pub(super) const CLUSTER: &[&str] = &["CLUSTER SLOTS", "CLUSTER KEYSLOT KEY"];
 
-/// What wake-ups through Redis need.
+/// Needed for wake-ups through Redis.
 pub(super) const WAKE: &[&str] = &[
     "DECR KEY",
     "EVAL x 0",
@@ -104,19 +105,19 @@ pub(super) const WAKE: &[&str] = &[
     "UNSUBSCRIBE CHANNEL",
 ];
 
-/// What is only convenient, and what happens without it.
+/// Optional commands, and the consequence of their absence.
 pub(super) const OPTIONAL: &[(&str, &str)] = &[
     (
         "INFO server",
         "eviction, persistence and memory cannot be checked, and the fleet cannot notice that the server was \
          restarted",
     ),
-    ("CLIENT ID", SLICES),
-    ("CLIENT UNBLOCK 1", SLICES),
+    ("CLIENT ID", UNBLOCK_FALLBACK),
+    ("CLIENT UNBLOCK 1", UNBLOCK_FALLBACK),
     ("CONFIG GET appendfsync", "`doctor` cannot see how the append-only file is synced"),
 ];
 
-const SLICES: &str = "waiting claims cannot be interrupted: they ask the server once a second (several times a \
+const UNBLOCK_FALLBACK: &str = "waiting claims cannot be interrupted: they ask the server once a second (several times a \
                       second with shards), and workers stop up to a second later";
 
 #[cfg(test)]
@@ -128,7 +129,7 @@ mod tests {
     use super::super::command_of;
     use super::*;
 
-    /// What stands in quotes behind each `before`, with a second word if that follows at once behind `between`.
+    /// The quoted words after each `before`, with a second word if it follows after `between`.
     fn commands(text: &str, before: &str, (quote, between): (char, &str)) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for part in text.split(before).skip(1) {

@@ -1,8 +1,8 @@
-//! What the user of the URL may do, asked when the store connects.
+//! Permissions of the user of the URL, checked when the store connects.
 //!
-//! A user who may not look into ACLs can still be told what it lacks: the server judges a command when it is
-//! queued in a transaction, and the transaction is discarded. So nothing runs, whatever the answers are. A script
-//! that is refused a command ends between two writes, so scripts that would be are never sent.
+//! The server checks permissions when a command is queued in a transaction. The transaction is
+//! discarded, so nothing runs. This works for users without permission to read ACLs. A script
+//! without permission for a command aborts between two writes, so such scripts are never sent.
 
 mod commands;
 
@@ -13,93 +13,104 @@ use tidemill_core::store::{Finding, Severity};
 use tidemill_core::{Error, Namespace};
 
 use crate::connection::Node;
-use crate::connection::keys::literal;
+use crate::connection::keys::escape_pattern;
 use crate::connection::script::Script;
 use crate::error::{classify, is_denied};
-use crate::options::Options;
+use crate::options::RedisOptions;
 
-/// Judging needs these, and so do enqueues in bulk.
+/// The check needs these commands, and so do bulk enqueues.
 const TRANSACTIONS: [&str; 3] = ["EXEC", "DISCARD", "MULTI"];
 
-/// A key and a channel of the store, and the rules that grant all of them.
-pub(crate) struct Sample {
+/// A key and a channel of the store, and the ACL rules that grant all of them.
+pub(crate) struct AclSample {
     pub(crate) key: String,
     pub(crate) key_rule: String,
     pub(crate) channel: String,
     pub(crate) channel_rule: String,
 }
 
-/// What a user lacks.
+/// The permissions that a user lacks.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rights {
+pub(crate) struct MissingPermissions {
     user: String,
-    needed: Vec<Missing>,
-    optional: Vec<(Missing, &'static str)>,
+    needed: Vec<MissingPermission>,
+    optional: Vec<(MissingPermission, &'static str)>,
 }
 
-/// One right that a user lacks: the command, and the rule that grants it.
+/// One missing permission: the command, and the ACL rule that grants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Missing {
+struct MissingPermission {
     command: String,
     rule: String,
 }
 
-impl Rights {
-    /// Asks one server what the user of the store may do there.
-    pub(crate) async fn of_store(node: &Node, options: &Options, sample: Sample) -> Result<Self, Error> {
+impl MissingPermissions {
+    /// Checks the permissions of the store's user on one server.
+    pub(crate) async fn check_store(
+        node: &Node,
+        options: &RedisOptions,
+        sample: AclSample,
+    ) -> Result<Self, Error> {
         let mut needed = commands::NEEDED.to_vec();
         needed.extend((options.replicas > 0).then_some(commands::REPLICAS));
         needed.extend(options.sentinels.is_some().then_some(commands::SENTINEL));
         needed.extend(commands::CLUSTER.iter().filter(|_| options.cluster));
-        Self::ask(node, options, (needed, commands::OPTIONAL), sample).await
+        Self::check_commands(node, options, (needed, commands::OPTIONAL), sample).await
     }
 
-    /// Asks one server what the user of wake-ups may do there.
-    pub(crate) async fn of_wake_ups(node: &Node, options: &Options, sample: Sample) -> Result<Self, Error> {
-        Self::ask(node, options, (commands::WAKE.to_vec(), &[]), sample).await
-    }
-
-    async fn ask(
+    /// Checks the permissions for wake-ups on one server.
+    pub(crate) async fn check_wake(
         node: &Node,
-        options: &Options,
+        options: &RedisOptions,
+        sample: AclSample,
+    ) -> Result<Self, Error> {
+        Self::check_commands(node, options, (commands::WAKE.to_vec(), &[]), sample).await
+    }
+
+    async fn check_commands(
+        node: &Node,
+        options: &RedisOptions,
         (needed, optional): (Vec<&'static str>, &'static [(&'static str, &'static str)]),
-        sample: Sample,
+        sample: AclSample,
     ) -> Result<Self, Error> {
         let failed = |error| classify("asking for the user's rights", error);
         let user = options.info.redis_settings().username().unwrap_or("default").to_owned();
-        let transactions = transactions(node).await.map_err(failed)?;
-        if !transactions.is_empty() {
-            return Ok(Self { user, needed: transactions, optional: Vec::new() });
+        let missing = missing_transactions(node).await.map_err(failed)?;
+        if !missing.is_empty() {
+            return Ok(Self { user, needed: missing, optional: Vec::new() });
         }
-        let needed = judge(node, &needed, &sample).await.map_err(failed)?.into_iter().flatten().collect();
+        let needed =
+            probe_commands(node, &needed, &sample).await.map_err(failed)?.into_iter().flatten().collect();
         let samples: Vec<&str> = optional.iter().map(|(sample, _)| *sample).collect();
-        let answers = judge(node, &samples, &sample).await.map_err(failed)?.into_iter().zip(optional);
-        let optional = answers.filter_map(|(missing, (_, without))| Some((missing?, *without))).collect();
+        let replies =
+            probe_commands(node, &samples, &sample).await.map_err(failed)?.into_iter().zip(optional);
+        let optional = replies.filter_map(|(missing, (_, without))| Some((missing?, *without))).collect();
         Ok(Self { user, needed, optional })
     }
 
-    /// Adds what the user lacks on another server.
+    /// Adds the permissions that are missing on another server.
     pub(crate) fn merge(&mut self, other: Self) {
         self.user = other.user;
         self.needed
             .extend(other.needed.into_iter().filter(|new| !self.needed.contains(new)).collect::<Vec<_>>());
-        let known = |new: &(Missing, &str)| !self.optional.contains(new);
+        let known = |new: &(MissingPermission, &str)| !self.optional.contains(new);
         self.optional.extend(other.optional.into_iter().filter(known).collect::<Vec<_>>());
     }
 
-    /// Refuses a user who may take jobs but lacks a right that a worker needs, or may not even read.
+    /// Rejects a user who can claim jobs but lacks a permission of a worker, or who cannot even
+    /// read.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let may_read = !["GET", "TIME", "EVALSHA"].iter().any(|command| self.lacks(command));
         if may_read && !self.may_work() { Ok(()) } else { self.check_all() }
     }
 
-    /// Refuses a user who lacks anything that is needed.
+    /// Rejects a user who lacks any needed permission.
     pub(crate) fn check_all(&self) -> Result<(), Error> {
-        if self.needed.is_empty() { Ok(()) } else { Err(Error::Denied(self.complaint())) }
+        if self.needed.is_empty() { Ok(()) } else { Err(Error::Denied(self.describe_needed())) }
     }
 
     fn may_work(&self) -> bool {
-        commands::WORK.iter().any(|command| !self.lacks(command))
+        commands::WORKER_ONLY.iter().any(|command| !self.lacks(command))
     }
 
     /// Whether blocked reads can be ended early.
@@ -111,7 +122,7 @@ impl Rights {
         self.needed.iter().any(|missing| missing.command == command)
     }
 
-    fn complaint(&self) -> String {
+    fn describe_needed(&self) -> String {
         let user = &self.user;
         format!(
             "the Redis user {user:?} lacks rights ({}): {}",
@@ -120,21 +131,25 @@ impl Rights {
         )
     }
 
-    fn grant(&self, missing: &[Missing]) -> String {
+    fn grant(&self, missing: &[MissingPermission]) -> String {
         grant(&self.user, missing.iter().map(|missing| missing.rule.as_str()))
     }
 
-    /// The scripts that must not be sent, by hash, and why.
-    pub(crate) fn refused<'a>(&self, scripts: impl Iterator<Item = &'a Script>) -> HashMap<String, String> {
+    /// The scripts that must not be sent, by hash, with the reason.
+    pub(crate) fn refused_scripts<'a>(
+        &self,
+        scripts: impl Iterator<Item = &'a Script>,
+    ) -> HashMap<String, String> {
         let refused = |script: &Script| {
-            // A refused PUBLISH ends no script.
-            let sends = |missing: &&Missing| missing.command != "PUBLISH" && script.sends(&missing.command);
-            let missing: Vec<Missing> = self.needed.iter().filter(sends).cloned().collect();
+            // A denied PUBLISH does not abort a script.
+            let sends =
+                |missing: &&MissingPermission| missing.command != "PUBLISH" && script.sends(&missing.command);
+            let missing: Vec<MissingPermission> = self.needed.iter().filter(sends).cloned().collect();
             let why = || {
                 let (user, name) = (&self.user, script.name);
-                let rights = names(&missing);
+                let names_of_missing = names(&missing);
                 format!(
-                    "the Redis user {user:?} may not {name} (it lacks {rights}): {}",
+                    "the Redis user {user:?} may not {name} (it lacks {names_of_missing}): {}",
                     self.grant(&missing)
                 )
             };
@@ -143,10 +158,11 @@ impl Rights {
         scripts.filter_map(refused).collect()
     }
 
-    /// What the user does without, in one sentence; `None` if nothing.
+    /// Describes missing optional permissions in one sentence; `None` if there are none.
     pub(crate) fn restrictions(&self) -> Option<String> {
         let worth_a_line = self.optional.iter().filter(|(missing, _)| missing.command != "CONFIG GET");
-        let missing: Vec<Missing> = worth_a_line.clone().map(|(missing, _)| missing.clone()).collect();
+        let missing: Vec<MissingPermission> =
+            worth_a_line.clone().map(|(missing, _)| missing.clone()).collect();
         let without: BTreeSet<&str> = worth_a_line.map(|(_, without)| *without).collect();
         let without = without.into_iter().collect::<Vec<_>>().join("; ");
         (!missing.is_empty()).then(|| {
@@ -155,11 +171,11 @@ impl Rights {
         })
     }
 
-    /// What `doctor` says of the user.
+    /// The findings of `doctor` about the user.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut findings = Vec::new();
         if !self.needed.is_empty() {
-            findings.push(Finding::new(Severity::Bad, "rights", self.complaint()));
+            findings.push(Finding::new(Severity::Bad, "rights", self.describe_needed()));
         }
         for (missing, without) in &self.optional {
             let grant = self.grant(std::slice::from_ref(missing));
@@ -174,54 +190,58 @@ impl Rights {
     }
 }
 
-/// The rules of an ACL user who may do everything that a worker on one server needs, and nothing else. Redis 6.2 gives a new user
-/// every channel, and refuses a pattern behind that.
+/// The ACL rules of a user with exactly the permissions that a worker on one server needs. Redis
+/// 6.2 grants a new user every channel, and rejects a pattern after that.
 #[doc(hidden)]
 pub fn worker_rules(namespace: &Namespace) -> String {
     let commands =
         commands::NEEDED.iter().map(|sample| command_of(sample)).chain(TRANSACTIONS.map(str::to_owned));
     let commands: BTreeSet<String> = commands.map(|command| rule_of(&command)).collect();
     let commands = commands.into_iter().collect::<Vec<_>>().join(" ");
-    let all = literal(namespace);
+    let all = escape_pattern(namespace);
     format!("~{all}* resetchannels &{all}* {commands}")
 }
 
-/// What the user lacks of the transaction itself. Asked first: if MULTI were refused, what follows it would run.
-async fn transactions(node: &Node) -> Result<Vec<Missing>, RedisError> {
+/// Missing permissions for transactions. Checked first: without MULTI, the samples would run.
+async fn missing_transactions(node: &Node) -> Result<Vec<MissingPermission>, RedisError> {
     let mut ends = Pipeline::new();
-    // Without a transaction these two do nothing but complain.
+    // Outside a transaction these two only return an error.
     ends.cmd("EXEC").cmd("DISCARD");
-    let mut answers = node.answers(&ends).await?;
-    if !answers.iter().any(|answer| missing("", answer, None).is_some()) {
+    let mut replies = node.raw_replies(&ends).await?;
+    if !replies.iter().any(|reply| missing_permission("", reply, None).is_some()) {
         let mut whole = Pipeline::new();
         whole.cmd("MULTI").cmd("DISCARD");
-        answers.extend(node.answers(&whole).await?);
+        replies.extend(node.raw_replies(&whole).await?);
     }
     Ok(TRANSACTIONS
         .into_iter()
-        .zip(answers)
-        .filter_map(|(name, answer)| missing(name, &answer, None))
+        .zip(replies)
+        .filter_map(|(name, reply)| missing_permission(name, &reply, None))
         .collect())
 }
 
-/// Lets the server judge commands: for each, what the user lacks, or nothing.
-async fn judge(node: &Node, samples: &[&str], about: &Sample) -> Result<Vec<Option<Missing>>, RedisError> {
+/// Lets the server check commands; returns the missing permission of each, if any.
+async fn probe_commands(
+    node: &Node,
+    samples: &[&str],
+    about: &AclSample,
+) -> Result<Vec<Option<MissingPermission>>, RedisError> {
     if samples.is_empty() {
         return Ok(Vec::new());
     }
     let mut batch = Pipeline::new();
     batch.cmd("MULTI");
     for sample in samples {
-        batch.add_command(about.fill(sample));
+        batch.add_command(about.command(sample));
     }
     batch.cmd("DISCARD");
-    let answers = node.answers(&batch).await?;
-    let judged = samples.iter().zip(answers.into_iter().skip(1));
-    Ok(judged.map(|(sample, answer)| missing(&command_of(sample), &answer, Some(about))).collect())
+    let replies = node.raw_replies(&batch).await?;
+    let judged = samples.iter().zip(replies.into_iter().skip(1));
+    Ok(judged.map(|(sample, reply)| missing_permission(&command_of(sample), &reply, Some(about))).collect())
 }
 
-impl Sample {
-    fn fill(&self, sample: &str) -> Cmd {
+impl AclSample {
+    fn command(&self, sample: &str) -> Cmd {
         let mut command = Cmd::new();
         for word in sample.split(' ') {
             command.arg(match word {
@@ -234,9 +254,9 @@ impl Sample {
     }
 }
 
-/// What an answer says the user lacks.
-fn missing(command: &str, answer: &Value, about: Option<&Sample>) -> Option<Missing> {
-    let Value::ServerError(error) = answer else { return None };
+/// The missing permission that a reply reports.
+fn missing_permission(command: &str, reply: &Value, about: Option<&AclSample>) -> Option<MissingPermission> {
+    let Value::ServerError(error) = reply else { return None };
     let error = RedisError::from(error.clone());
     if !is_denied(&error) {
         return None;
@@ -247,24 +267,25 @@ fn missing(command: &str, answer: &Value, about: Option<&Sample>) -> Option<Miss
         Some(about) if text.contains("of the channels") => about.channel_rule.clone(),
         _ => rule_of(command),
     };
-    Some(Missing { command: command.to_owned(), rule })
+    Some(MissingPermission { command: command.to_owned(), rule })
 }
 
-/// The rule that grants a command.
+/// The ACL rule that grants a command.
 fn rule_of(command: &str) -> String {
     format!("+{}", command.to_lowercase().replace(' ', "|"))
 }
 
-/// The command of a sample, with its second word if that is part of its name.
+/// The command of a sample, with its subcommand.
 fn command_of(sample: &str) -> String {
     let container = ["CLIENT", "CLUSTER", "CONFIG", "SCRIPT", "XGROUP", "XINFO"];
     let words = if container.contains(&sample.split(' ').next().unwrap_or_default()) { 2 } else { 1 };
     sample.split(' ').take(words).collect::<Vec<_>>().join(" ")
 }
 
-/// The rights by name, each once: commands, or the keys or channels that no command may touch.
-fn names(missing: &[Missing]) -> String {
-    let name = |missing: &Missing| match missing.rule.split_at_checked(1) {
+/// The permissions by name, each once: commands, or the keys or channels that no command may
+/// access.
+fn names(missing: &[MissingPermission]) -> String {
+    let name = |missing: &MissingPermission| match missing.rule.split_at_checked(1) {
         Some(("~", keys)) => format!("access to the keys {keys}"),
         Some(("&", channels)) => format!("access to the channels {channels}"),
         _ => missing.command.clone(),

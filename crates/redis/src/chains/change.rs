@@ -1,49 +1,49 @@
-//! How a claim's end is written for a script: which keys it needs, and what it says.
+//! Settlement changes as arguments of scripts.
 
 use futures_util::future::try_join_all;
 use tidemill_core::settle::Change;
 use tidemill_core::{Envelope, Error, Guarantee, JobId, Queue};
 
-use super::linked_job::Draft;
-use crate::connection::Call;
+use super::linked_job::LinkedJob;
+use crate::connection::ScriptCall;
 use crate::inspect::record;
-use crate::jobs::{due, ms};
+use crate::jobs::{due_argument, ms};
 use crate::store::RedisStore;
 
-/// Changes that one script is to make. Those by which a chain goes on have the next job's draft.
-pub(crate) struct Changes<'a> {
+/// The changes of one script. Continued chains have their next job.
+pub(crate) struct SettleChanges<'a> {
     store: &'a RedisStore,
     shard: u16,
-    all: Vec<(&'a JobId, &'a Change, Option<Draft<'a>>)>,
+    all: Vec<(&'a JobId, &'a Change, Option<LinkedJob<'a>>)>,
 }
 
-impl<'a> Changes<'a> {
-    pub(crate) async fn of(
+impl<'a> SettleChanges<'a> {
+    pub(crate) async fn prepare(
         store: &'a RedisStore,
         shard: u16,
         changes: impl Iterator<Item = (&'a JobId, &'a Change)>,
     ) -> Result<Self, Error> {
-        let draft = |(job, change): (&'a JobId, &'a Change)| async move {
+        let linked_job = |(job, change): (&'a JobId, &'a Change)| async move {
             let Change::Continue(step) = change else { return Ok::<_, Error>((job, change, None)) };
-            let standings = store.standings_or_removed(job, &step.job.links.after).await?;
-            Ok((job, change, Some(store.draft(&step.job, &standings))))
+            let states = store.blocker_states_or_removed(job, &step.job.links.after).await?;
+            Ok((job, change, Some(store.prepare_job(&step.job, &states))))
         };
-        let all = try_join_all(changes.map(draft)).await?;
+        let all = try_join_all(changes.map(linked_job)).await?;
         Ok(Self { store, shard, all })
     }
 
     /// The keys of change number `index`.
     pub(crate) fn push_keys(&self, keys: &mut Vec<String>, index: usize) {
-        let (job, _, draft) = &self.all[index];
+        let (job, _, linked_job) = &self.all[index];
         keys.push(self.store.keys.record(self.shard, job));
-        if let Some(draft) = draft.as_ref().filter(|draft| !draft.mark.is_empty()) {
-            keys.push(self.store.keys.waits(self.shard, &draft.mark));
+        if let Some(linked_job) = linked_job.as_ref().filter(|linked_job| !linked_job.wait_id.is_empty()) {
+            keys.push(self.store.keys.waits(self.shard, &linked_job.wait_id));
         }
     }
 
-    /// The arguments of change number `index`, as `read_change` in `lua/chain.lua` reads them.
-    pub(crate) fn push_args(&self, call: &mut Call<'_>, index: usize) {
-        let (job, change, draft) = &self.all[index];
+    /// The arguments of change number `index`, for `read_change` in `lua/lib/chain.lua`.
+    pub(crate) fn push_args(&self, call: &mut ScriptCall<'_>, index: usize) {
+        let (job, change, linked_job) = &self.all[index];
         call.push(job.as_str());
         match change {
             Change::Finish(None) => push_op(call, ("1", "finish", &[], "")),
@@ -56,24 +56,24 @@ impl<'a> Changes<'a> {
                 let delay = if delay.is_zero() { String::new() } else { format!("+{}", ms(*delay)) };
                 push_op(call, (if tracked { "1" } else { "0" }, "requeue", envelope, &delay));
             }
-            // By these a run goes on, and that is another script's.
+            // Another script settles these.
             Change::Commit(_) | Change::Deliver(_) => {}
-            Change::Continue(_) => draft.iter().for_each(|draft| push_step(call, draft)),
+            Change::Continue(_) => linked_job.iter().for_each(|linked_job| push_next_job(call, linked_job)),
         }
     }
 }
 
-fn push_step(call: &mut Call<'_>, draft: &Draft<'_>) {
-    let op = if draft.mark.is_empty() { "continue" } else { "block" };
-    push_op(call, ("1", op, &draft.envelope, &due(draft.job.due)));
-    if !draft.mark.is_empty() {
-        call.push(draft.job.id.as_str());
-        call.push(&draft.mark);
-        draft.push_after(call);
+fn push_next_job(call: &mut ScriptCall<'_>, linked_job: &LinkedJob<'_>) {
+    let op = if linked_job.wait_id.is_empty() { "continue" } else { "block" };
+    push_op(call, ("1", op, &linked_job.envelope, &due_argument(linked_job.job.due)));
+    if !linked_job.wait_id.is_empty() {
+        call.push(linked_job.job.id.as_str());
+        call.push(&linked_job.wait_id);
+        linked_job.push_blockers(call);
     }
 }
 
-/// The queue on which a chain goes on, if it does.
+/// The queue on which a chain continues, if it does.
 pub(crate) fn next_queue(change: &Change) -> Result<Option<&Queue>, Error> {
     match change {
         Change::Continue(step) if step.queue.guarantee == Guarantee::AtMostOnce => {
@@ -85,7 +85,7 @@ pub(crate) fn next_queue(change: &Change) -> Result<Option<&Queue>, Error> {
     }
 }
 
-fn push_op(call: &mut Call<'_>, (tracked, op, data, due): (&str, &str, &[u8], &str)) {
+fn push_op(call: &mut ScriptCall<'_>, (tracked, op, data, due): (&str, &str, &[u8], &str)) {
     call.push(tracked);
     call.push(op);
     call.push(data);

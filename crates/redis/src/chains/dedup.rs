@@ -1,8 +1,8 @@
-//! Chains that are started once per key.
+//! Chains that are started once per deduplication key.
 //!
-//! A key lives in its own shard, which decides who gets it: it is reserved together with all that is needed to make
-//! its chain. Whoever finds it reserved makes that chain, in whatever shard, before anything else. So there is one
-//! chain however many callers there are, and wherever one of them dies.
+//! The shard of the key decides who gets it: the key is reserved together with all data of its
+//! chain. A caller that finds it reserved creates that chain, in any shard, before its own. So
+//! there is one chain for any number of callers, even if some of them die.
 
 use std::time::Duration;
 
@@ -12,262 +12,276 @@ use tidemill_core::chain::{Dedup, DedupScope};
 use tidemill_core::store::{Cancelled, Enqueued, NewJob};
 use tidemill_core::{Error, JobId, Queue, Timestamp};
 
-use super::chain_state::Life;
-use super::link::Batch;
-use super::outbox::{Carried, Errand, GRACE_MS};
-use super::reserved_chain as recipe;
-use crate::connection::Call;
+use super::chain_state::ChainState;
+use super::link::LinkedBatch;
+use super::outbox::{OUTBOX_GRACE_MS, OutboxEntry, OutboxResult};
+use super::reserved_chain as stored_chain;
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, bytes, text};
 use crate::connection::script::Script;
-use crate::error::{classify, odd_answer};
+use crate::error::{classify, unexpected_reply};
 use crate::store::RedisStore;
 
-/// How often to look at a key that changes hands, and for how long each time if its chain cannot be made yet.
-const LOOKS: usize = 100;
-const PAUSE: Duration = Duration::from_millis(20);
+/// How often to try to reserve a key, and the delay while its chain cannot be created yet.
+const MAX_RESERVE_ATTEMPTS: usize = 100;
+const RESERVE_RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// A key that is reserved for a chain.
 #[derive(Clone)]
-pub(super) struct Reserved {
+pub(super) struct ReservedKey {
     /// Its value.
     value: String,
-    /// Names the receipt of the chain: whoever was slow must not make it again when it is gone.
+    /// The name of the chain's receipt: a slow caller must not create the chain again.
     pub(super) receipt: String,
 }
 
-/// What came of reserving a key.
-enum Reserving {
-    Done(Reserved),
-    /// It has been reserved for the same chain before, which is made by now.
+/// The result of reserving a key.
+enum ReserveResult {
+    Reserved(ReservedKey),
+    /// It was reserved for the same chain before, which exists by now.
     Exists,
-    /// This chain has it, and takes the place of the new one.
-    Other(JobId),
+    /// Another chain has it; the new one is a duplicate.
+    Duplicate(JobId),
 }
 
-/// What a key's value says: `? STARTED CHAIN` while its chain is to be made, then `= STARTED CHAIN`.
-struct Holder {
-    is_made: bool,
+/// The value of a key: `? STARTED CHAIN` while its chain is being created, then `= STARTED CHAIN`.
+struct KeyHolder {
+    is_created: bool,
     started: i64,
     chain: JobId,
 }
 
-impl Holder {
-    fn read(value: &str) -> Option<Self> {
+impl KeyHolder {
+    fn parse(value: &str) -> Option<Self> {
         let mut parts = value.splitn(3, ' ');
         let is_made = parts.next()? == "=";
         let started = parts.next()?.parse().ok()?;
-        Some(Self { is_made, started, chain: JobId::new(parts.next()?).ok()? })
+        Some(Self { is_created: is_made, started, chain: JobId::new(parts.next()?).ok()? })
     }
 }
 
 impl RedisStore {
-    /// Reserves the keys of jobs that have one and no answer yet. A key that another chain has is an answer.
-    pub(super) async fn reserve_keys(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
+    /// Reserves the keys of jobs without a result. A key of another chain is a result.
+    pub(super) async fn reserve_keys(&self, batch: &mut LinkedBatch<'_>) -> Result<(), Error> {
         for (index, job) in batch.jobs.iter().enumerate() {
-            let (Some(dedup), None) = (&job.links.dedup, &batch.answers[index]) else { continue };
+            let (Some(dedup), None) = (&job.links.dedup, &batch.results[index]) else { continue };
             let same = |other: &NewJob| other.links.dedup.as_ref().is_some_and(|d| d.key == dedup.key);
             let twin = (0..index).find(|&other| batch.reserved[other].is_some() && same(&batch.jobs[other]));
             if let Some(twin) = twin {
-                // Its chain is yet to be made, by this very call.
-                batch.answers[index] = Some(Enqueued::Duplicate(batch.jobs[twin].id.chain()));
+                // This call is going to create its chain.
+                batch.results[index] = Some(Enqueued::Duplicate(batch.jobs[twin].id.chain()));
                 continue;
             }
             match self.reserve_key(batch.queue, job, (dedup, &batch.receipts[index])).await? {
-                Reserving::Done(reserved) => batch.reserved[index] = Some(reserved),
-                Reserving::Exists => batch.answers[index] = Some(Enqueued::Exists),
-                Reserving::Other(chain) => batch.answers[index] = Some(Enqueued::Duplicate(chain)),
+                ReserveResult::Reserved(reserved) => batch.reserved[index] = Some(reserved),
+                ReserveResult::Exists => batch.results[index] = Some(Enqueued::Exists),
+                ReserveResult::Duplicate(chain) => batch.results[index] = Some(Enqueued::Duplicate(chain)),
             }
         }
         Ok(())
     }
 
-    /// Reserves a key, unless a chain has it that takes this one's place.
+    /// Reserves a key, unless another chain has it.
     async fn reserve_key(
         &self,
         queue: &Queue,
         job: &NewJob,
         (dedup, receipt): (&Dedup, &str),
-    ) -> Result<Reserving, Error> {
+    ) -> Result<ReserveResult, Error> {
         let mut replaced = String::new();
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_RESERVE_ATTEMPTS {
             let (now, found) = match self.try_reserve(queue, job, (&dedup.key, receipt, &replaced)).await? {
-                Ok(reserved) => return Ok(Reserving::Done(reserved)),
+                Ok(reserved) => return Ok(ReserveResult::Reserved(reserved)),
                 Err(found) => found,
             };
-            // A value that was to be replaced is gone: nobody has the key any more.
-            let Some(holder) = Holder::read(&found) else {
+            // The value to replace is gone: the key is free.
+            let Some(holder) = KeyHolder::parse(&found) else {
                 if !found.is_empty() {
-                    return Err(self.damaged_key(&dedup.key));
+                    return Err(self.damaged_key_error(&dedup.key));
                 }
                 replaced.clear();
                 continue;
             };
-            if !holder.is_made {
-                self.make_for_another(&dedup.key).await?;
+            if !holder.is_created {
+                self.create_for_other(&dedup.key).await?;
                 continue;
             }
-            let life = self.lives(&[&holder.chain]).await?[0];
-            if holder.chain == job.id.chain() && life != Life::Gone {
-                return Ok(Reserving::Exists);
+            let state = self.chain_states(&[&holder.chain]).await?[0];
+            if holder.chain == job.id.chain() && state != ChainState::Gone {
+                return Ok(ReserveResult::Exists);
             }
-            if life == Life::Open && self.is_lost(&holder.chain).await? {
+            if state == ChainState::Open && self.forget_if_lost(&holder.chain).await? {
                 continue;
             }
-            if counts(dedup, &holder, now, life) {
-                return Ok(Reserving::Other(holder.chain));
+            if is_duplicate(dedup, &holder, now, state) {
+                return Ok(ReserveResult::Duplicate(holder.chain));
             }
             replaced = found;
         }
-        let message = format!("the deduplication key {:?} keeps changing hands", dedup.key);
+        let message = format!("the deduplication key {:?} keeps changing its holder", dedup.key);
         Err(Error::Unavailable { message, source: None })
     }
 
-    /// Reserves a key if its value is the one to be replaced, or there is none; else says what it is.
+    /// Reserves a key if it is free or has the value to replace; else returns its value.
     async fn try_reserve(
         &self,
         queue: &Queue,
         job: &NewJob,
         (key, receipt, replaced): (&str, &str, &str),
-    ) -> Result<Result<Reserved, (Timestamp, String)>, Error> {
-        let (shard, odd) = (self.keys.shard_of_key(key), || odd_answer("reserve"));
-        let keys = self.keys_of_key(shard, key);
-        let call = Call::new(&self.scripts.reserve_key, &keys)
+    ) -> Result<Result<ReservedKey, (Timestamp, String)>, Error> {
+        let (shard, unexpected) = (self.keys.shard_of_key(key), || unexpected_reply("reserve_key"));
+        let keys = self.dedup_keys(shard, key);
+        let call = ScriptCall::new(&self.scripts.reserve_key, &keys)
             .arg(key)
             .arg(job.id.chain().as_str())
-            .arg(recipe::write(queue, job, receipt))
+            .arg(stored_chain::write(queue, job, receipt))
             .arg(replaced)
-            .arg(GRACE_MS);
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter().map(text);
-        let now = parts.next().flatten().and_then(|now| now.parse().ok()).ok_or_else(odd)?;
-        let value = parts.next().flatten().ok_or_else(odd)?;
+            .arg(OUTBOX_GRACE_MS);
+        let mut parts =
+            array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?.into_iter().map(text);
+        let now = parts.next().flatten().and_then(|now| now.parse().ok()).ok_or_else(unexpected)?;
+        let value = parts.next().flatten().ok_or_else(unexpected)?;
         if parts.next().is_none() {
             return Ok(Err((Timestamp(now), value)));
         }
-        // Replicas are waited for when the chain is made: without it the key alone is of no use.
-        Ok(Ok(Reserved { value, receipt: receipt.to_owned() }))
+        // Replicas confirm the creation of the chain; the key alone is useless.
+        Ok(Ok(ReservedKey { value, receipt: receipt.to_owned() }))
     }
 
-    /// Makes the chain for which a key is reserved, on behalf of whoever reserved it. If it cannot be made yet, what it
-    /// waits for may be yet to be made by the same one; if it cannot be made at all, the key comes back soon.
-    async fn make_for_another(&self, key: &str) -> Result<(), Error> {
-        match self.make(key).await {
+    /// Creates the chain for which another caller reserved a key. If it fails, its blockers may not
+    /// exist yet, or the reservation is about to be released.
+    async fn create_for_other(&self, key: &str) -> Result<(), Error> {
+        match self.create_from_reservation(key).await {
             Err(Error::NotFound(_) | Error::Invalid(_)) => {
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(RESERVE_RETRY_DELAY).await;
                 Ok(())
             }
             made => made.map(drop),
         }
     }
 
-    /// Carries on for somebody who died after reserving a key. A chain that cannot be made any more gives it back.
-    pub(super) async fn make_reserved(&self, shard: u16, key: &str) -> Result<Carried, Error> {
-        match self.make(key).await {
+    /// Continues for a caller that died after reserving a key. Releases a key whose chain cannot be
+    /// created.
+    pub(super) async fn create_reserved(&self, shard: u16, key: &str) -> Result<OutboxResult, Error> {
+        match self.create_from_reservation(key).await {
             Err(Error::NotFound(_) | Error::Invalid(_)) => {
                 if let Some((holder, _)) = self.reservation(key).await? {
-                    self.unkey(0, &holder.chain, key).await?;
+                    self.expire_key(0, &holder.chain, key).await?;
                 }
             }
             made => drop(made?),
         }
-        self.forget_errand(shard, &Errand::Make { key: key.to_owned() }).await?;
-        Ok(Carried::Yes)
+        self.delete_outbox_entry(shard, &OutboxEntry::CreateReserved { key: key.to_owned() }).await?;
+        Ok(OutboxResult::Done)
     }
 
-    async fn make(&self, key: &str) -> Result<(), Error> {
-        let Some((holder, recipe)) = self.reservation(key).await? else { return Ok(()) };
+    async fn create_from_reservation(&self, key: &str) -> Result<(), Error> {
+        let Some((holder, stored_chain)) = self.reservation(key).await? else { return Ok(()) };
         let damaged =
             || Error::Invalid(format!("the reservation of the deduplication key {key:?} is damaged"));
-        let (queue, job, receipt) = recipe::read(&holder.chain, key, recipe).ok_or_else(damaged)?;
+        let (queue, job, receipt) =
+            stored_chain::read(&holder.chain, key, stored_chain).ok_or_else(damaged)?;
         let shard = self.keys.shard_of(&job.id);
-        let reserved = Reserved { value: format!("? {} {}", holder.started, holder.chain), receipt };
-        let begun = self.begin_one(&queue, job, reserved.clone()).await?;
+        let reserved = ReservedKey { value: format!("? {} {}", holder.started, holder.chain), receipt };
+        let linked = self.link_reserved(&queue, job, reserved.clone()).await?;
         self.assign(key, &reserved.value).await?;
-        self.carry_on(shard, begun.errands).await;
+        self.process_outbox(shard, linked.outbox).await;
         Ok(())
     }
 
-    /// For whom a key is reserved, if it is, and what the chain is made of.
-    async fn reservation(&self, key: &str) -> Result<Option<(Holder, Bytes)>, Error> {
+    /// The holder of a reserved key and the stored chain, if it is reserved.
+    async fn reservation(&self, key: &str) -> Result<Option<(KeyHolder, Bytes)>, Error> {
         let shard = self.keys.shard_of_key(key);
         let mut batch = Pipeline::new();
-        // As one step, so that the two belong together.
+        // Atomic, so that the two belong together.
         batch.atomic();
-        batch.cmd("GET").arg(self.keys.key(shard, key));
+        batch.cmd("GET").arg(self.keys.dedup_key(shard, key));
         batch.cmd("HGET").arg(self.keys.reserved(shard)).arg(key);
-        let answer = self.link.pipeline(shard, &batch).await;
-        let mut answer = answer.map_err(|error| classify("a reservation", error))?.into_iter();
-        let holder = answer.next().and_then(text).and_then(|value| Holder::read(&value));
-        let recipe = answer.next().and_then(bytes);
-        Ok(holder.filter(|holder| !holder.is_made).zip(recipe))
+        let reply = self.connections.pipeline(shard, &batch).await;
+        let mut reply = reply.map_err(|error| classify("a reservation", error))?.into_iter();
+        let holder = reply.next().and_then(text).and_then(|value| KeyHolder::parse(&value));
+        let stored_chain = reply.next().and_then(bytes);
+        Ok(holder.filter(|holder| !holder.is_created).zip(stored_chain))
     }
 
-    /// Gives reserved keys to the chains that have been made. One that another chain got meanwhile takes the new
-    /// chain's place after all.
-    pub(super) async fn assign_keys(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
+    /// Assigns reserved keys to their created chains. If another chain got the key meanwhile, the
+    /// new one is a duplicate after all.
+    pub(super) async fn assign_keys(&self, batch: &mut LinkedBatch<'_>) -> Result<(), Error> {
         for (index, (job, reserved)) in batch.jobs.iter().zip(&batch.reserved).enumerate() {
             let (Some(dedup), Some(reserved)) = (&job.links.dedup, reserved) else { continue };
             let holder = self.assign(&dedup.key, &reserved.value).await?;
             if let Some(other) = holder.filter(|holder| holder.chain != job.id.chain())
                 && self.cancel_job(&job.id).await? == Cancelled::Removed
             {
-                batch.answers[index] = Some(Enqueued::Duplicate(other.chain));
+                batch.results[index] = Some(Enqueued::Duplicate(other.chain));
             }
         }
         Ok(())
     }
 
-    /// Gives a key to its chain, and says whose it is now.
-    async fn assign(&self, key: &str, value: &str) -> Result<Option<Holder>, Error> {
-        let answer = self.call_on_key(&self.scripts.assign_key, key, &[value]).await?;
-        Ok(answer.and_then(|value| Holder::read(&value)))
+    /// Assigns a key to its chain; returns its holder afterwards.
+    async fn assign(&self, key: &str, value: &str) -> Result<Option<KeyHolder>, Error> {
+        let reply = self.call_dedup_script(&self.scripts.assign_key, key, &[value]).await?;
+        Ok(reply.and_then(|value| KeyHolder::parse(&value)))
     }
 
-    /// Gives back keys that were reserved for chains that are not made after all.
-    pub(super) async fn give_keys_back(&self, batch: &Batch<'_>) {
+    /// Releases keys that were reserved for chains that were not created.
+    pub(super) async fn release_keys(&self, batch: &LinkedBatch<'_>) {
         for (job, reserved) in batch.jobs.iter().zip(&batch.reserved) {
             let (Some(dedup), Some(_)) = (&job.links.dedup, reserved) else { continue };
-            if let Err(error) = self.give_back(&job.id, &dedup.key).await {
-                tracing::warn!(key = dedup.key, error = error.full_message(), "cannot give a key back");
+            if let Err(error) = self.release_key(&job.id, &dedup.key).await {
+                tracing::warn!(
+                    key = dedup.key,
+                    error = error.full_message(),
+                    "cannot release a deduplication key"
+                );
             }
         }
     }
 
-    async fn give_back(&self, job: &JobId, key: &str) -> Result<(), Error> {
-        // Somebody else may have made it meanwhile; then the key is rightly its own.
-        if self.lives(&[job]).await? == [Life::Gone] {
-            self.unkey(0, &job.chain(), key).await?;
+    async fn release_key(&self, job: &JobId, key: &str) -> Result<(), Error> {
+        // Another caller may have created it meanwhile; then it owns the key.
+        if self.chain_states(&[job]).await? == [ChainState::Gone] {
+            self.expire_key(0, &job.chain(), key).await?;
         }
         Ok(())
     }
 
-    /// Ends the life of a key with that of its chain.
-    pub(super) async fn unkey(&self, at: u64, chain: &JobId, key: &str) -> Result<(), Error> {
+    /// Expires a key together with its chain.
+    pub(super) async fn expire_key(&self, at: u64, chain: &JobId, key: &str) -> Result<(), Error> {
         let at = at.min(Timestamp::MAX.0.unsigned_abs());
-        self.call_on_key(&self.scripts.expire_key, key, &[chain.as_str(), &at.to_string()]).await.map(drop)
+        self.call_dedup_script(&self.scripts.expire_key, key, &[chain.as_str(), &at.to_string()])
+            .await
+            .map(drop)
     }
 
-    async fn call_on_key(&self, script: &Script, key: &str, args: &[&str]) -> Result<Option<String>, Error> {
+    async fn call_dedup_script(
+        &self,
+        script: &Script,
+        key: &str,
+        args: &[&str],
+    ) -> Result<Option<String>, Error> {
         let shard = self.keys.shard_of_key(key);
-        let keys = self.keys_of_key(shard, key);
-        Ok(text(self.link.call(shard, Call::new(script, &keys).arg(key).arg(args)).await?))
+        let keys = self.dedup_keys(shard, key);
+        Ok(text(self.connections.call(shard, ScriptCall::new(script, &keys).arg(key).arg(args)).await?))
     }
 
-    /// What to say of a key whose value another program has written.
-    fn damaged_key(&self, key: &str) -> Error {
-        let name = self.keys.key(self.keys.shard_of_key(key), key);
-        Error::Unsuitable(format!("reserve: `{name}` holds something else than a chain"))
+    /// The error for a key whose value another program has written.
+    fn damaged_key_error(&self, key: &str) -> Error {
+        let name = self.keys.dedup_key(self.keys.shard_of_key(key), key);
+        Error::Unsuitable(format!("reserve_key: `{name}` holds something else than a chain"))
     }
 
-    fn keys_of_key(&self, shard: u16, key: &str) -> [String; 3] {
-        [self.keys.key(shard, key), self.keys.reserved(shard), self.keys.errands(shard)]
+    fn dedup_keys(&self, shard: u16, key: &str) -> [String; 3] {
+        [self.keys.dedup_key(shard, key), self.keys.reserved(shard), self.keys.errands(shard)]
     }
 }
 
-/// Whether the chain that has a key takes the place of a new one.
-fn counts(dedup: &Dedup, holder: &Holder, now: Timestamp, life: Life) -> bool {
+/// Whether a new chain is a duplicate of the key's holder.
+fn is_duplicate(dedup: &Dedup, holder: &KeyHolder, now: Timestamp, state: ChainState) -> bool {
     let lives = match dedup.scope {
-        DedupScope::Open => life == Life::Open,
-        DedupScope::Any => life != Life::Gone,
+        DedupScope::Open => state == ChainState::Open,
+        DedupScope::Any => state != ChainState::Gone,
     };
     let age = Timestamp(holder.started).until(now);
     lives && dedup.within.is_none_or(|window| age < window)

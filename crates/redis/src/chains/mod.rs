@@ -1,8 +1,8 @@
-//! Chains: jobs that wait for chains, chains that are started once per key, and ends from outside.
+//! Chains: jobs that wait for chains, and chains that are started once per key.
 //!
-//! Whatever concerns one shard is one script. What concerns two is an [`Errand`](outbox::Errand): written down in
-//! the script that makes it necessary, carried on at once by its caller, and by anyone who promotes if that one dies.
-//! Every step of an errand may be repeated.
+//! An operation on one shard is one script. An operation on two is an
+//! [`OutboxEntry`](outbox::OutboxEntry): the first script adds it, its caller processes it at once,
+//! and any promoter processes it if the caller dies. Every step may be repeated.
 
 pub(crate) mod blocked_job;
 mod chain_state;
@@ -15,4 +15,4 @@ pub(crate) mod outbox;
 mod register_wait;
 mod reserved_chain;
 
-pub(crate) use change::{Changes, next_queue};
+pub(crate) use change::{SettleChanges, next_queue};

@@ -1,78 +1,82 @@
-//! Telling those that wait for a chain that it has closed: in pages, each in the shard of whoever waits.
+//! Notifying the waiters of a closed chain: in pages, each in the waiter's shard.
 
 use bytes::Bytes;
 use tidemill_core::{Error, JobId, Queue, QueueName};
 
-use super::blocked_job::{Note, Tiding, number, told};
-use crate::connection::Call;
+use super::blocked_job::{BlockerStatus, BlockerUpdate, int_or_zero, notice_from_record};
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, bytes, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
-/// How many are told in one round: bounds what one script does.
-const PAGE: usize = 250;
+/// How many waiters one round notifies: bounds the work of one script.
+const PAGE_SIZE: usize = 250;
 
-/// A job that waits for a chain, as it is entered there.
-struct Waiter {
+/// A member of `waiters`.
+struct WaiterEntry {
     queue: Queue,
-    tiding: Tiding,
+    update: BlockerUpdate,
 }
 
-impl Waiter {
+impl WaiterEntry {
     /// `CHAIN MARK POSITION QUEUE JOB`.
-    fn read(entry: &str) -> Option<Self> {
+    fn parse(entry: &str) -> Option<Self> {
         let mut parts = entry.split(' ').skip(1);
-        let mark = parts.next()?.to_owned();
+        let wait_id = parts.next()?.to_owned();
         let position = parts.next()?.parse().ok()?;
         let queue = Queue::at_least_once(QueueName::new(parts.next()?).ok()?);
         let job = JobId::new(parts.next()?).ok()?;
-        Some(Self { queue, tiding: Tiding { job, mark, notes: vec![(position, Note::Told(0))] } })
+        Some(Self {
+            queue,
+            update: BlockerUpdate { job, wait_id, statuses: vec![(position, BlockerStatus::Closed(0))] },
+        })
     }
 }
 
 impl RedisStore {
-    /// Tells everyone who waits for a chain that has closed, until nobody is left.
-    pub(crate) async fn tell_waiters(&self, shard: u16, chain: &JobId) -> Result<(), Error> {
+    /// Notifies all waiters of a closed chain.
+    pub(crate) async fn notify_waiters(&self, shard: u16, chain: &JobId) -> Result<(), Error> {
         loop {
-            let (notice, entries) = self.notice_of(shard, chain).await?;
+            let (notice, entries) = self.read_notice(shard, chain).await?;
             if let Some(notice) = notice {
-                self.tell_all(&told(chain, &notice), &entries).await?;
+                self.notify_all(&notice_from_record(chain, &notice), &entries).await?;
             }
-            if self.note_told(shard, chain, &entries).await? {
+            if self.mark_notified(shard, chain, &entries).await? {
                 return Ok(());
             }
         }
     }
 
-    /// What is to be told of a chain, and to whom: a page of them.
-    async fn notice_of(&self, shard: u16, chain: &JobId) -> Result<(Option<Bytes>, Vec<String>), Error> {
+    /// The notice of a chain, and a page of its waiters.
+    async fn read_notice(&self, shard: u16, chain: &JobId) -> Result<(Option<Bytes>, Vec<String>), Error> {
         let keys = [self.keys.waiters(shard), self.keys.notices(shard)];
-        let call = Call::new(&self.scripts.read_notice, &keys).arg(chain.as_str()).arg(PAGE);
-        let parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("notice"))?;
+        let call = ScriptCall::new(&self.scripts.read_notice, &keys).arg(chain.as_str()).arg(PAGE_SIZE);
+        let parts = array(self.connections.call(shard, call).await?)
+            .ok_or_else(|| unexpected_reply("read_notice"))?;
         let mut parts = parts.into_iter();
         let notice = parts.next().and_then(bytes);
         Ok((notice, parts.filter_map(text).collect()))
     }
 
-    async fn tell_all(&self, told: &Bytes, entries: &[String]) -> Result<(), Error> {
-        let mut places: Vec<(u16, Queue, Vec<Tiding>)> = Vec::new();
-        for Waiter { queue, tiding } in entries.iter().filter_map(|entry| Waiter::read(entry)) {
-            let shard = self.keys.shard_of(&tiding.job);
-            match places.iter_mut().find(|(there, name, _)| *there == shard && *name == queue) {
-                Some((_, _, tidings)) => tidings.push(tiding),
-                None => places.push((shard, queue, vec![tiding])),
+    async fn notify_all(&self, notice: &Bytes, entries: &[String]) -> Result<(), Error> {
+        let mut targets: Vec<(u16, Queue, Vec<BlockerUpdate>)> = Vec::new();
+        for WaiterEntry { queue, update } in entries.iter().filter_map(|entry| WaiterEntry::parse(entry)) {
+            let shard = self.keys.shard_of(&update.job);
+            match targets.iter_mut().find(|(there, name, _)| *there == shard && *name == queue) {
+                Some((_, _, updates)) => updates.push(update),
+                None => targets.push((shard, queue, vec![update])),
             }
         }
-        for (shard, queue, tidings) in places {
-            self.inform((shard, &queue), std::slice::from_ref(told), &tidings).await?;
+        for (shard, queue, updates) in targets {
+            self.notify_blocked((shard, &queue), std::slice::from_ref(notice), &updates).await?;
         }
         Ok(())
     }
 
-    /// Takes note that these were told. Says whether they were the last.
-    async fn note_told(&self, shard: u16, chain: &JobId, entries: &[String]) -> Result<bool, Error> {
+    /// Records that these were notified. Returns whether they were the last.
+    async fn mark_notified(&self, shard: u16, chain: &JobId, entries: &[String]) -> Result<bool, Error> {
         let keys = [self.keys.waiters(shard), self.keys.notices(shard), self.keys.errands(shard)];
-        let call = Call::new(&self.scripts.notified, &keys).arg(chain.as_str()).arg(entries);
-        Ok(number(&self.link.call(shard, call).await?) == 1)
+        let call = ScriptCall::new(&self.scripts.notified, &keys).arg(chain.as_str()).arg(entries);
+        Ok(int_or_zero(&self.connections.call(shard, call).await?) == 1)
     }
 }

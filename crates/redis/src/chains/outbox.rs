@@ -1,4 +1,4 @@
-//! Errands: what a script leaves to be done in another step, mostly in another shard.
+//! The outbox: work that a script leaves for another script, mostly in another shard.
 
 use std::fmt;
 
@@ -8,152 +8,160 @@ use redis::Value;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, Guarantee, JobId, Queue, QueueName};
 
-use crate::connection::keys::letter;
+use crate::connection::keys::kind_letter;
 use crate::connection::reply::text;
 use crate::store::RedisStore;
 
-/// How long whoever makes an errand has for it, in ms, before others carry it on. The same is in `lua/close.lua`.
-pub(crate) const GRACE_MS: u64 = 2_000;
+/// How long the caller has for an entry, in ms, before others process it. Also in
+/// `lua/lib/close.lua`.
+pub(crate) const OUTBOX_GRACE_MS: u64 = 2_000;
 
-/// How many errands are under way at once: enough to fill the trips, few enough to leave room for others.
-const AT_ONCE: usize = 16;
+/// Concurrent entries: enough to fill round trips, few enough to leave capacity for others.
+const MAX_CONCURRENT_ENTRIES: usize = 16;
 
-/// Something that is still to be done.
+/// An outbox entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// A blocked job is to be registered with chains it waits for.
+pub(crate) enum OutboxEntry {
+    /// Register a blocked job with its blockers.
     Register {
-        /// Which wait.
-        mark: String,
+        /// The id of the wait.
+        wait_id: String,
     },
-    /// A chain has closed: those that wait for it are to be told.
-    Tell(JobId),
-    /// A chain has closed: its key is to expire.
-    Unkey {
-        /// When, in ms; 0 at once.
+    /// Notify the waiters of a closed chain.
+    Notify(JobId),
+    /// Expire the key of a closed chain.
+    ExpireKey {
+        /// When, in ms; 0 now.
         at: u64,
-        /// Which chain.
+        /// The chain.
         chain: JobId,
-        /// Which key.
+        /// The key.
         key: String,
     },
-    /// A key is reserved for a chain that is to be made.
-    Make {
-        /// Which key.
+    /// Create the chain for which a key is reserved.
+    CreateReserved {
+        /// The key.
         key: String,
     },
-    /// A run has effects that are pending.
-    Apply(RunId),
-    /// A purge has begun: what it is to delete is still there.
+    /// Apply the pending effects of a run.
+    ApplyEffects(RunId),
+    /// Complete a purge that has begun.
     Purge {
-        /// Of which queue.
+        /// The queue.
         queue: Queue,
-        /// The last entry of the stream that it deletes.
+        /// The last entry of the stream to delete.
         last: String,
     },
 }
 
-/// What came of an errand.
+/// The result of an entry.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Carried {
+pub(crate) enum OutboxResult {
     /// It is done.
-    Yes,
-    /// A job that was being made was to wait for this chain, which is gone: the job is not made.
-    Vanished(JobId),
+    Done,
+    /// A blocker of a new job is gone: the job was removed.
+    BlockerMissing(JobId),
 }
 
-impl Errand {
-    fn read(text: &str) -> Option<Self> {
+impl OutboxEntry {
+    fn parse(text: &str) -> Option<Self> {
         let (letter, rest) = text.split_once(' ')?;
         match letter {
-            "w" => Some(Self::Register { mark: rest.to_owned() }),
-            "c" => Some(Self::Tell(JobId::new(rest).ok()?)),
-            "k" => Some(Self::Make { key: rest.to_owned() }),
-            "e" => Some(Self::Apply(RunId::new(rest).ok()?)),
+            "w" => Some(Self::Register { wait_id: rest.to_owned() }),
+            "c" => Some(Self::Notify(JobId::new(rest).ok()?)),
+            "k" => Some(Self::CreateReserved { key: rest.to_owned() }),
+            "e" => Some(Self::ApplyEffects(RunId::new(rest).ok()?)),
             "p" => {
                 let mut parts = rest.splitn(3, ' ');
                 let (letter, last, name) = (parts.next()?, parts.next()?, parts.next()?);
-                let delivery = if letter == "s" { Guarantee::AtLeastOnce } else { Guarantee::AtMostOnce };
-                let queue = Queue { name: QueueName::new(name).ok()?, guarantee: delivery };
+                let guarantee = if letter == "s" { Guarantee::AtLeastOnce } else { Guarantee::AtMostOnce };
+                let queue = Queue { name: QueueName::new(name).ok()?, guarantee };
                 Some(Self::Purge { queue, last: last.to_owned() })
             }
             "u" => {
                 let mut parts = rest.splitn(3, ' ');
                 let at = parts.next()?.parse().ok()?;
                 let chain = JobId::new(parts.next()?).ok()?;
-                Some(Self::Unkey { at, chain, key: parts.next()?.to_owned() })
+                Some(Self::ExpireKey { at, chain, key: parts.next()?.to_owned() })
             }
             _ => None,
         }
     }
 
-    /// The errands in a script's answer. What is none is left out: it would never be done.
-    pub(crate) fn all(parts: impl IntoIterator<Item = Value>) -> Vec<Self> {
-        parts.into_iter().filter_map(text).filter_map(|text| Self::read(&text)).collect()
+    /// The outbox in a script's reply. Skips invalid entries, which could never be processed.
+    pub(crate) fn parse_all(parts: impl IntoIterator<Item = Value>) -> Vec<Self> {
+        parts.into_iter().filter_map(text).filter_map(|text| Self::parse(&text)).collect()
     }
 }
 
-impl fmt::Display for Errand {
+impl fmt::Display for OutboxEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Register { mark } => write!(f, "w {mark}"),
-            Self::Tell(chain) => write!(f, "c {chain}"),
-            Self::Unkey { at, chain, key } => write!(f, "u {at} {chain} {key}"),
-            Self::Make { key } => write!(f, "k {key}"),
-            Self::Apply(run) => write!(f, "e {run}"),
-            Self::Purge { queue, last } => write!(f, "p {} {last} {}", letter(queue), queue.name),
+            Self::Register { wait_id } => write!(f, "w {wait_id}"),
+            Self::Notify(chain) => write!(f, "c {chain}"),
+            Self::ExpireKey { at, chain, key } => write!(f, "u {at} {chain} {key}"),
+            Self::CreateReserved { key } => write!(f, "k {key}"),
+            Self::ApplyEffects(run) => write!(f, "e {run}"),
+            Self::Purge { queue, last } => write!(f, "p {} {last} {}", kind_letter(queue), queue.name),
         }
     }
 }
 
 impl RedisStore {
-    /// Does what a script of `shard` has left to be done. What fails is not lost: the errand stays, and whoever
-    /// promotes next carries it on.
-    pub(crate) async fn carry_on(&self, shard: u16, errands: Vec<Errand>) {
-        for (errand, carried) in self.carry_all(shard, errands).await {
-            if let Err(error) = carried {
-                tracing::warn!(%errand, error = error.full_message(), "an errand is left to others");
+    /// Processes the outbox of a script. A failed entry stays, and the next promoter processes it.
+    pub(crate) async fn process_outbox(&self, shard: u16, outbox: Vec<OutboxEntry>) {
+        for (entry, result) in self.process_entries(shard, outbox).await {
+            if let Err(error) = result {
+                tracing::warn!(%entry, error = error.full_message(), "cannot process an outbox entry; another process will");
             }
         }
     }
 
-    /// Does errands, and says what came of each.
-    pub(super) async fn carry_all(
+    /// Processes entries, and returns the result of each.
+    pub(super) async fn process_entries(
         &self,
         shard: u16,
-        errands: Vec<Errand>,
-    ) -> Vec<(Errand, Result<Carried, Error>)> {
-        let run = |errand: Errand| async move {
-            let carried = self.carry(shard, &errand).await;
-            (errand, carried)
+        outbox: Vec<OutboxEntry>,
+    ) -> Vec<(OutboxEntry, Result<OutboxResult, Error>)> {
+        let run = |entry: OutboxEntry| async move {
+            let result = self.process_entry(shard, &entry).await;
+            (entry, result)
         };
-        stream::iter(errands).map(run).buffer_unordered(AT_ONCE).collect().await
+        stream::iter(outbox).map(run).buffer_unordered(MAX_CONCURRENT_ENTRIES).collect().await
     }
 
-    /// Boxed, because an errand may bring about others.
-    fn carry<'a>(&'a self, shard: u16, errand: &'a Errand) -> BoxFuture<'a, Result<Carried, Error>> {
+    /// Boxed, because an entry may add others.
+    fn process_entry<'a>(
+        &'a self,
+        shard: u16,
+        entry: &'a OutboxEntry,
+    ) -> BoxFuture<'a, Result<OutboxResult, Error>> {
         async move {
-            match errand {
-                Errand::Register { mark } => self.register_wait(shard, mark).await,
-                Errand::Tell(chain) => self.tell_waiters(shard, chain).await.map(|()| Carried::Yes),
-                Errand::Make { key } => self.make_reserved(shard, key).await,
-                Errand::Apply(run) => self.apply_effects(shard, run).await.map(|()| Carried::Yes),
-                Errand::Purge { queue, last } => {
-                    self.complete_purge(shard, queue, last).await.map(|_| Carried::Yes)
+            match entry {
+                OutboxEntry::Register { wait_id } => self.register_wait(shard, wait_id).await,
+                OutboxEntry::Notify(chain) => {
+                    self.notify_waiters(shard, chain).await.map(|()| OutboxResult::Done)
                 }
-                Errand::Unkey { at, chain, key } => {
-                    self.unkey(*at, chain, key).await?;
-                    self.forget_errand(shard, errand).await.map(|()| Carried::Yes)
+                OutboxEntry::CreateReserved { key } => self.create_reserved(shard, key).await,
+                OutboxEntry::ApplyEffects(run) => {
+                    self.apply_effects(shard, run).await.map(|()| OutboxResult::Done)
+                }
+                OutboxEntry::Purge { queue, last } => {
+                    self.complete_purge(shard, queue, last).await.map(|_| OutboxResult::Done)
+                }
+                OutboxEntry::ExpireKey { at, chain, key } => {
+                    self.expire_key(*at, chain, key).await?;
+                    self.delete_outbox_entry(shard, entry).await.map(|()| OutboxResult::Done)
                 }
             }
         }
         .boxed()
     }
 
-    /// Strikes off an errand that is done.
-    pub(crate) async fn forget_errand(&self, shard: u16, errand: &Errand) -> Result<(), Error> {
-        let remove = redis::cmd("ZREM").arg(self.keys.errands(shard)).arg(errand.to_string()).take();
-        self.link.query::<i64>(shard, &remove).await.map(drop)
+    /// Deletes a processed entry.
+    pub(crate) async fn delete_outbox_entry(&self, shard: u16, entry: &OutboxEntry) -> Result<(), Error> {
+        let remove = redis::cmd("ZREM").arg(self.keys.errands(shard)).arg(entry.to_string()).take();
+        self.connections.query::<i64>(shard, &remove).await.map(drop)
     }
 }
 
@@ -164,17 +172,20 @@ mod tests {
     #[test]
     fn errands_read_back_as_they_are_written() {
         let (chain, key) = (JobId::new("c").unwrap(), "a key with spaces".to_owned());
-        let errands = [
-            Errand::Register { mark: "0f".into() },
-            Errand::Tell(chain.clone()),
-            Errand::Unkey { at: 17, chain, key: key.clone() },
-            Errand::Make { key },
-            Errand::Apply(RunId::new("r").unwrap()),
-            Errand::Purge { queue: Queue::at_least_once(QueueName::new("q").unwrap()), last: "1-2".into() },
+        let outbox = [
+            OutboxEntry::Register { wait_id: "0f".into() },
+            OutboxEntry::Notify(chain.clone()),
+            OutboxEntry::ExpireKey { at: 17, chain, key: key.clone() },
+            OutboxEntry::CreateReserved { key },
+            OutboxEntry::ApplyEffects(RunId::new("r").unwrap()),
+            OutboxEntry::Purge {
+                queue: Queue::at_least_once(QueueName::new("q").unwrap()),
+                last: "1-2".into(),
+            },
         ];
-        for errand in errands {
-            assert_eq!(Errand::read(&errand.to_string()), Some(errand));
+        for entry in outbox {
+            assert_eq!(OutboxEntry::parse(&entry.to_string()), Some(entry));
         }
-        assert_eq!(Errand::read("x y"), None);
+        assert_eq!(OutboxEntry::parse("x y"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What a chain is made of whose key is reserved, so that anyone can make it.
+//! The stored data of a chain whose key is reserved, so that any process can create it.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use tidemill_core::chain::{Dedup, JobLinks};
 use tidemill_core::store::{Due, NewJob};
 use tidemill_core::{JobId, Queue, QueueName, Timestamp};
 
-use crate::jobs::due;
+use crate::jobs::due_argument;
 
-/// All that is needed to make a chain: `RECEIPT QUEUE DUE COUNT CHAIN… ENVELOPE`. Names have no spaces.
+/// Encodes a chain: `RECEIPT QUEUE DUE COUNT CHAIN… ENVELOPE`. Names have no spaces.
 pub(super) fn write(queue: &Queue, job: &NewJob, receipt: &str) -> Vec<u8> {
-    let mut text = format!("{receipt} {} {} {} ", queue.name, due(job.due), job.links.after.len());
+    let mut text = format!("{receipt} {} {} {} ", queue.name, due_argument(job.due), job.links.after.len());
     for chain in &job.links.after {
         text.push_str(chain.as_str());
         text.push(' ');
     }
-    let mut recipe = text.into_bytes();
-    recipe.extend_from_slice(&job.envelope);
-    recipe
+    let mut stored = text.into_bytes();
+    stored.extend_from_slice(&job.envelope);
+    stored
 }
 
-/// The job, its queue, and the name of its receipt.
-pub(super) fn read(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, NewJob, String)> {
+/// Decodes the job, its queue, and the name of its receipt.
+pub(super) fn read(chain: &JobId, key: &str, stored: Bytes) -> Option<(Queue, NewJob, String)> {
     let mut read = 0;
     let mut word = || {
-        let end = read + recipe[read..].iter().position(|&byte| byte == b' ')?;
-        let word = std::str::from_utf8(&recipe[read..end]).ok()?;
+        let end = read + stored[read..].iter().position(|&byte| byte == b' ')?;
+        let word = std::str::from_utf8(&stored[read..end]).ok()?;
         read = end + 1;
         Some(word)
     };
@@ -36,12 +36,12 @@ pub(super) fn read(chain: &JobId, key: &str, recipe: Bytes) -> Option<(Queue, Ne
     let count = word()?.parse().ok()?;
     let after = (0..count).map(|_| JobId::new(word()?).ok()).collect::<Option<_>>()?;
     let links = JobLinks { after, dedup: Some(Dedup::open(key)) };
-    let envelope = recipe.slice(read..);
+    let envelope = stored.slice(read..);
     let job = NewJob { id: chain.clone(), envelope, due, tracked: true, generated_id: true, links };
     Some((queue, job, receipt))
 }
 
-/// The reverse of `due`.
+/// The inverse of `due_argument`.
 fn read_due(text: &str) -> Option<Due> {
     match text.strip_prefix('+') {
         _ if text.is_empty() => Some(Due::Now),
@@ -63,8 +63,8 @@ mod tests {
             let links = JobLinks { after: after.clone(), dedup: Some(Dedup::open("k")) };
             let envelope = Bytes::from_static(b"{\"job_id\": \"c\"}");
             let job = NewJob { id: id.clone(), envelope, due, tracked: true, generated_id: true, links };
-            let recipe = write(&queue, &job, "r").into();
-            let (read_queue, read, receipt) = read(&id, "k", recipe).unwrap();
+            let stored = write(&queue, &job, "r").into();
+            let (read_queue, read, receipt) = read(&id, "k", stored).unwrap();
             assert_eq!(receipt, "r");
             assert_eq!((read_queue, read.due, read.envelope), (queue.clone(), due, job.envelope));
             assert_eq!(read.links.after, after);

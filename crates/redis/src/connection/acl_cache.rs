@@ -1,5 +1,5 @@
-//! What the user may do on the servers there are: asked when the store connects, again when a server has another connection, and
-//! when a command is refused. After a failover another server may know other rights.
+//! The user's permissions on each server: checked when the store connects, after a reconnect, and
+//! when a command is denied. After a failover another server may have other ACLs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -8,136 +8,139 @@ use std::time::{Duration, Instant};
 use redis::{ErrorKind, RedisError};
 use tidemill_core::Error;
 
-use super::{Link, Node};
-use crate::acl::Rights;
+use super::{Connections, Node};
+use crate::acl::MissingPermissions;
 use crate::connection::script::Script;
-use crate::error::{DENIED, classify};
+use crate::error::{DENIED_PREFIX, classify};
 
-/// How long what a server said of the user is taken for true when something is refused.
-const BELIEVED: Duration = Duration::from_secs(1);
+/// How long a checked permission is trusted when a command is denied.
+const RECHECK_AFTER: Duration = Duration::from_secs(1);
 
-/// Makes the list of scripts that must not be sent.
-type Refusals = Box<dyn Fn(&Rights) -> HashMap<String, String> + Send + Sync>;
+/// Computes the scripts that must not be sent.
+type RefusalRules = Box<dyn Fn(&MissingPermissions) -> HashMap<String, String> + Send + Sync>;
 
-/// What the user lacks, and which scripts are not sent for it.
+/// The user's missing permissions, and the scripts that are not sent because of them.
 #[derive(Default)]
-pub(super) struct Grants {
+pub(super) struct AclCache {
     /// By the address of the server.
-    rights: Mutex<HashMap<String, (Rights, Instant)>>,
-    /// The scripts that the user has no right to run as a whole, by hash, and why.
+    permissions: Mutex<HashMap<String, (MissingPermissions, Instant)>>,
+    /// The scripts that the user may not run completely, by hash, with the reason.
     refused: RwLock<HashMap<String, String>>,
-    refusals: OnceLock<Refusals>,
-    /// One asks at a time: after a failover everybody finds the new connection at once.
-    asking: tokio::sync::Mutex<()>,
+    rules: OnceLock<RefusalRules>,
+    /// Serializes checks: after a failover all callers notice the new connection at once.
+    checking: tokio::sync::Mutex<()>,
 }
 
-impl Grants {
-    fn why(&self, script: &Script) -> Option<String> {
+impl AclCache {
+    fn refusal_of(&self, script: &Script) -> Option<String> {
         self.refused.read().unwrap_or_else(PoisonError::into_inner).get(&script.sha).cloned()
     }
 
-    /// What the user lacks on any of the servers.
-    fn merged(&self) -> Rights {
-        let mut all = Rights::default();
-        let rights = self.rights.lock().unwrap_or_else(PoisonError::into_inner);
-        rights.values().for_each(|(rights, _)| all.merge(rights.clone()));
+    /// The permissions that the user lacks on any server.
+    fn merged(&self) -> MissingPermissions {
+        let mut all = MissingPermissions::default();
+        let permissions = self.permissions.lock().unwrap_or_else(PoisonError::into_inner);
+        permissions.values().for_each(|(permissions, _)| all.merge(permissions.clone()));
         all
     }
 
-    fn age(&self, node: &Node) -> Option<Duration> {
-        let rights = self.rights.lock().unwrap_or_else(PoisonError::into_inner);
-        rights.get(node.address()).map(|(_, asked)| asked.elapsed())
+    fn checked_ago(&self, node: &Node) -> Option<Duration> {
+        let permissions = self.permissions.lock().unwrap_or_else(PoisonError::into_inner);
+        permissions.get(node.address()).map(|(_, fetched)| fetched.elapsed())
     }
 }
 
-impl std::fmt::Debug for Grants {
+impl std::fmt::Debug for AclCache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Grants").finish_non_exhaustive()
     }
 }
 
-impl Link {
-    /// Never sends the scripts that `refusals` names for what the user lacks: the server would end them between two writes.
-    pub(crate) fn refuse(
+impl Connections {
+    /// Never sends the scripts that `rules` returns: the server would abort them between two
+    /// writes.
+    pub(crate) fn set_refusal_rules(
         &self,
-        refusals: impl Fn(&Rights) -> HashMap<String, String> + Send + Sync + 'static,
+        rules: impl Fn(&MissingPermissions) -> HashMap<String, String> + Send + Sync + 'static,
     ) {
-        let _ = self.grants.refusals.set(Box::new(refusals));
-        self.list_refused();
+        let _ = self.acl_cache.rules.set(Box::new(rules));
+        self.update_refused();
     }
 
-    /// What the user lacks on any of the servers.
-    pub(crate) async fn rights(&self) -> Result<Rights, Error> {
+    /// Checks the permissions on all servers; returns those that the user lacks on any.
+    pub(crate) async fn missing_permissions(&self) -> Result<MissingPermissions, Error> {
         for node in self.nodes() {
-            self.ask_rights(&node).await?;
+            self.fetch_permissions(&node).await?;
         }
-        Ok(self.grants.merged())
+        Ok(self.acl_cache.merged())
     }
 
-    /// Refuses a script that the server would end half-way.
-    pub(super) async fn check_right(&self, shard: u16, script: &Script) -> Result<(), Error> {
+    /// Rejects a script that the server would abort between two writes.
+    pub(super) async fn check_permission(&self, shard: u16, script: &Script) -> Result<(), Error> {
         let node = self.node(shard);
-        if !node.is_judged() {
-            Box::pin(self.judge(&node)).await;
+        if !node.has_checked_permissions() {
+            Box::pin(self.check_new_connection(&node)).await;
         }
-        if self.grants.why(script).is_none() {
+        if self.acl_cache.refusal_of(script).is_none() {
             return Ok(());
         }
-        // The right may have been granted since.
-        Box::pin(self.ask_again(&node)).await;
-        self.grants.why(script).map_or(Ok(()), |why| Err(Error::Denied(why)))
+        // The permission may have been granted since.
+        Box::pin(self.recheck(&node)).await;
+        self.acl_cache.refusal_of(script).map_or(Ok(()), |refusal| Err(Error::Denied(refusal)))
     }
 
-    /// Asks a server that was reached by a new connection. If it does not answer, neither will it execute what comes next.
-    async fn judge(&self, node: &Arc<Node>) {
-        let _turn = self.grants.asking.lock().await;
-        if node.is_judged() || node.reach().await.is_err() {
+    /// Checks a server after a reconnect. A server that does not respond executes no script either.
+    async fn check_new_connection(&self, node: &Arc<Node>) {
+        let _guard = self.acl_cache.checking.lock().await;
+        if node.has_checked_permissions() || node.ensure_connected().await.is_err() {
             return;
         }
-        let asked = self.ask_rights(node).await;
-        if let Err(lack) = asked.and_then(|()| self.grants.merged().check_all()) {
-            tracing::warn!(%node, "reached by a new connection: {}", lack.full_message());
+        let fetched = self.fetch_permissions(node).await;
+        if let Err(error) = fetched.and_then(|()| self.acl_cache.merged().check_all()) {
+            tracing::warn!(%node, "reached by a new connection: {}", error.full_message());
         }
     }
 
-    async fn ask_again(&self, node: &Arc<Node>) {
-        let _turn = self.grants.asking.lock().await;
-        if self.grants.age(node).is_some_and(|age| age <= BELIEVED) {
+    async fn recheck(&self, node: &Arc<Node>) {
+        let _guard = self.acl_cache.checking.lock().await;
+        if self.acl_cache.checked_ago(node).is_some_and(|age| age <= RECHECK_AFTER) {
             return;
         }
-        if let Err(error) = self.ask_rights(node).await {
-            tracing::debug!(error = error.full_message(), "cannot ask what the user may do");
+        if let Err(error) = self.fetch_permissions(node).await {
+            tracing::debug!(error = error.full_message(), "cannot check the user's permissions");
         }
     }
 
-    async fn ask_rights(&self, node: &Arc<Node>) -> Result<(), Error> {
-        node.reach().await.map_err(|error| classify("asking for the user's rights", error))?;
-        let number = node.number();
+    async fn fetch_permissions(&self, node: &Arc<Node>) -> Result<(), Error> {
+        node.ensure_connected().await.map_err(|error| classify("asking for the user's rights", error))?;
+        let number = node.generation();
         let shard = self.shards_of(node).first().copied().unwrap_or_default();
-        let rights = Rights::of_store(node, self.options(), self.keys().sample(shard)).await?;
+        let permissions =
+            MissingPermissions::check_store(node, self.options(), self.keys().acl_sample(shard)).await?;
         let known: Vec<String> = self.nodes().iter().map(|node| node.address().to_owned()).collect();
-        let mut all = self.grants.rights.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.acl_cache.permissions.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|address, _| known.contains(address));
-        all.insert(node.address().to_owned(), (rights, Instant::now()));
+        all.insert(node.address().to_owned(), (permissions, Instant::now()));
         drop(all);
-        node.judged(number);
-        self.list_refused();
+        node.set_permissions_checked(number);
+        self.update_refused();
         Ok(())
     }
 
-    fn list_refused(&self) {
-        if let Some(refusals) = self.grants.refusals.get() {
-            let refused = refusals(&self.grants.merged());
-            *self.grants.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
+    fn update_refused(&self) {
+        if let Some(rules) = self.acl_cache.rules.get() {
+            let refused = rules(&self.acl_cache.merged());
+            *self.acl_cache.refused.write().unwrap_or_else(PoisonError::into_inner) = refused;
         }
     }
 
-    /// An error that names what the user lacks, and the line that grants it: the server names one command at most.
+    /// An error with all missing permissions and the command that grants them; the server names
+    /// one.
     pub(crate) async fn explain_denial(&self, shard: u16, error: RedisError) -> RedisError {
-        Box::pin(self.ask_again(&self.node(shard))).await;
-        match self.grants.merged().check_all() {
-            Err(Error::Denied(why)) => {
-                RedisError::from((ErrorKind::Extension, DENIED, format!("{why} ({error})")))
+        Box::pin(self.recheck(&self.node(shard))).await;
+        match self.acl_cache.merged().check_all() {
+            Err(Error::Denied(refusal)) => {
+                RedisError::from((ErrorKind::Extension, DENIED_PREFIX, format!("{refusal} ({error})")))
             }
             _ => error,
         }

@@ -1,5 +1,5 @@
-//! A circuit breaker for the shards of a Cluster: a shard whose server does not answer is left out of calls that would wait for
-//! it, until the server answers again. So one silent server holds up nothing that concerns the others.
+//! A circuit breaker for the shards of a Cluster: calls skip a shard whose server does not respond,
+//! until it responds again. So one unreachable server does not delay work on the others.
 
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -12,47 +12,47 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connection::Link;
-use crate::jobs::Doubts;
+use crate::connection::Connections;
+use crate::jobs::UncertainClaims;
 use crate::store::RedisStore;
 
-/// How long one shard of several has for its part of a call: the others do not wait longer for it.
+/// How long one shard of several has for its part of a call.
 pub(crate) const SHARD_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How long a server that does not answer is left alone before it is asked whether it is back.
-const PROBE_PAUSE: Duration = Duration::from_millis(300);
+/// How long to wait between two probes of an unreachable server.
+const PROBE_INTERVAL: Duration = Duration::from_millis(300);
 
-/// Whose claims on a shard have failed: what these have taken is to be recovered when the shard answers.
+/// Workers whose claims on a shard have failed: their jobs are recovered when the shard responds.
 type Claimers = HashSet<(Queue, HolderId)>;
 
-/// The shards that are left out, shared with the tasks that wait for their servers.
+/// The skipped shards, shared with the tasks that probe their servers.
 #[derive(Debug, Default)]
 struct OpenShards {
     shards: Mutex<HashMap<u16, Claimers>>,
-    /// Notified when a shard is asked again.
+    /// Notified when a shard is used again.
     closed: Notify,
 }
 
-/// Knows which shards do not answer.
+/// Tracks which shards do not respond.
 #[derive(Debug)]
 pub(crate) struct Breaker {
-    link: Arc<Link>,
-    doubts: Arc<Doubts>,
+    connections: Arc<Connections>,
+    uncertain_claims: Arc<UncertainClaims>,
     open: Arc<OpenShards>,
-    /// One for each server that does not answer. They end with the store.
+    /// One task for each unreachable server. They end with the store.
     probes: Mutex<JoinSet<()>>,
 }
 
 impl Breaker {
-    pub(crate) fn new(link: Arc<Link>, doubts: Arc<Doubts>) -> Self {
-        Self { link, doubts, open: Arc::default(), probes: Mutex::default() }
+    pub(crate) fn new(connections: Arc<Connections>, uncertain_claims: Arc<UncertainClaims>) -> Self {
+        Self { connections, uncertain_claims, open: Arc::default(), probes: Mutex::default() }
     }
 
     pub(crate) fn is_open(&self, shard: u16) -> bool {
         self.open.lock().contains_key(&shard)
     }
 
-    /// The shards whose servers answer, as far as is known; all of them if none does, so that an outage is noticed.
+    /// The reachable shards; all of them if none is, so that an outage is noticed.
     pub(crate) fn reachable(&self, mut shards: Vec<u16>) -> Vec<u16> {
         let open = self.open.lock();
         if shards.iter().any(|shard| !open.contains_key(shard)) {
@@ -61,21 +61,21 @@ impl Breaker {
         shards
     }
 
-    /// Completes when a shard that was left out is asked again.
-    pub(crate) async fn closed(&self) {
+    /// Completes when a skipped shard is used again.
+    pub(crate) async fn shard_restored(&self) {
         self.open.closed.notified().await;
     }
 
-    /// A part of a call has failed. If the server is to blame, its shards are left out until it answers.
-    pub(crate) fn failed(&self, shard: u16, error: &Error) {
-        let is_one_of_several = self.link.options().cluster && self.link.nodes().len() > 1;
+    /// Records a failed part of a call. If the server is unavailable, its shards are skipped.
+    pub(crate) fn record_failure(&self, shard: u16, error: &Error) {
+        let is_one_of_several = self.connections.options().cluster && self.connections.nodes().len() > 1;
         if !is_one_of_several || !error.is_unavailable() || self.is_open(shard) {
             return;
         }
-        let node = self.link.node(shard);
-        let shards: Vec<u16> = self.link.shards_of(&node);
+        let node = self.connections.node(shard);
+        let shards: Vec<u16> = self.connections.shards_of(&node);
         tracing::warn!(
-            "{node} does not answer, its shards are left out until it does: {}",
+            "{node} does not respond; its shards are skipped until it does: {}",
             error.full_message()
         );
         let mut open = self.open.lock();
@@ -85,50 +85,61 @@ impl Breaker {
         drop(open);
         let mut probes = self.probes.lock().unwrap_or_else(PoisonError::into_inner);
         while probes.try_join_next().is_some() {}
-        probes.spawn(probe(self.link.clone(), self.doubts.clone(), self.open.clone(), shards));
+        probes.spawn(probe(
+            self.connections.clone(),
+            self.uncertain_claims.clone(),
+            self.open.clone(),
+            shards,
+        ));
     }
 
-    /// A claim on a shard has failed, and may have taken jobs. A shard that answers can be asked for them at once.
-    pub(crate) fn claim_failed(&self, shard: u16, (queue, worker): (&Queue, &HolderId), error: &Error) {
-        self.failed(shard, error);
-        self.remember(shard, (queue, worker));
+    /// Records a failed claim, which may have taken jobs. A reachable shard can recover them at
+    /// once.
+    pub(crate) fn record_claim_failure(
+        &self,
+        shard: u16,
+        (queue, worker): (&Queue, &HolderId),
+        error: &Error,
+    ) {
+        self.record_failure(shard, error);
+        self.mark_uncertain(shard, (queue, worker));
     }
 
-    /// What a worker's claims may have taken from a shard is to be recovered when the shard answers.
-    pub(crate) fn remember(&self, shard: u16, (queue, worker): (&Queue, &HolderId)) {
+    /// Schedules the recovery of a worker's claims for when the shard responds.
+    pub(crate) fn mark_uncertain(&self, shard: u16, (queue, worker): (&Queue, &HolderId)) {
         match self.open.lock().get_mut(&shard) {
             Some(claimers) => {
                 claimers.insert((queue.clone(), worker.clone()));
             }
-            None => self.doubts.note(queue, worker),
+            None => self.uncertain_claims.add(queue, worker),
         }
     }
 
-    /// The answer of one shard, if it comes in time.
-    pub(crate) async fn bounded<T>(
+    /// The result of one shard; a timeout opens the breaker.
+    pub(crate) async fn with_timeout<T>(
         &self,
         shard: u16,
         limit: Duration,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        let answer = self.in_time(shard, limit, call).await;
-        if let Err(error) = &answer {
-            self.failed(shard, error);
+        let result = self.within(shard, limit, call).await;
+        if let Err(error) = &result {
+            self.record_failure(shard, error);
         }
-        answer
+        result
     }
 
-    /// The same without consequences for the shard, for a limit that a healthy server may miss.
-    pub(crate) async fn in_time<T>(
+    /// The same without opening the breaker, for a limit that a healthy server may exceed.
+    pub(crate) async fn within<T>(
         &self,
         shard: u16,
         limit: Duration,
         call: impl Future<Output = Result<T, Error>>,
     ) -> Result<T, Error> {
-        if !self.link.options().cluster {
+        if !self.connections.options().cluster {
             return call.await;
         }
-        timeout(limit, call).await.unwrap_or_else(|_| Err(silent(shard, limit)))
+        timeout(limit, call).await.unwrap_or_else(|_| Err(shard_timeout_error(shard, limit)))
     }
 }
 
@@ -138,74 +149,80 @@ impl OpenShards {
     }
 }
 
-/// Waits until the server of these shards answers, and has them asked again. By a command about a key, which also fails while the
-/// Cluster is down; the link's own deadline applies, so that a failover is noticed.
-async fn probe(link: Arc<Link>, doubts: Arc<Doubts>, open: Arc<OpenShards>, shards: Vec<u16>) {
+/// Probes the server of these shards until it responds, and then uses them again. The command
+/// concerns a key, so it also fails while the Cluster is down. The connection's own timeout detects
+/// a failover.
+async fn probe(
+    connections: Arc<Connections>,
+    uncertain_claims: Arc<UncertainClaims>,
+    open: Arc<OpenShards>,
+    shards: Vec<u16>,
+) {
     let Some(&first) = shards.first() else { return };
-    let ask = redis::cmd("EXISTS").arg(link.keys().anchor(first)).take();
+    let command = redis::cmd("EXISTS").arg(connections.keys().anchor_key(first)).take();
     loop {
-        sleep(PROBE_PAUSE).await;
-        match link.query::<i64>(first, &ask).await {
+        sleep(PROBE_INTERVAL).await;
+        match connections.query::<i64>(first, &command).await {
             Err(error) if error.is_unavailable() => {}
             _ => break,
         }
     }
-    let mut left_out = open.lock();
-    let claimers: Claimers = shards.iter().filter_map(|shard| left_out.remove(shard)).flatten().collect();
-    drop(left_out);
-    tracing::warn!("{} answers again", link.node(first));
-    claimers.iter().for_each(|(queue, worker)| doubts.note(queue, worker));
+    let mut unreachable = open.lock();
+    let claimers: Claimers = shards.iter().filter_map(|shard| unreachable.remove(shard)).flatten().collect();
+    drop(unreachable);
+    tracing::warn!("{} responds again", connections.node(first));
+    claimers.iter().for_each(|(queue, worker)| uncertain_claims.add(queue, worker));
     open.closed.notify_waiters();
 }
 
-pub(crate) fn silent(shard: u16, limit: Duration) -> Error {
+pub(crate) fn shard_timeout_error(shard: u16, limit: Duration) -> Error {
     Error::Unanswered { message: format!("shard {shard} has not answered within {limit:?}"), source: None }
 }
 
-/// What the shards that answered have said, and why another one failed.
+/// The replies of shards, and the errors of those that failed.
 #[derive(Debug)]
-pub(crate) struct Parts<T> {
-    pub(crate) answers: Vec<(u16, T)>,
+pub(crate) struct ShardReplies<T> {
+    pub(crate) replies: Vec<(u16, T)>,
     pub(crate) failures: Vec<(u16, Error)>,
 }
 
-impl<T> Parts<T> {
-    /// The answers, unless a shard failed: for a caller who needs all. What took place in the others has taken place.
+impl<T> ShardReplies<T> {
+    /// All replies, or the first error. Effects in the other shards remain.
     pub(crate) fn all(self) -> Result<Vec<(u16, T)>, Error> {
-        self.failures.into_iter().next().map_or(Ok(self.answers), |(_, error)| Err(error))
+        self.failures.into_iter().next().map_or(Ok(self.replies), |(_, error)| Err(error))
     }
 
-    /// The answers there are, unless every shard failed.
+    /// The available replies, or an error if every shard failed.
     pub(crate) fn any(self) -> Result<Self, Error> {
-        if !self.answers.is_empty() {
+        if !self.replies.is_empty() {
             return Ok(self);
         }
-        self.all().map(|answers| Self { answers, failures: Vec::new() })
+        self.all().map(|replies| Self { replies, failures: Vec::new() })
     }
 }
 
 impl RedisStore {
-    /// Asks every shard at once. Each has `limit` for its part; a shard that is known not to answer is not asked.
-    pub(crate) async fn each_shard<T, F>(&self, limit: Duration, part: impl Fn(u16) -> F) -> Parts<T>
+    /// Calls every reachable shard concurrently, each with this time limit.
+    pub(crate) async fn each_shard<T, F>(&self, limit: Duration, part: impl Fn(u16) -> F) -> ShardReplies<T>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let asked = self.breaker.reachable((0..self.keys.shards()).collect());
-        let calls = asked.iter().map(|&shard| self.breaker.bounded(shard, limit, part(shard)));
-        let mut parts = Parts { answers: Vec::new(), failures: Vec::new() };
-        for (&shard, answer) in asked.iter().zip(join_all(calls).await) {
-            match answer {
-                Ok(answer) => parts.answers.push((shard, answer)),
-                Err(error) => parts.failures.push((shard, error)),
+        let shards = self.breaker.reachable((0..self.keys.shards()).collect());
+        let calls = shards.iter().map(|&shard| self.breaker.with_timeout(shard, limit, part(shard)));
+        let mut replies = ShardReplies { replies: Vec::new(), failures: Vec::new() };
+        for (&shard, result) in shards.iter().zip(join_all(calls).await) {
+            match result {
+                Ok(result) => replies.replies.push((shard, result)),
+                Err(error) => replies.failures.push((shard, error)),
             }
         }
-        let left_out = (0..self.keys.shards()).filter(|shard| !asked.contains(shard));
-        parts.failures.extend(left_out.map(|shard| (shard, left_out_error(shard))));
-        parts
+        let unreachable = (0..self.keys.shards()).filter(|shard| !shards.contains(shard));
+        replies.failures.extend(unreachable.map(|shard| (shard, shard_unreachable_error(shard))));
+        replies
     }
 }
 
-/// Why a shard was not asked.
-pub(crate) fn left_out_error(shard: u16) -> Error {
+/// The error for a skipped shard.
+pub(crate) fn shard_unreachable_error(shard: u16) -> Error {
     Error::Unavailable { message: format!("the server of shard {shard} does not answer"), source: None }
 }

@@ -1,17 +1,17 @@
-//! Every key and channel, in one place. `docs/redis-schema.md` documents each.
+//! All keys and channels. `docs/redis-schema.md` documents each.
 
 use tidemill_core::wake::Hint;
 use tidemill_core::workflow::{RunId, WORKFLOW_QUEUE, WorkflowName};
 use tidemill_core::{Guarantee, JobId, Namespace, Queue};
 
-use crate::acl::Sample;
-use crate::options::Options;
+use crate::acl::AclSample;
+use crate::options::RedisOptions;
 
-/// Where the fleet is: choosing one of its members must be one step.
+/// The shard of the fleet: choosing a worker must be one script.
 pub(crate) const FLEET_SHARD: u16 = 0;
 
-/// Makes the keys of a store. With one shard they are literally the documented ones behind the namespace;
-/// with more, each begins with its shard's hash tag, so that what belongs together is on one server.
+/// Builds the keys of a store. With one shard they are the documented ones after the namespace.
+/// With more, each begins with its shard's hash tag, so that related keys are on one server.
 #[derive(Debug)]
 pub(crate) struct Keys {
     namespace: Namespace,
@@ -20,7 +20,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(options: &Options) -> Self {
+    pub(crate) fn new(options: &RedisOptions) -> Self {
         let namespace = &options.namespace;
         let tagged = options.cluster || options.shards > 1;
         let prefix = |shard| if tagged { format!("{{{shard}}}{namespace}") } else { namespace.to_string() };
@@ -35,23 +35,24 @@ impl Keys {
         u16::try_from(self.prefixes.len()).unwrap_or(u16::MAX)
     }
 
-    /// The shard of a job: that of its root, so that the steps of a chain, and a run with all it has, are in one.
+    /// The shard of a job: that of its root, so that a chain, or a run with its jobs, is in one
+    /// shard.
     pub(crate) fn shard_of(&self, job: &JobId) -> u16 {
-        self.shard_by(job.root())
+        self.hash_shard(job.root())
     }
 
     /// The shard of a run.
     pub(crate) fn shard_of_run(&self, run: &RunId) -> u16 {
-        self.shard_by(run.root())
+        self.hash_shard(run.root())
     }
 
-    /// The shard of a deduplication key. The chain that has it may be in another.
+    /// The shard of a deduplication key. Its chain may be in another.
     pub(crate) fn shard_of_key(&self, key: &str) -> u16 {
-        self.shard_by(key)
+        self.hash_shard(key)
     }
 
-    /// By a hash that every version computes alike (FNV-1a).
-    fn shard_by(&self, name: &str) -> u16 {
+    /// Hashes by FNV-1a, which every version computes identically.
+    fn hash_shard(&self, name: &str) -> u16 {
         if self.prefixes.len() == 1 {
             return 0;
         }
@@ -60,32 +61,32 @@ impl Keys {
         u16::try_from(hash % self.prefixes.len() as u64).unwrap_or(0)
     }
 
-    /// What every key of a shard begins with.
+    /// The prefix of every key of a shard.
     pub(crate) fn prefix(&self, shard: u16) -> &str {
         &self.prefixes[usize::from(shard)]
     }
 
-    /// A key that any slot computation about this shard can use.
-    pub(crate) fn anchor(&self, shard: u16) -> String {
+    /// A key of this shard for slot computations.
+    pub(crate) fn anchor_key(&self, shard: u16) -> String {
         self.jobs(shard)
     }
 
-    /// What rights to this store's keys and channels are asked by, on the server of a shard.
-    pub(crate) fn sample(&self, shard: u16) -> Sample {
+    /// The sample for checking permissions on this store's keys and channels.
+    pub(crate) fn acl_sample(&self, shard: u16) -> AclSample {
         let is_tagged = self.prefix(shard) != self.namespace.as_str();
-        Sample {
-            key: self.anchor(shard),
-            key_rule: format!("~{}{}*", if is_tagged { "{*}" } else { "" }, literal(&self.namespace)),
+        AclSample {
+            key: self.anchor_key(shard),
+            key_rule: format!("~{}{}*", if is_tagged { "{*}" } else { "" }, escape_pattern(&self.namespace)),
             channel: self.channel.clone(),
-            channel_rule: format!("&{}*", literal(&self.namespace)),
+            channel_rule: format!("&{}*", escape_pattern(&self.namespace)),
         }
     }
 
-    /// `stream:{queue}`, `queue:{queue}` or, for tasks of runs, `workflow:{name}` with or without a route: where workers
-    /// take jobs from. The same is in `lua/run.lua`.
+    /// Where workers claim jobs: `stream:{queue}`, `queue:{queue}` or, for tasks of runs,
+    /// `workflow:{name}` with or without a route. Also in `lua/lib/run.lua`.
     pub(crate) fn target(&self, shard: u16, queue: &Queue) -> String {
         let (prefix, name) = (self.prefix(shard), queue.name.as_str());
-        match (queue.guarantee, of_workflow(name)) {
+        match (queue.guarantee, parse_workflow_queue(name)) {
             (Guarantee::AtMostOnce, _) => format!("{prefix}queue:{name}"),
             (Guarantee::AtLeastOnce, Some((workflow, None))) => format!("{prefix}workflow:{workflow}"),
             (Guarantee::AtLeastOnce, Some((workflow, Some(route)))) => {
@@ -95,120 +96,124 @@ impl Keys {
         }
     }
 
-    fn part(&self, shard: u16, queue: &Queue, part: &str) -> String {
+    fn queue_part(&self, shard: u16, queue: &Queue, part: &str) -> String {
         let mut key = self.target(shard, queue);
         key.push(':');
         key.push_str(part);
         key
     }
 
-    /// Every key that a queue may have, but for its locks.
-    pub(crate) fn of_queue(&self, shard: u16, queue: &Queue) -> Vec<String> {
-        let parts = PARTS.iter().filter(|part| **part != "lock").map(|part| self.part(shard, queue, part));
+    /// Every key that a queue may have, except its locks.
+    pub(crate) fn queue_keys(&self, shard: u16, queue: &Queue) -> Vec<String> {
+        let parts = QUEUE_KEY_SUFFIXES
+            .iter()
+            .filter(|part| **part != "lock")
+            .map(|part| self.queue_part(shard, queue, part));
         [self.target(shard, queue), self.purged_list(shard, queue)].into_iter().chain(parts).collect()
     }
 
     /// Delayed jobs by due time.
     pub(crate) fn scheduled(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "scheduled")
+        self.queue_part(shard, queue, "scheduled")
     }
 
     /// Dead letters.
     pub(crate) fn dlq(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "dlq")
+        self.queue_part(shard, queue, "dlq")
     }
 
-    /// Scheduled jobs that a purge has set apart and is about to delete. The same is in `lua/jobs/purge.lua`.
+    /// Scheduled jobs that a purge has set apart. Also in `lua/queues/purge.lua`.
     pub(crate) fn purged(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "purged")
+        self.queue_part(shard, queue, "purged")
     }
 
-    /// Jobs of a list that a purge has set apart and is about to delete. The same is in `lua/jobs/purge.lua`.
+    /// List jobs that a purge has set apart. Also in `lua/queues/purge.lua`.
     pub(crate) fn purged_list(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "purged:ready")
+        self.queue_part(shard, queue, "purged:ready")
     }
 
-    /// Present while the queue is paused; for a stream it holds the group's position.
+    /// Exists while the queue is paused; for a stream it has the group's position.
     pub(crate) fn paused(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "paused")
+        self.queue_part(shard, queue, "paused")
     }
 
-    /// Jobs that wait for other chains, by when they began to: `JOB MARK`.
+    /// Blocked jobs by the time they were blocked: `JOB MARK`.
     pub(crate) fn blocked(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "blocked")
+        self.queue_part(shard, queue, "blocked")
     }
 
-    /// Chains whose running job is to be cancelled.
+    /// Chains whose running job has been cancelled.
     pub(crate) fn cancelled(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "cancelled")
+        self.queue_part(shard, queue, "cancelled")
     }
 
-    /// Chains in a list whose next copy is to be dropped when it is popped, and how many.
+    /// Chains in a list whose next copies are dropped when popped, and how many.
     pub(crate) fn dropped(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "dropped")
+        self.queue_part(shard, queue, "dropped")
     }
 
-    /// For how long each worker's claims on a stream last.
+    /// The length of each worker's leases on a stream.
     pub(crate) fn leases(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "leases")
+        self.queue_part(shard, queue, "leases")
     }
 
-    /// Jobs taken from a list whose lock is, or was, held: id to `token worker envelope`.
+    /// List jobs whose lock is, or was, held: id to `token worker envelope`.
     pub(crate) fn running(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "running")
+        self.queue_part(shard, queue, "running")
     }
 
-    /// Copies of what one pop took from a list, until its worker is known to have them.
+    /// Copies of popped jobs, until their worker has confirmed them.
     pub(crate) fn taken(&self, shard: u16, queue: &Queue, mark: &str) -> String {
-        self.part(shard, queue, &format!("taken:{mark}"))
+        self.queue_part(shard, queue, &format!("taken:{mark}"))
     }
 
-    /// Pops that have such copies, by when the copies count as given up.
+    /// Pops that have such copies, by when they expire.
     pub(crate) fn takers(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "takers")
+        self.queue_part(shard, queue, "takers")
     }
 
-    /// Jobs taken from a list that are in no index and run: until when that is known (ms), and by which worker.
+    /// Running list jobs without an index entry: until when that is known (ms), and the worker.
     pub(crate) fn untracked(&self, shard: u16, queue: &Queue) -> String {
-        self.part(shard, queue, "untracked")
+        self.queue_part(shard, queue, "untracked")
     }
 
-    /// The one runner of this job id.
+    /// The lock of the one runner of this job id.
     pub(crate) fn lock(&self, shard: u16, queue: &Queue, job: &JobId) -> String {
-        self.part(shard, queue, &format!("lock:{job}"))
+        self.queue_part(shard, queue, &format!("lock:{job}"))
     }
 
-    /// The index: chain to where its job is.
+    /// The index: chain to the location of its job.
     pub(crate) fn jobs(&self, shard: u16) -> String {
         format!("{}jobs", self.prefix(shard))
     }
 
-    /// The queues there are.
+    /// The registered queues.
     pub(crate) fn queues(&self, shard: u16) -> String {
         format!("{}queues", self.prefix(shard))
     }
 
-    /// How a chain ended, while that is kept. Any of its jobs names it.
+    /// The record of a closed chain, while it is kept. Any of its jobs has the same key.
     pub(crate) fn record(&self, shard: u16, job: &JobId) -> String {
         format!("{}job:{}", self.prefix(shard), job.chain())
     }
 
-    /// What one blocked job waits for and what it was told. The mark names this one wait.
+    /// The chains that one blocked job waits for, and their notices. The mark is the id of this
+    /// wait.
     pub(crate) fn waits(&self, shard: u16, mark: &str) -> String {
         format!("{}waits:{mark}", self.prefix(shard))
     }
 
-    /// Who waits for chains of this shard: `CHAIN MARK POSITION QUEUE JOB`.
+    /// The jobs that wait for chains of this shard: `CHAIN MARK POSITION QUEUE JOB`.
     pub(crate) fn waiters(&self, shard: u16) -> String {
         format!("{}waiters", self.prefix(shard))
     }
 
-    /// Chains that have closed and whose waiters are still to be told, and what of.
+    /// Closed chains whose waiters are not all notified, and their notices.
     pub(crate) fn notices(&self, shard: u16) -> String {
         format!("{}notices", self.prefix(shard))
     }
 
-    /// What is still to be done in another step, by when others may carry it on.
+    /// The outbox: work for another script, by when other processes may take it over.
     pub(crate) fn errands(&self, shard: u16) -> String {
         format!("{}errands", self.prefix(shard))
     }
@@ -219,17 +224,17 @@ impl Keys {
     }
 
     /// Deduplication key to its chain.
-    pub(crate) fn key(&self, shard: u16, key: &str) -> String {
+    pub(crate) fn dedup_key(&self, shard: u16, key: &str) -> String {
         format!("{}key:{key}", self.prefix(shard))
     }
 
-    /// What chains are made of whose deduplication key is reserved.
+    /// Reserved deduplication keys, with the data to create their chains.
     pub(crate) fn reserved(&self, shard: u16) -> String {
         format!("{}reserved", self.prefix(shard))
     }
 
-    /// What a shard has for all its queues: the first keys of scripts by which chains go on or end.
-    pub(crate) fn home(&self, shard: u16) -> Vec<String> {
+    /// The shared keys of a shard: the first keys of scripts that continue or end chains.
+    pub(crate) fn shard_keys(&self, shard: u16) -> Vec<String> {
         vec![
             self.jobs(shard),
             self.waiters(shard),
@@ -239,7 +244,7 @@ impl Keys {
         ]
     }
 
-    /// A run's state as JSON. Other keys of runs are made in `lua/run.lua` alone, from what scripts find there.
+    /// A run's state as JSON. `lua/lib/run.lua` builds the other keys of runs.
     pub(crate) fn instance(&self, shard: u16, run: &RunId) -> String {
         format!("{}instances-{run}", self.prefix(shard))
     }
@@ -249,86 +254,87 @@ impl Keys {
         format!("{}events-{run}", self.prefix(shard))
     }
 
-    /// The ids of what was delivered to a run. The same is in `lua/run.lua`.
+    /// The ids of events delivered to a run. Also in `lua/lib/run.lua`.
     pub(crate) fn seen(&self, shard: u16, run: &RunId) -> String {
         format!("{}seen-{run}", self.prefix(shard))
     }
 
-    /// A run's own alarms by due time: `SEQ LETTER`.
-    pub(crate) fn alarms(&self, shard: u16, run: &RunId) -> String {
+    /// A run's own timers by due time: `SEQ LETTER`.
+    pub(crate) fn run_timers(&self, shard: u16, run: &RunId) -> String {
         format!("{}timers-{run}", self.prefix(shard))
     }
 
-    /// The alarms of all runs by due time: `RUN SEQ LETTER`.
+    /// The timers of all runs by due time: `RUN SEQ LETTER`.
     pub(crate) fn timers(&self, shard: u16) -> String {
         format!("{}timers", self.prefix(shard))
     }
 
-    /// What was no alarm, or one of a run that could not be read.
+    /// Members of `timers` that were no timer, or belonged to a damaged run.
     pub(crate) fn damaged_timers(&self, shard: u16) -> String {
         format!("{}damaged-timers", self.prefix(shard))
     }
 
-    /// What is staged for a commit or a start that is still to come.
+    /// Data staged for a commit or a start.
     pub(crate) fn staged(&self, shard: u16, mark: &str) -> String {
         format!("{}staged:{mark}", self.prefix(shard))
     }
 
-    /// Runs by when they were started; all, or those of one type.
+    /// Runs by start time; all, or those of one type.
     pub(crate) fn runs(&self, shard: u16, workflow: Option<&WorkflowName>) -> String {
         let prefix = self.prefix(shard);
         workflow.map_or_else(|| format!("{prefix}runs"), |workflow| format!("{prefix}runs:{workflow}"))
     }
 
-    /// Ended runs of one type by when they ended.
-    pub(crate) fn ended(&self, shard: u16, workflow: &str) -> String {
+    /// Ended runs of one type by end time.
+    pub(crate) fn ended_runs(&self, shard: u16, workflow: &str) -> String {
         format!("{}runs-ended:{workflow}", self.prefix(shard))
     }
 
-    /// How many sessions each member of the fleet has had. All other keys of the fleet are beside it, in the first shard, and made
-    /// in `lua/member.lua` and `lua/session.lua`, from what scripts find there.
-    pub(crate) fn fleet(&self) -> String {
+    /// How many sessions each worker has ever had. All other keys of the fleet are in the same
+    /// shard;
+    /// `lua/lib/worker.lua` and `lua/lib/session.lua` build them.
+    pub(crate) fn lifetime_connections(&self) -> String {
         format!("{}cluster:lifetime_connections", self.prefix(FLEET_SHARD))
     }
 
     /// Every key of a run.
-    pub(crate) fn of_run(&self, shard: u16, run: &str) -> Vec<String> {
+    pub(crate) fn run_keys(&self, shard: u16, run: &str) -> Vec<String> {
         let prefix = self.prefix(shard);
-        OF_RUNS.iter().map(|family| format!("{prefix}{family}{run}")).collect()
+        RUN_KEY_PREFIXES.iter().map(|family| format!("{prefix}{family}{run}")).collect()
     }
 
-    /// The indexes of runs of a type: all of them, and those that have ended.
-    pub(crate) fn of_workflow_type(&self, shard: u16, workflow: &str) -> Vec<String> {
+    /// The indexes of runs of a type: all runs, and ended runs.
+    pub(crate) fn workflow_type_keys(&self, shard: u16, workflow: &str) -> Vec<String> {
         let prefix = self.prefix(shard);
         ["runs:", "runs-ended:"].iter().map(|family| format!("{prefix}{family}{workflow}")).collect()
     }
 
-    /// The types of runs there are.
+    /// The types that have ended runs.
     pub(crate) fn workflows(&self, shard: u16) -> String {
         format!("{}workflows", self.prefix(shard))
     }
 
-    /// A key of the fleet by what scripts call it, such as `fleet:members`.
-    pub(crate) fn of_fleet(&self, name: &str) -> String {
+    /// A key of the fleet by its name in scripts, such as `fleet:members`.
+    pub(crate) fn fleet_key(&self, name: &str) -> String {
         format!("{}{name}", self.prefix(FLEET_SHARD))
     }
 
-    /// Every key of a member of the fleet, `KIND:NAME`, that has a place with this offer.
-    pub(crate) fn of_member(&self, member: &str, offer: Option<&str>) -> Vec<String> {
+    /// Every key of a worker of the fleet, `KIND:NAME`, that is indexed under this offer.
+    pub(crate) fn worker_keys(&self, member: &str, offer: Option<&str>) -> Vec<String> {
         let own = ["worker:", "worker:cmd:", "fleet:held:"].map(|family| format!("{family}{member}"));
         let kind = member.split(':').next().unwrap_or_default();
         let shared = ["live", "leaving", "limits", "line", "asked"];
         let shared =
             offer.into_iter().flat_map(|offer| shared.map(|part| format!("fleet:{part}:{kind}:{offer}")));
-        own.into_iter().chain(shared).map(|name| self.of_fleet(&name)).collect()
+        own.into_iter().chain(shared).map(|name| self.fleet_key(&name)).collect()
     }
 
-    /// Proof that a call of a slot, or a chain that is tied to others, was added.
+    /// The receipt of an enqueue, or of a linked chain.
     pub(crate) fn receipt(&self, shard: u16, of: &str) -> String {
         format!("{}receipt:{of}", self.prefix(shard))
     }
 
-    /// Claims of jobs that were never locked and have been given up: `TOKEN JOB` by when that was.
+    /// Settled claims of jobs that were never locked: `TOKEN JOB` by time.
     pub(crate) fn released(&self, shard: u16) -> String {
         format!("{}released", self.prefix(shard))
     }
@@ -339,7 +345,8 @@ impl Keys {
     }
 }
 
-/// The names of wake-ups. They belong to no shard: a channel is heard everywhere, and a hint has one key.
+/// Channels and keys of wake-ups. They belong to no shard: every server delivers a channel, and a
+/// hint has one key.
 #[derive(Debug)]
 pub(crate) struct WakeKeys {
     namespace: Namespace,
@@ -351,10 +358,10 @@ impl WakeKeys {
         Self { namespace, database }
     }
 
-    /// What rights to hints and channels are asked by.
-    pub(crate) fn sample(&self) -> Sample {
-        let all = literal(&self.namespace);
-        Sample {
+    /// The sample for checking permissions on hints and channels.
+    pub(crate) fn acl_sample(&self) -> AclSample {
+        let all = escape_pattern(&self.namespace);
+        AclSample {
             key: format!("{}hint:", self.namespace),
             key_rule: format!("~{all}*"),
             channel: self.sched(),
@@ -367,7 +374,7 @@ impl WakeKeys {
         format!("{}sched", self.namespace)
     }
 
-    /// The channel of ends.
+    /// The channel of finished chains.
     pub(crate) fn chainc(&self) -> String {
         format!("{}chainc", self.namespace)
     }
@@ -377,30 +384,30 @@ impl WakeKeys {
         format!("{}owls", self.namespace)
     }
 
-    /// The channel of everything else.
+    /// The channel of all other wake-ups.
     pub(crate) fn wake(&self) -> String {
         own_channel(&self.namespace, self.database)
     }
 
-    /// Where it is counted, for all jobs of a type together, how many have yet to look.
+    /// The hint of a type: how many of its jobs are still unclaimed by a listener.
     pub(crate) fn type_hint(&self, type_name: &str) -> String {
         format!("{}hint:{type_name}", self.namespace)
     }
 
-    /// Where it is counted how many have yet to look.
+    /// A hint: how many listeners should still poll.
     pub(crate) fn hint(&self, hint: &Hint) -> String {
         format!("{}hint:{hint}", self.namespace)
     }
 }
 
-/// A namespace as a pattern that matches it alone.
-pub(crate) fn literal(namespace: &Namespace) -> String {
+/// A pattern that matches this namespace only.
+pub(crate) fn escape_pattern(namespace: &Namespace) -> String {
     let escape = |c: char| if "*?[]^\\".contains(c) { format!("\\{c}") } else { c.to_string() };
     namespace.as_str().chars().map(escape).collect()
 }
 
-/// The channel of Tidemill's own wake-ups. Redis delivers a message to the subscribers of every database, so the name says
-/// which database it is about; for the default one it is the plain name.
+/// The channel of Tidemill's own wake-ups. Redis delivers a message to subscribers of every
+/// database, so the name contains the database unless it is the default one.
 fn own_channel(namespace: &Namespace, database: i64) -> String {
     match database {
         0 => format!("{namespace}wake"),
@@ -408,21 +415,21 @@ fn own_channel(namespace: &Namespace, database: i64) -> String {
     }
 }
 
-/// What the name of a queue of workflow tasks says: the workflow, and the route if there is one. A route that is called like a
-/// part of a queue would have the keys of another queue.
-fn of_workflow(queue: &str) -> Option<(&str, Option<&str>)> {
+/// The workflow, and the route if any, of a queue of workflow tasks. A route named like a key
+/// suffix would collide with the keys of another queue.
+fn parse_workflow_queue(queue: &str) -> Option<(&str, Option<&str>)> {
     let mut parts = queue.strip_prefix(WORKFLOW_QUEUE)?.split('/');
     let (workflow, route) = (parts.next()?, parts.next());
     let is_sound = |part: &str| !part.is_empty();
-    let is_route = route.is_none_or(|route| is_sound(route) && !PARTS.contains(&route));
+    let is_route = route.is_none_or(|route| is_sound(route) && !QUEUE_KEY_SUFFIXES.contains(&route));
     (is_sound(workflow) && is_route && parts.next().is_none()).then_some((workflow, route))
 }
 
-/// How the keys that belong to a run begin.
-pub(crate) const OF_RUNS: [&str; 5] = ["instances-", "events-", "seen-", "timers-", "effects:"];
+/// Prefixes of the keys of a run.
+pub(crate) const RUN_KEY_PREFIXES: [&str; 5] = ["instances-", "events-", "seen-", "timers-", "effects:"];
 
-/// How the keys that belong to a queue end.
-const PARTS: [&str; 13] = [
+/// Suffixes of the keys of a queue.
+const QUEUE_KEY_SUFFIXES: [&str; 13] = [
     "scheduled",
     "dlq",
     "paused",
@@ -438,22 +445,22 @@ const PARTS: [&str; 13] = [
     "purged",
 ];
 
-/// Whether the jobs of a queue are tasks of runs.
-pub(crate) fn is_of_workflow(queue: &Queue) -> bool {
+/// Whether the queue has tasks of runs.
+pub(crate) fn is_workflow_queue(queue: &Queue) -> bool {
     queue.name.as_str().starts_with(WORKFLOW_QUEUE)
 }
 
-/// The letter that stands for a delivery in scripts and in the index.
-pub(crate) fn letter(queue: &Queue) -> &'static str {
+/// The letter of a guarantee in scripts and in the index.
+pub(crate) fn kind_letter(queue: &Queue) -> &'static str {
     match queue.guarantee {
         Guarantee::AtLeastOnce => "s",
         Guarantee::AtMostOnce => "l",
     }
 }
 
-/// What the set of queues calls it.
-pub(crate) fn member(queue: &Queue) -> String {
-    format!("{} {}", letter(queue), queue.name)
+/// The queue as a member of the set of queues.
+pub(crate) fn queue_member(queue: &Queue) -> String {
+    format!("{} {}", kind_letter(queue), queue.name)
 }
 
 #[cfg(test)]
@@ -469,7 +476,7 @@ mod tests {
     #[test]
     fn are_literally_the_documented_ones_with_one_shard() {
         let namespace = Namespace::new("msaas:dev:").unwrap();
-        let keys = Keys::new(&Options::parse("redis://h").unwrap().namespace(namespace));
+        let keys = Keys::new(&RedisOptions::parse("redis://h").unwrap().namespace(namespace));
         let (list, stream) =
             (queue("jobs.generic", Guarantee::AtMostOnce), queue("jobs.browser", Guarantee::AtLeastOnce));
         assert_eq!(keys.target(0, &list), "msaas:dev:queue:jobs.generic");
@@ -482,7 +489,8 @@ mod tests {
 
     #[test]
     fn of_workflow_tasks_are_literally_those_of_other_programs() {
-        let keys = Keys::new(&Options::parse("redis://h").unwrap().namespace(Namespace::new("").unwrap()));
+        let keys =
+            Keys::new(&RedisOptions::parse("redis://h").unwrap().namespace(Namespace::new("").unwrap()));
         for (name, key) in [
             ("workflow/order", "workflow:order"),
             ("workflow/order/eu-west", "workflow:order:eu-west"),
@@ -516,7 +524,7 @@ mod tests {
 
     #[test]
     fn the_channel_says_which_database_it_is_about_unless_it_is_the_default_one() {
-        let channel = |url| Keys::new(&Options::parse(url).unwrap()).channel().to_owned();
+        let channel = |url| Keys::new(&RedisOptions::parse(url).unwrap()).channel().to_owned();
         assert_eq!(channel("redis://h"), "tidemill:wake");
         assert_eq!(channel("redis://h/0"), "tidemill:wake");
         assert_eq!(channel("redis://h/3"), "tidemill:wake@3");
@@ -526,7 +534,7 @@ mod tests {
 
     #[test]
     fn begin_with_the_shard_s_tag_when_there_are_several() {
-        let keys = Keys::new(&Options::parse("redis+cluster://h").unwrap());
+        let keys = Keys::new(&RedisOptions::parse("redis+cluster://h").unwrap());
         let job = JobId::new("j1").unwrap();
         assert!(keys.record(7, &job).starts_with("{7}tidemill:"));
         assert!((0..1000).map(|_| keys.shard_of(&JobId::generate())).all(|shard| shard < 8));

@@ -1,5 +1,5 @@
-//! One server: a shared connection that is opened when first needed and again after it broke. Behind Sentinels it is
-//! whichever server is the master when the connection is opened.
+//! One server: a shared connection that is opened on first use and after a failure. With Sentinels
+//! it is the current master at the time of connecting.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,187 +14,196 @@ use tidemill_core::Error;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-use super::blocking::Pool;
-use super::replicated::Confirming;
-use super::silent;
-use crate::error::{first_of, is_connection, not_connected};
-use crate::options::Options;
+use super::blocking::BlockingPool;
+use super::no_response;
+use super::replicated::ReplicatedPool;
+use crate::error::{first_server_error, is_connection, not_connected};
+use crate::options::RedisOptions;
 
 /// Opening a connection must not take longer than a user waits for a clear error.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// No command of the shared connection takes this long on a healthy server; the driver's 500 ms is too short
-/// for a server that is saving, and none at all would hang for ever on a black-holed one.
+/// No command of the shared connection takes this long on a healthy server. The driver's 500 ms are
+/// too short for a server that is saving; without a timeout a call to an unreachable one never
+/// returns.
 pub(super) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// One server.
 pub(crate) struct Node {
-    origin: Origin,
+    locator: NodeLocator,
     address: String,
-    shared: RwLock<Option<Open>>,
-    /// The number of the connection by which the server was asked what the user may do.
-    judged: AtomicU64,
-    /// Whoever finds the connection broken opens the next one; the others wait for it here.
+    shared: RwLock<Option<OpenConnection>>,
+    /// The generation of the connection whose permissions were checked.
+    checked_generation: AtomicU64,
+    /// The caller that finds the connection broken opens the next one; the others wait here.
     opening: Mutex<()>,
-    /// Connections for blocking reads, which would stall everyone on the shared one.
-    pub(super) blocking: Pool,
-    /// Connections for writes that wait for replicas, which would stall everyone as well.
-    pub(super) confirming: Confirming,
+    /// Connections for blocking reads, which would stall the shared one.
+    pub(super) blocking: BlockingPool,
+    /// Connections for writes that wait for replicas, which would stall the shared one as well.
+    pub(super) replicated: ReplicatedPool,
 }
 
-/// Who knows where the server is.
-enum Origin {
+/// How to find the server.
+enum NodeLocator {
     Address(Arc<Client>),
     Sentinels(Box<Mutex<SentinelClient>>),
 }
 
 #[derive(Clone)]
-struct Open {
+struct OpenConnection {
     connection: MultiplexedConnection,
-    /// Where it leads. Every other connection is opened to the same server.
+    /// The server it leads to. Dedicated connections lead to the same one.
     client: Arc<Client>,
-    /// Tells a broken connection from the one that has replaced it.
-    number: u64,
+    /// Distinguishes a broken connection from its replacement.
+    generation: u64,
 }
 
 impl Node {
-    /// The server that options lead to, or the first they name of a Cluster.
-    pub(crate) fn of(options: &Options) -> Result<Arc<Self>, Error> {
+    /// The server of these options, or the first known one of a Cluster.
+    pub(crate) fn from_options(options: &RedisOptions) -> Result<Arc<Self>, Error> {
         let Some(sentinels) = &options.sentinels else { return Self::new(options.info.clone()) };
-        let place = options.place();
+        let address = options.display_address();
         let client = sentinels
             .client(&options.info)
-            .map_err(|error| Error::Invalid(format!("redis {place}: {error}")))?;
-        Ok(Self::from(Origin::Sentinels(Box::new(Mutex::new(client))), place))
+            .map_err(|error| Error::Invalid(format!("redis {address}: {error}")))?;
+        Ok(Self::with_locator(NodeLocator::Sentinels(Box::new(Mutex::new(client))), address))
     }
 
     pub(crate) fn new(info: ConnectionInfo) -> Result<Arc<Self>, Error> {
         let address = info.addr().to_string();
         let client =
             Client::open(info).map_err(|error| Error::Invalid(format!("redis {address}: {error}")))?;
-        Ok(Self::from(Origin::Address(Arc::new(client)), address))
+        Ok(Self::with_locator(NodeLocator::Address(Arc::new(client)), address))
     }
 
-    fn from(origin: Origin, address: String) -> Arc<Self> {
-        let (shared, opening, blocking) = (RwLock::default(), Mutex::default(), Pool::default());
-        let (confirming, judged) = (Confirming::default(), AtomicU64::default());
-        Arc::new(Self { origin, address, shared, judged, opening, blocking, confirming })
+    fn with_locator(locator: NodeLocator, address: String) -> Arc<Self> {
+        let (shared, opening, blocking) = (RwLock::default(), Mutex::default(), BlockingPool::default());
+        let (confirming, judged) = (ReplicatedPool::default(), AtomicU64::default());
+        Arc::new(Self {
+            locator,
+            address,
+            shared,
+            checked_generation: judged,
+            opening,
+            blocking,
+            replicated: confirming,
+        })
     }
 
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    fn current(&self) -> Option<Open> {
+    fn current(&self) -> Option<OpenConnection> {
         self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Makes sure that the server answers.
-    pub(super) async fn reach(&self) -> Result<(), RedisError> {
-        self.open().await.map(drop)
+    /// Makes sure that the server responds.
+    pub(super) async fn ensure_connected(&self) -> Result<(), RedisError> {
+        self.shared_connection().await.map(drop)
     }
 
-    async fn open(&self) -> Result<Open, RedisError> {
+    async fn shared_connection(&self) -> Result<OpenConnection, RedisError> {
         match self.current() {
             Some(open) => Ok(open),
-            None => self.open_anew().await,
+            None => self.reconnect().await,
         }
     }
 
-    /// In a box, because it is rare, and large with all that the driver does to find a master.
-    fn open_anew(&self) -> BoxFuture<'_, Result<Open, RedisError>> {
+    /// Boxed, because it is rare, and large with the driver's search for a master.
+    fn reconnect(&self) -> BoxFuture<'_, Result<OpenConnection, RedisError>> {
         Box::pin(async {
-            let _turn = self.opening.lock().await;
+            let _guard = self.opening.lock().await;
             if let Some(open) = self.current() {
                 return Ok(open);
             }
-            let client = self.origin.client().await.map_err(not_connected)?;
+            let client = self.locator.client().await.map_err(not_connected)?;
             let connection = connect(&client, Some(RESPONSE_TIMEOUT)).await?;
-            let open = Open { connection, client, number: fastrand::u64(1..) };
+            let open = OpenConnection { connection, client, generation: fastrand::u64(1..) };
             *self.shared.write().unwrap_or_else(PoisonError::into_inner) = Some(open.clone());
             Ok(open)
         })
     }
 
-    /// Opens a connection for one caller at a time, and says by which number it is outdated when the shared one is
-    /// replaced.
-    pub(super) async fn connect_own(
+    /// Opens a dedicated connection; returns it with the generation of the shared one.
+    pub(super) async fn connect_dedicated(
         &self,
         response: Option<Duration>,
     ) -> Result<(MultiplexedConnection, u64), RedisError> {
-        let open = self.open().await?;
-        let connection = self.note(open.number, connect(&open.client, response).await)?;
-        Ok((connection, open.number))
+        let open = self.shared_connection().await?;
+        let connection = self.discard_if_broken(open.generation, connect(&open.client, response).await)?;
+        Ok((connection, open.generation))
     }
 
-    /// Whether connections of this number lead to where the shared one does.
-    pub(super) fn is_current(&self, number: u64) -> bool {
+    /// Whether this generation is that of the shared connection.
+    pub(super) fn is_current(&self, generation: u64) -> bool {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        shared.as_ref().is_some_and(|open| open.number == number)
+        shared.as_ref().is_some_and(|open| open.generation == generation)
     }
 
-    /// The number of the shared connection; 0 if there is none.
-    pub(super) fn number(&self) -> u64 {
+    /// The generation of the shared connection; 0 if there is none.
+    pub(super) fn generation(&self) -> u64 {
         let shared = self.shared.read().unwrap_or_else(PoisonError::into_inner);
-        shared.as_ref().map_or(0, |open| open.number)
+        shared.as_ref().map_or(0, |open| open.generation)
     }
 
-    /// The server that the connection of this number leads to has been asked what the user may do.
-    pub(super) fn judged(&self, number: u64) {
-        self.judged.store(number, Ordering::Relaxed);
+    /// Records that the permissions were checked on this generation's server.
+    pub(super) fn set_permissions_checked(&self, generation: u64) {
+        self.checked_generation.store(generation, Ordering::Relaxed);
     }
 
-    /// Whether the server that the shared connection leads to has been asked.
-    pub(super) fn is_judged(&self) -> bool {
-        let number = self.number();
-        number != 0 && number == self.judged.load(Ordering::Relaxed)
+    /// Whether the permissions were checked on the current server.
+    pub(super) fn has_checked_permissions(&self) -> bool {
+        let generation = self.generation();
+        generation != 0 && generation == self.checked_generation.load(Ordering::Relaxed)
     }
 
     /// Opens a connection for subscriptions.
     pub(super) async fn connect_pubsub(&self) -> Result<PubSub, RedisError> {
-        let open = self.open().await?;
+        let open = self.shared_connection().await?;
         let opened = timeout(CONNECT_TIMEOUT, open.client.get_async_pubsub()).await;
-        self.note(open.number, opened.unwrap_or_else(|_| Err(silent())))
+        self.discard_if_broken(open.generation, opened.unwrap_or_else(|_| Err(no_response())))
     }
 
-    /// Gives up the shared connection of this number: the next command opens another.
-    pub(super) fn forget(&self, number: u64) {
+    /// Drops the shared connection of this generation: the next command opens another.
+    pub(super) fn discard_connection(&self, generation: u64) {
         let mut shared = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        if shared.as_ref().is_some_and(|open| open.number == number) {
+        if shared.as_ref().is_some_and(|open| open.generation == generation) {
             *shared = None;
         }
     }
 
     pub(crate) async fn command(&self, command: &Cmd) -> Result<Value, RedisError> {
-        let mut open = self.open().await?;
-        let answer = open.connection.req_packed_command(command).await.and_then(Value::extract_error);
-        self.note(open.number, answer)
+        let mut open = self.shared_connection().await?;
+        let reply = open.connection.req_packed_command(command).await.and_then(Value::extract_error);
+        self.discard_if_broken(open.generation, reply)
     }
 
     pub(crate) async fn pipeline(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        let mut open = self.open().await?;
-        let answer = pipeline.query_async::<Vec<Value>>(&mut open.connection).await.map_err(first_of);
-        self.note(open.number, answer)
+        let mut open = self.shared_connection().await?;
+        let reply =
+            pipeline.query_async::<Vec<Value>>(&mut open.connection).await.map_err(first_server_error);
+        self.discard_if_broken(open.generation, reply)
     }
 
-    /// The answers to several commands, errors among them.
-    pub(crate) async fn answers(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        let mut open = self.open().await?;
-        let answer = open.connection.req_packed_commands(pipeline, 0, pipeline.len()).await;
-        self.note(open.number, answer)
+    /// The replies to several commands, including errors.
+    pub(crate) async fn raw_replies(&self, pipeline: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let mut open = self.shared_connection().await?;
+        let reply = open.connection.req_packed_commands(pipeline, 0, pipeline.len()).await;
+        self.discard_if_broken(open.generation, reply)
     }
 
-    fn note<T>(&self, number: u64, answer: Result<T, RedisError>) -> Result<T, RedisError> {
-        if let Err(error) = &answer
+    fn discard_if_broken<T>(&self, generation: u64, reply: Result<T, RedisError>) -> Result<T, RedisError> {
+        if let Err(error) = &reply
             && is_connection(error)
         {
-            self.forget(number);
+            self.discard_connection(generation);
         }
-        answer
+        reply
     }
 }
 
-impl Origin {
+impl NodeLocator {
     async fn client(&self) -> Result<Arc<Client>, RedisError> {
         match self {
             Self::Address(client) => Ok(client.clone()),

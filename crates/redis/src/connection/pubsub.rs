@@ -1,4 +1,4 @@
-//! A connection for subscriptions. One that says nothing is asked now and then whether it is still there.
+//! A connection for subscriptions, which is pinged when it is silent.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use redis::aio::{PubSubSink, PubSubStream};
 use redis::{Msg, RedisError};
 use tokio::time::timeout;
 
-use super::{Node, silent};
+use super::{Node, no_response};
 
-/// How long the server may take to answer anything.
-const ANSWER: Duration = Duration::from_secs(5);
+/// How long the server may take to reply.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a connection may be silent before it is asked.
-const SILENCE: Duration = Duration::from_secs(15);
+/// How long a connection may be silent before it is pinged.
+const PING_AFTER: Duration = Duration::from_secs(15);
 
-/// An open connection.
-pub(crate) struct Subscriptions {
+/// An open pub/sub connection.
+pub(crate) struct PubSubConnection {
     sink: PubSubSink,
     messages: PubSubStream,
 }
 
-impl Subscriptions {
+impl PubSubConnection {
     /// Opens a connection to a server.
     pub(crate) async fn open(node: &Node) -> Result<Self, RedisError> {
         let (sink, messages) = node.connect_pubsub().await?.split();
@@ -30,7 +30,7 @@ impl Subscriptions {
 
     pub(crate) fn subscribe(&self, channel: String) -> impl Future<Output = Result<(), RedisError>> + use<> {
         let mut sink = self.sink.clone();
-        async move { timeout(ANSWER, sink.subscribe(channel)).await.unwrap_or_else(|_| Err(silent())) }
+        async move { timeout(REPLY_TIMEOUT, sink.subscribe(channel)).await.unwrap_or_else(|_| Err(no_response())) }
     }
 
     pub(crate) fn unsubscribe(
@@ -38,21 +38,23 @@ impl Subscriptions {
         channel: String,
     ) -> impl Future<Output = Result<(), RedisError>> + use<> {
         let mut sink = self.sink.clone();
-        async move { timeout(ANSWER, sink.unsubscribe(channel)).await.unwrap_or_else(|_| Err(silent())) }
+        async move {
+            timeout(REPLY_TIMEOUT, sink.unsubscribe(channel)).await.unwrap_or_else(|_| Err(no_response()))
+        }
     }
 
-    /// The next message, or why there will be none. Nothing is lost if the future is dropped.
+    /// The next message, or the error that ended the connection. Cancel safe.
     pub(crate) async fn next(&mut self) -> Result<Msg, RedisError> {
         loop {
-            match timeout(SILENCE, self.messages.next()).await {
-                Ok(message) => return message.ok_or_else(silent),
+            match timeout(PING_AFTER, self.messages.next()).await {
+                Ok(message) => return message.ok_or_else(no_response),
                 Err(_) => self.ping().await?,
             }
         }
     }
 
     async fn ping(&mut self) -> Result<(), RedisError> {
-        let answer = timeout(ANSWER, self.sink.ping::<redis::Value>()).await;
-        answer.unwrap_or_else(|_| Err(silent())).map(drop)
+        let reply = timeout(REPLY_TIMEOUT, self.sink.ping::<redis::Value>()).await;
+        reply.unwrap_or_else(|_| Err(no_response())).map(drop)
     }
 }

@@ -1,4 +1,4 @@
-//! Taking apart what Redis answers, without copying more than needed.
+//! Parsing of Redis replies, without unnecessary copies.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,11 +6,11 @@ use bytes::Bytes;
 use redis::Value;
 use tidemill_core::{Error, Token};
 
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 
 /// A stream entry: its id and the bytes of its field `data`.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct StreamEntry {
     pub(crate) token: Token,
     pub(crate) data: Bytes,
 }
@@ -45,38 +45,38 @@ pub(crate) fn int(value: &Value) -> Option<i64> {
     }
 }
 
-/// A list of numbers, such as scripts answer with.
+/// A list of numbers, as scripts return it.
 pub(crate) fn ints(value: Value, what: &str) -> Result<Vec<i64>, Error> {
-    let items = array(value).ok_or_else(|| odd_answer(what))?;
-    items.iter().map(|item| int(item).ok_or_else(|| odd_answer(what))).collect()
+    let items = array(value).ok_or_else(|| unexpected_reply(what))?;
+    items.iter().map(|item| int(item).ok_or_else(|| unexpected_reply(what))).collect()
 }
 
-/// The answer of XREADGROUP on one stream.
-pub(crate) fn read_group(value: Value) -> Result<Vec<Entry>, Error> {
-    let odd = || odd_answer("XREADGROUP");
-    let Some(stream) = array(value).ok_or_else(odd)?.into_iter().next() else { return Ok(Vec::new()) };
-    let parts = array(stream).ok_or_else(odd)?;
-    entries(parts.into_iter().nth(1).ok_or_else(odd)?)
+/// The reply of XREADGROUP on one stream.
+pub(crate) fn read_group(value: Value) -> Result<Vec<StreamEntry>, Error> {
+    let unexpected = || unexpected_reply("XREADGROUP");
+    let Some(stream) = array(value).ok_or_else(unexpected)?.into_iter().next() else { return Ok(Vec::new()) };
+    let parts = array(stream).ok_or_else(unexpected)?;
+    entries(parts.into_iter().nth(1).ok_or_else(unexpected)?)
 }
 
-/// A list of entries. One whose fields are not ours still counts: whoever claims it buries it with all of them. One that
-/// was deleted while pending has no fields and is left out.
-pub(crate) fn entries(value: Value) -> Result<Vec<Entry>, Error> {
-    let odd = || odd_answer("a stream");
-    let items = array(value).ok_or_else(odd)?;
+/// A list of entries. An entry with other fields counts, too: the worker that claims it buries it
+/// with all of them. An entry that was deleted while pending has no fields and is skipped.
+pub(crate) fn entries(value: Value) -> Result<Vec<StreamEntry>, Error> {
+    let unexpected = || unexpected_reply("a stream");
+    let items = array(value).ok_or_else(unexpected)?;
     let mut entries = Vec::with_capacity(items.len());
     for item in items {
-        let mut parts = array(item).ok_or_else(odd)?.into_iter();
-        let token = parts.next().and_then(|id| token(&id)).ok_or_else(odd)?;
+        let mut parts = array(item).ok_or_else(unexpected)?.into_iter();
+        let token = parts.next().and_then(|id| token(&id)).ok_or_else(unexpected)?;
         match parts.next() {
             Some(Value::Nil) | None => {}
-            Some(fields) => entries.push(Entry { token, data: data(fields).unwrap_or_default() }),
+            Some(fields) => entries.push(StreamEntry { token, data: data(fields).unwrap_or_default() }),
         }
     }
     Ok(entries)
 }
 
-/// The value of the field `data`; of an entry without one, all its fields.
+/// The value of the field `data`; without one, all fields.
 fn data(fields: Value) -> Option<Bytes> {
     let fields = array(fields)?;
     let named = fields
@@ -84,12 +84,12 @@ fn data(fields: Value) -> Option<Bytes> {
         .position(|pair| matches!(&pair[0], Value::BulkString(name) if name == b"data"));
     match named {
         Some(pair) => bytes(fields.into_iter().nth(pair * 2 + 1)?),
-        None => Some(all_fields(fields)),
+        None => Some(fields_as_json(fields)),
     }
 }
 
-/// The names and values of fields, as a JSON array of pairs: no envelope, whatever they are called.
-fn all_fields(fields: Vec<Value>) -> Bytes {
+/// Names and values of fields as a JSON array of pairs, which is never an envelope.
+fn fields_as_json(fields: Vec<Value>) -> Bytes {
     let part = |value: &Value| {
         let bytes = bytes(value.clone()).unwrap_or_default();
         match std::str::from_utf8(&bytes) {
@@ -102,7 +102,7 @@ fn all_fields(fields: Vec<Value>) -> Bytes {
     serde_json::Value::from(pairs).to_string().into()
 }
 
-/// `milliseconds-sequence` as a token: it grows with every entry of a stream.
+/// An entry id, `milliseconds-sequence`, as a token: it increases with every entry of a stream.
 pub(crate) fn token(id: &Value) -> Option<Token> {
     let Value::BulkString(id) = id else { return None };
     parse_token(std::str::from_utf8(id).ok()?)
@@ -113,35 +113,37 @@ pub(crate) fn parse_token(id: &str) -> Option<Token> {
     Some(Token(u128::from(ms.parse::<u64>().ok()?) << 64 | u128::from(seq.parse::<u64>().ok()?)))
 }
 
-/// What the name of a worker ends with as the holder of jobs that have not begun.
-pub(crate) const HELD: &str = "+held";
+/// Suffix of a worker's name as the holder of jobs that have not started.
+pub(crate) const HELD_SUFFIX: &str = "+held";
 
-/// What is known of a job taken from a list: `token worker envelope`. Behind the worker stands `+held` if the job has not begun.
+/// A field of `running`: `token worker envelope`. The worker has the suffix `+held` before the
+/// start.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct RunningEntry {
     pub(crate) token: Token,
     pub(crate) worker: String,
     pub(crate) started: bool,
     pub(crate) envelope: Bytes,
 }
 
-impl Trace {
-    pub(crate) fn read(value: &[u8]) -> Option<Self> {
+impl RunningEntry {
+    pub(crate) fn parse(value: &[u8]) -> Option<Self> {
         let mut parts = value.splitn(3, |&byte| byte == b' ');
         let token = std::str::from_utf8(parts.next()?).ok()?.parse().ok()?;
         let holder = std::str::from_utf8(parts.next()?).ok()?;
-        let (worker, started) = holder.strip_suffix(HELD).map_or((holder, true), |worker| (worker, false));
+        let (worker, started) =
+            holder.strip_suffix(HELD_SUFFIX).map_or((holder, true), |worker| (worker, false));
         let envelope = Bytes::copy_from_slice(parts.next()?);
         Some(Self { token: Token(token), worker: worker.to_owned(), started, envelope })
     }
 }
 
 /// Set in the token of a job without an index entry. No clock reaches this bit.
-pub(crate) const UNTRACKED: u128 = 1 << 127;
+pub(crate) const UNTRACKED_BIT: u128 = 1 << 127;
 
 /// The entry id of a token.
 pub(crate) fn entry_id(token: Token) -> String {
-    let id = token.0 & !UNTRACKED;
+    let id = token.0 & !UNTRACKED_BIT;
     format!("{}-{}", id >> 64, id & u128::from(u64::MAX))
 }
 
@@ -155,16 +157,16 @@ mod tests {
         let late = parse_token("1700000000001-0").unwrap();
         assert!(early < late);
         assert_eq!(entry_id(early), "1700000000000-7");
-        assert_eq!(entry_id(Token(early.0 | UNTRACKED)), "1700000000000-7");
+        assert_eq!(entry_id(Token(early.0 | UNTRACKED_BIT)), "1700000000000-7");
         assert!(parse_token("17").is_none() && parse_token("-").is_none());
     }
 
     #[test]
     fn an_entry_without_data_is_all_its_fields() {
         let field = |bytes: &[u8]| Value::BulkString(bytes.to_vec());
-        let fields = [&b"job_id"[..], b"a", b"task_type", b"t\xff", b"odd"].map(field);
+        let fields = [&b"job_id"[..], b"a", b"task_type", b"t\xff", b"unexpected"].map(field);
         let read = data(Value::Array(fields.to_vec())).unwrap();
-        assert_eq!(&read[..], br#"[["job_id","a"],["task_type",{"base64":"dP8="}],["odd"]]"#);
+        assert_eq!(&read[..], br#"[["job_id","a"],["task_type",{"base64":"dP8="}],["unexpected"]]"#);
         assert!(tidemill_core::Envelope::read(read).is_err());
     }
 }

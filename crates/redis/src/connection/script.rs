@@ -1,8 +1,8 @@
-//! The Lua scripts, and calling them by hash.
+//! The Lua scripts, composed with their libraries and called by hash.
 
 use redis::Script as Source;
 
-/// One script, ready for a server of a certain version.
+/// One script, composed for a server version.
 #[derive(Debug)]
 pub(crate) struct Script {
     pub(crate) name: &'static str,
@@ -12,78 +12,79 @@ pub(crate) struct Script {
 
 /// Whether a script may run when the server is out of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AtOom {
-    /// It frees what others wait for: settling, extending, reaping.
+enum OomPolicy {
+    /// It frees memory or leases: settling, extending, reaping.
     Runs,
-    /// It adds: it is refused as a whole, before it writes.
+    /// It adds data: it is refused as a whole, before its first write.
     Refused,
 }
 
-/// What a script builds on. Functions that a script does not use cost it time, so each gets only what it needs.
+/// The libraries of a script. Unused functions cost time in every call, so each gets only what it
+/// needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Basis {
-    /// Nothing.
-    Bare,
-    /// Time, numbers and types of keys.
-    Basics,
+enum Library {
+    /// No library.
+    None,
+    /// Time, numbers and type checks.
+    Base,
     /// Queues and the index.
     Queue,
-    /// Also what happens when a chain ends.
+    /// Also the end of chains.
     Close,
     /// Queues and the index, and cancelled jobs of lists.
     Dropped,
-    /// Also what happens when one goes on.
+    /// Also the continuation of chains.
     Chain,
-    /// Also one job wherever it is.
-    Place,
-    /// The basics, and how far a stream has been read.
-    Position,
+    /// Also one job at its location.
+    JobLocation,
+    /// Base, and the position of a stream's group.
+    StreamPosition,
     /// Everything about jobs, and runs.
     Run,
-    /// The fleet, which knows nothing of jobs.
+    /// The fleet, which does not concern jobs.
     Fleet,
 }
 
-impl Basis {
-    /// Whether a script on this basis needs a part. Each builds on those before it; positions and the fleet on the basics
-    /// alone, and cancelled jobs of lists on queues.
+impl Library {
+    /// Whether a script with this library needs another. Each includes those before it.
+    /// `StreamPosition` and `Fleet` include only `Base`, and `Dropped` only `Queue`.
     fn needs(self, part: Self) -> bool {
         match self {
-            Self::Dropped => matches!(part, Self::Basics | Self::Queue | Self::Dropped),
-            Self::Position => matches!(part, Self::Basics | Self::Position),
-            Self::Fleet => matches!(part, Self::Basics | Self::Fleet),
+            Self::Dropped => matches!(part, Self::Base | Self::Queue | Self::Dropped),
+            Self::StreamPosition => matches!(part, Self::Base | Self::StreamPosition),
+            Self::Fleet => matches!(part, Self::Base | Self::Fleet),
             _ => part <= self,
         }
     }
 }
 
-/// What each basis adds.
-const PARTS: [(Basis, &str); 10] = [
-    (Basis::Basics, include_str!("../../lua/lib/base.lua")),
-    (Basis::Queue, include_str!("../../lua/lib/queue.lua")),
-    (Basis::Close, include_str!("../../lua/lib/close.lua")),
-    (Basis::Dropped, include_str!("../../lua/lib/dropped.lua")),
-    (Basis::Chain, include_str!("../../lua/lib/chain.lua")),
-    (Basis::Place, include_str!("../../lua/lib/job_location.lua")),
-    (Basis::Position, include_str!("../../lua/lib/stream_position.lua")),
-    (Basis::Run, include_str!("../../lua/lib/run.lua")),
-    (Basis::Fleet, include_str!("../../lua/lib/worker.lua")),
-    (Basis::Fleet, include_str!("../../lua/lib/session.lua")),
+/// The source of each library.
+const LIBRARIES: [(Library, &str); 10] = [
+    (Library::Base, include_str!("../../lua/lib/base.lua")),
+    (Library::Queue, include_str!("../../lua/lib/queue.lua")),
+    (Library::Close, include_str!("../../lua/lib/close.lua")),
+    (Library::Dropped, include_str!("../../lua/lib/dropped.lua")),
+    (Library::Chain, include_str!("../../lua/lib/chain.lua")),
+    (Library::JobLocation, include_str!("../../lua/lib/job_location.lua")),
+    (Library::StreamPosition, include_str!("../../lua/lib/stream_position.lua")),
+    (Library::Run, include_str!("../../lua/lib/run.lua")),
+    (Library::Fleet, include_str!("../../lua/lib/worker.lua")),
+    (Library::Fleet, include_str!("../../lua/lib/session.lua")),
 ];
 
 macro_rules! scripts {
-    ($(#[$doc:meta])* $type:ident: $($noun:literal { $($name:ident: $basis:ident, $oom:ident;)* })*) => {
+    ($(#[$doc:meta])* $type:ident: $($noun:literal { $($name:ident: $library:ident, $oom:ident;)* })*) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub(crate) struct $type { $($(pub(crate) $name: Script),*),* }
 
         impl $type {
-            /// The scripts for a server; flags are known from version 7 on.
+            /// The scripts for a server; `flags` are supported since version 7.
             pub(crate) fn new(flags: bool) -> Self {
                 Self { $($($name: Script::new(
                     stringify!($name),
-                    (Basis::$basis, include_str!(concat!("../../lua/", $noun, "/", stringify!($name), ".lua"))),
-                    flags && AtOom::$oom == AtOom::Runs,
+                    (Library::$library, include_str!(concat!("../../lua/", $noun, "/", stringify!($name), ".lua"))),
+                    flags && OomPolicy::$oom == OomPolicy::Runs,
                 )),*),* }
             }
 
@@ -99,41 +100,41 @@ scripts! {
     /// Scripts about jobs, chains and runs.
     Scripts:
     "jobs" {
-        enqueue_plain: Bare, Refused;
+        enqueue_plain: None, Refused;
         enqueue: Queue, Refused;
-        untracked: Bare, Refused;
-        keep_added: Bare, Refused;
+        untracked: None, Refused;
+        keep_added: None, Refused;
         prepare: Queue, Runs;
         start: Queue, Runs;
         unstart: Queue, Runs;
         extend: Queue, Runs;
         finish: Close, Runs;
         settle: Chain, Runs;
-        pop: Bare, Runs;
-        unpop: Basics, Runs;
+        pop: None, Runs;
+        unpop: Base, Runs;
         sweep_pops: Queue, Runs;
         overdue: Run, Runs;
         lock: Dropped, Runs;
         extend_locks: Queue, Runs;
-        cancel_untracked: Basics, Runs;
-        forget_untracked: Basics, Runs;
+        cancel_untracked: Base, Runs;
+        forget_untracked: Base, Runs;
         release: Chain, Runs;
         promote: Queue, Runs;
         cancel: Run, Runs;
         redrive: Queue, Refused;
         drop_dead: Close, Runs;
-        stream_position: Position, Runs;
+        stream_position: StreamPosition, Runs;
         repair: Run, Runs;
         leave: Queue, Runs;
         orphans: Queue, Runs;
         forget_orphans: Close, Runs;
-        complete: Place, Runs;
-        delete: Place, Runs;
+        complete: JobLocation, Runs;
+        delete: JobLocation, Runs;
     }
     "queues" {
-        pause: Position, Runs;
-        resume: Position, Runs;
-        count: Position, Runs;
+        pause: StreamPosition, Runs;
+        resume: StreamPosition, Runs;
+        count: StreamPosition, Runs;
         begin_purge: Close, Runs;
         purge: Run, Runs;
     }
@@ -153,13 +154,13 @@ scripts! {
         deliver: Run, Refused;
         commit: Run, Runs;
         terminate: Run, Runs;
-        stage_effects: Bare, Runs;
-        stage_journal: Basics, Refused;
+        stage_effects: None, Runs;
+        stage_journal: Base, Refused;
         apply_effects: Run, Runs;
         complete_activity: Run, Runs;
         fire_timers: Run, Runs;
         prune_runs: Run, Runs;
-        read_journal: Bare, Runs;
+        read_journal: None, Runs;
     }
 }
 
@@ -183,10 +184,10 @@ scripts! {
 }
 
 impl Script {
-    fn new(name: &'static str, (basis, body): (Basis, &str), allow_oom: bool) -> Self {
+    fn new(name: &'static str, (library, body): (Library, &str), allow_oom: bool) -> Self {
         let flags = if allow_oom { "#!lua flags=allow-oom\n" } else { "" };
         let mut code = flags.to_owned();
-        for (_, part) in PARTS.iter().filter(|(part, _)| basis.needs(*part)) {
+        for (_, part) in LIBRARIES.iter().filter(|(part, _)| library.needs(*part)) {
             code.push_str(part);
             code.push('\n');
         }
@@ -195,9 +196,9 @@ impl Script {
         Self { name, code, sha }
     }
 
-    /// Whether it may send a command, as `XADD` or `XGROUP CREATE`.
+    /// Whether it may send a command, such as `XADD` or `XGROUP CREATE`.
     pub(crate) fn sends(&self, command: &str) -> bool {
-        // As the first argument of `redis.call`, or of a function that passes it on.
+        // As the first argument of `redis.call`, or of a function that forwards it.
         self.code.contains(&format!("('{}'", command.replacen(' ', "', '", 1)))
     }
 }

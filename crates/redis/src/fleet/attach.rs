@@ -1,4 +1,4 @@
-//! Extending the leases of sessions.
+//! Renewing sessions.
 
 use redis::Value;
 use tidemill_core::Error;
@@ -6,30 +6,31 @@ use tidemill_core::clock::millis;
 use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::{AttachParams, Attached};
 
-use crate::connection::Call;
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, text};
-use crate::error::odd_answer;
-use crate::jobs::portions;
+use crate::error::unexpected_reply;
+use crate::jobs::script_batches;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn hold_sessions(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
+    pub(super) async fn attach_sessions(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
         attach.iter().try_for_each(AttachParams::check)?;
-        let mut answers = Vec::with_capacity(attach.len());
-        for portion in portions((0..attach.len()).collect(), |position| attach[position].detail.len()) {
-            let mut call = self.call_on_fleet(&self.registry.scripts.attach, WorkerDefaults::default());
-            portion.iter().for_each(|&position| push_attach(&mut call, &attach[position]));
-            let part = array(self.ask_fleet(call).await?).filter(|part| part.len() == portion.len());
-            let words = part.ok_or_else(|| odd_answer("attach"))?;
+        let mut results = Vec::with_capacity(attach.len());
+        for batch in script_batches((0..attach.len()).collect(), |position| attach[position].detail.len()) {
+            let mut call =
+                self.fleet_script_call(&self.fleet_state.scripts.attach, WorkerDefaults::default());
+            batch.iter().for_each(|&position| push_attach(&mut call, &attach[position]));
+            let reply = array(self.call_fleet(call).await?).filter(|reply| reply.len() == batch.len());
+            let words = reply.ok_or_else(|| unexpected_reply("attach"))?;
             for word in words {
-                answers.push(read(word).ok_or_else(|| odd_answer("attach"))?);
+                results.push(read(word).ok_or_else(|| unexpected_reply("attach"))?);
             }
         }
-        Ok(answers)
+        Ok(results)
     }
 }
 
-fn push_attach(call: &mut Call<'_>, attach: &AttachParams) {
+fn push_attach(call: &mut ScriptCall<'_>, attach: &AttachParams) {
     call.push(attach.session.as_str());
     call.push(attach.worker.to_string());
     call.push(attach.holder.as_str());

@@ -5,22 +5,22 @@ use tidemill_core::clock::millis;
 use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::{BeatParams, WorkerOrders};
 
-use super::join::{parts_of, push_member};
+use super::join::{push_worker, worker_batches};
 use crate::connection::reply::ints;
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn keep_members(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
+    pub(super) async fn beat_workers(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
         let mut orders = Vec::with_capacity(beat.workers.len());
-        for portion in parts_of(beat.workers)? {
+        for batch in worker_batches(beat.workers)? {
             let mut call = self
-                .call_on_fleet(&self.registry.scripts.beat, WorkerDefaults::default())
+                .fleet_script_call(&self.fleet_state.scripts.beat, WorkerDefaults::default())
                 .arg(millis(beat.grace));
-            portion.iter().for_each(|&position| push_member(&mut call, &beat.workers[position]));
-            let numbers = ints(self.ask_fleet(call).await?, "beat")?;
-            if numbers.len() != 3 * portion.len() {
-                return Err(odd_answer("beat"));
+            batch.iter().for_each(|&position| push_worker(&mut call, &beat.workers[position]));
+            let numbers = ints(self.call_fleet(call).await?, "beat")?;
+            if numbers.len() != 3 * batch.len() {
+                return Err(unexpected_reply("beat"));
             }
             orders.extend(numbers.chunks_exact(3).map(read_orders));
         }

@@ -8,8 +8,9 @@ use crate::store::RedisStore;
 
 impl RedisStore {
     pub(super) async fn close_session(&self, session: &SessionId) -> Result<bool, Error> {
-        let call =
-            self.call_on_fleet(&self.registry.scripts.close, WorkerDefaults::default()).arg(session.as_str());
-        Ok(int(&self.ask_fleet(call).await?) == Some(1))
+        let call = self
+            .fleet_script_call(&self.fleet_state.scripts.close, WorkerDefaults::default())
+            .arg(session.as_str());
+        Ok(int(&self.call_fleet(call).await?) == Some(1))
     }
 }

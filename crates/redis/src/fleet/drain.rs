@@ -7,10 +7,10 @@ use crate::connection::reply::int;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn drain_member(&self, member: &WorkerKey) -> Result<bool, Error> {
+    pub(super) async fn drain_worker(&self, worker: &WorkerKey) -> Result<bool, Error> {
         let call = self
-            .call_on_fleet(&self.registry.scripts.drain, WorkerDefaults::default())
-            .arg(member.to_string());
-        Ok(int(&self.ask_fleet(call).await?) == Some(1))
+            .fleet_script_call(&self.fleet_state.scripts.drain, WorkerDefaults::default())
+            .arg(worker.to_string());
+        Ok(int(&self.call_fleet(call).await?) == Some(1))
     }
 }

@@ -5,44 +5,44 @@ use tidemill_core::clock::millis;
 use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::{WorkerEntry, WorkerStatus};
 
-use crate::connection::Call;
-use crate::jobs::portions;
+use crate::connection::ScriptCall;
+use crate::jobs::script_batches;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn enter_members(&self, members: &[WorkerEntry]) -> Result<(), Error> {
-        for portion in parts_of(members)? {
-            let mut call = self.call_on_fleet(&self.registry.scripts.join, WorkerDefaults::default());
-            portion.iter().for_each(|&position| push_member(&mut call, &members[position]));
-            self.ask_fleet(call).await?;
+    pub(super) async fn join_workers(&self, workers: &[WorkerEntry]) -> Result<(), Error> {
+        for batch in worker_batches(workers)? {
+            let mut call = self.fleet_script_call(&self.fleet_state.scripts.join, WorkerDefaults::default());
+            batch.iter().for_each(|&position| push_worker(&mut call, &workers[position]));
+            self.call_fleet(call).await?;
         }
         Ok(())
     }
 }
 
-/// What one script can be given at a time.
-pub(super) fn parts_of(members: &[WorkerEntry]) -> Result<Vec<Vec<usize>>, Error> {
-    members.iter().try_for_each(WorkerEntry::check)?;
-    Ok(portions((0..members.len()).collect(), |position| weight(&members[position])))
+/// The batches for one script each.
+pub(super) fn worker_batches(workers: &[WorkerEntry]) -> Result<Vec<Vec<usize>>, Error> {
+    workers.iter().try_for_each(WorkerEntry::check)?;
+    Ok(script_batches((0..workers.len()).collect(), |position| worker_cost(&workers[position])))
 }
 
-/// About how many bytes a member comes to, in what a script does for it: a hundred are as much as one script should do.
-fn weight(member: &WorkerEntry) -> usize {
-    const EFFORT: usize = 40_000;
-    EFFORT + member.endpoint.len() + member.detail.len()
+/// Approximate cost of a worker in bytes of script work: about a hundred workers per script.
+fn worker_cost(worker: &WorkerEntry) -> usize {
+    const SCRIPT_COST: usize = 40_000;
+    SCRIPT_COST + worker.endpoint.len() + worker.detail.len()
 }
 
-/// As `lua/member.lua` reads it.
-pub(super) fn push_member(call: &mut Call<'_>, member: &WorkerEntry) {
-    call.push(member.id.to_string());
-    call.push(member.offer.as_str());
-    call.push(&member.endpoint);
-    call.push(match member.status {
+/// Adds a worker, as `lua/lib/worker.lua` reads it.
+pub(super) fn push_worker(call: &mut ScriptCall<'_>, worker: &WorkerEntry) {
+    call.push(worker.id.to_string());
+    call.push(worker.offer.as_str());
+    call.push(&worker.endpoint);
+    call.push(match worker.status {
         WorkerStatus::Available => "available",
         WorkerStatus::Draining => "draining",
     });
-    call.push(member.capacity.concurrent);
-    call.push(member.capacity.lifetime);
-    call.push(millis(member.beat_timeout));
-    call.push(&member.detail[..]);
+    call.push(worker.capacity.concurrent);
+    call.push(worker.capacity.lifetime);
+    call.push(millis(worker.beat_timeout));
+    call.push(&worker.detail[..]);
 }

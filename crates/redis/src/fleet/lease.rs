@@ -1,4 +1,4 @@
-//! A client gets a member, or a place in the line.
+//! Leasing a worker to a session, or queueing the session.
 
 use redis::Value;
 use tidemill_core::clock::millis;
@@ -6,32 +6,32 @@ use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn lease_member(&self, lease: &LeaseParams) -> Result<Leased, Error> {
+    pub(super) async fn lease_worker(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         lease.check()?;
-        let line = lease.wait.filter(|line| line.max_waiting > 0);
+        let waiting = lease.line.filter(|waiting| waiting.most > 0);
         let mut call = self
-            .call_on_fleet(&self.registry.scripts.lease, lease.defaults)
+            .fleet_script_call(&self.fleet_state.scripts.lease, lease.defaults)
             .arg(lease.session.as_str())
             .arg(lease.kind.as_str())
             .arg(lease.holder.as_str())
             .arg(millis(lease.ttl))
             .arg(millis(lease.keep))
             .arg(&lease.detail[..])
-            .arg(line.map_or(0, |line| line.max_waiting))
-            .arg(line.map_or(0, |line| millis(line.ttl).max(1)))
+            .arg(waiting.map_or(0, |waiting| waiting.most))
+            .arg(waiting.map_or(0, |waiting| millis(waiting.ttl).max(1)))
             .arg(lease.offers.len());
         lease.offers.iter().for_each(|offer| call.push(offer.as_str()));
         lease.rejected.iter().for_each(|member| call.push(member.to_string()));
-        read(self.ask_fleet(call).await?).ok_or_else(|| odd_answer("lease"))
+        read(self.call_fleet(call).await?).ok_or_else(|| unexpected_reply("lease"))
     }
 }
 
-fn read(answer: Value) -> Option<Leased> {
-    let mut parts = array(answer)?.into_iter();
+fn read(reply: Value) -> Option<Leased> {
+    let mut parts = array(reply)?.into_iter();
     match text(parts.next()?)?.as_str() {
         "given" => Some(Leased::Granted(Grant {
             worker: text(parts.next()?)?.parse().ok()?,

@@ -1,4 +1,4 @@
-//! Looking at sessions, and at the lines of those who have none yet.
+//! Reading sessions: one, or a page.
 
 use redis::Value;
 use tidemill_core::fleet::{SessionId, WorkerDefaults};
@@ -6,20 +6,20 @@ use tidemill_core::store::Page;
 use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo};
 use tidemill_core::{Error, Timestamp};
 
-use super::list_workers::{duration, is_set, read_page, width};
+use super::list_workers::{duration, is_set, page_size, read_page};
 use crate::connection::reply::{bytes, int, text};
 use crate::store::RedisStore;
 
 impl RedisStore {
     pub(super) async fn find_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
         let call = self
-            .call_on_fleet(&self.registry.scripts.list_sessions, WorkerDefaults::default())
+            .fleet_script_call(&self.fleet_state.scripts.list_sessions, WorkerDefaults::default())
             .arg("one")
             .arg(session.as_str());
-        Ok(read_page(self.ask_fleet(call).await?, info)?.items.pop())
+        Ok(read_page(self.call_fleet(call).await?, info)?.items.pop())
     }
 
-    /// The list is ordered by member and session; a blank is before everything that a member's name may have.
+    /// The list is ordered by worker and session; a blank sorts before every character of a name.
     pub(super) async fn list_sessions(
         &self,
         list: ListSessionsParams<'_>,
@@ -29,12 +29,12 @@ impl RedisStore {
             None => ("-".to_owned(), "+".to_owned()),
         };
         let call = self
-            .call_on_fleet(&self.registry.scripts.list_sessions, WorkerDefaults::default())
+            .fleet_script_call(&self.fleet_state.scripts.list_sessions, WorkerDefaults::default())
             .arg("page")
             .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
             .arg(end)
-            .arg(width(list.limit));
-        read_page(self.ask_fleet(call).await?, info)
+            .arg(page_size(list.limit));
+        read_page(self.call_fleet(call).await?, info)
     }
 }
 

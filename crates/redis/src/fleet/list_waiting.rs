@@ -6,18 +6,18 @@ use tidemill_core::fleet::WorkerDefaults;
 use tidemill_core::store::fleet::WaitingInfo;
 
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn list_lines(&self) -> Result<Vec<WaitingInfo>, Error> {
-        let call = self.call_on_fleet(&self.registry.scripts.list_waiting, WorkerDefaults::default());
-        let lines = array(self.ask_fleet(call).await?).ok_or_else(|| odd_answer("lines"))?;
-        Ok(lines.into_iter().filter_map(|parts| line(array(parts)?)).collect())
+    pub(super) async fn waiting_clients(&self) -> Result<Vec<WaitingInfo>, Error> {
+        let call = self.fleet_script_call(&self.fleet_state.scripts.list_waiting, WorkerDefaults::default());
+        let queues = array(self.call_fleet(call).await?).ok_or_else(|| unexpected_reply("list_waiting"))?;
+        Ok(queues.into_iter().filter_map(|parts| parse_waiting(array(parts)?)).collect())
     }
 }
 
-fn line(parts: Vec<Value>) -> Option<WaitingInfo> {
+fn parse_waiting(parts: Vec<Value>) -> Option<WaitingInfo> {
     let mut parts = parts.into_iter();
     Some(WaitingInfo {
         kind: text(parts.next()?)?.parse().ok()?,

@@ -1,4 +1,4 @@
-//! Looking at members: one, or a page of them.
+//! Reading workers: one, or a page.
 
 use std::time::Duration;
 
@@ -9,45 +9,48 @@ use tidemill_core::store::fleet::{ListWorkersParams, WorkerEntry, WorkerInfo, Wo
 use tidemill_core::{Error, Timestamp};
 
 use crate::connection::reply::{array, bytes, int, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
-/// How many a page has at most: one script reads them all.
-const WIDEST: usize = 1_000;
+/// Maximum page size: one script reads the page.
+const MAX_PAGE_SIZE: usize = 1_000;
 
 impl RedisStore {
-    pub(super) async fn find_member(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
+    pub(super) async fn find_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
         let call = self
-            .call_on_fleet(&self.registry.scripts.list_workers, WorkerDefaults::default())
+            .fleet_script_call(&self.fleet_state.scripts.list_workers, WorkerDefaults::default())
             .arg("one")
-            .arg(member.to_string());
-        Ok(read_page(self.ask_fleet(call).await?, info)?.items.pop())
+            .arg(worker.to_string());
+        Ok(read_page(self.call_fleet(call).await?, info)?.items.pop())
     }
 
-    pub(super) async fn list_members(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
+    pub(super) async fn page_of_workers(
+        &self,
+        list: ListWorkersParams<'_>,
+    ) -> Result<Page<WorkerInfo>, Error> {
         let (first, end) = match list.kind {
             Some(kind) => (format!("[{kind}:"), format!("({kind};")),
             None => ("-".to_owned(), "+".to_owned()),
         };
         let call = self
-            .call_on_fleet(&self.registry.scripts.list_workers, WorkerDefaults::default())
+            .fleet_script_call(&self.fleet_state.scripts.list_workers, WorkerDefaults::default())
             .arg("page")
             .arg(list.cursor.map_or(first, |cursor| format!("({cursor}")))
             .arg(end)
-            .arg(width(list.limit));
-        read_page(self.ask_fleet(call).await?, info)
+            .arg(page_size(list.limit));
+        read_page(self.call_fleet(call).await?, info)
     }
 }
 
-pub(super) fn width(limit: usize) -> usize {
-    limit.clamp(1, WIDEST)
+pub(super) fn page_size(limit: usize) -> usize {
+    limit.clamp(1, MAX_PAGE_SIZE)
 }
 
-/// A page as scripts answer it: where it ended, then what is on it. What cannot be read must not hide the rest.
-pub(super) fn read_page<T>(answer: Value, read: impl Fn(Vec<Value>) -> Option<T>) -> Result<Page<T>, Error> {
-    let odd = || odd_answer("a page of the fleet");
-    let mut parts = array(answer).ok_or_else(odd)?.into_iter();
-    let next = parts.next().and_then(text).ok_or_else(odd)?;
+/// Parses a page: the cursor, then the items. An invalid item must not hide the rest.
+pub(super) fn read_page<T>(reply: Value, read: impl Fn(Vec<Value>) -> Option<T>) -> Result<Page<T>, Error> {
+    let unexpected = || unexpected_reply("a page of the fleet");
+    let mut parts = array(reply).ok_or_else(unexpected)?.into_iter();
+    let next = parts.next().and_then(text).ok_or_else(unexpected)?;
     let items = parts.filter_map(|item| read(array(item)?)).collect();
     Ok(Page { items, next: Some(next).filter(|next| !next.is_empty()) })
 }

@@ -1,4 +1,5 @@
-//! The fleet: members, sessions and lines, all in the first shard, so every verb is one script there.
+//! The fleet: workers, sessions and wait queues, all in the first shard, so every verb is one
+//! script.
 
 mod attach;
 mod beat;
@@ -25,24 +26,24 @@ use tidemill_core::store::fleet::{
     ORDER_TIMEOUT, Reaped, ReleaseParams, SessionInfo, WaitingInfo, WorkerEntry, WorkerInfo, WorkerOrders,
 };
 
-use crate::connection::Call;
+use crate::connection::ScriptCall;
 use crate::connection::keys::FLEET_SHARD;
 use crate::connection::script::{FleetScripts, Script};
 use crate::store::RedisStore;
 
-/// What this process has for the fleet.
+/// State of this process for the fleet.
 #[derive(Debug)]
-pub(crate) struct Registry {
+pub(crate) struct FleetState {
     scripts: Arc<FleetScripts>,
-    /// Where the walks over what other programs write, and over what is known, go on. Each process has its own: together they are
-    /// only sooner.
-    walks: Mutex<[String; 2]>,
+    /// Cursors of the scans over entries of other programs, and over known workers. Each process
+    /// has its own: together they are only faster.
+    cursors: Mutex<[String; 2]>,
 }
 
-impl Registry {
+impl FleetState {
     pub(crate) fn new(flags: bool) -> Self {
-        let walks = Mutex::new([(); 2].map(|()| "0".to_owned()));
-        Self { scripts: Arc::new(FleetScripts::new(flags)), walks }
+        let cursors = Mutex::new([(); 2].map(|()| "0".to_owned()));
+        Self { scripts: Arc::new(FleetScripts::new(flags)), cursors }
     }
 
     pub(crate) fn scripts(&self) -> Arc<FleetScripts> {
@@ -52,8 +53,8 @@ impl Registry {
 
 impl RedisStore {
     /// A call of a script about the fleet. More arguments follow.
-    fn call_on_fleet<'a>(&self, script: &'a Script, standard: WorkerDefaults) -> Call<'a> {
-        Call::new(script, &[self.keys.fleet()])
+    fn fleet_script_call<'a>(&self, script: &'a Script, standard: WorkerDefaults) -> ScriptCall<'a> {
+        ScriptCall::new(script, &[self.keys.lifetime_connections()])
             .arg(self.keys.channel())
             .arg(standard.capacity.concurrent)
             .arg(standard.capacity.lifetime)
@@ -61,35 +62,35 @@ impl RedisStore {
             .arg(ORDER_TIMEOUT.as_secs())
     }
 
-    async fn ask_fleet(&self, call: Call<'_>) -> Result<redis::Value, Error> {
-        self.link.call(FLEET_SHARD, call).await
+    async fn call_fleet(&self, call: ScriptCall<'_>) -> Result<redis::Value, Error> {
+        self.connections.call(FLEET_SHARD, call).await
     }
 }
 
 #[async_trait]
 impl Fleet for RedisStore {
     async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error> {
-        self.enter_members(members).await
+        self.join_workers(members).await
     }
 
     async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-        self.keep_members(beat).await
+        self.beat_workers(beat).await
     }
 
     async fn part(&self, members: &[WorkerKey]) -> Result<(), Error> {
-        self.remove_members(members).await
+        self.part_workers(members).await
     }
 
     async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
-        self.lease_member(lease).await
+        self.lease_worker(lease).await
     }
 
     async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
-        self.hold_sessions(attach).await
+        self.attach_sessions(attach).await
     }
 
     async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
-        self.end_sessions(release).await
+        self.release_sessions(release).await
     }
 
     async fn close(&self, session: &SessionId) -> Result<bool, Error> {
@@ -97,7 +98,7 @@ impl Fleet for RedisStore {
     }
 
     async fn drain(&self, member: &WorkerKey) -> Result<bool, Error> {
-        self.drain_member(member).await
+        self.drain_worker(member).await
     }
 
     async fn reap(&self, standard: Option<WorkerDefaults>) -> Result<Reaped, Error> {
@@ -105,11 +106,11 @@ impl Fleet for RedisStore {
     }
 
     async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
-        self.find_member(member).await
+        self.find_worker(member).await
     }
 
     async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
-        self.list_members(list).await
+        self.page_of_workers(list).await
     }
 
     async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
@@ -121,6 +122,6 @@ impl Fleet for RedisStore {
     }
 
     async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
-        self.list_lines().await
+        self.waiting_clients().await
     }
 }

@@ -3,15 +3,15 @@
 use tidemill_core::Error;
 use tidemill_core::fleet::{WorkerDefaults, WorkerKey};
 
-use crate::jobs::portions;
+use crate::jobs::script_batches;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(super) async fn remove_members(&self, members: &[WorkerKey]) -> Result<(), Error> {
-        for portion in portions((0..members.len()).collect(), |_| 0) {
-            let mut call = self.call_on_fleet(&self.registry.scripts.part, WorkerDefaults::default());
-            portion.iter().for_each(|&position| call.push(members[position].to_string()));
-            self.ask_fleet(call).await?;
+    pub(super) async fn part_workers(&self, workers: &[WorkerKey]) -> Result<(), Error> {
+        for batch in script_batches((0..workers.len()).collect(), |_| 0) {
+            let mut call = self.fleet_script_call(&self.fleet_state.scripts.part, WorkerDefaults::default());
+            batch.iter().for_each(|&position| call.push(workers[position].to_string()));
+            self.call_fleet(call).await?;
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Damaged keys: those that hold something else than they should, because another program wrote them. Errors name them, one
-//! does not stop the work on others, and `tidemill doctor` lists them.
+//! Damaged keys: keys of the wrong type, written by another program. Errors name them, they do not
+//! stop work on other keys, and `tidemill doctor` lists them.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
@@ -8,23 +8,23 @@ use redis::{Cmd, Pipeline, RedisError};
 use tidemill_core::store::{Finding, Severity};
 use tidemill_core::{Clock as _, Error};
 
-use crate::connection::Link;
-use crate::connection::keys::{FLEET_SHARD, OF_RUNS};
+use crate::connection::Connections;
+use crate::connection::keys::{FLEET_SHARD, RUN_KEY_PREFIXES};
 use crate::connection::reply::text;
 use crate::error::{classify, is_denied};
 use crate::store::RedisStore;
 
-/// How many keys of one command are looked at to find out which is damaged.
-const KEYS_EXPLAINED: usize = 256;
+/// How many keys of one command are checked to find the damaged one.
+const MAX_CHECKED_KEYS: usize = 256;
 
-/// How many keys one trip asks for.
-const KEYS_ASKED: usize = 1_000;
+/// How many keys one round trip checks.
+const KEYS_PER_CALL: usize = 1_000;
 
-/// How many complaints are remembered, so that each is logged once.
-const COMPLAINTS: usize = 1_000;
+/// How many damaged keys are remembered, so that each is logged once.
+const MAX_LOGGED_KEYS: usize = 1_000;
 
-/// Keys with one name.
-const NAMES: [(&str, &str); 22] = [
+/// The types of keys with a fixed name.
+const KEY_TYPES: [(&str, &str); 22] = [
     ("jobs", "hash"),
     ("queues", "set"),
     ("waiters", "zset"),
@@ -49,8 +49,8 @@ const NAMES: [(&str, &str); 22] = [
     ("fleet:lines", "zset"),
 ];
 
-/// How the names of other keys begin.
-const FAMILIES: [(&str, &str); 23] = [
+/// The types of other keys, by prefix.
+const KEY_PREFIX_TYPES: [(&str, &str); 23] = [
     ("job:", "string"),
     ("receipt:", "string"),
     ("waits:", "hash"),
@@ -76,14 +76,14 @@ const FAMILIES: [(&str, &str); 23] = [
     ("fleet:ticket:", "string"),
 ];
 
-/// What a key should hold, by its name behind the prefix; `None` if it is none of those that can be damaged.
-fn kind_of(name: &str) -> Option<&'static str> {
-    let known = NAMES.iter().find(|(known, _)| *known == name);
-    let family = FAMILIES.iter().find(|(family, _)| name.starts_with(family));
-    known.or(family).map(|(_, kind)| *kind).or_else(|| kind_of_queue(name))
+/// The expected type of a key, by its name after the namespace; `None` if it is not checked.
+fn expected_type(name: &str) -> Option<&'static str> {
+    let known = KEY_TYPES.iter().find(|(known, _)| *known == name);
+    let family = KEY_PREFIX_TYPES.iter().find(|(family, _)| name.starts_with(family));
+    known.or(family).map(|(_, kind)| *kind).or_else(|| expected_queue_type(name))
 }
 
-fn kind_of_queue(name: &str) -> Option<&'static str> {
+fn expected_queue_type(name: &str) -> Option<&'static str> {
     let (rest, own) = match name.split_once(':')? {
         ("stream" | "workflow", rest) => (rest, "stream"),
         ("queue", rest) => (rest, "list"),
@@ -105,30 +105,34 @@ fn kind_of_queue(name: &str) -> Option<&'static str> {
     })
 }
 
-/// A key that holds something else than it should.
+/// A key of the wrong type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Damage {
+pub(crate) struct DamagedKey {
     pub(crate) key: String,
     found: String,
     expected: &'static str,
 }
 
-impl Damage {
+impl DamagedKey {
     fn quoted(&self) -> String {
         format!("`{}`", self.key)
     }
 }
 
-impl std::fmt::Display for Damage {
+impl std::fmt::Display for DamagedKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { key, found, expected } = self;
         write!(f, "`{key}` holds a {found} instead of a {expected}")
     }
 }
 
-impl Link {
-    /// Those of `keys` that hold something else than they should.
-    pub(crate) async fn damaged(&self, shard: u16, keys: Vec<String>) -> Result<Vec<Damage>, RedisError> {
+impl Connections {
+    /// The damaged ones among `keys`.
+    pub(crate) async fn find_damaged(
+        &self,
+        shard: u16,
+        keys: Vec<String>,
+    ) -> Result<Vec<DamagedKey>, RedisError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -136,18 +140,18 @@ impl Link {
         keys.iter().for_each(|key| {
             batch.cmd("TYPE").arg(key);
         });
-        let answers = self.node(shard).pipeline(&batch).await?;
+        let replies = self.node(shard).pipeline(&batch).await?;
         let prefix = self.keys().prefix(shard);
-        let damage = |(key, answer)| {
-            let (key, found): (String, String) = (key, text(answer)?);
-            let expected = kind_of(key.strip_prefix(prefix)?)?;
-            (found != "none" && found != expected).then_some(Damage { key, found, expected })
+        let damaged_key = |(key, result)| {
+            let (key, found): (String, String) = (key, text(result)?);
+            let expected = expected_type(key.strip_prefix(prefix)?)?;
+            (found != "none" && found != expected).then_some(DamagedKey { key, found, expected })
         };
-        Ok(keys.into_iter().zip(answers).filter_map(damage).collect())
+        Ok(keys.into_iter().zip(replies).filter_map(damaged_key).collect())
     }
 
-    /// An error with the name of the damaged key, if one is to blame: the server does not say which.
-    pub(crate) async fn explained<'a>(
+    /// The error with the name of the damaged key, if there is one: the server does not name it.
+    pub(crate) async fn explain_error<'a>(
         &self,
         shard: u16,
         commands: impl Iterator<Item = &'a Cmd> + Send,
@@ -163,8 +167,8 @@ impl Link {
         let mut keys: Vec<String> = commands.flat_map(|command| keys_in(command, prefix)).collect();
         keys.sort_unstable();
         keys.dedup();
-        keys.truncate(KEYS_EXPLAINED);
-        match self.damaged(shard, keys).await {
+        keys.truncate(MAX_CHECKED_KEYS);
+        match self.find_damaged(shard, keys).await {
             Ok(damaged) if !damaged.is_empty() => damage_error(&damaged),
             _ => error,
         }
@@ -182,65 +186,66 @@ fn keys_in(command: &Cmd, prefix: &str) -> Vec<String> {
     command.args_iter().filter_map(key).collect()
 }
 
-/// What an error about damaged keys begins with.
-pub(crate) const DAMAGED: &str = "a key holds something else than it should";
+/// Prefix of an error about damaged keys.
+pub(crate) const DAMAGED_PREFIX: &str = "a key holds something else than it should";
 
-fn damage_error(damaged: &[Damage]) -> RedisError {
+fn damage_error(damaged: &[DamagedKey]) -> RedisError {
     let keys: Vec<String> = damaged.iter().map(ToString::to_string).collect();
-    RedisError::from((redis::ErrorKind::Extension, DAMAGED, keys.join(", ")))
+    RedisError::from((redis::ErrorKind::Extension, DAMAGED_PREFIX, keys.join(", ")))
 }
 
-/// The key that something is said of.
-fn key_of(what: &str) -> &str {
+/// The key in a message about a damaged key.
+fn key_in_message(what: &str) -> &str {
     let before = what.split(" holds ").next().unwrap_or(what);
     before.rsplit(' ').next().unwrap_or(before).trim_matches('`')
 }
 
-/// Whether one damaged key is to blame. Other reasons for which a store is unsuitable concern all queues.
+/// Whether one damaged key caused the error. Other causes of `Unsuitable` concern all queues.
 pub(crate) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Unsuitable(what) if what.contains(" holds "))
 }
 
-/// Keys about which a warning has been logged.
+/// Keys for which a warning has been logged.
 #[derive(Debug, Default)]
-pub(crate) struct Complaints(Mutex<HashSet<String>>);
+pub(crate) struct LoggedDamage(Mutex<HashSet<String>>);
 
-impl Complaints {
-    /// Logs what is wrong with a key, once.
-    pub(crate) fn once(&self, doing: &str, what: &str) {
+impl LoggedDamage {
+    /// Logs a damaged key, once.
+    pub(crate) fn log_once(&self, doing: &str, what: &str) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < COMPLAINTS && known.insert(key_of(what).to_owned()) {
-            tracing::warn!("{doing}: {what}; it is passed over, and `tidemill doctor` lists what is damaged");
+        if known.len() < MAX_LOGGED_KEYS && known.insert(key_in_message(what).to_owned()) {
+            tracing::warn!("{doing}: {what}; it is skipped, and `tidemill doctor` lists damaged keys");
         }
     }
 }
 
 impl RedisStore {
-    /// What was asked of one queue of several, or nothing if its keys are damaged: the others must not wait for it.
+    /// The result for one queue of several, or the default if its keys are damaged: others must go
+    /// on.
     pub(crate) fn unless_damaged<T: Default>(
         &self,
         doing: &str,
-        answer: Result<T, Error>,
+        result: Result<T, Error>,
     ) -> Result<T, Error> {
-        match answer {
+        match result {
             Err(error) if is_damage(&error) => {
-                self.complaints.once(doing, &error.to_string());
+                self.logged_damage.log_once(doing, &error.to_string());
                 Ok(T::default())
             }
-            answer => answer,
+            result => result,
         }
     }
 
-    /// Every damaged key that can be found without a walk over all keys, with its shard.
-    async fn damaged_keys(&self) -> Result<Vec<(u16, Damage)>, Error> {
+    /// Every damaged key that can be found without scanning all keys, with its shard.
+    async fn damaged_keys(&self) -> Result<Vec<(u16, DamagedKey)>, Error> {
         let mut damaged = Vec::new();
         for shard in 0..self.keys.shards() {
             let prefix = self.keys.prefix(shard);
-            let names = NAMES.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
+            let names = KEY_TYPES.iter().map(|(name, _)| format!("{prefix}{name}")).collect();
             damaged.extend(self.damaged_among(shard, names).await?);
             let queues =
-                self.unless_damaged("looking for damaged keys", self.names_of_queues(shard).await)?;
-            let of_queues = queues.iter().flat_map(|queue| self.keys.of_queue(shard, queue)).collect();
+                self.unless_damaged("checking for damaged keys", self.registered_queues(shard).await)?;
+            let of_queues = queues.iter().flat_map(|queue| self.keys.queue_keys(shard, queue)).collect();
             damaged.extend(self.damaged_among(shard, of_queues).await?);
             damaged.extend(self.damaged_among(shard, self.keys_of_runs(shard).await?).await?);
         }
@@ -248,62 +253,69 @@ impl RedisStore {
         Ok(damaged)
     }
 
-    async fn damaged_among(&self, shard: u16, keys: Vec<String>) -> Result<Vec<(u16, Damage)>, Error> {
+    async fn damaged_among(&self, shard: u16, keys: Vec<String>) -> Result<Vec<(u16, DamagedKey)>, Error> {
         let mut found = Vec::new();
-        for part in keys.chunks(KEYS_ASKED) {
-            let damaged =
-                self.link.damaged(shard, part.to_vec()).await.map_err(|error| classify("TYPE", error))?;
-            found.extend(damaged.into_iter().map(|damage| (shard, damage)));
+        for part in keys.chunks(KEYS_PER_CALL) {
+            let damaged = self
+                .connections
+                .find_damaged(shard, part.to_vec())
+                .await
+                .map_err(|error| classify("TYPE", error))?;
+            found.extend(damaged.into_iter().map(|damaged_key| (shard, damaged_key)));
         }
         Ok(found)
     }
 
-    /// What is damaged, and what to do about it.
-    pub(crate) async fn damage(&self) -> Result<Vec<Finding>, Error> {
+    /// Findings about damaged keys, with advice.
+    pub(crate) async fn damage_findings(&self) -> Result<Vec<Finding>, Error> {
         let damaged = self.damaged_keys().await?;
-        let is_listed = |problem: &str| damaged.iter().any(|(_, damage)| problem.contains(&damage.quoted()));
+        let is_listed =
+            |problem: &str| damaged.iter().any(|(_, damaged_key)| problem.contains(&damaged_key.quoted()));
         let mut findings = Vec::new();
-        for info in self.known_queues().await? {
+        for info in self.queue_infos().await? {
             for problem in info.problems.iter().filter(|problem| !is_listed(problem)) {
                 findings.push(Finding::new(Severity::Bad, format!("queue {}", info.queue), problem));
             }
         }
-        for (shard, damage) in &damaged {
-            let message = format!("{damage}: {}", self.advice(*shard, damage));
+        for (shard, damaged_key) in &damaged {
+            let message = format!("{damaged_key}: {}", self.advice(*shard, damaged_key));
             findings.push(Finding::new(Severity::Bad, "damaged key", message));
         }
         findings.extend(self.never_due().await?);
         Ok(findings)
     }
 
-    fn advice(&self, shard: u16, damage: &Damage) -> &'static str {
-        if self.is_of_run(shard, damage) {
+    fn advice(&self, shard: u16, damaged_key: &DamagedKey) -> &'static str {
+        if self.belongs_to_run(shard, damaged_key) {
             return "restore it from a backup; `tidemill doctor --fix` leaves it, because the run would lose what it has done";
         }
         "`tidemill doctor --fix` renames it, and it is made anew"
     }
 
-    /// Whether the key is a run's own: nobody could make it anew.
-    fn is_of_run(&self, shard: u16, damage: &Damage) -> bool {
-        let name = damage.key.strip_prefix(self.keys.prefix(shard)).unwrap_or_default();
-        OF_RUNS.iter().any(|family| name.starts_with(family))
+    /// Whether the key belongs to a run: it could not be recreated.
+    fn belongs_to_run(&self, shard: u16, damaged_key: &DamagedKey) -> bool {
+        let name = damaged_key.key.strip_prefix(self.keys.prefix(shard)).unwrap_or_default();
+        RUN_KEY_PREFIXES.iter().any(|family| name.starts_with(family))
     }
 
-    /// Renames damaged keys, so that they can be looked at and are made anew when they are needed; restores lost positions.
+    /// Renames damaged keys, so that they can be inspected and are recreated on demand; restores
+    /// the positions of paused queues.
     pub(crate) async fn fix_damage(&self) -> Result<Vec<Finding>, Error> {
         let mut findings = Vec::new();
         let damaged = self.damaged_keys().await?.into_iter();
-        for (shard, damage) in damaged.filter(|(shard, damage)| !self.is_of_run(*shard, damage)) {
-            let aside = format!("{}:damaged-{}", damage.key, self.clock.now().0);
-            let rename = redis::cmd("RENAME").arg(&damage.key).arg(&aside).take();
-            self.link.query::<()>(shard, &rename).await?;
+        for (shard, damaged_key) in
+            damaged.filter(|(shard, damaged_key)| !self.belongs_to_run(*shard, damaged_key))
+        {
+            let aside = format!("{}:damaged-{}", damaged_key.key, self.clock.now().0);
+            let rename = redis::cmd("RENAME").arg(&damaged_key.key).arg(&aside).take();
+            self.connections.query::<()>(shard, &rename).await?;
             findings.push(Finding::new(
                 Severity::Warning,
                 "damaged key",
-                format!("{damage}: renamed to `{aside}`"),
+                format!("{damaged_key}: renamed to `{aside}`"),
             ));
         }
-        for info in self.known_queues().await?.into_iter().filter(|info| !info.problems.is_empty()) {
+        for info in self.queue_infos().await?.into_iter().filter(|info| !info.problems.is_empty()) {
             if info.paused {
                 self.pause_queue(&info.queue).await?;
                 let message = format!("the position of the paused queue {} is restored", info.queue);
@@ -341,15 +353,15 @@ mod tests {
             ("job:a", "string"),
             ("timers-run:7", "zset"),
         ] {
-            assert_eq!(kind_of(name), Some(kind), "{name}");
+            assert_eq!(expected_type(name), Some(kind), "{name}");
         }
-        assert_eq!(kind_of("somebody:else"), None);
+        assert_eq!(expected_type("somebody:else"), None);
     }
 
     #[test]
     fn a_complaint_is_about_a_key_whoever_has_it() {
         let said =
             ["ns:stream:q holds a string instead of a stream", "XPENDING: `ns:stream:q` holds a string"];
-        assert_eq!(said.map(key_of), ["ns:stream:q"; 2]);
+        assert_eq!(said.map(key_in_message), ["ns:stream:q"; 2]);
     }
 }

@@ -1,4 +1,4 @@
-//! Looking: one job, a page of jobs, the server, damage.
+//! Inspection: one job, pages of jobs, the checkup of the server, and damaged keys.
 
 pub(crate) mod checkup;
 pub(crate) mod damage;
@@ -7,4 +7,4 @@ mod indexed_keys;
 mod list_jobs;
 pub(crate) mod record;
 
-pub(crate) use list_jobs::blank;
+pub(crate) use list_jobs::empty_info;

@@ -10,7 +10,7 @@ use tidemill_core::store::JobRecord;
 use tidemill_core::{Error, JobId, Timestamp};
 
 #[derive(Serialize, Deserialize)]
-struct Wire<'a> {
+struct RecordJson<'a> {
     state: &'a str,
     #[serde(borrow)]
     output: Option<&'a RawValue>,
@@ -22,7 +22,7 @@ struct Wire<'a> {
 pub(crate) fn write(record: &JobRecord) -> Bytes {
     let state = record.state.to_string();
     let output = serde_json::from_slice::<&RawValue>(&record.output).ok();
-    let wire = Wire {
+    let wire = RecordJson {
         state: &state,
         output,
         error: record.error.clone(),
@@ -34,7 +34,7 @@ pub(crate) fn write(record: &JobRecord) -> Bytes {
 
 pub(crate) fn read(job: &JobId, value: &[u8]) -> Result<JobRecord, Error> {
     let damaged = || Error::Corrupt(format!("the record of job {job}"));
-    let wire: Wire<'_> = serde_json::from_slice(value).map_err(|_| damaged())?;
+    let wire: RecordJson<'_> = serde_json::from_slice(value).map_err(|_| damaged())?;
     Ok(JobRecord {
         job: job.clone(),
         state: wire.state.parse().map_err(|_| damaged())?,

@@ -1,4 +1,4 @@
-//! Claiming: over all shards at once, in shuffled order, with the batch size spread over them.
+//! Claiming jobs: from all shards concurrently, in random order, with the batch spread over them.
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,47 +10,47 @@ use tidemill_core::store::{ClaimParams, Claimed};
 use tidemill_core::{Error, Guarantee, HolderId, Queue};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::list_pops::{Place, mark};
-use crate::connection::breaker::{SHARD_TIMEOUT, silent};
+use super::list_pops::{WorkerList, pop_id};
+use crate::connection::breaker::{SHARD_TIMEOUT, shard_timeout_error};
 use crate::connection::keys::Keys;
 use crate::store::RedisStore;
 
-/// How long a queue that was seen paused is believed to be so.
-const PAUSED_FOR: Duration = Duration::from_secs(1);
+/// How long a queue that was seen paused is assumed to be paused.
+const PAUSED_CACHE_TTL: Duration = Duration::from_secs(1);
 
-/// How long a read blocks that cannot be ended before.
-const LONGEST_BLOCK: Duration = Duration::from_secs(1);
+/// Maximum block time of a read that cannot be unblocked.
+const MAX_UNINTERRUPTIBLE_BLOCK: Duration = Duration::from_secs(1);
 
-/// How long jobs that some shards gave wait for the answers of others.
+/// How long claimed jobs wait for the replies of other shards.
 const LATE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What one claim asks of one shard.
+/// The part of a claim for one shard.
 #[derive(Clone, Copy)]
-pub(super) struct Share<'a> {
+pub(super) struct ShardClaim<'a> {
     pub(super) queue: &'a Queue,
     pub(super) worker: &'a HolderId,
     pub(super) lease: Duration,
     pub(super) shard: u16,
     /// The number of the claim, for pops from a list.
-    pub(super) claim: u64,
+    pub(super) number: u64,
     /// Jobs to start at once.
     pub(super) starting: usize,
-    /// Jobs to hold beyond those.
+    /// Jobs to hold in addition.
     pub(super) held: usize,
 }
 
-impl Share<'_> {
-    pub(super) fn place(self) -> Place {
+impl ShardClaim<'_> {
+    pub(super) fn worker_list(self) -> WorkerList {
         (self.queue.clone(), self.shard, self.worker.clone())
     }
 
-    /// Where the server keeps copies of what a pop took.
-    pub(super) fn taken(self, keys: &Keys, pop: u64) -> String {
-        keys.taken(self.shard, self.queue, &mark(self.worker, pop))
+    /// The key with the copies of a pop.
+    pub(super) fn taken_key(self, keys: &Keys, pop: u64) -> String {
+        keys.taken(self.shard, self.queue, &pop_id(self.worker, pop))
     }
 
-    /// What is still to be taken after `jobs`.
-    pub(super) fn missing(self, jobs: &[Claimed]) -> Self {
+    /// The claim that remains after `jobs`.
+    pub(super) fn remaining(self, jobs: &[Claimed]) -> Self {
         let started = jobs.iter().filter(|job| job.started).count();
         let held = jobs.len() - started;
         let (starting, held) = (self.starting.saturating_sub(started), self.held.saturating_sub(held));
@@ -58,35 +58,35 @@ impl Share<'_> {
     }
 }
 
-/// What several shards gave. What some gave is claimed; an error of others must not strand it.
+/// The results of several shards. Jobs of some are claimed; errors of others must not strand them.
 #[derive(Default)]
-struct Taken {
+struct ClaimResult {
     jobs: Vec<Claimed>,
-    /// How many shards have answered.
-    answers: usize,
+    /// How many shards have replied.
+    replies: usize,
     failure: Option<Error>,
 }
 
-/// A shard's part of a claim.
-type Part = (u16, Result<Vec<Claimed>, Error>);
+/// The result of one shard.
+type ShardResult = (u16, Result<Vec<Claimed>, Error>);
 
-/// The parts of a claim that are under way.
-struct Asked<'a, F> {
-    share: Share<'a>,
-    /// Those that have not answered yet.
+/// The parts of a claim in progress.
+struct PendingClaims<'a, F> {
+    claim: ShardClaim<'a>,
+    /// The shards that have not replied yet.
     shards: Vec<u16>,
     parts: FuturesUnordered<F>,
-    /// How long they have, unless there are jobs before.
+    /// The time limit, unless there are jobs before.
     limit: Duration,
 }
 
-impl Taken {
-    /// The jobs, those that start first. A shard that does not answer is no error while others do; another failure is, if it
-    /// would go unnoticed otherwise.
+impl ClaimResult {
+    /// The jobs, started ones first. A shard that does not respond is no error while others do.
+    /// Another failure is an error if it would go unnoticed otherwise.
     fn sorted(mut self) -> Result<Vec<Claimed>, Error> {
         self.jobs.sort_by_key(|job| !job.started);
         match self.failure {
-            Some(error) if self.answers == 0 => Err(error),
+            Some(error) if self.replies == 0 => Err(error),
             Some(error) if self.jobs.is_empty() && !error.is_unavailable() => Err(error),
             _ => Ok(self.jobs),
         }
@@ -94,117 +94,119 @@ impl Taken {
 }
 
 impl RedisStore {
-    pub(crate) async fn claim_jobs(&self, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
-        if claim.queue.guarantee == Guarantee::AtLeastOnce {
-            return self.claim_as(0, claim).await;
+    pub(crate) async fn claim_jobs(&self, params: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        if params.queue.guarantee == Guarantee::AtLeastOnce {
+            return self.claim_numbered(0, params).await;
         }
-        let pops = self.pops.claim(claim.queue, claim.worker, self.keys.shards());
-        let jobs = self.claim_as(pops.number, claim).await;
+        let pops = self.list_pops.start_claim(params.queue, params.worker, self.keys.shards());
+        let jobs = self.claim_numbered(pops.number, params).await;
         pops.ended();
         jobs
     }
 
-    async fn claim_as(&self, number: u64, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
-        let ClaimParams { queue, worker, lease, max, starting, wait, interrupt } = claim;
+    async fn claim_numbered(&self, number: u64, params: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
+        let ClaimParams { queue, worker, lease, max, starting, wait, interrupt } = params;
         if !wait.is_zero() {
             self.restrictions_logged.call_once(|| self.log_restrictions());
         }
-        // A read that is blocked does not notice that its queue was resumed; who resumed it says so.
+        // A blocked read does not notice that its queue was resumed; a wake-up does.
         let interrupt = async move {
             tokio::select! {
                 () = interrupt => {}
-                () = self.waker.news_of(queue), if !wait.is_zero() => {}
+                () = self.wake_listener.queue_changed(queue), if !wait.is_zero() => {}
             }
         };
         let interrupt = interrupt.boxed();
         let deadline = Instant::now() + wait;
         if self.seems_paused(queue) {
-            return self.sit_out(deadline, interrupt).await;
+            return self.wait_without_reading(deadline, interrupt).await;
         }
         let starting = starting.min(max);
-        let share = Share { queue, worker, lease, shard: 0, claim: number, starting, held: max - starting };
-        // One read that blocks does both: it takes what is there, and waits if nothing is.
+        let claim = ShardClaim { queue, worker, lease, shard: 0, number, starting, held: max - starting };
+        // One blocking read does both: it returns ready jobs, or waits for them.
         let blocks = starting > 0 && !wait.is_zero();
-        if blocks && share.held == 0 && self.keys.shards() == 1 {
-            return self.await_jobs(share, wait, interrupt).await;
+        if blocks && claim.held == 0 && self.keys.shards() == 1 {
+            return self.wait_in_shard(claim, wait, interrupt).await;
         }
-        let taken = self.take_spread(share).await?;
-        if !taken.is_empty() || wait.is_zero() {
-            return Ok(taken);
+        let claimed = self.claim_ready(claim).await?;
+        if !claimed.is_empty() || wait.is_zero() {
+            return Ok(claimed);
         }
         if !blocks {
-            return self.sit_out(deadline, interrupt).await;
+            return self.wait_without_reading(deadline, interrupt).await;
         }
-        self.await_any(share, wait, interrupt).await
+        self.wait_all_shards(claim, wait, interrupt).await
     }
 
     fn log_restrictions(&self) {
-        if let Some(restrictions) = self.rights.restrictions() {
+        if let Some(restrictions) = self.permissions.restrictions() {
             tracing::warn!("{restrictions}");
         }
     }
 
-    /// Takes what is there, everywhere at once.
-    async fn take_spread(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
+    /// Claims ready jobs of all shards concurrently.
+    async fn claim_ready(&self, claim: ShardClaim<'_>) -> Result<Vec<Claimed>, Error> {
         if self.keys.shards() == 1 {
-            return self.take_from(share).await;
+            return self.claim_in_shard(claim).await;
         }
         let shards = self.reachable_shards();
-        let starting = spread(share.starting, shards.len());
-        let held = spread(share.held, shards.len());
+        let starting = spread(claim.starting, shards.len());
+        let held = spread(claim.held, shards.len());
         let parts = (0..shards.len()).filter(|&i| starting[i] + held[i] > 0).map(|i| {
-            let part = Share { shard: shards[i], starting: starting[i], held: held[i], ..share };
-            async move { (part.shard, self.take_from(part).await) }
+            let shard_claim = ShardClaim { shard: shards[i], starting: starting[i], held: held[i], ..claim };
+            async move { (shard_claim.shard, self.claim_in_shard(shard_claim).await) }
         });
         let of_parts = (0..shards.len()).filter(|&i| starting[i] + held[i] > 0).map(|i| shards[i]).collect();
-        let asked = Asked { share, shards: of_parts, parts: parts.collect(), limit: SHARD_TIMEOUT };
-        let mut taken = self.gather(asked, std::future::pending(), || {}).await;
-        // Shards that gave all they were asked for, or were not asked, may have what others lacked.
-        let gave = |taken: &Taken, shard| taken.jobs.iter().filter(|job| job.lease.shard == shard).count();
+        let pending = PendingClaims { claim, shards: of_parts, parts: parts.collect(), limit: SHARD_TIMEOUT };
+        let mut claimed = self.collect_results(pending, std::future::pending(), || {}).await;
+        // Shards that returned all requested jobs, or were not asked, may have more.
+        let gave =
+            |claimed: &ClaimResult, shard| claimed.jobs.iter().filter(|job| job.lease.shard == shard).count();
         let may_have_more: Vec<u16> = (0..shards.len())
-            .filter(|&i| gave(&taken, shards[i]) == starting[i] + held[i])
+            .filter(|&i| gave(&claimed, shards[i]) == starting[i] + held[i])
             .map(|i| shards[i])
             .collect();
         for shard in may_have_more {
-            let missing = share.missing(&taken.jobs);
+            let missing = claim.remaining(&claimed.jobs);
             if missing.starting + missing.held == 0 {
                 break;
             }
-            // Its server may have been found silent since.
+            // Its server may have become unreachable since.
             if self.breaker.is_open(shard) {
                 continue;
             }
-            let limit = if taken.jobs.is_empty() { SHARD_TIMEOUT } else { LATE_TIMEOUT };
-            let part = self.take_from(Share { shard, ..missing });
-            let answer = self.breaker.in_time(shard, limit, part).await;
-            self.add_part(&mut taken, share, (shard, answer));
+            let limit = if claimed.jobs.is_empty() { SHARD_TIMEOUT } else { LATE_TIMEOUT };
+            let shard_claim = self.claim_in_shard(ShardClaim { shard, ..missing });
+            let result = self.breaker.within(shard, limit, shard_claim).await;
+            self.add_result(&mut claimed, claim, (shard, result));
         }
-        taken.sorted()
+        claimed.sorted()
     }
 
-    /// Collects the parts of a claim. As soon as there are jobs, or `interrupt` completes, `stop` is called, and the other
-    /// shards have a moment left. What a shard gives later is recovered when it answers again.
-    async fn gather<F>(
+    /// Collects the results of shards. With the first jobs, or when `interrupt` completes, it calls
+    /// `stop` and waits `LATE_TIMEOUT` for the other shards. Jobs that a shard returns later are
+    /// recovered when it responds again.
+    async fn collect_results<F>(
         &self,
-        asked: Asked<'_, F>,
+        pending: PendingClaims<'_, F>,
         interrupt: impl Future<Output = ()>,
         stop: impl Fn(),
-    ) -> Taken
+    ) -> ClaimResult
     where
-        F: Future<Output = Part>,
+        F: Future<Output = ShardResult>,
     {
-        let Asked { share, shards: mut waiting, mut parts, limit } = asked;
-        let (mut taken, mut has_stopped) = (Taken::default(), false);
-        let is_bounded = self.link.options().cluster;
+        let PendingClaims { claim, shards: mut waiting, mut parts, limit } = pending;
+        let (mut claimed, mut has_stopped) = (ClaimResult::default(), false);
+        let is_bounded = self.connections.options().cluster;
         let mut limit = pin!(sleep(limit));
         let mut interrupt = pin!(interrupt);
         while !waiting.is_empty() {
             let stops = tokio::select! {
                 biased;
-                Some(part) = parts.next() => {
-                    waiting.retain(|shard| *shard != part.0);
-                    self.add_part(&mut taken, share, part);
-                    !taken.jobs.is_empty() || taken.failure.as_ref().is_some_and(|error| !error.is_unavailable())
+                Some(shard_claim) = parts.next() => {
+                    waiting.retain(|shard| *shard != shard_claim.0);
+                    self.add_result(&mut claimed, claim, shard_claim);
+                    !claimed.jobs.is_empty() || claimed.failure.as_ref().is_some_and(|error| !error.is_unavailable())
                 }
                 () = &mut interrupt, if !has_stopped => true,
                 () = &mut limit, if is_bounded => break,
@@ -216,86 +218,86 @@ impl RedisStore {
             }
         }
         for shard in waiting {
-            self.add_part(&mut taken, share, (shard, Err(silent(shard, SHARD_TIMEOUT))));
+            self.add_result(&mut claimed, claim, (shard, Err(shard_timeout_error(shard, SHARD_TIMEOUT))));
         }
-        taken
+        claimed
     }
 
-    fn add_part(&self, taken: &mut Taken, share: Share<'_>, (shard, answer): Part) {
-        match answer {
+    fn add_result(&self, claimed: &mut ClaimResult, claim: ShardClaim<'_>, (shard, result): ShardResult) {
+        match result {
             Ok(jobs) => {
-                taken.answers += 1;
-                taken.jobs.extend(jobs);
+                claimed.replies += 1;
+                claimed.jobs.extend(jobs);
             }
             Err(error) => {
-                self.breaker.claim_failed(shard, (share.queue, share.worker), &error);
-                // One that others cause as well must not hide one that has to be seen.
-                if taken.failure.as_ref().is_none_or(Error::is_unavailable) {
-                    taken.failure = Some(error);
+                self.breaker.record_claim_failure(shard, (claim.queue, claim.worker), &error);
+                // An outage must not hide an error that has to be reported.
+                if claimed.failure.as_ref().is_none_or(Error::is_unavailable) {
+                    claimed.failure = Some(error);
                 }
             }
         }
     }
 
-    async fn take_from(&self, share: Share<'_>) -> Result<Vec<Claimed>, Error> {
-        match share.queue.guarantee {
-            Guarantee::AtLeastOnce => self.read_stream(share).await,
-            Guarantee::AtMostOnce => self.pop_list(share).await,
+    async fn claim_in_shard(&self, claim: ShardClaim<'_>) -> Result<Vec<Claimed>, Error> {
+        match claim.queue.guarantee {
+            Guarantee::AtLeastOnce => self.read_stream(claim).await,
+            Guarantee::AtMostOnce => self.pop_list(claim).await,
         }
     }
 
-    /// Waits for work on one shard.
-    async fn await_jobs<I>(
+    /// Waits for jobs of one shard.
+    async fn wait_in_shard<I>(
         &self,
-        share: Share<'_>,
+        claim: ShardClaim<'_>,
         wait: Duration,
         interrupt: I,
     ) -> Result<Vec<Claimed>, Error>
     where
         I: Future<Output = ()>,
     {
-        if self.rights.may_unblock() {
-            return self.read_blocking(share, wait, interrupt).await;
+        if self.permissions.may_unblock() {
+            return self.read_blocking(claim, wait, interrupt).await;
         }
-        // A read that cannot be ended blocks for a short time only, again and again.
+        // A read that cannot be unblocked blocks only for a short time, repeatedly.
         let (mut interrupt, deadline) = (pin!(interrupt), Instant::now() + wait);
         loop {
-            // Never zero, which would block for ever.
+            // Never zero, which would block forever.
             let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            let block = self.longest_block().min(left);
-            let taken = self.read_blocking(share, block, std::future::pending()).await?;
+            let block = self.max_block().min(left);
+            let claimed = self.read_blocking(claim, block, std::future::pending()).await?;
             let is_over = Instant::now() >= deadline || interrupt.as_mut().now_or_never().is_some();
-            if !taken.is_empty() || is_over || self.seems_paused(share.queue) {
-                return Ok(taken);
+            if !claimed.is_empty() || is_over || self.seems_paused(claim.queue) {
+                return Ok(claimed);
             }
         }
     }
 
     async fn read_blocking<I>(
         &self,
-        share: Share<'_>,
+        claim: ShardClaim<'_>,
         wait: Duration,
         interrupt: I,
     ) -> Result<Vec<Claimed>, Error>
     where
         I: Future<Output = ()>,
     {
-        match share.queue.guarantee {
-            Guarantee::AtLeastOnce => self.await_stream(share, wait, interrupt).await,
-            Guarantee::AtMostOnce => self.await_list(share, wait, interrupt).await,
+        match claim.queue.guarantee {
+            Guarantee::AtLeastOnce => self.wait_on_stream(claim, wait, interrupt).await,
+            Guarantee::AtMostOnce => self.wait_on_list(claim, wait, interrupt).await,
         }
     }
 
-    /// A job that one shard gave waits until the reads on the others have ended.
-    fn longest_block(&self) -> Duration {
-        if self.keys.shards() == 1 { LONGEST_BLOCK } else { LONGEST_BLOCK / 5 }
+    /// Maximum block time: a job of one shard waits until the reads on the others have ended.
+    fn max_block(&self) -> Duration {
+        if self.keys.shards() == 1 { MAX_UNINTERRUPTIBLE_BLOCK } else { MAX_UNINTERRUPTIBLE_BLOCK / 5 }
     }
 
-    /// Waits for work on every shard. As soon as one has some, the reads on the others are ended; each may
-    /// still bring a job. So each asks for one only.
-    async fn await_any<I>(
+    /// Waits for jobs of any shard. The first job unblocks the reads on the others, each of which
+    /// may still return one. So each asks for one job only.
+    async fn wait_all_shards<I>(
         &self,
-        share: Share<'_>,
+        claim: ShardClaim<'_>,
         wait: Duration,
         interrupt: I,
     ) -> Result<Vec<Claimed>, Error>
@@ -303,7 +305,7 @@ impl RedisStore {
         I: Future<Output = ()>,
     {
         if self.keys.shards() == 1 {
-            return self.await_jobs(share, wait, interrupt).await;
+            return self.wait_in_shard(claim, wait, interrupt).await;
         }
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let (shards, parts) = (self.reachable_shards(), FuturesUnordered::new());
@@ -312,38 +314,38 @@ impl RedisStore {
             let end = async move {
                 let _ = stopped.wait_for(|stopped| *stopped).await;
             };
-            let part = Share { shard, starting: 1, held: 0, ..share };
-            parts.push(async move { (shard, self.await_jobs(part, wait, end).await) });
+            let shard_claim = ShardClaim { shard, starting: 1, held: 0, ..claim };
+            parts.push(async move { (shard, self.wait_in_shard(shard_claim, wait, end).await) });
         }
         let leaves_some_out = shards.len() < usize::from(self.keys.shards());
         let interrupt = async {
             tokio::select! {
                 () = interrupt => {}
-                () = self.breaker.closed(), if leaves_some_out => {}
+                () = self.breaker.shard_restored(), if leaves_some_out => {}
             }
         };
         let stop = || {
             stop.send_replace(true);
         };
-        let asked = Asked { share, shards, parts, limit: wait + SHARD_TIMEOUT };
-        let taken = self.gather(asked, interrupt, stop).await;
-        let mut jobs = taken.sorted()?;
-        let asked = share.starting.min(jobs.len());
-        // They are claimed all the same: at worst a crash counts for one that had not started.
-        let held_back = timeout(SHARD_TIMEOUT, self.hold_back(&mut jobs[asked..], share.worker)).await;
+        let pending = PendingClaims { claim, shards, parts, limit: wait + SHARD_TIMEOUT };
+        let claimed = self.collect_results(pending, interrupt, stop).await;
+        let mut jobs = claimed.sorted()?;
+        let pending = claim.starting.min(jobs.len());
+        // They are claimed anyway: at worst a crash counts for one that had not started.
+        let held_back = timeout(SHARD_TIMEOUT, self.unstart_jobs(&mut jobs[pending..], claim.worker)).await;
         if let Ok(Err(error)) = held_back {
             tracing::warn!(error = error.full_message(), "cannot mark jobs as held");
         }
         Ok(jobs)
     }
 
-    /// Waits without reading: the queue is paused, or only held jobs were asked for and there are none.
-    async fn sit_out(
+    /// Waits without reading: the queue is paused, or there are no jobs to hold.
+    async fn wait_without_reading(
         &self,
         deadline: Instant,
         interrupt: impl Future<Output = ()>,
     ) -> Result<Vec<Claimed>, Error> {
-        let pause = deadline.min(Instant::now() + PAUSED_FOR);
+        let pause = deadline.min(Instant::now() + PAUSED_CACHE_TTL);
         tokio::select! {
             () = tokio::time::sleep_until(pause) => {}
             () = interrupt => {}
@@ -352,7 +354,7 @@ impl RedisStore {
     }
 
     pub(super) fn seems_paused(&self, queue: &Queue) -> bool {
-        let mut paused = self.paused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut paused = self.paused_queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match paused.get(queue) {
             Some(until) if *until > Instant::now() => true,
             Some(_) => {
@@ -363,11 +365,11 @@ impl RedisStore {
         }
     }
 
-    /// Takes note that a queue is paused, or is not any more.
-    pub(crate) fn note_paused(&self, queue: &Queue, is: bool) {
-        let mut paused = self.paused.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if is {
-            paused.insert(queue.clone(), Instant::now() + PAUSED_FOR);
+    /// Records that a queue is paused or resumed.
+    pub(crate) fn cache_paused(&self, queue: &Queue, is_paused: bool) {
+        let mut paused = self.paused_queues.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if is_paused {
+            paused.insert(queue.clone(), Instant::now() + PAUSED_CACHE_TTL);
         } else {
             paused.remove(queue);
         }
@@ -376,7 +378,7 @@ impl RedisStore {
 
 /// Spreads `total` over `parts`: 10 over 3 gives 4, 3, 3.
 fn spread(total: usize, parts: usize) -> Vec<usize> {
-    (0..parts).map(|part| total / parts + usize::from(part < total % parts)).collect()
+    (0..parts).map(|shard_claim| total / parts + usize::from(shard_claim < total % parts)).collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Ending a job from outside.
+//! Completing a job from outside.
 
 use std::cmp::Ordering;
 
@@ -7,9 +7,9 @@ use tidemill_core::settle::Change;
 use tidemill_core::store::{CompleteParams, Completed, reserved_ids};
 use tidemill_core::{Error, JobId, Queue};
 
-use crate::chains::{Changes, next_queue};
-use crate::jobs::locate::Place;
-use crate::jobs::{TRIES, keeps_moving};
+use crate::chains::{SettleChanges, next_queue};
+use crate::jobs::locate::JobLocation;
+use crate::jobs::{MAX_ATTEMPTS, keeps_moving_error};
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -20,51 +20,51 @@ impl RedisStore {
             return Err(Error::Invalid("a job is completed by finishing or continuing it".into()));
         }
         let next = next_queue(change)?;
-        for _ in 0..TRIES {
-            let Some(place) = self.locate(job).await? else {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(location) = self.locate(job).await? else {
                 let record = self.find_record(job).await?;
                 return Ok(record.map_or(Completed::NotFound, |record| Completed::Ended(record.state)));
             };
-            let Some(current) = self.current_job(job, &place).await? else {
-                self.missed(job, &place).await?;
+            let Some(current) = self.current_job(job, &location).await? else {
+                self.repair_if_lost(job, &location).await?;
                 continue;
             };
             match job.step().cmp(&current.step()) {
                 Ordering::Less => return Ok(Completed::Ended(JobState::Done)),
                 Ordering::Greater => return Ok(Completed::NotFound),
-                Ordering::Equal if place.is_dead() => return Ok(Completed::Ended(JobState::Dead)),
+                Ordering::Equal if location.is_dead() => return Ok(Completed::Ended(JobState::Dead)),
                 Ordering::Equal => {}
             }
-            if self.complete_at((&current, change), &place, next).await? == "completed" {
+            if self.complete_at((&current, change), &location, next).await? == "completed" {
                 return Ok(Completed::Yes);
             }
-            self.missed(job, &place).await?;
+            self.repair_if_lost(job, &location).await?;
         }
-        Err(keeps_moving(job))
+        Err(keeps_moving_error(job))
     }
 
     async fn complete_at(
         &self,
         (job, change): (&JobId, &Change),
-        place: &Place,
+        location: &JobLocation,
         next: Option<&Queue>,
     ) -> Result<String, Error> {
         if let Change::Deliver(delivery) = change {
-            return self.answer_at(job, delivery, place).await;
+            return self.complete_activity_at(job, delivery, location).await;
         }
-        let shard = place.shard;
-        let changes = Changes::of(self, shard, std::iter::once((job, change))).await?;
-        let mut keys = self.keys_of_place(job, place);
-        keys.extend(self.keys_of_next(shard, next.unwrap_or(&place.queue)));
+        let shard = location.shard;
+        let changes = SettleChanges::prepare(self, shard, std::iter::once((job, change))).await?;
+        let mut keys = self.keys_at(job, location);
+        keys.extend(self.next_queue_keys(shard, next.unwrap_or(&location.queue)));
         changes.push_keys(&mut keys, 0);
-        let mut call = self.call_at((&self.scripts.complete, &keys), job, place);
+        let mut call = self.call_at((&self.scripts.complete, &keys), job, location);
         call.push(next.map_or("", |queue| queue.name.as_str()));
         changes.push_args(&mut call, 0);
-        Ok(self.act(call, place).await?.word)
+        Ok(self.run_action(call, location).await?.status)
     }
 
-    /// The keys of the queue on which a chain goes on, behind the registry of queues.
-    pub(crate) fn keys_of_next(&self, shard: u16, queue: &Queue) -> [String; 4] {
+    /// The keys of the queue on which a chain continues, after the registry of queues.
+    pub(crate) fn next_queue_keys(&self, shard: u16, queue: &Queue) -> [String; 4] {
         let queue = &Queue::at_least_once(queue.name.clone());
         [
             self.keys.queues(shard),

@@ -1,10 +1,10 @@
-//! Deleting a chain with everything in it.
+//! Deleting a chain and all its data.
 
 use tidemill_core::store::{Deleted, reserved_ids};
 use tidemill_core::{Error, JobId, Queue, QueueName};
 
-use crate::jobs::locate::Place;
-use crate::jobs::{TRIES, keeps_moving};
+use crate::jobs::locate::JobLocation;
+use crate::jobs::{MAX_ATTEMPTS, keeps_moving_error};
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -12,52 +12,54 @@ impl RedisStore {
         let chain = &chain.chain();
         reserved_ids::check_deletion(chain)?;
         let mut tries = 0;
-        while tries < TRIES {
-            let Some(place) = self.place_or_record(chain).await? else { return Ok(Deleted::NotFound) };
-            let keys = self.keys_of_place(chain, &place);
-            let acted = self.act(self.call_at((&self.scripts.delete, &keys), chain, &place), &place).await?;
-            match (acted.word.as_str(), acted.about) {
+        while tries < MAX_ATTEMPTS {
+            let Some(location) = self.location_or_record(chain).await? else { return Ok(Deleted::NotFound) };
+            let keys = self.keys_at(chain, &location);
+            let reply = self
+                .run_action(self.call_at((&self.scripts.delete, &keys), chain, &location), &location)
+                .await?;
+            match (reply.status.as_str(), reply.waiter) {
                 ("deleted", _) => return Ok(Deleted::Yes),
-                ("awaited", Some(waiter)) => match self.who_waits(chain, &waiter).await? {
+                ("awaited", Some(waiter)) => match self.waiting_job(chain, &waiter).await? {
                     Some(job) => return Ok(Deleted::Awaited(job)),
-                    // A registration of nobody is gone now: that is progress, and no try.
+                    // A stale registration has been removed: that is progress, not an attempt.
                     None => continue,
                 },
                 _ => {
-                    self.missed(chain, &place).await?;
+                    self.repair_if_lost(chain, &location).await?;
                     tries += 1;
                 }
             }
         }
-        Err(keeps_moving(chain))
+        Err(keeps_moving_error(chain))
     }
 
-    /// Where a chain's job is or, if only its record is left, where that is.
-    async fn place_or_record(&self, chain: &JobId) -> Result<Option<Place>, Error> {
-        if let Some(place) = self.locate(chain).await? {
-            return Ok(Some(place));
+    /// The location of a chain's job or, if only its record is left, of the record.
+    async fn location_or_record(&self, chain: &JobId) -> Result<Option<JobLocation>, Error> {
+        if let Some(location) = self.locate(chain).await? {
+            return Ok(Some(location));
         }
         let record = self.find_record(chain).await?;
-        let nowhere = Queue::at_least_once(QueueName::new("none")?);
-        Ok(record.map(|_| Place::of_record(self.keys.shard_of(chain), nowhere)))
+        let no_queue = Queue::at_least_once(QueueName::new("none")?);
+        Ok(record.map(|_| JobLocation::record_only(self.keys.shard_of(chain), no_queue)))
     }
 
-    /// The job that a registration names, if it does wait. One that does not was left by somebody who died, or
-    /// names the chain itself: it is removed.
-    async fn who_waits(&self, chain: &JobId, waiter: &str) -> Result<Option<JobId>, Error> {
+    /// The job of a registration, if it is blocked. A registration left by a dead process, or of
+    /// the chain itself, is removed.
+    async fn waiting_job(&self, chain: &JobId, waiter: &str) -> Result<Option<JobId>, Error> {
         let mut parts = waiter.split(' ').skip(1);
-        let (mark, job) = (parts.next().unwrap_or_default(), parts.nth(2));
+        let (wait_id, job) = (parts.next().unwrap_or_default(), parts.nth(2));
         if let Some(job) = job.and_then(|job| JobId::new(job).ok())
             && job.chain() != *chain
         {
-            let place = self.locate_indexed(&job).await?;
-            if place.is_some_and(|place| place.mark() == Some(mark)) {
+            let location = self.locate_indexed(&job).await?;
+            if location.is_some_and(|location| location.wait_id() == Some(wait_id)) {
                 return Ok(Some(job));
             }
         }
         let shard = self.keys.shard_of(chain);
         let remove = redis::cmd("ZREM").arg(self.keys.waiters(shard)).arg(waiter).take();
-        self.link.query::<i64>(shard, &remove).await?;
+        self.connections.query::<i64>(shard, &remove).await?;
         Ok(None)
     }
 }

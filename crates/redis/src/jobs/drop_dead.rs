@@ -3,32 +3,32 @@
 use redis::Value;
 use tidemill_core::{Error, JobId, Queue};
 
-use super::dead_letters::count;
-use crate::chains::outbox::Errand;
-use crate::connection::Call;
+use super::dead_letters::parse_count;
+use crate::chains::outbox::OutboxEntry;
+use crate::connection::ScriptCall;
 use crate::connection::reply::array;
 use crate::store::RedisStore;
 
-/// Letters dropped by one script.
-const BATCH: usize = 250;
+/// How many dead letters one script deletes.
+const MAX_BATCH_LETTERS: usize = 250;
 
 impl RedisStore {
-    pub(crate) async fn delete_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        let asked: Vec<&JobId> = jobs.iter().filter(|job| !job.is_task()).collect();
+    pub(crate) async fn drop_dead_letters(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
+        let requested: Vec<&JobId> = jobs.iter().filter(|job| !job.is_task()).collect();
         let mut dropped = 0;
-        for (shard, found) in self.find_letters(queue, &asked).await? {
-            for part in found.chunks(BATCH) {
-                let mut keys = self.keys.home(shard);
+        for (shard, found) in self.find_letters(queue, &requested).await? {
+            for part in found.chunks(MAX_BATCH_LETTERS) {
+                let mut keys = self.keys.shard_keys(shard);
                 keys.push(self.keys.dlq(shard, queue));
-                let mut call = Call::new(&self.scripts.drop_dead, &keys).arg(self.keys.channel());
+                let mut call = ScriptCall::new(&self.scripts.drop_dead, &keys).arg(self.keys.channel());
                 for (index, entry) in part {
                     call.push(entry);
-                    call.push(asked[*index].as_str());
+                    call.push(requested[*index].as_str());
                 }
-                let mut parts = array(self.link.call(shard, call).await?).unwrap_or_default();
-                let errands = Errand::all(parts.split_off(parts.len().min(1)));
-                self.carry_on(shard, errands).await;
-                dropped += count(parts.first().unwrap_or(&Value::Nil))?;
+                let mut parts = array(self.connections.call(shard, call).await?).unwrap_or_default();
+                let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));
+                self.process_outbox(shard, outbox).await;
+                dropped += parse_count(parts.first().unwrap_or(&Value::Nil))?;
             }
         }
         Ok(dropped)

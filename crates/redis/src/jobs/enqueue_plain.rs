@@ -1,4 +1,4 @@
-//! Adding jobs of which nothing has to be asked: the hot path of enqueueing.
+//! Enqueueing plain jobs, which need no checks: the hot path.
 
 use std::sync::Arc;
 
@@ -6,32 +6,32 @@ use tidemill_core::store::{Due, NewJob};
 use tidemill_core::{Error, Guarantee, Queue, retry};
 use tokio::time::Instant;
 
-use super::receipt::{RECEIPT_MS, Receipt, Receipts};
+use super::receipt::{RECEIPT_TTL_MS, Receipt, ReceiptSlots};
 use crate::clock::ServerClock;
 use crate::connection::keys::Keys;
 use crate::connection::script::Scripts;
-use crate::connection::{Call, Link, Written};
+use crate::connection::{Connections, ScriptCall, WriteOutcome};
 
-/// Adds jobs that are plain.
+/// Enqueues plain jobs.
 #[derive(Debug)]
-pub(crate) struct Adder {
-    pub(crate) link: Arc<Link>,
+pub(crate) struct PlainEnqueuer {
+    pub(crate) connections: Arc<Connections>,
     pub(crate) keys: Arc<Keys>,
     pub(crate) scripts: Arc<Scripts>,
     pub(crate) clock: Arc<ServerClock>,
-    pub(crate) receipts: Receipts,
+    pub(crate) receipts: ReceiptSlots,
 }
 
-impl Adder {
-    /// Adds plain jobs of one shard: all or none, and once.
-    pub(super) async fn add<'a>(
+impl PlainEnqueuer {
+    /// Enqueues plain jobs of one shard: all or none, and once.
+    pub(super) async fn enqueue<'a>(
         &self,
-        place: (u16, &Queue),
+        shard_queue: (u16, &Queue),
         jobs: impl Iterator<Item = &'a NewJob> + Clone,
-    ) -> Result<Written, Error> {
-        let mut receipt = self.receipts.take(place.0);
-        let renewal = receipt.renews().then(Instant::now);
-        let try_add = || self.try_add(place, jobs.clone(), (&receipt, renewal.is_some()));
+    ) -> Result<WriteOutcome, Error> {
+        let mut receipt = self.receipts.take(shard_queue.0);
+        let renewal = receipt.needs_renewal().then(Instant::now);
+        let try_add = || self.try_enqueue(shard_queue, jobs.clone(), (&receipt, renewal.is_some()));
         let written = retry::with_receipt(&*self.clock, try_add).await?.value;
         if let Some(begun) = renewal {
             receipt.renewed(begun);
@@ -39,32 +39,32 @@ impl Adder {
         Ok(written)
     }
 
-    async fn try_add<'a>(
+    async fn try_enqueue<'a>(
         &self,
         (shard, queue): (u16, &Queue),
         jobs: impl Iterator<Item = &'a NewJob>,
         (receipt, renews): (&Receipt<'_>, bool),
-    ) -> Result<Written, Error> {
+    ) -> Result<WriteOutcome, Error> {
         let keys = [
             self.keys.target(shard, queue),
             self.keys.jobs(shard),
             self.keys.queues(shard),
             self.keys.receipt(shard, &receipt.name()),
         ];
-        let mut call = Call::new(&self.scripts.enqueue_plain, &keys)
+        let mut call = ScriptCall::new(&self.scripts.enqueue_plain, &keys)
             .arg(queue.name.as_str())
             .arg(receipt.number)
-            .arg(RECEIPT_MS)
+            .arg(RECEIPT_TTL_MS)
             .arg(i64::from(renews));
         for job in jobs {
             call.push(job.id.chain().as_str());
             call.push(&job.envelope[..]);
         }
-        self.link.write(shard, call).await
+        self.connections.write(shard, call).await
     }
 }
 
-/// Whether a job goes into a stream now, can be found there, and has an id that nothing else can have.
+/// Whether a job is due now, tracked, without links, on a stream, and has a newly generated id.
 pub(super) fn is_plain(queue: &Queue, job: &NewJob) -> bool {
     queue.guarantee == Guarantee::AtLeastOnce
         && job.generated_id

@@ -7,23 +7,23 @@ use tidemill_core::store::{ExtendParams, Extended};
 use tidemill_core::{Error, Guarantee, HolderId, Lease};
 
 use super::list::{is_unlocked, lock_token};
-use super::{by_place, ms};
-use crate::connection::Call;
+use super::{by_queue, ms};
+use crate::connection::ScriptCall;
 use crate::connection::breaker::SHARD_TIMEOUT;
 use crate::connection::reply::{entry_id, ints};
 use crate::store::RedisStore;
 
-/// What a busy server may need to extend leases, however short they are.
-const SHORTEST_LIMIT: Duration = Duration::from_secs(1);
+/// Minimum time limit for extending leases, however short they are: a busy server may need it.
+const MIN_EXTEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl RedisStore {
     pub(crate) async fn extend_leases(&self, extend: ExtendParams<'_>) -> Result<Vec<Extended>, Error> {
-        let limit = (extend.lease / 6).clamp(SHORTEST_LIMIT, SHARD_TIMEOUT);
+        let limit = (extend.lease / 6).clamp(MIN_EXTEND_TIMEOUT, SHARD_TIMEOUT);
         let (worker, lease) = (extend.worker, ms(extend.lease));
-        self.each_place(extend.leases, limit, |leases| self.extend_part(leases, worker, lease)).await
+        self.each_queue(extend.leases, limit, |leases| self.extend_part(leases, worker, lease)).await
     }
 
-    /// Extends leases of one place.
+    /// Extends leases of one queue in one shard.
     async fn extend_part(
         &self,
         leases: Vec<Lease>,
@@ -36,9 +36,9 @@ impl RedisStore {
         }
     }
 
-    /// Asks the place of each lease, all at once: one that fails must not keep the leases of others from being extended. Its
-    /// own are [`Extended::Unknown`] then. An error only if every place fails.
-    pub(super) async fn each_place<F>(
+    /// Calls every queue of the leases concurrently: one that fails must not prevent the extension
+    /// of others. Its own leases are [`Extended::Unknown`] then. An error only if all queues fail.
+    pub(super) async fn each_queue<F>(
         &self,
         leases: &[Lease],
         limit: Duration,
@@ -47,26 +47,26 @@ impl RedisStore {
     where
         F: Future<Output = Result<Vec<Extended>, Error>>,
     {
-        let places = by_place(leases.iter());
-        let calls = places.iter().map(|(first, members)| {
+        let queues = by_queue(leases.iter());
+        let calls = queues.iter().map(|(first, members)| {
             let leases = members.iter().map(|&member| leases[member].clone()).collect();
-            self.breaker.in_time(first.shard, limit, part(leases))
+            self.breaker.within(first.shard, limit, part(leases))
         });
-        let (mut held, mut answers, mut failure) = (vec![Extended::Unknown; leases.len()], 0, None);
-        for ((first, members), answer) in places.iter().zip(join_all(calls).await) {
-            match answer {
-                Ok(answer) => {
-                    answers += 1;
-                    members.iter().zip(answer).for_each(|(&member, answer)| held[member] = answer);
+        let (mut held, mut replies, mut failure) = (vec![Extended::Unknown; leases.len()], 0, None);
+        for ((first, members), reply) in queues.iter().zip(join_all(calls).await) {
+            match reply {
+                Ok(reply) => {
+                    replies += 1;
+                    members.iter().zip(reply).for_each(|(&member, reply)| held[member] = reply);
                 }
                 Err(error) => {
                     let queue = &first.queue;
-                    tracing::debug!(%queue, shard = first.shard, error = error.full_message(), "leases are in doubt");
+                    tracing::debug!(%queue, shard = first.shard, error = error.full_message(), "the state of leases is unknown");
                     failure = Some(error);
                 }
             }
         }
-        failure.filter(|_| answers == 0).map_or(Ok(held), Err)
+        failure.filter(|_| replies == 0).map_or(Ok(held), Err)
     }
 
     async fn extend_entries(
@@ -80,24 +80,27 @@ impl RedisStore {
             self.keys.leases(shard, queue),
             self.keys.cancelled(shard, queue),
         ];
-        let mut call =
-            Call::new(&self.scripts.extend, &keys).arg(self.group(queue)).arg(worker.as_str()).arg(lease);
+        let mut call = ScriptCall::new(&self.scripts.extend, &keys)
+            .arg(self.group(queue))
+            .arg(worker.as_str())
+            .arg(lease);
         for lease in leases {
             call.push(entry_id(lease.token));
             call.push(lease.job.chain().as_str());
         }
-        let answer = ints(self.link.call(shard, call).await?, "extend")?;
-        Ok(answer.into_iter().map(held).collect())
+        let reply = ints(self.connections.call(shard, call).await?, "extend")?;
+        Ok(reply.into_iter().map(parse_held).collect())
     }
 
-    /// Extends locks; with a life of 0, only asks for them. Of jobs that are never locked there is nothing to ask.
+    /// Extends locks; with a lifetime of 0, only checks them. Jobs that are never locked need no
+    /// check.
     pub(super) async fn extend_locks(
         &self,
         leases: &[Lease],
-        (worker, life): (&HolderId, i64),
+        (worker, lifetime): (&HolderId, i64),
     ) -> Result<Vec<Extended>, Error> {
         let (shard, queue) = (leases[0].shard, &leases[0].queue);
-        if life == 0 && leases.iter().all(is_unlocked) {
+        if lifetime == 0 && leases.iter().all(is_unlocked) {
             return Ok(vec![Extended::Yes; leases.len()]);
         }
         let mut keys = vec![
@@ -106,22 +109,23 @@ impl RedisStore {
             self.keys.untracked(shard, queue),
         ];
         keys.extend(leases.iter().map(|lease| self.keys.lock(shard, queue, &lease.job)));
-        let mut call = Call::new(&self.scripts.extend_locks, &keys).arg(life).arg(worker.as_str());
+        let mut call = ScriptCall::new(&self.scripts.extend_locks, &keys).arg(lifetime).arg(worker.as_str());
         for lease in leases {
             call.push(lock_token(lease));
             call.push(lease.job.chain().as_str());
             call.push(lease.job.as_str());
         }
-        if life > 0 {
-            self.noted.add(leases.iter().filter(|lease| is_unlocked(lease)).map(|lease| &lease.job));
+        if lifetime > 0 {
+            self.running_untracked
+                .add(leases.iter().filter(|lease| is_unlocked(lease)).map(|lease| &lease.job));
         }
-        let answer = ints(self.link.call(shard, call).await?, "hold")?;
-        Ok(answer.into_iter().map(held).collect())
+        let reply = ints(self.connections.call(shard, call).await?, "extend_locks")?;
+        Ok(reply.into_iter().map(parse_held).collect())
     }
 }
 
-pub(super) fn held(answer: i64) -> Extended {
-    match answer {
+pub(super) fn parse_held(reply: i64) -> Extended {
+    match reply {
         1 => Extended::Yes,
         2 => Extended::Cancelling,
         _ => Extended::Lost,

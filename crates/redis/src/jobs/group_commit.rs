@@ -1,5 +1,5 @@
-//! Group commit: single jobs that arrive while a script is under way go into the next one together, so that many
-//! callers cost the server about as much as one.
+//! Group commit: single jobs that arrive during a call are added by the next one together, so that
+//! many callers cost the server about as much as one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,111 +11,113 @@ use tidemill_core::{Error, Queue};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::enqueue_plain::{Adder, is_plain};
+use super::enqueue_plain::{PlainEnqueuer, is_plain};
 
-/// The most jobs in one script, so that nobody waits long for it; as many may be on the desk.
-const TOGETHER: usize = 256;
+/// Maximum jobs of one script, so that no caller waits long for it; also the capacity of the
+/// channel.
+const MAX_BATCH_JOBS: usize = 256;
 
-/// In bytes: a larger envelope goes alone, so that a full script is of a size that a server reads without effort.
-const LIGHT: usize = 4 << 10;
+/// Maximum envelope size: larger ones are sent alone, so that a full script stays small.
+const MAX_GROUPED_BYTES: usize = 4 << 10;
 
-/// How many scripts are under way at once to one place: while the server runs one, the next is on its way.
-const AT_ONCE: usize = 2;
+/// Concurrent calls for one queue: while the server runs one, the next is in transit.
+const MAX_CONCURRENT_CALLS: usize = 2;
 
-/// A queue's share of one shard: what one script can add to. Each has its own pile, so that a server that does not
-/// answer holds up nobody else.
-type Place = (u16, Queue);
+/// A queue in one shard: the target of one script. Each has its own batch, so that an unreachable
+/// server delays no other.
+type ShardQueue = (u16, Queue);
 
-/// Takes single jobs to its desk and adds them together.
+/// Collects single jobs and adds them together.
 #[derive(Debug)]
-pub(crate) struct Clerk {
-    desk: mpsc::Sender<Request>,
-    /// Ends with the clerk.
+pub(crate) struct GroupCommit {
+    sender: mpsc::Sender<EnqueueRequest>,
+    /// Ends with the group commit.
     _work: JoinSet<()>,
 }
 
-struct Request {
-    place: Place,
+struct EnqueueRequest {
+    shard_queue: ShardQueue,
     job: NewJob,
-    answer: oneshot::Sender<Result<(), Error>>,
+    reply: oneshot::Sender<Result<(), Error>>,
 }
 
 #[derive(Default)]
-struct Pile {
-    waiting: Vec<Request>,
+struct QueueBatch {
+    waiting: Vec<EnqueueRequest>,
     under_way: usize,
 }
 
-impl Clerk {
-    pub(crate) fn new(adder: Arc<Adder>) -> Self {
-        let (desk, requests) = mpsc::channel(TOGETHER);
+impl GroupCommit {
+    pub(crate) fn new(enqueuer: Arc<PlainEnqueuer>) -> Self {
+        let (sender, requests) = mpsc::channel(MAX_BATCH_JOBS);
         let mut tasks = JoinSet::new();
-        tasks.spawn(work(adder, requests));
-        Self { desk, _work: tasks }
+        tasks.spawn(run(enqueuer, requests));
+        Self { sender, _work: tasks }
     }
 
     /// Whether a job is better added with others.
-    pub(super) fn takes(queue: &Queue, jobs: &[NewJob]) -> bool {
-        matches!(jobs, [job] if is_plain(queue, job) && job.envelope.len() <= LIGHT)
+    pub(super) fn accepts(queue: &Queue, jobs: &[NewJob]) -> bool {
+        matches!(jobs, [job] if is_plain(queue, job) && job.envelope.len() <= MAX_GROUPED_BYTES)
     }
 
-    /// Adds a job, together with whatever else there is.
-    pub(super) async fn add(&self, place: Place, job: NewJob) -> Result<(), Error> {
-        let (answer, answered) = oneshot::channel();
+    /// Enqueues a job, together with other waiting ones.
+    pub(super) async fn enqueue(&self, shard_queue: ShardQueue, job: NewJob) -> Result<(), Error> {
+        let (reply, replied) = oneshot::channel();
         let closed = || Error::Unavailable { message: "the store is closed".into(), source: None };
-        self.desk.send(Request { place, job, answer }).await.map_err(|_| closed())?;
-        answered.await.map_err(|_| closed())?
+        self.sender.send(EnqueueRequest { shard_queue, job, reply }).await.map_err(|_| closed())?;
+        replied.await.map_err(|_| closed())?
     }
 }
 
-async fn work(adder: Arc<Adder>, mut requests: mpsc::Receiver<Request>) {
-    let mut piles: HashMap<Place, Pile> = HashMap::new();
-    let (mut trips, mut arrived) = (FuturesUnordered::new(), Vec::new());
+async fn run(enqueuer: Arc<PlainEnqueuer>, mut requests: mpsc::Receiver<EnqueueRequest>) {
+    let mut batches: HashMap<ShardQueue, QueueBatch> = HashMap::new();
+    let (mut calls, mut arrived) = (FuturesUnordered::new(), Vec::new());
     loop {
         tokio::select! {
-            Some(place) = trips.next(), if !trips.is_empty() => {
-                came_back(&mut piles, &place);
-                // Lets those who have just been answered come again first.
+            Some(shard_queue) = calls.next(), if !calls.is_empty() => {
+                call_finished(&mut batches, &shard_queue);
+                // Lets callers that were just answered send their next job first.
                 tokio::task::yield_now().await;
                 while let Ok(request) = requests.try_recv() {
                     arrived.push(request);
                 }
             }
-            taken = requests.recv_many(&mut arrived, TOGETHER) => if taken == 0 { return },
+            received = requests.recv_many(&mut arrived, MAX_BATCH_JOBS) => if received == 0 { return },
         }
         for request in arrived.drain(..) {
-            piles.entry(request.place.clone()).or_default().waiting.push(request);
+            batches.entry(request.shard_queue.clone()).or_default().waiting.push(request);
         }
-        for (place, pile) in &mut piles {
-            while pile.under_way < AT_ONCE && !pile.waiting.is_empty() {
-                let group: Vec<Request> = pile.waiting.drain(..pile.waiting.len().min(TOGETHER)).collect();
-                pile.under_way += 1;
-                trips.push(write(&adder, place.clone(), group));
+        for (shard_queue, batch) in &mut batches {
+            while batch.under_way < MAX_CONCURRENT_CALLS && !batch.waiting.is_empty() {
+                let group: Vec<EnqueueRequest> =
+                    batch.waiting.drain(..batch.waiting.len().min(MAX_BATCH_JOBS)).collect();
+                batch.under_way += 1;
+                calls.push(write(&enqueuer, shard_queue.clone(), group));
             }
         }
     }
 }
 
-/// A place where nothing is to be done is forgotten: there may be very many queues.
-fn came_back(piles: &mut HashMap<Place, Pile>, place: &Place) {
-    let Some(pile) = piles.get_mut(place) else { return };
-    pile.under_way -= 1;
-    if pile.under_way == 0 && pile.waiting.is_empty() {
-        piles.remove(place);
+/// Removes an idle queue: there may be very many.
+fn call_finished(batches: &mut HashMap<ShardQueue, QueueBatch>, shard_queue: &ShardQueue) {
+    let Some(batch) = batches.get_mut(shard_queue) else { return };
+    batch.under_way -= 1;
+    if batch.under_way == 0 && batch.waiting.is_empty() {
+        batches.remove(shard_queue);
     }
 }
 
-async fn write(adder: &Adder, place: Place, group: Vec<Request>) -> Place {
-    let (shard, queue) = &place;
+async fn write(enqueuer: &PlainEnqueuer, shard_queue: ShardQueue, group: Vec<EnqueueRequest>) -> ShardQueue {
+    let (shard, queue) = &shard_queue;
     let jobs = group.iter().map(|request| &request.job);
-    let result = adder.add((*shard, queue), jobs).await;
-    for Request { job, answer, .. } in group {
+    let result = enqueuer.enqueue((*shard, queue), jobs).await;
+    for EnqueueRequest { job, reply, .. } in group {
         let own = match &result {
             Ok(written) => written.confirmed(&format!("job {} was made", job.id)),
             Err(error) => Err(error.duplicate()),
         };
-        // Whoever has stopped waiting does not want the answer.
-        let _ = answer.send(own);
+        // A caller that has stopped waiting needs no reply.
+        let _ = reply.send(own);
     }
-    place
+    shard_queue
 }

@@ -2,12 +2,12 @@
 
 use tidemill_core::{Error, Guarantee, HolderId, Queue};
 
-use crate::connection::Call;
+use crate::connection::ScriptCall;
 use crate::connection::breaker::SHARD_TIMEOUT;
 use crate::connection::reply::int;
 use crate::store::RedisStore;
 
-/// A consumer that has read nothing for this long, and holds nothing, is gone.
+/// A consumer without reads for this long, and without pending entries, is removed.
 const IDLE_CONSUMER_MS: u64 = 10 * 60 * 1000;
 
 impl RedisStore {
@@ -37,9 +37,11 @@ impl RedisStore {
         worker: &str,
     ) -> Result<u64, Error> {
         let keys = [self.keys.target(shard, queue), self.keys.leases(shard, queue)];
-        let call =
-            Call::new(&self.scripts.leave, &keys).arg(self.group(queue)).arg(worker).arg(IDLE_CONSUMER_MS);
-        let removed = int(&self.link.call(shard, call).await?);
+        let call = ScriptCall::new(&self.scripts.leave, &keys)
+            .arg(self.group(queue))
+            .arg(worker)
+            .arg(IDLE_CONSUMER_MS);
+        let removed = int(&self.connections.call(shard, call).await?);
         Ok(removed.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
     }
 }

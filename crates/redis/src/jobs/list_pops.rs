@@ -1,8 +1,8 @@
-//! The pops of each worker from each list: those under way, those whose answer was lost, and those that are over.
+//! The pops of each worker from each list: in progress, unanswered, and finished.
 //!
-//! A pop has a number, and the server keeps what it took under that number until the next pop says that the answer has
-//! arrived. It has when the claim that popped has ended: one that is dropped before takes what it has with it. So what a pop took
-//! is never lost while its worker lives.
+//! A pop has a number. The server keeps copies of its jobs under that number until the next pop
+//! confirms it. A pop is confirmed when its claim has ended: a claim that is dropped before drops
+//! its jobs, too. So popped jobs are never lost while their worker lives.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,45 +12,50 @@ use std::time::Duration;
 use tidemill_core::{HolderId, Queue};
 use tokio::time::Instant;
 
-/// For how long the server may still execute a pop whose answer was given up.
-const IN_DOUBT: Duration = Duration::from_secs(120);
+/// How long the server may still execute a pop without a reply.
+const UNANSWERED_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A worker's part of a list in one shard.
-pub(super) type Place = (Queue, u16, HolderId);
+/// A worker's use of a list in one shard.
+pub(super) type WorkerList = (Queue, u16, HolderId);
 
-/// The name of a pop.
-pub(super) fn mark(worker: &HolderId, number: u64) -> String {
+/// The id of a pop.
+pub(super) fn pop_id(worker: &HolderId, number: u64) -> String {
     format!("{worker}:{number}")
 }
 
 /// The pops of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Pops {
-    places: Mutex<HashMap<Place, State>>,
+pub(crate) struct ListPops {
+    lists: Mutex<HashMap<WorkerList, PopState>>,
     claims: AtomicU64,
 }
 
 #[derive(Debug)]
-struct State {
+struct PopState {
     next: u64,
-    /// Their answers have arrived, and their claims, which have these numbers, have yet to end.
+    /// Replied; their claims, with these numbers, have not ended.
     arrived: Vec<(u64, u64)>,
-    /// Their answers have arrived, and the server still has their copies.
-    over: Vec<u64>,
-    /// Their answers have not arrived.
-    in_doubt: Vec<(u64, Instant)>,
+    /// Confirmed; the server still has their copies.
+    finished: Vec<u64>,
+    /// Without a reply.
+    unanswered: Vec<(u64, Instant)>,
 }
 
-impl Default for State {
+impl Default for PopState {
     fn default() -> Self {
-        // Not what another process with the same name may have begun with.
-        Self { next: fastrand::u64(..) >> 16, arrived: Vec::new(), over: Vec::new(), in_doubt: Vec::new() }
+        // Unlike the first number of another process with the same name.
+        Self {
+            next: fastrand::u64(..) >> 16,
+            arrived: Vec::new(),
+            finished: Vec::new(),
+            unanswered: Vec::new(),
+        }
     }
 }
 
-impl Pops {
-    /// Begins a claim, which may pop several times from each of these shards.
-    pub(super) fn claim(&self, queue: &Queue, worker: &HolderId, shards: u16) -> ListClaim<'_> {
+impl ListPops {
+    /// Starts a claim, which may pop several times from each of these shards.
+    pub(super) fn start_claim(&self, queue: &Queue, worker: &HolderId, shards: u16) -> ListClaim<'_> {
         let number = self.claims.fetch_add(1, Ordering::Relaxed);
         ListClaim {
             pops: self,
@@ -62,49 +67,49 @@ impl Pops {
         }
     }
 
-    /// Begins a pop of a claim.
-    pub(super) fn begin(&self, place: Place, claim: u64) -> Pop<'_> {
-        let mut places = self.lock();
-        let state = places.entry(place.clone()).or_default();
-        let late = state.in_doubt.extract_if(.., |(_, since)| since.elapsed() > IN_DOUBT);
-        state.over.extend(late.map(|(number, _)| number));
+    /// Starts a pop of a claim.
+    pub(super) fn start(&self, list: WorkerList, claim: u64) -> ListPop<'_> {
+        let mut lists = self.lock();
+        let state = lists.entry(list.clone()).or_default();
+        let expired = state.unanswered.extract_if(.., |(_, since)| since.elapsed() > UNANSWERED_TIMEOUT);
+        state.finished.extend(expired.map(|(number, _)| number));
         let number = state.next;
         state.next += 1;
-        Pop { pops: self, over: state.over.clone(), place, claim, number, is_answered: false }
+        ListPop { pops: self, finished: state.finished.clone(), list, claim, number, is_answered: false }
     }
 
-    /// The pops of a worker whose answers were lost.
-    pub(super) fn in_doubt(&self, place: &Place) -> Vec<u64> {
+    /// The pops of a worker without a reply.
+    pub(super) fn unanswered(&self, list: &WorkerList) -> Vec<u64> {
         self.lock()
-            .get(place)
-            .map(|state| state.in_doubt.iter().map(|(number, _)| *number).collect())
+            .get(list)
+            .map(|state| state.unanswered.iter().map(|(number, _)| *number).collect())
             .unwrap_or_default()
     }
 
-    /// What pops have taken is in the worker's hands after all.
-    pub(super) fn recovered(&self, place: &Place, numbers: &[u64]) {
-        if let Some(state) = self.lock().get_mut(place) {
-            state.in_doubt.retain(|(number, _)| !numbers.contains(number));
-            state.over.extend(numbers);
+    /// Records that the worker has recovered the jobs of these pops.
+    pub(super) fn recovered(&self, list: &WorkerList, numbers: &[u64]) {
+        if let Some(state) = self.lock().get_mut(list) {
+            state.unanswered.retain(|(number, _)| !numbers.contains(number));
+            state.finished.extend(numbers);
         }
     }
 
-    /// Forgets a worker. Returns the pops whose copies the server still has.
-    pub(super) fn forget(&self, worker: &HolderId) -> Vec<(Place, Vec<u64>)> {
-        let mut places = self.lock();
-        let gone = places.extract_if(|(_, _, of), _| of == worker);
-        gone.map(|(place, state)| (place, state.over)).filter(|(_, over)| !over.is_empty()).collect()
+    /// Removes a worker. Returns the pops whose copies the server still has.
+    pub(super) fn forget(&self, worker: &HolderId) -> Vec<(WorkerList, Vec<u64>)> {
+        let mut lists = self.lock();
+        let gone = lists.extract_if(|(_, _, owner), _| owner == worker);
+        gone.map(|(list, state)| (list, state.finished)).filter(|(_, over)| !over.is_empty()).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Place, State>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<WorkerList, PopState>> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A claim under way. Dropped before it has ended, all that it popped is in doubt.
+/// A claim in progress. If it is dropped before its end, all its pops count as unanswered.
 #[derive(Debug)]
 pub(super) struct ListClaim<'a> {
-    pops: &'a Pops,
+    pops: &'a ListPops,
     queue: Queue,
     worker: HolderId,
     shards: u16,
@@ -113,7 +118,7 @@ pub(super) struct ListClaim<'a> {
 }
 
 impl ListClaim<'_> {
-    /// Its caller has what it popped.
+    /// The caller has received the popped jobs.
     pub(super) fn ended(mut self) {
         self.has_ended = true;
     }
@@ -121,57 +126,57 @@ impl ListClaim<'_> {
 
 impl Drop for ListClaim<'_> {
     fn drop(&mut self) {
-        let mut places = self.pops.lock();
+        let mut lists = self.pops.lock();
         for shard in 0..self.shards {
-            let Some(state) = places.get_mut(&(self.queue.clone(), shard, self.worker.clone())) else {
+            let Some(state) = lists.get_mut(&(self.queue.clone(), shard, self.worker.clone())) else {
                 continue;
             };
-            let popped = state.arrived.extract_if(.., |(claim, _)| *claim == self.number);
-            let popped = popped.map(|(_, number)| number);
+            let pops_of_claim = state.arrived.extract_if(.., |(claim, _)| *claim == self.number);
+            let pops_of_claim = pops_of_claim.map(|(_, number)| number);
             match self.has_ended {
-                true => state.over.extend(popped),
-                false => state.in_doubt.extend(popped.map(|number| (number, Instant::now()))),
+                true => state.finished.extend(pops_of_claim),
+                false => state.unanswered.extend(pops_of_claim.map(|number| (number, Instant::now()))),
             }
         }
     }
 }
 
-/// A pop under way. Dropped without an answer, it is in doubt.
+/// A pop in progress. If it is dropped without a reply, it is unanswered.
 #[derive(Debug)]
-pub(super) struct Pop<'a> {
-    pops: &'a Pops,
-    place: Place,
+pub(super) struct ListPop<'a> {
+    pops: &'a ListPops,
+    list: WorkerList,
     claim: u64,
     pub(super) number: u64,
-    /// Earlier pops that are over, to be told to the server.
-    pub(super) over: Vec<u64>,
+    /// Earlier finished pops, which this one confirms to the server.
+    pub(super) finished: Vec<u64>,
     is_answered: bool,
 }
 
-impl Pop<'_> {
-    /// The server has heard of those that are over.
-    pub(super) fn told(&mut self) {
-        if let Some(state) = self.pops.lock().get_mut(&self.place) {
-            state.over.retain(|number| !self.over.contains(number));
+impl ListPop<'_> {
+    /// The server has removed the copies of the finished pops.
+    pub(super) fn acknowledged(&mut self) {
+        if let Some(state) = self.pops.lock().get_mut(&self.list) {
+            state.finished.retain(|number| !self.finished.contains(number));
         }
-        self.over.clear();
+        self.finished.clear();
     }
 
-    /// Its answer has arrived.
+    /// The reply has arrived.
     pub(super) fn answered(mut self, has_copies: bool) {
         self.is_answered = true;
-        if has_copies && let Some(state) = self.pops.lock().get_mut(&self.place) {
+        if has_copies && let Some(state) = self.pops.lock().get_mut(&self.list) {
             state.arrived.push((self.claim, self.number));
         }
     }
 }
 
-impl Drop for Pop<'_> {
+impl Drop for ListPop<'_> {
     fn drop(&mut self) {
         if !self.is_answered
-            && let Some(state) = self.pops.lock().get_mut(&self.place)
+            && let Some(state) = self.pops.lock().get_mut(&self.list)
         {
-            state.in_doubt.push((self.number, Instant::now()));
+            state.unanswered.push((self.number, Instant::now()));
         }
     }
 }
@@ -182,43 +187,43 @@ mod tests {
 
     use super::*;
 
-    fn place() -> Place {
+    fn list() -> WorkerList {
         (Queue::at_most_once(QueueName::new("q").unwrap()), 0, HolderId::from_process("host", 1, 0))
     }
 
     #[test]
     fn a_pop_without_an_answer_is_in_doubt_until_it_is_recovered() {
-        let (pops, place) = (Pops::default(), place());
-        let number = pops.begin(place.clone(), 0).number;
-        assert_eq!(pops.in_doubt(&place), [number]);
-        pops.recovered(&place, &[number]);
-        assert!(pops.in_doubt(&place).is_empty());
-        assert_eq!(pops.begin(place, 0).over, [number]);
+        let (pops, list) = (ListPops::default(), list());
+        let number = pops.start(list.clone(), 0).number;
+        assert_eq!(pops.unanswered(&list), [number]);
+        pops.recovered(&list, &[number]);
+        assert!(pops.unanswered(&list).is_empty());
+        assert_eq!(pops.start(list, 0).finished, [number]);
     }
 
     #[test]
     fn the_server_is_told_of_a_pop_that_is_over_until_it_has_heard_of_it() {
-        let (pops, place) = (Pops::default(), place());
-        let claim = pops.claim(&place.0, &place.2, 1);
-        let first = pops.begin(place.clone(), claim.number);
+        let (pops, list) = (ListPops::default(), list());
+        let claim = pops.start_claim(&list.0, &list.2, 1);
+        let first = pops.start(list.clone(), claim.number);
         let number = first.number;
         first.answered(true);
         claim.ended();
-        assert_eq!(pops.begin(place.clone(), 1).over, [number]);
-        let mut again = pops.begin(place.clone(), 1);
-        assert_eq!(again.over, [number]);
-        again.told();
+        assert_eq!(pops.start(list.clone(), 1).finished, [number]);
+        let mut again = pops.start(list.clone(), 1);
+        assert_eq!(again.finished, [number]);
+        again.acknowledged();
         again.answered(false);
-        assert!(pops.begin(place, 1).over.is_empty());
+        assert!(pops.start(list, 1).finished.is_empty());
     }
 
     #[test]
     fn what_a_claim_has_popped_is_in_doubt_if_it_is_dropped_before_its_end() {
-        let (pops, place) = (Pops::default(), place());
-        let (dropped, other) = (pops.claim(&place.0, &place.2, 1), pops.claim(&place.0, &place.2, 1));
+        let (pops, list) = (ListPops::default(), list());
+        let (dropped, other) = (pops.start_claim(&list.0, &list.2, 1), pops.start_claim(&list.0, &list.2, 1));
         let pop = |claim: &ListClaim<'_>| {
-            let pop = pops.begin(place.clone(), claim.number);
-            let (number, over) = (pop.number, pop.over.clone());
+            let pop = pops.start(list.clone(), claim.number);
+            let (number, over) = (pop.number, pop.finished.clone());
             pop.answered(true);
             (number, over)
         };
@@ -226,8 +231,8 @@ mod tests {
         // The server keeps its copies meanwhile.
         assert_eq!(pop(&other).1, [0; 0]);
         drop(dropped);
-        assert_eq!(pops.in_doubt(&place), [number]);
+        assert_eq!(pops.unanswered(&list), [number]);
         other.ended();
-        assert_eq!(pops.in_doubt(&place), [number]);
+        assert_eq!(pops.unanswered(&list), [number]);
     }
 }

@@ -1,68 +1,67 @@
-//! Where a job is: by the index or, for a job that has no entry there, by a bounded search.
+//! Locating a job: by the index or, without an index entry, by a bounded search.
 
 use bytes::Bytes;
 use redis::Value;
 use tidemill_core::{DeadLetter, Envelope, Error, Guarantee, JobId, Queue, QueueName};
 
 use crate::connection::reply::{bytes, entries, entry_id, parse_token};
-use crate::jobs::{NAMELESS, letter_name};
+use crate::jobs::{INVALID_ID_PREFIX, dead_letter_id};
 use crate::store::RedisStore;
 
-/// A job's id says when it was made, and a stream's ids say when they were added: an untracked job is looked
-/// for in this window around its time.
-const BEFORE_MS: u64 = 2_000;
-const AFTER_MS: u64 = 10_000;
+/// Job ids and stream ids contain their time, so an untracked job is searched for in this window.
+const SEARCH_BEFORE_MS: u64 = 2_000;
+const SEARCH_AFTER_MS: u64 = 10_000;
 
-/// Entries read per trip, and trips made, before a search gives up.
-const PAGE: usize = 1_000;
-const PAGES: usize = 200;
+/// Page size, and maximum number of pages, of a search.
+const SEARCH_PAGE_SIZE: usize = 1_000;
+const MAX_SEARCH_PAGES: usize = 200;
 
-/// Where a job is.
+/// The location of a job.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct JobLocation {
     pub(crate) shard: u16,
     pub(crate) queue: Queue,
-    /// What kind of place: see `lua/prelude.lua`. `None` if only the record of the job is left.
+    /// The kind of location: see `lua/lib/queue.lua`. `None` if only the record is left.
     pub(crate) letter: Option<char>,
     /// The entry, or the member of a sorted set.
     pub(crate) reference: Bytes,
-    /// The index value as it was read; empty for a job that has none.
-    pub(crate) indexed: Bytes,
+    /// The index value as read; empty for a job without one.
+    pub(crate) index_value: Bytes,
 }
 
-impl Place {
+impl JobLocation {
     pub(crate) fn is_dead(&self) -> bool {
         matches!(self.letter, Some('d' | 'D'))
     }
 
-    /// Where a blocked job is.
-    pub(crate) fn blocked(shard: u16, queue: Queue, (job, mark): (&JobId, &str)) -> Self {
-        let reference = format!("{job} {mark}");
+    /// The location of a blocked job.
+    pub(crate) fn blocked(shard: u16, queue: Queue, (job, wait_id): (&JobId, &str)) -> Self {
+        let reference = format!("{job} {wait_id}");
         let indexed = format!("b {} {reference}", queue.name).into();
-        Self { shard, queue, letter: Some('b'), reference: reference.into(), indexed }
+        Self { shard, queue, letter: Some('b'), reference: reference.into(), index_value: indexed }
     }
 
-    /// Where the record of a job is whose queue nobody knows any more.
-    pub(crate) fn of_record(shard: u16, queue: Queue) -> Self {
-        Self { shard, queue, letter: None, reference: Bytes::new(), indexed: Bytes::new() }
+    /// The location of a record without a known queue.
+    pub(crate) fn record_only(shard: u16, queue: Queue) -> Self {
+        Self { shard, queue, letter: None, reference: Bytes::new(), index_value: Bytes::new() }
     }
 
-    /// Which job is blocked here, and the mark of its wait.
+    /// The blocked job, and the id of its wait.
     pub(crate) fn wait(&self) -> Option<(JobId, &str)> {
         let reference = std::str::from_utf8(&self.reference).ok().filter(|_| self.letter == Some('b'))?;
-        let (job, mark) = reference.split_once(' ')?;
-        Some((JobId::new(job).ok()?, mark))
+        let (job, wait_id) = reference.split_once(' ')?;
+        Some((JobId::new(job).ok()?, wait_id))
     }
 
-    /// The mark of the wait of a blocked job.
-    pub(crate) fn mark(&self) -> Option<&str> {
+    /// The wait id of a blocked job.
+    pub(crate) fn wait_id(&self) -> Option<&str> {
         let reference = std::str::from_utf8(&self.reference).ok().filter(|_| self.letter == Some('b'))?;
-        reference.split_once(' ').map(|(_, mark)| mark)
+        reference.split_once(' ').map(|(_, wait_id)| wait_id)
     }
 
-    pub(crate) fn read(shard: u16, value: Bytes) -> Option<Self> {
+    pub(crate) fn parse(shard: u16, value: Bytes) -> Option<Self> {
         let letter = char::from(*value.first()?);
-        let delivery = match letter {
+        let guarantee = match letter {
             's' | 'S' | 'd' | 'b' => Guarantee::AtLeastOnce,
             'l' | 'L' | 'D' => Guarantee::AtMostOnce,
             _ => return None,
@@ -72,84 +71,95 @@ impl Place {
         let name = QueueName::new(std::str::from_utf8(&rest[..end]).ok()?).ok()?;
         let reference = value.slice((2 + end + 1).min(value.len())..);
         let letter = Some(letter);
-        Some(Self { shard, queue: Queue { name, guarantee: delivery }, letter, reference, indexed: value })
+        Some(Self { shard, queue: Queue { name, guarantee }, letter, reference, index_value: value })
     }
 }
 
 impl RedisStore {
-    /// Where a job is, if it is anywhere.
-    pub(crate) async fn locate(&self, job: &JobId) -> Result<Option<Place>, Error> {
+    /// Locates a job.
+    pub(crate) async fn locate(&self, job: &JobId) -> Result<Option<JobLocation>, Error> {
         match self.locate_indexed(job).await? {
-            Some(place) => Ok(Some(place)),
+            Some(location) => Ok(Some(location)),
             None => self.search(job).await,
         }
     }
 
-    pub(crate) async fn locate_indexed(&self, job: &JobId) -> Result<Option<Place>, Error> {
+    pub(crate) async fn locate_indexed(&self, job: &JobId) -> Result<Option<JobLocation>, Error> {
         let shard = self.keys.shard_of(job);
-        let ask = redis::cmd("HGET").arg(self.keys.jobs(shard)).arg(job.chain().as_str()).take();
-        let value: Value = self.link.query(shard, &ask).await?;
+        let command = redis::cmd("HGET").arg(self.keys.jobs(shard)).arg(job.chain().as_str()).take();
+        let value: Value = self.connections.query(shard, &command).await?;
         let Some(value) = bytes(value) else { return Ok(None) };
         let damaged = || Error::Corrupt(format!("the index entry of job {job}"));
-        Place::read(shard, value).ok_or_else(damaged).map(Some)
+        JobLocation::parse(shard, value).ok_or_else(damaged).map(Some)
     }
 
-    /// The id of the job a chain is at, by the envelope where it was seen; `None` if it has moved.
-    pub(crate) async fn current_job(&self, job: &JobId, place: &Place) -> Result<Option<JobId>, Error> {
-        let Some(data) = self.data_at(job, place).await? else { return Ok(None) };
-        Ok(Some(id_in(&data).unwrap_or_else(|| job.clone())))
+    /// The id of a chain's current job, by the envelope at this location; `None` if it has moved.
+    pub(crate) async fn current_job(
+        &self,
+        job: &JobId,
+        location: &JobLocation,
+    ) -> Result<Option<JobId>, Error> {
+        let Some(data) = self.data_at(job, location).await? else { return Ok(None) };
+        Ok(Some(job_id_in(&data).unwrap_or_else(|| job.clone())))
     }
 
-    /// The envelope or letter of a job where it was seen; `None` if it has moved. Empty if it is somewhere in a
-    /// long list.
-    pub(crate) async fn data_at(&self, job: &JobId, place: &Place) -> Result<Option<Bytes>, Error> {
-        let (shard, queue, reference) = (place.shard, &place.queue, &place.reference[..]);
-        let stream = match place.letter {
+    /// The envelope or dead letter at this location; `None` if the job has moved. Empty if it is
+    /// deep in a long list.
+    pub(crate) async fn data_at(&self, job: &JobId, location: &JobLocation) -> Result<Option<Bytes>, Error> {
+        let (shard, queue, reference) = (location.shard, &location.queue, &location.reference[..]);
+        let stream = match location.letter {
             Some('s') => self.keys.target(shard, queue),
             Some('d' | 'D') => self.keys.dlq(shard, queue),
             Some('b') => {
-                let waits = self.keys.waits(shard, place.mark().unwrap_or_default());
-                let ask = redis::cmd("HGET").arg(waits).arg("envelope").take();
-                return Ok(bytes(self.link.query(shard, &ask).await?));
+                let waits = self.keys.waits(shard, location.wait_id().unwrap_or_default());
+                let command = redis::cmd("HGET").arg(waits).arg("envelope").take();
+                return Ok(bytes(self.connections.query(shard, &command).await?));
             }
-            Some('S' | 'L') => return Ok(Some(place.reference.clone())),
-            _ => return Ok(Some(self.taken(job, place).await?.data)),
+            Some('S' | 'L') => return Ok(Some(location.reference.clone())),
+            _ => return Ok(Some(self.list_job_info(job, location).await?.data)),
         };
         let range = redis::cmd("XRANGE").arg(stream).arg(reference).arg(reference).take();
-        Ok(entries(self.link.query(shard, &range).await?)?.pop().map(|entry| entry.data))
+        Ok(entries(self.connections.query(shard, &range).await?)?.pop().map(|entry| entry.data))
     }
 
-    async fn search(&self, job: &JobId) -> Result<Option<Place>, Error> {
-        if let Some(entry) = job.as_str().strip_prefix(NAMELESS).filter(|entry| parse_token(entry).is_some())
+    async fn search(&self, job: &JobId) -> Result<Option<JobLocation>, Error> {
+        if let Some(entry) =
+            job.as_str().strip_prefix(INVALID_ID_PREFIX).filter(|entry| parse_token(entry).is_some())
         {
             return self.search_letters(job, entry).await;
         }
-        let Some(made) = made_at(job) else { return Ok(None) };
+        let Some(created) = created_ms(job) else { return Ok(None) };
         let shard = self.keys.shard_of(job);
-        for queue in self.names_of_queues(shard).await? {
+        for queue in self.registered_queues(shard).await? {
             let found = match queue.guarantee {
-                Guarantee::AtLeastOnce => self.search_stream((shard, &queue), job, made).await?,
+                Guarantee::AtLeastOnce => self.search_stream((shard, &queue), job, created).await?,
                 Guarantee::AtMostOnce => None,
             };
             if let Some(entry) = found {
                 let (letter, indexed) = (Some('s'), Bytes::new());
-                return Ok(Some(Place { shard, queue, letter, reference: entry.into(), indexed }));
+                return Ok(Some(JobLocation {
+                    shard,
+                    queue,
+                    letter,
+                    reference: entry.into(),
+                    index_value: indexed,
+                }));
             }
         }
         Ok(None)
     }
 
-    /// A letter that is called by its entry, because nobody can read it or it was no envelope.
-    async fn search_letters(&self, job: &JobId, entry: &str) -> Result<Option<Place>, Error> {
+    /// Searches for a dead letter that is identified by its entry, because it has no job id.
+    async fn search_letters(&self, job: &JobId, entry: &str) -> Result<Option<JobLocation>, Error> {
         for shard in 0..self.keys.shards() {
-            for queue in self.names_of_queues(shard).await? {
+            for queue in self.registered_queues(shard).await? {
                 let range =
                     redis::cmd("XRANGE").arg(self.keys.dlq(shard, &queue)).arg(entry).arg(entry).take();
-                let found = entries(self.link.query(shard, &range).await?)?.pop();
-                if found.is_some_and(|found| letter_name(&found) == *job) {
+                let found = entries(self.connections.query(shard, &range).await?)?.pop();
+                if found.is_some_and(|found| dead_letter_id(&found) == *job) {
                     let letter = Some(if queue.guarantee == Guarantee::AtLeastOnce { 'd' } else { 'D' });
                     let (reference, indexed) = (Bytes::copy_from_slice(entry.as_bytes()), Bytes::new());
-                    return Ok(Some(Place { shard, queue, letter, reference, indexed }));
+                    return Ok(Some(JobLocation { shard, queue, letter, reference, index_value: indexed }));
                 }
             }
         }
@@ -160,14 +170,14 @@ impl RedisStore {
         &self,
         (shard, queue): (u16, &Queue),
         job: &JobId,
-        made: u64,
+        created: u64,
     ) -> Result<Option<String>, Error> {
-        let mut from = made.saturating_sub(BEFORE_MS).to_string();
-        let to = (made + AFTER_MS).to_string();
-        for _ in 0..PAGES {
+        let mut from = created.saturating_sub(SEARCH_BEFORE_MS).to_string();
+        let to = (created + SEARCH_AFTER_MS).to_string();
+        for _ in 0..MAX_SEARCH_PAGES {
             let mut range = redis::cmd("XRANGE");
-            range.arg(self.keys.target(shard, queue)).arg(&from).arg(&to).arg("COUNT").arg(PAGE);
-            let page = entries(self.link.query(shard, &range).await?)?;
+            range.arg(self.keys.target(shard, queue)).arg(&from).arg(&to).arg("COUNT").arg(SEARCH_PAGE_SIZE);
+            let page = entries(self.connections.query(shard, &range).await?)?;
             let Some(last) = page.last().map(|entry| entry_id(entry.token)) else { break };
             let is_it =
                 |data: &Bytes| Envelope::read(data.clone()).is_ok_and(|envelope| envelope.id() == job);
@@ -180,13 +190,13 @@ impl RedisStore {
     }
 }
 
-/// The job id in an envelope or a letter.
-pub(crate) fn id_in(data: &Bytes) -> Option<JobId> {
+/// The job id in an envelope or a dead letter.
+pub(crate) fn job_id_in(data: &Bytes) -> Option<JobId> {
     DeadLetter::read(data.clone()).ok().map(|letter| letter.job)
 }
 
-/// When an id of ours was made: the first 48 bits of a UUID of version 7.
-fn made_at(job: &JobId) -> Option<u64> {
+/// The creation time of a generated id: the first 48 bits of a UUID of version 7.
+fn created_ms(job: &JobId) -> Option<u64> {
     let id = job.as_str();
     let is_ours = id.len() == 36 && id.as_bytes()[14] == b'7';
     let hex = format!("{}{}", id.get(..8)?, id.get(9..13)?);
@@ -200,19 +210,19 @@ mod tests {
     #[test]
     fn an_id_says_when_it_was_made() {
         let now = u64::try_from(tidemill_core::Timestamp::now().0).unwrap();
-        assert!(made_at(&JobId::generate()).unwrap().abs_diff(now) < 10_000);
-        assert!(made_at(&JobId::new("order-17").unwrap()).is_none());
+        assert!(created_ms(&JobId::generate()).unwrap().abs_diff(now) < 10_000);
+        assert!(created_ms(&JobId::new("order-17").unwrap()).is_none());
     }
 
     #[test]
     fn index_values_read_back() {
-        let place = Place::read(3, Bytes::from_static(b"S mail {\"a b\":1}")).unwrap();
-        assert_eq!((place.letter, place.queue.name.as_str()), (Some('S'), "mail"));
-        assert_eq!(&place.reference[..], b"{\"a b\":1}");
-        let place = Place::read(0, Bytes::from_static(b"l mail")).unwrap();
-        assert!(place.reference.is_empty() && place.queue.guarantee == Guarantee::AtMostOnce);
-        let place = Place::read(0, Bytes::from_static(b"b mail a~2 0f")).unwrap();
-        assert_eq!((place.wait().unwrap().0.as_str(), place.mark()), ("a~2", Some("0f")));
-        assert!(Place::read(0, Bytes::from_static(b"x mail")).is_none());
+        let location = JobLocation::parse(3, Bytes::from_static(b"S mail {\"a b\":1}")).unwrap();
+        assert_eq!((location.letter, location.queue.name.as_str()), (Some('S'), "mail"));
+        assert_eq!(&location.reference[..], b"{\"a b\":1}");
+        let location = JobLocation::parse(0, Bytes::from_static(b"l mail")).unwrap();
+        assert!(location.reference.is_empty() && location.queue.guarantee == Guarantee::AtMostOnce);
+        let location = JobLocation::parse(0, Bytes::from_static(b"b mail a~2 0f")).unwrap();
+        assert_eq!((location.wait().unwrap().0.as_str(), location.wait_id()), ("a~2", Some("0f")));
+        assert!(JobLocation::parse(0, Bytes::from_static(b"x mail")).is_none());
     }
 }

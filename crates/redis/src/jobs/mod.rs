@@ -1,4 +1,4 @@
-//! The job verbs, a file for each that decides something.
+//! The job verbs, one file each, with their helpers.
 
 mod cancel;
 mod claim;
@@ -34,40 +34,41 @@ use std::time::Duration;
 
 use tidemill_core::Lease;
 
-pub(crate) use dead_letters::letter_name;
-pub(crate) use enqueue::{after_others, due};
-pub(crate) use enqueue_plain::Adder;
-pub(crate) use group_commit::Clerk;
-pub(crate) use job_action::{TRIES, keeps_moving};
+pub(crate) use dead_letters::dead_letter_id;
+pub(crate) use enqueue::{due_argument, unknown_if_created};
+pub(crate) use enqueue_plain::PlainEnqueuer;
+pub(crate) use group_commit::GroupCommit;
+pub(crate) use job_action::{MAX_ATTEMPTS, keeps_moving_error};
 pub(crate) use list::lock_token;
-pub(crate) use list_pops::Pops;
-pub(crate) use orphans::Orphans;
-pub(crate) use overdue::Rounds;
-pub(crate) use receipt::{RECEIPT_MS, Receipts};
-pub(crate) use recover::Doubts;
-pub(crate) use repair::Cursors;
-pub(crate) use settle::{Mode, UNKNOWN_LEASE_MS};
-pub(crate) use stream::NAMELESS;
-pub(crate) use untracked::Noted;
+pub(crate) use list_pops::ListPops;
+pub(crate) use orphans::OrphanScans;
+pub(crate) use overdue::OverdueCursors;
+pub(crate) use receipt::{RECEIPT_TTL_MS, ReceiptSlots};
+pub(crate) use recover::UncertainClaims;
+pub(crate) use repair::RepairCursors;
+pub(crate) use settle::{DEFAULT_LEASE_MS, SettleMode};
+pub(crate) use stream::INVALID_ID_PREFIX;
+pub(crate) use untracked::RunningUntracked;
 
-/// The most entries or ids one script is given: `unpack` fails beyond some thousands.
-pub(crate) const CHUNK: usize = 1_000;
+/// Maximum entries or ids of one script: Lua's `unpack` fails beyond some thousands.
+pub(crate) const MAX_SCRIPT_ITEMS: usize = 1_000;
 
-/// How many bytes one script is given or moves, about: they keep the server from everything else. A script that moves 100 KiB
-/// reads, checks and copies them several times and takes 2 to 3 ms for that.
-pub(crate) const SCRIPT_BYTES: usize = 256 << 10;
+/// Approximate bytes that one script receives or moves: a script blocks the server. One that moves
+/// 100 KiB reads, checks and copies them several times, and takes 2 to 3 ms.
+pub(crate) const MAX_SCRIPT_BYTES: usize = 256 << 10;
 
-/// What an argument costs beside its bytes, about.
-pub(crate) const OVERHEAD: usize = 256;
+/// Approximate cost of an argument beside its bytes.
+pub(crate) const ITEM_OVERHEAD_BYTES: usize = 256;
 
-/// Splits `members` into parts that one script can be given, in order. `weigh` says about how many bytes a member has.
-pub(crate) fn portions(members: Vec<usize>, weigh: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
+/// Splits `members` into batches for one script each, in order. `weigh` returns the approximate
+/// bytes of a member.
+pub(crate) fn script_batches(members: Vec<usize>, weigh: impl Fn(usize) -> usize) -> Vec<Vec<usize>> {
     let (mut portions, mut load) = (Vec::<Vec<usize>>::new(), 0);
     for member in members {
-        let weight = weigh(member) + OVERHEAD;
+        let weight = weigh(member) + ITEM_OVERHEAD_BYTES;
         load += weight;
         match portions.last_mut() {
-            Some(last) if load <= SCRIPT_BYTES && last.len() < CHUNK => last.push(member),
+            Some(last) if load <= MAX_SCRIPT_BYTES && last.len() < MAX_SCRIPT_ITEMS => last.push(member),
             _ => {
                 load = weight;
                 portions.push(vec![member]);
@@ -77,14 +78,14 @@ pub(crate) fn portions(members: Vec<usize>, weigh: impl Fn(usize) -> usize) -> V
     portions
 }
 
-/// Groups the positions of `leases` by what one script can settle together: a queue's share of one shard.
-fn by_place<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<usize>)> {
+/// Groups the positions of `leases` by queue and shard, which one script can handle.
+fn by_queue<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<usize>)> {
     let mut groups: Vec<(&Lease, Vec<usize>)> = Vec::new();
     for (position, lease) in leases.enumerate() {
         let together = |(first, members): &(&Lease, Vec<usize>)| {
-            first.shard == lease.shard && first.queue == lease.queue && members.len() < CHUNK
+            first.shard == lease.shard && first.queue == lease.queue && members.len() < MAX_SCRIPT_ITEMS
         };
-        // The last group is nearly always the right one.
+        // The last group nearly always matches.
         match groups.iter_mut().rev().find(|group| together(group)) {
             Some((_, members)) => members.push(position),
             None => groups.push((lease, vec![position])),
@@ -93,8 +94,8 @@ fn by_place<'a>(leases: impl Iterator<Item = &'a Lease>) -> Vec<(&'a Lease, Vec<
     groups
 }
 
-/// A duration in milliseconds for a script: at least 1, and at most what `millis` gives, so that no command that a script
-/// sends with it (SET PX, PEXPIRE, ZADD) can fail behind the script's first write.
+/// A duration in milliseconds for a script: at least 1, and bounded by `millis`, so that no later
+/// command (SET PX, PEXPIRE, ZADD) fails after the script's first write.
 pub(crate) fn ms(duration: Duration) -> i64 {
     tidemill_core::clock::millis(duration).max(1)
 }
@@ -105,9 +106,9 @@ mod tests {
 
     #[test]
     fn a_script_is_given_what_it_can_carry_and_one_thing_however_heavy() {
-        let of = |weight: usize, count: usize| portions((0..count).collect(), |_| weight);
-        assert_eq!(of(0, SCRIPT_BYTES / OVERHEAD + 1).len(), 2);
-        assert_eq!(of(2 * SCRIPT_BYTES, 3), [[0], [1], [2]]);
+        let of = |weight: usize, count: usize| script_batches((0..count).collect(), |_| weight);
+        assert_eq!(of(0, MAX_SCRIPT_BYTES / ITEM_OVERHEAD_BYTES + 1).len(), 2);
+        assert_eq!(of(2 * MAX_SCRIPT_BYTES, 3), [[0], [1], [2]]);
         assert_eq!(of(0, 3), [[0, 1, 2]]);
         assert!(of(0, 0).is_empty());
     }

@@ -1,7 +1,7 @@
-//! Index entries of jobs that nobody has: taken from a list by a process that died before it had locked them.
+//! Orphans: index entries of list jobs whose process died after the pop and before the lock.
 //!
-//! At most once, they are lost; but their ids must be free again, and whoever waits for them must hear of it. A job
-//! that is just being taken looks the same, so an entry is forgotten when it is seen like this twice.
+//! At-most-once jobs are lost then, but their ids must be freed and their waiters notified. A job
+//! that is just being taken looks the same, so an entry is removed when it is found twice.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,57 +10,66 @@ use std::time::Duration;
 use tidemill_core::{Error, Queue};
 use tokio::time::Instant;
 
-use crate::chains::outbox::Errand;
-use crate::connection::Call;
+use crate::chains::outbox::OutboxEntry;
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
-/// How long taking a job can last at most.
-const TAKING: Duration = Duration::from_secs(5);
+/// Maximum time between the pop and the lock of a job.
+const CONFIRM_AFTER: Duration = Duration::from_secs(5);
 
-/// How much of the index one look goes through.
-const PAGE: usize = 1_000;
+/// How much of the index one scan reads.
+const PAGE_SIZE: usize = 1_000;
 
-/// What was seen by earlier looks.
+/// Results of earlier scans.
 #[derive(Debug, Default)]
-pub(crate) struct Orphans(Mutex<HashMap<(Queue, u16), Seen>>);
+pub(crate) struct OrphanScans(Mutex<HashMap<(Queue, u16), OrphanScan>>);
 
-/// What was seen of one list in one shard.
+/// The scan of one list in one shard.
 #[derive(Debug, Default, Clone)]
-struct Seen {
+struct OrphanScan {
     /// Where the next look begins.
     cursor: String,
-    /// Chains that seemed to be nobody's, and since when.
-    suspects: HashMap<String, Instant>,
+    /// Chains that may be orphans, and since when.
+    candidates: HashMap<String, Instant>,
 }
 
 impl RedisStore {
-    /// Looks at a page of the index; forgets what was nobody's long enough.
+    /// Scans a page of the index; removes confirmed orphans.
     pub(super) async fn remove_orphans(&self, shard: u16, queue: &Queue) -> Result<u64, Error> {
-        let place = (queue.clone(), shard);
-        let mut seen = self.orphans.lock().get(&place).cloned().unwrap_or_default();
+        let list = (queue.clone(), shard);
+        let mut scan = self.orphan_scans.lock().get(&list).cloned().unwrap_or_default();
         let mut removed = 0;
-        let found = self.suspects(shard, queue, &mut seen.cursor).await?;
+        let orphans = self.find_orphans(shard, queue, &mut scan.cursor).await?;
         let now = Instant::now();
-        for chain in found {
-            seen.suspects.entry(chain).or_insert(now);
+        for chain in orphans {
+            scan.candidates.entry(chain).or_insert(now);
         }
-        let ripe = |since: &Instant| now.duration_since(*since) >= TAKING;
-        let chains: Vec<String> =
-            seen.suspects.extract_if(|_, since| ripe(since)).map(|(chain, _)| chain).take(PAGE).collect();
+        let is_confirmed = |since: &Instant| now.duration_since(*since) >= CONFIRM_AFTER;
+        let chains: Vec<String> = scan
+            .candidates
+            .extract_if(|_, since| is_confirmed(since))
+            .map(|(chain, _)| chain)
+            .take(PAGE_SIZE)
+            .collect();
         if !chains.is_empty() {
-            removed = self.forget(shard, queue, &chains).await?;
+            removed = self.forget_orphans(shard, queue, &chains).await?;
         }
-        if seen.suspects.len() > PAGE {
-            // Most of them were being taken, and are not seen again.
-            seen.suspects.clear();
+        if scan.candidates.len() > PAGE_SIZE {
+            // Most of them were being taken, and are not found again.
+            scan.candidates.clear();
         }
-        self.orphans.lock().insert(place, seen);
+        self.orphan_scans.lock().insert(list, scan);
         Ok(removed)
     }
 
-    async fn suspects(&self, shard: u16, queue: &Queue, cursor: &mut String) -> Result<Vec<String>, Error> {
+    async fn find_orphans(
+        &self,
+        shard: u16,
+        queue: &Queue,
+        cursor: &mut String,
+    ) -> Result<Vec<String>, Error> {
         let keys = [
             self.keys.jobs(shard),
             self.keys.target(shard, queue),
@@ -69,31 +78,34 @@ impl RedisStore {
             self.keys.takers(shard, queue),
         ];
         let from = if cursor.is_empty() { "0" } else { cursor.as_str() };
-        let call = Call::new(&self.scripts.orphans, &keys).arg(queue.name.as_str()).arg(from).arg(PAGE);
-        let odd = || odd_answer("suspects");
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter().map(text);
-        *cursor = parts.next().flatten().ok_or_else(odd)?;
+        let call =
+            ScriptCall::new(&self.scripts.orphans, &keys).arg(queue.name.as_str()).arg(from).arg(PAGE_SIZE);
+        let unexpected = || unexpected_reply("orphans");
+        let mut parts =
+            array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?.into_iter().map(text);
+        *cursor = parts.next().flatten().ok_or_else(unexpected)?;
         Ok(parts.flatten().collect())
     }
 
-    async fn forget(&self, shard: u16, queue: &Queue, chains: &[String]) -> Result<u64, Error> {
-        let mut keys = self.keys.home(shard);
+    async fn forget_orphans(&self, shard: u16, queue: &Queue, chains: &[String]) -> Result<u64, Error> {
+        let mut keys = self.keys.shard_keys(shard);
         keys.push(self.keys.target(shard, queue));
         keys.push(self.keys.running(shard, queue));
-        let call = Call::new(&self.scripts.forget_orphans, &keys)
+        let call = ScriptCall::new(&self.scripts.forget_orphans, &keys)
             .arg(self.keys.channel())
             .arg(queue.name.as_str())
             .arg(chains);
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("forget"))?;
-        let errands = Errand::all(parts.split_off(parts.len().min(1)));
-        self.carry_on(shard, errands).await;
+        let mut parts = array(self.connections.call(shard, call).await?)
+            .ok_or_else(|| unexpected_reply("forget_orphans"))?;
+        let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));
+        self.process_outbox(shard, outbox).await;
         let count = parts.first().and_then(int).and_then(|count| u64::try_from(count).ok());
-        count.ok_or_else(|| odd_answer("forget"))
+        count.ok_or_else(|| unexpected_reply("forget_orphans"))
     }
 }
 
-impl Orphans {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Queue, u16), Seen>> {
+impl OrphanScans {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Queue, u16), OrphanScan>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
-//! Which queues may have leases that have run out: of a few hundred queues at a time, so that a look costs about the same
+//! Queues that may have expired leases: a few hundred at a time, so that a call costs the same
 //! however many there are.
 //!
-//! The queues that the caller serves are looked at each time, if they are not very many. The others take turns: nobody here
-//! runs their jobs, so they can wait for a few looks.
+//! The caller's own queues are checked each time, unless there are very many. The others take
+//! turns: no worker here runs their jobs, so they can wait.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,89 +11,91 @@ use tidemill_core::store::ListExpiredParams;
 use tidemill_core::{Error, Guarantee, Queue, QueueName, Timestamp};
 
 use super::ms;
-use crate::connection::Call;
-use crate::connection::keys::member;
+use crate::connection::ScriptCall;
+use crate::connection::keys::queue_member;
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
-/// How many queues of each sort one script looks at. Each takes 6 to 25 µs.
-const QUEUES: usize = 256;
+/// How many queues of each group one script checks. Each takes 6 to 25 µs.
+const MAX_QUEUES_PER_CALL: usize = 256;
 
-/// Where the next look at each shard begins.
+/// The next position in each shard.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds(Mutex<HashMap<u16, Round>>);
+pub(crate) struct OverdueCursors(Mutex<HashMap<u16, OverdueCursor>>);
 
 #[derive(Debug, Clone)]
-struct Round {
-    /// Among all queues: where SSCAN has come to.
+struct OverdueCursor {
+    /// Among all queues: the cursor of SSCAN.
     cursor: String,
-    /// Among those that the caller serves.
+    /// Among the caller's own queues.
     first: usize,
 }
 
-impl Default for Round {
+impl Default for OverdueCursor {
     fn default() -> Self {
         Self { cursor: "0".to_owned(), first: 0 }
     }
 }
 
-impl Rounds {
-    fn get(&self, shard: u16) -> Round {
+impl OverdueCursors {
+    fn get(&self, shard: u16) -> OverdueCursor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&shard).cloned().unwrap_or_default()
     }
 
-    fn put(&self, shard: u16, round: Round) {
+    fn put(&self, shard: u16, round: OverdueCursor) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(shard, round);
     }
 }
 
 impl RedisStore {
-    /// The time of a shard, and those of its queues in which there may be leases that have run out.
+    /// The time of a shard, and its queues that may have expired leases.
     pub(super) async fn overdue_in(
         &self,
         shard: u16,
         expired: &ListExpiredParams<'_>,
     ) -> Result<(Timestamp, Vec<Queue>), Error> {
-        let options = self.link.options();
+        let options = self.connections.options();
         let keys = [self.keys.jobs(shard), self.keys.queues(shard)];
-        let Round { cursor, first } = self.rounds.get(shard);
-        let mut call =
-            Call::new(&self.scripts.overdue, &keys).arg(cursor).arg(QUEUES).arg(&options.default_group);
+        let OverdueCursor { cursor, first } = self.overdue_cursors.get(shard);
+        let mut call = ScriptCall::new(&self.scripts.overdue, &keys)
+            .arg(cursor)
+            .arg(MAX_QUEUES_PER_CALL)
+            .arg(&options.default_group);
         for (queue, group) in &options.groups {
             call.push(queue.as_str());
             call.push(group);
         }
         call.push("");
         call.push(ms(expired.lease));
-        let (served, first) = some(expired.queues, first);
-        served.for_each(|queue| call.push(member(queue)));
-        let odd = || odd_answer("overdue");
-        let mut answer = array(self.link.call(shard, call).await?).ok_or_else(odd)?.into_iter();
-        let time = answer.next().as_ref().and_then(int).ok_or_else(odd)?;
-        let cursor = answer.next().and_then(text).ok_or_else(odd)?;
-        self.rounds.put(shard, Round { cursor, first });
-        let queues = answer.filter_map(text).filter_map(|member| read_member(&member));
+        let (served, first) = next_queues(expired.queues, first);
+        served.for_each(|queue| call.push(queue_member(queue)));
+        let unexpected = || unexpected_reply("overdue");
+        let mut reply = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?.into_iter();
+        let time = reply.next().as_ref().and_then(int).ok_or_else(unexpected)?;
+        let cursor = reply.next().and_then(text).ok_or_else(unexpected)?;
+        self.overdue_cursors.put(shard, OverdueCursor { cursor, first });
+        let queues = reply.filter_map(text).filter_map(|member| parse_queue_member(&member));
         Ok((Timestamp(time), queues.collect()))
     }
 }
 
-/// As many queues as one look has, from `first` on and around, and where the next look begins.
-fn some(queues: &[Queue], first: usize) -> (impl Iterator<Item = &Queue>, usize) {
-    let count = queues.len().min(QUEUES);
+/// The queues of one call, from `first` on and wrapping around, and the next position.
+fn next_queues(queues: &[Queue], first: usize) -> (impl Iterator<Item = &Queue>, usize) {
+    let count = queues.len().min(MAX_QUEUES_PER_CALL);
     let first = if queues.is_empty() { 0 } else { first % queues.len() };
     (queues.iter().cycle().skip(first).take(count), first + count)
 }
 
-/// The queue that the set of queues calls so.
-pub(super) fn read_member(member: &str) -> Option<Queue> {
+/// Parses a member of the set of queues.
+pub(super) fn parse_queue_member(member: &str) -> Option<Queue> {
     let (kind, name) = member.split_once(' ')?;
-    let delivery = match kind {
+    let guarantee = match kind {
         "s" => Guarantee::AtLeastOnce,
         "l" => Guarantee::AtMostOnce,
         _ => return None,
     };
-    Some(Queue { name: QueueName::new(name).ok()?, guarantee: delivery })
+    Some(Queue { name: QueueName::new(name).ok()?, guarantee })
 }
 
 #[cfg(test)]
@@ -104,14 +106,14 @@ mod tests {
     fn each_of_many_served_queues_has_its_turn() {
         let queue = |number: usize| Queue::at_least_once(QueueName::new(&format!("q{number}")).unwrap());
         let few: Vec<Queue> = (0..3).map(queue).collect();
-        assert_eq!(some(&few, 0).0.count(), 3);
-        assert_eq!(some(&[], 7).0.count(), 0);
+        assert_eq!(next_queues(&few, 0).0.count(), 3);
+        assert_eq!(next_queues(&[], 7).0.count(), 0);
         let many: Vec<Queue> = (0..600).map(queue).collect();
         let (mut seen, mut first) = (std::collections::HashSet::new(), 0);
         for _ in 0..3 {
-            let (part, next) = some(&many, first);
+            let (part, next) = next_queues(&many, first);
             let part: Vec<_> = part.collect();
-            assert_eq!(part.len(), QUEUES);
+            assert_eq!(part.len(), MAX_QUEUES_PER_CALL);
             seen.extend(part);
             first = next;
         }

@@ -1,41 +1,42 @@
-//! Redriving dead letters: back to their queue.
+//! Redriving dead letters: moves them back to their queue.
 
 use tidemill_core::store::{RedriveItem, RedriveParams};
 use tidemill_core::{Envelope, Error, JobId};
 
-use super::dead_letters::count;
-use super::portions;
-use crate::connection::Call;
-use crate::connection::keys::letter;
+use super::dead_letters::parse_count;
+use super::script_batches;
+use crate::connection::ScriptCall;
+use crate::connection::keys::kind_letter;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(crate) async fn redrive_letters(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
+    pub(crate) async fn redrive_dead_letters(&self, redrive: RedriveParams<'_>) -> Result<u64, Error> {
         let jobs: Vec<&JobId> = redrive.letters.iter().map(|letter| &letter.job).collect();
         let mut moved = 0;
         for (shard, found) in self.find_letters(redrive.queue, &jobs).await? {
-            let weigh = |position: usize| {
+            let bytes_of = |position: usize| {
                 let RedriveItem { letter, envelope, .. } = &redrive.letters[found[position].0];
                 letter.len() + envelope.len()
             };
-            for portion in portions((0..found.len()).collect(), weigh) {
-                let part: Vec<_> = portion.into_iter().map(|position| &found[position]).collect();
-                moved += self.redrive_some(shard, &redrive, &part).await?;
+            for batch in script_batches((0..found.len()).collect(), bytes_of) {
+                let items: Vec<_> = batch.into_iter().map(|position| &found[position]).collect();
+                moved += self.redrive_batch(shard, &redrive, &items).await?;
             }
         }
         Ok(moved)
     }
 
-    async fn redrive_some(
+    async fn redrive_batch(
         &self,
         shard: u16,
         redrive: &RedriveParams<'_>,
-        part: &[&(usize, String)],
+        items: &[&(usize, String)],
     ) -> Result<u64, Error> {
         let queue = redrive.queue;
         let keys = [self.keys.target(shard, queue), self.keys.dlq(shard, queue), self.keys.jobs(shard)];
-        let mut call = Call::new(&self.scripts.redrive, &keys).arg(letter(queue)).arg(queue.name.as_str());
-        for (index, entry) in part {
+        let mut call =
+            ScriptCall::new(&self.scripts.redrive, &keys).arg(kind_letter(queue)).arg(queue.name.as_str());
+        for (index, entry) in items {
             let RedriveItem { job, letter, envelope } = &redrive.letters[*index];
             let tracked = Envelope::read(envelope.clone()).is_ok_and(|envelope| envelope.tracked());
             call.push(entry);
@@ -44,6 +45,6 @@ impl RedisStore {
             call.push(if tracked { "1" } else { "0" });
             call.push(&envelope[..]);
         }
-        count(&self.link.call(shard, call).await?)
+        parse_count(&self.connections.call(shard, call).await?)
     }
 }

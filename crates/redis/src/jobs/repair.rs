@@ -1,33 +1,33 @@
-//! Repairing what other programs have left behind: jobs in the index that are gone, and entries that were acknowledged
-//! and not deleted.
+//! Repairing data that other programs have changed: index entries of removed jobs, and entries that
+//! were acknowledged and not deleted.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use tidemill_core::{Error, JobId, Queue};
 
-use crate::chains::outbox::Errand;
-use crate::connection::Call;
+use crate::chains::outbox::OutboxEntry;
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
-use crate::jobs::locate::Place;
+use crate::error::unexpected_reply;
+use crate::jobs::locate::JobLocation;
 use crate::runs::push_removal;
 use crate::store::RedisStore;
 
-/// How many jobs of the index, or entries of a stream, one script looks at.
-const PAGE: usize = 100;
+/// How many index entries or stream entries one script checks.
+const PAGE_SIZE: usize = 100;
 
-/// How many pages of the index one round of maintenance looks at: all workers together get through a large one.
-const INDEX_PAGES: usize = 10;
+/// How many pages of the index one round checks: all workers together cover a large index.
+const MAX_INDEX_PAGES: usize = 10;
 
-/// How many pages of a stream one round looks at. What workers hold is among them.
-const STREAM_PAGES: usize = 100;
+/// How many pages of a stream one round checks, including pending entries.
+const MAX_STREAM_PAGES: usize = 100;
 
-/// Where the next look at the index of each shard begins.
+/// The next position in the index of each shard.
 #[derive(Debug, Default)]
-pub(crate) struct Cursors(Mutex<HashMap<u16, String>>);
+pub(crate) struct RepairCursors(Mutex<HashMap<u16, String>>);
 
-impl Cursors {
+impl RepairCursors {
     fn take(&self, shard: u16) -> String {
         let cursor = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&shard);
         cursor.unwrap_or_else(|| "0".to_owned())
@@ -38,43 +38,43 @@ impl Cursors {
     }
 }
 
-/// What one repairing script did.
-struct Repaired {
+/// The reply of a repairing script.
+struct RepairReply {
     count: u64,
-    /// Where to go on; empty if that was all.
+    /// The next position; empty if done.
     next: String,
 }
 
 impl RedisStore {
-    /// Forgets those of these chains that the index has and that are gone. Returns how many.
+    /// Removes index entries of these chains whose jobs are gone. Returns how many.
     pub(crate) async fn forget_lost(&self, shard: u16, chains: &[JobId]) -> Result<u64, Error> {
         let mut forgotten = 0;
-        for part in chains.chunks(PAGE) {
-            let mut call = self.repairing(shard).arg("chains");
+        for part in chains.chunks(PAGE_SIZE) {
+            let mut call = self.repair_call(shard).arg("chains");
             part.iter().for_each(|chain| call.push(chain.as_str()));
             forgotten += self.repair(shard, call).await?.count;
         }
         Ok(forgotten)
     }
 
-    /// Whether another program has taken a chain's job away. If so it is forgotten.
-    pub(crate) async fn is_lost(&self, job: &JobId) -> Result<bool, Error> {
+    /// Whether another program has removed a chain's job. If so, its index entry is removed.
+    pub(crate) async fn forget_if_lost(&self, job: &JobId) -> Result<bool, Error> {
         Ok(self.forget_lost(self.keys.shard_of(job), &[job.chain()]).await? > 0)
     }
 
-    /// A job was not where it was seen: it has moved, or another program has taken it away.
-    pub(crate) async fn missed(&self, job: &JobId, place: &Place) -> Result<(), Error> {
-        if place.indexed.is_empty() {
+    /// Handles a job that was not at its location: it has moved, or another program has removed it.
+    pub(crate) async fn repair_if_lost(&self, job: &JobId, location: &JobLocation) -> Result<(), Error> {
+        if location.index_value.is_empty() {
             return Ok(());
         }
-        self.forget_lost(place.shard, &[job.chain()]).await.map(drop)
+        self.forget_lost(location.shard, &[job.chain()]).await.map(drop)
     }
 
-    /// Looks at some of the index of a shard. Returns how many jobs were gone.
+    /// Checks a part of a shard's index. Returns how many jobs were gone.
     pub(super) async fn repair_index(&self, shard: u16) -> Result<u64, Error> {
-        let (mut cursor, mut forgotten) = (self.cursors.take(shard), 0);
-        for _ in 0..INDEX_PAGES {
-            let call = self.repairing(shard).arg("index").arg(&cursor).arg(PAGE);
+        let (mut cursor, mut forgotten) = (self.repair_cursors.take(shard), 0);
+        for _ in 0..MAX_INDEX_PAGES {
+            let call = self.repair_call(shard).arg("index").arg(&cursor).arg(PAGE_SIZE);
             let repaired = self.repair(shard, call).await?;
             forgotten += repaired.count;
             cursor = repaired.next;
@@ -82,15 +82,16 @@ impl RedisStore {
                 return Ok(forgotten);
             }
         }
-        self.cursors.put(shard, cursor);
+        self.repair_cursors.put(shard, cursor);
         Ok(forgotten)
     }
 
-    /// Deletes entries that were acknowledged and not deleted. Returns how many, and whether there may be more.
+    /// Deletes acknowledged entries. Returns how many, and whether there may be more.
     pub(super) async fn delete_acknowledged(&self, shard: u16, queue: &Queue) -> Result<(u64, bool), Error> {
         let (mut last, mut deleted) = (String::new(), 0);
-        for _ in 0..STREAM_PAGES {
-            let call = self.repairing(shard).arg("stream").arg(queue.name.as_str()).arg(&last).arg(PAGE);
+        for _ in 0..MAX_STREAM_PAGES {
+            let call =
+                self.repair_call(shard).arg("stream").arg(queue.name.as_str()).arg(&last).arg(PAGE_SIZE);
             let repaired = self.repair(shard, call).await?;
             deleted += repaired.count;
             last = repaired.next;
@@ -101,19 +102,19 @@ impl RedisStore {
         Ok((deleted, deleted > 0))
     }
 
-    fn repairing(&self, shard: u16) -> Call<'_> {
-        let mut call = self.call_on_runs(&self.scripts.repair, shard);
+    fn repair_call(&self, shard: u16) -> ScriptCall<'_> {
+        let mut call = self.run_script_call(&self.scripts.repair, shard);
         push_removal(&mut call);
         call
     }
 
-    async fn repair(&self, shard: u16, call: Call<'_>) -> Result<Repaired, Error> {
-        let odd = || odd_answer("repair");
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-        let errands = Errand::all(parts.split_off(parts.len().min(2)));
-        self.carry_on(shard, errands).await;
-        let [count, next] = &parts[..] else { return Err(odd()) };
-        let count = int(count).and_then(|count| u64::try_from(count).ok()).ok_or_else(odd)?;
-        Ok(Repaired { count, next: text(next.clone()).ok_or_else(odd)? })
+    async fn repair(&self, shard: u16, call: ScriptCall<'_>) -> Result<RepairReply, Error> {
+        let unexpected = || unexpected_reply("repair");
+        let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
+        let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(2)));
+        self.process_outbox(shard, outbox).await;
+        let [count, next] = &parts[..] else { return Err(unexpected()) };
+        let count = int(count).and_then(|count| u64::try_from(count).ok()).ok_or_else(unexpected)?;
+        Ok(RepairReply { count, next: text(next.clone()).ok_or_else(unexpected)? })
     }
 }

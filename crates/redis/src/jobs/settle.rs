@@ -1,4 +1,4 @@
-//! Ending claims. Most jobs end well, and leave a record at most; those take the short way.
+//! Settling claims. Most jobs finish with at most a record; those take the fast path.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -10,39 +10,39 @@ use tidemill_core::store::{JobRecord, Verdict};
 use tidemill_core::{Error, Guarantee, JobId, Lease, Queue};
 
 use super::list::is_unlocked;
-use super::{by_place, ms, portions};
-use crate::chains::outbox::Errand;
-use crate::chains::{Changes, next_queue};
-use crate::connection::Call;
-use crate::connection::breaker::left_out_error;
-use crate::connection::keys::is_of_workflow;
-use crate::connection::reply::{UNTRACKED, array, entry_id, int};
-use crate::error::odd_answer;
+use super::{by_queue, ms, script_batches};
+use crate::chains::outbox::OutboxEntry;
+use crate::chains::{SettleChanges, next_queue};
+use crate::connection::ScriptCall;
+use crate::connection::breaker::shard_unreachable_error;
+use crate::connection::keys::is_workflow_queue;
+use crate::connection::reply::{UNTRACKED_BIT, array, entry_id, int};
+use crate::error::unexpected_reply;
 use crate::inspect::record;
-use crate::runs::is_of_runs;
+use crate::runs::concerns_run;
 use crate::store::RedisStore;
 
-/// What a lease is to someone who never extended it: only used for entries of consumers nobody knows.
-pub(crate) const UNKNOWN_LEASE_MS: u64 = 30_000;
+/// The assumed lease of consumers without a recorded lease.
+pub(crate) const DEFAULT_LEASE_MS: u64 = 30_000;
 
-/// How long it is known that a job which was never locked has been given up, so that a repeat does nothing. A worker repeats
-/// a settlement for as long as the store is away.
-const RELEASE_MS: u64 = 3_600_000;
+/// How long the settlement of a job that was never locked is remembered, so that a repeat has no
+/// effect. A worker repeats a settlement while the store is unavailable.
+const RELEASED_TTL_MS: u64 = 3_600_000;
 
-/// How long one shard of several has to end claims, in several trips if there are many. The verdicts of others wait for it.
+/// How long one shard of several has to settle, in several calls if there are many claims.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Which claims may be ended.
+/// Which claims may be settled.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum SettleMode {
     /// The caller's own.
     Settle,
-    /// Those that have run out.
+    /// Expired ones.
     Rescue,
 }
 
-impl Mode {
-    pub(crate) fn word(self) -> &'static str {
+impl SettleMode {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Settle => "settle",
             Self::Rescue => "rescue",
@@ -50,95 +50,109 @@ impl Mode {
     }
 }
 
-/// What one script does: it ends jobs for good, or it makes changes, of which those that go on do so on one queue.
+/// The script that settles: it finishes jobs, or applies changes that continue on one queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way<'a> {
-    Short,
-    Long(Option<&'a Queue>),
+enum SettlePath<'a> {
+    Finish,
+    Change(Option<&'a Queue>),
 }
 
 impl RedisStore {
     pub(crate) async fn settle_claims(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.end_claims(settlements, Mode::Settle).await
+        self.settle_all(settlements, SettleMode::Settle).await
     }
 
     pub(crate) async fn rescue_claims(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-        self.end_claims(settlements, Mode::Rescue).await
+        self.settle_all(settlements, SettleMode::Rescue).await
     }
 
-    /// Each shard by itself, all at once. Where some fail and others answer, nothing is known of those that failed.
-    async fn end_claims(&self, settlements: &[Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
+    /// Settles all shards concurrently. If some fail and others reply, the failed verdicts are
+    /// unknown.
+    async fn settle_all(&self, settlements: &[Settlement], mode: SettleMode) -> Result<Vec<Verdict>, Error> {
         settlements.iter().try_for_each(|settlement| next_queue(&settlement.change).map(drop))?;
         if self.keys.shards() == 1 {
-            return self.end_of_shard(&settlements.iter().collect::<Vec<_>>(), mode).await;
+            return self.settle_shard(&settlements.iter().collect::<Vec<_>>(), mode).await;
         }
         let shards = by_shard(settlements);
         let calls = shards.iter().map(|(shard, members)| {
             let part: Vec<&Settlement> = members.iter().map(|&member| &settlements[member]).collect();
-            self.end_in_shard(*shard, part, mode)
+            self.settle_if_reachable(*shard, part, mode)
         });
-        let (mut verdicts, mut answers, mut failure) = (vec![Verdict::Unknown; settlements.len()], 0, None);
-        for ((shard, members), answer) in shards.iter().zip(join_all(calls).await) {
-            match answer {
-                Ok(answer) => {
-                    answers += 1;
-                    members.iter().zip(answer).for_each(|(&member, verdict)| verdicts[member] = verdict);
+        let (mut verdicts, mut replied_shards, mut failure) =
+            (vec![Verdict::Unknown; settlements.len()], 0, None);
+        for ((shard, members), reply) in shards.iter().zip(join_all(calls).await) {
+            match reply {
+                Ok(reply) => {
+                    replied_shards += 1;
+                    members.iter().zip(reply).for_each(|(&member, verdict)| verdicts[member] = verdict);
                 }
                 Err(error) => {
-                    tracing::debug!(shard, error = error.full_message(), "settlements are in doubt");
+                    tracing::debug!(
+                        shard,
+                        error = error.full_message(),
+                        "the result of settlements is unknown"
+                    );
                     failure = Some(error);
                 }
             }
         }
-        failure.filter(|_| answers == 0).map_or(Ok(verdicts), Err)
+        failure.filter(|_| replied_shards == 0).map_or(Ok(verdicts), Err)
     }
 
-    /// A shard that is known not to answer is not asked: whoever settles tries again, and goes on with others meanwhile.
-    async fn end_in_shard(
+    /// Skips an unreachable shard: the caller tries again, and settles others meanwhile.
+    async fn settle_if_reachable(
         &self,
         shard: u16,
         part: Vec<&Settlement>,
-        mode: Mode,
+        mode: SettleMode,
     ) -> Result<Vec<Verdict>, Error> {
         if self.breaker.is_open(shard) {
-            return Err(left_out_error(shard));
+            return Err(shard_unreachable_error(shard));
         }
-        self.breaker.bounded(shard, SETTLE_TIMEOUT, self.end_of_shard(&part, mode)).await
+        self.breaker.with_timeout(shard, SETTLE_TIMEOUT, self.settle_shard(&part, mode)).await
     }
 
-    async fn end_of_shard(&self, settlements: &[&Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
+    async fn settle_shard(
+        &self,
+        settlements: &[&Settlement],
+        mode: SettleMode,
+    ) -> Result<Vec<Verdict>, Error> {
         let (of_runs, others): (Vec<&Settlement>, Vec<&Settlement>) =
-            settlements.iter().partition(|settlement| is_of_runs(settlement));
+            settlements.iter().partition(|settlement| concerns_run(settlement));
         if of_runs.is_empty() {
-            return self.end_others(&others, mode).await;
+            return self.settle_jobs(&others, mode).await;
         }
         if !others.is_empty() && !are_distinct(settlements) {
-            // The first of two settlements of one lease counts, so they take their turn.
+            // The first of two settlements of one lease counts, so they run in order.
             let mut verdicts = Vec::with_capacity(settlements.len());
             for one in settlements.chunks(1) {
-                verdicts.extend(Box::pin(self.end_of_shard(one, mode)).await?);
+                verdicts.extend(Box::pin(self.settle_shard(one, mode)).await?);
             }
             return Ok(verdicts);
         }
         let (of_runs, others) =
-            tokio::try_join!(self.end_for_runs(&of_runs, mode), self.end_others(&others, mode))?;
+            tokio::try_join!(self.settle_for_runs(&of_runs, mode), self.settle_jobs(&others, mode))?;
         let (mut of_runs, mut others) = (of_runs.into_iter(), others.into_iter());
-        let next = |settlement: &&Settlement| match is_of_runs(settlement) {
+        let next = |settlement: &&Settlement| match concerns_run(settlement) {
             true => of_runs.next(),
             false => others.next(),
         };
-        settlements.iter().map(next).collect::<Option<_>>().ok_or_else(|| odd_answer("settle"))
+        settlements.iter().map(next).collect::<Option<_>>().ok_or_else(|| unexpected_reply("settle"))
     }
 
-    /// Each queue by itself: a damaged key of one must not lose the verdicts on the jobs of others.
-    async fn end_others(&self, settlements: &[&Settlement], mode: Mode) -> Result<Vec<Verdict>, Error> {
+    /// Settles each queue separately: a damaged key of one must not lose the verdicts of others.
+    async fn settle_jobs(
+        &self,
+        settlements: &[&Settlement],
+        mode: SettleMode,
+    ) -> Result<Vec<Verdict>, Error> {
         let (mut verdicts, mut failure) = (vec![Verdict::Unknown; settlements.len()], None);
-        for (first, members) in by_place(settlements.iter().map(|settlement| &settlement.lease)) {
-            let answer = self.end_of_place(first, (settlements, members), mode, &mut verdicts).await;
-            let is_silent = answer.as_ref().is_err_and(Error::is_unavailable);
-            failure = answer.err().or(failure);
+        for (first, members) in by_queue(settlements.iter().map(|settlement| &settlement.lease)) {
+            let reply = self.settle_queue(first, (settlements, members), mode, &mut verdicts).await;
+            let is_silent = reply.as_ref().is_err_and(Error::is_unavailable);
+            failure = reply.err().or(failure);
             if is_silent {
-                // The server answers for none of its queues.
+                // The server responds for none of its queues.
                 break;
             }
         }
@@ -146,50 +160,51 @@ impl RedisStore {
         failure.filter(|_| !has_answered).map_or(Ok(verdicts), Err)
     }
 
-    async fn end_of_place(
+    async fn settle_queue(
         &self,
         first: &Lease,
         (settlements, members): (&[&Settlement], Vec<usize>),
-        mode: Mode,
+        mode: SettleMode,
         verdicts: &mut [Verdict],
     ) -> Result<(), Error> {
-        let place = (first.shard, &first.queue);
-        let weigh = |member: usize| weight(&settlements[member].change);
-        let groups = by_way(settlements, members, mode).into_iter();
-        let groups = groups
-            .flat_map(|(way, members)| portions(members, weigh).into_iter().map(move |part| (way, part)));
-        for (way, members) in groups {
+        let shard_queue = (first.shard, &first.queue);
+        let bytes_of = |member: usize| change_bytes(&settlements[member].change);
+        let groups = by_path(settlements, members, mode).into_iter();
+        let groups = groups.flat_map(|(path, members)| {
+            script_batches(members, bytes_of).into_iter().map(move |part| (path, part))
+        });
+        for (path, members) in groups {
             let part: Vec<&Settlement> = members.iter().map(|&member| settlements[member]).collect();
-            let answer = match (first.queue.guarantee, way) {
-                (Guarantee::AtLeastOnce, Way::Short) => self.finish(place, part).await?,
-                (Guarantee::AtLeastOnce, Way::Long(next)) => {
-                    self.settle_entries(place, next, &part, mode).await?
+            let reply = match (first.queue.guarantee, path) {
+                (Guarantee::AtLeastOnce, SettlePath::Finish) => self.finish(shard_queue, part).await?,
+                (Guarantee::AtLeastOnce, SettlePath::Change(next)) => {
+                    self.settle_entries(shard_queue, next, &part, mode).await?
                 }
-                (Guarantee::AtMostOnce, way) => {
-                    let next = if let Way::Long(next) = way { next } else { None };
-                    self.release_locks(place, next, &part, mode).await?
+                (Guarantee::AtMostOnce, path) => {
+                    let next = if let SettlePath::Change(next) = path { next } else { None };
+                    self.release_locks(shard_queue, next, &part, mode).await?
                 }
             };
-            for (member, accepted) in members.into_iter().zip(answer) {
+            for (member, accepted) in members.into_iter().zip(reply) {
                 verdicts[member] = if accepted == 1 { Verdict::Accepted } else { Verdict::LeaseLost };
             }
         }
         Ok(())
     }
 
-    /// The hot path: acknowledge, delete, forget, and keep what is to be kept.
+    /// The fast path: acknowledges, deletes and unindexes jobs, and stores records.
     async fn finish(&self, (shard, queue): (u16, &Queue), part: Vec<&Settlement>) -> Result<Vec<i64>, Error> {
-        // The script wants those with a record first, then other tracked ones; `order` remembers where each came from.
+        // The script expects jobs with a record first, then other tracked ones; `order` maps back.
         let mut order: Vec<usize> = (0..part.len()).collect();
-        order.sort_by_key(|&position| (record_of(part[position]).is_none(), !indexed(part[position])));
+        order.sort_by_key(|&position| (record_of(part[position]).is_none(), !is_indexed(part[position])));
         let kept = |&position: &usize| Some((&part[position].lease.job, record_of(part[position])?));
         let records: Vec<(&JobId, &JobRecord)> = order.iter().map_while(kept).collect();
-        let tracked = part.iter().filter(|settlement| indexed(settlement)).count();
-        let mut keys = self.keys.home(shard);
+        let tracked = part.iter().filter(|settlement| is_indexed(settlement)).count();
+        let mut keys = self.keys.shard_keys(shard);
         keys.push(self.keys.target(shard, queue));
         keys.push(self.keys.cancelled(shard, queue));
         keys.extend(records.iter().map(|(job, _)| self.keys.record(shard, job)));
-        let mut call = Call::new(&self.scripts.finish, &keys)
+        let mut call = ScriptCall::new(&self.scripts.finish, &keys)
             .arg(self.keys.channel())
             .arg(self.group(queue))
             .arg(part.len())
@@ -201,13 +216,13 @@ impl RedisStore {
             call.push(ms(record.keep));
             call.push(&record::write(record)[..]);
         }
-        let answer = self.link.call(shard, call).await?;
-        if answer == Value::Int(1) {
+        let reply = self.connections.call(shard, call).await?;
+        if reply == Value::Int(1) {
             return Ok(vec![1; part.len()]);
         }
-        let answer = self.accepted(shard, answer, part.len()).await?;
+        let reply = self.read_verdicts(shard, reply, part.len()).await?;
         let mut verdicts = vec![0; part.len()];
-        order.into_iter().zip(answer).for_each(|(position, kept)| verdicts[position] = kept);
+        order.into_iter().zip(reply).for_each(|(position, kept)| verdicts[position] = kept);
         Ok(verdicts)
     }
 
@@ -216,24 +231,24 @@ impl RedisStore {
         (shard, queue): (u16, &Queue),
         next: Option<&Queue>,
         part: &[&Settlement],
-        mode: Mode,
+        mode: SettleMode,
     ) -> Result<Vec<i64>, Error> {
         let changes = self.changes(shard, part).await?;
-        let mut keys = self.keys_of_ends((shard, queue), self.keys.leases(shard, queue), next);
+        let mut keys = self.settle_keys((shard, queue), self.keys.leases(shard, queue), next);
         (0..part.len()).for_each(|index| changes.push_keys(&mut keys, index));
-        let mut call = Call::new(&self.scripts.settle, &keys)
+        let mut call = ScriptCall::new(&self.scripts.settle, &keys)
             .arg(self.keys.channel())
             .arg(self.group(queue))
             .arg(queue.name.as_str())
             .arg(next.map_or("", |queue| queue.name.as_str()))
-            .arg(mode.word())
-            .arg(UNKNOWN_LEASE_MS);
+            .arg(mode.as_str())
+            .arg(DEFAULT_LEASE_MS);
         for (index, settlement) in part.iter().enumerate() {
             call.push(entry_id(settlement.lease.token));
             changes.push_args(&mut call, index);
         }
-        let answer = self.link.call(shard, call).await?;
-        self.accepted(shard, answer, part.len()).await
+        let reply = self.connections.call(shard, call).await?;
+        self.read_verdicts(shard, reply, part.len()).await
     }
 
     async fn release_locks(
@@ -241,43 +256,43 @@ impl RedisStore {
         (shard, queue): (u16, &Queue),
         next: Option<&Queue>,
         part: &[&Settlement],
-        mode: Mode,
+        mode: SettleMode,
     ) -> Result<Vec<i64>, Error> {
-        if part.iter().all(|settlement| is_unlocked(&settlement.lease) && leaves_nothing(settlement)) {
-            self.remove_notes((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
+        if part.iter().all(|settlement| is_unlocked(&settlement.lease) && leaves_no_record(settlement)) {
+            self.remove_untracked((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
             return Ok(vec![1; part.len()]);
         }
         let changes = self.changes(shard, part).await?;
-        let mut keys = self.keys_of_ends((shard, queue), self.keys.running(shard, queue), next);
+        let mut keys = self.settle_keys((shard, queue), self.keys.running(shard, queue), next);
         keys.push(self.keys.released(shard));
         for (index, settlement) in part.iter().enumerate() {
             keys.push(self.keys.lock(shard, queue, &settlement.lease.job));
             changes.push_keys(&mut keys, index);
         }
-        let mut call = Call::new(&self.scripts.release, &keys)
+        let mut call = ScriptCall::new(&self.scripts.release, &keys)
             .arg(self.keys.channel())
             .arg(queue.name.as_str())
             .arg(next.map_or("", |queue| queue.name.as_str()))
-            .arg(mode.word())
-            .arg(RELEASE_MS);
+            .arg(mode.as_str())
+            .arg(RELEASED_TTL_MS);
         for (index, settlement) in part.iter().enumerate() {
             let unlocked = if is_unlocked(&settlement.lease) { "u" } else { "" };
             call.push(format!("{unlocked}{}", settlement.lease.token.0));
             changes.push_args(&mut call, index);
         }
-        let answer = self.link.call(shard, call).await?;
-        self.remove_notes((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
-        self.accepted(shard, answer, part.len()).await
+        let reply = self.connections.call(shard, call).await?;
+        self.remove_untracked((shard, queue), part.iter().map(|settlement| &settlement.lease)).await;
+        self.read_verdicts(shard, reply, part.len()).await
     }
 
-    async fn changes<'a>(&'a self, shard: u16, part: &[&'a Settlement]) -> Result<Changes<'a>, Error> {
+    async fn changes<'a>(&'a self, shard: u16, part: &[&'a Settlement]) -> Result<SettleChanges<'a>, Error> {
         let changes = part.iter().map(|settlement| (&settlement.lease.job, &settlement.change));
-        Changes::of(self, shard, changes).await
+        SettleChanges::prepare(self, shard, changes).await
     }
 
-    /// The first keys of both scripts that end claims: they differ in where they see who holds what.
-    fn keys_of_ends(&self, (shard, queue): (u16, &Queue), held: String, next: Option<&Queue>) -> Vec<String> {
-        let mut keys = self.keys.home(shard);
+    /// The first keys of both settling scripts: they differ in the key with the holders.
+    fn settle_keys(&self, (shard, queue): (u16, &Queue), held: String, next: Option<&Queue>) -> Vec<String> {
+        let mut keys = self.keys.shard_keys(shard);
         keys.extend([
             self.keys.target(shard, queue),
             self.keys.scheduled(shard, queue),
@@ -285,17 +300,17 @@ impl RedisStore {
             self.keys.cancelled(shard, queue),
             held,
         ]);
-        keys.extend(self.keys_of_next(shard, next.unwrap_or(queue)));
+        keys.extend(self.next_queue_keys(shard, next.unwrap_or(queue)));
         keys
     }
 
-    /// What was accepted, once what is owed for it is done.
-    async fn accepted(&self, shard: u16, answer: Value, count: usize) -> Result<Vec<i64>, Error> {
-        let odd = || odd_answer("settle");
-        let mut parts = array(answer).filter(|parts| parts.len() >= count).ok_or_else(odd)?;
-        let errands = Errand::all(parts.split_off(count));
-        let accepted = parts.iter().map(int).collect::<Option<_>>().ok_or_else(odd)?;
-        self.carry_on(shard, errands).await;
+    /// Parses the verdicts, and processes the outbox.
+    async fn read_verdicts(&self, shard: u16, reply: Value, count: usize) -> Result<Vec<i64>, Error> {
+        let unexpected = || unexpected_reply("settle");
+        let mut parts = array(reply).filter(|parts| parts.len() >= count).ok_or_else(unexpected)?;
+        let outbox = OutboxEntry::parse_all(parts.split_off(count));
+        let accepted = parts.iter().map(int).collect::<Option<_>>().ok_or_else(unexpected)?;
+        self.process_outbox(shard, outbox).await;
         Ok(accepted)
     }
 }
@@ -312,38 +327,44 @@ fn by_shard(settlements: &[Settlement]) -> Vec<(u16, Vec<usize>)> {
     shards
 }
 
-/// Groups settlements of one place by what one script can do. Two settlements of one lease must take their turn,
-/// because the first counts: where there are such, each is a group of its own.
-fn by_way<'a>(settlements: &[&'a Settlement], members: Vec<usize>, mode: Mode) -> Vec<(Way<'a>, Vec<usize>)> {
+/// Groups settlements of one queue by script. Two settlements of one lease must run in order,
+/// because the first counts: then each is its own group.
+fn by_path<'a>(
+    settlements: &[&'a Settlement],
+    members: Vec<usize>,
+    mode: SettleMode,
+) -> Vec<(SettlePath<'a>, Vec<usize>)> {
     let mut leases = HashSet::with_capacity(members.len());
-    // Jobs that were locked together have one token.
+    // Jobs that were locked together share a token.
     let is_distinct = members.iter().all(|&member| {
         let lease = &settlements[member].lease;
         leases.insert((lease.token, &lease.job))
     });
-    let mut groups: Vec<(Way<'a>, Vec<usize>)> = Vec::new();
+    let mut groups: Vec<(SettlePath<'a>, Vec<usize>)> = Vec::new();
     for member in members {
-        let way = way_of(settlements[member], mode);
-        match groups.iter_mut().find(|(known, _)| is_distinct && *known == way) {
+        let path = path_of(settlements[member], mode);
+        match groups.iter_mut().find(|(known, _)| is_distinct && *known == path) {
             Some((_, group)) => group.push(member),
-            None => groups.push((way, vec![member])),
+            None => groups.push((path, vec![member])),
         }
     }
     groups
 }
 
-fn way_of(settlement: &Settlement, mode: Mode) -> Way<'_> {
+fn path_of(settlement: &Settlement, mode: SettleMode) -> SettlePath<'_> {
     match &settlement.change {
-        // What is finished on the queue of a workflow is a message that started a run. Another program gave it its id, which
-        // may be that of a job.
-        Change::Finish(_) if mode == Mode::Settle && !is_of_workflow(&settlement.lease.queue) => Way::Short,
-        Change::Continue(step) => Way::Long(Some(&step.queue)),
-        _ => Way::Long(None),
+        // A finished job of a workflow queue is a message that started a run. Another program chose
+        // its id, which may be that of a job.
+        Change::Finish(_) if mode == SettleMode::Settle && !is_workflow_queue(&settlement.lease.queue) => {
+            SettlePath::Finish
+        }
+        Change::Continue(step) => SettlePath::Change(Some(&step.queue)),
+        _ => SettlePath::Change(None),
     }
 }
 
-/// About how many bytes a change comes to.
-fn weight(change: &Change) -> usize {
+/// Approximate size of a change in bytes.
+fn change_bytes(change: &Change) -> usize {
     match change {
         Change::Finish(record) => record.as_ref().map_or(0, |record| record.output.len()),
         Change::Requeue { envelope, .. } => envelope.len(),
@@ -359,13 +380,14 @@ fn are_distinct(settlements: &[&Settlement]) -> bool {
     settlements.iter().all(|Settlement { lease, .. }| leases.insert(lease))
 }
 
-fn leaves_nothing(settlement: &Settlement) -> bool {
+fn leaves_no_record(settlement: &Settlement) -> bool {
     matches!(settlement.change, Change::Finish(None))
 }
 
-/// Whether the job has an index entry to forget; one whose record is kept counts, whatever its envelope says.
-fn indexed(settlement: &Settlement) -> bool {
-    settlement.lease.token.0 & UNTRACKED == 0 || record_of(settlement).is_some()
+/// Whether the job has an index entry to remove; one with a record counts, whatever its envelope
+/// says.
+fn is_indexed(settlement: &Settlement) -> bool {
+    settlement.lease.token.0 & UNTRACKED_BIT == 0 || record_of(settlement).is_some()
 }
 
 fn record_of(settlement: &Settlement) -> Option<&JobRecord> {

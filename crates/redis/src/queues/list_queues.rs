@@ -1,26 +1,26 @@
-//! The queues there are, and what is in them.
+//! Listing queues with their numbers of jobs.
 
 use std::time::Duration;
 
 use tidemill_core::store::{COUNT_CAP, QueueInfo};
 use tidemill_core::{Error, Guarantee, Queue, QueueName};
 
-use crate::connection::Call;
-use crate::connection::keys::letter;
+use crate::connection::ScriptCall;
+use crate::connection::keys::kind_letter;
 use crate::connection::reply::{array, int, text};
 use crate::store::RedisStore;
 
-/// How long one shard of several has to count its queues, one after the other.
+/// How long one shard of several has to count its queues.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl RedisStore {
-    /// The queues known to one shard, read in pages.
-    pub(crate) async fn names_of_queues(&self, shard: u16) -> Result<Vec<Queue>, Error> {
+    /// The registered queues of one shard.
+    pub(crate) async fn registered_queues(&self, shard: u16) -> Result<Vec<Queue>, Error> {
         let (mut queues, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
             let scan =
                 redis::cmd("SSCAN").arg(self.keys.queues(shard)).arg(&cursor).arg("COUNT").arg(1_000).take();
-            let (next, members): (String, Vec<String>) = self.link.query(shard, &scan).await?;
+            let (next, members): (String, Vec<String>) = self.connections.query(shard, &scan).await?;
             queues.extend(members.iter().filter_map(|member| parse(member)));
             if next == "0" {
                 return Ok(queues);
@@ -28,18 +28,18 @@ impl RedisStore {
             cursor = next;
         }
     }
-    /// The queues of the shards that answer. If one does not, each queue says that its numbers are too small.
-    pub(crate) async fn known_queues(&self) -> Result<Vec<QueueInfo>, Error> {
+    /// The queues of all reachable shards. If a shard fails, each queue reports a problem.
+    pub(crate) async fn queue_infos(&self) -> Result<Vec<QueueInfo>, Error> {
         let parts = self.each_shard(COUNT_TIMEOUT, |shard| self.count_shard(shard)).await.any()?;
         let mut infos: Vec<QueueInfo> = Vec::new();
-        for part in parts.answers.into_iter().flat_map(|(_, part)| part) {
+        for part in parts.replies.into_iter().flat_map(|(_, part)| part) {
             match infos.iter_mut().find(|info| info.queue == part.queue) {
                 Some(info) => add(info, &part),
                 None => infos.push(part),
             }
         }
         for info in &mut infos {
-            info.problems.extend(parts.failures.iter().map(|(shard, error)| uncounted(*shard, error)));
+            info.problems.extend(parts.failures.iter().map(|(shard, error)| uncounted_shard(*shard, error)));
         }
         infos.sort_by(|a, b| a.queue.cmp(&b.queue));
         Ok(infos)
@@ -47,7 +47,7 @@ impl RedisStore {
 
     async fn count_shard(&self, shard: u16) -> Result<Vec<QueueInfo>, Error> {
         let mut infos = Vec::new();
-        for queue in self.names_of_queues(shard).await? {
+        for queue in self.registered_queues(shard).await? {
             infos.push(self.count(shard, queue).await?);
         }
         Ok(infos)
@@ -63,14 +63,15 @@ impl RedisStore {
             self.keys.dropped(shard, &queue),
             self.keys.blocked(shard, &queue),
         ];
-        let call = Call::new(&self.scripts.count, &keys).arg(letter(&queue)).arg(self.group(&queue));
-        let answer = array(self.link.call(shard, call).await?).unwrap_or_default();
+        let call =
+            ScriptCall::new(&self.scripts.count, &keys).arg(kind_letter(&queue)).arg(self.group(&queue));
+        let reply = array(self.connections.call(shard, call).await?).unwrap_or_default();
         let number = |position: usize| {
-            answer.get(position).and_then(int).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
+            reply.get(position).and_then(int).and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
         };
         let count = |position: usize| number(position).min(COUNT_CAP);
         let mut problems: Vec<String> =
-            answer.iter().skip(7).filter_map(|key| text(key.clone())).map(|key| damaged(&key)).collect();
+            reply.iter().skip(7).filter_map(|key| text(key.clone())).map(|key| damaged(&key)).collect();
         if number(6) == 1 {
             problems.push(lost_position(&keys[3], &queue));
         }
@@ -97,7 +98,7 @@ fn add(info: &mut QueueInfo, part: &QueueInfo) {
     info.problems.extend(part.problems.iter().cloned());
 }
 
-fn uncounted(shard: u16, error: &Error) -> String {
+fn uncounted_shard(shard: u16, error: &Error) -> String {
     format!("the jobs of shard {shard} are not counted: {}", error.full_message())
 }
 
@@ -115,10 +116,10 @@ fn lost_position(key: &str, queue: &Queue) -> String {
 
 fn parse(member: &str) -> Option<Queue> {
     let (letter, name) = member.split_once(' ')?;
-    let delivery = match letter {
+    let guarantee = match letter {
         "s" => Guarantee::AtLeastOnce,
         "l" => Guarantee::AtMostOnce,
         _ => return None,
     };
-    Some(Queue { name: QueueName::new(name).ok()?, guarantee: delivery })
+    Some(Queue { name: QueueName::new(name).ok()?, guarantee })
 }

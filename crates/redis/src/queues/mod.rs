@@ -1,4 +1,4 @@
-//! The queue verbs, a file for each.
+//! The queue verbs, one file each.
 
 mod list_queues;
 mod pause;

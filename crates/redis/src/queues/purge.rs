@@ -1,90 +1,94 @@
-//! Purging a queue: what waits at the call is set apart in one step, and then deleted a few at a time.
+//! Purging a queue: sets all waiting jobs apart in one step, then deletes them in batches.
 
 use futures_util::future::try_join_all;
 use redis::Value;
 use tidemill_core::{Error, JobId, Queue};
 
-use crate::chains::outbox::Errand;
-use crate::connection::Call;
-use crate::connection::keys::letter;
+use crate::chains::outbox::OutboxEntry;
+use crate::connection::ScriptCall;
+use crate::connection::keys::kind_letter;
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
-use crate::jobs::SCRIPT_BYTES;
-use crate::jobs::locate::Place;
+use crate::error::unexpected_reply;
+use crate::jobs::MAX_SCRIPT_BYTES;
+use crate::jobs::locate::JobLocation;
 use crate::runs::push_removal;
 use crate::store::RedisStore;
 
-/// How many jobs one purging script deletes.
-const BATCH: usize = 500;
+/// How many jobs one script deletes.
+const MAX_BATCH_JOBS: usize = 500;
 
 /// A purge of one shard that has begun.
-struct Begun {
+struct ShardPurge {
     shard: u16,
-    /// When, by the server's clock, in ms.
-    at: i64,
-    /// The last entry of the stream that is deleted.
-    last: String,
+    /// The start time by the server's clock, in ms.
+    started_ms: i64,
+    /// The last entry of the stream to delete.
+    last_entry: String,
 }
 
-/// What one purging script did.
-struct Part {
+/// The result of one purging script.
+struct PurgeBatch {
     deleted: u64,
     seen: u64,
-    /// The last entry it looked at.
-    behind: String,
+    /// The last entry that was read.
+    last_entry: String,
 }
 
 impl RedisStore {
-    /// Blocked jobs go first: those that wait for others of this queue would become ready by their end.
+    /// Purges blocked jobs first: those that wait for jobs of this queue would otherwise become
+    /// ready.
     pub(crate) async fn purge_queue(&self, queue: &Queue) -> Result<u64, Error> {
         let begin = |shard| self.begin_purge(shard, queue);
-        let (mut purged, mut begun) = (0, Vec::new());
+        let (mut purged, mut purge) = (0, Vec::new());
         for (earlier, part) in try_join_all((0..self.keys.shards()).map(begin)).await? {
             purged += earlier;
-            begun.push(part);
+            purge.push(part);
         }
-        for part in &begun {
+        for part in &purge {
             purged += self.purge_blocked(part, queue).await?;
         }
-        for part in &begun {
-            purged += self.complete_purge(part.shard, queue, &part.last).await?;
+        for part in &purge {
+            purged += self.complete_purge(part.shard, queue, &part.last_entry).await?;
         }
         Ok(purged)
     }
 
-    /// Sets apart what waits in a shard. What an earlier purge has set apart, and has not deleted, is deleted first; says
-    /// how many jobs that were.
-    async fn begin_purge(&self, shard: u16, queue: &Queue) -> Result<(u64, Begun), Error> {
-        let mut keys = self.keys.home(shard);
+    /// Sets the waiting jobs of a shard apart. Deletes first what an earlier purge has left, and
+    /// returns how many jobs that were.
+    async fn begin_purge(&self, shard: u16, queue: &Queue) -> Result<(u64, ShardPurge), Error> {
+        let mut keys = self.keys.shard_keys(shard);
         keys.extend([self.keys.target(shard, queue), self.keys.scheduled(shard, queue)]);
         keys.extend([self.keys.purged(shard, queue), self.keys.purged_list(shard, queue)]);
         let mut earlier = 0;
         loop {
-            let call = Call::new(&self.scripts.begin_purge, &keys).arg(self.keys.channel());
-            let call = call.arg(letter(queue)).arg(queue.name.as_str());
-            let answer = array(self.link.call(shard, call).await?).unwrap_or_default();
-            if let [at, last, _errand] = &answer[..] {
-                let odd = || odd_answer("begin_purge");
-                let last = text(last.clone()).ok_or_else(odd)?;
-                return Ok((earlier, Begun { shard, at: int(at).ok_or_else(odd)?, last }));
+            let call = ScriptCall::new(&self.scripts.begin_purge, &keys).arg(self.keys.channel());
+            let call = call.arg(kind_letter(queue)).arg(queue.name.as_str());
+            let reply = array(self.connections.call(shard, call).await?).unwrap_or_default();
+            if let [at, last, _errand] = &reply[..] {
+                let unexpected = || unexpected_reply("begin_purge");
+                let last = text(last.clone()).ok_or_else(unexpected)?;
+                return Ok((
+                    earlier,
+                    ShardPurge { shard, started_ms: int(at).ok_or_else(unexpected)?, last_entry: last },
+                ));
             }
             earlier += self.delete_purged(shard, queue, "0-0").await?;
         }
     }
 
-    async fn purge_blocked(&self, begun: &Begun, queue: &Queue) -> Result<u64, Error> {
+    async fn purge_blocked(&self, purge: &ShardPurge, queue: &Queue) -> Result<u64, Error> {
         let mut purged = 0;
         loop {
-            let mut ask = redis::cmd("ZRANGEBYSCORE");
-            ask.arg(self.keys.blocked(begun.shard, queue)).arg("-inf").arg(begun.at);
-            ask.arg("LIMIT").arg(0).arg(BATCH);
-            let members: Vec<String> = self.link.query(begun.shard, &ask).await?;
+            let mut command = redis::cmd("ZRANGEBYSCORE");
+            command.arg(self.keys.blocked(purge.shard, queue)).arg("-inf").arg(purge.started_ms);
+            command.arg("LIMIT").arg(0).arg(MAX_BATCH_JOBS);
+            let members: Vec<String> = self.connections.query(purge.shard, &command).await?;
             let mut removed = 0;
             for member in &members {
-                let Some((job, mark)) = member.split_once(' ') else { continue };
+                let Some((job, wait_id)) = member.split_once(' ') else { continue };
                 let job = JobId::new(job)?;
-                let place = Place::blocked(begun.shard, queue.clone(), (&job, mark));
-                removed += u64::from(self.cancel_at(&job, &place).await? == "removed");
+                let location = JobLocation::blocked(purge.shard, queue.clone(), (&job, wait_id));
+                removed += u64::from(self.cancel_at(&job, &location).await? == "removed");
             }
             purged += removed;
             if removed == 0 {
@@ -93,51 +97,51 @@ impl RedisStore {
         }
     }
 
-    /// Deletes what a purge that has begun is to delete, and strikes off its errand.
+    /// Completes a purge that has begun, and deletes its outbox entry.
     pub(crate) async fn complete_purge(&self, shard: u16, queue: &Queue, last: &str) -> Result<u64, Error> {
         let purged = self.delete_purged(shard, queue, last).await?;
-        let errand = Errand::Purge { queue: queue.clone(), last: last.to_owned() };
-        self.forget_errand(shard, &errand).await?;
+        let entry = OutboxEntry::Purge { queue: queue.clone(), last: last.to_owned() };
+        self.delete_outbox_entry(shard, &entry).await?;
         Ok(purged)
     }
 
     async fn delete_purged(&self, shard: u16, queue: &Queue, last: &str) -> Result<u64, Error> {
-        let (mut purged, mut behind) = (0, "0-0".to_owned());
+        let (mut purged, mut after) = (0, "0-0".to_owned());
         loop {
-            let part = self.purge_some(shard, queue, (&behind, last)).await?;
+            let part = self.purge_batch(shard, queue, (&after, last)).await?;
             purged += part.deleted;
-            behind = part.behind;
+            after = part.last_entry;
             if part.seen == 0 {
                 return Ok(purged);
             }
         }
     }
 
-    /// Deletes a batch: what was set apart, and ready entries between two.
-    async fn purge_some(
+    /// Deletes one batch: jobs set apart, and ready entries between two ids.
+    async fn purge_batch(
         &self,
         shard: u16,
         queue: &Queue,
-        (behind, last): (&str, &str),
-    ) -> Result<Part, Error> {
-        let errand = Errand::Purge { queue: queue.clone(), last: last.to_owned() };
+        (after, last): (&str, &str),
+    ) -> Result<PurgeBatch, Error> {
+        let entry = OutboxEntry::Purge { queue: queue.clone(), last: last.to_owned() };
         let mut call = self
-            .call_on_runs(&self.scripts.purge, shard)
-            .arg(letter(queue))
+            .run_script_call(&self.scripts.purge, shard)
+            .arg(kind_letter(queue))
             .arg(queue.name.as_str())
-            .arg(BATCH)
-            .arg(SCRIPT_BYTES)
-            .arg(behind)
+            .arg(MAX_BATCH_JOBS)
+            .arg(MAX_SCRIPT_BYTES)
+            .arg(after)
             .arg(last)
-            .arg(errand.to_string());
+            .arg(entry.to_string());
         push_removal(&mut call);
-        let odd = || odd_answer("purge");
-        let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-        let errands = Errand::all(parts.split_off(parts.len().min(3)));
-        self.carry_on(shard, errands).await;
-        let [deleted, seen, behind] = &parts[..] else { return Err(odd()) };
-        let count = |value: &Value| int(value).map(i64::unsigned_abs).ok_or_else(odd);
-        let behind = text(behind.clone()).ok_or_else(odd)?;
-        Ok(Part { deleted: count(deleted)?, seen: count(seen)?, behind })
+        let unexpected = || unexpected_reply("purge");
+        let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
+        let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(3)));
+        self.process_outbox(shard, outbox).await;
+        let [deleted, seen, after] = &parts[..] else { return Err(unexpected()) };
+        let count = |value: &Value| int(value).map(i64::unsigned_abs).ok_or_else(unexpected);
+        let after = text(after.clone()).ok_or_else(unexpected)?;
+        Ok(PurgeBatch { deleted: count(deleted)?, seen: count(seen)?, last_entry: after })
     }
 }

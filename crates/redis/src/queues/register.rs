@@ -3,21 +3,21 @@
 use tidemill_core::{Error, Queue};
 
 use crate::connection::breaker::SHARD_TIMEOUT;
-use crate::connection::keys::member;
+use crate::connection::keys::queue_member;
 use crate::store::RedisStore;
 
 impl RedisStore {
     /// Adds queues to the registry of every shard.
     pub(crate) async fn register(&self, queues: &[Queue]) -> Result<(), Error> {
-        self.each_shard(SHARD_TIMEOUT, |shard| self.make_known_in(shard, queues)).await.all().map(drop)
+        self.each_shard(SHARD_TIMEOUT, |shard| self.register_in(shard, queues)).await.all().map(drop)
     }
 
-    async fn make_known_in(&self, shard: u16, queues: &[Queue]) -> Result<(), Error> {
+    async fn register_in(&self, shard: u16, queues: &[Queue]) -> Result<(), Error> {
         let mut add = redis::cmd("SADD");
         add.arg(self.keys.queues(shard));
         for queue in queues {
-            add.arg(member(queue));
+            add.arg(queue_member(queue));
         }
-        self.link.query::<i64>(shard, &add).await.map(drop)
+        self.connections.query::<i64>(shard, &add).await.map(drop)
     }
 }

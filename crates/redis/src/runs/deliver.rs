@@ -1,4 +1,4 @@
-//! Telling runs what came in.
+//! Delivering events to runs.
 
 use futures_util::future::try_join_all;
 use redis::Value;
@@ -8,8 +8,8 @@ use tidemill_core::workflow::RunId;
 
 use super::effects::push_delivery;
 use crate::connection::reply::{array, text};
-use crate::error::odd_answer;
-use crate::jobs::portions;
+use crate::error::unexpected_reply;
+use crate::jobs::script_batches;
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -21,35 +21,35 @@ impl RedisStore {
         let there = (0..).zip(shards).filter(|(_, members)| !members.is_empty());
         let parts =
             try_join_all(there.map(|(shard, members)| self.deliver_in(shard, deliveries, members))).await?;
-        let mut answers: Vec<(usize, Value)> = parts.into_iter().flatten().collect();
-        answers.sort_by_key(|(position, _)| *position);
-        answers
+        let mut replies: Vec<(usize, Value)> = parts.into_iter().flatten().collect();
+        replies.sort_by_key(|(position, _)| *position);
+        replies
             .into_iter()
-            .map(|(position, answer)| self.read_answer(answer, &deliveries[position]))
+            .map(|(position, reply)| self.parse_delivered(reply, &deliveries[position]))
             .collect()
     }
 
-    /// Delivers what is for runs of one shard, in order.
+    /// Delivers events to runs of one shard, in order.
     async fn deliver_in(
         &self,
         shard: u16,
         deliveries: &[Delivery],
         members: Vec<usize>,
     ) -> Result<Vec<(usize, Value)>, Error> {
-        let (mut answers, mut confirmed) = (Vec::with_capacity(members.len()), Ok(()));
-        for portion in portions(members, |member| deliveries[member].entry.bytes.len()) {
-            let mut call = self.call_on_runs(&self.scripts.deliver, shard);
-            portion.iter().for_each(|&member| push_delivery(&mut call, &deliveries[member]));
-            let written = self.link.write(shard, call).await?;
+        let (mut replies, mut confirmed) = (Vec::with_capacity(members.len()), Ok(()));
+        for batch in script_batches(members, |member| deliveries[member].entry.bytes.len()) {
+            let mut call = self.run_script_call(&self.scripts.deliver, shard);
+            batch.iter().for_each(|&member| push_delivery(&mut call, &deliveries[member]));
+            let written = self.connections.write(shard, call).await?;
             confirmed = confirmed.and(written.confirmed("the events were delivered"));
-            let part = array(written.answer).filter(|part| part.len() == portion.len());
-            answers.extend(portion.into_iter().zip(part.ok_or_else(|| odd_answer("deliver"))?));
+            let part = array(written.reply).filter(|part| part.len() == batch.len());
+            replies.extend(batch.into_iter().zip(part.ok_or_else(|| unexpected_reply("deliver"))?));
         }
-        confirmed.map(|()| answers)
+        confirmed.map(|()| replies)
     }
 
-    fn read_answer(&self, answer: Value, delivery: &Delivery) -> Result<Delivered, Error> {
-        match text(answer).as_deref() {
+    fn parse_delivered(&self, reply: Value, delivery: &Delivery) -> Result<Delivered, Error> {
+        match text(reply).as_deref() {
             Some("yes") => Ok(Delivered::Yes),
             Some("again") => Ok(Delivered::Duplicate),
             Some("missing") => Ok(Delivered::NotFound),
@@ -58,11 +58,11 @@ impl RedisStore {
                 .parse()
                 .map(Delivered::Closed)
                 .map_err(|_| Error::Corrupt(format!("the state of run {}", delivery.run))),
-            None => Err(odd_answer("deliver")),
+            None => Err(unexpected_reply("deliver")),
         }
     }
 
-    /// What to say of a run whose keys another program has damaged.
+    /// The error for a run whose keys another program has damaged.
     pub(super) fn damaged_run(&self, run: &RunId) -> Error {
         let shard = self.keys.shard_of_run(run);
         let keys = [self.keys.instance(shard, run), self.keys.events(shard, run), self.keys.seen(shard, run)];

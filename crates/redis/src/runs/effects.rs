@@ -1,17 +1,21 @@
-//! How what a run does is written for scripts. `lua/run.lua` reads it.
+//! Commits, deliveries and effects as arguments of scripts. `lua/lib/run.lua` reads them.
 
 use tidemill_core::store::runs::{
     AfterCommit, CloseRun, CommitParams, Delivery, Effect, EntryKind, MAX_REMEMBERED_DELIVERIES,
 };
 use tidemill_core::workflow::Topic;
 
-use super::stage::Given;
-use crate::connection::Call;
-use crate::connection::keys::letter;
+use super::stage::ScriptItems;
+use crate::connection::ScriptCall;
+use crate::connection::keys::kind_letter;
 use crate::inspect::record;
-use crate::jobs::{OVERHEAD, due, ms};
+use crate::jobs::{ITEM_OVERHEAD_BYTES, due_argument, ms};
 
-pub(super) fn push_commit(call: &mut Call<'_>, commit: &CommitParams, effects: &Given<'_, Effect>) {
+pub(super) fn push_commit(
+    call: &mut ScriptCall<'_>,
+    commit: &CommitParams,
+    effects: &ScriptItems<'_, Effect>,
+) {
     call.push(commit.run.as_str());
     call.push(commit.id.number());
     call.push(commit.cursor);
@@ -33,7 +37,7 @@ pub(super) fn push_commit(call: &mut Call<'_>, commit: &CommitParams, effects: &
     }
 }
 
-pub(super) fn push_close(call: &mut Call<'_>, close: &CloseRun) {
+pub(super) fn push_close(call: &mut ScriptCall<'_>, close: &CloseRun) {
     call.push(close.status.as_str());
     call.push(&close.output[..]);
     call.push(close.error.as_ref().map_or_else(String::new, |error| format!("={error}")));
@@ -41,38 +45,38 @@ pub(super) fn push_close(call: &mut Call<'_>, close: &CloseRun) {
     close.notify_parent.iter().for_each(|told| push_delivery(call, told));
 }
 
-pub(super) fn push_delivery(call: &mut Call<'_>, delivery: &Delivery) {
+pub(super) fn push_delivery(call: &mut ScriptCall<'_>, delivery: &Delivery) {
     call.push(delivery.run.as_str());
-    call.push(kind(delivery.entry.kind));
+    call.push(kind_word(delivery.entry.kind));
     call.push(&delivery.entry.bytes[..]);
     call.push(delivery.id.as_deref().unwrap_or_default());
     call.push(delivery.seq.map_or_else(String::new, |seq| seq.to_string()));
 }
 
-pub(super) fn push_effects(call: &mut Call<'_>, effects: &Given<'_, Effect>) {
+pub(super) fn push_effects(call: &mut ScriptCall<'_>, effects: &ScriptItems<'_, Effect>) {
     match effects {
-        Given::Items(effects) => {
+        ScriptItems::Items(effects) => {
             call.push(effects.len());
             effects.iter().for_each(|effect| write_effect(effect, &mut |text| call.push(text)));
         }
-        Given::Staged { mark, count } => {
+        ScriptItems::Staged { staging_id, count } => {
             call.push("staged");
-            call.push(mark);
+            call.push(staging_id);
             call.push(*count);
         }
     }
 }
 
-/// Gives the arguments of an effect to `put`, one after the other.
+/// Passes the arguments of an effect to `put`, one by one.
 pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
     let mut text = |text: &str| put(text.as_bytes());
     match effect {
         Effect::Job { queue, job } => {
             text("job");
-            text(letter(queue));
+            text(kind_letter(queue));
             text(queue.name.as_str());
             text(job.id.as_str());
-            text(&due(job.due));
+            text(&due_argument(job.due));
             put(&job.envelope);
         }
         Effect::CancelJob(job) => {
@@ -82,7 +86,7 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
         Effect::SetTimer { seq, due: at, timer: alarm } => {
             text("alarm");
             text(&seq.to_string());
-            text(&due(*at));
+            text(&due_argument(*at));
             text(alarm.code());
         }
         Effect::CancelTimer { seq } => {
@@ -106,8 +110,8 @@ pub(super) fn write_effect(effect: &Effect, put: &mut dyn FnMut(&[u8])) {
     }
 }
 
-/// An entry's kind, in the journal's word.
-pub(super) fn kind(kind: EntryKind) -> &'static str {
+/// The kind of an entry as stored in the journal.
+pub(super) fn kind_word(kind: EntryKind) -> &'static str {
     match kind {
         EntryKind::Commit => "commit",
         EntryKind::CommandResult => "answer",
@@ -115,20 +119,20 @@ pub(super) fn kind(kind: EntryKind) -> &'static str {
     }
 }
 
-/// About how many bytes an effect comes to.
-pub(super) fn weight_of(effect: &Effect) -> usize {
+/// Approximate size of an effect in bytes.
+pub(super) fn effect_bytes(effect: &Effect) -> usize {
     match effect {
-        Effect::Job { job, .. } => job.envelope.len() + OVERHEAD,
-        Effect::Record(end) => end.output.len() + OVERHEAD,
-        _ => OVERHEAD,
+        Effect::Job { job, .. } => job.envelope.len() + ITEM_OVERHEAD_BYTES,
+        Effect::Record(end) => end.output.len() + ITEM_OVERHEAD_BYTES,
+        _ => ITEM_OVERHEAD_BYTES,
     }
 }
 
-/// About how many bytes a commit comes to.
-pub(super) fn weight(commit: &CommitParams, effects: &Given<'_, Effect>) -> usize {
+/// Approximate size of a commit in bytes.
+pub(super) fn commit_bytes(commit: &CommitParams, effects: &ScriptItems<'_, Effect>) -> usize {
     let effects = match effects {
-        Given::Items(effects) => effects.iter().map(weight_of).sum(),
-        Given::Staged { .. } => 0,
+        ScriptItems::Items(effects) => effects.iter().map(effect_bytes).sum(),
+        ScriptItems::Staged { .. } => 0,
     };
     commit.entry.len() + effects
 }

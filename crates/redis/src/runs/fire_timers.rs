@@ -1,4 +1,4 @@
-//! Telling runs of their alarms.
+//! Firing timers of runs.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use tidemill_core::store::Promoted;
 use tidemill_core::store::runs::RunTimer;
 
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
-use crate::jobs::promote::until;
+use crate::error::unexpected_reply;
+use crate::jobs::promote::delay_from_ms;
 use crate::store::RedisStore;
 
-/// How many alarms one script fires: each may concern another run, which is read, changed and given a task.
-const BATCH: usize = 128;
+/// How many timers one script fires: each may read and change another run, and create its task.
+const MAX_BATCH_TIMERS: usize = 128;
 
 impl RedisStore {
-    /// Fires alarms of a shard that are due, a bounded number, and says how long until the next.
-    pub(crate) async fn fire_alarms(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
+    /// Fires due timers of a shard, a bounded number; returns how long until the next.
+    pub(crate) async fn fire_timers(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
         let mut all = Promoted::default();
-        for first in (0..limit).step_by(BATCH) {
-            let fired = self.fire_some(shard, BATCH.min(limit - first)).await?;
+        for first in (0..limit).step_by(MAX_BATCH_TIMERS) {
+            let fired = self.fire_batch(shard, MAX_BATCH_TIMERS.min(limit - first)).await?;
             all.moved += fired.moved;
             all.next = fired.next;
             if fired.next != Some(Duration::ZERO) {
@@ -29,19 +29,22 @@ impl RedisStore {
         Ok(all)
     }
 
-    async fn fire_some(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
-        let mut call = self.call_on_runs(&self.scripts.fire_timers, shard).arg(limit);
-        for alarm in RunTimer::ALL {
-            let (before, after) = alarm.event_parts();
-            call.push(alarm.code());
+    async fn fire_batch(&self, shard: u16, limit: usize) -> Result<Promoted, Error> {
+        let mut call = self.run_script_call(&self.scripts.fire_timers, shard).arg(limit);
+        for timer in RunTimer::ALL {
+            let (before, after) = timer.event_parts();
+            call.push(timer.code());
             call.push(before);
             call.push(after);
         }
-        let mut parts = array(self.link.call(shard, call).await?).unwrap_or_default();
+        let mut parts = array(self.connections.call(shard, call).await?).unwrap_or_default();
         let damaged = parts.split_off(parts.len().min(2));
-        damaged.into_iter().filter_map(text).for_each(|what| self.complaints.once("firing alarms", &what));
-        let [fired, next] = &parts[..] else { return Err(odd_answer("fire")) };
-        let count = |value| int(value).ok_or_else(|| odd_answer("fire"));
-        Ok(Promoted { moved: u64::try_from(count(fired)?).unwrap_or(0), next: until(count(next)?) })
+        damaged
+            .into_iter()
+            .filter_map(text)
+            .for_each(|description| self.logged_damage.log_once("firing alarms", &description));
+        let [fired, next] = &parts[..] else { return Err(unexpected_reply("fire_timers")) };
+        let count = |value| int(value).ok_or_else(|| unexpected_reply("fire_timers"));
+        Ok(Promoted { moved: u64::try_from(count(fired)?).unwrap_or(0), next: delay_from_ms(count(next)?) })
     }
 }

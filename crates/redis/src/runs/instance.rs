@@ -1,5 +1,6 @@
-//! A run's state, as JSON. Scripts read it and write it anew, with numbers of 14 digits: enough for times and positions. What
-//! is JSON itself, such as an output, is a text in it, because scripts would not write that as it was.
+//! A run's state as JSON. Scripts rewrite it with numbers of 14 digits, which is enough for times
+//! and positions. Embedded JSON, such as an output, is stored as text, because scripts would not
+//! preserve it.
 
 use std::collections::BTreeMap;
 
@@ -22,13 +23,13 @@ pub(super) struct Instance {
     closed_at: Option<i64>,
     cursor: u64,
     length: u64,
-    /// The id of the last commit, as a text: it has more digits than scripts keep of a number.
+    /// The id of the last commit as text: it has more digits than numbers keep in scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_commit: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    parent: Option<Above>,
+    parent: Option<ParentJson>,
     keep_ms: i64,
     head: String,
     attributes: BTreeMap<Topic, String>,
@@ -39,15 +40,16 @@ pub(super) struct Instance {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Above {
+struct ParentJson {
     run: RunId,
     seq: u64,
 }
 
 impl Instance {
-    /// The state of a run that is about to be started. The script adds when that was.
-    pub(super) fn of(run: &StartRunParams) -> Self {
-        let parent = run.parent.as_ref().map(|parent| Above { run: parent.run.clone(), seq: parent.seq });
+    /// The state of a run that is about to be started. The script adds the time.
+    pub(super) fn new(run: &StartRunParams) -> Self {
+        let parent =
+            run.parent.as_ref().map(|parent| ParentJson { run: parent.run.clone(), seq: parent.seq });
         let text = |(name, value): (&Topic, &Json)| (name.clone(), value.as_str().to_owned());
         Self {
             run: run.run.clone(),
@@ -70,11 +72,11 @@ impl Instance {
         }
     }
 
-    pub(super) fn write(&self) -> Vec<u8> {
+    pub(super) fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    pub(super) fn read(run: &RunId, text: &[u8]) -> Result<Self, Error> {
+    pub(super) fn parse(run: &RunId, text: &[u8]) -> Result<Self, Error> {
         serde_json::from_slice(text)
             .map_err(|error| Error::Corrupt(format!("the state of run {run}: {error}")))
     }
@@ -84,8 +86,8 @@ impl Instance {
         self.status.is_closed()
     }
 
-    /// The run as others see it.
-    pub(super) fn info(self, next_alarm: Option<Timestamp>) -> Result<RunInfo, Error> {
+    /// The public description of the run.
+    pub(super) fn into_info(self, next_timer: Option<Timestamp>) -> Result<RunInfo, Error> {
         let damaged = |error| Error::Corrupt(format!("an attribute of run {}: {error}", self.run));
         let json = |(name, text): (Topic, String)| Ok((name, Json::from_text(text).map_err(damaged)?));
         Ok(RunInfo {
@@ -101,8 +103,8 @@ impl Instance {
             length: self.length,
             last_commit: self.last_commit.and_then(|id| id.parse().ok()).map(CommitId::from_number),
             key: self.key,
-            parent: self.parent.map(|Above { run, seq }| ParentRef { run, seq }),
-            next_timer: next_alarm,
+            parent: self.parent.map(|ParentJson { run, seq }| ParentRef { run, seq }),
+            next_timer,
             output: self.output.unwrap_or_default().into(),
             error: self.error,
         })

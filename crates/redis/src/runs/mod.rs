@@ -1,4 +1,5 @@
-//! Runs: their state, journals, tasks and alarms. A run and all it has lie in one shard, so every verb is one script there.
+//! Runs: state, journals, tasks and timers. A run is in one shard, so every verb is one script
+//! there.
 
 mod commit;
 mod deliver;
@@ -13,24 +14,24 @@ mod stage;
 mod start_run;
 mod terminate;
 
-pub(crate) use commit::is_of_runs;
+pub(crate) use commit::concerns_run;
 use tidemill_core::store::runs::{MAX_TASK_EVENT_BYTES, MAX_TASK_EVENTS, REMOVED_EVENT_PARTS, RunTimer};
 
-use crate::connection::Call;
+use crate::connection::ScriptCall;
 use crate::connection::script::Script;
 use crate::store::RedisStore;
 
 impl RedisStore {
     /// A call of a script about runs. More arguments follow.
-    pub(crate) fn call_on_runs<'a>(&self, script: &'a Script, shard: u16) -> Call<'a> {
-        let mut call = Call::new(script, &self.keys.home(shard)).arg(self.keys.channel());
-        self.push_world(&mut call);
+    pub(crate) fn run_script_call<'a>(&self, script: &'a Script, shard: u16) -> ScriptCall<'a> {
+        let mut call = ScriptCall::new(script, &self.keys.shard_keys(shard)).arg(self.keys.channel());
+        self.push_run_context(&mut call);
         call
     }
 
-    /// The arguments of a world, as `lua/run.lua` reads them.
-    pub(crate) fn push_world(&self, call: &mut Call<'_>) {
-        let options = self.link.options();
+    /// Adds the run context, as `lua/lib/run.lua` reads it.
+    pub(crate) fn push_run_context(&self, call: &mut ScriptCall<'_>) {
+        let options = self.connections.options();
         call.push(MAX_TASK_EVENTS);
         call.push(MAX_TASK_EVENT_BYTES);
         call.push(RunTimer::ALL.map(RunTimer::code).concat());
@@ -43,8 +44,8 @@ impl RedisStore {
     }
 }
 
-/// What a run is told of an activity that was taken away.
-pub(crate) fn push_removal(call: &mut Call<'_>) {
+/// Adds the event for a removed activity.
+pub(crate) fn push_removal(call: &mut ScriptCall<'_>) {
     call.push(REMOVED_EVENT_PARTS.0);
     call.push(REMOVED_EVENT_PARTS.1);
 }

@@ -1,4 +1,4 @@
-//! Removing runs that have ended: by age, and of each type the oldest beyond a number.
+//! Removing ended runs: by age, and the oldest of each type beyond a number.
 
 use std::collections::BTreeMap;
 
@@ -8,48 +8,49 @@ use tidemill_core::clock::millis;
 use tidemill_core::store::runs::PruneRunsParams;
 
 use crate::connection::reply::{array, int, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
-/// How many runs one call removes of a shard for their age, and of a type for their number.
-const BATCH: usize = 200;
+/// How many runs one call removes: of a shard by age, and of a type by number.
+const MAX_BATCH_RUNS: usize = 200;
 
-/// What a shard says after some of its runs were removed.
-struct Left {
+/// The reply of a shard after removing runs.
+struct PruneReply {
     removed: u64,
-    /// What time it is there.
+    /// The shard's time.
     now: i64,
-    /// How many ended runs each type still has.
+    /// How many ended runs each type has left.
     ended: Vec<(String, u64)>,
 }
 
 impl RedisStore {
-    pub(crate) async fn remove_ended(
+    pub(crate) async fn prune_ended_runs(
         &self,
-        PruneRunsParams { max_kept: most, min_age }: PruneRunsParams,
+        PruneRunsParams { max_kept, min_age }: PruneRunsParams,
     ) -> Result<u64, Error> {
         let shards = 0..self.keys.shards();
-        let left = try_join_all(shards.map(|shard| self.remove_runs(shard, BATCH, &[]))).await?;
-        let mut removed = left.iter().map(|left| left.removed).sum();
-        let ended_by = left.iter().map(|left| left.now).min().unwrap_or(0).saturating_sub(millis(min_age));
+        let replies = try_join_all(shards.map(|shard| self.remove_runs(shard, MAX_BATCH_RUNS, &[]))).await?;
+        let mut removed = replies.iter().map(|replies| replies.removed).sum();
+        let ended_by =
+            replies.iter().map(|replies| replies.now).min().unwrap_or(0).saturating_sub(millis(min_age));
         let mut ended = BTreeMap::<String, u64>::new();
-        for (workflow, count) in left.into_iter().flat_map(|left| left.ended) {
+        for (workflow, count) in replies.into_iter().flat_map(|replies| replies.ended) {
             *ended.entry(workflow).or_default() += count;
         }
-        for (workflow, count) in ended.into_iter().filter(|(_, count)| *count > most) {
-            let excess = usize::try_from(count - most).unwrap_or(usize::MAX).min(BATCH);
+        for (workflow, count) in ended.into_iter().filter(|(_, count)| *count > max_kept) {
+            let excess = usize::try_from(count - max_kept).unwrap_or(usize::MAX).min(MAX_BATCH_RUNS);
             removed += self.remove_oldest(&workflow, excess, ended_by).await?;
         }
         Ok(removed)
     }
 
-    /// Removes the oldest runs of a type, wherever they are, that had ended by a time.
+    /// Removes the oldest runs of a type over all shards that ended by a time.
     async fn remove_oldest(&self, workflow: &str, count: usize, ended_by: i64) -> Result<u64, Error> {
         let oldest = |shard| async move {
-            let mut ask = redis::cmd("ZRANGEBYSCORE");
-            ask.arg(self.keys.ended(shard, workflow)).arg("-inf").arg(ended_by).arg("WITHSCORES");
-            ask.arg("LIMIT").arg(0).arg(count);
-            let found: Vec<(String, f64)> = self.link.query(shard, &ask).await?;
+            let mut command = redis::cmd("ZRANGEBYSCORE");
+            command.arg(self.keys.ended_runs(shard, workflow)).arg("-inf").arg(ended_by).arg("WITHSCORES");
+            command.arg("LIMIT").arg(0).arg(count);
+            let found: Vec<(String, f64)> = self.connections.query(shard, &command).await?;
             Ok::<_, Error>(found.into_iter().map(move |(run, at)| (at, run, shard)).collect::<Vec<_>>())
         };
         let mut found = try_join_all((0..self.keys.shards()).map(oldest)).await?.concat();
@@ -66,15 +67,15 @@ impl RedisStore {
         Ok(removed)
     }
 
-    async fn remove_runs(&self, shard: u16, limit: usize, runs: &[&str]) -> Result<Left, Error> {
-        let call = self.call_on_runs(&self.scripts.prune_runs, shard).arg(limit).arg(runs);
-        let odd = || odd_answer("prune_runs");
-        let parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
+    async fn remove_runs(&self, shard: u16, limit: usize, runs: &[&str]) -> Result<PruneReply, Error> {
+        let call = self.run_script_call(&self.scripts.prune_runs, shard).arg(limit).arg(runs);
+        let unexpected = || unexpected_reply("prune_runs");
+        let parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
         let count = |value| int(value).map(i64::unsigned_abs);
-        let [removed, now, pairs @ ..] = &parts[..] else { return Err(odd()) };
-        let (removed, now) = (count(removed).ok_or_else(odd)?, int(now).ok_or_else(odd)?);
+        let [removed, now, pairs @ ..] = &parts[..] else { return Err(unexpected()) };
+        let (removed, now) = (count(removed).ok_or_else(unexpected)?, int(now).ok_or_else(unexpected)?);
         let pairs = pairs.chunks_exact(2);
         let ended = pairs.map(|pair| Some((text(pair[0].clone())?, count(&pair[1])?)));
-        Ok(Left { removed, now, ended: ended.collect::<Option<_>>().ok_or_else(odd)? })
+        Ok(PruneReply { removed, now, ended: ended.collect::<Option<_>>().ok_or_else(unexpected)? })
     }
 }

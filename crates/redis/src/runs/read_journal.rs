@@ -4,9 +4,9 @@ use redis::Value;
 use tidemill_core::Error;
 use tidemill_core::store::runs::{EntryKind, ReadJournalParams, StoredEntry};
 
-use crate::connection::Call;
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, bytes, parse_token, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -15,14 +15,16 @@ impl RedisStore {
         read: ReadJournalParams<'_>,
     ) -> Result<Vec<(u64, StoredEntry)>, Error> {
         let shard = self.keys.shard_of_run(read.run);
-        let call = Call::new(&self.scripts.read_journal, &[self.keys.events(shard, read.run)]);
+        let call = ScriptCall::new(&self.scripts.read_journal, &[self.keys.events(shard, read.run)]);
         let call = call.arg(read.from).arg(read.limit).arg(read.bytes.max(1));
-        let found = array(self.link.call(shard, call).await?).ok_or_else(|| odd_answer("journal"))?;
-        found.into_iter().map(|item| entry(item).ok_or_else(|| odd_answer("journal"))).collect()
+        let found = array(self.connections.call(shard, call).await?)
+            .ok_or_else(|| unexpected_reply("read_journal"))?;
+        found.into_iter().map(|item| entry(item).ok_or_else(|| unexpected_reply("read_journal"))).collect()
     }
 }
 
-/// An entry of a journal with its position: the first half of its id. What another program has written is shown as it is.
+/// A journal entry with its position: the first half of its id. Entries of other programs are
+/// returned as they are.
 fn entry(item: Value) -> Option<(u64, StoredEntry)> {
     let mut parts = array(item)?.into_iter();
     let position = parse_token(&text(parts.next()?)?)?.0 >> 64;
@@ -41,5 +43,5 @@ fn entry(item: Value) -> Option<(u64, StoredEntry)> {
 
 fn read_kind(word: &[u8]) -> Option<EntryKind> {
     let kinds = [EntryKind::Commit, EntryKind::CommandResult, EntryKind::Message];
-    kinds.into_iter().find(|kind| super::effects::kind(*kind).as_bytes() == word)
+    kinds.into_iter().find(|kind| super::effects::kind_word(*kind).as_bytes() == word)
 }

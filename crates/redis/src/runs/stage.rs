@@ -1,31 +1,31 @@
-//! Staging: what is too much for one script is brought to the server in portions before the script that makes it count, and
-//! effects are carried out in portions after it.
+//! Staging: data that is too large for one script is sent in batches before it. Effects are applied
+//! in batches after it.
 
 use tidemill_core::store::runs::{Effect, StartRunParams, StoredEntry};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, JobId};
 
-use super::effects::{kind, weight_of, write_effect};
-use crate::chains::outbox::Errand;
-use crate::connection::Call;
+use super::effects::{effect_bytes, kind_word, write_effect};
+use crate::chains::outbox::OutboxEntry;
+use crate::connection::ScriptCall;
 use crate::connection::reply::{array, int};
-use crate::error::odd_answer;
-use crate::jobs::{SCRIPT_BYTES, portions};
+use crate::error::unexpected_reply;
+use crate::jobs::{MAX_SCRIPT_BYTES, script_batches};
 use crate::store::RedisStore;
 
-/// How many effects one script carries out: each takes 20 to 40 µs.
-const MAX_EFFECTS: usize = 256;
+/// How many effects one script applies: each takes 20 to 40 µs.
+const MAX_SCRIPT_EFFECTS: usize = 256;
 
 /// How many entries of a journal one script writes.
-const MAX_ENTRIES: usize = 256;
+const MAX_SCRIPT_ENTRIES: usize = 256;
 
-/// How long what was staged waits for the script that makes it count.
-const STAGED_MS: u64 = 10 * 60 * 1000;
+/// How long staged data waits for its script.
+const STAGED_TTL_MS: u64 = 10 * 60 * 1000;
 
-/// What a script is given: items, or the mark under which they were staged.
-pub(super) enum Given<'a, T> {
+/// Data of a script: items, or the id under which they were staged.
+pub(super) enum ScriptItems<'a, T> {
     Items(&'a [T]),
-    Staged { mark: String, count: usize },
+    Staged { staging_id: String, count: usize },
 }
 
 impl RedisStore {
@@ -34,18 +34,19 @@ impl RedisStore {
         &self,
         shard: u16,
         effects: &'a [Effect],
-    ) -> Result<Given<'a, Effect>, Error> {
-        let bytes: usize = effects.iter().map(weight_of).sum();
-        if effects.len() <= MAX_EFFECTS && bytes <= SCRIPT_BYTES {
-            return Ok(Given::Items(effects));
+    ) -> Result<ScriptItems<'a, Effect>, Error> {
+        let bytes: usize = effects.iter().map(effect_bytes).sum();
+        if effects.len() <= MAX_SCRIPT_EFFECTS && bytes <= MAX_SCRIPT_BYTES {
+            return Ok(ScriptItems::Items(effects));
         }
-        let (mark, key) = self.new_mark(shard);
-        for portion in portions((0..effects.len()).collect(), |index| weight_of(&effects[index])) {
-            let mut call = Call::new(&self.scripts.stage_effects, std::slice::from_ref(&key)).arg(STAGED_MS);
-            portion.iter().for_each(|&index| call.push(packed(&effects[index])));
-            self.link.call(shard, call).await?;
+        let (staging_id, key) = self.new_staging_key(shard);
+        for batch in script_batches((0..effects.len()).collect(), |index| effect_bytes(&effects[index])) {
+            let mut call =
+                ScriptCall::new(&self.scripts.stage_effects, std::slice::from_ref(&key)).arg(STAGED_TTL_MS);
+            batch.iter().for_each(|&index| call.push(pack_effect(&effects[index])));
+            self.connections.call(shard, call).await?;
         }
-        Ok(Given::Staged { mark, count: effects.len() })
+        Ok(ScriptItems::Staged { staging_id, count: effects.len() })
     }
 
     /// Stages the entries of a new journal if they are too many for one script.
@@ -53,50 +54,50 @@ impl RedisStore {
         &self,
         shard: u16,
         run: &'a StartRunParams,
-    ) -> Result<Given<'a, StoredEntry>, Error> {
+    ) -> Result<ScriptItems<'a, StoredEntry>, Error> {
         let journal = &run.journal[..];
         let bytes: usize = journal.iter().map(|written| written.bytes.len()).sum();
-        if journal.len() <= MAX_ENTRIES && bytes <= SCRIPT_BYTES {
-            return Ok(Given::Items(journal));
+        if journal.len() <= MAX_SCRIPT_ENTRIES && bytes <= MAX_SCRIPT_BYTES {
+            return Ok(ScriptItems::Items(journal));
         }
-        let (mark, key) = self.new_mark(shard);
-        for portion in portions((0..journal.len()).collect(), |index| journal[index].bytes.len()) {
-            let first = portion.first().map_or(1, |index| index + 1);
-            let call = Call::new(&self.scripts.stage_journal, std::slice::from_ref(&key));
-            let mut call = call.arg(STAGED_MS).arg(first).arg(run.cursor);
-            for index in portion {
-                call.push(kind(journal[index].kind));
+        let (staging_id, key) = self.new_staging_key(shard);
+        for batch in script_batches((0..journal.len()).collect(), |index| journal[index].bytes.len()) {
+            let first = batch.first().map_or(1, |index| index + 1);
+            let call = ScriptCall::new(&self.scripts.stage_journal, std::slice::from_ref(&key));
+            let mut call = call.arg(STAGED_TTL_MS).arg(first).arg(run.cursor);
+            for index in batch {
+                call.push(kind_word(journal[index].kind));
                 call.push(&journal[index].bytes[..]);
             }
-            self.link.call(shard, call).await?;
+            self.connections.call(shard, call).await?;
         }
-        Ok(Given::Staged { mark, count: journal.len() })
+        Ok(ScriptItems::Staged { staging_id, count: journal.len() })
     }
 
-    fn new_mark(&self, shard: u16) -> (String, String) {
-        let mark = JobId::generate().to_string();
-        let key = self.keys.staged(shard, &mark);
-        (mark, key)
+    fn new_staging_key(&self, shard: u16) -> (String, String) {
+        let staging_id = JobId::generate().to_string();
+        let key = self.keys.staged(shard, &staging_id);
+        (staging_id, key)
     }
 
-    /// Carries out what is pending of a run.
+    /// Applies the pending effects of a run.
     pub(crate) async fn apply_effects(&self, shard: u16, run: &RunId) -> Result<(), Error> {
         loop {
-            let call = self.call_on_runs(&self.scripts.apply_effects, shard);
-            let call = call.arg(run.as_str()).arg(MAX_EFFECTS).arg(SCRIPT_BYTES);
-            let odd = || odd_answer("apply_effects");
-            let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-            let errands = Errand::all(parts.split_off(parts.len().min(1)));
-            self.carry_on(shard, errands).await;
-            if parts.first().and_then(int).ok_or_else(odd)? == 0 {
+            let call = self.run_script_call(&self.scripts.apply_effects, shard);
+            let call = call.arg(run.as_str()).arg(MAX_SCRIPT_EFFECTS).arg(MAX_SCRIPT_BYTES);
+            let unexpected = || unexpected_reply("apply_effects");
+            let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
+            let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));
+            self.process_outbox(shard, outbox).await;
+            if parts.first().and_then(int).ok_or_else(unexpected)? == 0 {
                 return Ok(());
             }
         }
     }
 }
 
-/// The arguments of an effect as one: a list of texts in MessagePack, which scripts can read.
-fn packed(effect: &Effect) -> Vec<u8> {
+/// The arguments of an effect packed as a MessagePack array, which scripts can read.
+fn pack_effect(effect: &Effect) -> Vec<u8> {
     let (mut count, mut texts) = (0_u32, Vec::new());
     write_effect(effect, &mut |text| {
         count += 1;

@@ -4,16 +4,16 @@ use tidemill_core::store::runs::{ConflictPolicy, StartRunParams, StartRunResult}
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Error, Guarantee};
 
-use super::effects::{kind, push_effects};
+use super::effects::{kind_word, push_effects};
 use super::instance::Instance;
-use super::stage::Given;
-use crate::chains::outbox::Errand;
+use super::stage::ScriptItems;
+use crate::chains::outbox::OutboxEntry;
 use crate::connection::reply::{array, text};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
-    pub(crate) async fn begin_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
+    pub(crate) async fn start_new_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
         if run.queue.guarantee == Guarantee::AtMostOnce {
             let queue = &run.queue.name;
             return Err(Error::Invalid(format!(
@@ -21,35 +21,35 @@ impl RedisStore {
             )));
         }
         let shard = self.keys.shard_of_run(&run.run);
-        let mut call = self.call_on_runs(&self.scripts.start_run, shard);
+        let mut call = self.run_script_call(&self.scripts.start_run, shard);
         call.push(run.run.as_str());
-        call.push(Instance::of(run).write());
+        call.push(Instance::new(run).to_json());
         call.push(&run.first_task_fields[..]);
         match self.stage_journal(shard, run).await? {
-            Given::Items(journal) => {
+            ScriptItems::Items(journal) => {
                 call.push(journal.len());
                 for written in journal {
-                    call.push(kind(written.kind));
+                    call.push(kind_word(written.kind));
                     call.push(&written.bytes[..]);
                 }
             }
-            Given::Staged { mark, count } => {
+            ScriptItems::Staged { staging_id, count } => {
                 call.push("staged");
-                call.push(mark);
+                call.push(staging_id);
                 call.push(count);
             }
         }
         call.push(run.key.as_ref().map_or("", |key| key.key.as_str()));
-        call.push(run.key.as_ref().map_or("", |key| word(key.conflict)));
+        call.push(run.key.as_ref().map_or("", |key| policy_word(key.conflict)));
         push_effects(&mut call, &self.stage_effects(shard, &run.effects).await?);
-        let written = self.link.write(shard, call).await?;
+        let written = self.connections.write(shard, call).await?;
         let confirmed = written.confirmed(&format!("run {} was started", run.run));
-        let mut answer = array(written.answer).unwrap_or_default();
-        if answer.first().cloned().and_then(text).as_deref() == Some("created") {
-            self.carry_on(shard, Errand::all(answer.split_off(1))).await;
+        let mut reply = array(written.reply).unwrap_or_default();
+        if reply.first().cloned().and_then(text).as_deref() == Some("created") {
+            self.process_outbox(shard, OutboxEntry::parse_all(reply.split_off(1))).await;
         }
-        let mut answer = answer.into_iter().filter_map(text);
-        let (word, other) = (answer.next().unwrap_or_default(), answer.next());
+        let mut reply = reply.into_iter().filter_map(text);
+        let (word, other) = (reply.next().unwrap_or_default(), reply.next());
         let other = || RunId::new(other.as_deref().unwrap_or_default());
         match word.as_str() {
             "created" => confirmed.map(|()| StartRunResult::Created),
@@ -59,12 +59,12 @@ impl RedisStore {
                 message: format!("what was staged for run `{}` is gone", run.run),
                 source: None,
             }),
-            _ => Err(odd_answer("start_run")),
+            _ => Err(unexpected_reply("start_run")),
         }
     }
 }
 
-fn word(conflict: ConflictPolicy) -> &'static str {
+fn policy_word(conflict: ConflictPolicy) -> &'static str {
     match conflict {
         ConflictPolicy::UseExisting => "use_existing",
         ConflictPolicy::Reject => "reject",

@@ -1,13 +1,13 @@
-//! Ending a run from outside.
+//! Terminating a run from outside.
 
 use tidemill_core::Error;
 use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::TerminateParams;
 
 use super::effects::{push_close, push_effects};
-use crate::chains::outbox::Errand;
+use crate::chains::outbox::OutboxEntry;
 use crate::connection::reply::{array, int};
-use crate::error::odd_answer;
+use crate::error::unexpected_reply;
 use crate::store::RedisStore;
 
 impl RedisStore {
@@ -16,19 +16,19 @@ impl RedisStore {
         let shard = self.keys.shard_of_run(run);
         loop {
             let effects = self.stage_effects(shard, effects).await?;
-            let mut call = self.call_on_runs(&self.scripts.terminate, shard).arg(run.as_str()).arg(cursor);
+            let mut call = self.run_script_call(&self.scripts.terminate, shard).arg(run.as_str()).arg(cursor);
             push_effects(&mut call, &effects);
             push_close(&mut call, close);
-            let odd = || odd_answer("terminate");
-            let mut parts = array(self.link.call(shard, call).await?).ok_or_else(odd)?;
-            let errands = Errand::all(parts.split_off(parts.len().min(1)));
-            self.carry_on(shard, errands).await;
+            let unexpected = || unexpected_reply("terminate");
+            let mut parts = array(self.connections.call(shard, call).await?).ok_or_else(unexpected)?;
+            let outbox = OutboxEntry::parse_all(parts.split_off(parts.len().min(1)));
+            self.process_outbox(shard, outbox).await;
             match parts.first().and_then(int) {
                 Some(1) => return Ok(Verdict::Accepted),
                 Some(0) => return Ok(Verdict::LeaseLost),
-                // What the run has done comes before its end.
+                // Pending effects of the run come before its end.
                 Some(2) => self.apply_effects(shard, run).await?,
-                _ => return Err(odd()),
+                _ => return Err(unexpected()),
             }
         }
     }

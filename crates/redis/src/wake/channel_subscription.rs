@@ -1,200 +1,218 @@
-//! A process's one subscription to a channel: idle → starting → running → stopping. Pure: events go in, and
-//! what is to be done comes out.
+//! State machine of the process's subscription to one channel: idle → starting → running →
+//! stopping. Pure: it consumes events and returns actions.
 //!
-//! Whatever takes time has a number, and what comes back with an old one is ignored: the confirmation of a
-//! connection that is gone, or a timer set for listeners who have left since.
+//! Requests and timers have numbers, and events with an old number are ignored: the confirmation of
+//! a closed connection, or a timer that was set for listeners that have left.
 
-/// What the subscription is doing.
+/// The state of the subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// Nobody listens, and nothing is subscribed.
+pub(super) enum SubscriptionState {
+    /// No listener, no subscription.
     Idle,
-    /// Somebody listens, and the server has not confirmed yet, or has not even been asked.
-    Starting(Stage),
+    /// There are listeners, and the server has not confirmed yet, or has not been asked.
+    Starting(StartStage),
     /// The server has confirmed.
     Running,
-    /// The server has been asked to stop and has not confirmed yet.
+    /// The server has been asked to unsubscribe and has not confirmed yet.
     Stopping,
 }
 
-/// How far a start has come.
+/// The progress of a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum StartStage {
     /// The server has been asked.
-    Asked,
-    /// After a failure, waiting before it is asked again.
-    Resting,
+    Requested,
+    /// After a failure, waiting before the next request.
+    WaitingToRetry,
 }
 
-/// What happened.
+/// An event of the subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Event {
-    /// Somebody began to listen.
+pub(super) enum SubscriptionEvent {
+    /// A listener was added.
     Joined,
-    /// Somebody stopped listening.
+    /// A listener was removed.
     Left,
-    /// The server has confirmed what this request asked for.
-    Confirmed(Number),
+    /// The server has confirmed this request.
+    Confirmed(RequestNumber),
     /// This request has failed.
-    Failed(Number),
-    /// The connection is gone, and every subscription with it.
-    Cut,
-    /// This rest is over.
-    Rested(Number),
-    /// Nobody has listened for a while.
-    Lingered(Number),
+    Failed(RequestNumber),
+    /// The connection is closed, and with it every subscription.
+    Disconnected,
+    /// The retry delay is over.
+    RetryDue(RequestNumber),
+    /// There has been no listener for a while.
+    IdleTimeout(RequestNumber),
 }
 
-/// What to do about it.
+/// The action to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum SubscriptionAction {
     /// Nothing.
     Nothing,
     /// Ask the server to subscribe.
-    Subscribe(Number),
+    Subscribe(RequestNumber),
     /// Ask the server to unsubscribe.
-    Unsubscribe(Number),
-    /// Tell everybody who listens that they may have missed something.
-    Resume,
-    /// Say when it has been quiet for a while.
-    Rest(Number),
-    /// Say when nobody has listened for a while.
-    Linger(Number),
+    Unsubscribe(RequestNumber),
+    /// Notify all listeners that they may have missed messages.
+    NotifyGap,
+    /// Send `RetryDue` after a delay.
+    RetryLater(RequestNumber),
+    /// Send `IdleTimeout` after a delay.
+    StartIdleTimer(RequestNumber),
 }
 
 /// The number of a request or a timer.
-pub(super) type Number = u64;
+pub(super) type RequestNumber = u64;
 
 /// An event that cannot happen in this state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a subscription that is {state:?}")]
-pub(super) struct Illegal {
-    state: State,
-    event: Event,
+pub(super) struct IllegalEvent {
+    state: SubscriptionState,
+    event: SubscriptionEvent,
 }
 
 /// One channel's subscription.
 #[derive(Debug)]
-pub(super) struct Subscription {
-    state: State,
+pub(super) struct ChannelSubscription {
+    state: SubscriptionState,
     listeners: usize,
-    /// The number given out last. What comes back with another is out of date.
-    current: Number,
+    /// The last number. Events with another number are out of date.
+    current: RequestNumber,
 }
 
-impl Subscription {
+impl ChannelSubscription {
     pub(super) fn new() -> Self {
-        Self { state: State::Idle, listeners: 0, current: 0 }
+        Self { state: SubscriptionState::Idle, listeners: 0, current: 0 }
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> SubscriptionState {
         self.state
     }
 
-    /// Takes note of an event; says what to do about it. An illegal one changes nothing.
-    pub(super) fn next(&mut self, event: Event) -> Result<Action, Illegal> {
+    /// Applies an event and returns the action to take. An illegal event changes nothing.
+    pub(super) fn next(&mut self, event: SubscriptionEvent) -> Result<SubscriptionAction, IllegalEvent> {
         match event {
-            Event::Joined => Ok(self.joined()),
-            Event::Left if self.listeners > 0 => Ok(self.left()),
-            Event::Cut => Ok(self.cut()),
-            Event::Confirmed(number)
-            | Event::Failed(number)
-            | Event::Rested(number)
-            | Event::Lingered(number)
+            SubscriptionEvent::Joined => Ok(self.joined()),
+            SubscriptionEvent::Left if self.listeners > 0 => Ok(self.left()),
+            SubscriptionEvent::Disconnected => Ok(self.disconnected()),
+            SubscriptionEvent::Confirmed(number)
+            | SubscriptionEvent::Failed(number)
+            | SubscriptionEvent::RetryDue(number)
+            | SubscriptionEvent::IdleTimeout(number)
                 if number != self.current =>
             {
-                Ok(Action::Nothing)
+                Ok(SubscriptionAction::Nothing)
             }
-            Event::Confirmed(_) => self.confirmed(event),
-            Event::Failed(_) => self.failed(event),
-            Event::Rested(_) if self.state == State::Starting(Stage::Resting) => Ok(self.ask()),
-            Event::Lingered(_) if self.state == State::Running => Ok(self.stop()),
-            Event::Left | Event::Rested(_) | Event::Lingered(_) => Err(self.illegal(event)),
+            SubscriptionEvent::Confirmed(_) => self.confirmed(event),
+            SubscriptionEvent::Failed(_) => self.failed(event),
+            SubscriptionEvent::RetryDue(_)
+                if self.state == SubscriptionState::Starting(StartStage::WaitingToRetry) =>
+            {
+                Ok(self.request())
+            }
+            SubscriptionEvent::IdleTimeout(_) if self.state == SubscriptionState::Running => Ok(self.stop()),
+            SubscriptionEvent::Left | SubscriptionEvent::RetryDue(_) | SubscriptionEvent::IdleTimeout(_) => {
+                Err(self.illegal(event))
+            }
         }
     }
 
-    fn joined(&mut self) -> Action {
+    fn joined(&mut self) -> SubscriptionAction {
         self.listeners += 1;
         match self.state {
-            State::Idle => self.ask(),
-            // A timer for stopping that still runs is out of date from now on.
-            State::Running => {
+            SubscriptionState::Idle => self.request(),
+            // Outdates a running idle timer.
+            SubscriptionState::Running => {
                 self.current += 1;
-                Action::Nothing
+                SubscriptionAction::Nothing
             }
-            State::Starting(_) | State::Stopping => Action::Nothing,
+            SubscriptionState::Starting(_) | SubscriptionState::Stopping => SubscriptionAction::Nothing,
         }
     }
 
-    fn left(&mut self) -> Action {
+    fn left(&mut self) -> SubscriptionAction {
         self.listeners -= 1;
         match self.state {
-            State::Running if self.listeners == 0 => Action::Linger(self.renumber()),
-            State::Starting(Stage::Resting) if self.listeners == 0 => self.rest_in_peace(),
-            _ => Action::Nothing,
-        }
-    }
-
-    fn confirmed(&mut self, event: Event) -> Result<Action, Illegal> {
-        match self.state {
-            State::Starting(Stage::Asked) if self.listeners == 0 => Ok(self.stop()),
-            State::Starting(Stage::Asked) => {
-                self.state = State::Running;
-                Ok(Action::Resume)
+            SubscriptionState::Running if self.listeners == 0 => {
+                SubscriptionAction::StartIdleTimer(self.renumber())
             }
-            State::Stopping if self.listeners > 0 => Ok(self.ask()),
-            State::Stopping => Ok(self.rest_in_peace()),
-            State::Idle | State::Running | State::Starting(Stage::Resting) => Err(self.illegal(event)),
+            SubscriptionState::Starting(StartStage::WaitingToRetry) if self.listeners == 0 => {
+                self.become_idle()
+            }
+            _ => SubscriptionAction::Nothing,
         }
     }
 
-    fn failed(&mut self, event: Event) -> Result<Action, Illegal> {
+    fn confirmed(&mut self, event: SubscriptionEvent) -> Result<SubscriptionAction, IllegalEvent> {
         match self.state {
-            State::Starting(Stage::Asked) | State::Stopping => Ok(self.cut()),
-            State::Idle | State::Running | State::Starting(Stage::Resting) => Err(self.illegal(event)),
+            SubscriptionState::Starting(StartStage::Requested) if self.listeners == 0 => Ok(self.stop()),
+            SubscriptionState::Starting(StartStage::Requested) => {
+                self.state = SubscriptionState::Running;
+                Ok(SubscriptionAction::NotifyGap)
+            }
+            SubscriptionState::Stopping if self.listeners > 0 => Ok(self.request()),
+            SubscriptionState::Stopping => Ok(self.become_idle()),
+            SubscriptionState::Idle
+            | SubscriptionState::Running
+            | SubscriptionState::Starting(StartStage::WaitingToRetry) => Err(self.illegal(event)),
         }
     }
 
-    /// There is no subscription any more. Whoever listens gets a new one after a rest.
-    fn cut(&mut self) -> Action {
+    fn failed(&mut self, event: SubscriptionEvent) -> Result<SubscriptionAction, IllegalEvent> {
         match self.state {
-            State::Idle | State::Starting(Stage::Resting) => Action::Nothing,
-            _ if self.listeners == 0 => self.rest_in_peace(),
+            SubscriptionState::Starting(StartStage::Requested) | SubscriptionState::Stopping => {
+                Ok(self.disconnected())
+            }
+            SubscriptionState::Idle
+            | SubscriptionState::Running
+            | SubscriptionState::Starting(StartStage::WaitingToRetry) => Err(self.illegal(event)),
+        }
+    }
+
+    /// The subscription is gone. If there are listeners, it is requested again after a delay.
+    fn disconnected(&mut self) -> SubscriptionAction {
+        match self.state {
+            SubscriptionState::Idle | SubscriptionState::Starting(StartStage::WaitingToRetry) => {
+                SubscriptionAction::Nothing
+            }
+            _ if self.listeners == 0 => self.become_idle(),
             _ => {
-                self.state = State::Starting(Stage::Resting);
-                Action::Rest(self.renumber())
+                self.state = SubscriptionState::Starting(StartStage::WaitingToRetry);
+                SubscriptionAction::RetryLater(self.renumber())
             }
         }
     }
 
-    fn ask(&mut self) -> Action {
-        self.state = State::Starting(Stage::Asked);
-        Action::Subscribe(self.renumber())
+    fn request(&mut self) -> SubscriptionAction {
+        self.state = SubscriptionState::Starting(StartStage::Requested);
+        SubscriptionAction::Subscribe(self.renumber())
     }
 
-    fn stop(&mut self) -> Action {
-        self.state = State::Stopping;
-        Action::Unsubscribe(self.renumber())
+    fn stop(&mut self) -> SubscriptionAction {
+        self.state = SubscriptionState::Stopping;
+        SubscriptionAction::Unsubscribe(self.renumber())
     }
 
-    fn rest_in_peace(&mut self) -> Action {
-        self.state = State::Idle;
+    fn become_idle(&mut self) -> SubscriptionAction {
+        self.state = SubscriptionState::Idle;
         self.renumber();
-        Action::Nothing
+        SubscriptionAction::Nothing
     }
 
-    /// Whether something with this number is about how things are now.
-    pub(super) fn is_current(&self, number: Number) -> bool {
+    /// Whether this number is the current one.
+    pub(super) fn is_current(&self, number: RequestNumber) -> bool {
         number == self.current
     }
 
-    fn renumber(&mut self) -> Number {
+    fn renumber(&mut self) -> RequestNumber {
         self.current += 1;
         self.current
     }
 
-    fn illegal(&self, event: Event) -> Illegal {
-        Illegal { state: self.state, event }
+    fn illegal(&self, event: SubscriptionEvent) -> IllegalEvent {
+        IllegalEvent { state: self.state, event }
     }
 }
 

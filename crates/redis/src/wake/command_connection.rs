@@ -1,4 +1,4 @@
-//! The connection for commands: to one server, or to all of a Cluster.
+//! The connection for commands: to one server, or to all servers of a Cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use redis::{Cmd, ConnectionInfo, Pipeline, RedisError, Value};
 use tidemill_core::Error;
 use tokio::sync::Mutex;
 
-use crate::connection::{Node, Subscriptions, servers, silent};
+use crate::connection::{Node, PubSubConnection, no_response, server_addresses};
 use crate::error::{classify, is_connection};
-use crate::options::Options;
+use crate::options::RedisOptions;
 
-/// A hint that takes longer is not worth waiting for.
-const ANSWER: Duration = Duration::from_secs(3);
+/// Timeout of a command: a hint is not worth waiting longer.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The way for commands.
-pub(super) enum Commands {
+/// A connection for commands.
+pub(super) enum CommandConnection {
     Server(Arc<Node>),
-    Cluster(Box<Cluster>),
+    Cluster(Box<ClusterCommands>),
 }
 
-pub(super) struct Cluster {
+pub(super) struct ClusterCommands {
     client: ClusterClient,
     open: Mutex<Option<ClusterConnection>>,
 }
 
-impl Commands {
-    pub(super) fn new(options: &Options) -> Result<Self, Error> {
+impl CommandConnection {
+    pub(super) fn new(options: &RedisOptions) -> Result<Self, Error> {
         if !options.cluster {
-            return Ok(Self::Server(Node::of(options)?));
+            return Ok(Self::Server(Node::from_options(options)?));
         }
         let mut builder = ClusterClientBuilder::new([options.info.clone()])
-            .connection_timeout(ANSWER)
-            .response_timeout(ANSWER);
+            .connection_timeout(COMMAND_TIMEOUT)
+            .response_timeout(COMMAND_TIMEOUT);
         if let Some(certificates) = &options.certificates {
             builder = builder.certs(certificates.clone());
         }
         let client = builder.build().map_err(|error| classify("preparing for a Cluster", error))?;
-        Ok(Self::Cluster(Box::new(Cluster { client, open: Mutex::default() })))
+        Ok(Self::Cluster(Box::new(ClusterCommands { client, open: Mutex::default() })))
     }
 
     /// Sends one command to the server that has its key.
@@ -51,7 +51,7 @@ impl Commands {
         }
     }
 
-    /// Sends commands, in one trip where one server has everything.
+    /// Sends commands, in one round trip to a single server.
     pub(super) async fn send_all(&self, commands: Vec<Cmd>) -> Result<(), RedisError> {
         match self {
             Self::Server(node) => {
@@ -71,11 +71,12 @@ impl Commands {
     }
 }
 
-impl Commands {
-    /// Opens a connection for subscriptions: of a Cluster, to any server, because each hears every message.
-    pub(super) async fn subscriptions(&self, options: &Options) -> Result<Subscriptions, RedisError> {
+impl CommandConnection {
+    /// Opens a connection for subscriptions; in a Cluster to any server, since each delivers all
+    /// messages.
+    pub(super) async fn subscriptions(&self, options: &RedisOptions) -> Result<PubSubConnection, RedisError> {
         if let Self::Server(node) = self {
-            return Subscriptions::open(node).await;
+            return PubSubConnection::open(node).await;
         }
         match subscribe_to(options.info.clone()).await {
             Err(error) => match self.any_server(options).await {
@@ -86,27 +87,27 @@ impl Commands {
         }
     }
 
-    /// Any server of the Cluster, as far as one of them can be asked.
-    async fn any_server(&self, options: &Options) -> Option<ConnectionInfo> {
-        let answer = self.send(redis::cmd("CLUSTER").arg("SLOTS")).await.ok()?;
-        let mut servers = servers(options, answer);
+    /// Any server of the Cluster, if one of them replies.
+    async fn any_server(&self, options: &RedisOptions) -> Option<ConnectionInfo> {
+        let reply = self.send(redis::cmd("CLUSTER").arg("SLOTS")).await.ok()?;
+        let mut servers = server_addresses(options, reply);
         (!servers.is_empty()).then(|| servers.swap_remove(fastrand::usize(..servers.len())))
     }
 }
 
-async fn subscribe_to(info: ConnectionInfo) -> Result<Subscriptions, RedisError> {
-    let node = Node::new(info).map_err(|_| silent())?;
-    Subscriptions::open(&node).await
+async fn subscribe_to(info: ConnectionInfo) -> Result<PubSubConnection, RedisError> {
+    let node = Node::new(info).map_err(|_| no_response())?;
+    PubSubConnection::open(&node).await
 }
 
-impl Cluster {
+impl ClusterCommands {
     async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
         let mut connection = self.connection().await?;
-        let answer = connection.req_packed_command(command).await.and_then(Value::extract_error);
-        if answer.as_ref().is_err_and(is_connection) {
+        let reply = connection.req_packed_command(command).await.and_then(Value::extract_error);
+        if reply.as_ref().is_err_and(is_connection) {
             *self.open.lock().await = None;
         }
-        answer
+        reply
     }
 
     async fn connection(&self) -> Result<ClusterConnection, RedisError> {

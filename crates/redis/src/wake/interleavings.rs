@@ -1,5 +1,5 @@
-//! The subscription against a server whose answers are slow, whose connection is cut, and whose confirmations
-//! arrive after the connection they came from is gone, in any order.
+//! Property tests of the subscription against a server with slow replies, disconnects, and
+//! confirmations that arrive after their connection is closed, in any order.
 
 use std::collections::VecDeque;
 
@@ -8,128 +8,131 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What the proptest makes happen.
+/// A step of the simulation.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum ServerStep {
     Join,
     Leave,
-    /// The server does what it was asked next.
+    /// The server executes the next request.
     Serve,
-    /// The server refuses what it was asked next, and cuts the connection, as a driver does that gave up.
+    /// The server refuses the next request and closes the connection.
     Refuse,
-    /// An answer arrives.
+    /// A reply arrives.
     Answer,
-    /// The connection is cut. What was under way fails, late.
+    /// The connection is closed. Requests in progress fail later.
     Cut,
-    /// A timer runs out, whichever.
+    /// One of the timers fires.
     Ring(usize),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ServerStep> {
     prop_oneof![
-        4 => Just(Step::Join),
-        4 => Just(Step::Leave),
-        4 => Just(Step::Serve),
-        1 => Just(Step::Refuse),
-        4 => Just(Step::Answer),
-        2 => Just(Step::Cut),
-        3 => (0_usize..4).prop_map(Step::Ring),
+        4 => Just(ServerStep::Join),
+        4 => Just(ServerStep::Leave),
+        4 => Just(ServerStep::Serve),
+        1 => Just(ServerStep::Refuse),
+        4 => Just(ServerStep::Answer),
+        2 => Just(ServerStep::Cut),
+        3 => (0_usize..4).prop_map(ServerStep::Ring),
     ]
 }
 
-/// A server, a connection to it, and everything that is under way between them.
-struct World {
-    subscription: Subscription,
+/// A server, a connection to it, and everything in transit between them.
+struct ServerModel {
+    subscription: ChannelSubscription,
     listeners: usize,
-    /// How often the server has this connection subscribed.
+    /// How often this connection is subscribed.
     subscribed: usize,
-    asked: VecDeque<Action>,
-    answers: VecDeque<Event>,
-    timers: Vec<Event>,
-    /// Whether everybody who listens knows what they may have missed.
-    told: bool,
+    requests: VecDeque<SubscriptionAction>,
+    replies: VecDeque<SubscriptionEvent>,
+    timers: Vec<SubscriptionEvent>,
+    /// Whether all listeners were notified of the last gap.
+    notified: bool,
 }
 
-impl World {
+impl ServerModel {
     fn new() -> Self {
         Self {
-            subscription: Subscription::new(),
+            subscription: ChannelSubscription::new(),
             listeners: 0,
             subscribed: 0,
-            asked: VecDeque::new(),
-            answers: VecDeque::new(),
+            requests: VecDeque::new(),
+            replies: VecDeque::new(),
             timers: Vec::new(),
-            told: false,
+            notified: false,
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: SubscriptionEvent) {
         match self.subscription.next(event).unwrap() {
-            Action::Nothing => {}
-            Action::Resume => self.told = true,
-            Action::Rest(number) => self.timers.push(Event::Rested(number)),
-            Action::Linger(number) => self.timers.push(Event::Lingered(number)),
-            request => self.asked.push_back(request),
+            SubscriptionAction::Nothing => {}
+            SubscriptionAction::NotifyGap => self.notified = true,
+            SubscriptionAction::RetryLater(number) => self.timers.push(SubscriptionEvent::RetryDue(number)),
+            SubscriptionAction::StartIdleTimer(number) => {
+                self.timers.push(SubscriptionEvent::IdleTimeout(number))
+            }
+            request => self.requests.push_back(request),
         }
     }
 
-    fn take(&mut self, step: Step) {
+    fn take(&mut self, step: ServerStep) {
         match step {
-            Step::Join => {
+            ServerStep::Join => {
                 self.listeners += 1;
-                self.happen(Event::Joined);
+                self.happen(SubscriptionEvent::Joined);
             }
-            Step::Leave if self.listeners > 0 => {
+            ServerStep::Leave if self.listeners > 0 => {
                 self.listeners -= 1;
-                self.happen(Event::Left);
+                self.happen(SubscriptionEvent::Left);
             }
-            Step::Serve => self.serve(),
-            Step::Refuse if !self.asked.is_empty() => self.cut(),
-            Step::Answer => {
-                if let Some(answer) = self.answers.pop_front() {
-                    self.happen(answer);
+            ServerStep::Serve => self.serve(),
+            ServerStep::Refuse if !self.requests.is_empty() => self.cut(),
+            ServerStep::Answer => {
+                if let Some(reply) = self.replies.pop_front() {
+                    self.happen(reply);
                 }
             }
-            Step::Cut => self.cut(),
-            Step::Ring(index) if !self.timers.is_empty() => {
+            ServerStep::Cut => self.cut(),
+            ServerStep::Ring(index) if !self.timers.is_empty() => {
                 let timer = self.timers.remove(index % self.timers.len());
                 self.happen(timer);
             }
-            Step::Leave | Step::Refuse | Step::Ring(_) => {}
+            ServerStep::Leave | ServerStep::Refuse | ServerStep::Ring(_) => {}
         }
     }
 
     fn serve(&mut self) {
-        match self.asked.pop_front() {
-            Some(Action::Subscribe(number)) => {
+        match self.requests.pop_front() {
+            Some(SubscriptionAction::Subscribe(number)) => {
                 self.subscribed += 1;
-                self.answers.push_back(Event::Confirmed(number));
+                self.replies.push_back(SubscriptionEvent::Confirmed(number));
             }
-            Some(Action::Unsubscribe(number)) => {
+            Some(SubscriptionAction::Unsubscribe(number)) => {
                 self.subscribed = self.subscribed.saturating_sub(1);
-                self.answers.push_back(Event::Confirmed(number));
+                self.replies.push_back(SubscriptionEvent::Confirmed(number));
             }
             _ => {}
         }
     }
 
     fn cut(&mut self) {
-        (self.subscribed, self.told) = (0, false);
-        self.happen(Event::Cut);
-        // What had been asked before fails when its caller notices; what is asked because of the cut is new.
-        for request in std::mem::take(&mut self.asked) {
-            if let Action::Subscribe(number) | Action::Unsubscribe(number) = request {
-                self.answers.push_back(Event::Failed(number));
+        (self.subscribed, self.notified) = (0, false);
+        self.happen(SubscriptionEvent::Disconnected);
+        // Earlier requests fail when their caller notices; requests caused by the disconnect are
+        // new.
+        for request in std::mem::take(&mut self.requests) {
+            if let SubscriptionAction::Subscribe(number) | SubscriptionAction::Unsubscribe(number) = request {
+                self.replies.push_back(SubscriptionEvent::Failed(number));
             }
         }
     }
 
-    /// Nothing more is cut, and everything that is under way arrives.
+    /// Delivers everything in transit, without further disconnects.
     fn settle(&mut self) {
-        while !(self.asked.is_empty() && self.answers.is_empty() && self.timers.is_empty()) {
+        while !(self.requests.is_empty() && self.replies.is_empty() && self.timers.is_empty()) {
             self.serve();
-            self.take(Step::Answer);
-            self.take(Step::Ring(0));
+            self.take(ServerStep::Answer);
+            self.take(ServerStep::Ring(0));
         }
     }
 }
@@ -139,41 +142,44 @@ proptest! {
 
     #[test]
     fn whoever_listens_is_subscribed_once_and_nobody_else_is(steps in vec(step(), 1..120)) {
-        let mut world = World::new();
+        let mut model = ServerModel::new();
         for step in steps {
-            world.take(step);
-            prop_assert!(world.subscribed <= 1, "subscribed twice after {step:?}");
-            if world.subscription.state() == State::Running {
-                prop_assert_eq!(world.subscribed, 1, "believes to be subscribed after {:?}", step);
+            model.take(step);
+            prop_assert!(model.subscribed <= 1, "subscribed twice after {step:?}");
+            if model.subscription.state() == SubscriptionState::Running {
+                prop_assert_eq!(model.subscribed, 1, "believes to be subscribed after {:?}", step);
             }
         }
-        world.settle();
-        let subscribed = usize::from(world.listeners > 0);
-        prop_assert_eq!(world.subscribed, subscribed, "{} listen", world.listeners);
-        let rest = if subscribed == 1 { State::Running } else { State::Idle };
-        prop_assert_eq!(world.subscription.state(), rest);
-        prop_assert!(world.told || world.listeners == 0, "nobody was told of the gap");
+        model.settle();
+        let subscribed = usize::from(model.listeners > 0);
+        prop_assert_eq!(model.subscribed, subscribed, "{} listen", model.listeners);
+        let rest = if subscribed == 1 { SubscriptionState::Running } else { SubscriptionState::Idle };
+        prop_assert_eq!(model.subscription.state(), rest);
+        prop_assert!(model.notified || model.listeners == 0, "nobody was notified of the gap");
     }
 }
 
 #[test]
 fn an_event_that_cannot_be_is_named_and_changes_nothing() {
-    let mut subscription = Subscription::new();
-    let illegal = subscription.next(Event::Left).unwrap_err();
+    let mut subscription = ChannelSubscription::new();
+    let illegal = subscription.next(SubscriptionEvent::Left).unwrap_err();
     assert_eq!(illegal.to_string(), "Left cannot happen to a subscription that is Idle");
-    assert_eq!(subscription.next(Event::Joined), Ok(Action::Subscribe(1)));
-    assert!(subscription.next(Event::Lingered(1)).is_err());
-    assert_eq!(subscription.next(Event::Confirmed(1)), Ok(Action::Resume));
-    assert!(subscription.next(Event::Confirmed(1)).is_err());
+    assert_eq!(subscription.next(SubscriptionEvent::Joined), Ok(SubscriptionAction::Subscribe(1)));
+    assert!(subscription.next(SubscriptionEvent::IdleTimeout(1)).is_err());
+    assert_eq!(subscription.next(SubscriptionEvent::Confirmed(1)), Ok(SubscriptionAction::NotifyGap));
+    assert!(subscription.next(SubscriptionEvent::Confirmed(1)).is_err());
 }
 
 #[test]
 fn a_short_absence_does_not_cost_a_subscription() {
-    let mut subscription = Subscription::new();
-    subscription.next(Event::Joined).unwrap();
-    subscription.next(Event::Confirmed(1)).unwrap();
-    let Action::Linger(timer) = subscription.next(Event::Left).unwrap() else { panic!("it stops lazily") };
-    assert_eq!(subscription.next(Event::Joined), Ok(Action::Nothing));
-    assert_eq!(subscription.next(Event::Lingered(timer)), Ok(Action::Nothing));
-    assert_eq!(subscription.state(), State::Running);
+    let mut subscription = ChannelSubscription::new();
+    subscription.next(SubscriptionEvent::Joined).unwrap();
+    subscription.next(SubscriptionEvent::Confirmed(1)).unwrap();
+    let SubscriptionAction::StartIdleTimer(timer) = subscription.next(SubscriptionEvent::Left).unwrap()
+    else {
+        panic!("it stops lazily")
+    };
+    assert_eq!(subscription.next(SubscriptionEvent::Joined), Ok(SubscriptionAction::Nothing));
+    assert_eq!(subscription.next(SubscriptionEvent::IdleTimeout(timer)), Ok(SubscriptionAction::Nothing));
+    assert_eq!(subscription.state(), SubscriptionState::Running);
 }

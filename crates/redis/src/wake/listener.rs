@@ -1,4 +1,4 @@
-//! Wake-ups over one subscription per process, started when someone first listens.
+//! The store's wake-ups: one subscription per process, started for the first listener.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
@@ -10,13 +10,13 @@ use tidemill_core::wake::{Wake, WakeStream};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
-use crate::connection::{Link, Subscriptions};
+use crate::connection::{Connections, PubSubConnection};
 
-/// A listener this far behind is told to look at everything instead.
-const BACKLOG: usize = 1_024;
+/// A listener this far behind receives `Everything` instead.
+const MAX_BACKLOG: usize = 1_024;
 
-/// How long to wait before subscribing again.
-const PAUSES: [Duration; 4] = [
+/// Delays before subscribing again.
+const RETRY_DELAYS: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(200),
     Duration::from_millis(500),
@@ -25,31 +25,31 @@ const PAUSES: [Duration; 4] = [
 
 /// Shares one subscription among all listeners of the process.
 #[derive(Debug)]
-pub(crate) struct Waker {
-    link: Arc<Link>,
+pub(crate) struct WakeListener {
+    connections: Arc<Connections>,
     channel: String,
     sender: broadcast::Sender<Wake>,
-    task: OnceLock<Task>,
+    task: OnceLock<AbortOnDrop>,
 }
 
-/// Ends with its owner.
+/// A task that is aborted with its owner.
 #[derive(Debug)]
-struct Task(JoinHandle<()>);
+struct AbortOnDrop(JoinHandle<()>);
 
-impl Drop for Task {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl Waker {
-    pub(crate) fn new(link: Arc<Link>, channel: String) -> Self {
-        Self { link, channel, sender: broadcast::Sender::new(BACKLOG), task: OnceLock::new() }
+impl WakeListener {
+    pub(crate) fn new(connections: Arc<Connections>, channel: String) -> Self {
+        Self { connections, channel, sender: broadcast::Sender::new(MAX_BACKLOG), task: OnceLock::new() }
     }
 
-    /// Completes when `queue` was paused, resumed, or may have been.
-    pub(crate) async fn news_of(&self, queue: &Queue) {
-        let mut wakes = self.listen();
+    /// Completes when `queue` was, or may have been, paused or resumed.
+    pub(crate) async fn queue_changed(&self, queue: &Queue) {
+        let mut wakes = self.subscribe();
         while let Some(wake) = wakes.next().await {
             if matches!(&wake, Wake::Queue { queue: other, .. } if other == queue) {
                 return;
@@ -58,11 +58,12 @@ impl Waker {
         std::future::pending().await
     }
 
-    pub(crate) fn listen(&self) -> WakeStream {
+    pub(crate) fn subscribe(&self) -> WakeStream {
         let receiver = self.sender.subscribe();
         self.task.get_or_init(|| {
-            let (link, channel, sender) = (self.link.clone(), self.channel.clone(), self.sender.clone());
-            Task(tokio::spawn(subscribe(link, channel, sender)))
+            let (connections, channel, sender) =
+                (self.connections.clone(), self.channel.clone(), self.sender.clone());
+            AbortOnDrop(tokio::spawn(subscribe(connections, channel, sender)))
         });
         Box::pin(stream::unfold(receiver, |mut receiver| async move {
             match receiver.recv().await {
@@ -74,40 +75,40 @@ impl Waker {
     }
 }
 
-/// Keeps the subscription alive. After every gap listeners are told to look at everything.
-async fn subscribe(link: Arc<Link>, channel: String, sender: broadcast::Sender<Wake>) {
+/// Keeps the subscription alive. After every gap, listeners receive `Everything`.
+async fn subscribe(connections: Arc<Connections>, channel: String, sender: broadcast::Sender<Wake>) {
     let mut failures = 0;
     loop {
-        let begun = Instant::now();
-        let Err(error) = messages(&link, &channel, &sender).await;
+        let started = Instant::now();
+        let Err(error) = messages(&connections, &channel, &sender).await;
         tracing::debug!(%error, "no subscription to wake-ups");
-        // A subscription that has worked for a while ends a series of failures.
-        if begun.elapsed() > PAUSES[PAUSES.len() - 1] {
+        // A subscription that worked for a while ends a series of failures.
+        if started.elapsed() > RETRY_DELAYS[RETRY_DELAYS.len() - 1] {
             failures = 0;
         }
-        let pause = PAUSES[usize::min(failures, PAUSES.len() - 1)];
+        let delay = RETRY_DELAYS[usize::min(failures, RETRY_DELAYS.len() - 1)];
         failures += 1;
-        tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+        tokio::time::sleep(delay.mul_f64(0.5 + fastrand::f64())).await;
     }
 }
 
-/// Passes messages on until the connection ends. In a Cluster every server hears every message.
+/// Forwards messages until the connection ends. In a Cluster every server delivers every message.
 async fn messages(
-    link: &Link,
+    connections: &Connections,
     channel: &str,
     sender: &broadcast::Sender<Wake>,
 ) -> Result<Infallible, redis::RedisError> {
-    let nodes = link.nodes();
+    let nodes = connections.nodes();
     let node = &nodes[fastrand::usize(..nodes.len())];
-    let mut subscription = Subscriptions::open(node).await?;
+    let mut subscription = PubSubConnection::open(node).await?;
     subscription.subscribe(channel.to_owned()).await?;
-    link.count(1);
+    connections.count_commands(1);
     let _ = sender.send(Wake::Everything);
     loop {
         let message = subscription.next().await?;
         let Ok(text) = message.get_payload::<String>() else { continue };
-        // A script that has much to say says it in one message. What is no wake-up of ours is ignored: anyone may
-        // publish.
+        // A script publishes several wake-ups in one message. Invalid ones are ignored: any client
+        // may publish.
         for wake in text.lines().filter_map(|line| line.parse().ok()) {
             let _ = sender.send(wake);
         }

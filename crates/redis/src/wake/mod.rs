@@ -1,4 +1,4 @@
-//! Wake-ups: the store's own subscription, and a transport for stores that are elsewhere.
+//! Wake-ups: the store's own subscription, and a transport for stores of other databases.
 
 mod channel;
 mod channel_subscription;
@@ -12,5 +12,5 @@ mod subscriptions;
 mod transport;
 mod twins;
 
-pub(crate) use listener::Waker;
-pub use transport::RedisCourier;
+pub(crate) use listener::WakeListener;
+pub use transport::RedisTransport;

@@ -1,4 +1,5 @@
-//! Does what the subscriptions need done, on one connection for all of them, and passes messages on.
+//! The subscriber: performs the actions of all subscriptions on one connection, and dispatches
+//! messages.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,151 +13,157 @@ use tidemill_core::wake::{ForeignJobs, Message};
 use tokio::time::sleep;
 
 use super::channel::Channel;
-use super::channel_subscription::{Action, Event};
-use super::transport::Office;
-use super::twins::Twins;
-use crate::connection::{Subscriptions, silent};
+use super::channel_subscription::{SubscriptionAction, SubscriptionEvent};
+use super::transport::TransportState;
+use super::twins::ExpectedTwins;
+use crate::connection::{PubSubConnection, no_response};
 use crate::error::classify;
 
-/// How long nobody has to listen before a subscription is stopped.
-const LINGER: Duration = Duration::from_secs(5);
+/// How long a subscription without listeners is kept.
+const UNSUBSCRIBE_DELAY: Duration = Duration::from_secs(5);
 
-/// How long to wait before subscribing again after a failure; up to half as long again, at random.
-const REST: Duration = Duration::from_millis(300);
+/// Delay before subscribing again after a failure; up to half as long again, at random.
+const RESUBSCRIBE_DELAY: Duration = Duration::from_millis(300);
 
-/// Runs until the courier is dropped.
-pub(super) async fn run(office: Arc<Office>) {
+/// Runs until the transport is dropped.
+pub(super) async fn run(state: Arc<TransportState>) {
     let mut subscriber = Subscriber {
-        office: office.clone(),
-        line: None,
+        state: state.clone(),
+        connection: None,
         pending: FuturesUnordered::new(),
-        twins: Twins::default(),
+        twins: ExpectedTwins::default(),
     };
     loop {
         tokio::select! {
-            (channel, action) = office.board.next_action() => subscriber.act(channel, action).await,
-            Some((channel, event)) = subscriber.pending.next() => subscriber.note(channel, event),
-            message = next_message(&mut subscriber.line) => match message {
-                Ok(message) => subscriber.pass_on(&message),
-                Err(error) => subscriber.cut(error),
+            (channel, action) = state.subscriptions.next_action() => subscriber.perform(channel, action).await,
+            Some((channel, event)) = subscriber.pending.next() => subscriber.record(channel, event),
+            message = next_message(&mut subscriber.connection) => match message {
+                Ok(message) => subscriber.dispatch(&message),
+                Err(error) => subscriber.disconnect(error),
             },
         }
     }
 }
 
 struct Subscriber {
-    office: Arc<Office>,
-    line: Option<Subscriptions>,
-    /// Requests without an answer yet, and timers.
-    pending: FuturesUnordered<Pending>,
-    /// Announcements whose second form is still to come.
-    twins: Twins,
+    state: Arc<TransportState>,
+    connection: Option<PubSubConnection>,
+    /// Requests without a reply, and timers.
+    pending: FuturesUnordered<PendingEvent>,
+    /// Announcements whose second message is still expected.
+    twins: ExpectedTwins,
 }
 
-type Pending = Pin<Box<dyn Future<Output = (Channel, Event)> + Send>>;
+type PendingEvent = Pin<Box<dyn Future<Output = (Channel, SubscriptionEvent)> + Send>>;
 
-async fn next_message(line: &mut Option<Subscriptions>) -> Result<Msg, RedisError> {
-    match line {
-        Some(line) => line.next().await,
+async fn next_message(connection: &mut Option<PubSubConnection>) -> Result<Msg, RedisError> {
+    match connection {
+        Some(connection) => connection.next().await,
         None => std::future::pending().await,
     }
 }
 
 impl Subscriber {
-    async fn act(&mut self, channel: Channel, action: Action) {
-        let name = channel.name(&self.office.keys);
+    async fn perform(&mut self, channel: Channel, action: SubscriptionAction) {
+        let name = channel.name(&self.state.keys);
         match action {
-            Action::Subscribe(number) => match self.open().await {
-                Ok(line) => {
-                    let asked = line.subscribe(name);
-                    self.pending.push(Box::pin(async move { (channel, answer(asked.await, number)) }));
+            SubscriptionAction::Subscribe(number) => match self.open().await {
+                Ok(connection) => {
+                    let request = connection.subscribe(name);
+                    self.pending.push(Box::pin(async move { (channel, reply_event(request.await, number)) }));
                 }
-                Err(error) => self.cut(error),
+                Err(error) => self.disconnect(error),
             },
-            Action::Unsubscribe(number) => {
+            SubscriptionAction::Unsubscribe(number) => {
                 // Without a connection there is nothing to unsubscribe from.
-                let asked = self.line.as_ref().map(|line| line.unsubscribe(name));
+                let request = self.connection.as_ref().map(|connection| connection.unsubscribe(name));
                 self.pending.push(Box::pin(async move {
-                    match asked {
-                        Some(asked) => (channel, answer(asked.await, number)),
-                        None => (channel, Event::Confirmed(number)),
+                    match request {
+                        Some(request) => (channel, reply_event(request.await, number)),
+                        None => (channel, SubscriptionEvent::Confirmed(number)),
                     }
                 }));
             }
-            Action::Rest(number) => {
-                let rest = REST.mul_f64(1.0 + 0.5 * fastrand::f64());
+            SubscriptionAction::RetryLater(number) => {
+                let rest = RESUBSCRIBE_DELAY.mul_f64(1.0 + 0.5 * fastrand::f64());
                 self.pending.push(Box::pin(async move {
                     sleep(rest).await;
-                    (channel, Event::Rested(number))
+                    (channel, SubscriptionEvent::RetryDue(number))
                 }));
             }
-            Action::Linger(number) => self.pending.push(Box::pin(async move {
-                sleep(LINGER).await;
-                (channel, Event::Lingered(number))
+            SubscriptionAction::StartIdleTimer(number) => self.pending.push(Box::pin(async move {
+                sleep(UNSUBSCRIBE_DELAY).await;
+                (channel, SubscriptionEvent::IdleTimeout(number))
             })),
-            Action::Nothing | Action::Resume => {}
+            SubscriptionAction::Nothing | SubscriptionAction::NotifyGap => {}
         }
     }
 
-    async fn open(&mut self) -> Result<&Subscriptions, RedisError> {
-        match &mut self.line {
-            Some(line) => Ok(line),
-            line => Ok(line.insert(self.office.commands.subscriptions(&self.office.options).await?)),
+    async fn open(&mut self) -> Result<&PubSubConnection, RedisError> {
+        match &mut self.connection {
+            Some(connection) => Ok(connection),
+            connection => {
+                Ok(connection.insert(self.state.commands.subscriptions(&self.state.options).await?))
+            }
         }
     }
 
-    fn note(&mut self, channel: Channel, event: Event) {
+    fn record(&mut self, channel: Channel, event: SubscriptionEvent) {
         match event {
-            // A server that does not do what it is asked on a connection may do so on the next. Late word of the
-            // connection before says nothing of this one.
-            Event::Failed(number) if self.office.board.is_current(channel, number) => self.cut(silent()),
-            Event::Confirmed(_) => self.office.outage.is_over(),
+            // A server that fails a request may succeed on the next connection. A late failure of
+            // the previous connection does not concern this one.
+            SubscriptionEvent::Failed(number) if self.state.subscriptions.is_current(channel, number) => {
+                self.disconnect(no_response())
+            }
+            SubscriptionEvent::Confirmed(_) => self.state.outage.record_success(),
             _ => {}
         }
-        self.office.board.note(channel, event);
-        if self.line.is_some() && self.office.board.is_idle() {
-            self.line = None;
+        self.state.subscriptions.record(channel, event);
+        if self.connection.is_some() && self.state.subscriptions.is_idle() {
+            self.connection = None;
         }
     }
 
-    /// The connection is gone, and with it every subscription.
-    fn cut(&mut self, error: RedisError) {
-        self.line = None;
+    /// The connection is closed, and with it every subscription.
+    fn disconnect(&mut self, error: RedisError) {
+        self.connection = None;
         self.twins.clear();
-        self.office.outage.begins(&classify("hearing other processes", error));
-        Channel::ALL.iter().for_each(|channel| self.office.board.note(*channel, Event::Cut));
+        self.state.outage.record_failure(&classify("receiving wake-ups", error));
+        Channel::ALL
+            .iter()
+            .for_each(|channel| self.state.subscriptions.record(*channel, SubscriptionEvent::Disconnected));
     }
 
-    fn pass_on(&mut self, message: &Msg) {
+    fn dispatch(&mut self, message: &Msg) {
         let name = message.get_channel_name();
-        let channel = Channel::ALL.into_iter().find(|channel| channel.name(&self.office.keys) == name);
+        let channel = Channel::ALL.into_iter().find(|channel| channel.name(&self.state.keys) == name);
         let Some(channel) = channel else { return };
-        match channel.read(message.get_payload_bytes()) {
-            Some(Message::ForeignJobs(scheduled)) if self.is_known(&scheduled) => {}
-            Some(message) => self.office.board.tell(channel, &message),
-            // Anyone may publish.
-            None => drop(self.office.ignored.fetch_add(1, Ordering::Relaxed)),
+        match channel.parse(message.get_payload_bytes()) {
+            Some(Message::ForeignJobs(announcement)) if self.is_duplicate(&announcement) => {}
+            Some(message) => self.state.subscriptions.publish(channel, &message),
+            // Any client may publish.
+            None => drop(self.state.ignored.fetch_add(1, Ordering::Relaxed)),
         }
     }
 }
 
 impl Subscriber {
-    /// Whether there is nothing to do about an announcement: it is this process's own, or the second form of another.
-    fn is_known(&mut self, ForeignJobs { type_name, hint }: &ForeignJobs) -> bool {
-        let Some(hint) = hint else { return self.twins.recognise(type_name, Instant::now()) };
+    /// Whether an announcement needs no action: it is this process's own, or the second of a pair.
+    fn is_duplicate(&mut self, ForeignJobs { type_name, hint }: &ForeignJobs) -> bool {
+        let Some(hint) = hint else { return self.twins.take(type_name, Instant::now()) };
         if hint.has_twin() {
             self.twins.expect(type_name, Instant::now());
         }
-        self.office.own.recognise(hint)
+        self.state.own_hints.take(hint)
     }
 }
 
-fn answer(answer: Result<(), RedisError>, number: u64) -> Event {
+fn reply_event(answer: Result<(), RedisError>, number: u64) -> SubscriptionEvent {
     match answer {
-        Ok(()) => Event::Confirmed(number),
+        Ok(()) => SubscriptionEvent::Confirmed(number),
         Err(error) => {
             tracing::debug!(%error, "a subscription failed");
-            Event::Failed(number)
+            SubscriptionEvent::Failed(number)
         }
     }
 }

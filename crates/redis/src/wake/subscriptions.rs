@@ -1,5 +1,5 @@
-//! Who listens to which channel. Listeners come and go on any thread; what that means for a subscription is
-//! left here for the subscriber to do.
+//! The listeners of each channel. Listeners join and leave on any thread; the resulting actions are
+//! queued here for the subscriber.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -13,115 +13,124 @@ use tidemill_core::wake::{Subscribers, Subscription as WakeSubscription};
 use tokio::sync::Notify;
 
 use super::channel::Channel;
-use super::channel_subscription::{Action, Event, Number, State, Subscription};
-use super::transport::Office;
+use super::channel_subscription::{
+    ChannelSubscription, RequestNumber, SubscriptionAction, SubscriptionEvent, SubscriptionState,
+};
+use super::transport::TransportState;
 
-/// The subscriptions, those who listen to them, and what is to be done.
+/// The subscriptions, their listeners, and the queued actions.
 #[derive(Debug, Default)]
-pub(super) struct Board {
-    desk: Mutex<Desk>,
+pub(super) struct Subscriptions {
+    table: Mutex<SubscriptionTable>,
     listeners: [Subscribers<Message>; Channel::ALL.len()],
-    /// Something is to be done.
-    posted: Notify,
+    /// An action was queued.
+    action_added: Notify,
 }
 
 #[derive(Debug)]
-struct Desk {
-    subscriptions: [Subscription; Channel::ALL.len()],
-    /// At most one request and one timer for each channel: the next comes when the last is answered.
-    actions: VecDeque<(Channel, Action)>,
+struct SubscriptionTable {
+    subscriptions: [ChannelSubscription; Channel::ALL.len()],
+    /// At most one request and one timer for each channel: the next follows the reply to the last.
+    actions: VecDeque<(Channel, SubscriptionAction)>,
 }
 
-impl Default for Desk {
+impl Default for SubscriptionTable {
     fn default() -> Self {
-        Self { subscriptions: std::array::from_fn(|_| Subscription::new()), actions: VecDeque::new() }
+        Self { subscriptions: std::array::from_fn(|_| ChannelSubscription::new()), actions: VecDeque::new() }
     }
 }
 
-impl Board {
-    /// Takes note of an event.
-    pub(super) fn note(&self, channel: Channel, event: Event) {
-        let mut desk = self.lock();
-        match desk.subscriptions[channel as usize].next(event) {
-            Ok(Action::Nothing) => return,
+impl Subscriptions {
+    /// Applies an event.
+    pub(super) fn record(&self, channel: Channel, event: SubscriptionEvent) {
+        let mut table = self.lock();
+        match table.subscriptions[channel as usize].next(event) {
+            Ok(SubscriptionAction::Nothing) => return,
             // A gap has ended.
-            Ok(Action::Resume) => {
-                drop(desk);
-                return self.tell(channel, &Wake::Everything.into());
+            Ok(SubscriptionAction::NotifyGap) => {
+                drop(table);
+                return self.publish(channel, &Wake::Everything.into());
             }
-            Ok(action) => desk.post(channel, action),
-            // A mistake in this program, which polling makes up for.
-            Err(illegal) => return tracing::error!(%illegal, ?channel, "a subscription went astray"),
+            Ok(action) => table.push_action(channel, action),
+            // A bug; polling compensates for it.
+            Err(illegal) => {
+                return tracing::error!(%illegal, ?channel, "a subscription received an illegal event");
+            }
         }
-        drop(desk);
-        self.posted.notify_one();
+        drop(table);
+        self.action_added.notify_one();
     }
 
-    /// Whether what comes back with this number is about the connection there is now.
-    pub(super) fn is_current(&self, channel: Channel, number: Number) -> bool {
+    /// Whether this number belongs to the current connection.
+    pub(super) fn is_current(&self, channel: Channel, number: RequestNumber) -> bool {
         self.lock().subscriptions[channel as usize].is_current(number)
     }
 
-    /// The next thing to do.
-    pub(super) async fn next_action(&self) -> (Channel, Action) {
+    /// The next action.
+    pub(super) async fn next_action(&self) -> (Channel, SubscriptionAction) {
         loop {
             if let Some(action) = self.lock().actions.pop_front() {
                 return action;
             }
-            self.posted.notified().await;
+            self.action_added.notified().await;
         }
     }
 
-    /// Whether nobody needs a connection.
+    /// Whether no channel needs a connection.
     pub(super) fn is_idle(&self) -> bool {
-        self.lock().subscriptions.iter().all(|subscription| subscription.state() == State::Idle)
+        self.lock().subscriptions.iter().all(|subscription| subscription.state() == SubscriptionState::Idle)
     }
 
-    pub(super) fn tell(&self, channel: Channel, message: &Message) {
+    pub(super) fn publish(&self, channel: Channel, message: &Message) {
         self.listeners[channel as usize].publish(message);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SubscriptionTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Desk {
-    fn post(&mut self, channel: Channel, action: Action) {
-        if matches!(action, Action::Linger(_)) {
-            // Whoever comes and goes all the time sets one timer, not thousands.
-            self.actions.retain(|(other, set)| *other != channel || !matches!(set, Action::Linger(_)));
+impl SubscriptionTable {
+    fn push_action(&mut self, channel: Channel, action: SubscriptionAction) {
+        if matches!(action, SubscriptionAction::StartIdleTimer(_)) {
+            // A listener that joins and leaves repeatedly sets one timer, not thousands.
+            self.actions.retain(|(other, set)| {
+                *other != channel || !matches!(set, SubscriptionAction::StartIdleTimer(_))
+            });
         }
         self.actions.push_back((channel, action));
     }
 }
 
-/// Listens to everything about a topic.
-pub(super) fn listen(office: &Arc<Office>, topic: Subject) -> MessageStream {
-    let channels = Channel::of(topic);
-    let heard = channels.iter().map(|channel| office.board.listeners[*channel as usize].subscribe());
-    let hearing = Hearing { office: office.clone(), channels, heard: heard.collect() };
-    channels.iter().for_each(|channel| office.board.note(*channel, Event::Joined));
-    Box::pin(hearing)
+/// Subscribes to all channels of a subject.
+pub(super) fn subscribe(state: &Arc<TransportState>, subject: Subject) -> MessageStream {
+    let channels = Channel::for_subject(subject);
+    let messages =
+        channels.iter().map(|channel| state.subscriptions.listeners[*channel as usize].subscribe());
+    let stream = SubjectStream { state: state.clone(), channels, messages: messages.collect() };
+    channels.iter().for_each(|channel| state.subscriptions.record(*channel, SubscriptionEvent::Joined));
+    Box::pin(stream)
 }
 
-/// A listener, who leaves when it is dropped.
-struct Hearing {
-    office: Arc<Office>,
+/// A subscription to a subject, which ends when it is dropped.
+struct SubjectStream {
+    state: Arc<TransportState>,
     channels: &'static [Channel],
-    heard: SelectAll<WakeSubscription<Message>>,
+    messages: SelectAll<WakeSubscription<Message>>,
 }
 
-impl Stream for Hearing {
+impl Stream for SubjectStream {
     type Item = Message;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
-        Pin::new(&mut self.heard).poll_next(cx)
+        Pin::new(&mut self.messages).poll_next(cx)
     }
 }
 
-impl Drop for Hearing {
+impl Drop for SubjectStream {
     fn drop(&mut self) {
-        self.channels.iter().for_each(|channel| self.office.board.note(*channel, Event::Left));
+        self.channels
+            .iter()
+            .for_each(|channel| self.state.subscriptions.record(*channel, SubscriptionEvent::Left));
     }
 }

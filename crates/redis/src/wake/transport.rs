@@ -1,7 +1,8 @@
-//! Wake-ups through Redis, for stores that are elsewhere: the protocol of `@queuert/redis`, hints included.
+//! A transport of wake-ups through Redis for other stores: the protocol of `@queuert/redis`, with
+//! hints.
 //!
-//! Two connections: one for commands, one for subscriptions, each opened when it is first needed. Redis holds
-//! no state here that anybody relies on; while it is away, work is found by looking.
+//! Two connections, one for commands and one for subscriptions, are opened on first use. Redis
+//! keeps no essential state here; during an outage, workers find jobs by polling.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,90 +17,90 @@ use tidemill_core::{Error, Namespace};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::command_connection::Commands;
-use super::outage_log::Outage;
+use super::command_connection::CommandConnection;
+use super::outage_log::OutageLog;
 use super::own_hints::OwnHints;
-use super::subscriptions::{self, Board};
+use super::subscriptions::{self, Subscriptions};
 use super::{publisher, subscriber};
-use crate::acl::Rights;
+use crate::acl::MissingPermissions;
 use crate::connection::keys::WakeKeys;
-use crate::connection::{Node, unreachable};
-use crate::options::Options;
+use crate::connection::{Node, connect_error};
+use crate::options::RedisOptions;
 
-/// How long whoever makes work waits for the others to be told of it. A hint is not worth more.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// How long an enqueue waits for its wake-up to be sent. A hint is not worth more.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How long to wait for a share of a hint. In doubt it is better to look.
-const SHARE: Duration = Duration::from_millis(500);
+/// How long to wait for a share of a hint. After that the listener polls.
+const TAKE_HINT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Carries wake-ups through a Redis or Valkey server, or a Cluster.
-pub struct RedisCourier {
-    office: Arc<Office>,
-    /// The carrier and the subscriber. They end with the courier.
+/// Transports wake-ups through a Redis or Valkey server, or a Cluster.
+pub struct RedisTransport {
+    state: Arc<TransportState>,
+    /// The publisher and the subscriber. They end with the transport.
     _tasks: JoinSet<()>,
 }
 
-/// What the parts of the courier share.
-pub(super) struct Office {
-    pub(super) options: Options,
+/// The state that the parts of the transport share.
+pub(super) struct TransportState {
+    pub(super) options: RedisOptions,
     pub(super) keys: WakeKeys,
-    pub(super) commands: Commands,
-    pub(super) satchel: Pending,
-    pub(super) board: Board,
-    pub(super) own: OwnHints,
-    pub(super) outage: Outage,
-    /// Messages that said nothing.
+    pub(super) commands: CommandConnection,
+    pub(super) pending: Pending,
+    pub(super) subscriptions: Subscriptions,
+    pub(super) own_hints: OwnHints,
+    pub(super) outage: OutageLog,
+    /// Number of invalid messages.
     pub(super) ignored: AtomicU64,
 }
 
-impl RedisCourier {
-    /// Gets ready to carry. A server that is away now may come later; one that refuses us will not let us in
-    /// later either.
-    pub async fn connect(options: Options) -> Result<Self, Error> {
-        let office = Arc::new(Office {
+impl RedisTransport {
+    /// Connects. An unreachable server may become reachable later; one that denies access is an
+    /// error.
+    pub async fn connect(options: RedisOptions) -> Result<Self, Error> {
+        let state = Arc::new(TransportState {
             keys: WakeKeys::new(options.namespace.clone(), options.database()),
-            commands: Commands::new(&options)?,
-            outage: Outage::of(&options),
-            satchel: Pending::default(),
-            board: Board::default(),
-            own: OwnHints::default(),
+            commands: CommandConnection::new(&options)?,
+            outage: OutageLog::new(&options),
+            pending: Pending::default(),
+            subscriptions: Subscriptions::default(),
+            own_hints: OwnHints::default(),
             ignored: AtomicU64::new(0),
             options,
         });
-        match office.check().await {
-            Err(error) if error.is_transient() => office.outage.begins(&error),
-            answer => answer?,
+        match state.check().await {
+            Err(error) if error.is_transient() => state.outage.record_failure(&error),
+            reply => reply?,
         }
         let mut tasks = JoinSet::new();
-        tasks.spawn(publisher::run(office.clone()));
-        tasks.spawn(subscriber::run(office.clone()));
-        Ok(Self { office, _tasks: tasks })
+        tasks.spawn(publisher::run(state.clone()));
+        tasks.spawn(subscriber::run(state.clone()));
+        Ok(Self { state, _tasks: tasks })
     }
 
-    /// How many messages it has heard that said nothing it knows.
+    /// How many invalid messages it has received.
     pub fn ignored(&self) -> u64 {
-        self.office.ignored.load(Ordering::Relaxed)
+        self.state.ignored.load(Ordering::Relaxed)
     }
 
     /// The prefix of its channels and hints.
     pub fn namespace(&self) -> &Namespace {
-        &self.office.options.namespace
+        &self.state.options.namespace
     }
 }
 
-impl Office {
+impl TransportState {
     async fn ping(&self) -> Result<(), Error> {
-        let answer = self.commands.send(&redis::cmd("PING")).await;
-        answer.map(drop).map_err(|error| unreachable(&self.options, error))
+        let reply = self.commands.send(&redis::cmd("PING")).await;
+        reply.map(drop).map_err(|error| connect_error(&self.options, error))
     }
 
-    /// Asks whether the server answers, and whether its user may do what is needed.
+    /// Checks whether the server responds, and whether the user has all permissions.
     async fn check(&self) -> Result<(), Error> {
-        let answer = match self.ping().await {
-            Ok(()) => self.rights().await.and_then(|rights| rights.check_all()),
-            answer => answer,
+        let reply = match self.ping().await {
+            Ok(()) => self.missing_permissions().await.and_then(|permissions| permissions.check_all()),
+            reply => reply,
         };
-        answer.map_err(|error| match error {
+        reply.map_err(|error| match error {
             Error::Denied(reason) => {
                 Error::Denied(format!("the Redis server of wake-ups (--wake): {reason}"))
             }
@@ -107,34 +108,34 @@ impl Office {
         })
     }
 
-    async fn rights(&self) -> Result<Rights, Error> {
+    async fn missing_permissions(&self) -> Result<MissingPermissions, Error> {
         let node = match &self.commands {
-            Commands::Server(node) => node.clone(),
-            Commands::Cluster(_) => Node::of(&self.options)?,
+            CommandConnection::Server(node) => node.clone(),
+            CommandConnection::Cluster(_) => Node::from_options(&self.options)?,
         };
-        Rights::of_wake_ups(&node, &self.options, self.keys.sample()).await
+        MissingPermissions::check_wake(&node, &self.options, self.keys.acl_sample()).await
     }
 }
 
 #[async_trait]
-impl Transport for RedisCourier {
+impl Transport for RedisTransport {
     fn publish(&self, wake: Wake) -> SendTiming {
-        self.office.satchel.add(wake)
+        self.state.pending.add(wake)
     }
 
     async fn flush(&self) {
-        let _ = timeout(PATIENCE, self.office.satchel.flushed()).await;
+        let _ = timeout(FLUSH_TIMEOUT, self.state.pending.flushed()).await;
     }
 
-    fn subscribe(&self, topic: Subject) -> MessageStream {
-        subscriptions::listen(&self.office, topic)
+    fn subscribe(&self, subject: Subject) -> MessageStream {
+        subscriptions::subscribe(&self.state, subject)
     }
 
     async fn take_hint(&self, hint: &Hint) -> bool {
-        match timeout(SHARE, self.office.take(hint)).await {
+        match timeout(TAKE_HINT_TIMEOUT, self.state.take_share(hint)).await {
             Ok(Ok(taken)) => taken,
             Ok(Err(error)) => {
-                tracing::debug!(%error, "cannot ask for a share of a hint");
+                tracing::debug!(%error, "cannot take a share of a hint");
                 true
             }
             Err(_) => true,
@@ -142,28 +143,28 @@ impl Transport for RedisCourier {
     }
 
     async fn checkup(&self) -> Vec<Finding> {
-        let (place, ignored) = (self.office.options.place(), self.ignored());
-        let found = match self.office.check().await {
+        let (address, ignored) = (self.state.options.display_address(), self.ignored());
+        let finding = match self.state.check().await {
             Ok(()) => {
-                Finding::new(Severity::Good, "wake-ups", format!("through redis {place}, which answers"))
+                Finding::new(Severity::Good, "wake-ups", format!("through redis {address}, which answers"))
             }
             Err(Error::Denied(reason)) => Finding::new(Severity::Bad, "wake-ups", reason),
             Err(error) => {
                 let advice = "work is found by looking alone until it is back";
-                let found = format!("redis {place} does not answer: {advice}: {}", error.full_message());
-                Finding::new(Severity::Warning, "wake-ups", found)
+                let finding = format!("redis {address} does not answer: {advice}: {}", error.full_message());
+                Finding::new(Severity::Warning, "wake-ups", finding)
             }
         };
         let noise = (ignored > 0).then(|| {
-            let found = format!("{ignored} messages on its channels were no wake-ups");
-            Finding::new(Severity::Warning, "wake-ups", found)
+            let finding = format!("{ignored} messages on its channels were no wake-ups");
+            Finding::new(Severity::Warning, "wake-ups", finding)
         });
-        std::iter::once(found).chain(noise).collect()
+        std::iter::once(finding).chain(noise).collect()
     }
 }
 
-impl fmt::Debug for RedisCourier {
+impl fmt::Debug for RedisTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("RedisCourier").field(&self.office.options).finish()
+        f.debug_tuple("RedisTransport").field(&self.state.options).finish()
     }
 }

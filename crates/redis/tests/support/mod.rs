@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use redis::aio::MultiplexedConnection;
 use tidemill_core::{Namespace, Store};
-use tidemill_redis::{Options, RedisStore, worker_rules};
+use tidemill_redis::{RedisOptions, RedisStore, worker_rules};
 use tidemill_testkit::conformance::Subject;
 use tidemill_testkit::servers::{Redis, shared_cluster, shared_redis};
 
@@ -25,7 +25,7 @@ pub(crate) async fn least_privileged() -> Subject {
     let (_, namespace) = fresh(&redis.url());
     let user = format!("worker-{}", namespace.as_str().trim_end_matches(':'));
     set_user(redis, &user, &worker_rules(&namespace));
-    let options = Options::parse(&url_of(redis, &user)).unwrap().namespace(namespace.clone());
+    let options = RedisOptions::parse(&url_of(redis, &user)).unwrap().namespace(namespace.clone());
     subject(options, namespace, vec![redis.url()]).await
 }
 
@@ -52,14 +52,14 @@ pub(crate) async fn cluster() -> Subject {
     subject(options, namespace, nodes).await.sharded()
 }
 
-fn fresh(url: &str) -> (Options, Namespace) {
+fn fresh(url: &str) -> (RedisOptions, Namespace) {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("t{}:", NUMBER.fetch_add(1, Ordering::Relaxed));
     let namespace = Namespace::new(&name).unwrap();
-    (Options::parse(url).unwrap().namespace(namespace.clone()), namespace)
+    (RedisOptions::parse(url).unwrap().namespace(namespace.clone()), namespace)
 }
 
-async fn subject(options: Options, namespace: Namespace, servers: Vec<String>) -> Subject {
+async fn subject(options: RedisOptions, namespace: Namespace, servers: Vec<String>) -> Subject {
     let store = Arc::new(RedisStore::connect(options.clone()).await.unwrap());
     let reopen = move || {
         let options = options.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tidemill_core::{Error, Guarantee, Queue, QueueName};
-use tidemill_redis::{Options, RedisStore};
+use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::Scene;
 use tidemill_testkit::servers::Redis;
 
@@ -48,7 +48,7 @@ pub(crate) enum Played {
 impl Stage {
     pub(crate) async fn new() -> Self {
         let redis = Redis::start().unwrap();
-        let store = Arc::new(RedisStore::connect(Options::parse(&redis.url()).unwrap()).await.unwrap());
+        let store = Arc::new(RedisStore::connect(RedisOptions::parse(&redis.url()).unwrap()).await.unwrap());
         let client = redis::Client::open(redis.url()).unwrap();
         let connection = client.get_multiplexed_async_connection().await.unwrap();
         Self { redis, store, connection }
