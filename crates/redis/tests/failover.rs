@@ -91,7 +91,7 @@ async fn wake_ups_follow_a_failover() {
     let options = RedisOptions::parse(&sentinel.url()).unwrap();
     let here = RedisTransport::connect(options.clone()).await.unwrap();
     let there = RedisTransport::connect(options).await.unwrap();
-    let mut messages = there.subscribe(Subject::News);
+    let mut messages = there.subscribe(Subject::Events);
     sentinel.servers()[0].kill().unwrap();
     let mut number = 0;
     let heard = async {

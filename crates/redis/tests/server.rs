@@ -225,7 +225,7 @@ async fn a_worker_that_comes_to_empty_a_full_server_is_let_in() {
 #[tokio::test]
 async fn servers_that_would_lose_jobs_are_refused_with_a_reason() {
     let refused = async |url: &str| match RedisStore::connect(RedisOptions::parse(url).unwrap()).await {
-        Err(error) => error.chain(),
+        Err(error) => error.full_message(),
         Ok(_) => panic!("{url} was accepted"),
     };
     let redis = Redis::start().unwrap();

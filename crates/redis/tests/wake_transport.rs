@@ -59,7 +59,7 @@ async fn subscribers(connection: &mut MultiplexedConnection, channel: &str) -> i
 
 async fn what_one_tells_the_other_hears(url: &str, namespace: &str) {
     let (here, there) = (transport(url, namespace).await, transport(url, namespace).await);
-    let mut news = listen(&there, Subject::News).await;
+    let mut news = listen(&there, Subject::Events).await;
     let job = JobId::generate();
     let wakes = [
         Wake::Finished(job.clone()),
@@ -210,7 +210,7 @@ async fn what_says_nothing_is_ignored_and_counted() {
     let url = shared_redis().url();
     let (transport, mut direct) = (transport(&url, "noise:").await, connection(&url).await);
     let mut work = listen(&transport, Subject::Work).await;
-    let _news = listen_to_new(&transport, Subject::News, 2).await;
+    let _news = listen_to_new(&transport, Subject::Events, 2).await;
     let long = "x".repeat(10_000);
     let noise: [(&str, &[u8]); 6] = [
         ("sched", b""),

@@ -12,7 +12,7 @@ use crate::store::RedisStore;
 impl RedisStore {
     pub(super) async fn lease_worker(&self, lease: &LeaseParams) -> Result<Leased, Error> {
         lease.check()?;
-        let waiting = lease.line.filter(|waiting| waiting.most > 0);
+        let waiting = lease.wait.filter(|waiting| waiting.max_waiting > 0);
         let mut call = self
             .fleet_script_call(&self.fleet_state.scripts.lease, lease.defaults)
             .arg(lease.session.as_str())
@@ -21,11 +21,11 @@ impl RedisStore {
             .arg(millis(lease.ttl))
             .arg(millis(lease.keep))
             .arg(&lease.detail[..])
-            .arg(waiting.map_or(0, |waiting| waiting.most))
+            .arg(waiting.map_or(0, |waiting| waiting.max_waiting))
             .arg(waiting.map_or(0, |waiting| millis(waiting.ttl).max(1)))
             .arg(lease.offers.len());
         lease.offers.iter().for_each(|offer| call.push(offer.as_str()));
-        lease.rejected.iter().for_each(|member| call.push(member.to_string()));
+        lease.rejected.iter().for_each(|worker| call.push(worker.to_string()));
         read(self.call_fleet(call).await?).ok_or_else(|| unexpected_reply("lease"))
     }
 }
