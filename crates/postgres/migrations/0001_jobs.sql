@@ -1,13 +1,13 @@
--- Jobs. The envelope is written once and read once; what moves between enqueue and settle are rows of two
--- narrow tables, so that claiming and settling never copy a wide row:
+-- Jobs. The envelope is written once and read once. Between enqueue and settle only rows of two
+-- narrow tables move, so that claiming and settling never copy a wide row:
 --
---   jobs     every job that is known, by id: waiting, running, dead, or ended with its record kept
---   ready    one row per waiting job, due now or later, in the order it is given out
+--   jobs     every known job, by id: waiting, running, dead, or ended with its record kept
+--   ready    one row per waiting job, due now or later, in the order in which jobs are claimed
 --   leases   one row per running job
 --
--- `seq` is the fence. Every time a job becomes waiting it draws a new number, a row of `ready` is claimed at
--- most once, and the lease made from it keeps its number: so the number is the lease's token, it only grows,
--- and "is this lease the current one" is one look-up by primary key.
+-- `seq` is the fence. Every time a job becomes waiting it gets a new number, a row of `ready` is
+-- claimed at most once, and the lease made from it keeps its number. So the number is the token of
+-- the lease, it only grows, and a lease is checked by one look-up of the primary key.
 
 CREATE SEQUENCE job_seq AS bigint;
 
@@ -51,9 +51,10 @@ CREATE TABLE leases (
 
 CREATE INDEX leases_until ON leases (until, seq);
 
--- Proof that an enqueue took place, for its repeat. One row per statement, written with the jobs: their own rows may be
--- gone before the client has noticed that the answer was lost. Rows are only added and pruned, never changed: under a
--- snapshot that is held for long, a row that changes gets slower each time.
+-- The receipt of an enqueue, for its retry. One row per statement, written with the jobs: their own
+-- rows may be gone before the client detects that the result was lost. Rows are only inserted and
+-- pruned, never changed: while a snapshot is held for long, a row that changes gets slower each
+-- time.
 CREATE TABLE receipts (
     at bigint NOT NULL,                 -- when the call was first made, by the store's clock as the client knows it
     call bigint NOT NULL,               -- chosen at random
@@ -64,8 +65,8 @@ CREATE TABLE receipts (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_cost_delay = 0);
 
--- Queues are known by number elsewhere: a number is half the size of a name in an index and a fraction of the
--- work to compare. A queue that has its number keeps it for good, so processes may remember it.
+-- Other tables refer to queues by number: a number is half the size of a name in an index and a
+-- fraction of the work to compare. The number of a queue never changes, so processes may cache it.
 CREATE TABLE queues (
     number integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name text COLLATE "C" NOT NULL,
@@ -74,7 +75,7 @@ CREATE TABLE queues (
     UNIQUE (name, delivery)
 );
 
--- The store's clock in milliseconds. Stable within a statement, so that it can bound an index scan, and
--- rounded down, so that nothing is early.
+-- The store's clock in milliseconds. Stable within a statement, so that it can bound an index scan,
+-- and rounded down, so that nothing is early.
 CREATE FUNCTION now_ms() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE
     AS $$ SELECT floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint $$;

@@ -1,17 +1,18 @@
--- Chains. A chain is one row of `jobs` that changes: continuing puts the next envelope into it, maybe for another
--- queue, and counts the step. So a chain is in one place only, as every job is.
+-- Chains. A chain is one row of `jobs` that changes: continuing it replaces the envelope, maybe for
+-- another queue, and increments the step. So a chain is in one state only, as every job is.
 --
---   blocks   one row per chain that a blocked job waits for, until the job is free
---   keys     the latest chain of each deduplication key
---   owed     chains that were closed where nobody could be released
+--   blocks   one row per chain that a blocked job waits for, until the job is unblocked
+--   keys     the latest chain of each dedup key
+--   owed     closed chains whose waiting jobs could not be unblocked yet
 --
--- Nothing may be missed between a job that begins to wait and a chain that closes. Who begins to wait holds FOR KEY
--- SHARE on its chains' rows and looks at them in a later statement; who closes a chain takes FOR UPDATE on its row,
--- which waits for the former, and looks for waiting jobs in a later statement. Jobs that are freed are locked FOR NO
--- KEY UPDATE, which does not get into the way of those that begin to wait for them in turn.
+-- A job that begins to wait and a chain that closes must not miss each other. The transaction in
+-- which a job begins to wait holds FOR KEY SHARE on the rows of its chains and reads them in a
+-- later statement. The transaction that closes a chain takes FOR UPDATE on its row, which waits for
+-- the former, and looks for waiting jobs in a later statement. Unblocked jobs are locked FOR NO KEY
+-- UPDATE, which does not conflict with transactions that begin to wait for them in turn.
 --
--- Rows are locked in this order: leases and ready, the rows of `jobs` that end, those that wait for them (each by
--- id), blocks, keys. New rows come last.
+-- Rows are locked in this order: leases and ready, the rows of `jobs` that end, those that wait for
+-- them (each by id), blocks, keys. New rows come last.
 
 ALTER TABLE jobs
     ADD COLUMN step integer NOT NULL DEFAULT 0,     -- which job of its chain this is; 0 is the first
@@ -40,8 +41,8 @@ CREATE TABLE keys (
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_cost_delay = 0);
 
--- A transaction above READ COMMITTED sees the past, so it cannot see who has just begun to wait. It leaves a note
--- here, and whoever comes next releases them.
+-- A transaction above READ COMMITTED has an old snapshot, so it cannot see jobs that have just
+-- begun to wait. It inserts a row here, and a later transaction unblocks them.
 CREATE TABLE owed (
     chain text COLLATE "C" NOT NULL,
     seq bigint NOT NULL,

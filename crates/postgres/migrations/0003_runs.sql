@@ -1,16 +1,17 @@
 -- Workflows. A run is a row and a journal; its tasks and activities are jobs like any other.
 --
---   runs        every run that is known, open or closed and still kept
---   journal     what came into a run and what its tasks did, by position
---   alarms      when runs are to be told of a time
---   deliveries  the ids of events that a run has got, so that each is delivered once
+--   runs        every known run, open or closed and still kept
+--   journal     the events and the commits of a run, by position
+--   alarms      when runs receive a timer event
+--   deliveries  the ids of events that a run has received, so that each is delivered once
 --   run_keys    the latest run of each idempotency key
---   attributes  what runs can be found by
+--   attributes  the search attributes of runs
 --
--- Whoever changes anything of a run has locked its row and changes that too: so what a statement sees after the lock
--- is what there is. Rows are locked in this order: leases and ready (by number), runs (by id), rows of `jobs`, then as
--- it is written in 0002_chains. A run's task is made and removed only by who holds the run, so one that is there while
--- an event is appended is still there when its commit looks for what it has not consumed.
+-- Every change of a run locks its row and changes that too: so a statement after the lock sees the
+-- current state. Rows are locked in this order: leases and ready (by number), runs (by id), rows of
+-- `jobs`, then as documented in 0002_chains. Only a transaction that has locked the run creates or
+-- deletes its task. So a task that exists while an event is appended still exists when its commit
+-- looks for unconsumed events.
 
 CREATE TABLE runs (
     id text COLLATE "C" PRIMARY KEY,
@@ -35,7 +36,8 @@ CREATE TABLE runs (
         autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 10000,
         autovacuum_vacuum_cost_delay = 0);
 
--- Not the id itself: the planner would look for an id in the whole of such an index if it believed it to be empty.
+-- Not the id itself: the planner would look for an id in the whole of such an index if it believed
+-- it to be empty.
 CREATE INDEX runs_by_age ON runs (started, (id || ''));
 CREATE INDEX runs_by_workflow ON runs (workflow, started, (id || ''));
 CREATE INDEX runs_by_status ON runs (status, started, (id || ''));
@@ -69,7 +71,8 @@ CREATE TABLE deliveries (
     PRIMARY KEY (run, id)
 );
 
--- Not the run itself, for the same reason as above: whether an id was delivered is not to be looked for in here.
+-- Not the run itself, for the same reason as above: look-ups of a delivered id must not use this
+-- index.
 CREATE INDEX deliveries_by_age ON deliveries ((run || ''), at, id);
 
 CREATE TABLE run_keys (
@@ -79,7 +82,8 @@ CREATE TABLE run_keys (
     PRIMARY KEY (workflow, key)
 );
 
--- Values are kept as they were written: equal means to the letter. They may be longer than an index can hold.
+-- Values are kept as they were written and compared byte by byte. They may be longer than an index
+-- can hold.
 CREATE TABLE attributes (
     run text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,

@@ -1,20 +1,22 @@
--- The fleet. What a member has is the number of its sessions whose time is not over: nothing counts up and down.
+-- The fleet. The number of a worker's sessions is the number of its unexpired rows; there is no
+-- counter.
 --
---   members   who works, by kind and name
---   sessions  clients' holds on members; one may be there before its member, because after a loss of data both are told
---             again by those who have them, in any order
---   tickets   who waits for a member, in the order of their numbers
---   memory    a word that changes when anything may have been forgotten
+--   members   workers, by kind and name
+--   sessions  clients' leases of workers; one may exist before its worker, because after a loss of
+--             data owners and holders enter both again, in any order
+--   tickets   sessions that wait for a worker, in the order of their numbers
+--   memory    a word that changes when data may have been lost
 --
--- Leases do not wait for the disk, so a server that crashes, or that another takes the place of, may forget the last of them: a
--- member would be given to a second client. `memory` is unlogged: it is empty when anything may have been forgotten, and only then.
--- Then it gets a new word. A member that last heard another one is given to nobody before it has beaten, and then has a time of grace in which holders say
--- what they hold.
+-- Leases do not wait for the disk, so a server that crashes, or is replaced by a standby, may lose
+-- the last of them: a worker would be given to a second client. `memory` is unlogged: it is empty
+-- when data may have been lost, and only then. It then gets a new word. A worker that last saw
+-- another word is not leased before its next heartbeat, and then gets a time of grace in which
+-- holders attach their sessions.
 --
--- `full_until` is a hint that spares a lease the counting: the first end of a full member's sessions when they were last
--- counted. Whatever makes a place before that sets it back.
+-- `full_until` is a hint that saves a lease the counting: the first end of a full worker's sessions
+-- when they were last counted. Any change that frees a slot earlier resets it.
 --
--- Whoever changes anything of these has locked the kinds it is about (`lock_fleet`), before it locks any row.
+-- Every change of these tables locks the affected kinds (`lock_fleet`) before it locks any row.
 
 CREATE TABLE members (
     id text COLLATE "C" PRIMARY KEY,    -- the kind, a colon and the name
@@ -37,8 +39,8 @@ CREATE TABLE members (
         autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000,
         autovacuum_vacuum_cost_delay = 0);
 
--- A lease walks the first, from the most used on, and stops early; lists walk the second. Neither would do for the other,
--- so they have not the same columns, whatever the planner believes.
+-- A lease reads the first, from the most used worker on, and stops early; lists read the second.
+-- Neither would serve the other, so they have different columns, whatever the planner believes.
 CREATE INDEX members_by_wear ON members (kind, lifetime);
 CREATE INDEX members_by_kind ON members ((kind || ''), (id || ''));
 CREATE INDEX members_stale ON members (stale_at);

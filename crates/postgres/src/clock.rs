@@ -1,4 +1,4 @@
-//! The server's clock, as well as it is known between two looks at it.
+//! The server's clock, estimated between two reads of it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,28 +7,29 @@ use std::time::{Duration, Instant};
 
 use tidemill_core::{Clock, Timestamp};
 
-/// Counts on from the server's time with this machine's monotonic clock, which nobody sets back.
+/// Extrapolates the server's time with this machine's monotonic clock, which is never set back.
 #[derive(Debug)]
 pub(crate) struct ServerClock {
     anchor: Mutex<Anchor>,
 }
 
+/// One reading: the local time and the server's time at the same moment.
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
-    here: Instant,
-    there: Timestamp,
+    local: Instant,
+    server: Timestamp,
 }
 
 impl ServerClock {
-    /// Until it has been set, the time of this process.
+    /// A clock that shows the time of this process until it is set.
     pub(crate) fn new() -> Self {
-        Self { anchor: Mutex::new(Anchor { here: Instant::now(), there: Timestamp::now() }) }
+        Self { anchor: Mutex::new(Anchor { local: Instant::now(), server: Timestamp::now() }) }
     }
 
-    /// The server said it was `there` at some moment between `asked` and now.
-    pub(crate) fn set(&self, asked: Instant, there: Timestamp) {
-        let here = asked + asked.elapsed() / 2;
-        *self.lock() = Anchor { here, there };
+    /// Sets the clock. The server read `server` at some moment between `asked` and now.
+    pub(crate) fn set(&self, asked: Instant, server: Timestamp) {
+        let local = asked + asked.elapsed() / 2;
+        *self.lock() = Anchor { local, server };
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Anchor> {
@@ -38,9 +39,9 @@ impl ServerClock {
 
 impl Clock for ServerClock {
     fn now(&self) -> Timestamp {
-        let Anchor { here, there } = *self.lock();
+        let Anchor { local, server } = *self.lock();
         // Rounded down, as the server's own time is.
-        Timestamp(there.0.saturating_add(i64::try_from(here.elapsed().as_millis()).unwrap_or(i64::MAX)))
+        Timestamp(server.0.saturating_add(i64::try_from(local.elapsed().as_millis()).unwrap_or(i64::MAX)))
     }
 
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {

@@ -1,43 +1,43 @@
-//! From what PostgreSQL says to what the caller does about it. The one place that knows SQLSTATEs.
+//! Classification of PostgreSQL's errors by what the caller does about them. The only file that
+//! reads SQLSTATEs.
 
 use tidemill_core::Error;
 use tidemill_core::store::BoxError;
 
-/// What functions in the schema fail with: the lease is not the current one.
+/// The SQLSTATE with which the schema's functions report that the lease is not the current one.
 pub(crate) const LEASE_LOST: &str = "TM001";
-/// A chain that is to be waited for is not there.
+/// A chain that a job is to wait for does not exist.
 const NOT_FOUND: &str = "TM002";
-/// What is asked for cannot be done.
+/// The request is invalid.
 const INVALID: &str = "TM003";
 
-/// What an error during `doing` means.
+/// Classifies an error that occurred during `doing`.
 pub(crate) fn classify(doing: &str, error: tokio_postgres::Error) -> Error {
     let Some(db) = error.as_db_error() else {
         return Error::unanswered(doing, error);
     };
     let (code, message) = (db.code().code().to_owned(), db.message().to_owned());
-    judge(doing, &code, message, error)
+    classify_code(doing, &code, message, error)
 }
 
-/// What it means that the server has said `message` with this code.
-fn judge(doing: &str, code: &str, message: String, error: impl Into<BoxError>) -> Error {
-    let said = format!("{doing}: {message}");
-    match meaning(code) {
-        // What a function of ours says, in its own words.
-        // The error adds the rest itself.
+/// Classifies an error of the server with this code and message.
+fn classify_code(doing: &str, code: &str, message: String, error: impl Into<BoxError>) -> Error {
+    let described = format!("{doing}: {message}");
+    match error_class(code) {
+        // Messages of our own functions. `Error::NotFound` adds "not found" itself.
         _ if code == NOT_FOUND => Error::NotFound(message.trim_end_matches(" not found").to_owned()),
         _ if code == INVALID => Error::Invalid(message),
-        Meaning::Unavailable => Error::unavailable(doing, error),
-        Meaning::Unanswered => Error::unanswered(doing, error),
-        Meaning::Full => Error::Full(said),
-        Meaning::Denied => Error::Denied(said),
-        Meaning::Unsuitable => Error::Unsuitable(said),
-        Meaning::Invalid => Error::Invalid(said),
-        Meaning::Corrupt => Error::Corrupt(said),
+        ErrorClass::Unavailable => Error::unavailable(doing, error),
+        ErrorClass::Unanswered => Error::unanswered(doing, error),
+        ErrorClass::Full => Error::Full(described),
+        ErrorClass::Denied => Error::Denied(described),
+        ErrorClass::Unsuitable => Error::Unsuitable(described),
+        ErrorClass::Invalid => Error::Invalid(described),
+        ErrorClass::Corrupt => Error::Corrupt(described),
     }
 }
 
-/// What an error of sqlx means. The server's own words are judged as ever.
+/// Classifies an error of sqlx. Errors of the server are classified by their code.
 #[cfg(feature = "sqlx")]
 pub(crate) fn classify_sqlx(error: sqlx::Error) -> Error {
     let doing = "a transaction of the user's";
@@ -45,10 +45,10 @@ pub(crate) fn classify_sqlx(error: sqlx::Error) -> Error {
         return Error::unavailable(doing, error);
     };
     let message = error.as_database_error().map(|db| db.message().to_owned()).unwrap_or_default();
-    judge(doing, &code, message, error)
+    classify_code(doing, &code, message, error)
 }
 
-enum Meaning {
+enum ErrorClass {
     Unavailable,
     Unanswered,
     Full,
@@ -58,44 +58,47 @@ enum Meaning {
     Corrupt,
 }
 
-fn meaning(code: &str) -> Meaning {
+fn error_class(code: &str) -> ErrorClass {
     match (code.get(..2).unwrap_or_default(), code) {
-        // Too many connections passes; a full disk, no memory or a read-only server refuses writes only.
-        (_, "53300") => Meaning::Unavailable,
-        ("53" | "54", _) | (_, "25006" | "58030") => Meaning::Full,
-        (_, "42501") | ("28", _) => Meaning::Denied,
-        // No such database, schema, table, column or function; a feature this server does not have.
+        // Too many connections is temporary. A full disk, no memory or a read-only server rejects
+        // writes only.
+        (_, "53300") => ErrorClass::Unavailable,
+        ("53" | "54", _) | (_, "25006" | "58030") => ErrorClass::Full,
+        (_, "42501") | ("28", _) => ErrorClass::Denied,
+        // No such database, schema, table, column or function, or a feature that this server does
+        // not have.
         (_, "3D000" | "3F000" | "42P01" | "42P07" | "42703" | "42883" | "42704" | "0A000") => {
-            Meaning::Unsuitable
+            ErrorClass::Unsuitable
         }
-        ("22" | "23", _) => Meaning::Invalid,
-        (_, "XX001" | "XX002") => Meaning::Corrupt,
+        ("22" | "23", _) => ErrorClass::Invalid,
+        (_, "XX001" | "XX002") => ErrorClass::Corrupt,
         // A connection that is cut (08) or terminated may have committed before.
-        ("08", _) | (_, "57P01" | "57P02" | "57P05") => Meaning::Unanswered,
-        // Timeouts, deadlocks and conflicts (40), and what nobody foresaw: the statement was rolled back.
-        _ => Meaning::Unavailable,
+        ("08", _) | (_, "57P01" | "57P02" | "57P05") => ErrorClass::Unanswered,
+        // Timeouts, deadlocks, conflicts (40) and unknown codes: the statement was rolled back.
+        _ => ErrorClass::Unavailable,
     }
 }
 
-/// Whether an id that was promised to be new is not.
-pub(crate) fn is_taken(error: &tokio_postgres::Error) -> bool {
+/// Whether an insert violated a unique constraint.
+pub(crate) fn is_unique_violation(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION)
 }
 
-/// Whether the transaction had failed before this, and can only be rolled back.
+/// Whether the transaction had failed before this statement and can only be rolled back.
 pub(crate) fn has_failed_before(error: &tokio_postgres::Error) -> bool {
     error.code() == Some(&tokio_postgres::error::SqlState::IN_FAILED_SQL_TRANSACTION)
 }
 
-/// Whether it was given up because of what others have locked.
+/// Whether a statement timed out on a lock of another transaction.
 pub(crate) fn is_locked(error: &Error) -> bool {
     let Error::Unavailable { source: Some(source), .. } = error else { return false };
-    let said = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
-    said == Some(&tokio_postgres::error::SqlState::LOCK_NOT_AVAILABLE)
+    let code = source.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    code == Some(&tokio_postgres::error::SqlState::LOCK_NOT_AVAILABLE)
 }
 
-/// Whether the connection is no good after this error: it is cut, or its prepared statements are.
-pub(crate) fn spoils(error: &tokio_postgres::Error) -> bool {
+/// Whether the connection cannot be reused after this error: it is cut, or its prepared statements
+/// are invalid.
+pub(crate) fn breaks_connection(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_none_or(|db| {
         let code = db.code().code();
         ["08", "57", "26", "0A", "25"].iter().any(|class| code.starts_with(class))

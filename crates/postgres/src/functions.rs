@@ -1,8 +1,9 @@
-//! The functions in the store's schema, in the order in which they can be made.
+//! The functions in the store's schema, in the order in which they can be created.
 //!
-//! What takes several statements is a function: each statement in it sees what was committed before that statement
-//! began, and it is one round trip and one transaction. A schema that is brought to a new version gets all of them
-//! anew, so that a change to one needs no copy of it in a migration.
+//! A verb that takes several statements is a function. Each statement in it sees what was committed
+//! before that statement began, and the call is one round trip and one transaction. Migrating a
+//! schema to a new version creates all functions again, so that a changed function needs no copy in
+//! a migration.
 
 macro_rules! function {
     ($name:literal) => {
@@ -10,7 +11,7 @@ macro_rules! function {
     };
 }
 
-/// Every function, and last the settings of those that others may call.
+/// Every function, and last the settings of those that users may call.
 pub(crate) const FUNCTIONS: [&str; 49] = [
     function!("told"),
     function!("splice"),

@@ -1,4 +1,5 @@
-//! Brings the schema to the version this build knows, once, however many processes start at the same time.
+//! Migration of the schema to the version of this build, once, however many processes start at the
+//! same time.
 
 use std::time::Duration;
 
@@ -7,12 +8,10 @@ use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::connection::{Connection, TypedParams};
+use crate::connection::{Connection, Pool, PooledConnection, StatementCalls, TypedParams, install};
 use crate::error::classify;
 use crate::functions::FUNCTIONS;
-use crate::pool::{Held, Pool};
 use crate::sql::{RIGHTS, SCHEMA_STATE, Sql, VERSION};
-use crate::statements::{Calls, install};
 
 /// The migrations, oldest first; the first is version 1.
 const MIGRATIONS: [&str; 4] = [
@@ -22,17 +21,17 @@ const MIGRATIONS: [&str; 4] = [
     include_str!("../migrations/0004_fleet.sql"),
 ];
 
-/// The oldest server that has everything the statements use.
-const OLDEST_SERVER: i32 = 130_000;
+/// The oldest server version that supports all statements.
+const MIN_SERVER_VERSION: i32 = 130_000;
 
-/// Another process may be migrating a large table; this long is waited for it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to wait for another process that may be migrating a large table.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Makes sure that the schema is there, has the right version, and may be used.
+/// Migrates the schema if necessary, and checks the rights on it.
 pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
-    let mut held = pool.hold().await?;
-    let work = Migration { pool, schema: &pool.opener.schema, held: &mut held };
-    match timeout(PATIENCE, work.run()).await {
+    let mut held = pool.acquire().await?;
+    let work = Migration { pool, schema: &pool.connector.schema, held: &mut held };
+    match timeout(MIGRATION_TIMEOUT, work.run()).await {
         Ok(done) => done,
         Err(elapsed) => Err(Error::unavailable("migrating the schema took too long", elapsed)),
     }
@@ -41,39 +40,41 @@ pub(crate) async fn migrate(pool: &Pool) -> Result<(), Error> {
 struct Migration<'a, 'p> {
     pool: &'a Pool,
     schema: &'a str,
-    held: &'a mut Held<'p>,
+    held: &'a mut PooledConnection<'p>,
 }
 
 impl Migration<'_, '_> {
     async fn run(mut self) -> Result<(), Error> {
         let state = self.state().await?;
-        if state.server < OLDEST_SERVER {
+        if state.server < MIN_SERVER_VERSION {
             let major = state.server / 10_000;
             return Err(Error::Unsuitable(format!("PostgreSQL 13 or later is needed; this is {major}")));
         }
         if self.version(&state).await? < latest() {
             self.upgrade(&state).await?;
         }
-        let answer = Calls::load(&self.held.connection()?.client, self.schema).await;
-        self.pool.learn(self.held.judge("looking at the functions", answer)?);
+        let answer = StatementCalls::load(&self.held.connection()?.client, self.schema).await;
+        self.pool.set_calls(self.held.check("looking at the functions", answer)?);
         self.check_rights().await
     }
 
-    /// Runs a statement that is no function yet, inside or outside of a transaction.
+    /// Runs a statement that has no function yet, inside or outside of a transaction.
     async fn ask(&mut self, sql: &Sql, params: TypedParams<'_>) -> Result<Vec<Row>, Error> {
         let text = sql.render(self.schema);
         let answer = self.held.connection()?.client.query_typed(&text, params).await;
-        self.held.judge("looking at the schema", answer)
+        self.held.check("looking at the schema", answer)
     }
 
-    async fn state(&mut self) -> Result<State, Error> {
+    async fn state(&mut self) -> Result<SchemaState, Error> {
         let schema = self.schema;
         let rows = self.ask(&SCHEMA_STATE, &[(&schema, Type::TEXT)]).await?;
-        rows.first().map(State::read).ok_or_else(|| Error::Corrupt("the server answered nothing".into()))
+        rows.first()
+            .map(SchemaState::from_row)
+            .ok_or_else(|| Error::Corrupt("the server returned no rows".into()))
     }
 
-    /// Which version is there; 0 if there is none.
-    async fn version(&mut self, state: &State) -> Result<usize, Error> {
+    /// The version of the schema; 0 if there is none.
+    async fn version(&mut self, state: &SchemaState) -> Result<usize, Error> {
         if !state.migrated {
             return Ok(0);
         }
@@ -93,9 +94,9 @@ impl Migration<'_, '_> {
         Ok(version)
     }
 
-    /// Runs what is missing in one transaction. The lock makes processes that start together take turns, and
-    /// all but the first find nothing left to do.
-    async fn upgrade(&mut self, state: &State) -> Result<(), Error> {
+    /// Runs the missing migrations in one transaction. The advisory lock serializes processes that
+    /// start together, and all but the first find nothing left to do.
+    async fn upgrade(&mut self, state: &SchemaState) -> Result<(), Error> {
         self.check_may_create(state)?;
         self.batch(&format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL search_path = \"{}\", pg_temp;
@@ -126,7 +127,7 @@ impl Migration<'_, '_> {
         self.batch("COMMIT").await
     }
 
-    fn check_may_create(&self, state: &State) -> Result<(), Error> {
+    fn check_may_create(&self, state: &SchemaState) -> Result<(), Error> {
         if !state.exists && !state.may_create_schema {
             return Err(self.lacks(state, format!("CREATE on database {}", state.database)));
         }
@@ -140,7 +141,7 @@ impl Migration<'_, '_> {
         let call = self.pool.call(&RIGHTS)?;
         let answer = self.held.connection()?.query(call, &[]).await;
         let missing: Vec<String> =
-            self.held.judge("looking at rights", answer)?.iter().map(|row| row.get("lacks")).collect();
+            self.held.check("looking at rights", answer)?.iter().map(|row| row.get("lacks")).collect();
         if missing.is_empty() {
             return Ok(());
         }
@@ -148,13 +149,14 @@ impl Migration<'_, '_> {
         Err(self.lacks(&state, format!("{} in schema {}", missing.join(", "), self.schema)))
     }
 
-    fn lacks(&self, state: &State, right: String) -> Error {
+    fn lacks(&self, state: &SchemaState, right: String) -> Error {
         Error::Denied(format!("role {} lacks {right}", state.role))
     }
 
     async fn batch(&mut self, statements: &str) -> Result<(), Error> {
         let connection: &mut Connection = self.held.connection()?;
-        // Not judged sound until the end: an open transaction must not go back to the pool.
+        // The connection is not marked reusable: a transaction that stays open must not return to
+        // the pool.
         connection
             .client
             .batch_execute(statements)
@@ -167,8 +169,8 @@ fn latest() -> usize {
     MIGRATIONS.len()
 }
 
-/// What is there before anything is changed.
-struct State {
+/// The state of the schema before anything is changed.
+struct SchemaState {
     database: String,
     role: String,
     server: i32,
@@ -179,8 +181,8 @@ struct State {
     may_use: bool,
 }
 
-impl State {
-    fn read(row: &Row) -> Self {
+impl SchemaState {
+    fn from_row(row: &Row) -> Self {
         Self {
             database: row.get("database"),
             role: row.get("role"),

@@ -1,6 +1,6 @@
-//! What is announced when an answer was lost: the effect took place, and nobody was told of it.
+//! Wake-ups after a lost response: the change took place, and no wake-up was sent.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -32,7 +32,7 @@ const FOR_EVER: Duration = Duration::from_secs(60);
 
 const LEASE: Duration = Duration::from_secs(600);
 
-/// A store and what it announces.
+/// A store and the wake-ups that it publishes.
 struct Heard {
     store: PostgresStore,
     wakes: WakeStream,
@@ -56,7 +56,7 @@ impl Heard {
         tokio::time::timeout(FOR_EVER, heard).await.unwrap();
     }
 
-    /// Makes a call again whose answer was lost, and expects that this is announced once more.
+    /// Repeats a call whose response was lost, and expects its wake-ups once more.
     async fn hear_again<T>(&mut self, meant: &Wake, act: impl AsyncFn(&PostgresStore) -> T) -> (T, T) {
         let first = act(&self.store).await;
         self.hear(|wake| wake == meant).await;

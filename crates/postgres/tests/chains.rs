@@ -1,7 +1,7 @@
-//! What only PostgreSQL can get wrong about chains: many connections at the same moment, isolation levels, and bytes
-//! that are put together where they are.
+//! PostgreSQL's own risks with chains: concurrent connections, isolation levels, and envelopes that
+//! are assembled in SQL.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -23,7 +23,7 @@ use tidemill_testkit::servers::shared_postgres;
 use tokio::task::JoinHandle;
 use world::{connect, query, queue, session};
 
-/// As many as Queuert was shown to fail with.
+/// The number of concurrent jobs at which Queuert was shown to fail.
 const JOBS: usize = 200;
 
 /// A job that keeps its result.
@@ -118,7 +118,7 @@ async fn of_200_jobs_that_begin_to_wait_while_their_chains_close_each_starts_onc
     let mut tasks = Vec::new();
     for (at, pair) in blockers.chunks(2).enumerate() {
         let chains = [pair[0].lease.job.clone(), pair[1].lease.job.clone()];
-        // Two wait for both, in either order; and both close in one batch.
+        // Two jobs wait for both chains, in either order, and both chains close in one batch.
         for waits_for in [chains.clone(), [chains[1].clone(), chains[0].clone()]] {
             let (store, job) = (stores[at % 4].clone(), chain(JobId::generate(), after(&waits_for)));
             ids.insert(job.id.clone());
@@ -233,7 +233,8 @@ async fn a_batch_may_hold_a_chain_and_after_it_those_that_wait_for_it() {
     assert!(matches!(enqueue(&stores[0], "jobs", &[itself]).await, Err(Error::NotFound(_))));
 }
 
-/// Above READ COMMITTED a transaction sees the past: a job that began to wait since is released after its commit.
+/// Above READ COMMITTED a transaction has an old snapshot: a job that began to wait since is
+/// unblocked after its commit.
 #[tokio::test]
 async fn a_chain_that_is_closed_by_a_transaction_which_cannot_see_who_waits_releases_them_all_the_same() {
     let (url, stores) = fleet().await;
@@ -292,8 +293,8 @@ async fn a_chain_does_not_close_past_a_transaction_that_begins_to_wait_for_it() 
     assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
 }
 
-/// The other way round: who begins to wait finds the chain's row locked by a transaction that closes the chain, and looks
-/// at it only after that transaction has ended.
+/// The reverse case: a job that begins to wait finds the chain's row locked by a transaction that
+/// closes the chain, and reads it only after that transaction has ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_begins_to_wait_for_a_chain_that_an_open_transaction_closes_learns_how_that_ends() {
     let (url, stores) = fleet().await;
@@ -317,7 +318,7 @@ async fn whoever_begins_to_wait_for_a_chain_that_an_open_transaction_closes_lear
     assert!(told.contains(r#""output":7"#), "{told}");
 }
 
-/// One of two chains that end together is about to be waited for, by a transaction that stays open.
+/// A transaction that stays open begins to wait for one of two chains that end together.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_that_begins_to_wait_for_a_chain_holds_up_the_end_of_no_other() {
     let (url, stores) = fleet().await;
@@ -337,7 +338,8 @@ async fn a_transaction_that_begins_to_wait_for_a_chain_holds_up_the_end_of_no_ot
     assert_each_starts_once(&stores[0], "waiting", HashSet::from([JobId::new(&job).unwrap()])).await;
 }
 
-/// A chain that goes on after another, while that other is being closed by a transaction that stays open.
+/// A chain continues with a job that waits for another chain, which a transaction that stays open
+/// is closing.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_is_to_wait_for_a_chain_being_closed_is_refused_until_that_has_ended() {
     let (url, stores) = fleet().await;

@@ -1,6 +1,6 @@
-//! Somebody sets the clock of the database's host.
+//! Steps of the clock of the database's host.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -18,7 +18,7 @@ use world::{connect, query};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What the tables would look like had the clock been an hour ahead until now.
+/// Changes the tables as if the clock had been an hour ahead until now.
 const AN_HOUR_AHEAD: &str = "UPDATE tidemill.ready SET due = due + 3600000;
     UPDATE tidemill.jobs SET due = due + 3600000; UPDATE tidemill.leases SET until = until + 3600000";
 
@@ -37,7 +37,7 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: lease }).await.unwrap();
     assert_eq!(scene.state(&later).await, Some(JobState::Scheduled));
     assert_eq!(scene.clone().leasing(HOUR).claim(2).await.len(), 2);
-    // The lease that was there ends within the limit.
+    // The existing lease ends within the limit.
     scene.expire_and_rescue(1).await;
     scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: lease }).await.unwrap();
 }

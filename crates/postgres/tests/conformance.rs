@@ -1,6 +1,6 @@
-//! The definition of a store, held against PostgreSQL: one database per case, on one server.
+//! The conformance suite on PostgreSQL: one database per case, on one server.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;

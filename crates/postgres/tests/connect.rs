@@ -1,6 +1,6 @@
-//! Connecting: to an empty database, with too few rights, to the wrong schema, to nothing.
+//! Connecting: to an empty database, with too few rights, to the wrong schema, to no server.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -8,12 +8,12 @@ mod world;
 use futures_util::future::join_all;
 use tidemill_core::store::Durability;
 use tidemill_core::{Error, Queue, QueueName, Store};
-use tidemill_postgres::{Options, PostgresStore};
-use tidemill_testkit::servers::{Postgres, PostgresOptions, shared_postgres};
+use tidemill_postgres::{PostgresOptions, PostgresStore};
+use tidemill_testkit::servers::{Postgres, PostgresOptions as ServerOptions, shared_postgres};
 use world::{connect, query};
 
 async fn refused(url: &str) -> Error {
-    match PostgresStore::connect(Options::parse(url).unwrap()).await {
+    match PostgresStore::connect(PostgresOptions::parse(url).unwrap()).await {
         Ok(_) => panic!("{url} was accepted"),
         Err(error) => error,
     }
@@ -118,7 +118,7 @@ async fn a_wrong_password_is_refused_and_not_shown() {
     std::fs::write(server.directory().join("data/pg_hba.conf"), rules).unwrap();
     query(&server.url(), "SELECT pg_reload_conf()").await;
     let url = format!("postgres://locked:s3cret@127.0.0.1:{}/postgres", server.port());
-    // The server takes the new rules a moment after it says so.
+    // The server applies the new rules a moment after it reports success.
     let error = loop {
         let error = refused(&url).await;
         if !error.full_message().contains("lacks") {
@@ -132,9 +132,9 @@ async fn a_wrong_password_is_refused_and_not_shown() {
 #[tokio::test]
 async fn durability_is_what_the_server_does_with_a_commit() {
     let url = shared_postgres().database().unwrap();
-    // The shared server does not wait for the disk.
+    // The shared server has fsync off.
     assert_eq!(connect(&url).await.durability(), Durability::Process);
-    let careful = Postgres::with(PostgresOptions { fsync: true, ..PostgresOptions::default() }).unwrap();
+    let careful = Postgres::with(ServerOptions { fsync: true, ..ServerOptions::default() }).unwrap();
     let store = connect(&careful.database().unwrap()).await;
     assert_eq!(store.durability(), Durability::Fsync);
     let checkup = store.checkup().await.unwrap();

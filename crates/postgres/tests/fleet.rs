@@ -1,7 +1,6 @@
-//! What only PostgreSQL can get wrong about the fleet: many connections at the same moment, and times and names as SQL
-//! has them.
+//! PostgreSQL's own risks with the fleet: concurrent connections, and times and names in SQL.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -16,13 +15,13 @@ use tidemill_core::store::Store;
 use tidemill_core::store::fleet::{AttachParams, Attached, LeaseParams, Leased, ReleaseParams, WaitParams};
 use tidemill_core::wake::{NoTransport, Transport};
 use tidemill_core::{HolderId, Timestamp};
-use tidemill_postgres::{Options, PostgresStore};
+use tidemill_postgres::{PostgresOptions, PostgresStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 use tidemill_testkit::conformance::{SHORT, until};
 use tidemill_testkit::servers::{Postgres, shared_postgres};
 use world::{connect, query};
 
-/// Long enough for a busy machine to ask meanwhile.
+/// Long enough for a call on a busy machine.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Gateways, each with connections of its own.
@@ -35,7 +34,8 @@ async fn yards(url: &str, many: u32) -> Vec<Yard> {
     join_all((0..many).map(yard)).await
 }
 
-/// Opens and ends sessions again and again, and looks each time whether a member has more than it may have.
+/// Opens and ends sessions repeatedly, and checks each time that no worker has more than its
+/// capacity.
 async fn churn(yard: &Yard, rounds: usize) -> usize {
     let mut given = 0;
     for _ in 0..rounds {
@@ -63,7 +63,8 @@ async fn leases_from_many_connections_never_exceed_what_a_member_takes_on() {
     assert!(yards[0].sessions(None).await.is_empty());
 }
 
-/// A browser and the gateways that all believe to be connected to it, after the store has forgotten everything.
+/// A browser and several gateways that all believe to be connected to it, after the store has lost
+/// all data.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_many_who_claim_a_forgotten_place_at_once_as_many_hold_it_as_there_are_places() {
     let yards = yards(&shared_postgres().database().unwrap(), 4).await;
@@ -81,7 +82,7 @@ async fn of_many_who_claim_a_forgotten_place_at_once_as_many_hold_it_as_there_ar
     assert_eq!(yards[0].counts(&member).await, (3, 3));
 }
 
-/// Batches about several kinds, in opposite orders: each wants what the other has.
+/// Batches about several kinds, in opposite orders: each needs what the other has locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_about_the_same_members_in_other_orders_take_turns() {
     let yards = yards(&shared_postgres().database().unwrap(), 2).await;
@@ -119,9 +120,9 @@ async fn batches_about_the_same_members_in_other_orders_take_turns() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_is_one_round_trip_whatever_becomes_of_it() {
     let url = shared_postgres().database().unwrap();
-    // Nothing but the verbs themselves is sent: announcements would travel on a connection of their own.
-    let courier: Option<Arc<dyn Transport>> = Some(Arc::new(NoTransport));
-    let options = Options { courier, ..Options::parse(&url).unwrap() };
+    // Only the verbs themselves are sent: wake-ups would use a connection of their own.
+    let transport: Option<Arc<dyn Transport>> = Some(Arc::new(NoTransport));
+    let options = PostgresOptions { transport, ..PostgresOptions::parse(&url).unwrap() };
     let yard = Yard::new(Arc::new(PostgresStore::connect(options).await.unwrap()));
     yard.join("a", 1, 0).await;
     let first = yard.wish();
@@ -165,7 +166,7 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     let a = yard.enter(&member).await;
     let (session, _) = yard.open().await;
     assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
-    // Its holder says that it lasts for less long than was thought when the member was found full.
+    // Its holder shortens the session after the worker was marked as full.
     let short = AttachParams { ttl: SHORT, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&short).await, Attached::Held);
     let second = until("the place", || async {
@@ -189,12 +190,12 @@ async fn after_a_crash_nobody_is_given_a_member_before_holders_have_spoken() {
     let yard = yards(&database, 1).await.remove(0);
     let member = chromium("a", 2, 0);
     yard.enter(&member).await;
-    // A commit that waits for the disk takes everything before it along.
+    // A commit that waits for the disk makes all earlier commits durable too.
     query(&database, "CREATE TABLE afterwards ()").await;
     let (session, _) = yard.open().await;
     server.restart().unwrap();
     until("the server", || async { yard.fleet().list_waiting().await.ok() }).await;
-    // Its place is free, as far as the server knows. Of the other it may have forgotten that it is not.
+    // Its slot is free, as far as the server knows. The session on the other worker may be lost.
     let none = async || matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. });
     assert!(none().await, "the member has not beaten since");
     yard.beat_after(&member, GRACE).await;

@@ -1,6 +1,6 @@
 //! The functions in the schema, called as a program in any language would.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -103,7 +103,7 @@ async fn the_largest_payload_is_what_the_setting_says() {
     assert_eq!(error.as_db_error().unwrap().message(), "the payload must have at most 10 bytes");
 }
 
-/// A worker that reads no closes the chain without a word to those that wait for it.
+/// A worker that reads no retention closes the chain without notifying its waiters.
 #[tokio::test]
 async fn only_a_job_that_keeps_its_result_for_a_worker_can_be_waited_for() {
     let (url, _) = scene().await;
@@ -165,7 +165,7 @@ async fn a_step_of_a_chain_is_the_same_here_and_there() {
     }
 }
 
-/// Whoever calls may have tables, settings and plans of their own.
+/// Callers may have tables, settings and plans of their own.
 #[tokio::test]
 async fn a_caller_with_temporary_tables_of_the_same_names_gets_the_stores() {
     let (url, scene) = scene().await;
@@ -185,7 +185,8 @@ async fn a_caller_with_temporary_tables_of_the_same_names_gets_the_stores() {
     );
 }
 
-/// Functions that others call have the settings of the store's own, except a limit to how long a user's transaction waits.
+/// Functions that users call have the settings of the store's own, except a limit to how long a
+/// user's transaction waits.
 #[tokio::test]
 async fn functions_for_others_bring_their_settings() {
     let (url, _) = scene().await;

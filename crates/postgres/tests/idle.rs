@@ -1,6 +1,6 @@
 //! A thousand idle claims in one process cost about as much as one.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -17,7 +17,7 @@ use world::connect;
 async fn scene(url: &str) -> Scene {
     let store: Arc<dyn Store> = Arc::new(connect(url).await);
     let queue = Queue::at_least_once(QueueName::new("mail").unwrap());
-    // A queue that was never used has to be found first.
+    // A queue that was never used has to be looked up first.
     store.resume(&queue).await.unwrap();
     Scene::new(store, queue)
 }
@@ -25,7 +25,8 @@ async fn scene(url: &str) -> Scene {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_job_from_the_same_process_costs_a_thousand_claims_two_statements() {
     let scene = scene(&shared_postgres().database().unwrap()).await;
-    // The insert is the job's own; nobody else is told, because somebody here takes it.
+    // One insert for the job. No other process is notified, because a claim of this process takes
+    // the job.
     one_job_costs_two_commands(&scene, 1, async |job| {
         scene.enqueue(job).await;
     })

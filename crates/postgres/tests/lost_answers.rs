@@ -1,6 +1,6 @@
-//! Answers that are lost between PostgreSQL and its clients.
+//! Responses that are lost between PostgreSQL and its clients.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -59,8 +59,8 @@ async fn receipts_are_pruned_when_no_repeat_can_come() {
     assert_eq!(query(&url, count).await, [["0"]]);
 }
 
-/// One caller's id is locked by somebody's open transaction. Those who have ids of their own are not held up, and those
-/// who have chosen another id do not fail.
+/// An open transaction has locked one caller's id. Callers with generated ids do not wait for it,
+/// and callers with other chosen ids do not fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_locked_id_fails_nobody_else() {
     let url = shared_postgres().database().unwrap();

@@ -1,6 +1,6 @@
-//! What happens when connections are cut and servers go away: errors that say so, and progress afterwards.
+//! Cut connections and servers that are down: clear errors, and progress afterwards.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -19,7 +19,7 @@ use tidemill_postgres::PostgresStore;
 use tidemill_testkit::servers::{Postgres, shared_postgres};
 use world::{connect, query};
 
-/// Short: a claim whose answer was cut off holds its jobs for as long.
+/// Short: a claim whose response was lost holds its jobs for as long.
 const LEASE: Duration = Duration::from_secs(1);
 
 fn queue() -> Queue {
@@ -39,7 +39,7 @@ fn job() -> NewJob {
     }
 }
 
-/// Repeats what failed only because the store was away, as every caller does.
+/// Retries calls that failed only because the store was down, as every caller does.
 async fn surely<T, F: Future<Output = Result<T, Error>>>(mut act: impl FnMut() -> F) -> T {
     loop {
         match act().await {
@@ -50,7 +50,7 @@ async fn surely<T, F: Future<Output = Result<T, Error>>>(mut act: impl FnMut() -
     }
 }
 
-/// Takes one job all the way; returns its id.
+/// Runs one job to its end and returns its id.
 async fn run_one(store: &PostgresStore) -> JobId {
     let (queue, worker) = (queue(), HolderId::from_process("host", 1, 0));
     let claim =
@@ -107,7 +107,7 @@ async fn an_idle_claim_and_a_listener_outlive_a_restart_of_the_server() {
         }),
     );
     server.restart().unwrap();
-    // After the outage anything may have been missed, and the listener says so.
+    // After the outage wake-ups may have been missed, and the listener reports that.
     while wakes.next().await != Some(Wake::Everything) {}
     let (job, queue) = (job(), queue());
     let jobs = [job.clone()];
@@ -135,7 +135,7 @@ async fn a_server_that_is_away_is_not_stormed() {
         })
     });
     let errors: u32 = futures_util::future::join_all(callers).await.into_iter().map(Result::unwrap).sum();
-    // Ten a second, plus one for each connection that was cut and the first attempt.
+    // Ten a second, plus one for each cut connection and the first attempt.
     let most = 10 * (begun.elapsed().as_secs_f64().ceil() as u32) + 8;
     assert!(errors <= most, "{errors} errors in {:?}", begun.elapsed());
 }
@@ -161,7 +161,7 @@ async fn an_idle_worker_is_quiet() {
         wait: Duration::from_secs(seconds),
         ..ClaimParams::now(&queue, &worker, LEASE, 10)
     };
-    // The first one opens connections and begins to listen.
+    // The first job opens connections and starts to listen.
     assert!(store.claim(wait(1)).await.unwrap().is_empty());
     let (before, begun) = (store.commands(), Instant::now());
     assert!(store.claim(wait(5)).await.unwrap().is_empty());

@@ -1,7 +1,8 @@
-//! Statements keep their plans on empty tables that were never analyzed, and with statistics that are wrong by
-//! five orders of magnitude: one index look-up per row, never a walk over a table or a whole index.
+//! Statements keep their plans on empty tables that were never analyzed, and with statistics that
+//! are wrong by five orders of magnitude: one index look-up per row, never a scan of a table or a
+//! whole index.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -13,11 +14,11 @@ use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 use world::connect;
 
-/// What functions that are called from outside bring along, for those that only these call.
+/// The settings of functions that are called from outside, for the functions that only these call.
 const SETTINGS: &str = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off;
     SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
 
-/// Makes the server tell the plans of statements inside functions.
+/// Makes the server log the plans of statements inside functions.
 const EXPLAIN_NESTED: &str = "LOAD 'auto_explain'; SET auto_explain.log_min_duration = 0;
     SET auto_explain.log_nested_statements = on; SET client_min_messages = log";
 
@@ -40,41 +41,42 @@ const TABLES: [&str; 16] = [
     "tickets",
 ];
 
-/// Every statement a worker or a client sends while jobs flow, with parameters to explain it with.
+/// The functions of all statements that a worker or a client sends in normal operation, with
+/// parameters to explain them with.
 const STATEMENTS: [(&str, &str); 30] = [
-    ("jobs/insert", "1, '{new-1}', '{0}', '{0}', '{x}', 1, 1"),
-    ("jobs/enqueue", "1, '{job-1,new-1}', '{0,0}', '{0,0}', '{x,x}', 1, 1"),
+    ("jobs_insert", "1, '{new-1}', '{0}', '{0}', '{x}', 1, 1"),
+    ("jobs_enqueue", "1, '{job-1,new-1}', '{0,0}', '{0,0}', '{x,x}', 1, 1"),
     (
-        "jobs/link",
+        "jobs_link",
         "1, '{new-1,new-2}', '{0,0}', '{0,0}', '{x,x}', '{key-1,key-x}', '{f,t}', '{1,1}', '{1,2}', '{job-4,job-8}', 1, 1",
     ),
-    ("receipts/find", "1, 1"),
-    ("receipts/prune", "500, 0, 1"),
-    ("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0"),
-    ("jobs/get", "'a', 100"),
-    ("jobs/prune", "500, 0"),
-    ("jobs/list_waiting", "1, 0, 0, 100, false"),
-    ("jobs/list_running", "1, 0, 0, 100"),
-    ("jobs/list_blocked", "1, 0, 0, 100, 100"),
-    ("letters/list", "1, 0, 0, 100"),
-    ("leases/start", "'{1,2}'"),
-    ("leases/start_free", "'{1,2}'"),
-    ("leases/extend", "'{1,2}', 30000"),
-    ("leases/expired", "0, 0, 100"),
-    ("leases/finish", "'{1,2}', '{a,b}', false"),
-    ("leases/requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
-    ("leases/bury", "'{1}', '{a}', false, '{x}'"),
-    ("letters/redrive", "1, '{a}', '{0}', '{x}', '{y}'"),
-    ("runs/journal", "'run-4', 1, 100, 1000"),
-    ("runs/get", "'run-4'"),
-    ("runs/list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100, 100"),
-    ("fleet/member", "'chromium:4'"),
-    ("fleet/members", "'', 100"),
-    ("fleet/members_of", "'', 100, 'chromium'"),
-    ("fleet/session", "'session-4'"),
-    ("fleet/sessions", "'', 100"),
-    ("fleet/sessions_of", "'', 100, 'chromium:4'"),
-    ("fleet/lines", ""),
+    ("receipts_find", "1, 1"),
+    ("receipts_prune", "500, 0, 1"),
+    ("jobs_claim", "1, 'w', 30000, 500, 500, 0, 0"),
+    ("jobs_get", "'a', 100"),
+    ("jobs_prune", "500, 0"),
+    ("jobs_list_waiting", "1, 0, 0, 100, false"),
+    ("jobs_list_running", "1, 0, 0, 100"),
+    ("jobs_list_blocked", "1, 0, 0, 100, 100"),
+    ("letters_list", "1, 0, 0, 100"),
+    ("leases_start", "'{1,2}'"),
+    ("leases_start_free", "'{1,2}'"),
+    ("leases_extend", "'{1,2}', 30000"),
+    ("leases_expired", "0, 0, 100"),
+    ("leases_finish", "'{1,2}', '{a,b}', false"),
+    ("leases_requeue", "'{1}', '{a}', false, '{0}', '{x}'"),
+    ("leases_bury", "'{1}', '{a}', false, '{x}'"),
+    ("letters_redrive", "1, '{a}', '{0}', '{x}', '{y}'"),
+    ("runs_journal", "'run-4', 1, 100, 1000"),
+    ("runs_get", "'run-4'"),
+    ("runs_list", "NULL, NULL, 0, NULL, NULL, 9223372036854775807, '', 100, 100"),
+    ("fleet_member", "'chromium:4'"),
+    ("fleet_members", "'', 100"),
+    ("fleet_members_of", "'', 100, 'chromium'"),
+    ("fleet_session", "'session-4'"),
+    ("fleet_sessions", "'', 100"),
+    ("fleet_sessions_of", "'', 100, 'chromium:4'"),
+    ("fleet_lines", ""),
 ];
 
 /// Calls of functions that only other functions call.
@@ -88,7 +90,7 @@ const INNER_CALLS: [&str; 7] = [
     "list_runs('order', NULL, 0, 'n', '7', 9223372036854775807, '', 100, 100)",
 ];
 
-/// Calls of functions that between them reach every statement in these.
+/// Calls of functions that together reach every statement in these.
 const CALLS: [&str; 44] = [
     "record_jobs('{4}', '{job-4}', false, '{3}', '{x}', '{x}', '{1}', '{1}')",
     "continue_jobs('{8}', '{job-8}', false, '{1}', '{0}', '{0}', '{x}', '{1}', '{job-12}')",
@@ -157,7 +159,7 @@ async fn every_statement_keeps_its_plan_with_statistics_from_after_a_drain() {
     for table in TABLES {
         database.run(&format!("DELETE FROM {table}")).await;
     }
-    // The worst case: many pages, and the planner is certain that nothing is in them.
+    // The worst case: many pages that the planner believes to be empty.
     database.run(&format!("VACUUM (ANALYZE, TRUNCATE off) {}", TABLES.join(", "))).await;
     database.fill(0, 100_000).await;
     database.assert_plans().await;
@@ -175,10 +177,10 @@ async fn the_claim_walks_the_queue_in_order_and_sorts_nothing() {
     assert!(!plan.contains("Sort"), "{plan}");
 }
 
-/// A database with the store's schema, seen past the store.
+/// A database with the store's schema, on a connection without the store.
 struct Database {
     client: Client,
-    /// What the server says beside its answers: the plans of statements inside functions.
+    /// Notices of the server: the plans of statements inside functions.
     notices: mpsc::UnboundedReceiver<String>,
 }
 
@@ -270,11 +272,11 @@ impl Database {
         }
     }
 
-    /// The plans of everything that a function runs.
+    /// The plans of all statements that a function runs.
     async fn explain_inside(&mut self, call: &str) -> Vec<String> {
         while self.notices.try_recv().is_ok() {}
         self.run("BEGIN").await;
-        // A claim that is not there is an error.
+        // A claim that does not exist is an error.
         let _ = self.client.batch_execute(&format!("SELECT {call}")).await;
         self.run("ROLLBACK").await;
         let mut plans = Vec::new();
@@ -285,9 +287,10 @@ impl Database {
         plans
     }
 
-    /// The plans of one of the store's statements, as its function has them on a connection without any settings.
+    /// The plans of one of the store's statements, as its function has them on a connection without
+    /// settings.
     async fn explain(&mut self, name: &str, parameters: &str) -> String {
-        let call = format!("{}({parameters})", name.replace('/', "_"));
+        let call = format!("{name}({parameters})");
         self.explain_inside(&call).await.join("\n")
     }
 }

@@ -1,6 +1,6 @@
-//! The definition of a store, held against PostgreSQL behind PgBouncer in transaction mode.
+//! The conformance suite on PostgreSQL behind PgBouncer in transaction mode.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;

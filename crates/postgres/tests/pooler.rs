@@ -1,6 +1,6 @@
-//! Through PgBouncer: everything works, and nothing is left on connections that belong to everybody.
+//! Through PgBouncer: everything works, and nothing is left on shared connections.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -14,16 +14,19 @@ use futures_util::future::join_all;
 use tidemill_core::store::Severity;
 use tidemill_core::wake::Wake;
 use tidemill_core::{Outcome, Queue, QueueName, Store};
-use tidemill_postgres::{Options, PostgresStore};
+use tidemill_postgres::{PostgresOptions, PostgresStore};
 use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::servers::{Pgbouncer, PgbouncerOptions, PoolMode, Postgres, PostgresOptions};
+use tidemill_testkit::servers::{
+    Pgbouncer, PgbouncerOptions, PoolMode, Postgres, PostgresOptions as ServerOptions,
+};
 use tokio_postgres::{Client, SimpleQueryMessage};
 use world::{chain, query, session};
 
-/// How many connections to the server the pool in transaction mode has: fewer than there are clients.
+/// How many connections to the server the pool in transaction mode has: fewer than there are
+/// clients.
 const SIZE: usize = 3;
 
-/// How many jobs each of the stores makes and takes.
+/// How many jobs each of the stores enqueues and runs.
 const JOBS: usize = 60;
 
 fn pooler(server: &Postgres, mode: PoolMode, settings: &[&str]) -> Pgbouncer {
@@ -34,11 +37,11 @@ fn pooler(server: &Postgres, mode: PoolMode, settings: &[&str]) -> Pgbouncer {
 
 fn server() -> Postgres {
     let settings = ["log_statement=all", "logging_collector=off"].map(str::to_owned).to_vec();
-    Postgres::with(PostgresOptions { settings, ..PostgresOptions::default() }).unwrap()
+    Postgres::with(ServerOptions { settings, ..ServerOptions::default() }).unwrap()
 }
 
 async fn open(url: &str) -> Arc<PostgresStore> {
-    let options = Options { connections: 4, ..Options::parse(url).unwrap() };
+    let options = PostgresOptions { connections: 4, ..PostgresOptions::parse(url).unwrap() };
     Arc::new(PostgresStore::connect(options).await.unwrap())
 }
 
@@ -46,7 +49,8 @@ fn scene(store: &Arc<PostgresStore>) -> Scene {
     Scene::new(store.clone(), Queue::at_least_once(QueueName::new("jobs").unwrap()))
 }
 
-/// Makes jobs, takes as many and ends them; some keep a record, some are made in transactions of users.
+/// Enqueues jobs, claims as many and settles them. Some keep a record, some are enqueued in users'
+/// transactions.
 async fn work(store: &Arc<PostgresStore>) {
     let scene = scene(store);
     for round in 0..JOBS {
@@ -78,14 +82,14 @@ async fn neighbour(url: &str) {
     }
 }
 
-/// Everything that a connection may have been left with.
+/// All state that could be left on a connection.
 async fn state(client: &Client) -> BTreeMap<String, String> {
     let mut state = BTreeMap::new();
     // The language has settings of its own once it is loaded.
     client.batch_execute("DO $$ BEGIN END $$").await.unwrap();
     for statement in [
         "SHOW ALL",
-        // A pooler that passes on prepared statements keeps some by names of its own.
+        // A pooler that supports prepared statements keeps some under names of its own.
         "SELECT 'prepared', name FROM pg_prepared_statements WHERE name NOT LIKE 'PGBOUNCER%'",
         "SELECT 'listening', pg_listening_channels()",
         "SELECT 'locked', objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()",
@@ -97,12 +101,12 @@ async fn state(client: &Client) -> BTreeMap<String, String> {
             }
         }
     }
-    // Of the transaction in which this looks, and of the client.
+    // The settings of this transaction, and of the client.
     state.retain(|name, _| !name.starts_with("transaction_") && name != "application_name");
     state
 }
 
-/// What is left on each of the server's connections in the pool, all of which are held at once.
+/// The state left on each of the server's connections in the pool, all of which are held at once.
 async fn pooled_states(url: &str) -> Vec<BTreeMap<String, String>> {
     let mut held = Vec::new();
     for _ in 0..SIZE {
@@ -134,8 +138,8 @@ async fn works_and_leaves_nothing(mode: PoolMode, settings: &[&str]) {
     assert_pins_nothing(&server);
 }
 
-/// Asserts from the server's log that nothing was sent for which a proxy would have to give a client a connection of its
-/// own.
+/// Asserts from the server's log that no statement was sent for which a proxy would have to pin the
+/// connection to a client.
 fn assert_pins_nothing(server: &Postgres) {
     let log = std::fs::read_to_string(server.directory().join("log")).unwrap();
     let mut statements = 0;
@@ -147,7 +151,7 @@ fn assert_pins_nothing(server: &Postgres) {
         let own = text.contains("tidemill");
         assert!(!own || !kind.starts_with("execute") || kind == "execute <unnamed>", "{line}");
         let pins = ["SET ", "RESET ", "PREPARE ", "LISTEN ", "DISCARD ", "DECLARE ", "CREATE TEMP"];
-        // The pooler itself passes on what a client has called itself.
+        // The pooler itself forwards the client's application name.
         let harmless = text.starts_with("SET LOCAL ") || text.starts_with("SET application_name=");
         assert!(harmless || !pins.iter().any(|word| text.to_uppercase().starts_with(word)), "{line}");
         assert!(!text.contains("pg_advisory_lock("), "{line}");
@@ -213,7 +217,7 @@ async fn a_job_from_another_process_is_found_by_polling_without_a_direct_url() {
     assert_eq!(claimed.len(), 1);
 }
 
-/// What doctor says of wake-ups.
+/// The finding of the checkup about wake-ups.
 async fn wake_ups(store: &Arc<PostgresStore>) -> (Severity, String) {
     let checkup = store.checkup().await.unwrap();
     let found = checkup.findings.into_iter().find(|finding| finding.subject == "wake-ups").unwrap();

@@ -1,6 +1,6 @@
-//! Pruning keeps up with whatever workers settle, one process at a time.
+//! Pruning keeps up with the workers, in one process at a time.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -9,10 +9,10 @@ use tidemill_core::Store;
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query, session};
 
-/// More than four calls remove.
+/// More than four calls delete.
 const RECORDS: u64 = 9_000;
 
-/// A store with many records whose time is over, as many of them as stay.
+/// A store with many expired records, and as many that stay.
 async fn filled() -> (String, tidemill_postgres::PostgresStore) {
     let url = shared_postgres().database().unwrap();
     let store = connect(&url).await;
@@ -43,7 +43,7 @@ async fn pruning_goes_on_while_there_is_more_and_removes_all_whose_time_is_over(
     assert_eq!(removed, RECORDS);
     let left = query(&url, "SELECT count(*), min(id) FROM tidemill.jobs").await;
     assert_eq!(left, [[RECORDS.to_string(), "new-1".to_owned()]]);
-    // Once it has caught up, it looks from the beginning again.
+    // Once it has caught up, it scans from the start again.
     query(&url, "UPDATE tidemill.jobs SET due = 5 WHERE id = 'new-7'").await;
     assert_eq!(store.prune(&[]).await.unwrap().records, 1);
 }

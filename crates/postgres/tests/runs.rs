@@ -1,7 +1,7 @@
-//! What only PostgreSQL can get wrong about runs: many connections at the same moment, transactions of users, and bytes
-//! that are put together where they are.
+//! PostgreSQL's own risks with runs: concurrent connections, users' transactions, and entries that
+//! are assembled in SQL.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -27,7 +27,7 @@ use tidemill_testkit::conformance::scene::{Task, activity, completed, order, sig
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query, queue, session};
 
-/// A test that waits longer than this waits for ever.
+/// The timeout of a test.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 async fn scene() -> (String, Arc<PostgresStore>, Scene) {
@@ -41,15 +41,15 @@ fn told(delivery: Delivery) -> Change {
     Change::Deliver(Box::new(delivery))
 }
 
-/// That an activity has ended.
+/// The event that an activity has ended.
 fn ended(run: &RunId, seq: u64) -> Delivery {
     let entry = format!(r#"{{"at":1,"event":{{"activity_done":{{"seq":{seq},"result":{{"ok":1}}}}}}}}"#);
     let written = StoredEntry { kind: EntryKind::CommandResult, bytes: entry.into() };
     Delivery { run: run.clone(), entry: written, id: None, seq: Some(seq) }
 }
 
-/// Batches in which the commit of one run cancels the activity that the other batch ends, for the other run: each wants
-/// what the other has.
+/// Batches in which the commit of one run cancels the activity that the other batch ends, for the
+/// other run: each needs what the other has locked.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_that_want_each_others_claims_take_turns() {
     let (url, store, scene) = scene().await;
@@ -69,7 +69,7 @@ async fn batches_that_want_each_others_claims_take_turns() {
         for verdict in one.unwrap().into_iter().chain(two.unwrap()) {
             assert_eq!(verdict, Verdict::Accepted);
         }
-        // Whatever came first, both runs have a task with the activity's end.
+        // Whichever came first, both runs have a task with the activity's end.
         for _ in 0..2 {
             let task = scene.task().await;
             scene.commit(&task, Vec::new(), AfterCommit::Running).await;
@@ -122,7 +122,7 @@ async fn a_task_has_the_bytes_that_the_contract_says() {
     let task = scene.task_of(&new.run).await;
     assert_eq!(task.claimed.body.as_ref().unwrap().bytes(), &expected);
     let last_commit = Some(scene.commit_named(&task, AfterCommit::Running).await);
-    // Bytes that are no text are appended as they are, and nothing falls over.
+    // Bytes that are not text are appended as they are, without an error.
     let odd = Bytes::from_static(b"\xff\x00{");
     let written = StoredEntry { kind: EntryKind::Message, bytes: odd.clone() };
     store.deliver(&[Delivery { entry: written.clone(), ..signal(&new.run, 1) }]).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_batch_of_commits_is_one_trip() {
         settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], AfterCommit::Running));
     }
     scene.parked(|run| vec![activity(run, 1)]).await;
-    // Wake-ups have a connection and a pace of their own.
+    // Wake-ups have a connection and an interval of their own.
     store.flush().await;
     let before = store.commands();
     store.settle(&settlements).await.unwrap();
@@ -201,7 +201,7 @@ async fn the_commit_that_ends_a_run_tells_the_other_processes_itself() {
     let (url, store, scene) = scene().await;
     let other = connect(&url).await;
     let mut heard = other.subscribe();
-    // The first thing heard is that it listens now.
+    // The first wake-up reports that it listens now.
     assert_eq!(tokio::time::timeout(FOR_EVER, heard.next()).await.unwrap(), Some(Wake::Everything));
     let run = scene.start_run(order()).await;
     let end = scene.task_of(&run).await.settlement(Vec::new(), completed("1"));

@@ -1,6 +1,6 @@
-//! A snapshot that is held for long keeps every dead row: looks for work must not pass them again and again.
+//! A snapshot that is held for long keeps every dead row: scans must not pass them again and again.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -18,11 +18,11 @@ use world::{connect, query, session};
 /// How many rows are dead.
 const DEAD: usize = 200_000;
 
-/// Makes waiting jobs old.
+/// Makes waiting jobs due long ago.
 const EARLIER: &str = "UPDATE tidemill.ready SET due = 5;
     UPDATE tidemill.jobs SET due = 5 WHERE seq IN (SELECT seq FROM tidemill.ready)";
 
-/// A server that writes the plan of each statement, with the pages it has read, into its log.
+/// A server that logs the plan of each statement, with the number of pages read.
 fn server() -> Postgres {
     let settings = [
         "shared_preload_libraries=auto_explain",
@@ -37,7 +37,7 @@ fn server() -> Postgres {
     Postgres::with(PostgresOptions { settings, ..PostgresOptions::default() }).unwrap()
 }
 
-/// How many pages each run of the statement has read whose text begins like this, in order.
+/// How many pages each execution of the statement whose text begins like this has read, in order.
 fn pages(server: &Postgres, statement: &str) -> Vec<u64> {
     let log = std::fs::read_to_string(server.directory().join("log")).unwrap();
     let runs = log.split("Query Text: ").skip(1).filter(|run| run.starts_with(statement));
@@ -89,7 +89,8 @@ async fn claims_pass_the_rows_that_a_held_snapshot_keeps_once() {
     assert!(read[1..].iter().all(|pages| *pages < 50), "the others pass few: {read:?}");
     scene.enqueue_many(3).await;
     scene.claim(3).await;
-    // What a slow transaction leaves behind the mark is found by the next look from the beginning.
+    // A job that a slow transaction leaves before the mark is found by the next scan from the
+    // start.
     scene.enqueue_many(1).await;
     query(&url, EARLIER).await;
     assert_eq!(scene.claim_with(1, 1, LONG).await.len(), 1);
@@ -105,16 +106,16 @@ async fn looks_for_expired_leases_pass_the_rows_that_a_held_snapshot_keeps_once(
     let read = pages(&server, "SELECT late");
     assert!(read[0] > 500, "the first look passes all of them: {read:?}");
     assert!(read[1..].iter().all(|pages| *pages < 50), "the others pass few: {read:?}");
-    // What runs out from now on is found.
+    // Leases that expire from now on are found.
     let short = scene.clone().leasing(SHORT);
     short.enqueue_many(2).await;
     short.claim(2).await;
     short.expire_and_rescue(2).await;
-    // What comes to lie before the mark is found by the next look from the beginning.
+    // A lease that ends before the mark is found by the next scan from the start.
     scene.claim(1).await;
     query(&url, "UPDATE tidemill.leases SET until = 5").await;
     let found = async { while scene.all_expired(10).await.is_empty() {} };
-    // That look comes within a minute.
+    // That scan comes within a minute.
     tokio::time::timeout(Duration::from_secs(180), found).await.unwrap();
 }
 

@@ -1,6 +1,6 @@
-//! Taking part in transactions of sqlx.
+//! Jobs in transactions of sqlx.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;

@@ -1,6 +1,7 @@
-//! The user's work and the store's in one transaction: all of it or nothing, whatever is cut and whenever.
+//! The user's work and the store's in one transaction: all of it or nothing, whatever fails and
+//! when.
 
-// A failure to arrange is a failed test.
+// A failed setup is a failed test.
 #![allow(clippy::unwrap_used)]
 
 mod world;
@@ -19,7 +20,7 @@ use tidemill_core::store::{
 use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Client, Error, Job, JobId, Outcome, Store};
-use tidemill_postgres::{Options, PostgresStore};
+use tidemill_postgres::{PostgresOptions, PostgresStore};
 use tidemill_testkit::conformance::{LONG, Scene};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::shared_postgres;
@@ -66,12 +67,12 @@ async fn claim_ahead(scene: &Scene) -> TransactionClaim {
     TransactionClaim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
 }
 
-/// What a worker does with the end of a job.
+/// Settles the end of a job as a worker does.
 async fn commit(done: Done<i32>, claim: &TransactionClaim) -> Result<Committed, Error> {
     done.into_work().commit(claim).await
 }
 
-/// Whether the lease is still the current one, which is then used up.
+/// Whether the lease is still the current one. It is settled by this.
 async fn is_held(store: &PostgresStore, claim: &TransactionClaim) -> bool {
     let envelope = claim.envelope.bytes().clone();
     let change = Change::Requeue { envelope, delay: Duration::ZERO };
@@ -95,7 +96,7 @@ async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
     assert_eq!(tx.enqueue(&scene.queue, jobs).await.unwrap(), [Enqueued::Created]);
     tx.rollback().await.unwrap();
     assert!(store.get_job(&job.id).await.unwrap().is_none());
-    // Whatever was announced comes before this.
+    // All earlier wake-ups arrive before this one.
     store.pause(&queue("marker")).await.unwrap();
     loop {
         match wakes.next().await.unwrap() {
@@ -111,7 +112,7 @@ async fn a_transaction_sees_the_jobs_it_has_made_itself() {
     let (url, store, scene) = arrange().await;
     let (mut user, job) = (session(&url).await, chain());
     let jobs = std::slice::from_ref(&job);
-    // Names of the user's own do not get into the way.
+    // Tables and settings of the user do not interfere.
     user.batch_execute("CREATE TEMP TABLE jobs (id text); CREATE TEMP TABLE leases (id text)").await.unwrap();
     let transaction = user.transaction().await.unwrap();
     store.enqueue_in(&transaction, &scene.queue, jobs).await.unwrap();
@@ -184,7 +185,7 @@ async fn nothing_of_the_work_has_happened_if_the_lease_is_lost() {
 async fn nothing_has_happened_if_the_work_fails_and_the_job_can_be_tried_again() {
     let (url, store, scene) = arrange().await;
     query(&url, "ALTER TABLE orders ADD item text UNIQUE DEFERRABLE INITIALLY DEFERRED").await;
-    // What fails only at the commit, and what has failed before.
+    // A statement that fails only at the commit, and one that failed before.
     let works = [
         "INSERT INTO orders VALUES ('a', 'x'), ('b', 'x')",
         "DO $$ BEGIN RAISE 'no' USING ERRCODE = '40001'; END $$",
@@ -261,7 +262,7 @@ async fn a_connection_that_is_cut_before_the_commit_leaves_the_job_as_it_was() {
     store.begin().await.unwrap().commit().await.unwrap();
 }
 
-/// The server is in the middle of COMMIT, in a trigger that was put off until then, when it is ended.
+/// The backend is terminated in the middle of COMMIT, in a deferred trigger.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_is_cut_within_the_commit_leaves_the_job_as_it_was() {
     let (url, store, scene) = arrange().await;
@@ -290,7 +291,8 @@ async fn a_connection_that_is_cut_within_the_commit_leaves_the_job_as_it_was() {
     assert!(is_held(&store, &claim).await);
 }
 
-/// The answer to COMMIT is lost: what the worker then does to the job has no effect, because it took place.
+/// The response to COMMIT is lost. What the worker then does to the job has no effect, because the
+/// commit took place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_whose_answer_is_lost_is_not_repeated() {
     let (url, store, scene) = arrange().await;
@@ -345,7 +347,7 @@ async fn a_job_is_completed_in_a_users_transaction_and_its_worker_hears_of_it_af
     assert_eq!(tx.complete(complete()).await.unwrap(), Completed::Ended(JobState::Done));
 }
 
-/// Of three jobs of one worker a user's transaction completes one, and stays open.
+/// A user's transaction completes one of three jobs of one worker, and stays open.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_does_not_hold_up_jobs_it_has_nothing_to_do_with() {
     let (url, store, scene) = arrange().await;
@@ -377,7 +379,7 @@ async fn an_open_transaction_does_not_hold_up_jobs_it_has_nothing_to_do_with() {
     assert_eq!(store.settle(&settlements).await.unwrap(), [Verdict::LeaseLost; 3]);
 }
 
-/// Two jobs were claimed ahead; a user's transaction completes one, stays open, and comes to nothing.
+/// Two jobs were claimed ahead. A user's transaction completes one, stays open, and is rolled back.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_transaction_does_not_hold_up_the_start_of_jobs_it_has_nothing_to_do_with() {
     let (url, store, scene) = arrange().await;
@@ -402,7 +404,7 @@ async fn an_open_transaction_does_not_hold_up_the_start_of_jobs_it_has_nothing_t
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_for_handlers_are_plain_few_and_used_again() {
     let (url, ..) = arrange().await;
-    let options = Options { connections: 1, ..Options::parse(&url).unwrap() };
+    let options = PostgresOptions { connections: 1, ..PostgresOptions::parse(&url).unwrap() };
     let store = Arc::new(PostgresStore::connect(options).await.unwrap());
     let pid = "SELECT pg_backend_pid(), current_setting('search_path'), current_setting('statement_timeout')";
     let tx = store.begin().await.unwrap();

@@ -1,15 +1,17 @@
 -- Version 1: jobs and chains.
 --
--- A job's bytes are written once and stay where they are while it moves: the moves happen in `waiting` and
--- `running`, whose rows are small, so that claiming 256 jobs dirties a handful of pages instead of every page
--- that holds an envelope. A job is in exactly one of four places: it has a row in `waiting`, `running` or `blocked`, or it died.
+-- A job's envelope is written once and stays in `jobs` while the job changes state. The state is in
+-- `waiting` and `running`, whose rows are small, so that claiming 256 jobs dirties a handful of
+-- pages instead of every page with an envelope. A job is in exactly one of four states: it has a
+-- row in `waiting`, `running` or `blocked`, or it is dead.
 --
--- A chain is one job that changes: continuing gives its row the next step's bytes. The row's number stays what it was, so
--- that whoever waits for the chain can do so by a number.
+-- A chain is one job that changes: continuing it replaces the envelope in its row. The row's number
+-- stays the same, so that jobs can wait for the chain by its number.
 --
--- Everything is called `tidemill_…`: the file is the user's, and holds tables of their own.
+-- Every table is named `tidemill_…`: the file may be the user's and contain other tables.
 
--- Which of these steps the file has been through. Not in the file's `user_version`, which is the user's.
+-- The schema version of the file. It is not in the file's `user_version`, which belongs to the
+-- user.
 CREATE TABLE tidemill_schema (
     version INTEGER NOT NULL
 ) STRICT;
@@ -24,11 +26,12 @@ CREATE TABLE tidemill_queues (
     UNIQUE (name, delivery)
 ) STRICT;
 
--- `due` repeats what is in `waiting`, because a job that is looked up by its id must be found there.
--- The bytes come last: reading the columns before them never touches an overflow page.
+-- `due` repeats the value in `waiting`, because a job that is looked up by its id must be found
+-- there. The envelope comes last: reading the columns before it never touches an overflow page.
 --
--- `id` is the chain's, `job` that of the job the chain is at. A key and when its chain began are kept here while the
--- chain is open and in its record afterwards: so a key is gone when its chain is.
+-- `id` is the id of the chain, `job` the id of the chain's current job. The dedup key and the
+-- chain's start are here while the chain is open and in its record afterwards, so a key ends with
+-- its chain.
 CREATE TABLE tidemill_jobs (
     seq   INTEGER PRIMARY KEY,
     id    TEXT    NOT NULL UNIQUE,
@@ -46,8 +49,8 @@ CREATE INDEX tidemill_keys ON tidemill_jobs (key, begun) WHERE key IS NOT NULL;
 
 CREATE INDEX tidemill_letters ON tidemill_jobs (queue, died, seq) WHERE died IS NOT NULL;
 
--- Scheduled and ready jobs in the order they are claimed. The key is the whole row: claiming reads and
--- deletes from the front of a queue's range, however long the range is.
+-- Scheduled and ready jobs in the order in which they are claimed. The key is the whole row: a
+-- claim reads and deletes a prefix of a queue's range, however long the range is.
 CREATE TABLE tidemill_waiting (
     queue INTEGER NOT NULL,
     due   INTEGER NOT NULL,
@@ -55,8 +58,8 @@ CREATE TABLE tidemill_waiting (
     PRIMARY KEY (queue, due, seq)
 ) STRICT, WITHOUT ROWID;
 
--- Leases. No index on their end: there are as many rows as workers hold jobs, and an index would be
--- rewritten by every claim, heartbeat and settlement to save a rare scan of them.
+-- Leases. There is no index on their end: there are only as many rows as running jobs, and every
+-- claim, heartbeat and settlement would rewrite the index to save a rare scan.
 CREATE TABLE tidemill_running (
     seq        INTEGER PRIMARY KEY,
     token      INTEGER NOT NULL,
@@ -67,7 +70,7 @@ CREATE TABLE tidemill_running (
     cancelling INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- The last token given out, for all jobs together: it can never restart for one of them.
+-- The last token, for all jobs together, so that it can never restart for one of them.
 CREATE TABLE tidemill_fence (
     token INTEGER NOT NULL
 ) STRICT;
@@ -89,7 +92,8 @@ CREATE INDEX tidemill_records_by_expiry ON tidemill_records (expires);
 
 CREATE INDEX tidemill_record_keys ON tidemill_records (key, begun) WHERE key IS NOT NULL;
 
--- Jobs that wait for chains, and for how many that are open. The job's bytes are not touched before the last has closed.
+-- Jobs that wait for chains, with the number of those that are open. The job's envelope stays
+-- unchanged until the last chain has closed.
 CREATE TABLE tidemill_blocked (
     seq   INTEGER PRIMARY KEY,
     queue INTEGER NOT NULL,
@@ -98,8 +102,8 @@ CREATE TABLE tidemill_blocked (
 
 CREATE INDEX tidemill_blocked_by_queue ON tidemill_blocked (queue);
 
--- What a blocked job waits for, in the order in which it named it: the number of a chain that is open, or what one told
--- that has closed.
+-- What a blocked job waits for, in the order in which it named the chains: the number of an open
+-- chain, or the notice of a closed one.
 CREATE TABLE tidemill_blocks (
     waiter   INTEGER NOT NULL,
     position INTEGER NOT NULL,
@@ -108,5 +112,5 @@ CREATE TABLE tidemill_blocks (
     PRIMARY KEY (waiter, position)
 ) STRICT, WITHOUT ROWID;
 
--- Asked at every end of a job. Most jobs are awaited by nobody and are not in it.
+-- Read at every end of a job. Most jobs have no waiter and are not in this index.
 CREATE INDEX tidemill_blocks_by_blocker ON tidemill_blocks (blocker) WHERE blocker IS NOT NULL;

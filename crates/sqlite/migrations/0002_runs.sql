@@ -1,9 +1,11 @@
 -- Version 2: workflows.
 --
--- A run is a row and a journal. Its tasks and activities are jobs; the task is the job whose id is the run's, so that there is
--- never more than one. The row is small and changes with every event; what does not change is in tables beside it.
+-- A run is a row and a journal. Its tasks and activities are jobs. The id of the task follows from
+-- the run's id, so that there is never more than one. The row is small and changes with every
+-- event; what does not change is in other tables.
 
--- Columns that change come first, the bytes last: moving the cursor touches no overflow page and no index.
+-- Columns that change come first and bytes last: moving the cursor touches no overflow page and no
+-- index.
 CREATE TABLE tidemill_runs (
     number     INTEGER PRIMARY KEY,
     cursor     INTEGER NOT NULL,
@@ -26,13 +28,14 @@ CREATE TABLE tidemill_runs (
     output     BLOB    NOT NULL DEFAULT x''
 ) STRICT;
 
--- Lists are newest first, of one status or of all five merged, so these two serve every list. The number that decides
--- between runs started in one millisecond is part of every index anyway.
+-- Lists are newest first, of one status or of all five merged, so these two indexes serve every
+-- list. The number that decides between runs started in the same millisecond is part of every index
+-- anyway.
 CREATE INDEX tidemill_runs_by_status ON tidemill_runs (status, started);
 
 CREATE INDEX tidemill_runs_by_workflow ON tidemill_runs (workflow, status, started);
 
--- What pruning looks for: whose time is over, and the oldest of each type.
+-- For pruning: expired runs, and the oldest runs of each type.
 CREATE INDEX tidemill_runs_by_expiry ON tidemill_runs (expires) WHERE expires IS NOT NULL;
 
 CREATE INDEX tidemill_runs_by_close ON tidemill_runs (workflow, closed) WHERE closed IS NOT NULL;
@@ -46,7 +49,7 @@ CREATE TABLE tidemill_journal (
     PRIMARY KEY (run, position)
 ) STRICT, WITHOUT ROWID;
 
--- An alarm that nobody can read has no time any more, and goes with its run.
+-- An alarm that cannot be parsed has no due time, and is deleted with its run.
 CREATE TABLE tidemill_alarms (
     run   INTEGER NOT NULL,
     seq   INTEGER NOT NULL,
@@ -57,7 +60,7 @@ CREATE TABLE tidemill_alarms (
 
 CREATE INDEX tidemill_alarms_by_due ON tidemill_alarms (due);
 
--- The ids of what was delivered once and is not to be delivered again, and when that was.
+-- The ids of delivered events, so that none is delivered twice, with the time of delivery.
 CREATE TABLE tidemill_run_seen (
     run INTEGER NOT NULL,
     id  TEXT    NOT NULL,
@@ -65,10 +68,11 @@ CREATE TABLE tidemill_run_seen (
     PRIMARY KEY (run, id)
 ) STRICT, WITHOUT ROWID;
 
--- The oldest of a run are forgotten first.
+-- The oldest deliveries of a run are deleted first.
 CREATE INDEX tidemill_run_seen_by_age ON tidemill_run_seen (run, at, id);
 
--- Whose a key is. Not a column of the run: a key goes to a later run while the former still says what it was started with.
+-- The run that holds a key. It is not a column of the run: a later run can get the key while the
+-- earlier one still shows the key that it was started with.
 CREATE TABLE tidemill_run_keys (
     workflow TEXT    NOT NULL,
     key      TEXT    NOT NULL,
@@ -76,7 +80,7 @@ CREATE TABLE tidemill_run_keys (
     PRIMARY KEY (workflow, key)
 ) STRICT, WITHOUT ROWID;
 
--- `started` repeats the run's, so that runs with an attribute are found newest first.
+-- `started` repeats the run's start, so that runs with an attribute are found newest first.
 CREATE TABLE tidemill_run_attributes (
     run     INTEGER NOT NULL,
     name    TEXT    NOT NULL,

@@ -1,11 +1,12 @@
 -- Version 3: the fleet.
 --
--- How many sessions a member has is the number of its rows in `tidemill_sessions` whose time is not over; nothing counts up and
--- down. A session may be there before its member is: both are told again by who has them after the store lost its data.
+-- The number of a worker's sessions is the number of its unexpired rows in `tidemill_sessions`;
+-- there is no counter. A session may exist before its worker: after a loss of data, owners and
+-- holders enter both again in any order.
 
--- `id` is the kind, a colon and the name. `full_until` is a hint that spares a lease the counting: the first end of a full
--- member's sessions when they were last counted; whatever makes a place before that sets it back. Columns that change come
--- first, the bytes last.
+-- `id` is the kind, a colon and the name. `full_until` is a hint that saves a lease the counting:
+-- the first end of a full worker's sessions when they were last counted. Any change that frees a
+-- slot earlier resets it. Columns that change come first and bytes last.
 CREATE TABLE tidemill_members (
     number        INTEGER PRIMARY KEY,
     beat_at       INTEGER NOT NULL,
@@ -25,7 +26,7 @@ CREATE TABLE tidemill_members (
     detail        BLOB    NOT NULL
 ) STRICT;
 
--- A lease walks this from the most used on, and stops early.
+-- A lease reads this from the most used worker on, and stops early.
 CREATE INDEX tidemill_members_by_wear ON tidemill_members (kind, lifetime);
 
 CREATE INDEX tidemill_members_by_kind ON tidemill_members (kind, id);
@@ -45,12 +46,13 @@ CREATE TABLE tidemill_sessions (
     detail     BLOB    NOT NULL
 ) STRICT;
 
--- Counting a member's sessions reads this alone.
+-- Counting a worker's sessions reads only this index.
 CREATE INDEX tidemill_sessions_by_member ON tidemill_sessions (member, until);
 
 CREATE INDEX tidemill_sessions_by_end ON tidemill_sessions (until);
 
--- Who waits for a member. The number is the place in line: a newcomer's is greater than all others'.
+-- Sessions that wait for a worker. The number is the position in the line: a new session gets the
+-- greatest.
 CREATE TABLE tidemill_tickets (
     number  INTEGER PRIMARY KEY,
     until   INTEGER NOT NULL,

@@ -1,6 +1,7 @@
--- Takes over a file of the time when Tidemill had one of its own, whose tables had plain names. Copied rather than
--- renamed, so that such a file is like any other afterwards, down to the order of its columns. The job's number stays
--- what it was: it is part of the tokens that workers hold.
+-- Migrates a file from the time when Tidemill used a file of its own, with plain table names. Rows
+-- are copied instead of renaming the tables, so that the file is then like any other, down to the
+-- order of its columns. Job numbers stay the same, because they are part of the tokens that workers
+-- hold.
 
 INSERT INTO tidemill_queues (id, name, delivery, paused) SELECT id, name, delivery, paused FROM queues;
 INSERT INTO tidemill_jobs (seq, id, queue, due, died, body) SELECT seq, id, queue, due, died, body FROM jobs;
@@ -18,6 +19,6 @@ DROP TABLE running;
 DROP TABLE records;
 DROP TABLE fence;
 
--- From now on these are the user's to set.
+-- From now on these belong to the user.
 PRAGMA application_id = 0;
 PRAGMA user_version = 0;

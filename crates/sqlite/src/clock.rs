@@ -1,4 +1,4 @@
-//! Time: the machine's, which all processes on one file share, or a stopped one for tests.
+//! Clocks: the machine's, which all processes on one file share, and a paused one for tests.
 
 use std::future::{Future, pending};
 use std::pin::Pin;
@@ -24,11 +24,11 @@ impl Clock for MachineClock {
     }
 }
 
-/// A clock that stands still until it is told to advance: for tests of what happens later.
+/// A clock that stands still until [`advance`](Self::advance) is called, for tests.
 #[derive(Debug, Clone)]
 pub struct PausedClock {
     now: Arc<watch::Sender<Timestamp>>,
-    /// How far it was advanced, in ms.
+    /// Sum of all calls of `advance`, in milliseconds.
     advanced: Arc<AtomicU64>,
 }
 
@@ -38,13 +38,14 @@ impl PausedClock {
         Self { now: Arc::new(watch::Sender::new(now)), advanced: Arc::default() }
     }
 
-    /// Moves the clock forward and wakes whoever has slept long enough.
+    /// Moves the clock forward and wakes sleepers whose time has come.
     pub fn advance(&self, by: Duration) {
         self.advanced.fetch_add(millis(by).unsigned_abs(), Ordering::Relaxed);
         self.now.send_modify(|now| *now = now.after(by));
     }
 
-    /// Sets the clock, as an operator does: by so many ms, back if negative, while no time passes.
+    /// Steps the clock by so many milliseconds, backwards if negative, as an operator does. No
+    /// monotonic time passes.
     pub fn step(&self, by: i64) {
         self.now.send_modify(|now| now.0 = now.0.saturating_add(by));
     }
@@ -63,7 +64,7 @@ impl Clock for PausedClock {
         let end = self.now().after(duration);
         let mut clock = self.now.subscribe();
         Box::pin(async move {
-            // When the clock is gone, its time will never come.
+            // A dropped clock never advances again.
             if clock.wait_for(|now| *now >= end).await.is_err() {
                 pending::<()>().await;
             }

@@ -1,4 +1,5 @@
-//! What SQLite says, sorted by what the caller does about it. The only place that looks at its codes.
+//! Classification of SQLite's errors by what the caller does about them. The only file that reads
+//! SQLite's error codes.
 
 use std::path::Path;
 
@@ -6,48 +7,48 @@ use rusqlite::{ErrorCode, ffi};
 use tidemill_core::Error;
 use tidemill_core::name::InvalidName;
 
-/// Why a piece of work failed: at SQLite, or at what it found there.
+/// Why a request failed: an error of SQLite, or an error of the store about the data it read.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum RequestError {
     Sqlite(rusqlite::Error),
     Store(Error),
 }
 
-impl From<rusqlite::Error> for Failure {
+impl From<rusqlite::Error> for RequestError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl From<rusqlite::types::FromSqlError> for Failure {
+impl From<rusqlite::types::FromSqlError> for RequestError {
     fn from(error: rusqlite::types::FromSqlError) -> Self {
         Self::Sqlite(error.into())
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for RequestError {
     fn from(error: Error) -> Self {
         Self::Store(error)
     }
 }
 
-/// A name that comes out of the database was checked on its way in.
-impl From<InvalidName> for Failure {
+/// Names are checked before they are stored, so an invalid name in the database is damage.
+impl From<InvalidName> for RequestError {
     fn from(error: InvalidName) -> Self {
         Self::Store(Error::Corrupt(error.to_string()))
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<RequestError> for Error {
+    fn from(failure: RequestError) -> Self {
         match failure {
-            Failure::Sqlite(error) => classify(&error),
-            Failure::Store(error) => error,
+            RequestError::Sqlite(error) => classify(&error),
+            RequestError::Store(error) => error,
         }
     }
 }
 
-/// What `error` means to a caller.
+/// Classifies `error` by what the caller does about it.
 pub(crate) fn classify(error: &rusqlite::Error) -> Error {
     use rusqlite::Error as E;
     match error {
@@ -68,7 +69,7 @@ pub(crate) fn classify(error: &rusqlite::Error) -> Error {
 fn by_code(code: ffi::Error, message: String) -> Error {
     use ErrorCode as C;
     match code.code {
-        // The file was moved or deleted under an open connection: not a lack of room.
+        // The file was moved or deleted under an open connection. This is not a lack of disk space.
         _ if code.extended_code == ffi::SQLITE_READONLY_DBMOVED => unavailable(message),
         C::DiskFull | C::ReadOnly | C::OutOfMemory => Error::Full(message),
         C::DatabaseCorrupt => Error::Corrupt(message),
@@ -91,41 +92,41 @@ fn unavailable(message: String) -> Error {
     Error::Unavailable { message, source: None }
 }
 
-/// The same error, saying which file it is about.
-pub(crate) fn about(path: &Path, error: Error) -> Error {
-    let say = |message: String| format!("`{}`: {message}", path.display());
+/// Adds the path of the database file to the message of an error.
+pub(crate) fn with_path(path: &Path, error: Error) -> Error {
+    let prefixed = |message: String| format!("`{}`: {message}", path.display());
     match error {
-        Error::Unavailable { message, source } => Error::Unavailable { message: say(message), source },
-        Error::Full(message) => Error::Full(say(message)),
-        Error::Denied(message) => Error::Denied(say(message)),
-        Error::Unsuitable(message) => Error::Unsuitable(say(message)),
-        Error::Corrupt(message) => Error::Corrupt(say(message)),
+        Error::Unavailable { message, source } => Error::Unavailable { message: prefixed(message), source },
+        Error::Full(message) => Error::Full(prefixed(message)),
+        Error::Denied(message) => Error::Denied(prefixed(message)),
+        Error::Unsuitable(message) => Error::Unsuitable(prefixed(message)),
+        Error::Corrupt(message) => Error::Corrupt(prefixed(message)),
         other => other,
     }
 }
 
-impl Failure {
-    /// Whether the disk had no room.
+impl RequestError {
+    /// Whether the disk had no space left.
     pub(crate) fn is_disk_full(&self) -> bool {
         matches!(self, Self::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::DiskFull))
     }
-}
 
-impl Failure {
-    /// Whether what is stored makes no sense: it cannot be read, or has no room for what must be added to it.
-    pub(crate) fn is_damage(&self) -> bool {
+    /// Whether the stored data is damaged: it cannot be read, or a constraint forbids what must be
+    /// added to it.
+    pub(crate) fn is_corruption(&self) -> bool {
         match self {
             Self::Store(error) => matches!(error, Error::Corrupt(_)),
             Self::Sqlite(error) => {
-                let clash = error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
-                // A file that is damaged as such is not one row's fault.
-                clash || (error.sqlite_error_code().is_none() && matches!(classify(error), Error::Corrupt(_)))
+                let violation = error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation);
+                // A corrupt file as a whole is not the fault of one row.
+                violation
+                    || (error.sqlite_error_code().is_none() && matches!(classify(error), Error::Corrupt(_)))
             }
         }
     }
 }
 
-/// Whether someone else has the file just now, so that trying again helps.
+/// Whether another connection holds a lock on the file, so that a retry can succeed.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     use ErrorCode as C;
     matches!(
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_sorted_by_what_its_caller_does() {
+    fn an_error_is_classified_by_what_its_caller_does() {
         assert!(matches!(error(ffi::SQLITE_FULL), Error::Full(_)));
         assert!(matches!(error(ffi::SQLITE_READONLY), Error::Full(_)));
         assert!(matches!(error(ffi::SQLITE_READONLY_DBMOVED), Error::Unavailable { .. }));

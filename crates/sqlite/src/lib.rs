@@ -1,50 +1,51 @@
-//! The embedded store: jobs, runs and the fleet in one SQLite file that any number of processes share, or in memory.
+//! The SQLite store: jobs, runs and the fleet in one SQLite file that several processes can share,
+//! or in memory.
 //!
-//! The file may be the user's own, with any tables in it: ours are called `tidemill_…`. Opening it as a store makes
-//! them, and switches the file to a write-ahead log (WAL) for good; nothing else of it is touched.
+//! The file may be the user's own and contain other tables; ours are named `tidemill_…`. Opening
+//! the file creates them and switches it to a write-ahead log (WAL) for good. Nothing else in it
+//! changes.
 //!
-//! All writing goes through one thread, which runs everything that is waiting in one transaction and answers
-//! when it has committed, so that many callers share the price of one sync to disk. Reading has a thread and a
-//! connection of its own and never waits for the writer.
+//! All writes go through one thread. It runs all queued requests in one transaction and replies
+//! after the commit, so that many callers share one sync to disk. Reads have a thread and a
+//! connection of their own and never wait for the writer.
 //!
-//! Because the file is the user's, jobs can be made and ended together with the user's own data: in a transaction on a
-//! connection of the user's ([`SqliteStore::enqueue_in`]), or on the writer, where many share one sync to disk
-//! ([`SqliteStore::transact`], [`SqliteStore::done`]).
+//! Because the file may be the user's, jobs can be created and ended together with the user's own
+//! data. This happens in a transaction on a connection of the user's ([`SqliteStore::enqueue_in`]),
+//! or on the writer, where many callers share one sync to disk ([`SqliteStore::transact`],
+//! [`SqliteStore::done`]).
 //!
-//! Beside `app.db` and SQLite's own `app.db-wal` and `app.db-shm` lies `app.db-reserve`, 8 MiB that are given
-//! up when the disk is full, so that what runs can still be settled.
+//! Beside `app.db` and SQLite's own `app.db-wal` and `app.db-shm` there is `app.db-reserve`, a file
+//! of 8 MiB. It is deleted when the disk is full, so that running jobs can still be settled.
 
-mod atomic;
-mod batch;
-mod call;
+/// The text of the statement in a file below `sql/`.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))
+    };
+}
+
+mod baseline;
 mod chains;
-mod checkup;
 mod clock;
 mod connection;
 mod error;
 mod fleet;
-mod floor;
 mod inspect;
 mod jobs;
-mod line;
-mod migration;
+mod migrate;
 mod options;
-mod promises;
-mod reader;
-mod reserve;
+mod queues;
 mod row;
 mod runs;
-mod savepoint;
 mod store;
 mod transaction;
 mod wake;
-mod writer;
 
+pub use baseline::baselines;
 pub use clock::PausedClock;
-pub use floor::floors;
-pub use options::{Location, Options, Synchronous};
-pub use promises::Pending;
-/// The driver, in the version that connections for [`SqliteStore::enqueue_in`] have to be of.
+pub use options::{Location, SqliteOptions, Synchronous};
+/// The driver, in the version that connections for [`SqliteStore::enqueue_in`] must have.
 pub use rusqlite;
 pub use store::SqliteStore;
 pub use transaction::TransactError;
+pub use wake::PendingWakes;

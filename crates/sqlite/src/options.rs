@@ -1,4 +1,4 @@
-//! Which database to open, and how.
+//! The database to open and how to open it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,78 +7,79 @@ use tidemill_core::store::Durability;
 use tidemill_core::wake::Transport;
 use tidemill_core::{Clock, Error};
 
-/// Which database to open, and how.
+/// The database to open and how to open it.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// Where the database is.
+pub struct SqliteOptions {
+    /// Location of the database.
     pub path: Location,
-    /// Whose time counts; the machine's if nobody says otherwise.
+    /// The clock of the store. The default is the machine's clock.
     pub clock: Option<Arc<dyn Clock>>,
-    /// When a commit counts as done.
+    /// When a commit counts as durable.
     pub synchronous: Synchronous,
-    /// Who tells other processes of what happens here. Without anybody they notice that something was written.
-    pub courier: Option<Arc<dyn Transport>>,
+    /// Sends wake-ups to other processes. Without it, other processes detect writes by polling
+    /// SQLite's `data_version`.
+    pub transport: Option<Arc<dyn Transport>>,
 }
 
-/// Where a database is.
+/// Location of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// In this file, which is made if it is not there.
+    /// In this file. It is created if it does not exist.
     File(PathBuf),
-    /// In this process's memory, for this store alone.
+    /// In this process's memory, for this store only.
     Memory,
 }
 
-/// When a commit counts as done.
+/// When a commit counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
     /// When it is on disk.
     #[default]
     Full,
-    /// When the operating system has it: a power cut may take the last moments with it.
+    /// When the operating system has it. A power cut may lose the most recent commits.
     Normal,
 }
 
-impl Options {
+impl SqliteOptions {
     /// A database in this file.
     pub fn file(path: impl Into<PathBuf>) -> Self {
-        Self::at(Location::File(path.into()))
+        Self::new(Location::File(path.into()))
     }
 
     /// A database in memory.
     pub fn memory() -> Self {
-        Self::at(Location::Memory)
+        Self::new(Location::Memory)
     }
 
-    fn at(path: Location) -> Self {
-        Self { path, clock: None, synchronous: Synchronous::Full, courier: None }
+    fn new(path: Location) -> Self {
+        Self { path, clock: None, synchronous: Synchronous::Full, transport: None }
     }
 
-    /// The same with this clock.
+    /// Returns these options with this clock.
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Reads `sqlite:app.db`, `sqlite:///abs/path.db` or `sqlite::memory:`, with `?synchronous=normal` or
-    /// `?synchronous=full` behind a file if wanted.
+    /// Parses `sqlite:app.db`, `sqlite:///abs/path.db` or `sqlite::memory:`. A file may be followed
+    /// by `?synchronous=normal` or `?synchronous=full`.
     pub fn parse(url: &str) -> Result<Self, Error> {
-        let wrong = |why: &str| Error::Invalid(format!("`{url}` is no SQLite store: {why}"));
-        let rest = url.strip_prefix("sqlite:").ok_or_else(|| wrong("it does not start with `sqlite:`"))?;
+        let invalid = |why: &str| Error::Invalid(format!("`{url}` is no SQLite store: {why}"));
+        let rest = url.strip_prefix("sqlite:").ok_or_else(|| invalid("it does not start with `sqlite:`"))?;
         if rest == ":memory:" {
             return Ok(Self::memory());
         }
         let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
         let path = path.strip_prefix("//").unwrap_or(path);
         if path.is_empty() {
-            return Err(wrong("it names no file; write `sqlite:app.db` or `sqlite::memory:`"));
+            return Err(invalid("it names no file; write `sqlite:app.db` or `sqlite::memory:`"));
         }
         if path.contains('\0') {
-            return Err(wrong("its path holds a zero byte"));
+            return Err(invalid("its path contains a zero byte"));
         }
         let synchronous = match query {
             "" | "synchronous=full" => Synchronous::Full,
             "synchronous=normal" => Synchronous::Normal,
-            _ => return Err(wrong("its only option is `?synchronous=full` or `?synchronous=normal`")),
+            _ => return Err(invalid("its only option is `?synchronous=full` or `?synchronous=normal`")),
         };
         Ok(Self { synchronous, ..Self::file(path) })
     }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     fn path(url: &str) -> Location {
-        Options::parse(url).unwrap().path
+        SqliteOptions::parse(url).unwrap().path
     }
 
     #[test]
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_durability_follows_from_the_options() {
-        let durability = |url| Options::parse(url).unwrap().durability();
+        let durability = |url| SqliteOptions::parse(url).unwrap().durability();
         assert_eq!(durability("sqlite:app.db"), Durability::Fsync);
         assert_eq!(durability("sqlite:app.db?synchronous=normal"), Durability::Process);
         assert_eq!(durability("sqlite::memory:"), Durability::Volatile);
@@ -120,7 +121,7 @@ mod tests {
     #[test]
     fn a_wrong_url_is_named_in_its_error() {
         for url in ["", "redis://x", "sqlite:", "sqlite://", "sqlite:a?mode=ro", "sqlite:a\0b"] {
-            let error = Options::parse(url).unwrap_err().to_string();
+            let error = SqliteOptions::parse(url).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{url}` is no SQLite store: ")), "{error}");
         }
     }

@@ -17,22 +17,19 @@ use tidemill_core::store::{
     ListJobsParams, Page, PromoteParams, Promoted, Pruned, QueueInfo, RecoverParams, RedriveParams,
     StartParams, Verdict,
 };
-use tidemill_core::wake::Bus;
-use tidemill_core::wake::WakeStream;
+use tidemill_core::wake::{Bus, WakeStream};
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Clock, Error, Store};
 use tokio::task::JoinSet;
 
-use crate::call::{Cost, Tx};
 use crate::clock::MachineClock;
-use crate::error::Failure;
-use crate::line::{Line, Message};
-use crate::options::{Location, Options};
-use crate::promises::Promises;
-use crate::wake::{Announcer, Ear};
-use crate::{chains, checkup, inspect, jobs, reader, runs, writer};
+use crate::connection::{Cost, DatabaseThread, ThreadMessage, Tx, reader, writer};
+use crate::error::RequestError;
+use crate::options::{Location, SqliteOptions};
+use crate::wake::{ListenGuard, PostCommitWakes, WakePublisher};
+use crate::{inspect, jobs, queues, runs};
 
-/// Jobs in SQLite. Cheap to clone; the file is closed when the last clone is dropped.
+/// A store in SQLite. It is cheap to clone. The file is closed when the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct SqliteStore {
     shared: Arc<Shared>,
@@ -40,38 +37,38 @@ pub struct SqliteStore {
 
 #[derive(Debug)]
 struct Shared {
-    writer: Line,
+    writer: DatabaseThread,
     /// None in memory, where there is only one connection.
-    reader: Option<Line>,
-    announcer: Announcer,
+    reader: Option<DatabaseThread>,
+    publisher: WakePublisher,
     clock: Arc<dyn Clock>,
     durability: Durability,
     commands: AtomicU64,
-    /// The file, by its canonical name; none in memory.
+    /// The canonical path of the file. None in memory.
     file: Option<PathBuf>,
-    promises: Arc<Promises>,
-    /// Brings work from other processes, until the store is dropped.
-    _service: JoinSet<()>,
+    post_commit_wakes: Arc<PostCommitWakes>,
+    /// Receives wake-ups from other processes, until the store is dropped.
+    _transport_task: JoinSet<()>,
 }
 
-/// Without a courier there is nothing to bring.
-fn serve(bus: Arc<Bus>, clock: Arc<dyn Clock>, carried: bool) -> JoinSet<()> {
-    let mut service = JoinSet::new();
-    if carried {
-        service.spawn(async move { bus.run_transport(&*clock).await });
+/// Spawns the task that receives wake-ups from the transport, if there is one.
+fn spawn_transport(bus: Arc<Bus>, clock: Arc<dyn Clock>, has_transport: bool) -> JoinSet<()> {
+    let mut tasks = JoinSet::new();
+    if has_transport {
+        tasks.spawn(async move { bus.run_transport(&*clock).await });
     }
-    service
+    tasks
 }
 
 impl SqliteStore {
-    /// Opens the database, makes it if it is not there and brings its schema up to date.
-    pub async fn open(options: Options) -> Result<Self, Error> {
+    /// Opens the database, creates it if it does not exist, and migrates its schema.
+    pub async fn open(options: SqliteOptions) -> Result<Self, Error> {
         let durability = options.durability();
         let path = options.path.clone();
         let clock = options.clock.clone().unwrap_or_else(|| Arc::new(MachineClock));
-        let carried = options.courier.is_some();
-        let announcer = Announcer::new(options.courier.clone());
-        let writer = writer::start(options, clock.clone(), announcer.clone()).await?;
+        let has_transport = options.transport.is_some();
+        let publisher = WakePublisher::new(options.transport.clone());
+        let writer = writer::start(options, clock.clone(), publisher.clone()).await?;
         let (reader, file) = match path {
             Location::File(path) => {
                 let file = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -79,71 +76,81 @@ impl SqliteStore {
             }
             Location::Memory => (None, None),
         };
-        let (commands, promises) = (AtomicU64::new(0), Arc::default());
-        let _service = serve(announcer.bus().clone(), clock.clone(), carried);
-        let shared =
-            Shared { writer, reader, announcer, clock, durability, commands, file, promises, _service };
+        let _transport_task = spawn_transport(publisher.bus().clone(), clock.clone(), has_transport);
+        let shared = Shared {
+            writer,
+            reader,
+            publisher,
+            clock,
+            durability,
+            commands: AtomicU64::new(0),
+            file,
+            post_commit_wakes: Arc::default(),
+            _transport_task,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Changes a setting of the writing connection. For tests that need a small or a read-only disk.
+    /// Changes a setting of the writer's connection. For tests that need a small or a read-only
+    /// disk.
     #[doc(hidden)]
     pub async fn set_pragma(&self, pragma: &'static str) -> Result<(), Error> {
         self.write(Cost::change(1), move |tx| Ok(tx.connection.execute_batch(&format!("PRAGMA {pragma}"))?))
             .await
     }
 
-    /// Has `work` done in a transaction, together with whatever else is waiting. It may run twice.
+    /// Runs `work` on the writer, in a transaction with other queued requests. It may run twice.
     pub(crate) async fn write<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<T, RequestError> + Send + 'static,
     {
         self.shared.commands.fetch_add(1, Ordering::Relaxed);
         self.shared.writer.call(cost, work).await
     }
 
-    /// Has `work` done like [`write`](Self::write), but once. If it fails, it must have left nothing behind.
+    /// Runs `work` like [`write`](Self::write), but once at most. If it fails, it must have left no
+    /// changes.
     pub(crate) async fn write_once<T, F>(&self, cost: Cost, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+        F: FnOnce(&mut Tx<'_>) -> Result<T, RequestError> + Send + 'static,
     {
         self.shared.commands.fetch_add(1, Ordering::Relaxed);
         self.shared.writer.call_once(cost, work).await
     }
 
-    /// The file this store is in; none if it is in memory.
+    /// The file of this store. None if it is in memory.
     pub(crate) fn file(&self) -> Option<&Path> {
         self.shared.file.as_deref()
     }
 
-    pub(crate) fn promises(&self) -> &Arc<Promises> {
-        &self.shared.promises
+    pub(crate) fn post_commit_wakes(&self) -> &Arc<PostCommitWakes> {
+        &self.shared.post_commit_wakes
     }
 
-    /// Has `work` done on the reading connection.
+    /// Runs `work` on the reader's connection.
     pub(crate) async fn read<T, F>(&self, work: F) -> Result<T, Error>
     where
         T: Send + 'static,
-        F: FnMut(&mut Tx<'_>) -> Result<T, Failure> + Send + 'static,
+        F: FnMut(&mut Tx<'_>) -> Result<T, RequestError> + Send + 'static,
     {
         self.shared.commands.fetch_add(1, Ordering::Relaxed);
         self.shared.reader.as_ref().unwrap_or(&self.shared.writer).call(Cost::change(1), work).await
     }
 
-    /// From now on until it is dropped, other processes are watched.
-    pub(crate) fn hear(&self) -> Ear {
-        let (ear, is_first) = self.shared.announcer.hear();
+    /// Makes the writer poll for writes of other processes until the guard is dropped.
+    pub(crate) fn listen(&self) -> ListenGuard {
+        let (guard, is_first) = self.shared.publisher.listen();
         if is_first {
-            self.shared.writer.send(Message::Listen);
+            self.shared.writer.send(ThreadMessage::Listen);
         }
-        ear
+        guard
     }
 
-    /// Where everything is announced, and claims wait.
+    /// The bus on which wake-ups are published and claims wait.
     pub(crate) fn bus(&self) -> &Bus {
-        self.shared.announcer.bus()
+        self.shared.publisher.bus()
     }
 }
 
@@ -178,11 +185,11 @@ impl Store for SqliteStore {
     }
 
     async fn list_expired(&self, expired: ListExpiredParams<'_>) -> Result<ExpiredLeases, Error> {
-        jobs::expired(self, expired).await
+        jobs::list_expired(self, expired).await
     }
 
     async fn adjust_for_clock_step(&self, step: ClockStep) -> Result<(), Error> {
-        jobs::clock_went_back(self, step).await
+        jobs::adjust_for_clock_step(self, step).await
     }
 
     async fn rescue(&self, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
@@ -198,44 +205,44 @@ impl Store for SqliteStore {
     }
 
     async fn drop_dead(&self, queue: &Queue, jobs: &[JobId]) -> Result<u64, Error> {
-        jobs::drop_letters(self, queue, jobs).await
+        jobs::drop_dead(self, queue, jobs).await
     }
 
     async fn pause(&self, queue: &Queue) -> Result<(), Error> {
-        jobs::pause(self, queue).await
+        queues::pause(self, queue).await
     }
 
     async fn resume(&self, queue: &Queue) -> Result<(), Error> {
-        jobs::resume(self, queue).await
+        queues::resume(self, queue).await
     }
 
     async fn purge(&self, queue: &Queue) -> Result<u64, Error> {
-        jobs::purge(self, queue).await
+        queues::purge(self, queue).await
     }
 
     async fn prune(&self, queues: &[Queue]) -> Result<Pruned, Error> {
         jobs::prune(self, queues).await
     }
 
-    /// A worker that holds nothing has left nothing: its only traces are its leases.
+    /// Nothing to do: a worker's only traces are its leases, and a worker that leaves holds none.
     async fn leave(&self, _worker: &HolderId, _queues: &[Queue]) -> Result<(), Error> {
         Ok(())
     }
 
     async fn get_job(&self, job: &JobId) -> Result<Option<JobInfo>, Error> {
-        inspect::get(self, job).await
+        inspect::get_job(self, job).await
     }
 
     async fn list_jobs(&self, list: ListJobsParams<'_>) -> Result<Page<JobInfo>, Error> {
-        inspect::list(self, list).await
+        inspect::list_jobs(self, list).await
     }
 
     async fn list_queues(&self) -> Result<Vec<QueueInfo>, Error> {
-        inspect::queues(self).await
+        queues::list_queues(self).await
     }
 
     async fn checkup(&self) -> Result<Checkup, Error> {
-        checkup::checkup(self).await
+        inspect::checkup(self).await
     }
 
     async fn flush(&self) {
@@ -243,7 +250,7 @@ impl Store for SqliteStore {
     }
 
     fn subscribe(&self) -> WakeStream {
-        self.hear().with(self.bus().subscribe())
+        self.listen().attach_to(self.bus().subscribe())
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -251,15 +258,15 @@ impl Store for SqliteStore {
     }
 
     async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
-        chains::complete(self, complete).await
+        jobs::complete(self, complete).await
     }
 
     async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
-        chains::delete(self, chain).await
+        jobs::delete(self, chain).await
     }
 
     async fn start_run(&self, run: &StartRunParams) -> Result<StartRunResult, Error> {
-        runs::start(self, run).await
+        runs::start_run(self, run).await
     }
 
     async fn deliver(&self, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
@@ -271,19 +278,19 @@ impl Store for SqliteStore {
     }
 
     async fn read_journal(&self, read: ReadJournalParams<'_>) -> Result<Vec<(u64, StoredEntry)>, Error> {
-        runs::journal(self, read).await
+        runs::read_journal(self, read).await
     }
 
     async fn get_run(&self, run: &RunId) -> Result<Option<RunInfo>, Error> {
-        runs::run(self, run).await
+        runs::get_run(self, run).await
     }
 
     async fn list_runs(&self, list: ListRunsParams) -> Result<Page<RunInfo>, Error> {
-        runs::list(self, list).await
+        runs::list_runs(self, list).await
     }
 
     async fn prune_runs(&self, prune: PruneRunsParams) -> Result<u64, Error> {
-        runs::prune(self, prune).await
+        runs::prune_runs(self, prune).await
     }
 
     fn fleet(&self) -> &dyn Fleet {
@@ -298,7 +305,7 @@ impl Store for SqliteStore {
         self.shared.durability
     }
 
-    /// Pieces of work sent to the database. Looking at SQLite's change counter is none.
+    /// Counts requests to the database threads. Polling `data_version` does not count.
     fn commands(&self) -> u64 {
         self.shared.commands.load(Ordering::Relaxed)
     }

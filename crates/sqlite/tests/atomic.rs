@@ -1,26 +1,26 @@
 //! The end of a job together with the user's work: both or neither.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod place;
+mod database_dir;
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use database_dir::{DatabaseDir, orders, scene};
 use futures_util::future::join_all;
-use place::{Place, orders, scene};
 use rusqlite::Connection;
 use tidemill_core::chain::{Chain, Next};
 use tidemill_core::job::JobState;
 use tidemill_core::store::{Claimed, Completed};
 use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::{Error, Job, Outcome};
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::scene::{chain, envelope, job, output};
 use tidemill_testkit::conformance::{LONG, SHORT};
 
-/// Tells this program's child what to do: the path of the database.
+/// The variable with the path of the database, for this program's child process.
 const PATH: &str = "TIDEMILL_TEST_DATABASE";
 
 fn claim(claimed: &Claimed) -> TransactionClaim {
@@ -31,7 +31,7 @@ fn claim(claimed: &Claimed) -> TransactionClaim {
     }
 }
 
-/// Work that writes a row with this number.
+/// Work that inserts a row with this number.
 fn order(store: &SqliteStore, number: i64) -> Done<i64> {
     store.done(move |connection| insert(connection, number).map(|()| number))
 }
@@ -54,39 +54,39 @@ async fn commit<O: tidemill_core::chain::IntoCompletion>(
 
 #[tokio::test]
 async fn the_work_and_the_end_of_the_job_are_committed_together() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let scene = scene(&store);
     let id = scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
     assert_eq!(commit(order(&store, 7), &claimed).await.unwrap(), Committed::Yes);
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
     assert_eq!(&scene.get(&id).await.unwrap().record.unwrap().output[..], b"7");
     assert_eq!(commit(order(&store, 8), &claimed).await.unwrap(), Committed::LeaseLost);
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
 }
 
 #[tokio::test]
 async fn when_the_lease_is_lost_the_work_does_not_run() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let scene = scene(&store).leasing(SHORT);
     scene.enqueue(job()).await;
     let late = scene.claim_one().await;
     scene.expire_and_rescue(1).await;
     let work = store.done(|_| -> Result<(), _> { panic!("it runs") });
     assert_eq!(commit(work, &late).await.unwrap(), Committed::LeaseLost);
-    // The next holder is not disturbed.
+    // The next holder is not affected.
     let current = scene.claim_one().await;
     assert_eq!(commit(order(&store, 1), &late).await.unwrap(), Committed::LeaseLost);
     assert_eq!(commit(order(&store, 2), &current).await.unwrap(), Committed::Yes);
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
 }
 
 #[tokio::test]
 async fn work_that_fails_is_undone_and_its_job_goes_on_as_it_says() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let scene = scene(&store);
     let id = scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
@@ -100,7 +100,7 @@ async fn work_that_fails_is_undone_and_its_job_goes_on_as_it_says() {
     assert!(
         matches!(&failed, Committed::Failed(Outcome::Retry { error, .. }) if error.ends_with("panicked: too bad"))
     );
-    assert_eq!((orders(&place), scene.state(&id).await), (0, Some(JobState::Running)));
+    assert_eq!((orders(&dir), scene.state(&id).await), (0, Some(JobState::Running)));
     scene.settle(&claimed, retry("refused")).await;
     let again = scene.claim_one().await;
     assert_eq!(envelope(&again).attempts(), 1);
@@ -123,8 +123,8 @@ impl Job for Ship {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_goes_on_and_jobs_are_made_with_the_work() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let (here, inside) = (scene(&store), store.clone());
     let id = here.enqueue(chain()).await;
     let claimed = here.claim_one().await;
@@ -133,20 +133,20 @@ async fn a_chain_goes_on_and_jobs_are_made_with_the_work() {
     let waiting = tokio::spawn(async move { waiting.claim_with(2, 2, LONG).await });
     let work = store.done(move |connection| {
         insert(connection, 1)?;
-        // What there is to tell is told with the end of the job.
+        // The wake-ups are published with the end of the job.
         let _ = inside.enqueue_in(connection, &queue, &[extra]).map_err(|error| retry(&error.to_string()))?;
         Ok(Next::<Checkout>::job(Ship))
     });
     assert_eq!(commit(work, &claimed).await.unwrap(), Committed::Yes);
     let woken: HashSet<_> = waiting.await.unwrap().into_iter().map(|claimed| claimed.lease.job).collect();
     assert_eq!(woken, HashSet::from([id.at_step(1), made]));
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
 }
 
 #[tokio::test]
 async fn work_that_cannot_end_its_job_is_undone() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let scene = scene(&store);
     let id = scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
@@ -164,14 +164,15 @@ async fn work_that_cannot_end_its_job_is_undone() {
         Ok(())
     });
     assert_eq!(commit(work, &claimed).await.unwrap(), Committed::LeaseLost);
-    assert_eq!((orders(&place), scene.state(&id).await), (0, Some(JobState::Running)));
+    assert_eq!((orders(&dir), scene.state(&id).await), (0, Some(JobState::Running)));
 }
 
-/// Not a case: the other process of the next one. Ends jobs, each with a row of its number, until it is killed.
+/// Not a case: the child process of the next one. Ends jobs, each with a row of its number, until
+/// it is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn child() {
     let Ok(path) = std::env::var(PATH) else { return };
-    let store = SqliteStore::open(Options::file(path)).await.unwrap();
+    let store = SqliteStore::open(SqliteOptions::file(path)).await.unwrap();
     let scene = scene(&store);
     loop {
         for claimed in scene.try_claim(8).await {
@@ -188,8 +189,8 @@ async fn child() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_is_killed_leaves_a_row_for_each_job_it_ended_and_no_other() {
     const JOBS: i64 = 2_000;
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let scene = scene(&store);
     let jobs = |numbers: std::ops::Range<i64>| {
         let traits = |number: i64| tidemill_testkit::conformance::scene::Traits {
@@ -202,14 +203,14 @@ async fn a_process_that_is_killed_leaves_a_row_for_each_job_it_ended_and_no_othe
         scene.enqueue_batch(jobs(start..start + 500)).await.unwrap();
     }
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]).env(PATH, place.path()).stdout(Stdio::piped());
+    command.args(["--exact", "child", "--nocapture"]).env(PATH, dir.path()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut ended = lines.filter_map(|line| line.unwrap().strip_prefix("ended ").map(str::to_owned));
     let seen: Vec<i64> = ended.by_ref().take(300).map(|number| number.parse().unwrap()).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    let raw = place.raw();
+    let raw = dir.raw();
     let mut rows = raw.prepare("SELECT id FROM orders").unwrap();
     let rows: HashSet<i64> = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
     assert!(seen.iter().all(|number| rows.contains(number)), "what was acknowledged is there");
@@ -219,14 +220,15 @@ async fn a_process_that_is_killed_leaves_a_row_for_each_job_it_ended_and_no_othe
     assert_eq!(open.len() + rows.len(), JOBS as usize, "one that is gone has one");
 }
 
-/// Not a case: how many jobs end with work of their own, each synced to disk. Run with `--ignored --nocapture`.
+/// Not a case: how many jobs end with work of their own, each synced to disk. Run with `--ignored
+/// --nocapture`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "measures"]
 async fn atomic_completions_per_second() {
     const JOBS: usize = 5_000;
     for concurrency in [1, 10, 100] {
-        let place = Place::with_orders();
-        let store = place.open().await;
+        let dir = DatabaseDir::with_orders();
+        let store = dir.open().await;
         let scene = scene(&store).leasing(Duration::from_secs(600));
         for _ in 0..JOBS / 500 {
             scene.enqueue_many(500).await;

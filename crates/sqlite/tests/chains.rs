@@ -1,13 +1,13 @@
-//! Chains at their edges: what was never there, what is gone by now, what waits for itself.
+//! Edge cases of chains: missing chains, deleted chains, and jobs that wait for themselves.
 
-mod place;
+mod database_dir;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use database_dir::{DatabaseDir, scene};
 use futures_util::future::join_all;
-use place::{Place, scene};
 use tidemill_core::chain::{Dedup, JobLinks};
 use tidemill_core::job::JobState;
 use tidemill_core::store::{EnqueueParams, Enqueued, NewJob};
@@ -15,13 +15,13 @@ use tidemill_core::{Error, Guarantee, JobId, Store};
 use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
 use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
 
-/// As many as other systems were shown to fail with.
+/// The number of concurrent jobs at which other systems were shown to fail.
 const JOBS: usize = 200;
 
 #[tokio::test]
 async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let blocker = scene.enqueue(chain()).await;
     let links = JobLinks { after: vec![blocker.clone()], dedup: Some(Dedup::open("k")) };
@@ -39,8 +39,8 @@ async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
 
 #[tokio::test]
 async fn an_at_most_once_job_that_was_lost_holds_nobody_up() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let subject = Subject::new(std::sync::Arc::new(store.clone()), ());
     let once = subject.scene_on("once", Guarantee::AtMostOnce).leasing(SHORT);
     let kept = Traits { keep: Some(LONG), ..Traits::default() };
@@ -58,8 +58,8 @@ async fn an_at_most_once_job_that_was_lost_holds_nobody_up() {
 
 #[tokio::test]
 async fn a_batch_that_names_a_missing_chain_adds_nothing() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let first = chain();
     let second = chain_after(std::slice::from_ref(&first.id));
@@ -67,7 +67,7 @@ async fn a_batch_that_names_a_missing_chain_adds_nothing() {
     let refused = scene.enqueue_batch(vec![first.clone(), second.clone(), third]).await;
     assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
     assert_eq!(scene.state(&first.id).await, None);
-    // One that comes earlier in the batch is there.
+    // A chain that comes earlier in the batch exists.
     scene.enqueue_batch(vec![chain(), first.clone(), second.clone(), chain()]).await.unwrap();
     assert_eq!(scene.state(&second.id).await, Some(JobState::Blocked));
     scene.assert_counts([3, 0, 0, 0]).await;
@@ -75,9 +75,9 @@ async fn a_batch_that_names_a_missing_chain_adds_nothing() {
 
 #[tokio::test]
 async fn a_purge_takes_those_that_wait_for_one_another() {
-    let place = Place::new();
-    let store = place.open().await;
-    let (here, there) = (scene(&store), place::scene_on(&store, "there"));
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
+    let (here, there) = (scene(&store), database_dir::scene_on(&store, "there"));
     let first = here.enqueue(chain()).await;
     let second = here.enqueue(chain_after(std::slice::from_ref(&first))).await;
     let outside = there.enqueue(chain_after(std::slice::from_ref(&second))).await;
@@ -88,8 +88,8 @@ async fn a_purge_takes_those_that_wait_for_one_another() {
 
 #[tokio::test]
 async fn an_open_chain_counts_though_a_later_one_has_closed() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let (_, open) = scene.start_once(Dedup::open("k")).await;
     let held = scene.claim_one().await;
@@ -105,9 +105,9 @@ async fn an_open_chain_counts_though_a_later_one_has_closed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_200_jobs_that_wait_for_two_chains_closing_at_the_same_moment_each_starts_once() {
-    let place = Place::new();
-    let stores = [place.open().await, place.open().await];
-    let (blocking, waiting) = (place::scene_on(&stores[0], "blocking"), scene(&stores[0]));
+    let dir = DatabaseDir::new();
+    let stores = [dir.open().await, dir.open().await];
+    let (blocking, waiting) = (database_dir::scene_on(&stores[0], "blocking"), scene(&stores[0]));
     blocking.enqueue_batch((0..2 * JOBS).map(|_| chain()).collect()).await.unwrap();
     let blockers = blocking.claim(2 * JOBS).await;
     let pairs = blockers.chunks(2).map(|pair| [pair[0].lease.job.clone(), pair[1].lease.job.clone()]);
@@ -116,7 +116,7 @@ async fn of_200_jobs_that_wait_for_two_chains_closing_at_the_same_moment_each_st
     waiting.enqueue_batch(jobs).await.unwrap();
     waiting.claim_nothing().await;
     let closing = blockers.into_iter().enumerate().map(|(index, claimed)| {
-        // The two of a pair are closed through two stores.
+        // The two chains of a pair are closed through two stores.
         let scene = blocking.through(Arc::new(stores[index % 2].clone()));
         tokio::spawn(async move { scene.settle(&claimed, output("1")).await })
     });
@@ -131,8 +131,8 @@ async fn of_200_jobs_that_wait_for_two_chains_closing_at_the_same_moment_each_st
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_200_keys_that_four_callers_use_at_once_there_are_200_chains() {
-    let place = Place::new();
-    let stores = [place.open().await, place.open().await];
+    let dir = DatabaseDir::new();
+    let stores = [dir.open().await, dir.open().await];
     let starting = (0..4 * JOBS).map(|index| {
         let scene = scene(&stores[index % 2]);
         let key = format!("key {}", index / 4);
@@ -142,7 +142,7 @@ async fn of_200_keys_that_four_callers_use_at_once_there_are_200_chains() {
     for started in join_all(starting.collect::<Vec<_>>()).await {
         let (key, (is_new, id)) = started.unwrap();
         created += usize::from(is_new);
-        // All four are told of the same one.
+        // All four get the same duplicate.
         assert_eq!(*chains.entry(key).or_insert_with(|| id.clone()), id);
     }
     assert_eq!((created, chains.len()), (JOBS, JOBS));

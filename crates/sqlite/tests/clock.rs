@@ -1,19 +1,19 @@
-//! A store on a stopped clock: nothing happens before its time, everything at it.
+//! A store on a paused clock: nothing happens before its time, everything at it.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod place;
+mod database_dir;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use place::scene;
+use database_dir::scene;
 use tidemill_core::job::JobState;
 use tidemill_core::lease::MAX_HEARTBEAT;
 use tidemill_core::settle::expired::{RescueReport, Rescuer};
 use tidemill_core::store::{Due, Extended, NewJob};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Store, Timestamp};
-use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::LONG;
 use tidemill_testkit::conformance::scene::job;
 
@@ -21,7 +21,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 async fn stopped() -> (SqliteStore, PausedClock) {
     let clock = PausedClock::new(Timestamp(1_735_689_600_000));
-    let store = SqliteStore::open(Options::memory().clock(Arc::new(clock.clone()))).await.unwrap();
+    let store = SqliteStore::open(SqliteOptions::memory().clock(Arc::new(clock.clone()))).await.unwrap();
     (store, clock)
 }
 
@@ -56,7 +56,7 @@ async fn waiting_ends_when_the_clock_says_so() {
     let waiting = scene(&store);
     let mut wakes = store.subscribe();
     let claim = tokio::spawn(async move { waiting.claim_with(1, 1, HOUR).await });
-    // The claim's first look is over when a later call has been answered.
+    // The claim's first attempt is over when a later call has returned.
     store.pause(&scene(&store).queue).await.unwrap();
     let wake = futures_util::StreamExt::next(&mut wakes).await;
     assert_eq!(wake, Some(Wake::all_waiters(scene(&store).queue)));
@@ -80,7 +80,7 @@ async fn a_lease_runs_out_by_the_stores_clock() {
     scene.claim(1).await;
 }
 
-/// A rescuer that has seen the clock go on for a while.
+/// A rescuer that has observed the clock for a while.
 async fn rescuer(store: &SqliteStore, clock: &PausedClock) -> Rescuer {
     let mut rescuer = Rescuer::new(Vec::new(), LONG);
     for _ in 0..3 {
@@ -101,7 +101,7 @@ async fn a_clock_that_is_set_forward_robs_no_live_worker() {
     clock.step(3_600_000);
     assert_eq!(scene.all_expired(10).await.len(), 2);
     assert_eq!(rescuer.rescue_all(&store).await.unwrap().rescued, 0);
-    // One of the two lives: it extends its lease with its next heartbeat.
+    // One of the two workers is alive: it extends its lease with its next heartbeat.
     clock.advance(MAX_HEARTBEAT);
     assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Extended::Yes]);
     assert_eq!(rescuer.rescue_all(&store).await.unwrap().rescued, 0);
@@ -137,7 +137,7 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     assert!(rescuer.rescue_all(&store).await.unwrap().clock_set_back_from.is_some());
     assert_eq!(scene.claim(2).await.len(), 2);
     assert_eq!(scene.state(&later).await, Some(JobState::Scheduled));
-    // The lease that was there ends as if nobody had set the clock.
+    // The existing lease ends as if the clock had not been set.
     clock.advance(LONG);
     assert!(rescuer.rescue_all(&store).await.unwrap().rescued >= 1);
 }
@@ -156,7 +156,7 @@ async fn a_clock_that_is_set_back_robs_no_live_worker_however_many_notice() {
         rescuer.rescue_all(&store).await.unwrap();
     }
     clock.step(-29_000);
-    // One of the two extends its lease before anybody has noticed the step.
+    // One of the two workers extends its lease before the step is detected.
     assert_eq!(scene.extend(&[claimed[0].lease.clone()]).await, [Extended::Yes]);
     for rescuer in &mut rescuers {
         assert!(rescuer.rescue_all(&store).await.unwrap().clock_set_back_from.is_some());

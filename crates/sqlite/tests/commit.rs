@@ -1,32 +1,32 @@
-//! Group commit: callers share a transaction, and one that fails harms no other.
+//! Group commit: callers share a transaction, and a failing one does not fail the others.
 
-mod place;
+mod database_dir;
 
 use std::time::Duration;
 
-use place::{Place, scene};
+use database_dir::{DatabaseDir, scene};
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{EnqueueParams, NewJob, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_testkit::conformance::scene::{Traits, done, job};
 use tidemill_testkit::conformance::until;
 
-/// A job that needs more pages than are left in a file without room.
+/// A job that needs more pages than a full file has left.
 fn big() -> NewJob {
     Traits { payload: format!("{:?}", "x".repeat(500_000)), ..Traits::default() }.job()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     scene.enqueue_many(40).await;
     let running = scene.claim(20).await;
     store.set_pragma("max_page_count = 60").await.unwrap();
     let before = store.commands();
-    // While someone else has the lock, everything sent gathers, and then goes into few transactions.
-    let lock = place.raw();
+    // While another connection has the lock, requests queue up, and then share few transactions.
+    let lock = dir.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let too_much = tokio::spawn({
         let (store, queue) = (store.clone(), scene.queue.clone());
@@ -53,8 +53,8 @@ async fn a_call_that_fails_harms_none_that_shared_its_transaction() {
 
 #[tokio::test]
 async fn at_a_full_disk_nothing_is_written_half_and_jobs_can_still_settle() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     scene.enqueue_many(10).await;
     let running = scene.claim(5).await;
@@ -72,8 +72,8 @@ async fn at_a_full_disk_nothing_is_written_half_and_jobs_can_still_settle() {
 
 #[tokio::test]
 async fn a_read_only_store_says_so_and_can_be_read() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     scene.enqueue_many(3).await;
     store.set_pragma("query_only = on").await.unwrap();
@@ -84,10 +84,10 @@ async fn a_read_only_store_says_so_and_can_be_read() {
 
 #[tokio::test]
 async fn a_caller_that_stops_waiting_stops_nothing() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
-    let lock = place.raw();
+    let lock = dir.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let jobs = [job()];
     let enqueue = store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &jobs });
@@ -98,13 +98,13 @@ async fn a_caller_that_stops_waiting_stops_nothing() {
 
 #[tokio::test]
 async fn without_room_for_its_reserve_the_store_only_lets_jobs_go() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     scene.enqueue_many(10).await;
-    let reserve = place.path().with_extension("db-reserve");
+    let reserve = dir.path().with_extension("db-reserve");
     std::fs::remove_file(&reserve).unwrap();
-    // A directory in its place is as good as a full disk.
+    // A directory instead of the reserve file has the effect of a full disk.
     std::fs::create_dir(&reserve).unwrap();
     let refused = store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &[job()] }).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");

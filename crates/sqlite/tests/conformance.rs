@@ -1,4 +1,4 @@
-//! The store held to its contract, in a file and in memory.
+//! The conformance suite on SQLite, in a file and in memory.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 use tidemill_core::Store;
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::Subject;
 
-/// Everything a job, a lease, a run, a worker or a session could leave.
+/// All rows that a job, a lease, a run, a worker or a session could leave.
 const TABLES: [&str; 15] = [
     "jobs",
     "waiting",
@@ -28,7 +28,7 @@ const TABLES: [&str; 15] = [
     "tickets",
 ];
 
-async fn store(options: Options) -> Arc<dyn Store> {
+async fn store(options: SqliteOptions) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(options).await.expect("a store"))
 }
 
@@ -36,8 +36,8 @@ async fn in_a_file() -> Subject {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("jobs.db");
     let (again, looked_at) = (path.clone(), path.clone());
-    Subject::new(store(Options::file(path)).await, folder)
-        .reopen(move || store(Options::file(again.clone())))
+    Subject::new(store(SqliteOptions::file(path)).await, folder)
+        .reopen(move || store(SqliteOptions::file(again.clone())))
         .leftovers(move || std::future::ready(rows_left(&looked_at)))
 }
 
@@ -53,7 +53,7 @@ fn rows_left(path: &Path) -> Vec<String> {
 }
 
 async fn in_memory() -> Subject {
-    Subject::new(store(Options::memory()).await, ())
+    Subject::new(store(SqliteOptions::memory()).await, ())
 }
 
 mod file {

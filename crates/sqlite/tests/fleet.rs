@@ -1,4 +1,4 @@
-//! What becomes of the fleet when time passes, by a clock that stands still in between.
+//! The fleet over time, on a paused clock.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tidemill_core::Timestamp;
 use tidemill_core::store::fleet::{AttachParams, Attached, Leased, ORDER_TIMEOUT};
-use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::scene::{Yard, chromium};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn yard() -> (Yard, PausedClock) {
     let clock = PausedClock::new(Timestamp(1_700_000_000_000));
-    let options = Options { clock: Some(Arc::new(clock.clone())), ..Options::memory() };
+    let options = SqliteOptions { clock: Some(Arc::new(clock.clone())), ..SqliteOptions::memory() };
     let store = SqliteStore::open(options).await.unwrap();
     (Yard::new(Arc::new(store)).leasing(MINUTE), clock)
 }
@@ -30,7 +30,7 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     let a = yard.enter(&member).await;
     let (session, _) = yard.open().await;
     assert!(is_full(&yard).await);
-    // Its holder says that it lasts for less long than was thought when the member was found full.
+    // Its holder shortens the session after the worker was marked as full.
     let short = AttachParams { ttl: MINUTE / 6, ..yard.hold(&session, &a) };
     assert_eq!(yard.attach(&short).await, Attached::Held);
     assert!(is_full(&yard).await);

@@ -1,9 +1,9 @@
-//! What is this store's own about runs: its schema, its plans, its transactions, and rows that make no sense.
+//! SQLite's own risks with runs: its schema, its plans, its transactions, and corrupt rows.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod place;
+mod database_dir;
 
-use place::{Place, scene};
+use database_dir::{DatabaseDir, scene};
 use rusqlite::Connection;
 use tidemill_core::store::runs::{
     AfterCommit, Delivered, Effect, ListRunsParams, PruneRunsParams, ReadJournalParams,
@@ -13,13 +13,13 @@ use tidemill_core::{Error, Store};
 use tidemill_sqlite::SqliteStore;
 use tidemill_testkit::conformance::scene::{activity, completed, done, order, signal, timer};
 
-/// Only jobs, as it was before there were runs.
+/// The schema before there were runs: only jobs.
 const VERSION_1: &str = include_str!("../migrations/0001_jobs.sql");
 
 #[tokio::test]
 async fn a_file_from_before_there_were_runs_gets_their_tables_and_keeps_its_jobs() {
-    let place = Place::new();
-    let old = place.raw();
+    let dir = DatabaseDir::new();
+    let old = dir.raw();
     old.execute_batch(VERSION_1).unwrap();
     let jobs = "UPDATE tidemill_schema SET version = 1;
         INSERT INTO tidemill_queues (id, name, delivery) VALUES (1, 'jobs', 'at_least_once');
@@ -28,15 +28,15 @@ async fn a_file_from_before_there_were_runs_gets_their_tables_and_keeps_its_jobs
         INSERT INTO tidemill_waiting VALUES (1, 0, 1);";
     old.execute_batch(jobs).unwrap();
     drop(old);
-    let scene = scene(&place.open().await);
+    let scene = scene(&dir.open().await);
     assert_eq!(scene.claim(1).await[0].lease.job.as_str(), "a");
     scene.parked(|_| Vec::new()).await;
 }
 
 #[tokio::test]
 async fn one_task_has_the_news_of_a_whole_batch() {
-    let place = Place::new();
-    let scene = scene(&place.open().await);
+    let dir = DatabaseDir::new();
+    let scene = scene(&dir.open().await);
     let run = scene.parked(|_| Vec::new()).await;
     scene.signal(&run, 0..20).await;
     assert_eq!(scene.task_of(&run).await.signals(), (0..20).collect::<Vec<_>>());
@@ -44,13 +44,13 @@ async fn one_task_has_the_news_of_a_whole_batch() {
 
 #[tokio::test]
 async fn at_a_full_disk_runs_take_nothing_in_but_go_on() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
-    // A directory in the place of the reserve is as good as a full disk.
-    let reserve = place.path().with_extension("db-reserve");
+    // A directory instead of the reserve file has the effect of a full disk.
+    let reserve = dir.path().with_extension("db-reserve");
     std::fs::remove_file(&reserve).unwrap();
     std::fs::create_dir(&reserve).unwrap();
     let refused = store.start_run(&order()).await;
@@ -66,8 +66,8 @@ async fn at_a_full_disk_runs_take_nothing_in_but_go_on() {
 
 #[tokio::test]
 async fn a_commit_that_does_not_fit_leaves_nothing_and_can_be_made_again() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
@@ -76,7 +76,7 @@ async fn a_commit_that_does_not_fit_leaves_nothing_and_can_be_made_again() {
         job.envelope = "x".repeat(500_000).into();
         vec![timer(2, scene.after(std::time::Duration::ZERO)), Effect::Job { queue, job }]
     };
-    let pages: i64 = place.raw().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+    let pages: i64 = dir.raw().query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
     let room: &'static str = format!("max_page_count = {}", pages + 20).leak();
     store.set_pragma(room).await.unwrap();
     let refused = store.settle(&[task.settlement(effects(), AfterCommit::Running)]).await;
@@ -87,8 +87,8 @@ async fn a_commit_that_does_not_fit_leaves_nothing_and_can_be_made_again() {
     scene.commit(&task, effects(), AfterCommit::Running).await;
 }
 
-fn change(place: &Place, sql: &str) {
-    assert!(place.raw().execute(sql, []).unwrap() > 0, "{sql}");
+fn change(dir: &DatabaseDir, sql: &str) {
+    assert!(dir.raw().execute(sql, []).unwrap() > 0, "{sql}");
 }
 
 async fn severity(store: &SqliteStore, subject: &str) -> Severity {
@@ -98,14 +98,14 @@ async fn severity(store: &SqliteStore, subject: &str) -> Severity {
 
 #[tokio::test]
 async fn an_alarm_that_cannot_go_off_is_set_aside_and_the_others_go_off() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let alarm = |seq| move |_: &_| vec![timer(seq, tidemill_core::Timestamp(5))];
     let (unknown, clashing, sound) =
         (scene.parked(alarm(1)).await, scene.parked(alarm(2)).await, scene.parked(alarm(3)).await);
-    change(&place, "UPDATE tidemill_alarms SET alarm = 'x' WHERE seq = 1");
-    change(&place, &format!("UPDATE tidemill_runs SET length = 1 WHERE id = '{clashing}'"));
+    change(&dir, "UPDATE tidemill_alarms SET alarm = 'x' WHERE seq = 1");
+    change(&dir, &format!("UPDATE tidemill_runs SET length = 1 WHERE id = '{clashing}'"));
     let task = scene.task_when_due().await;
     assert_eq!((task.run, task.news[0].1["event"]["timer_fired"]["seq"].as_u64()), (sound, Some(3)));
     scene.promote().await;
@@ -116,16 +116,16 @@ async fn an_alarm_that_cannot_go_off_is_set_aside_and_the_others_go_off() {
 
 #[tokio::test]
 async fn a_run_that_makes_no_sense_hides_no_other() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let (broken, lost, sound) = (
         scene.parked(|_| Vec::new()).await,
         scene.parked(|_| Vec::new()).await,
         scene.parked(|_| Vec::new()).await,
     );
-    change(&place, &format!("UPDATE tidemill_runs SET version = 'no version' WHERE id = '{broken}'"));
-    change(&place, &format!("UPDATE tidemill_runs SET queue = 99 WHERE id = '{lost}'"));
+    change(&dir, &format!("UPDATE tidemill_runs SET version = 'no version' WHERE id = '{broken}'"));
+    change(&dir, &format!("UPDATE tidemill_runs SET queue = 99 WHERE id = '{lost}'"));
     for run in [&broken, &lost] {
         assert!(matches!(store.get_run(run).await, Err(Error::Corrupt(_))));
     }
@@ -139,11 +139,11 @@ async fn a_run_that_makes_no_sense_hides_no_other() {
 
 #[tokio::test]
 async fn an_entry_that_is_garbage_is_read_as_it_is() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let run = scene.parked(|_| Vec::new()).await;
-    change(&place, "UPDATE tidemill_journal SET entry = x'ff00' WHERE position = 1");
+    change(&dir, "UPDATE tidemill_journal SET entry = x'ff00' WHERE position = 1");
     let entries =
         store.read_journal(ReadJournalParams { run: &run, from: 1, limit: 9, bytes: 1 << 20 }).await.unwrap();
     assert_eq!((entries.len(), &entries[0].1.bytes[..]), (2, &[0xff, 0][..]));
@@ -153,8 +153,8 @@ async fn an_entry_that_is_garbage_is_read_as_it_is() {
 
 #[tokio::test]
 async fn more_than_one_call_prunes_are_pruned_by_several_the_oldest_first() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
@@ -163,18 +163,18 @@ async fn more_than_one_call_prunes_are_pruned_by_several_the_oldest_first() {
         INSERT INTO tidemill_runs (id, cursor, length, status, closed, expires, started, keep, queue, workflow, version, head)
         SELECT 'r' || i, cursor, length, status, closed + i, expires, started, keep, queue, workflow, version, head
         FROM n, tidemill_runs";
-    change(&place, "UPDATE tidemill_runs SET closed = closed - 3000");
-    change(&place, more);
+    change(&dir, "UPDATE tidemill_runs SET closed = closed - 3000");
+    change(&dir, more);
     let prune = PruneRunsParams { max_kept: 10, min_age: std::time::Duration::ZERO };
     assert_eq!(store.prune_runs(prune).await.unwrap(), 1_000);
     let oldest: i64 =
-        place.raw().query_row("SELECT min(number) FROM tidemill_runs", [], |row| row.get(0)).unwrap();
+        dir.raw().query_row("SELECT min(number) FROM tidemill_runs", [], |row| row.get(0)).unwrap();
     assert_eq!(oldest, 1_001);
     assert_eq!(store.prune_runs(prune).await.unwrap(), 490);
     assert_eq!(store.prune_runs(prune).await.unwrap(), 0);
 }
 
-/// How SQLite goes about a statement.
+/// The query plan of a statement.
 fn plan(connection: &Connection, sql: &str) -> String {
     let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
     let parameters = vec![1; explain.parameter_count()];
@@ -185,9 +185,9 @@ fn plan(connection: &Connection, sql: &str) -> String {
 
 #[tokio::test]
 async fn no_statement_about_runs_looks_at_more_than_it_needs() {
-    let place = Place::new();
-    drop(place.open().await);
-    let connection = place.raw();
+    let dir = DatabaseDir::new();
+    drop(dir.open().await);
+    let connection = dir.raw();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("sql");
     for noun in ["runs", "journal", "alarms"] {
         for file in std::fs::read_dir(folder.join(noun)).unwrap() {

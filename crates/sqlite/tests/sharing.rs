@@ -1,28 +1,28 @@
-//! Several processes on one file: nobody hears of a lock, and nobody loses what was acknowledged.
+//! Several processes on one file: no caller sees a lock error, and no acknowledged job is lost.
 
-mod place;
+mod database_dir;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use place::{Place, scene, scene_on};
+use database_dir::{DatabaseDir, scene, scene_on};
 use tidemill_core::store::{ClaimParams, Due, Extended, NewJob};
 use tidemill_core::{JobId, Store, Timestamp};
-use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::scene::{done, job};
 use tidemill_testkit::conformance::{LONG, until};
 
-/// Tells this program's child what to do: the path of the database.
+/// The variable with the path of the database, for this program's child process.
 const PATH: &str = "TIDEMILL_TEST_DATABASE";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_file_can_be_opened_by_many_at_once() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let opening: Vec<_> = (0..16)
         .map(|_| {
-            let options = Options::file(place.path());
+            let options = SqliteOptions::file(dir.path());
             // Each on a thread and a runtime of its own, as processes are.
             std::thread::spawn(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -39,10 +39,10 @@ async fn a_new_file_can_be_opened_by_many_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_writers_share_a_file_without_an_error() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let mut writers = Vec::new();
     for _ in 0..4 {
-        let scene = scene(&place.open().await);
+        let scene = scene(&dir.open().await);
         writers.push(tokio::spawn(async move {
             for _ in 0..25 {
                 scene.enqueue_many(4).await;
@@ -55,7 +55,7 @@ async fn many_writers_share_a_file_without_an_error() {
     for writer in writers {
         writer.await.expect("no writer hears of another");
     }
-    let rest = scene(&place.open().await);
+    let rest = scene(&dir.open().await);
     while let Some(claimed) = rest.try_claim(1).await.pop() {
         rest.settle(&claimed, done()).await;
     }
@@ -64,8 +64,8 @@ async fn many_writers_share_a_file_without_an_error() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_claim_hears_of_work_and_of_times_from_another_process() {
-    let place = Place::new();
-    let (here, there) = (place.open().await, place.open().await);
+    let dir = DatabaseDir::new();
+    let (here, there) = (dir.open().await, dir.open().await);
     let (waiting, other) = (scene(&here), scene(&there));
     let claim = tokio::spawn(async move { waiting.claim_with(1, 1, LONG).await });
     let id = other.enqueue(job()).await;
@@ -79,8 +79,8 @@ async fn a_waiting_claim_hears_of_work_and_of_times_from_another_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_waiting_claim_asks_nothing_while_other_queues_have_work() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let (here, elsewhere) = (scene(&store), scene_on(&store, "elsewhere"));
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let claim = tokio::spawn({
@@ -100,11 +100,12 @@ async fn a_waiting_claim_asks_nothing_while_other_queues_have_work() {
     assert_eq!(store.commands(), 11);
 }
 
-/// Not a case: the other process of the next one. Acknowledges jobs on its output until it is killed.
+/// Not a case: the child process of the next one. Acknowledges jobs on its output until it is
+/// killed.
 #[tokio::test]
 async fn child() {
     let Ok(path) = std::env::var(PATH) else { return };
-    let store = SqliteStore::open(Options::file(path)).await.unwrap();
+    let store = SqliteStore::open(SqliteOptions::file(path)).await.unwrap();
     let scene = scene(&store);
     loop {
         let id = scene.enqueue(job()).await;
@@ -114,9 +115,9 @@ async fn child() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_acknowledged_is_there() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "child", "--nocapture"]).env(PATH, place.path()).stdout(Stdio::piped());
+    command.args(["--exact", "child", "--nocapture"]).env(PATH, dir.path()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut ids =
@@ -124,7 +125,7 @@ async fn what_a_killed_process_acknowledged_is_there() {
     let seen: Vec<JobId> = ids.by_ref().take(50).map(|id| JobId::new(&id).unwrap()).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    let store = place.open().await;
+    let store = dir.open().await;
     let scene = scene(&store);
     for id in seen {
         assert!(scene.get(&id).await.is_some(), "{id} is lost");
@@ -139,17 +140,18 @@ fn version(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
 
 #[tokio::test]
 async fn extending_leases_that_were_extended_just_now_writes_nothing() {
-    let place = Place::new();
+    let dir = DatabaseDir::new();
     let clock = PausedClock::new(Timestamp(1_735_689_600_000));
-    let options = Options::file(place.path()).clock(Arc::new(clock.clone()));
+    let options = SqliteOptions::file(dir.path()).clock(Arc::new(clock.clone()));
     let store = SqliteStore::open(options).await.unwrap();
     let scene = scene(&store);
     let held = [scene.enqueue(job()).await, scene.enqueue(job()).await];
     let leases: Vec<_> = scene.claim(2).await.into_iter().map(|claimed| claimed.lease).collect();
-    let other = place.raw();
+    let other = dir.raw();
     let before = version(&other).unwrap();
     for _ in 0..3 {
-        // Otherwise an extension would write the same end, and SQLite writes no page that stays the same.
+        // Otherwise an extension would write the same end, and SQLite writes no page that stays the
+        // same.
         clock.advance(Duration::from_millis(10));
         assert_eq!(scene.extend(&leases).await, [Extended::Yes, Extended::Yes]);
     }
@@ -157,19 +159,19 @@ async fn extending_leases_that_were_extended_just_now_writes_nothing() {
     clock.advance(scene.lease / 3);
     assert_eq!(scene.extend(&leases).await, [Extended::Yes, Extended::Yes]);
     assert!(version(&other).unwrap() > before);
-    // What was cancelled is heard of all the same.
+    // A cancellation is returned all the same.
     store.cancel(&held[0]).await.unwrap();
     assert_eq!(scene.extend(&leases).await, [Extended::Cancelling, Extended::Yes]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_nobody_waits_for_takes_nothing() {
-    let place = Place::new();
-    let store = place.open().await;
+    let dir = DatabaseDir::new();
+    let store = dir.open().await;
     let scene = scene(&store);
     scene.enqueue(job()).await;
-    // Somebody else has the lock, so the claim waits in the line.
-    let lock = place.raw();
+    // Another connection has the lock, so the claim is queued.
+    let lock = dir.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let before = store.commands();
     let claim = scene.store.claim(ClaimParams::now(&scene.queue, &scene.worker, LONG, 1));
@@ -177,7 +179,7 @@ async fn a_claim_that_nobody_waits_for_takes_nothing() {
     assert!(given_up.is_err() && store.commands() > before);
     lock.execute_batch("COMMIT").unwrap();
     scene.assert_counts([1, 0, 0, 0]).await;
-    // The writer has come to it by now: it does one thing after the other.
+    // The writer has run it by now, because it runs requests in order.
     scene.enqueue(job()).await;
     scene.assert_counts([2, 0, 0, 0]).await;
 }

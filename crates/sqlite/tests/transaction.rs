@@ -1,18 +1,18 @@
 //! Jobs in a transaction of the user's own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod place;
+mod database_dir;
 
 use std::collections::HashSet;
 
+use database_dir::{DatabaseDir, orders, scene, scene_on};
 use futures_util::StreamExt;
-use place::{Place, orders, scene, scene_on};
 use rusqlite::{Connection, TransactionBehavior};
 use tidemill_core::job::JobState;
 use tidemill_core::store::{CompleteParams, Completed, Enqueued};
 use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::{Error, JobId, Store};
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::scene::{chain, chain_after, job, output};
 use tidemill_testkit::conformance::{LONG, Scene};
 
@@ -25,9 +25,9 @@ fn begin(connection: &mut Connection) -> rusqlite::Transaction<'_> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_there_if_and_when_the_users_transaction_commits() {
-    let place = Place::with_orders();
-    let store = place.open().await;
-    let (scene, mut user, job) = (scene(&store), place.raw(), job());
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
+    let (scene, mut user, job) = (scene(&store), dir.raw(), job());
     let waiting = tokio::spawn({
         let scene = scene.clone();
         async move { scene.claim_with(1, 1, LONG).await }
@@ -39,14 +39,14 @@ async fn a_job_is_there_if_and_when_the_users_transaction_commits() {
     tx.commit().unwrap();
     store.announce(pending);
     assert_eq!(waiting.await.unwrap()[0].lease.job, job.id);
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_word_after_the_commit_the_job_starts_all_the_same() {
-    let place = Place::with_orders();
-    let store = place.open().await;
-    let (here, mut user) = (scene(&store), place.raw());
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
+    let (here, mut user) = (scene(&store), dir.raw());
     let waiting = tokio::spawn(async move { here.claim_with(1, 1, LONG).await });
     let tx = begin(&mut user);
     let _ = store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
@@ -56,34 +56,34 @@ async fn without_a_word_after_the_commit_the_job_starts_all_the_same() {
 
 #[tokio::test]
 async fn a_transaction_that_is_rolled_back_enqueues_nothing_and_wakes_nobody() {
-    let place = Place::with_orders();
-    let store = place.open().await;
-    let (scene, mut user) = (scene(&store), place.raw());
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
+    let (scene, mut user) = (scene(&store), dir.raw());
     scene.enqueue(job()).await;
     scene.claim_one().await;
     let mut wakes = store.subscribe();
     let tx = begin(&mut user);
     let _ = store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
     tx.rollback().unwrap();
-    // Whatever is announced next is the first thing to be heard.
+    // The next wake-up is the first one received.
     store.pause(&scene_on(&store, "elsewhere").queue).await.unwrap();
     assert_eq!(wakes.next().await, Some(Wake::all_waiters(scene_on(&store, "elsewhere").queue)));
     scene.assert_counts([0, 0, 1, 0]).await;
-    assert_eq!(orders(&place), 0);
+    assert_eq!(orders(&dir), 0);
 }
 
 #[tokio::test]
 async fn an_enqueue_that_fails_leaves_the_users_transaction_as_it_was() {
-    let place = Place::with_orders();
-    let store = place.open().await;
-    let (scene, mut user) = (scene(&store), place.raw());
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
+    let (scene, mut user) = (scene(&store), dir.raw());
     let tx = begin(&mut user);
     let refused = store.enqueue_in(&tx, &scene.queue, &[job(), chain_after(&[JobId::generate()])]);
     assert!(matches!(refused, Err(Error::NotFound(_))), "{refused:?}");
     let _ = store.enqueue_in(&tx, &scene.queue, &[job()]).unwrap();
     tx.commit().unwrap();
     scene.assert_counts([1, 0, 0, 0]).await;
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
 }
 
 fn refusal(store: &SqliteStore, connection: &Connection, scene: &Scene) -> String {
@@ -95,15 +95,15 @@ fn refusal(store: &SqliteStore, connection: &Connection, scene: &Scene) -> Strin
 
 #[tokio::test]
 async fn a_connection_that_is_not_to_the_stores_file_or_in_no_transaction_is_refused() {
-    let (place, elsewhere) = (Place::with_orders(), Place::with_orders());
-    let store = place.open().await;
+    let (dir, elsewhere) = (DatabaseDir::with_orders(), DatabaseDir::with_orders());
+    let store = dir.open().await;
     let scene = scene(&store);
-    let why = refusal(&store, &place.raw(), &scene);
+    let why = refusal(&store, &dir.raw(), &scene);
     assert!(why.contains("no transaction"), "{why}");
     let mut other = elsewhere.raw();
     let why = refusal(&store, &begin(&mut other), &scene);
-    assert!(why.contains(&place.path().canonicalize().unwrap().display().to_string()), "{why}");
-    let memory = SqliteStore::open(Options::memory()).await.unwrap();
+    assert!(why.contains(&dir.path().canonicalize().unwrap().display().to_string()), "{why}");
+    let memory = SqliteStore::open(SqliteOptions::memory()).await.unwrap();
     let why = refusal(&memory, &begin(&mut other), &scene);
     assert!(why.contains("in memory"), "{why}");
 }
@@ -111,11 +111,11 @@ async fn a_connection_that_is_not_to_the_stores_file_or_in_no_transaction_is_ref
 #[cfg(unix)]
 #[tokio::test]
 async fn one_file_is_one_file_by_whatever_name() {
-    let place = Place::with_orders();
-    let link = place.path().with_file_name("link.db");
-    std::os::unix::fs::symlink(place.path(), &link).unwrap();
-    let store = SqliteStore::open(Options::file(&link)).await.unwrap();
-    let mut user = place.raw();
+    let dir = DatabaseDir::with_orders();
+    let link = dir.path().with_file_name("link.db");
+    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+    let store = SqliteStore::open(SqliteOptions::file(&link)).await.unwrap();
+    let mut user = dir.raw();
     let tx = begin(&mut user);
     let _ = store.enqueue_in(&tx, &scene(&store).queue, &[job()]).unwrap();
     tx.commit().unwrap();
@@ -124,9 +124,9 @@ async fn one_file_is_one_file_by_whatever_name() {
 
 #[tokio::test]
 async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
-    let place = Place::with_orders();
-    let store = place.open().await;
-    let (scene, mut user) = (scene(&store), place.raw());
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
+    let (scene, mut user) = (scene(&store), dir.raw());
     let id = scene.enqueue(chain()).await;
     let held = scene.claim_one().await;
     let waiter = scene.enqueue(chain_after(std::slice::from_ref(&id))).await;
@@ -142,24 +142,24 @@ async fn a_job_is_ended_from_outside_if_the_users_transaction_commits() {
         } else {
             tx.rollback().unwrap();
             drop(pending);
-            // Somebody else's commit tells what is theirs: no end and no lost lease that there was none of.
-            let (own, news) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
-            assert_eq!(news, HashSet::from([own]));
+            // The next commit publishes only its own wake-ups, none of the rolled-back transaction.
+            let (own, announced) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
+            assert_eq!(announced, HashSet::from([own]));
         }
         let expected =
             if commit { [JobState::Done, JobState::Ready] } else { [JobState::Running, JobState::Blocked] };
         assert_eq!([scene.state(&id).await, scene.state(&waiter).await], expected.map(Some));
     }
-    let mut told = HashSet::new();
-    let news = [Wake::Finished(id.clone()), Wake::LeaseLost(id.clone())];
-    while !news.iter().all(|wake| told.contains(wake)) {
-        told.insert(wakes.next().await.unwrap());
+    let mut received = HashSet::new();
+    let announced = [Wake::Finished(id.clone()), Wake::LeaseLost(id.clone())];
+    while !announced.iter().all(|wake| received.contains(wake)) {
+        received.insert(wakes.next().await.unwrap());
     }
     assert_eq!(scene.claim_one().await.lease.job, waiter);
 }
 
-/// A job on a queue of its own in a transaction that commits: what is to be told of it, and all that is told until
-/// somebody says something else.
+/// A job on a queue of its own in a transaction that commits: its wake-ups, and all wake-ups
+/// received until then.
 async fn enqueue_and_commit(
     store: &SqliteStore,
     user: &mut Connection,
@@ -171,28 +171,28 @@ async fn enqueue_and_commit(
     tx.commit().unwrap();
     store.announce(pending);
     store.pause(&scene_on(store, "elsewhere").queue).await.unwrap();
-    let mut told = HashSet::new();
+    let mut received = HashSet::new();
     loop {
         match wakes.next().await.unwrap() {
-            wake if wake == last => return (Wake::Queue { queue, jobs: 1 }, told),
-            // The writer has seen that another connection wrote.
+            wake if wake == last => return (Wake::Queue { queue, jobs: 1 }, received),
+            // The writer has detected the write of another connection.
             Wake::Everything => {}
-            wake => drop(told.insert(wake)),
+            wake => drop(received.insert(wake)),
         }
     }
 }
 
 #[tokio::test]
 async fn a_commit_tells_nothing_of_what_another_transaction_rolled_back() {
-    let place = Place::with_orders();
-    let store = place.open().await;
-    let (scene, mut user) = (scene(&store), place.raw());
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
+    let (scene, mut user) = (scene(&store), dir.raw());
     let mut wakes = store.subscribe();
     let tx = begin(&mut user);
     let (_, pending) = store.enqueue_in(&tx, &scene.queue, &[job(), job()]).unwrap();
     tx.rollback().unwrap();
-    let (own, told) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
-    assert_eq!(told, HashSet::from([own]));
+    let (own, received) = enqueue_and_commit(&store, &mut user, &mut wakes).await;
+    assert_eq!(received, HashSet::from([own]));
     drop(pending);
     scene.assert_counts([0; 4]).await;
 }

@@ -1,16 +1,16 @@
-//! Work of the user's on the store's own writer.
+//! The user's work on the store's own writer.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod place;
+mod database_dir;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use place::{Place, orders, scene};
+use database_dir::{DatabaseDir, orders, scene};
 use rusqlite::Connection;
 use tidemill_core::store::EnqueueParams;
 use tidemill_core::{Error, Store};
-use tidemill_sqlite::{Options, SqliteStore, TransactError};
+use tidemill_sqlite::{SqliteOptions, SqliteStore, TransactError};
 use tidemill_testkit::conformance::scene::{chain_after, job};
 use tidemill_testkit::conformance::{LONG, until};
 
@@ -20,8 +20,8 @@ fn order(connection: &Connection) -> rusqlite::Result<usize> {
 
 #[tokio::test]
 async fn work_is_done_as_a_whole_or_not_at_all() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let number = store.transact(|connection| order(connection).map(|_| connection.last_insert_rowid())).await;
     assert_eq!(number.unwrap(), 1);
     let refused = store.transact(|connection| order(connection).map_err(drop).and(Err::<(), _>(()))).await;
@@ -32,19 +32,19 @@ async fn work_is_done_as_a_whole_or_not_at_all() {
     });
     let panicked = panicked.await.unwrap_err();
     assert_eq!(panicked.to_string(), "the work in the transaction panicked: no more");
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
     store.transact(order).await.unwrap();
-    assert_eq!(orders(&place), 2);
+    assert_eq!(orders(&dir), 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_piece_of_work_runs_once_and_one_that_fails_harms_no_other() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let (scene, runs) = (scene(&store), Arc::new(AtomicUsize::new(0)));
     let before = store.commands();
-    // While someone else has the lock, everything sent gathers, and then goes into few transactions.
-    let lock = place.raw();
+    // While another connection has the lock, requests queue up, and then share few transactions.
+    let lock = dir.raw();
     lock.execute_batch("BEGIN IMMEDIATE").unwrap();
     let work = (0..30_usize).map(|index| {
         let (store, runs) = (store.clone(), runs.clone());
@@ -75,20 +75,20 @@ async fn each_piece_of_work_runs_once_and_one_that_fails_harms_no_other() {
     let [added, refused] = enqueues;
     assert!(added.await.unwrap().is_ok());
     assert!(matches!(refused.await.unwrap(), Err(Error::NotFound(_))));
-    assert_eq!((good, runs.load(Ordering::Relaxed), orders(&place)), (10, 30, 10));
+    assert_eq!((good, runs.load(Ordering::Relaxed), orders(&dir)), (10, 30, 10));
     scene.assert_counts([1, 0, 0, 0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_made_on_the_writer_wakes_whoever_waits_for_it() {
-    let place = Place::with_orders();
-    for store in [place.open().await, SqliteStore::open(Options::memory()).await.unwrap()] {
+    let dir = DatabaseDir::with_orders();
+    for store in [dir.open().await, SqliteStore::open(SqliteOptions::memory()).await.unwrap()] {
         let (here, queue) = (scene(&store), scene(&store).queue);
         let waiting = tokio::spawn(async move { here.claim_with(1, 1, LONG).await });
         let (inside, job) = (store.clone(), job());
         let id = job.id.clone();
         let made = store.transact(move |connection| inside.enqueue_in(connection, &queue, &[job])).await;
-        // Told with the commit, not by us.
+        // Published with the commit, not by the test.
         drop(made.unwrap());
         assert_eq!(waiting.await.unwrap()[0].lease.job, id);
     }
@@ -96,8 +96,8 @@ async fn a_job_that_is_made_on_the_writer_wakes_whoever_waits_for_it() {
 
 #[tokio::test]
 async fn work_that_ends_its_transaction_is_told_so_and_the_store_goes_on() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let ended = store.transact(|connection| connection.execute_batch("COMMIT")).await;
     assert!(matches!(&ended, Err(TransactError::Store(Error::Unavailable { .. }))), "{ended:?}");
     store.transact(order).await.unwrap();
@@ -105,8 +105,8 @@ async fn work_that_ends_its_transaction_is_told_so_and_the_store_goes_on() {
 
 #[tokio::test]
 async fn a_full_disk_is_told_to_the_work_and_nothing_of_it_has_happened() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     scene(&store).enqueue_many(5).await;
     store.set_pragma("max_page_count = 60").await.unwrap();
     let much = |connection: &Connection| {
@@ -114,14 +114,14 @@ async fn a_full_disk_is_told_to_the_work_and_nothing_of_it_has_happened() {
         connection.execute("INSERT INTO notes VALUES (zeroblob(1000000))", [])
     };
     assert!(store.transact(much).await.is_err());
-    assert_eq!(orders(&place), 0);
+    assert_eq!(orders(&dir), 0);
     scene(&store).claim(5).await;
 }
 
 #[tokio::test]
 async fn work_may_hold_the_last_handle_of_its_store() {
-    let place = Place::with_orders();
-    let store = place.open().await;
+    let dir = DatabaseDir::with_orders();
+    let store = dir.open().await;
     let (begun, begins) = tokio::sync::oneshot::channel();
     let (go, goes) = std::sync::mpsc::channel::<()>();
     let task = tokio::spawn(async move {
@@ -135,14 +135,14 @@ async fn work_may_hold_the_last_handle_of_its_store() {
         store.transact(work).await
     });
     begins.await.unwrap();
-    // Whoever asked has gone, and with it every other handle.
+    // The caller has gone, and with it every other handle.
     task.abort();
     assert!(task.await.is_err());
     go.send(()).unwrap();
     until("the work to be done and the file closed", || async {
-        let closed = !place.path().with_extension("db-wal").exists();
+        let closed = !dir.path().with_extension("db-wal").exists();
         closed.then_some(())
     })
     .await;
-    assert_eq!(orders(&place), 1);
+    assert_eq!(orders(&dir), 1);
 }

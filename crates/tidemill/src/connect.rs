@@ -44,11 +44,11 @@ const OPEN_WITHIN: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 enum Place {
     #[cfg(feature = "sqlite")]
-    Sqlite(tidemill_sqlite::Options),
+    Sqlite(tidemill_sqlite::SqliteOptions),
     #[cfg(feature = "redis")]
     Redis(Box<tidemill_redis::RedisOptions>),
     #[cfg(feature = "postgres")]
-    Postgres(tidemill_postgres::Options),
+    Postgres(tidemill_postgres::PostgresOptions),
 }
 
 impl Place {
@@ -60,9 +60,9 @@ impl Place {
         }
         match scheme {
             #[cfg(feature = "sqlite")]
-            "sqlite" => tidemill_sqlite::Options::parse(url).map(Self::Sqlite),
+            "sqlite" => tidemill_sqlite::SqliteOptions::parse(url).map(Self::Sqlite),
             #[cfg(feature = "postgres")]
-            "postgres" | "postgresql" => tidemill_postgres::Options::parse(url).map(Self::Postgres),
+            "postgres" | "postgresql" => tidemill_postgres::PostgresOptions::parse(url).map(Self::Postgres),
             // The URL may hold a password, so only its scheme is shown.
             _ => Err(Error::Invalid(format!(
                 "{scheme:?} is no store: use sqlite:FILE, sqlite::memory:, redis://…, rediss://…, \
@@ -111,14 +111,14 @@ impl Place {
         Ok(match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(options) => {
-                let options = tidemill_sqlite::Options { courier, ..options };
+                let options = tidemill_sqlite::SqliteOptions { transport: courier, ..options };
                 Arc::new(tidemill_sqlite::SqliteStore::open(options).await?)
             }
             #[cfg(feature = "redis")]
             Self::Redis(options) => Arc::new(tidemill_redis::RedisStore::connect(*options).await?),
             #[cfg(feature = "postgres")]
             Self::Postgres(options) => {
-                let options = tidemill_postgres::Options { courier, ..options };
+                let options = tidemill_postgres::PostgresOptions { transport: courier, ..options };
                 Arc::new(tidemill_postgres::PostgresStore::connect(options).await?)
             }
         })
@@ -169,7 +169,7 @@ impl Connector {
         match &mut self.place {
             #[cfg(feature = "postgres")]
             Place::Postgres(options) => {
-                options.pace = pace;
+                options.poll_interval = pace;
                 Ok(self)
             }
             #[allow(unreachable_patterns, reason = "there may be no other store in this build")]
@@ -248,11 +248,11 @@ impl Connector {
         self.settle_namespace()?;
         match self.place {
             #[cfg(feature = "sqlite")]
-            Place::Sqlite(options) => tidemill_sqlite::floors(options).await,
+            Place::Sqlite(options) => tidemill_sqlite::baselines(options).await,
             #[cfg(feature = "redis")]
             Place::Redis(options) => tidemill_redis::baselines(*options).await,
             #[cfg(feature = "postgres")]
-            Place::Postgres(options) => tidemill_postgres::floors(options).await,
+            Place::Postgres(options) => tidemill_postgres::baselines(options).await,
         }
     }
 }

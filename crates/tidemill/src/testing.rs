@@ -25,16 +25,16 @@ use std::sync::Arc;
 
 use tidemill_core::{Client, Error, Timestamp};
 pub use tidemill_sqlite::PausedClock;
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 
 /// A store in this process's memory.
 pub async fn memory() -> Result<Client, Error> {
-    Ok(Client::new(Arc::new(SqliteStore::open(Options::memory()).await?)))
+    Ok(Client::new(Arc::new(SqliteStore::open(SqliteOptions::memory()).await?)))
 }
 
 /// A store in this process's memory whose clock stands still until it is advanced.
 pub async fn paused() -> Result<(Client, PausedClock), Error> {
     let clock = PausedClock::new(Timestamp::now());
-    let options = Options::memory().clock(Arc::new(clock.clone()));
+    let options = SqliteOptions::memory().clock(Arc::new(clock.clone()));
     Ok((Client::new(Arc::new(SqliteStore::open(options).await?)), clock))
 }

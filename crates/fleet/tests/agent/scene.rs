@@ -9,7 +9,7 @@ use tidemill_core::store::Fleet;
 use tidemill_core::store::fleet::{Grant, LeaseParams, Leased, ListWorkersParams, ReleaseParams, WorkerInfo};
 use tidemill_core::{Client, HolderId};
 use tidemill_fleet::agent::{Agent, AgentError};
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -160,7 +160,7 @@ impl Scene {
 }
 
 pub(crate) async fn open(file: &Path) -> Client {
-    Client::new(Arc::new(SqliteStore::open(Options::file(file)).await.unwrap()))
+    Client::new(Arc::new(SqliteStore::open(SqliteOptions::file(file)).await.unwrap()))
 }
 
 /// The process that a member's detail names.

@@ -260,7 +260,7 @@ async fn leases_are_kept_for_as_long_as_a_job_runs_and_released_at_shutdown() {
 #[tokio::test]
 async fn a_handler_that_takes_a_browser_says_what_is_missing() {
     let client = tidemill_core::Client::new(std::sync::Arc::new(
-        tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap(),
+        tidemill_sqlite::SqliteStore::open(tidemill_sqlite::SqliteOptions::memory()).await.unwrap(),
     ));
     let worker = tidemill_worker::Worker::builder(&client).queue("default", 1).handle(act);
     let error = worker.build().unwrap_err().to_string();
@@ -271,7 +271,7 @@ async fn a_handler_that_takes_a_browser_says_what_is_missing() {
 #[tokio::test]
 async fn a_worker_with_too_short_a_lease_for_browsers_is_not_built() {
     let client = tidemill_core::Client::new(std::sync::Arc::new(
-        tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap(),
+        tidemill_sqlite::SqliteStore::open(tidemill_sqlite::SqliteOptions::memory()).await.unwrap(),
     ));
     let worker = |lease| {
         let browsers = tidemill_fleet::browse::Browsers::new().lease(Duration::from_secs(lease));

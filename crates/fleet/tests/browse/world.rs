@@ -11,7 +11,7 @@ use tidemill_core::fleet::{Capacity, Offer, WorkerKey};
 use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo, WorkerEntry, WorkerStatus};
 use tidemill_core::{Client, Job, JobId};
 use tidemill_fleet::browse::{Browsers, UseBrowsers};
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tidemill_worker::{Event, Report, Worker, WorkerBuilder, WorkerError};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -36,7 +36,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        let client = Client::new(Arc::new(SqliteStore::open(Options::memory()).await.unwrap()));
+        let client = Client::new(Arc::new(SqliteStore::open(SqliteOptions::memory()).await.unwrap()));
         let (chromium, site) = (Chromium::start().await, Site::open().await);
         let world = Self { client, chromium, site };
         world.enter("a", &world.chromium.endpoint).await;

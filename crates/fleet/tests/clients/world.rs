@@ -12,7 +12,7 @@ use tidemill_core::store::fleet::{
 };
 use tidemill_fleet::agent::{Agent, AgentError};
 use tidemill_fleet::gateway::Gateway;
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
@@ -46,7 +46,7 @@ impl World {
         describe: impl FnOnce(Agent) -> Agent,
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(Options::file(directory.path().join("fleet.db"))).await.unwrap();
+        let store = SqliteStore::open(SqliteOptions::file(directory.path().join("fleet.db"))).await.unwrap();
         let client = Client::new(Arc::new(store));
         Self::on((client, directory), set_up, describe).await
     }

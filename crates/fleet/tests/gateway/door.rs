@@ -171,7 +171,7 @@ async fn a_handshake_that_is_none_and_a_head_without_end_are_refused() {
 
 #[tokio::test]
 async fn a_lease_is_refused_that_an_outage_nobody_sees_would_outlast() {
-    let store = tidemill_sqlite::SqliteStore::open(tidemill_sqlite::Options::memory()).await.unwrap();
+    let store = tidemill_sqlite::SqliteStore::open(tidemill_sqlite::SqliteOptions::memory()).await.unwrap();
     let client = tidemill_core::Client::new(std::sync::Arc::new(store));
     let (here, secs) = ("127.0.0.1:7718".parse().unwrap(), std::time::Duration::from_secs);
     let gateway = || Gateway::new(&client);

@@ -8,7 +8,7 @@ use tidemill_core::Client;
 use tidemill_core::store::Fleet;
 use tidemill_core::store::fleet::{ListSessionsParams, SessionInfo, WorkerInfo};
 use tidemill_fleet::gateway::Gateway;
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,7 @@ impl World {
 
     /// A gateway that is set up so.
     pub(crate) async fn with(set_up: impl FnOnce(Gateway) -> Gateway) -> Self {
-        let store = SqliteStore::open(Options::memory()).await.unwrap();
+        let store = SqliteStore::open(SqliteOptions::memory()).await.unwrap();
         Self::on(Client::new(Arc::new(store)), set_up).await
     }
 

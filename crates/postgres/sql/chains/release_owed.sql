@@ -1,5 +1,5 @@
--- Releases those that wait for chains which were closed where they could not be seen; functions/release.sql says what
--- it locks.
+-- Unblocks the jobs that wait for chains which were closed by transactions that could not see them.
+-- functions/release.sql documents the locks.
 --
--- $1 at most
+-- $1 limit
 SELECT tidemill.release_owed($1) AS woken

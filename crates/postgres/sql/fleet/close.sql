@@ -1,4 +1,4 @@
--- Asks for the end of a session; functions/close_session.sql says what it locks.
+-- Asks for the end of a session. functions/close_session.sql documents the locks.
 --
--- $1 session   $2 how long an order stands
+-- $1 session   $2 how long an order stands, in ms
 SELECT was_there, woken FROM tidemill.close_session($1, $2)

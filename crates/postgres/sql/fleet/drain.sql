@@ -1,4 +1,4 @@
--- Orders a member to drain; functions/drain_member.sql says what it locks.
+-- Orders a worker to drain. functions/drain_member.sql documents the locks.
 --
--- $1 member   $2 how long the order stands
+-- $1 worker   $2 how long the order stands, in ms
 SELECT was_there, woken FROM tidemill.drain_member($1, $2)

@@ -1,4 +1,4 @@
--- Members leave; functions/part_members.sql says what it locks.
+-- Removes workers. functions/part_members.sql documents the locks.
 --
 -- $1 ids
 SELECT tidemill.part_members($1)

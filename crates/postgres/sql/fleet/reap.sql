@@ -1,4 +1,5 @@
--- Removes what is dead; functions/reap_fleet.sql says what it locks.
+-- Removes dead workers, expired sessions and expired tickets. functions/reap_fleet.sql documents
+-- the locks.
 --
--- $1 how many of each at most   $2 how long an order stands
+-- $1 limit for each kind   $2 how long an order stands, in ms
 SELECT dead, sessions_over, waiting_over, woken FROM tidemill.reap_fleet($1, $2)

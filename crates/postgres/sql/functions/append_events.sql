@@ -1,8 +1,9 @@
--- Appends events to the journals of open runs, each in the order of the arrays. Answers for each: 0 it is in the journal,
--- 1 to 4 the run has ended like this, -1 there is no such run, -2 the run had got it before, ended or not. An answer to a
--- command drops the alarm with the command's number.
+-- Appends events to the journals of open runs, each in the order of the arrays. Returns for each: 0
+-- it is in the journal, 1 to 4 the run has ended with this status, -1 there is no such run, -2 the
+-- run had received it before, ended or not. An answer to a command deletes the alarm with the
+-- command's number.
 --
--- The caller has locked the runs' rows in an earlier statement, so positions are its own to give out.
+-- The caller has locked the rows of the runs in an earlier statement, so it may assign positions.
 CREATE OR REPLACE FUNCTION append_events(targets text[], kinds smallint[], entries bytea[], event_ids bytea[],
     seqs bigint[]) RETURNS smallint[]
 LANGUAGE plpgsql AS $$
@@ -46,7 +47,8 @@ BEGIN
     RETURN answers;
 END $$;
 
--- Notes the ids of events, and says which of these are the first with their id. The caller has locked the runs' rows.
+-- Stores the ids of events, and returns the indexes of those that are the first with their id. The
+-- caller has locked the rows of the runs.
 CREATE OR REPLACE FUNCTION note_deliveries(targets text[], event_ids bytea[]) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -63,7 +65,7 @@ BEGIN
         INSERT INTO deliveries (run, id, at) SELECT run, id, now_ms() FROM first ORDER BY run COLLATE "C", id
         ON CONFLICT DO NOTHING RETURNING run, id
     )
-    -- An id of a run has no space in it, so the two can be told apart.
+    -- A run id contains no space, so the concatenation is unambiguous.
     SELECT coalesce(array_agg(place), '{}') INTO places FROM first
     WHERE convert_to(run || ' ', 'UTF8') || id
         = ANY (ARRAY(SELECT convert_to(run || ' ', 'UTF8') || id FROM noted));

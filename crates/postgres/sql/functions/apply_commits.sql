@@ -1,9 +1,11 @@
--- Writes down what tasks did, each of another run: the commit's id and entry, how far the run has come, what it led to, and
--- whether it goes on (0), begins again (1) or ends (2); `results` are the first entry of the new journal, or the output;
--- `memories` say for how long a run that begins again remembers what was delivered to it. A commit without an entry is an
--- end that was decided outside. Accepts those whose run is open and exactly as far as the commit says; says which.
+-- Applies commits of tasks, each of another run: the id and entry of the commit, the position that
+-- the run has consumed, its effects, and whether the run continues (0), continues as new (1) or
+-- ends (2). `results` contains the first entry of the new journal, or the output. `memories`
+-- contains how long a run that continues as new remembers its deliveries. A commit without an entry
+-- is an end that was decided outside. Accepts commits whose run is open and has exactly the cursor
+-- of the commit, and returns which.
 --
--- The caller has locked the runs' rows in an earlier statement.
+-- The caller has locked the rows of the runs in an earlier statement.
 CREATE OR REPLACE FUNCTION apply_commits(places integer[], ids text[], commits bigint[], cursors bigint[], uptos bigint[],
     entries bytea[], thens smallint[], results bytea[], statuses smallint[], errors bytea[], memories bigint[],
     e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],
@@ -58,8 +60,8 @@ BEGIN
     END IF;
 END $$;
 
--- Gives a run an empty journal. Positions go on, so that nothing written for the old one can be taken for one of these.
--- Messages that nobody has consumed come after the first entry, in their order.
+-- Gives a run an empty journal. Positions continue, so that entries of the old journal cannot be
+-- confused with new ones. Unconsumed messages follow the first entry, in their order.
 CREATE OR REPLACE FUNCTION begin_again(target text, commit bigint, upto bigint, first bytea) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -82,15 +84,16 @@ BEGIN
     UPDATE runs SET cursor = last, last_commit = commit, length = last + 1 + carried WHERE id = target;
 END $$;
 
--- Forgets what was delivered to a run before a time, but for its latest thousand (MAX_SEEN). The caller has locked the run's
--- row, as has whoever notes a delivery.
+-- Deletes the delivery ids of a run that are older than a time, except the latest thousand
+-- (MAX_REMEMBERED_DELIVERIES). The caller has locked the row of the run, as has every caller that
+-- stores a delivery.
 CREATE OR REPLACE FUNCTION forget_deliveries(target text, before bigint) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
     last record;
 BEGIN
-    -- Most runs remember nothing as old.
+    -- Most runs have no deliveries that old.
     IF NOT EXISTS (SELECT FROM deliveries WHERE run || '' = target AND at < before) THEN
         RETURN;
     END IF;

@@ -1,4 +1,5 @@
--- Does what tasks led to. Each effect is that of a commit, by its place, and takes place if the commit was accepted.
+-- Applies the effects of commits. Each effect belongs to a commit, by its index, and is applied if
+-- the commit was accepted.
 --
 --   kind          name      seq     at         delay   data       error
 --   0 job         its id    queue   earliest   delay   envelope
@@ -8,8 +9,9 @@
 --   4 attribute   its name                             value
 --   5 record      its id    state   finished   keep    output     error
 --
--- The caller has locked the runs' rows, and before these what is needed to cancel jobs (lock_work). Jobs are inserted in
--- the order of their ids; they are the runs' own, so nobody else inserts them.
+-- The caller has locked the rows of the runs, and before these what is needed to cancel jobs
+-- (lock_work). Jobs are inserted in the order of their ids; they belong to the runs, so no other
+-- transaction inserts them.
 CREATE OR REPLACE FUNCTION apply_effects(places integer[], ids text[], commits integer[], kinds smallint[],
     names text[], seqs bigint[], ats bigint[], delays bigint[], data bytea[], errors bytea[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -30,7 +32,7 @@ BEGIN
         made AS (
             INSERT INTO jobs AS there (id, queue, due, envelope)
             SELECT id, queue, greatest(now_ms() + delay, at), envelope FROM new
-            -- A record whose time is over may not have been pruned yet.
+            -- An expired record may not have been pruned yet.
             ON CONFLICT (id) DO UPDATE
             SET queue = excluded.queue, state = 0, seq = excluded.seq, due = excluded.due, finished = NULL,
                 keep = NULL, error = NULL, envelope = excluded.envelope, step = 0
@@ -65,7 +67,7 @@ BEGIN
         )
         SELECT due, (SELECT queue FROM runs WHERE runs.id = new.run) INTO first_due, target
         FROM new ORDER BY due LIMIT 1;
-        -- Whoever sleeps until the next alarm sleeps until an earlier one, if there is one.
+        -- Sleepers until the next alarm need no wake-up if there is an earlier one.
         IF NOT EXISTS (SELECT FROM alarms WHERE due < first_due) THEN
             woken := woken || wakes(ARRAY[target], ARRAY[9223372036854775807]);
         END IF;
@@ -110,8 +112,9 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Cancels a job that a run does not want any more: like cancel_job, but that nobody is told if it was waiting. Looks for
--- one that moves meanwhile again; the caller has seen to it that this is rare.
+-- Cancels a job that a run no longer wants: like cancel_job, but without notifying the run if the
+-- job was waiting. If the job changes its state meanwhile, it is looked up again; the caller has
+-- taken locks that make this rare.
 CREATE OR REPLACE FUNCTION stop_job(job text) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -127,8 +130,9 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'serialization_failure', MESSAGE = 'job ' || job || ' moves too fast to be cancelled';
 END $$;
 
--- Locks the leases and the rows of `ready` of jobs that are to be cancelled, together with the leases of those that are to
--- end: before any run is locked, and in the order in which every statement locks them.
+-- Locks the leases and the rows of `ready` of jobs that are to be cancelled, together with the
+-- leases of claims that are to end: before any run is locked, and in the order in which every
+-- statement locks them.
 CREATE OR REPLACE FUNCTION lock_work(tokens bigint[], jobs_to_stop text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

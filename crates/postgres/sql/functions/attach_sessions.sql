@@ -1,7 +1,9 @@
--- Holders say what they hold. Answers in order: 0 it is held, 1 it is and is to end, 2 it is lost.
+-- Registers and renews sessions. Returns in order: 0 the session is held, 1 it is held and is to
+-- end, 2 it is lost.
 --
--- Locks the members' kinds, so that a place that is found free for a session that was forgotten is still free when it is
--- entered. Those are entered one by one: each takes a place that the next may want.
+-- Locks the kinds of the workers, so that a slot that is found free for a forgotten session is
+-- still free when the session is inserted. These sessions are inserted one by one: each takes a
+-- slot that the next may want.
 CREATE OR REPLACE FUNCTION attach_sessions(ids text[], on_members text[], holders text[], ttls bigint[], keeps bigint[],
     connecteds boolean[], takes boolean[], details bytea[], starts bigint[], musts boolean[],
     OUT answers smallint[], OUT woken text[])

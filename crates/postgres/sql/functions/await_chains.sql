@@ -1,9 +1,9 @@
--- Makes blocked jobs wait for chains, each in the order of its positions; frees those whose chains are all closed
--- already. The caller holds FOR KEY SHARE on the chains' rows since an earlier statement, so none of them can close
--- before the caller's commit.
+-- Makes blocked jobs wait for chains, each in the order of its positions, and unblocks those whose
+-- chains are all closed already. The caller has held FOR KEY SHARE on the rows of the chains since
+-- an earlier statement, so none of them can close before the caller's commit.
 --
--- A chain that cannot be waited for (it is not there, keeps no result, or is the job's own) is an error for a job that
--- is to be made; to the next step of a chain, whose work is done, it counts as removed.
+-- A chain that cannot be waited for (it does not exist, keeps no result, or is the job's own) is an
+-- error for a new job. For the next step of a chain, whose work is done, it counts as removed.
 CREATE OR REPLACE FUNCTION await_chains(waiters text[], positions integer[], chains text[], strict boolean)
 RETURNS text[]
 LANGUAGE plpgsql AS $$

@@ -1,9 +1,10 @@
--- Members say that they live, and everything about themselves. Those that are not known are entered; the sessions that
--- they have already, because their holders were faster, are part of their lifetimes. Those that have not beaten for too long, or
--- not since the server may have forgotten something, have a time of grace, too: leases that nobody could extend meanwhile, or that
--- are not known any more, may be held. Answers in the members' order.
+-- Heartbeats of workers, with their entries. Unknown workers are inserted; sessions that they have
+-- already, because their holders attached first, count in their lifetimes. A worker that missed too
+-- many heartbeats, or sent none since the server may have lost data, gets a time of grace too:
+-- sessions that nobody could renew meanwhile, or that were lost, may be held. Returns in the order
+-- of the workers.
 --
--- Locks the members' kinds. Of a member that is there twice the last word counts.
+-- Locks the kinds of the workers. If a worker occurs twice, its last entry counts.
 CREATE OR REPLACE FUNCTION beat_members(ids text[], kinds text[], offers text[], endpoints text[], statuses smallint[],
     concurrents bigint[], mosts bigint[], freshes bigint[], details bytea[], grace bigint,
     OUT drains boolean[], OUT actives bigint[], OUT lifetimes bigint[], OUT woken text[])

@@ -1,10 +1,11 @@
--- Removes a waiting or blocked job, or marks the lease of a running one. `outcome` is `removed`, `told`, the number of
--- the state in which it had ended, or nothing if there is no such job; `moved` if it changed its place meanwhile, and
--- the caller asks again. With `telling`, a run that waits for it is told.
+-- Removes a waiting or blocked job, or marks the lease of a running one. `outcome` is `removed`,
+-- `told`, the code of the state in which it had ended, or null if there is no such job; `moved` if
+-- it changed its state meanwhile, and the caller tries again. With `telling`, a run that waits for
+-- it is notified.
 --
--- The job's row is locked last, after its row of `ready`: a claim or a settlement locks in the same order. A claim
--- that has the row of `ready` at this moment makes the delete wait and then find nothing, and the next statement sees
--- its lease.
+-- The job's row is locked last, after its row of `ready`: a claim or a settlement locks in the same
+-- order. If a claim holds the row of `ready`, the delete waits and then finds nothing, and the next
+-- statement sees the lease.
 CREATE OR REPLACE FUNCTION cancel_job(chain text, telling boolean, OUT outcome text, OUT step integer, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,6 +1,6 @@
--- The chain of a job, `order-7` of `order-7~2`, and which step of it the job is: a number that 32 bits hold, as elsewhere;
--- anything else is an id by itself. No chain comes as far as 31 bits, so a greater step may count as the last of those.
--- Locks nothing.
+-- The chain of a job, `order-7` of `order-7~2`, and the step of the job: a number that fits into 32
+-- bits, as elsewhere; anything else is an id by itself. No chain reaches 31 bits, so a greater step
+-- may count as the last of those. Locks nothing.
 CREATE OR REPLACE FUNCTION chain_of(job text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN substring(job FROM '.~([1-9][0-9]{0,9})$')::bigint <= 4294967295
         THEN regexp_replace(job, '~[0-9]+$', '') ELSE job END

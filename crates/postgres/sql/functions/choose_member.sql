@@ -1,8 +1,10 @@
--- The member to give, of `workers` that live: below its end less the margin the one with the highest lifetime, of equals
--- the one with the fewest sessions; if there is none below, any. None if all are full. With `among` it is one of those.
+-- Chooses a worker. `workers` is the number of live workers. Among workers below their lifetime
+-- less the margin, the one with the highest lifetime wins, then the one with the fewest sessions;
+-- if there is none below, any. Null if all are full. `among` restricts the choice.
 --
--- Counting sessions is what costs, so members are looked at in the order of their index, only until one is found that none
--- can beat, and full ones are remembered as such. The caller has locked the kind, so what is counted stays so.
+-- Counting sessions is the cost, so workers are read in the order of their index, only until one is
+-- found that no other can beat, and full ones are marked as such. The caller has locked the kind,
+-- so the counts stay valid.
 CREATE OR REPLACE FUNCTION choose_member(wanted text, offers text[], refused text[], among text[], workers bigint,
     moment bigint)
 RETURNS text

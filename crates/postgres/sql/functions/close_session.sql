@@ -1,4 +1,5 @@
--- Asks whoever holds a session to end it; one that nobody is connected to is ended. Locks the kind of its member.
+-- Asks the holder of a session to end it. A session that no client is connected to ends at once.
+-- Locks the kind of its worker.
 CREATE OR REPLACE FUNCTION close_session(target text, standing bigint, OUT was_there boolean, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -11,7 +12,7 @@ BEGIN
     IF NOT was_there THEN
         RETURN;
     END IF;
-    -- Also said of one that ends here: somebody may be about to connect to it.
+    -- Also for a session that ends here: a client may be about to connect to it.
     woken := ARRAY['session ' || target];
     IF held.connected THEN
         UPDATE sessions SET closing = true WHERE id = target;

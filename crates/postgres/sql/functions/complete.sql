@@ -1,6 +1,7 @@
--- Ends a job from outside, inside whatever transaction the caller is in: for programs in any language. Returns `yes`,
--- the state in which it had ended already, or `not_found`. Workers and whoever waits, a run for instance, hear of it when
--- the transaction commits. Locks what complete_job and complete_by_delivering lock.
+-- Ends a job from outside, inside the caller's transaction: for programs in any language. Returns
+-- `yes`, the state in which it had ended already, or `not_found`. Workers and waiters, such as a
+-- run, are notified when the transaction commits. Locks what complete_job and
+-- complete_by_delivering lock.
 CREATE OR REPLACE FUNCTION complete(job text, output json DEFAULT 'null') RETURNS text
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

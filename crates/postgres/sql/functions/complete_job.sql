@@ -1,5 +1,6 @@
--- Ends a job from outside, whatever its lease, inside whatever transaction the caller is in. `outcome` is as seize says;
--- `woken` is what to announce after the commit. Without a state the job is forgotten, else its record is kept.
+-- Ends a job from outside, whatever its lease, inside the caller's transaction. `outcome` is that
+-- of seize; `woken` contains the wake-ups to publish after the commit. Without a state the job is
+-- deleted, else its record is kept.
 CREATE OR REPLACE FUNCTION complete_job(job text, state smallint, output bytea, error bytea, finished bigint,
     keep bigint, OUT outcome text, OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -22,7 +23,7 @@ BEGIN
     END IF;
 END $$;
 
--- Ends a job from outside by putting the next step of its chain in its place.
+-- Ends a job from outside and replaces it by the next step of its chain.
 CREATE OR REPLACE FUNCTION complete_by_continuing(job text, target integer, delay bigint, earliest bigint,
     envelope bytea, after_chains text[], OUT outcome text, OUT woken text[])
 LANGUAGE plpgsql AS $$

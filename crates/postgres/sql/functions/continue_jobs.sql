@@ -1,8 +1,8 @@
--- Ends claims and puts the next step of each chain in the job's place, ready, scheduled or blocked; a chain that is
--- to be cancelled is removed instead. Leases come sorted, as in record_jobs.
+-- Ends claims and replaces each job by the next step of its chain, ready, scheduled or blocked. A
+-- chain that is to be cancelled is removed instead. Leases are sorted, as in record_jobs.
 --
--- The chains that are waited for are locked FOR KEY SHARE before await_chains looks at them. The chain itself does
--- not close, so nobody who waits for it has to be kept out.
+-- The chains that are waited for are locked FOR KEY SHARE before await_chains reads them. The chain
+-- itself does not close, so jobs that begin to wait for it need not be kept out.
 CREATE OR REPLACE FUNCTION continue_jobs(tokens bigint[], ids text[], expired boolean, targets integer[],
     delays bigint[], earliest bigint[], envelopes bytea[], waiters integer[], chains text[],
     OUT ended bigint[], OUT woken text[])
@@ -12,7 +12,7 @@ DECLARE
     going integer[];
     cancelled text[];
 BEGIN
-    -- Then the caller ends claims one by one, so that only one of them waits.
+    -- After a timeout the caller ends claims one by one, so that only the locked one waits.
     PERFORM set_config('lock_timeout', '1s', true);
     woken := '{}';
     WITH freed AS (

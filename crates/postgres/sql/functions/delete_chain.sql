@@ -1,9 +1,9 @@
--- Deletes a chain with everything in it, unless a job waits for it. `outcome` is `deleted`, `awaited` (by `waiter`),
--- `moved` if the job changed its place meanwhile and the caller asks again, or nothing if there is no such chain;
--- `lost` is the job whose lease was taken.
+-- Deletes a chain with everything in it, unless a job waits for it. `outcome` is `deleted`,
+-- `awaited` (by `waiter`), `moved` if the job changed its state meanwhile and the caller tries
+-- again, or null if there is no such chain; `lost` is the job whose lease was deleted.
 --
--- Locks what it may delete before it decides, in the order of every other statement, and FOR UPDATE on the chain's
--- row: nobody can begin to wait for it any more.
+-- Locks what it may delete before it decides, in the order of every other statement, and FOR UPDATE
+-- on the chain's row: no job can begin to wait for it any more.
 CREATE OR REPLACE FUNCTION delete_chain(chain text, OUT outcome text, OUT waiter text, OUT lost text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,4 +1,5 @@
--- Appends events to journals and sees to it that each run has a task. Answers are those of append_events.
+-- Appends events to journals and ensures that each run has a task. The results are those of
+-- append_events.
 --
 -- Locks every run by id, as settle_runs does.
 CREATE OR REPLACE FUNCTION deliver_events(targets text[], kinds smallint[], entries bytea[], event_ids bytea[],

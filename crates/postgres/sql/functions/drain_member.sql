@@ -1,4 +1,4 @@
--- Orders a member to drain. Locks its kind: once this has returned, nobody who is being given one gets this one.
+-- Orders a worker to drain. Locks its kind: once this has returned, no lease gives this worker.
 CREATE OR REPLACE FUNCTION drain_member(target text, standing bigint, OUT was_there boolean, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,5 +1,6 @@
--- Ends claims of jobs that are to be cancelled, and removes these: what is asked for when they should have been put
--- back; runs that wait for them are told. Leases come sorted, as in record_jobs, and runs are locked after them.
+-- Ends claims of jobs that are to be cancelled, and removes the jobs, where they would otherwise be
+-- put back. Runs that wait for them are notified. Leases are sorted, as in record_jobs, and runs
+-- are locked after them.
 CREATE OR REPLACE FUNCTION drop_cancelled(tokens bigint[], ids text[], expired boolean,
     OUT ended bigint[], OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -7,7 +8,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     cancelled text[];
 BEGIN
-    -- Then the caller ends claims one by one, so that only one of them waits.
+    -- After a timeout the caller ends claims one by one, so that only the locked one waits.
     PERFORM set_config('lock_timeout', '1s', true);
     WITH freed AS (
         DELETE FROM leases USING unnest(tokens, ids) AS held (seq, id)

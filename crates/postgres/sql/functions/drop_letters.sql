@@ -1,5 +1,5 @@
--- Deletes letters for good. FOR UPDATE by id makes two drops take turns, and waits for whoever is beginning to wait
--- for these chains.
+-- Deletes dead letters. FOR UPDATE by id serializes two drops, and waits for transactions in which
+-- jobs begin to wait for these chains.
 CREATE OR REPLACE FUNCTION drop_letters(target integer, letters text[], OUT dropped bigint, OUT woken text[])
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,6 +1,7 @@
--- Makes a job, inside whatever transaction the caller is in: for programs in any language. Returns its id, or that of
--- the chain that takes its place. Workers hear of it when the transaction commits, and never if it does not. Locks what
--- enqueue_jobs locks; the first job of a queue also the queue's name.
+-- Enqueues a job, inside the caller's transaction: for programs in any language. Returns its id, or
+-- that of the chain that it duplicates. Workers are notified when the transaction commits, and
+-- never if it does not. Locks what enqueue_jobs locks, and for the first job of a queue also the
+-- queue's name.
 CREATE OR REPLACE FUNCTION enqueue(queue text, kind text, payload json DEFAULT 'null', delay interval DEFAULT '0',
     id text DEFAULT NULL, max_attempts integer DEFAULT 5, keep_result interval DEFAULT NULL, dedup text DEFAULT NULL,
     after_chains text[] DEFAULT '{}') RETURNS text
@@ -44,7 +45,7 @@ BEGIN
     RETURN coalesce(done.others[1], job);
 END $$;
 
--- How many bytes a payload may have: as many as `Limits` say in a program that says nothing, or the setting
+-- The maximum number of bytes of a payload: the default of `Limits`, or the setting
 -- `tidemill.max_payload` of the session, its role or the database, such as '4MB'.
 CREATE OR REPLACE FUNCTION payload_limit() RETURNS bigint LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT coalesce(pg_size_bytes(nullif(current_setting('tidemill.max_payload', true), '')), 1048576)
@@ -55,13 +56,13 @@ CREATE OR REPLACE FUNCTION ms(duration interval) RETURNS bigint LANGUAGE sql IMM
     SELECT ceil(extract(epoch FROM duration) * 1000)::bigint
 $$;
 
--- A new identity: a UUID of version 7, so that ids made later sort later.
+-- A new id: a UUID of version 7, so that later ids sort later.
 CREATE OR REPLACE FUNCTION new_id() RETURNS text LANGUAGE sql VOLATILE AS $$
     SELECT substr(time, 1, 8) || '-' || substr(time, 9, 4) || '-7' || substr(gen_random_uuid()::text, 16)
     FROM lpad(to_hex(now_ms()), 12, '0') AS time
 $$;
 
--- The number of an at-least-once queue, which is given one if it has none.
+-- The number of an at-least-once queue. It is assigned if the queue is new.
 CREATE OR REPLACE FUNCTION number_of(queue text) RETURNS integer LANGUAGE plpgsql AS $$
 DECLARE
     found_ integer;
@@ -74,8 +75,8 @@ BEGIN
     RETURN found_;
 END $$;
 
--- Announces, when the transaction commits. A commit with something to announce holds up others that have, which is
--- why the store itself announces after its commits.
+-- Notifies listeners when the transaction commits. Commits that notify are serialized, which is why
+-- the store itself notifies after its commits.
 CREATE OR REPLACE FUNCTION tell(woken text[]) RETURNS void LANGUAGE sql VOLATILE AS $$
     SELECT pg_notify(current_schema() || '_wake', word) FROM unnest(woken) AS word WHERE word <> 'owed'
 $$;

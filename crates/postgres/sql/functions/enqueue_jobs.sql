@@ -1,10 +1,12 @@
--- Adds jobs that are tied to others, all or none. Answers for each what became of it: 0 it waits for a worker or its
--- time, 1 it is blocked, 2 one with its id was there, 3 the chain in `others` takes its place.
+-- Inserts jobs that depend on other chains, all or none. Returns for each job: 0 it waits for a
+-- worker or its time, 1 it is blocked, 2 a job with its id existed, 3 it duplicates the chain in
+-- `others`.
 --
--- Locks the chains that are waited for, then keys, then inserts ids: each kind in its own order, the same in every
--- call. Whoever comes second with a key waits for the first one's commit, and then sees its chain.
+-- Locks the chains that are waited for, then keys, then inserts ids: each in its own order, the
+-- same in every call. A second caller with the same key waits for the first one's commit, and then
+-- sees its chain.
 --
--- links (waiter, chain): the job at this place waits for this chain.
+-- links (waiter, chain): the job with this index waits for this chain.
 CREATE OR REPLACE FUNCTION enqueue_jobs(target integer, ids text[], delays bigint[], earliest bigint[],
     envelopes bytea[], dedup_keys text[], any_state boolean[], windows bigint[], waiters integer[], chains text[],
     OUT made smallint[], OUT others text[])
@@ -36,7 +38,7 @@ BEGIN
     put AS (
         INSERT INTO ready (queue, due, seq, id) SELECT target, due, seq, id FROM added WHERE state = 0
     )
-    -- By number and not by id: of two with one id only one is added.
+    -- By number instead of id: of two jobs with one id only one is inserted.
     SELECT array_agg(new.place::integer) INTO places FROM new JOIN added ON added.seq = new.seq;
     IF cardinality(chains) > 0 AND places IS NOT NULL THEN
         PERFORM await_chains(array_agg(ids[link.waiter]), array_agg(link.place::integer), array_agg(link.chain),
@@ -52,8 +54,8 @@ BEGIN
     );
 END $$;
 
--- Which of these jobs, all new or there already, are kept from being made by an earlier chain with their key. Locks
--- every key, whether it is taken or not, until the end of the transaction.
+-- Which of these jobs, all new or existing, duplicate an earlier chain with their key. Locks every
+-- key, whether it is taken or not, until the end of the transaction.
 CREATE OR REPLACE FUNCTION find_duplicates(ids text[], dedup_keys text[], any_state boolean[], windows bigint[],
     now bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -75,7 +77,7 @@ BEGIN
         WHERE key IS NOT NULL ORDER BY place
     LOOP
         IF EXISTS (SELECT FROM jobs WHERE id = wanted.id) THEN
-            -- A repeated call; or an id that was taken, to which the key does not belong.
+            -- A retry, or a taken id that does not have this key.
             DELETE FROM keys WHERE key = wanted.key AND id = wanted.id
                 AND NOT EXISTS (SELECT FROM jobs WHERE jobs.id = wanted.id AND jobs.key = wanted.key);
             CONTINUE;
@@ -95,8 +97,8 @@ BEGIN
     RETURN others;
 END $$;
 
--- Removes the records among these ids whose time is over, and their keys, so that the ids can be used again before
--- prune has come by. Skips what prune is at.
+-- Deletes the expired records among these ids, and their keys, so that the ids can be used again
+-- before a prune. Skips rows that a prune has locked.
 CREATE OR REPLACE FUNCTION forget(ids text[]) RETURNS void
 LANGUAGE sql AS $$
     WITH gone AS (

@@ -1,4 +1,5 @@
--- Members enter, with nothing of what earlier ones of the same ids left. Answers what to announce. Locks their kinds.
+-- Enters workers, without anything that earlier ones of the same ids left. Returns the wake-ups.
+-- Locks their kinds.
 CREATE OR REPLACE FUNCTION join_members(ids text[], kinds text[], offers text[], endpoints text[], statuses smallint[],
     concurrents bigint[], mosts bigint[], freshes bigint[], details bytea[], OUT woken text[])
 LANGUAGE plpgsql AS $$

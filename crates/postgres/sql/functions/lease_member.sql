@@ -1,7 +1,9 @@
--- Gives a member to a session, or a place in the line of its kind and first offer. `given` is none if no member is;
--- `ahead` is none if it does not wait either. Without `line_ttl` it does not want to.
+-- Gives a worker to a session, or a position in the line of its kind and first offer. `given` is
+-- null if no worker is available; `ahead` is null if the session does not wait either. Without
+-- `line_ttl` it does not want to wait.
 --
--- Locks the kind: what is counted here stays so until the session is entered, and who waits is in some order.
+-- Locks the kind: the counts stay valid until the session is inserted, and waiting sessions are
+-- serialized.
 CREATE OR REPLACE FUNCTION lease_member(target text, wanted text, offers text[], by_holder text, ttl bigint,
     new_keep bigint, new_detail bytea, refused text[], line_most bigint, line_ttl bigint, standing bigint,
     OUT given text, OUT at_endpoint text, OUT by_offer text, OUT lasts bigint, OUT ahead bigint, OUT waiting bigint,
@@ -12,9 +14,9 @@ DECLARE
     moment bigint := lock_fleet(ARRAY[wanted], false);
     held_keep bigint;
     own bigint;
-    among text[];                -- with others before it: what all of these refuse
-    had_turn boolean := false;   -- whoever gives a member back stands behind nobody
-    available bigint;            -- the margin of a choice depends on it; `workers` counts those that drain, too
+    among text[];                -- with sessions before it: the workers that all of these reject
+    had_turn boolean := false;   -- a session that rejected its worker goes to the front
+    available bigint;            -- the margin of a choice depends on it; `workers` also counts draining ones
     is_spent boolean;
 BEGIN
     woken := '{}';
@@ -41,7 +43,7 @@ BEGIN
         ahead := 0;
     END IF;
     IF ahead > 0 THEN
-        -- Most often the first refuses nothing, and that is the end of it.
+        -- Mostly the first session rejects no worker, and that decides.
         SELECT refused INTO among FROM tickets
         WHERE kind = wanted AND offer = offers[1] AND until + 0 > moment ORDER BY seq LIMIT 1;
     END IF;
@@ -63,10 +65,10 @@ BEGIN
         lasts := moment + greatest(ttl, new_keep);
         UPDATE members SET lifetime = lifetime + 1 WHERE id = given RETURNING most > 0 AND lifetime >= most INTO is_spent;
         IF is_spent THEN
-            -- Its owner can start the next one.
+            -- Its owner can start a replacement.
             woken := woken || ('member ' || given);
         END IF;
-        -- One of the same id may be there that has run out.
+        -- An expired session with the same id may exist.
         DELETE FROM sessions WHERE id = target;
         INSERT INTO sessions (id, member, until, keep, started_at, connected, holder, detail)
         VALUES (target, given, lasts, new_keep, moment, false, by_holder, new_detail);

@@ -1,5 +1,5 @@
--- The ids of a page of runs, newest first, and where it ended: nowhere, if there are no more. Looks at `scan` runs at
--- most, in the order of the index that leaves out the most of what is not wanted. Locks nothing.
+-- The ids of a page of runs, newest first, and where it ended: null if there are no more. Reads
+-- `scan` runs at most, in the order of the index that excludes the most. Locks nothing.
 CREATE OR REPLACE FUNCTION list_runs(type text, in_status smallint, since bigint, attribute text, wanted bytea,
     before bigint, before_id text, most bigint, scan bigint, OUT ids text[], OUT last_started bigint, OUT last_id text)
 LANGUAGE plpgsql STABLE AS $$

@@ -1,9 +1,9 @@
--- Locks kinds of members until the end of the transaction, and says what time it is when they are locked: whoever waited
--- for the lock must not judge by a time before it what another has judged since. Kinds are locked in the order of their
--- keys.
+-- Locks kinds of workers until the end of the transaction, and returns the time at which they are
+-- locked: a transaction that waited for the lock must not decide by a time before it what another
+-- has decided since. Kinds are locked in the order of their keys.
 --
--- What everybody says again by themselves need not survive a crash, so its commit, which others wait for, does not wait
--- for the disk; what is `lasting` does.
+-- State that all processes repeat at intervals need not survive a crash, so its commit, which
+-- others wait for, does not wait for the disk. A `lasting` change does.
 CREATE OR REPLACE FUNCTION lock_fleet(kinds text[], lasting boolean) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE

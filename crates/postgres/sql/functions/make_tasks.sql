@@ -1,7 +1,8 @@
--- Makes the next task of those of these open runs that have events which no commit has consumed, and no task, in whatever
--- state. With an opening they are new runs, which have their first task anyway.
+-- Creates the next task of those open runs that have unconsumed events and no task, in whatever
+-- state. With an opening they are new runs, which get their first task anyway.
 --
--- The caller has locked the runs' rows in an earlier statement, so nobody else makes these tasks.
+-- The caller has locked the rows of the runs in an earlier statement, so no other transaction
+-- creates these tasks.
 CREATE OR REPLACE FUNCTION make_tasks(targets text[], opening bytea DEFAULT NULL) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -29,8 +30,9 @@ BEGIN
     RETURN woken;
 END $$;
 
--- The envelope of a task: the same bytes as `task` makes, with up to MAX_NEWS events and to the one by which they come to
--- MAX_NEWS_BYTES. How long an entry is is known without reading it. Locks nothing.
+-- The envelope of a task: the same bytes as `task_envelope` makes, with up to MAX_TASK_EVENTS events, and up
+-- to the one that reaches MAX_TASK_EVENT_BYTES. The length of an entry is known without reading it.
+-- Locks nothing.
 CREATE OR REPLACE FUNCTION task_of(run_id text, head bytea, opening bytea, done bigint, last_commit bigint) RETURNS bytea
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

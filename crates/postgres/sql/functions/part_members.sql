@@ -1,4 +1,4 @@
--- Members leave with everything they have. Locks their kinds.
+-- Removes workers with their sessions. Locks their kinds.
 CREATE OR REPLACE FUNCTION part_members(ids text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

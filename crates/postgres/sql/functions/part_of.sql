@@ -1,5 +1,5 @@
--- The id of a run's task, `order-7!task`, and whether a job is what a run goes on by: its task or an errand. Activities have
--- numbers, `order-7!3`. Locks nothing.
+-- The id of a run's task, `order-7!task`, and whether a job is internal to a run: its task or a
+-- remote command. Activities have numbers, `order-7!3`. Locks nothing.
 CREATE OR REPLACE FUNCTION task_id(run text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT run || '!task'
 $$;

@@ -1,4 +1,5 @@
--- What to announce when there may be places at members of these kinds: nothing where nobody waits. Locks nothing.
+-- The wake-ups for kinds of workers that may have a free slot: none for kinds that no session waits
+-- for. Locks nothing.
 CREATE OR REPLACE FUNCTION places(kinds text[], moment bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

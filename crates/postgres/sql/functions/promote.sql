@@ -1,8 +1,8 @@
--- Tells runs of their alarms whose time has come, a bounded number, and says how long until the next alarm or the next
--- scheduled job of these queues, and whether anybody has yet to be released.
+-- Fires due alarms of runs, a bounded number. Returns how long until the next alarm or the next
+-- scheduled job of these queues, and whether jobs are still to be unblocked.
 --
--- Skips runs that others have locked: they are told the next time. An alarm whose run is gone is dropped, so that it does
--- not stand in the way of the rest.
+-- Skips runs that others have locked: their alarms fire the next time. An alarm whose run is gone
+-- is deleted, so that it does not block the others.
 CREATE OR REPLACE FUNCTION promote(numbers integer[], most bigint, OUT fired bigint, OUT next_in bigint,
     OUT is_owed boolean, OUT woken text[])
 LANGUAGE plpgsql AS $$

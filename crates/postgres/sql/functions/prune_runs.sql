@@ -1,5 +1,6 @@
--- Removes closed runs whose time is over, and of each type the oldest beyond `most` that ended `min_age` ago or earlier: a
--- bounded number, and fewer if their journals are long. Skips what another prune or a start has locked.
+-- Deletes closed runs that have expired, and of each type the oldest beyond `most` that ended
+-- `min_age` ago or earlier: a bounded number, and fewer if their journals are long. Skips rows that
+-- another prune or a start has locked.
 CREATE OR REPLACE FUNCTION prune_runs(most bigint, min_age bigint, batch bigint, entries bigint) RETURNS bigint
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -35,7 +36,8 @@ BEGIN
     RETURN cardinality(ids);
 END $$;
 
--- Deletes runs with all they have. The caller has locked their rows. A key that is another run's by now stays.
+-- Deletes runs with everything they have. The caller has locked their rows. A key that belongs to
+-- another run by now stays.
 CREATE OR REPLACE FUNCTION delete_runs(ids text[]) RETURNS void
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

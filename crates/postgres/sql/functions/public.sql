@@ -1,7 +1,8 @@
--- What may be called from connections that are not the store's own gets the settings of those that are: plans that do
--- not depend on statistics, and names that mean the store's tables even where the caller has temporary ones of the
--- same name. A setting costs microseconds in every call, so `settle_job`, which every atomic handler calls and which
--- joins nothing, has the fewest, and `release`, which it seldom calls, the rest. Locks nothing but the functions.
+-- Functions that users may call from their own connections get the settings of the store's
+-- connections: plans that do not depend on statistics, and names that mean the store's tables even
+-- if the caller has temporary ones of the same name. A setting costs microseconds in every call. So
+-- `settle_job`, which every atomic handler calls and which joins nothing, has the fewest, and
+-- `release`, which it seldom calls, the rest. Locks nothing but the functions.
 DO $$
 DECLARE
     name regprocedure;

@@ -1,7 +1,7 @@
--- Deletes one batch of waiting jobs that are not newer than the purge itself, and says where it ended: the next
--- batch starts there instead of passing what is already deleted. Skips what a claim has locked: those jobs are
--- running by the time the purge returns. What runs go on by stays; runs that wait for what goes are told, and locked by
--- id once the rows of `ready` are.
+-- Deletes one batch of waiting jobs that are not newer than the purge itself, and returns where it
+-- ended: the next batch starts there instead of passing dead rows. Skips rows that a claim has
+-- locked: those jobs are running by the time the purge returns. Jobs internal to a run stay. Runs
+-- that wait for a deleted job are notified, and locked by id after the rows of `ready`.
 CREATE OR REPLACE FUNCTION purge_ready(target integer, newest bigint, batch bigint, after_due bigint, after_seq bigint,
     OUT deleted bigint, OUT due bigint, OUT seq bigint, OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -23,8 +23,9 @@ BEGIN
     woken := CASE WHEN ids IS NULL THEN '{}' ELSE remove_and_tell(ids) END;
 END $$;
 
--- Deletes one batch of blocked jobs that are not newer than the purge itself. FOR UPDATE makes sure that they are
--- still blocked; those that were freed meanwhile are waiting jobs. `picked` is how many there seemed to be.
+-- Deletes one batch of blocked jobs that are not newer than the purge itself. FOR UPDATE makes sure
+-- that they are still blocked; those that were unblocked meanwhile are waiting jobs. `picked` is
+-- how many there seemed to be.
 CREATE OR REPLACE FUNCTION purge_blocked(target integer, newest bigint, batch bigint,
     OUT picked bigint, OUT deleted bigint, OUT woken text[])
 LANGUAGE plpgsql AS $$

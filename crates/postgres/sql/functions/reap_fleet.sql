@@ -1,7 +1,7 @@
--- Removes members that have not beaten, with their sessions, sessions that have run out, and places in line that nobody
--- asked for: so many of each at most.
+-- Removes workers without a recent heartbeat, with their sessions, expired sessions, and expired
+-- tickets: a bounded number of each.
 --
--- Looks without a lock, locks the kinds of what it found, and removes what is still so.
+-- Reads without a lock, locks the kinds of what it found, and removes what is still expired.
 CREATE OR REPLACE FUNCTION reap_fleet(most_each bigint, standing bigint, OUT dead text[], OUT sessions_over bigint,
     OUT waiting_over bigint, OUT woken text[])
 LANGUAGE plpgsql AS $$

@@ -1,9 +1,9 @@
--- Ends claims and keeps a record of each job in its place: the id stays taken until the record's time is over. Frees
--- those that wait for them.
+-- Ends claims and keeps a record in the row of each job: the id stays taken until the record
+-- expires. Unblocks the jobs that wait for them.
 --
--- Leases come sorted, so that a settle and a rescue of the same ones lock them in the same order. Whoever deletes the
--- lease owns the job; FOR UPDATE beyond that waits for whoever is beginning to wait for the job, so that the next
--- statement sees them.
+-- Leases are sorted, so that a settle and a rescue of the same ones lock them in the same order.
+-- The transaction that deletes the lease owns the job. FOR UPDATE in addition waits for
+-- transactions in which jobs begin to wait for it, so that the next statement sees them.
 CREATE OR REPLACE FUNCTION record_jobs(tokens bigint[], ids text[], expired boolean, states smallint[],
     outputs bytea[], errors bytea[], ends bigint[], keeps bigint[], OUT ended bigint[], OUT woken text[])
 LANGUAGE plpgsql AS $$
@@ -11,7 +11,7 @@ LANGUAGE plpgsql AS $$
 DECLARE
     closed text[];
 BEGIN
-    -- Then the caller ends claims one by one, so that only one of them waits.
+    -- After a timeout the caller ends claims one by one, so that only the locked one waits.
     PERFORM set_config('lock_timeout', '1s', true);
     WITH freed AS (
         DELETE FROM leases USING unnest(tokens, ids, states, outputs, errors, ends, keeps)

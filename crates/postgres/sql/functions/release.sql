@@ -1,8 +1,9 @@
--- Tells those that wait for chains how these have ended, and frees those that wait for nothing else. The caller has
--- locked the chains' rows FOR UPDATE, or has deleted them, so nobody can begin to wait for them any more.
+-- Notifies the jobs that wait for chains of the ends of these, and unblocks those that wait for
+-- nothing else. The caller has locked the rows of the chains FOR UPDATE, or has deleted them, so no
+-- job can begin to wait for them any more.
 --
--- Waiting jobs are locked by id before anything of theirs is touched: two chains of one job that close at the same
--- moment take turns, and the second sees what the first has told.
+-- Waiting jobs are locked by id before anything of theirs is changed: two chains of one job that
+-- close at the same moment are serialized, and the second sees the notice of the first.
 CREATE OR REPLACE FUNCTION release(closed text[], seqs bigint[], words bytea[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -23,12 +24,13 @@ BEGIN
     RETURN unblock(waiters);
 END $$;
 
--- Whether a statement sees what was committed before it began. Above READ COMMITTED it sees an earlier moment.
+-- Whether a statement sees what was committed before it began. Above READ COMMITTED it sees an
+-- earlier snapshot.
 CREATE OR REPLACE FUNCTION sees_the_present() RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT current_setting('transaction_isolation') IN ('read committed', 'read uncommitted')
 $$;
 
--- Releases what is owed, a bounded number. Skips what another is at.
+-- Processes chains in `owed`, a bounded number. Skips rows that another transaction has locked.
 CREATE OR REPLACE FUNCTION release_owed(batch bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,6 +1,7 @@
--- Ends sessions, or gives up places in a line, that these holders have. Answers in order whether there was one.
+-- Ends sessions, or removes tickets, of these holders. Returns in order whether there was one.
 --
--- Locks the kinds: whoever counts the sessions and then waits is either seen here, and told, or sees that they are gone.
+-- Locks the kinds: a session that counts the sessions and then waits is either seen here and woken,
+-- or sees that they are gone.
 CREATE OR REPLACE FUNCTION release_sessions(ids text[], holders text[], standing bigint, OUT ended boolean[],
     OUT woken text[])
 LANGUAGE plpgsql AS $$

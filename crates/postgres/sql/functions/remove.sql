@@ -1,6 +1,6 @@
--- Removes jobs with their keys and whatever they wait for; those that wait for them are told that they were
--- cancelled. The caller has taken their rows of `ready` and `leases`. FOR UPDATE waits for whoever is beginning to
--- wait for them.
+-- Deletes jobs with their keys and what they wait for. Jobs that wait for them are notified that
+-- they were cancelled. The caller has deleted their rows of `ready` and `leases`. FOR UPDATE waits
+-- for transactions in which jobs begin to wait for them.
 CREATE OR REPLACE FUNCTION remove(ids text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -26,10 +26,11 @@ BEGIN
     RETURN release(removed, seqs, ARRAY(SELECT told(id, 4::smallint, ''::bytea) FROM unnest(removed) AS id));
 END $$;
 
--- Removes jobs that somebody does not want any more, and tells the runs that wait for them: nobody will do it. The event is
--- the one that `removed` makes. Those that belong to no run cost nothing but a look at their ids.
+-- Deletes cancelled jobs, and notifies the runs that wait for them. The event is the one that
+-- `removal_delivery` makes. Jobs that belong to no run cost only a check of their ids.
 --
--- The caller has taken their rows of `ready` and `leases`; runs are locked by id, and only then rows of `jobs`.
+-- The caller has deleted their rows of `ready` and `leases`; runs are locked by id, and only then
+-- rows of `jobs`.
 CREATE OR REPLACE FUNCTION remove_and_tell(ids text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -55,7 +56,7 @@ BEGIN
     RETURN woken;
 END $$;
 
--- Whether anybody may be waiting for one of these chains. The caller has locked their rows.
+-- Whether a job may be waiting for one of these chains. The caller has locked their rows.
 CREATE OR REPLACE FUNCTION awaited(chains text[]) RETURNS boolean
 LANGUAGE sql STABLE AS $$
     SELECT NOT sees_the_present() OR EXISTS (

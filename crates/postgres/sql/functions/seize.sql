@@ -1,9 +1,10 @@
--- Takes a job out of wherever it is and puts it into the caller's hands, as a claim would, with a lease that nobody
--- else has seen. `outcome` is `seized`, the number of the state in which the job had ended (a step that its chain has
--- left behind counts as done), or nothing if there is no such job; `lost` says whether a worker's lease was taken.
+-- Takes a job out of its state and gives it to the caller, as a claim would, with a lease that no
+-- other transaction has seen. `outcome` is `seized`, the code of the state in which the job had
+-- ended (a step that its chain has passed counts as done), or null if there is no such job; `lost`
+-- says whether a worker's lease was deleted.
 --
--- Locks rows of `ready` and `leases` before rows of `jobs`, as every statement does. A job that moves meanwhile is looked
--- for again.
+-- Locks rows of `ready` and `leases` before rows of `jobs`, as every statement does. A job that
+-- changes its state meanwhile is looked up again.
 CREATE OR REPLACE FUNCTION seize(job text, OUT outcome text, OUT token bigint, OUT lost boolean)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

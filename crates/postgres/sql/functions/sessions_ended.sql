@@ -1,5 +1,5 @@
--- Sessions on these members have ended: there are places, but those that are spent are ordered to drain. Answers what to announce. The caller
--- has locked the members' kinds.
+-- Frees the slots of ended sessions on these workers, and orders workers that have had all their
+-- sessions to drain. Returns the wake-ups. The caller has locked the kinds of the workers.
 CREATE OR REPLACE FUNCTION sessions_ended(on_members text[], moment bigint, standing bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,8 +1,9 @@
--- Ends one claim, inside whatever transaction the caller is in: without a state the job is forgotten, else its record is
--- kept. Returns what to announce after the commit. If the lease is not the current one it fails with TM001, so that a
--- COMMIT which is already on its way rolls everything back.
+-- Ends one claim, inside the caller's transaction: without a state the job is deleted, else its
+-- record is kept. Returns the wake-ups to publish after the commit. If the lease is not the current
+-- one it fails with TM001, so that a COMMIT that is already on its way rolls everything back.
 --
--- The same as record_jobs for one claim, in the plainest statements there are: an atomic handler pays for this each time.
+-- The same as record_jobs for one claim, in the simplest statements: every atomic handler pays for
+-- this.
 CREATE OR REPLACE FUNCTION settle_job(token bigint, job text, state smallint, output bytea, error bytea,
     finished bigint, keep bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -31,8 +32,8 @@ BEGIN
     RETURN ARRAY['finished ' || row_id];
 END $$;
 
--- Ends one claim by putting the next step of its chain in the job's place, inside whatever transaction the caller is
--- in. Else like settle_job, and to continue_jobs what that is to record_jobs.
+-- Ends one claim and replaces the job by the next step of its chain, inside the caller's
+-- transaction. Otherwise like settle_job, and to continue_jobs what that is to record_jobs.
 CREATE OR REPLACE FUNCTION continue_job(token bigint, job text, target integer, delay bigint, earliest bigint,
     envelope bytea, after_chains text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$

@@ -1,13 +1,14 @@
--- Ends claims of tasks and of jobs that runs wait for, and writes down what they did: several runs at once, and several
--- changes of one run in the order of their phases. Events are appended in even phases, commits written in odd ones. Accepts
--- nothing that its lease or its run does not allow; a task whose commit is not accepted ends all the same.
+-- Ends claims of tasks and of jobs that runs wait for, and applies their changes: several runs at
+-- once, and several changes of one run in the order of their phases. Events are appended in even
+-- phases, commits applied in odd ones. Accepts nothing that its lease or its run does not allow; a
+-- task whose commit is not accepted ends all the same.
 --
--- Locks leases (sorted, as in record_jobs), then every run that is touched, by id: a child that tells its parent
--- and a parent that does not want its child any more take turns. Jobs come last.
+-- Locks leases (sorted, as in record_jobs), then every affected run, by id: a child that notifies
+-- its parent and a parent that cancels its child are serialized. Jobs come last.
 --
--- Commits: which claim, phase, run, id, from and up to which position, entry, whether it goes on (apply_commits says
--- more). Events: which claim, of which commit they are a part, phase, run, kind, entry, id, command. Effects: as
--- apply_effects says.
+-- Commits: claim, phase, run, id, cursor and last consumed position, entry, what follows (see
+-- apply_commits). Events: claim, the commit they belong to, phase, run, kind, entry, id, command.
+-- Effects: see apply_effects.
 CREATE OR REPLACE FUNCTION settle_runs(tokens bigint[], ids text[], expired boolean, phases integer,
     c_claims integer[], c_phases integer[], c_runs text[], c_ids bigint[], c_cursors bigint[], c_uptos bigint[], c_entries bytea[],
     c_thens smallint[], c_results bytea[], c_statuses smallint[], c_errors bytea[], c_memories bigint[],
@@ -25,7 +26,7 @@ DECLARE
     written record;
     refused text[];
 BEGIN
-    -- Then the caller ends claims one by one, so that only one of them waits.
+    -- After a timeout the caller ends claims one by one, so that only the locked one waits.
     PERFORM set_config('lock_timeout', '1s', true);
     woken := '{}';
     IF 1 = ANY (e_kinds) THEN
@@ -76,7 +77,8 @@ BEGIN
     SELECT array_agg(task.run) INTO refused FROM unnest(c_runs) WITH ORDINALITY AS task (run, place)
     WHERE NOT task.place = ANY (accepted);
     IF refused IS NOT NULL THEN
-        -- Their tasks are gone, which a transaction that began earlier must not overlook.
+        -- Their tasks are deleted. Changing the rows makes older snapshots fail instead of missing
+        -- that.
         UPDATE runs SET cursor = cursor WHERE id = ANY (refused) AND status + 0 = 0;
     END IF;
     woken := woken || make_tasks(c_runs || d_runs);
@@ -88,8 +90,8 @@ BEGIN
     );
 END $$;
 
--- Ends one claim of a job that a run waits for and tells the run, inside whatever transaction the caller is in. Else like
--- settle_job, and to settle_runs what that is to record_jobs.
+-- Ends one claim of a job that a run waits for and delivers the event to the run, inside the
+-- caller's transaction. Otherwise like settle_job, and to settle_runs what that is to record_jobs.
 CREATE OR REPLACE FUNCTION deliver_job(token bigint, job text, target text, kind smallint, entry bytea, event_id bytea,
     command bigint) RETURNS text[]
 LANGUAGE plpgsql AS $$
@@ -107,7 +109,7 @@ BEGIN
     RETURN make_tasks(ARRAY[target]);
 END $$;
 
--- Ends a job that a run waits for from outside, and tells the run.
+-- Ends a job that a run waits for from outside, and delivers the event to the run.
 CREATE OR REPLACE FUNCTION complete_by_delivering(job text, target text, kind smallint, entry bytea, event_id bytea,
     command bigint, OUT outcome text, OUT woken text[])
 LANGUAGE plpgsql AS $$

@@ -1,5 +1,5 @@
--- An entry of a journal with the time of this server in it, whatever the caller took for it. What is no entry stays as it
--- is: the same bytes as `with_timestamp` makes. Locks nothing.
+-- A journal entry with the time of this server in it, whatever time the caller set. Bytes that are
+-- no entry stay as they are: the same bytes as `with_timestamp` makes. Locks nothing.
 CREATE OR REPLACE FUNCTION stamped(entry bytea) RETURNS bytea
 LANGUAGE sql STABLE AS $$
     SELECT CASE WHEN substr(entry, 1, 6) = '{"at":'::bytea AND position(','::bytea IN entry) > 0

@@ -1,9 +1,10 @@
--- Starts a run: its journal, its effects and its first task. `outcome` is `created`; `existing` if a run with its id, or
--- `other` with its key, is there; `rejected` if the caller wants none then. What to do about a key: 0 use that run, 1
--- reject, 2 start if that one has ended.
+-- Starts a run: its journal, its effects and its first task. `outcome` is `created`; `existing` if
+-- a run with its id exists, or `other` with its key; `rejected` if the caller's policy is to
+-- reject. Conflict policies of a key: 0 use that run, 1 reject, 2 start if that one has ended.
 --
--- The run's row is inserted before its key is locked, as those that prune lock them: whoever comes second with either
--- waits for the first one's commit. Most that come second see the key at once, and write nothing.
+-- The run's row is inserted before its key is locked, in the order in which a prune locks them: a
+-- second caller with either waits for the first one's commit. Most second callers see the key at
+-- once, and write nothing.
 CREATE OR REPLACE FUNCTION start_run(new_id text, type text, code text, target integer, done bigint,
     kinds smallint[], entries bytea[], head bytea, opening bytea, new_key text, conflict smallint, new_parent text,
     new_parent_seq bigint, keep_ms bigint, e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[],
@@ -52,7 +53,7 @@ BEGIN
     woken := woken || make_tasks(ARRAY[new_id], opening);
 END $$;
 
--- The run that keeps this one from being started, by its id or by its key. Locks nothing.
+-- The run that prevents this one from being started, by its id or by its key. Locks nothing.
 CREATE OR REPLACE FUNCTION run_with_key(new_id text, type text, wanted text, conflict smallint) RETURNS text
 LANGUAGE plpgsql STABLE AS $$
 BEGIN

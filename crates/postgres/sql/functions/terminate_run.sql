@@ -1,7 +1,9 @@
--- Ends a run without asking its code, if it has come as far as the caller says; its task is removed, whoever has it.
--- `outcome` is `ended`, `moved` if the task changed its place meanwhile and the caller asks again, or nothing.
+-- Ends a run without its code, if it has the cursor that the caller expects. Its task is removed,
+-- whatever its state. `outcome` is `ended`, `moved` if the task changed its state meanwhile and the
+-- caller tries again, or null.
 --
--- Locks the task's lease or its row of `ready`, and those of jobs that are to be cancelled, then runs by id.
+-- Locks the task's lease or its row of `ready`, and those of jobs that are to be cancelled, then
+-- runs by id.
 CREATE OR REPLACE FUNCTION terminate_run(target text, come bigint, final_status smallint, final_output bytea,
     final_error bytea, told_run text, told_kind smallint, told_entry bytea, told_id bytea, told_seq bigint,
     e_commits integer[], e_kinds smallint[], e_names text[], e_seqs bigint[], e_ats bigint[], e_delays bigint[],

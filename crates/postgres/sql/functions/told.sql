@@ -1,4 +1,5 @@
--- What a job that waited for a chain is told: the same bytes as `Blocker::told_by` makes. Locks nothing.
+-- The notice that a job receives about a chain: the same bytes as `Blocker::notice` makes. Locks
+-- nothing.
 CREATE OR REPLACE FUNCTION told(chain text, state smallint, output bytea) RETURNS bytea
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT convert_to('{"chain":' || to_json(chain) || ',"state":"'

@@ -1,5 +1,6 @@
--- Makes those of these blocked jobs ready, or scheduled, that wait for nothing any more, with what they were told in
--- their envelopes. The caller has locked their rows in an earlier statement, so that nobody else does the same.
+-- Makes those of these blocked jobs ready, or scheduled, that wait for nothing any more, with their
+-- notices in their envelopes. The caller has locked their rows in an earlier statement, so that no
+-- other transaction does the same.
 CREATE OR REPLACE FUNCTION unblock(waiters text[]) RETURNS text[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column

@@ -1,5 +1,5 @@
--- What to announce of jobs that have begun to wait for a worker, in the words of the wake channel. Locks nothing. Not in
--- the language SQL, whose functions are planned anew in every statement that calls them.
+-- The wake-ups for jobs that have become waiting, in the texts of the wake channel. Locks nothing.
+-- Not in the language SQL, whose functions are planned anew in every statement that calls them.
 CREATE OR REPLACE FUNCTION wakes(numbers integer[], dues bigint[]) RETURNS text[]
 LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column

@@ -1,24 +1,26 @@
--- Takes the oldest jobs that are due; if they are fewer than wanted, says when the next one will be, and whether the queue
--- is open: what waits in a paused one was not looked at. Each row says how long it took to find them, in microseconds.
+-- Claims the oldest due jobs. If they are fewer than requested, returns when the next one is due,
+-- and whether the queue is open: the jobs of a paused queue are not read. Each row contains how
+-- long the search took, in microseconds.
 --
--- Locks the rows of `ready` it is about to delete and skips those another claim has locked, so claims never
--- wait for one another. Rows are found again by ctid: they are locked, so they cannot have moved. Envelopes are found in
--- one scan for all: among a million rows each scan of its own goes down one level more. A job's number and time are
--- the same in both tables, which only change together.
+-- Locks the rows of `ready` that it is about to delete, and skips those that another claim has
+-- locked, so claims never wait for one another. Rows are found again by ctid: they are locked, so
+-- they cannot have moved. Envelopes are found in one scan for all: among a million rows each
+-- separate scan would descend one more level. A job's number and time are the same in both tables,
+-- which only change together.
 --
--- An at-least-once claim need not be on disk before it is acted upon: if the server crashes and forgets it, the job is
--- ready again, as it would be after the lease, and the settlement that comes first still ends it. So its commit does not
--- wait for the disk. One that takes the job off for good does.
+-- An at-least-once claim need not be durable before it is acted upon. If the server crashes and
+-- loses it, the job is ready again, as it would be after the lease, and the first settlement still
+-- ends it. So its commit does not wait for the disk. An at-most-once claim must be durable.
 --
--- $1 queue   $2 worker   $3 lease in ms   $4 at most   $5 how many of them start at once
--- $6, $7 nothing that is due before this time, or then and has a smaller number, is looked at
-WITH line AS MATERIALIZED (
+-- $1 queue   $2 worker   $3 lease in ms   $4 limit   $5 how many of them start at once
+-- $6, $7 the position from which to search: due time and number
+WITH open_queue AS MATERIALIZED (
     SELECT CASE WHEN delivery = 1 THEN set_config('synchronous_commit', 'off', true) END
     FROM queues WHERE number = $1 AND NOT paused
 ),
 picked AS MATERIALIZED (
     SELECT ctid, due, seq FROM ready
-    WHERE queue = $1 AND (due, seq) >= ($6, $7) AND due <= now_ms() AND EXISTS (SELECT FROM line)
+    WHERE queue = $1 AND (due, seq) >= ($6, $7) AND due <= now_ms() AND EXISTS (SELECT FROM open_queue)
     ORDER BY due, seq
     LIMIT $4
     FOR UPDATE SKIP LOCKED
@@ -33,7 +35,7 @@ taken AS (
 leased AS (
     INSERT INTO leases (seq, until, queue, started, id, worker)
     SELECT seq, clock.now + $3, $1,
-        -- Whatever comes before the first job that does not start; everything, if there is none.
+        -- All jobs before the first one that does not start; all jobs, if there is none.
         coalesce((due, seq) < (SELECT due, seq FROM picked OFFSET $5 LIMIT 1), true),
         id, $2
     FROM taken, (SELECT now_ms() AS now OFFSET 0) AS clock
@@ -46,4 +48,4 @@ SELECT NULL, NULL, NULL, NULL, NULL, (
     SELECT due - now_ms() FROM ready
     WHERE queue = $1 AND due > now_ms()
     ORDER BY due, seq LIMIT 1
-), EXISTS (SELECT FROM line), (SELECT took FROM search) WHERE (SELECT count(*) FROM picked) < $4
+), EXISTS (SELECT FROM open_queue), (SELECT took FROM search) WHERE (SELECT count(*) FROM picked) < $4

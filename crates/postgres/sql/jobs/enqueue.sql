@@ -1,8 +1,10 @@
--- Adds jobs whose ids may be taken; returns those that were not. Ids are inserted in their own order, because
--- an insert waits for another one of the same id, and two batches in opposite orders would wait for each
--- other. DO NOTHING and not DO UPDATE, which would lock rows that a settlement locks in another order.
+-- Inserts jobs whose ids may be taken, and returns the ids that were not. Ids are inserted in
+-- sorted order: an insert waits for another one of the same id, and two batches in opposite orders
+-- would deadlock. DO NOTHING instead of DO UPDATE, which would lock rows that a settlement locks in
+-- another order.
 --
--- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes   $6, $7 the receipt
+-- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes
+-- $6, $7 the receipt
 WITH clock AS MATERIALIZED (SELECT now_ms() AS now),
 new AS MATERIALIZED (
     SELECT nextval('job_seq') AS seq, job.id, greatest(clock.now + job.delay, job.at) AS due, job.envelope

@@ -1,7 +1,8 @@
--- Adds jobs whose ids are promised to be new; a promise that does not hold is a unique violation, and the
--- caller falls back to enqueue.sql. Takes no lock that another enqueue could wait for, but for its own repeat.
+-- Inserts jobs whose ids should be new. A taken id is a unique violation, and the caller falls back
+-- to enqueue.sql. Takes no lock that another enqueue could wait for, except its own retry.
 --
--- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes   $6, $7 the receipt
+-- $1 queue   $2 ids   $3 delays in ms   $4 earliest times, 0 for none   $5 envelopes
+-- $6, $7 the receipt
 WITH clock AS MATERIALIZED (SELECT now_ms() AS now),
 receipt AS (INSERT INTO receipts (at, call) VALUES ($6::bigint, $7::bigint)),
 made AS (

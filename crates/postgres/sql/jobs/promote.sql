@@ -1,4 +1,5 @@
--- Tells runs of their alarms, and how long until something is due; functions/promote.sql says what it locks.
+-- Fires due alarms, and returns how long until something is due. functions/promote.sql documents
+-- the locks.
 --
--- $1 queues   $2 at most
+-- $1 queues   $2 limit
 SELECT fired, next_in, is_owed, woken FROM tidemill.promote($1, $2)

@@ -1,7 +1,7 @@
--- Removes one batch of records whose time is over, with their keys. One prune at a time: another does nothing. Keys are
--- deleted in their own order, in which an enqueue locks them.
+-- Deletes one batch of expired records, with their dedup keys. One prune runs at a time: another
+-- does nothing. Keys are deleted in sorted order, in which an enqueue locks them.
 --
--- $1 at most   $2 nothing whose time was over before this is looked at
+-- $1 limit   $2 the expiry from which to search
 WITH turn AS MATERIALIZED (
     SELECT pg_try_advisory_xact_lock(hashtextextended('tidemill prune ' || current_schema(), 0)) AS is_mine
 ),

@@ -1,4 +1,4 @@
--- The rights this role does not have and needs.
+-- The rights that this role needs and does not have.
 SELECT what || ' on ' || name AS lacks
 FROM unnest(ARRAY['jobs', 'ready', 'leases', 'receipts', 'queues', 'blocks', 'keys', 'owed', 'runs', 'journal',
     'alarms', 'deliveries', 'run_keys', 'attributes', 'members', 'sessions', 'tickets']) AS name,

@@ -1,4 +1,4 @@
--- What is there of the schema, and what this role may do about it.
+-- The state of the schema, and the rights of this role on it.
 --
 -- $1 schema
 SELECT current_database() AS database, current_user::text AS role,

@@ -1,2 +1,2 @@
--- The newest migration that has been run.
+-- The newest migration that was run.
 SELECT coalesce(max(version), 0) AS version FROM tidemill.migrations

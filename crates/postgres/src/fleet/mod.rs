@@ -1,11 +1,24 @@
-//! The fleet: members, sessions and lines. Every verb is one call of a function that locks the kinds it is about, so of two
-//! that want a last place one gets it.
+//! The fleet: workers, their sessions, and sessions that wait for one. Every verb is one call of a
+//! function that locks the affected kinds, so of two clients that want the last free slot one gets
+//! it.
 
-mod inspect;
+mod attach;
+mod beat;
+mod close;
+mod drain;
+mod get_session;
+mod get_worker;
+mod join;
 mod lease;
-mod members;
+mod list_sessions;
+mod list_waiting;
+mod list_workers;
+mod page;
+mod part;
+mod reap;
+mod release;
 mod row;
-mod sessions;
+mod worker_columns;
 
 use std::time::Duration;
 
@@ -22,24 +35,25 @@ use tokio_postgres::Row;
 
 use crate::Inner;
 use crate::connection::Params;
-use crate::jobs::{nothing, woken};
+use crate::jobs::{no_rows, wake_texts};
 use crate::sql::Sql;
 
-/// Longer than anything lasts, and short enough to be added to any time: a few hundred thousand years, in ms.
-const FOREVER: i64 = 1 << 53;
+/// Longer than any duration in use, and short enough to be added to any time: a few hundred
+/// thousand years.
+const MAX_DURATION_MS: i64 = 1 << 53;
 
 #[async_trait]
 impl Fleet for Inner {
-    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error> {
-        members::join(self, members).await
+    async fn join(&self, workers: &[WorkerEntry]) -> Result<(), Error> {
+        join::join(self, workers).await
     }
 
     async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-        members::beat(self, beat).await
+        beat::beat(self, beat).await
     }
 
-    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error> {
-        members::part(self, members).await
+    async fn part(&self, workers: &[WorkerKey]) -> Result<(), Error> {
+        part::part(self, workers).await
     }
 
     async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
@@ -47,63 +61,63 @@ impl Fleet for Inner {
     }
 
     async fn attach(&self, attach: &[AttachParams]) -> Result<Vec<Attached>, Error> {
-        sessions::attach(self, attach).await
+        attach::attach(self, attach).await
     }
 
     async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
-        sessions::release(self, release).await
+        release::release(self, release).await
     }
 
     async fn close(&self, session: &SessionId) -> Result<bool, Error> {
-        let answer = sessions::close(self, session).await;
+        let answer = close::close(self, session).await;
         self.announce_unknown(&answer);
         answer
     }
 
-    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error> {
-        let answer = members::drain(self, member).await;
+    async fn drain(&self, worker: &WorkerKey) -> Result<bool, Error> {
+        let answer = drain::drain(self, worker).await;
         self.announce_unknown(&answer);
         answer
     }
 
     async fn reap(&self, _: Option<WorkerDefaults>) -> Result<Reaped, Error> {
-        members::reap(self).await
+        reap::reap(self).await
     }
 
-    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
-        inspect::member(self, member).await
+    async fn get_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
+        get_worker::get_worker(self, worker).await
     }
 
     async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
-        inspect::members(self, list).await
+        list_workers::list_workers(self, list).await
     }
 
     async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
-        inspect::session(self, session).await
+        get_session::get_session(self, session).await
     }
 
     async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error> {
-        inspect::sessions(self, list).await
+        list_sessions::list_sessions(self, list).await
     }
 
     async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
-        inspect::lines(self).await
+        list_waiting::list_waiting(self).await
     }
 }
 
-/// Calls a function, and announces what it has woken.
+/// Calls a function, and announces the wake-ups that it returns.
 async fn call(inner: &Inner, sql: &'static Sql, params: Params<'_>) -> Result<Row, Error> {
-    let row = inner.pool.query(sql, params).await?.into_iter().next().ok_or_else(nothing)?;
-    inner.announce_woken(woken(&row)).await;
+    let row = inner.pool.query(sql, params).await?.into_iter().next().ok_or_else(no_rows)?;
+    inner.announce_texts(wake_texts(&row)).await;
     Ok(row)
 }
 
-/// How long something lasts, in ms.
-fn span(duration: Duration) -> i64 {
-    millis(duration).min(FOREVER)
+/// A duration in milliseconds.
+fn duration_ms(duration: Duration) -> i64 {
+    millis(duration).min(MAX_DURATION_MS)
 }
 
-/// How long an order stands.
-fn standing() -> i64 {
-    span(ORDER_TIMEOUT)
+/// How long an order to a worker stands, in milliseconds.
+fn order_timeout_ms() -> i64 {
+    duration_ms(ORDER_TIMEOUT)
 }

@@ -1,4 +1,4 @@
-//! Ending jobs from outside, whatever their lease.
+//! `complete`: ends jobs from outside, whatever their lease.
 
 use tidemill_core::Error;
 use tidemill_core::job::JobState;
@@ -8,15 +8,15 @@ use tidemill_core::wake::Wake;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::enqueue::{delay, earliest};
-use super::link::{links, nothing};
+use super::enqueue::{delay_ms, earliest};
+use super::enqueue_dependent::{blocker_pairs, no_rows};
 use super::ms;
 use crate::Inner;
-use crate::runs::Telling;
+use crate::runs::EventArgs;
 use crate::sql::{COMPLETE, COMPLETE_BY_CONTINUING, COMPLETE_BY_DELIVERING};
 
-/// How a job ends that keeps a record or none: parameters of `complete_job` and `settle_job`.
-pub(crate) struct Close<'a> {
+/// Parameters of `complete_job` and `settle_job`: the end of a job, with a record or without.
+pub(crate) struct FinishArgs<'a> {
     pub(crate) state: Option<i16>,
     pub(crate) output: &'a [u8],
     pub(crate) error: Option<&'a [u8]>,
@@ -24,8 +24,8 @@ pub(crate) struct Close<'a> {
     pub(crate) keep: i64,
 }
 
-/// The step that takes a job's place: parameters of `complete_by_continuing` and `continue_job`.
-pub(crate) struct Follow<'a> {
+/// Parameters of `complete_by_continuing` and `continue_job`: the next job of a chain.
+pub(crate) struct ContinueArgs<'a> {
     pub(crate) queue: i32,
     pub(crate) delay: i64,
     pub(crate) earliest: i64,
@@ -33,15 +33,15 @@ pub(crate) struct Follow<'a> {
     pub(crate) after: Vec<String>,
 }
 
-/// How a job ends for good, or goes on.
-pub(crate) enum Closing<'a> {
-    Close(Close<'a>),
-    Follow(Follow<'a>),
-    Tell(Telling<'a>),
+/// The parameters of a function that ends one job.
+pub(crate) enum EndArgs<'a> {
+    Finish(FinishArgs<'a>),
+    Continue(ContinueArgs<'a>),
+    Deliver(EventArgs<'a>),
 }
 
-impl<'a> Close<'a> {
-    pub(crate) fn of(record: Option<&'a JobRecord>) -> Self {
+impl<'a> FinishArgs<'a> {
+    pub(crate) fn new(record: Option<&'a JobRecord>) -> Self {
         Self {
             state: record.map(|record| state_code(record.state)),
             output: record.map_or(&[], |record| &record.output),
@@ -62,10 +62,10 @@ impl<'a> Close<'a> {
     }
 }
 
-impl<'a> Follow<'a> {
-    pub(crate) fn of(queue: i32, step: &'a NextJob) -> Self {
-        let (_, after) = links(std::iter::once(step.job.links.after.as_slice()));
-        let (delay, earliest) = (delay(step.job.due), earliest(step.job.due));
+impl<'a> ContinueArgs<'a> {
+    pub(crate) fn new(queue: i32, step: &'a NextJob) -> Self {
+        let (_, after) = blocker_pairs(std::iter::once(step.job.links.after.as_slice()));
+        let (delay, earliest) = (delay_ms(step.job.due), earliest(step.job.due));
         Self { queue, delay, earliest, envelope: &step.job.envelope, after }
     }
 
@@ -80,13 +80,13 @@ impl<'a> Follow<'a> {
     }
 }
 
-impl Closing<'_> {
-    /// Everything but what says which job it is.
+impl EndArgs<'_> {
+    /// All parameters except those that identify the job.
     pub(crate) fn params(&self) -> [(&(dyn ToSql + Sync), Type); 5] {
         match self {
-            Self::Close(close) => close.params(),
-            Self::Follow(follow) => follow.params(),
-            Self::Tell(telling) => telling.params(),
+            Self::Finish(finish) => finish.params(),
+            Self::Continue(next) => next.params(),
+            Self::Deliver(event) => event.params(),
         }
     }
 }
@@ -95,34 +95,38 @@ impl Inner {
     /// Ends a job from outside and announces it.
     pub(crate) async fn complete(&self, complete: CompleteParams<'_>) -> Result<Completed, Error> {
         reserved_ids::check_removal(complete.job)?;
-        let closing = self.closing(complete.change).await?;
-        let sql = match &closing {
-            Closing::Close(_) => &COMPLETE,
-            Closing::Follow(_) => &COMPLETE_BY_CONTINUING,
-            Closing::Tell(_) => &COMPLETE_BY_DELIVERING,
+        let end = self.end_args(complete.change).await?;
+        let sql = match &end {
+            EndArgs::Finish(_) => &COMPLETE,
+            EndArgs::Continue(_) => &COMPLETE_BY_CONTINUING,
+            EndArgs::Deliver(_) => &COMPLETE_BY_DELIVERING,
         };
         let job = complete.job.as_str();
-        let [a, b, c, d, e] = closing.params().map(|(value, _)| value);
+        let [a, b, c, d, e] = end.params().map(|(value, _)| value);
         let rows = self.pool.query(sql, &[&job, a, b, c, d, e]).await?;
-        let row = rows.first().ok_or_else(nothing)?;
-        self.announce_woken(woken(row)).await;
-        let completed = completed(row.get("outcome"))?;
+        let row = rows.first().ok_or_else(no_rows)?;
+        self.announce_texts(wake_texts(row)).await;
+        let completed = completed_from_outcome(row.get("outcome"))?;
         if completed != Completed::Yes {
-            // The call that ended it may have been this one, and its answer lost.
+            // This may be the retry of a call that ended it.
             self.bus.publish(Wake::Finished(complete.job.chain()));
             self.bus.publish(Wake::LeaseLost(complete.job.clone()));
         }
-        // Whoever completes is often a command that ends at once, so this waits until it is said.
+        // The caller is often a command that exits at once, so this waits until the wake-ups are
+        // sent.
         self.bus.flush().await;
         Ok(completed)
     }
 
-    /// What a change is to the functions that end one job. Those that put it back or bury it end nothing.
-    pub(crate) async fn closing<'a>(&self, change: &'a Change) -> Result<Closing<'a>, Error> {
+    /// The parameters of the functions that end one job. A change that puts the job back or buries
+    /// it is invalid here.
+    pub(crate) async fn end_args<'a>(&self, change: &'a Change) -> Result<EndArgs<'a>, Error> {
         match change {
-            Change::Finish(record) => Ok(Closing::Close(Close::of(record.as_ref()))),
-            Change::Continue(step) => Ok(Closing::Follow(Follow::of(self.number(&step.queue).await?, step))),
-            Change::Deliver(delivery) => Ok(Closing::Tell(Telling::of(delivery))),
+            Change::Finish(record) => Ok(EndArgs::Finish(FinishArgs::new(record.as_ref()))),
+            Change::Continue(step) => {
+                Ok(EndArgs::Continue(ContinueArgs::new(self.queue_id(&step.queue).await?, step)))
+            }
+            Change::Deliver(delivery) => Ok(EndArgs::Deliver(EventArgs::new(delivery))),
             Change::Requeue { .. } | Change::Bury(_) | Change::Commit(_) => {
                 Err(Error::Invalid("a job can be completed only by ending or continuing it".into()))
             }
@@ -130,13 +134,13 @@ impl Inner {
     }
 }
 
-/// What a function has to announce.
-pub(crate) fn woken(row: &Row) -> Vec<String> {
+/// The texts of the wake-ups that a function returns.
+pub(crate) fn wake_texts(row: &Row) -> Vec<String> {
     row.get::<_, Option<Vec<String>>>("woken").unwrap_or_default()
 }
 
-/// What completing did.
-pub(crate) fn completed(outcome: Option<&str>) -> Result<Completed, Error> {
+/// The result of a completion.
+pub(crate) fn completed_from_outcome(outcome: Option<&str>) -> Result<Completed, Error> {
     Ok(match outcome {
         None => Completed::NotFound,
         Some("seized") => Completed::Yes,

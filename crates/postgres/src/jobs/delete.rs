@@ -1,12 +1,11 @@
-//! Deleting chains with everything in them.
+//! `delete`: deletes chains with everything in them.
 
 use tidemill_core::store::{Deleted, reserved_ids};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Error, JobId};
 
-use super::LOOKS;
-use super::job_id;
-use super::link::nothing;
+use super::enqueue_dependent::no_rows;
+use super::{MAX_ATTEMPTS, job_id};
 use crate::Inner;
 use crate::sql::DELETE_CHAIN;
 
@@ -15,11 +14,11 @@ impl Inner {
     pub(crate) async fn delete(&self, chain: &JobId) -> Result<Deleted, Error> {
         let chain = chain.chain();
         reserved_ids::check_deletion(&chain)?;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_ATTEMPTS {
             let rows = self.pool.query(&DELETE_CHAIN, &[&chain.as_str()]).await?;
-            let row = rows.first().ok_or_else(nothing)?;
+            let row = rows.first().ok_or_else(no_rows)?;
             match row.get("outcome") {
-                // The call that deleted it may have been this one, and its answer lost.
+                // This may be the retry of a call that deleted it.
                 None => {
                     self.announce_deleted(&chain, None).await?;
                     return Ok(Deleted::NotFound);
@@ -33,7 +32,7 @@ impl Inner {
             }
         }
         Err(Error::Unavailable {
-            message: format!("chain {chain} moves too fast to be deleted"),
+            message: format!("chain {chain} changes state too fast to be deleted"),
             source: None,
         })
     }

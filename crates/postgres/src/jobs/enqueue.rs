@@ -1,4 +1,4 @@
-//! Adding jobs: one statement per batch.
+//! `enqueue`: adds jobs, with one statement per batch.
 
 use std::collections::HashSet;
 
@@ -6,13 +6,13 @@ use tidemill_core::store::{Due, Enqueued, NewJob, reserved_ids};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Clock, Error, Queue, Timestamp, retry};
 
-use super::link::Made;
+use super::enqueue_dependent::EnqueueOutcome;
 use super::ms;
-use super::receipt::{Receipt, answers};
+use super::receipt::{Receipt, enqueue_results};
 use crate::Inner;
 use crate::connection::Params;
-use crate::error::{classify, is_locked, is_taken};
-use crate::sql::{ENQUEUE, FORGET, INSERT};
+use crate::error::{classify, is_locked, is_unique_violation};
+use crate::sql::{DELETE_EXPIRED_RECORDS, ENQUEUE, INSERT};
 
 impl Inner {
     /// Adds jobs, once, and announces them.
@@ -22,49 +22,59 @@ impl Inner {
             return Ok(Vec::new());
         }
         let receipt = Receipt::new(self.pool.clock.now());
-        let mut again = false;
-        let enqueue = || self.try_enqueue(queue, jobs, (&receipt, std::mem::replace(&mut again, true)));
-        let made = retry::with_receipt(&self.pool.clock, enqueue).await?.flatten()?;
-        for wake in wakes(queue, jobs, &made, self.pool.clock.now()) {
+        let mut is_retry = false;
+        let enqueue = || {
+            let attempt =
+                EnqueueAttempt { receipt: &receipt, is_retry: std::mem::replace(&mut is_retry, true) };
+            self.try_enqueue(queue, jobs, attempt)
+        };
+        let outcomes = retry::with_receipt(&self.pool.clock, enqueue).await?.flatten()?;
+        for wake in wakes(queue, jobs, &outcomes, self.pool.clock.now()) {
             self.bus.publish_and_flush(wake).await;
         }
-        Ok(made.into_iter().map(|made| made.answer).collect())
+        Ok(outcomes.into_iter().map(|outcome| outcome.result).collect())
     }
 
-    /// Adds jobs, unless a call with this receipt has. What others have locked is an answer: a repeat would have to wait
-    /// as long again.
+    /// Adds jobs, unless a call with this receipt has added them. A lock timeout is a result: a
+    /// retry would have to wait as long again.
     async fn try_enqueue(
         &self,
         queue: &Queue,
         jobs: &[NewJob],
-        (receipt, again): (&Receipt, bool),
-    ) -> Result<Result<Vec<Made>, Error>, Error> {
-        if again && let Some(made) = self.find_receipt(receipt, jobs).await? {
-            return Ok(Ok(made));
+        attempt: EnqueueAttempt<'_>,
+    ) -> Result<Result<Vec<EnqueueOutcome>, Error>, Error> {
+        let EnqueueAttempt { receipt, is_retry } = attempt;
+        if is_retry && let Some(outcomes) = self.find_receipt(receipt, jobs).await? {
+            return Ok(Ok(outcomes));
         }
-        let made = if jobs.iter().any(|job| !job.links.is_empty()) {
-            self.link(queue, jobs, receipt).await
+        let outcomes = if jobs.iter().any(|job| !job.links.is_empty()) {
+            self.enqueue_dependent(queue, jobs, receipt).await
         } else if jobs.iter().all(is_new) {
             self.insert(queue, jobs, receipt).await
         } else {
             self.insert_missing(queue, jobs, receipt).await
         };
-        match made {
+        match outcomes {
             Err(error) if is_locked(&error) => Ok(Err(error)),
-            made => made.map(Ok),
+            outcomes => outcomes.map(Ok),
         }
     }
 
-    /// Ids that were made for the call are new, unless the call is repeated.
-    async fn insert(&self, queue: &Queue, jobs: &[NewJob], receipt: &Receipt) -> Result<Vec<Made>, Error> {
-        let Columns { ids, delays, earliest, envelopes } = Columns::of(jobs.iter());
-        let number = self.number(queue).await?;
+    /// Inserts jobs with generated ids. The ids are new, unless the call is repeated.
+    async fn insert(
+        &self,
+        queue: &Queue,
+        jobs: &[NewJob],
+        receipt: &Receipt,
+    ) -> Result<Vec<EnqueueOutcome>, Error> {
+        let JobColumns { ids, delays, earliest, envelopes } = JobColumns::new(jobs.iter());
+        let queue_id = self.queue_id(queue).await?;
         let Receipt { at, call } = receipt;
-        let params: Params<'_> = &[&number, &ids, &delays, &earliest, &envelopes, at, call];
+        let params: Params<'_> = &[&queue_id, &ids, &delays, &earliest, &envelopes, at, call];
         match self.pool.attempt(&INSERT, params).await? {
             Ok(_) => Ok(vec![Enqueued::Created.into(); jobs.len()]),
-            Err(error) if is_taken(&error) => match self.find_receipt(receipt, jobs).await? {
-                Some(made) => Ok(made),
+            Err(error) if is_unique_violation(&error) => match self.find_receipt(receipt, jobs).await? {
+                Some(outcomes) => Ok(outcomes),
                 None => self.insert_missing(queue, jobs, receipt).await,
             },
             Err(error) => Err(classify(INSERT.name, error)),
@@ -76,49 +86,61 @@ impl Inner {
         queue: &Queue,
         jobs: &[NewJob],
         receipt: &Receipt,
-    ) -> Result<Vec<Made>, Error> {
+    ) -> Result<Vec<EnqueueOutcome>, Error> {
         let mut seen = HashSet::new();
         let distinct: Vec<&NewJob> = jobs.iter().filter(|job| seen.insert(job.id.as_str())).collect();
-        let Columns { ids, delays, earliest, envelopes } = Columns::of(distinct.into_iter());
-        let number = self.number(queue).await?;
+        let JobColumns { ids, delays, earliest, envelopes } = JobColumns::new(distinct.into_iter());
+        let queue_id = self.queue_id(queue).await?;
         let Receipt { at, call } = receipt;
-        self.pool.query(&FORGET, &[&ids]).await?;
-        let params: Params<'_> = &[&number, &ids, &delays, &earliest, &envelopes, at, call];
+        self.pool.query(&DELETE_EXPIRED_RECORDS, &[&ids]).await?;
+        let params: Params<'_> = &[&queue_id, &ids, &delays, &earliest, &envelopes, at, call];
         match self.pool.attempt(&ENQUEUE, params).await? {
             Ok(rows) => {
-                let answers = answers(jobs, rows.iter().map(|row| row.get("id")));
-                Ok(answers.into_iter().map(Made::from).collect())
+                let results = enqueue_results(jobs, rows.iter().map(|row| row.get("id")));
+                Ok(results.into_iter().map(EnqueueOutcome::from).collect())
             }
-            Err(error) => self.refused_receipt(ENQUEUE.name, error, (receipt, jobs)).await,
+            Err(error) => self.find_receipt_after(ENQUEUE.name, error, receipt, jobs).await,
         }
     }
 
-    /// The answer of a call that was under way when it was repeated: then the repeat is refused its receipt.
-    pub(super) async fn refused_receipt(
+    /// Returns the outcome of the first call if the receipt of this retry violated its unique
+    /// constraint: the first call was still running.
+    pub(super) async fn find_receipt_after(
         &self,
         doing: &str,
         error: tokio_postgres::Error,
-        (receipt, jobs): (&Receipt, &[NewJob]),
-    ) -> Result<Vec<Made>, Error> {
-        let found = if is_taken(&error) { self.find_receipt(receipt, jobs).await? } else { None };
+        receipt: &Receipt,
+        jobs: &[NewJob],
+    ) -> Result<Vec<EnqueueOutcome>, Error> {
+        let found = if is_unique_violation(&error) { self.find_receipt(receipt, jobs).await? } else { None };
         found.ok_or_else(|| classify(doing, error))
     }
 }
+/// One attempt of an enqueue.
+struct EnqueueAttempt<'a> {
+    receipt: &'a Receipt,
+    is_retry: bool,
+}
 
-/// Whether nothing else can have the job's id.
+/// Whether no other job can have the job's id.
 pub(super) fn is_new(job: &NewJob) -> bool {
     job.generated_id || !job.tracked
 }
 
-/// What is to be announced of jobs that were added. A job that was there already is announced as well: the call may be a
-/// repeat of one whose answer was lost, and with it the announcement.
-pub(crate) fn wakes(queue: &Queue, jobs: &[NewJob], made: &[Made], now: Timestamp) -> Vec<Wake> {
-    let added = |(job, made): &(&NewJob, &Made)| match &made.answer {
-        Enqueued::Created => !made.blocked,
+/// The wake-ups for enqueued jobs. Jobs that existed already are announced as well: the call may be
+/// the retry of one whose result was lost, and with it the wake-ups.
+pub(crate) fn wakes(
+    queue: &Queue,
+    jobs: &[NewJob],
+    outcomes: &[EnqueueOutcome],
+    now: Timestamp,
+) -> Vec<Wake> {
+    let added = |(job, outcome): &(&NewJob, &EnqueueOutcome)| match &outcome.result {
+        Enqueued::Created => !outcome.blocked,
         Enqueued::Exists => true,
         Enqueued::Duplicate(other) => *other == job.id,
     };
-    let added = jobs.iter().zip(made).filter(added);
+    let added = jobs.iter().zip(outcomes).filter(added);
     let (due, later): (Vec<_>, Vec<_>) = added.partition(|(job, _)| is_due(job.due, now));
     let mut wakes = Vec::new();
     if !due.is_empty() {
@@ -138,29 +160,29 @@ fn is_due(due: Due, now: Timestamp) -> bool {
     }
 }
 
-/// How long the job has to wait, in ms.
-pub(crate) fn delay(due: Due) -> i64 {
+/// How long the job has to wait, in milliseconds.
+pub(crate) fn delay_ms(due: Due) -> i64 {
     if let Due::In(delay) = due { ms(delay) } else { 0 }
 }
 
-/// Before when the job must not run; 0 for no such time.
+/// The time before which the job must not run; 0 for none.
 pub(crate) fn earliest(due: Due) -> i64 {
     if let Due::At(time) = due { time.0 } else { 0 }
 }
 
-/// The jobs turned on their side: a statement takes one array per column.
-pub(crate) struct Columns<'a> {
+/// The columns of jobs: a statement takes one array per column.
+pub(crate) struct JobColumns<'a> {
     pub(crate) ids: Vec<&'a str>,
     pub(crate) delays: Vec<i64>,
     pub(crate) earliest: Vec<i64>,
     pub(crate) envelopes: Vec<&'a [u8]>,
 }
 
-impl<'a> Columns<'a> {
-    pub(super) fn of(jobs: impl Iterator<Item = &'a NewJob> + Clone) -> Self {
+impl<'a> JobColumns<'a> {
+    pub(super) fn new(jobs: impl Iterator<Item = &'a NewJob> + Clone) -> Self {
         Self {
             ids: jobs.clone().map(|job| job.id.as_str()).collect(),
-            delays: jobs.clone().map(|job| delay(job.due)).collect(),
+            delays: jobs.clone().map(|job| delay_ms(job.due)).collect(),
             earliest: jobs.clone().map(|job| earliest(job.due)).collect(),
             envelopes: jobs.map(|job| &*job.envelope).collect(),
         }

@@ -1,23 +1,29 @@
-//! The job verbs, one file per step of a job's life.
+//! The job verbs, one file each.
 
+mod adjust_for_clock_step;
 mod cancel;
 mod claim;
 mod complete;
 mod delete;
+mod drop_dead;
 mod enqueue;
-mod group;
-mod halves;
-mod kinds;
-mod lease_mark;
-mod leases;
-mod letters;
-mod link;
-mod mark;
-mod numbers;
-mod proceed;
+mod enqueue_dependent;
+mod extend;
+mod group_commit;
+mod grouped;
+mod job_row;
+mod lease_low_water_mark;
+mod list_expired;
+mod low_water_mark;
+mod partial;
+mod promote;
+mod prune;
+mod queue_ids;
 mod receipt;
+mod recover;
+mod redrive;
 mod settle;
-mod upkeep;
+mod start;
 
 use std::time::Duration;
 
@@ -26,61 +32,63 @@ use tidemill_core::{Error, Guarantee, JobId, Lease, Queue, QueueName, Token};
 use tokio_postgres::Row;
 
 #[cfg(feature = "sqlx")]
-pub(crate) use complete::{Close, Follow};
-pub(crate) use complete::{Closing, completed, state_code, woken};
+pub(crate) use complete::{ContinueArgs, FinishArgs};
+pub(crate) use complete::{EndArgs, completed_from_outcome, state_code, wake_texts};
 #[cfg(feature = "sqlx")]
-pub(crate) use enqueue::Columns;
-pub(crate) use enqueue::{delay, earliest, wakes};
-pub(crate) use group::Clerk;
-pub(crate) use halves::Halves;
-pub(crate) use kinds::{Key, keys};
-pub(crate) use lease_mark::LeaseMark;
+pub(crate) use enqueue::JobColumns;
+pub(crate) use enqueue::{delay_ms, earliest, wakes};
 #[cfg(feature = "sqlx")]
-pub(crate) use link::made;
-pub(crate) use link::{Linked, nothing, read_made};
-pub(crate) use mark::Marks;
-pub(crate) use numbers::Numbers;
-pub(crate) use settle::{Ended, Ending};
+pub(crate) use enqueue_dependent::outcomes;
+pub(crate) use enqueue_dependent::{DependentColumns, blocker_pairs, no_rows, outcomes_from_row};
+pub(crate) use group_commit::GroupCommit;
+pub(crate) use grouped::{ClaimKey, keys};
+pub(crate) use job_row::JobRow;
+pub(crate) use lease_low_water_mark::LeaseLowWaterMark;
+pub(crate) use low_water_mark::LowWaterMarks;
+pub(crate) use partial::PartialSettles;
+pub(crate) use promote::MAX_BATCH_ROWS;
+pub(crate) use queue_ids::QueueIds;
+pub(crate) use settle::{LeaseFence, SettledClaims};
 
-/// How often to look for a job that moves while it is looked for. Each look that misses it means that a
-/// worker has claimed or settled it in between; nobody does that a dozen times in a row.
-pub(crate) const LOOKS: usize = 12;
+/// How often to try a verb on a job that changes its state meanwhile. Each failure means that a
+/// worker has claimed or settled the job in between, which does not happen a dozen times in a row.
+pub(crate) const MAX_ATTEMPTS: usize = 12;
 
 /// How a delivery guarantee is stored.
-fn code(delivery: Guarantee) -> i16 {
-    match delivery {
+pub(crate) fn guarantee_code(guarantee: Guarantee) -> i16 {
+    match guarantee {
         Guarantee::AtMostOnce => 0,
         Guarantee::AtLeastOnce => 1,
     }
 }
 
-/// The queue that is stored like this.
+/// The queue with this name and this code of its guarantee.
 pub(crate) fn queue(name: &str, code: i16) -> Result<Queue, Error> {
-    let delivery = match code {
+    let guarantee = match code {
         0 => Guarantee::AtMostOnce,
         1 => Guarantee::AtLeastOnce,
-        other => return Err(Error::Corrupt(format!("queue {name:?} has the delivery {other}"))),
+        other => return Err(Error::Corrupt(format!("queue {name:?} has the guarantee {other}"))),
     };
-    Ok(Queue { name: QueueName::new(name).map_err(damaged)?, guarantee: delivery })
+    Ok(Queue { name: QueueName::new(name).map_err(corrupt)?, guarantee })
 }
 
-/// The id that is stored like this.
+/// A stored job id.
 pub(crate) fn job_id(text: &str) -> Result<JobId, Error> {
-    JobId::new(text).map_err(damaged)
+    JobId::new(text).map_err(corrupt)
 }
 
-/// The job that is at a step of its chain.
-pub(crate) fn job_at(row: &Row) -> Result<JobId, Error> {
-    at_step(row.get("id"), row.get("step"))
+/// The current job of a chain.
+pub(crate) fn job_id_from_row(row: &Row) -> Result<JobId, Error> {
+    job_id_at_step(row.get("id"), row.get("step"))
 }
 
-/// The same of a row that has been read.
-pub(crate) fn at_step(chain: &str, step: i32) -> Result<JobId, Error> {
+/// The job at this step of a chain.
+pub(crate) fn job_id_at_step(chain: &str, step: i32) -> Result<JobId, Error> {
     let chain = job_id(chain)?;
     Ok(if step == 0 { chain } else { chain.at_step(step.unsigned_abs()) })
 }
 
-pub(crate) fn damaged(error: impl std::fmt::Display) -> Error {
+pub(crate) fn corrupt(error: impl std::fmt::Display) -> Error {
     Error::Corrupt(error.to_string())
 }
 
@@ -89,13 +97,14 @@ fn lease(queue: &Queue, job: JobId, seq: i64) -> Lease {
     Lease { queue: queue.clone(), job, shard: 0, token: Token(u128::try_from(seq).unwrap_or_default()) }
 }
 
-/// A duration in milliseconds that can be added to any time there is: a snooze of all eternity must not spoil
-/// the settlements it shares a statement with.
+/// A duration in milliseconds, limited so that it can be added to any time: a snooze for ever must
+/// not fail the settlements in the same statement.
 pub(crate) fn ms(duration: Duration) -> i64 {
     millis(duration).min(1 << 52)
 }
 
-/// The number behind a lease; -1, which no job has, for a token that was never given out here.
+/// The number in the token of a lease; -1, which no job has, for a token that this store never
+/// assigned.
 pub(crate) fn number(lease: &Lease) -> i64 {
     i64::try_from(lease.token.0).unwrap_or(-1)
 }

@@ -1,7 +1,8 @@
-//! Ending claims: a statement for each kind of settlement.
+//! `settle` and `rescue`: end claims, with one statement for each group of settlements.
 //!
-//! The statements are transactions of their own. One transaction around all of them would hold the locks of
-//! the first kind while it asks for those of the next, and two such settlements could wait for each other.
+//! Each statement is a transaction of its own. One transaction around all of them would hold the
+//! locks of the first group while it requests those of the next, and two such settlements could
+//! deadlock.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,51 +14,52 @@ use tidemill_core::{DeadLetter, Error};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::complete::{state_code, woken};
-use super::kinds::{Again, Key, Kinds, keys};
-use super::link::nothing;
+use super::complete::{state_code, wake_texts};
+use super::enqueue_dependent::no_rows;
+use super::grouped::{ClaimKey, GroupedSettlements, NextAttempt, keys};
 use super::{ms, number};
 use crate::Inner;
 use crate::error::is_locked;
 use crate::sql::{BURY, DROP_CANCELLED, FINISH, RECORD, REQUEUE};
 
-/// How many claims are ended at once when each is ended by itself: connections are left for others.
-const AT_ONCE: usize = 4;
+/// How many claims are ended concurrently when each has its own statement. The other connections
+/// stay available.
+const MAX_CONCURRENT_CLAIMS: usize = 4;
 
 /// Which claims may be ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// Those whose lease is the current one.
+pub(crate) enum LeaseFence {
+    /// Claims whose lease is the current one.
     Current,
-    /// Of these only those that have run out.
+    /// Of these, those whose lease has expired.
     Expired,
 }
 
-/// The claims that ended, and what is to be announced beside their ends.
+/// The claims that ended, and the wake-ups in addition to those of their ends.
 #[derive(Default)]
-pub(crate) struct Ended {
+pub(crate) struct SettledClaims {
     tokens: Vec<i64>,
-    pub(crate) woken: Vec<String>,
-    /// Why one did not end: others have locked it.
-    refused: Option<Error>,
+    pub(crate) wake_texts: Vec<String>,
+    /// Set if another transaction had locked a claim, which therefore did not end.
+    locked: Option<Error>,
 }
 
-impl Ended {
-    /// Reads the answer of a function that ends claims.
-    pub(crate) fn read(rows: &[Row]) -> Result<Self, Error> {
-        let row = rows.first().ok_or_else(nothing)?;
+impl SettledClaims {
+    /// Reads the result of a function that ends claims.
+    pub(crate) fn from_function(rows: &[Row]) -> Result<Self, Error> {
+        let row = rows.first().ok_or_else(no_rows)?;
         let tokens: Option<Vec<i64>> = row.get("ended");
-        Ok(Self { tokens: tokens.unwrap_or_default(), woken: woken(row), refused: None })
+        Ok(Self { tokens: tokens.unwrap_or_default(), wake_texts: wake_texts(row), locked: None })
     }
 
-    fn of(rows: &[Row]) -> Self {
-        Self { tokens: rows.iter().map(|row| row.get(0)).collect(), woken: Vec::new(), refused: None }
+    fn from_tokens(rows: &[Row]) -> Self {
+        Self { tokens: rows.iter().map(|row| row.get(0)).collect(), wake_texts: Vec::new(), locked: None }
     }
 
     fn add(&mut self, other: Self) {
         self.tokens.extend(other.tokens);
-        self.woken.extend(other.woken);
-        self.refused = other.refused.or(self.refused.take());
+        self.wake_texts.extend(other.wake_texts);
+        self.locked = other.locked.or(self.locked.take());
     }
 }
 
@@ -65,7 +67,7 @@ impl Inner {
     pub(crate) async fn settle(
         &self,
         settlements: &[Settlement],
-        ending: Ending,
+        fence: LeaseFence,
     ) -> Result<Vec<Verdict>, Error> {
         let mut by_number: Vec<_> =
             settlements.iter().enumerate().map(|(at, settlement)| (number(&settlement.lease), at)).collect();
@@ -74,88 +76,108 @@ impl Inner {
         by_number.dedup_by_key(|(number, _)| *number);
         let at: HashMap<i64, usize> = by_number.iter().copied().collect();
         let mut verdicts = vec![Verdict::LeaseLost; settlements.len()];
-        if ending == Ending::Current {
-            let known = self.halves.take(&mut by_number);
+        if fence == LeaseFence::Current {
+            let known = self.partial_settles.take(&mut by_number);
             known.into_iter().for_each(|at| verdicts[at] = Verdict::Accepted);
         }
-        let kinds = Kinds::of(by_number.iter().map(|&(number, at)| (number, at, &settlements[at])));
-        let Ended { tokens, woken, refused } = self.end(kinds, ending == Ending::Expired).await?;
+        let grouped =
+            GroupedSettlements::new(by_number.iter().map(|&(number, at)| (number, at, &settlements[at])));
+        let settled = self.settle_groups(grouped, fence == LeaseFence::Expired).await?;
+        let SettledClaims { tokens, wake_texts, locked } = settled;
         for at in tokens.iter().filter_map(|number| at.get(number)) {
             verdicts[*at] = Verdict::Accepted;
             self.announce_end(&settlements[*at]);
         }
-        settlements.iter().zip(&verdicts).for_each(|one| self.announce_loss(one, ending));
-        self.announce_woken(woken).await;
-        match refused {
-            // Whoever has locked an expired claim is about to end it.
-            Some(error) if ending == Ending::Current => {
+        settlements
+            .iter()
+            .zip(&verdicts)
+            .for_each(|(settlement, verdict)| self.announce_loss(settlement, *verdict, fence));
+        self.announce_texts(wake_texts).await;
+        match locked {
+            // The transaction that has locked an expired claim is about to end it.
+            Some(error) if fence == LeaseFence::Current => {
                 let accepted = at.iter().filter(|(_, at)| verdicts[**at] == Verdict::Accepted);
-                self.halves.remember(accepted.map(|(number, _)| *number));
+                self.partial_settles.remember(accepted.map(|(number, _)| *number));
                 Err(error)
             }
             _ => Ok(verdicts),
         }
     }
 
-    /// Runs one statement per kind; of a kind in which others have locked something, one per claim, so that this holds
-    /// up no more than what is locked.
-    async fn end(&self, kinds: Kinds<'_>, expired: bool) -> Result<Ended, Error> {
-        let mut ended = Ended::default();
-        for kind in kinds.by_kind() {
-            match self.end_together(&kind, expired).await {
-                Err(error) if is_locked(&error) => ended.add(self.end_apart(kind, error, expired).await?),
-                answer => ended.add(answer?),
+    /// Runs one statement per group. If another transaction has locked a claim of a group, it runs
+    /// one statement per claim, so that only the locked claims wait.
+    async fn settle_groups(
+        &self,
+        grouped: GroupedSettlements<'_>,
+        expired: bool,
+    ) -> Result<SettledClaims, Error> {
+        let mut settled = SettledClaims::default();
+        for group in grouped.into_groups() {
+            match self.settle_group(&group, expired).await {
+                Err(error) if is_locked(&error) => {
+                    settled.add(self.settle_singly(group, error, expired).await?)
+                }
+                result => settled.add(result?),
             }
         }
-        Ok(ended)
+        Ok(settled)
     }
 
-    async fn end_apart(&self, kind: Kinds<'_>, error: Error, expired: bool) -> Result<Ended, Error> {
-        let claims = kind.one_by_one();
+    async fn settle_singly(
+        &self,
+        group: GroupedSettlements<'_>,
+        error: Error,
+        expired: bool,
+    ) -> Result<SettledClaims, Error> {
+        let claims = group.into_claims();
         if claims.len() < 2 {
-            return Ok(Ended { refused: Some(error), ..Ended::default() });
+            return Ok(SettledClaims { locked: Some(error), ..SettledClaims::default() });
         }
-        let mut ended = Ended::default();
-        for some in claims.chunks(AT_ONCE) {
-            for answer in join_all(some.iter().map(|claim| self.end_together(claim, expired))).await {
-                match answer {
-                    Err(error) if is_locked(&error) => ended.refused = Some(error),
-                    answer => ended.add(answer?),
+        let mut settled = SettledClaims::default();
+        for some in claims.chunks(MAX_CONCURRENT_CLAIMS) {
+            for result in join_all(some.iter().map(|claim| self.settle_group(claim, expired))).await {
+                match result {
+                    Err(error) if is_locked(&error) => settled.locked = Some(error),
+                    result => settled.add(result?),
                 }
             }
         }
-        Ok(ended)
+        Ok(settled)
     }
 
-    async fn end_together(&self, kinds: &Kinds<'_>, expired: bool) -> Result<Ended, Error> {
-        let mut ended = Ended::default();
-        if !kinds.runs.is_empty() {
-            ended.add(self.settle_runs(&kinds.runs, expired).await?);
+    async fn settle_group(
+        &self,
+        group: &GroupedSettlements<'_>,
+        expired: bool,
+    ) -> Result<SettledClaims, Error> {
+        let mut settled = SettledClaims::default();
+        if !group.runs.is_empty() {
+            settled.add(self.settle_runs(&group.runs, expired).await?);
         }
-        if !kinds.go_on.is_empty() {
-            ended.add(self.proceed(&kinds.go_on, expired).await?);
+        if !group.continue_chain.is_empty() {
+            settled.add(self.continue_chains(&group.continue_chain, expired).await?);
         }
-        if !kinds.finish.is_empty() {
-            ended.add(self.finish(&kinds.finish, expired).await?);
+        if !group.finish.is_empty() {
+            settled.add(self.finish(&group.finish, expired).await?);
         }
-        if !kinds.record.is_empty() {
-            ended.add(self.record(&kinds.record, expired).await?);
+        if !group.record.is_empty() {
+            settled.add(self.record(&group.record, expired).await?);
         }
-        if !kinds.requeue.is_empty() {
-            ended.add(self.requeue(&kinds.requeue, expired).await?);
+        if !group.requeue.is_empty() {
+            settled.add(self.requeue(&group.requeue, expired).await?);
         }
-        if !kinds.bury.is_empty() {
-            ended.add(self.bury(&kinds.bury, expired).await?);
+        if !group.bury.is_empty() {
+            settled.add(self.bury(&group.bury, expired).await?);
         }
-        Ok(ended)
+        Ok(settled)
     }
 
-    async fn finish(&self, claims: &[(Key, ())], expired: bool) -> Result<Ended, Error> {
+    async fn finish(&self, claims: &[(ClaimKey, ())], expired: bool) -> Result<SettledClaims, Error> {
         let (tokens, ids) = keys(claims);
-        Ok(Ended::of(&self.pool.query(&FINISH, &[&tokens, &ids, &expired]).await?))
+        Ok(SettledClaims::from_tokens(&self.pool.query(&FINISH, &[&tokens, &ids, &expired]).await?))
     }
 
-    async fn record(&self, claims: &[(Key, &JobRecord)], expired: bool) -> Result<Ended, Error> {
+    async fn record(&self, claims: &[(ClaimKey, &JobRecord)], expired: bool) -> Result<SettledClaims, Error> {
         let records = || claims.iter().map(|(_, record)| *record);
         let (tokens, ids) = keys(claims);
         let states: Vec<i16> = records().map(|record| state_code(record.state)).collect();
@@ -166,32 +188,36 @@ impl Inner {
         let keeps: Vec<i64> = records().map(|record| ms(record.keep)).collect();
         let params: [&(dyn ToSql + Sync); 8] =
             [&tokens, &ids, &expired, &states, &outputs, &errors, &ends, &keeps];
-        Ended::read(&self.pool.query(&RECORD, &params).await?)
+        SettledClaims::from_function(&self.pool.query(&RECORD, &params).await?)
     }
 
     /// Puts jobs back, and removes those that are to be cancelled instead.
-    async fn requeue(&self, claims: &[(Key, Again<'_>)], expired: bool) -> Result<Ended, Error> {
+    async fn requeue(
+        &self,
+        claims: &[(ClaimKey, NextAttempt<'_>)],
+        expired: bool,
+    ) -> Result<SettledClaims, Error> {
         let (tokens, ids) = keys(claims);
         let (delays, envelopes): (Vec<i64>, Vec<&[u8]>) = claims.iter().map(|(_, job)| *job).unzip();
         let params: [&(dyn ToSql + Sync); 5] = [&tokens, &ids, &expired, &delays, &envelopes];
-        let mut ended = Ended::of(&self.pool.query(&REQUEUE, &params).await?);
-        if ended.tokens.len() < claims.len() {
-            let back: HashSet<i64> = ended.tokens.iter().copied().collect();
-            let left = tokens.into_iter().zip(ids).filter(|(token, _)| !back.contains(token));
+        let mut settled = SettledClaims::from_tokens(&self.pool.query(&REQUEUE, &params).await?);
+        if settled.tokens.len() < claims.len() {
+            let requeued: HashSet<i64> = settled.tokens.iter().copied().collect();
+            let left = tokens.into_iter().zip(ids).filter(|(token, _)| !requeued.contains(token));
             let (tokens, ids): (Vec<i64>, Vec<&str>) = left.unzip();
             match self.pool.query(&DROP_CANCELLED, &[&tokens, &ids, &expired]).await {
-                // What has been put back is not to be forgotten for it.
-                Err(error) if is_locked(&error) && !ended.tokens.is_empty() => ended.refused = Some(error),
-                rows => ended.add(Ended::read(&rows?)?),
+                // The jobs that were put back count as settled all the same.
+                Err(error) if is_locked(&error) && !settled.tokens.is_empty() => settled.locked = Some(error),
+                rows => settled.add(SettledClaims::from_function(&rows?)?),
             }
         }
-        Ok(ended)
+        Ok(settled)
     }
 
-    async fn bury(&self, claims: &[(Key, &DeadLetter)], expired: bool) -> Result<Ended, Error> {
+    async fn bury(&self, claims: &[(ClaimKey, &DeadLetter)], expired: bool) -> Result<SettledClaims, Error> {
         let (tokens, ids) = keys(claims);
         let letters: Vec<&[u8]> = claims.iter().map(|(_, letter)| &*letter.bytes).collect();
-        Ok(Ended::of(&self.pool.query(&BURY, &[&tokens, &ids, &expired, &letters]).await?))
+        Ok(SettledClaims::from_tokens(&self.pool.query(&BURY, &[&tokens, &ids, &expired, &letters]).await?))
     }
 
     fn announce_end(&self, Settlement { lease, change }: &Settlement) {
@@ -207,18 +233,18 @@ impl Inner {
         }
     }
 
-    /// Announces that a worker has lost a job to a rescuer. And what has not been settled: that may be the repeat of a
-    /// settlement whose answer was lost, and with it the announcement.
-    fn announce_loss(&self, (settlement, verdict): (&Settlement, &Verdict), ending: Ending) {
+    /// Announces that a worker has lost a job to a rescuer. A rejected settlement is announced too:
+    /// it may be the retry of one whose result was lost, and with it the wake-ups.
+    fn announce_loss(&self, settlement: &Settlement, verdict: Verdict, fence: LeaseFence) {
         let Settlement { lease, change } = settlement;
-        match (ending, verdict) {
-            (Ending::Expired, Verdict::Accepted) => {
+        match (fence, verdict) {
+            (LeaseFence::Expired, Verdict::Accepted) => {
                 self.bus.publish(Wake::LeaseLost(lease.job.clone()));
                 if matches!(change, Change::Finish(None)) {
                     self.bus.publish(Wake::Finished(lease.job.chain()));
                 }
             }
-            (Ending::Current, Verdict::LeaseLost) => match change {
+            (LeaseFence::Current, Verdict::LeaseLost) => match change {
                 Change::Continue(_) | Change::Commit(_) | Change::Deliver(_) => {
                     self.bus.publish(Wake::Everything);
                 }
@@ -228,19 +254,21 @@ impl Inner {
         }
     }
 
-    /// Announces that there may be anything to look for if nobody knows whether a call had its effect. Not for calls that
-    /// are made because of such an announcement: while the server is away they would go round in circles.
+    /// Wakes all waiters if it is unknown whether a call had its effect. Calls that waiters
+    /// make after such a wake-up must not use this: while the server is down they would wake each
+    /// other for ever.
     pub(crate) fn announce_unknown<T>(&self, answer: &Result<T, Error>) {
         if let Err(Error::Unanswered { .. }) = answer {
             self.bus.publish(Wake::Everything);
         }
     }
 
-    /// Announces what functions have woken, and does what one could not do where it was called.
-    pub(crate) async fn announce_woken(&self, woken: Vec<String>) {
+    /// Publishes the wake-ups that functions have returned. `owed` among them means that jobs are
+    /// still to be unblocked.
+    pub(crate) async fn announce_texts(&self, texts: Vec<String>) {
         let mut owed = false;
-        for word in woken {
-            match word.parse() {
+        for text in texts {
+            match text.parse() {
                 Ok(wake) => self.bus.publish(wake),
                 Err(_) => owed = true,
             }

@@ -1,7 +1,8 @@
-//! Several changes of runs in one step, each seeing those before it.
+//! Several changes of runs in one call, each of which sees those before it.
 //!
-//! Events are appended together, and so are commits written, so a batch takes place in phases: events in even ones,
-//! commits in odd ones. A change goes into the first phase that comes after everything earlier of its run.
+//! Events are appended together, and so are commits, so a batch is processed in phases:
+//! events in even ones, commits in odd ones. A change goes into the first phase after all earlier
+//! changes of its run.
 
 use std::collections::HashMap;
 
@@ -9,38 +10,38 @@ use tidemill_core::Error;
 use tidemill_core::store::runs::{AfterCommit, CommitParams, Delivery};
 use tokio_postgres::types::ToSql;
 
-use super::effects::Effects;
-use super::{Telling, big, status_code};
+use super::effects::EffectColumns;
+use super::{EventArgs, status_code, to_i64};
 use crate::Inner;
 use crate::jobs::ms;
 
 /// How the end of a claim changes a run.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Act<'a> {
+pub(crate) enum RunChange<'a> {
     Commit(&'a CommitParams),
     Deliver(&'a Delivery),
 }
 
-/// What the database calls a commit that ends its run.
-const ENDS: i16 = 2;
+/// The code of a commit that ends its run.
+const ENDS_RUN: i16 = 2;
 
-/// The parameters of `settle_runs` beside the claims.
+/// The parameters of `settle_runs`, except the claims.
 #[derive(Default)]
-pub(super) struct Batch<'a> {
+pub(super) struct RunBatch<'a> {
     phases: Phases<'a>,
     last: i32,
-    commits: Commits<'a>,
-    events: Events<'a>,
-    effects: Effects<'a>,
+    commits: CommitColumns<'a>,
+    events: EventColumns<'a>,
+    effects: EffectColumns<'a>,
 }
 
-/// From which phase on a run can be changed.
+/// The next phase in which a run can be changed.
 #[derive(Default)]
 struct Phases<'a>(HashMap<&'a str, i32>);
 
 impl<'a> Phases<'a> {
-    /// The phase of an event for the run that comes after `after`.
-    fn of_event(&mut self, run: &'a str, after: i32) -> i32 {
+    /// The phase of an event for the run, at `after` or later.
+    fn next_event(&mut self, run: &'a str, after: i32) -> i32 {
         let next = self.0.entry(run).or_default();
         *next = (*next).max(after);
         *next += *next % 2;
@@ -48,7 +49,7 @@ impl<'a> Phases<'a> {
     }
 
     /// The phase of a commit of the run.
-    fn of_commit(&mut self, run: &'a str) -> i32 {
+    fn next_commit(&mut self, run: &'a str) -> i32 {
         let next = self.0.entry(run).or_default();
         *next += (*next + 1) % 2;
         *next += 1;
@@ -57,7 +58,7 @@ impl<'a> Phases<'a> {
 }
 
 #[derive(Default)]
-struct Commits<'a> {
+struct CommitColumns<'a> {
     claims: Vec<i32>,
     phases: Vec<i32>,
     runs: Vec<&'a str>,
@@ -73,7 +74,7 @@ struct Commits<'a> {
 }
 
 #[derive(Default)]
-struct Events<'a> {
+struct EventColumns<'a> {
     claims: Vec<i32>,
     commits: Vec<Option<i32>>,
     phases: Vec<i32>,
@@ -85,48 +86,54 @@ struct Events<'a> {
 }
 
 /// Where an event comes from.
-struct Source {
+struct EventSource {
     claim: i32,
     commit: Option<i32>,
     phase: i32,
 }
 
-impl<'a> Batch<'a> {
-    /// Adds what the end of the claim at this place does. Changes are added in the order of the caller's.
-    pub(super) async fn add(&mut self, inner: &Inner, claim: i32, act: Act<'a>) -> Result<(), Error> {
-        match act {
-            Act::Deliver(delivery) => {
-                self.tell(delivery, claim, None, 0);
+impl<'a> RunBatch<'a> {
+    /// Adds the change of the claim with this index, from 1. Changes are added in the caller's
+    /// order.
+    pub(super) async fn add(
+        &mut self,
+        inner: &Inner,
+        claim: i32,
+        change: RunChange<'a>,
+    ) -> Result<(), Error> {
+        match change {
+            RunChange::Deliver(delivery) => {
+                self.add_event(delivery, claim, None, 0);
                 Ok(())
             }
-            Act::Commit(commit) => self.commit(inner, claim, commit).await,
+            RunChange::Commit(commit) => self.add_commit(inner, claim, commit).await,
         }
     }
 
-    async fn commit(&mut self, inner: &Inner, claim: i32, commit: &'a CommitParams) -> Result<(), Error> {
-        let phase = self.phases.of_commit(commit.run.as_str());
+    async fn add_commit(&mut self, inner: &Inner, claim: i32, commit: &'a CommitParams) -> Result<(), Error> {
+        let phase = self.phases.next_commit(commit.run.as_str());
         self.last = self.last.max(phase);
-        let place = self.commits.add(claim, phase, commit);
+        let index = self.commits.add(claim, phase, commit);
         if let AfterCommit::Close(close) = &commit.then
-            && let Some(told) = &close.notify_parent
+            && let Some(notice) = &close.notify_parent
         {
-            self.tell(told, claim, Some(place), phase + 1);
+            self.add_event(notice, claim, Some(index), phase + 1);
         }
-        self.effects.add(inner, place, &commit.effects).await
+        self.effects.add(inner, index, &commit.effects).await
     }
 
-    fn tell(&mut self, delivery: &'a Delivery, claim: i32, commit: Option<i32>, after: i32) {
-        let phase = self.phases.of_event(delivery.run.as_str(), after);
+    fn add_event(&mut self, delivery: &'a Delivery, claim: i32, commit: Option<i32>, after: i32) {
+        let phase = self.phases.next_event(delivery.run.as_str(), after);
         self.last = self.last.max(phase);
-        self.events.add(Telling::of(delivery), Source { claim, commit, phase });
+        self.events.add(EventArgs::new(delivery), EventSource { claim, commit, phase });
     }
 
     /// How many runs it ends.
-    pub(super) fn ends(&self) -> usize {
-        self.commits.thens.iter().filter(|then| **then == ENDS).count()
+    pub(super) fn count_ends(&self) -> usize {
+        self.commits.thens.iter().filter(|then| **then == ENDS_RUN).count()
     }
 
-    /// The parameters in their order, behind those that say which claims end.
+    /// The parameters in their order, after those that identify the claims.
     pub(super) fn params<'b>(&'b self, claims: [&'b (dyn ToSql + Sync); 3]) -> Vec<&'b (dyn ToSql + Sync)> {
         let mut params = claims.to_vec();
         params.push(&self.last);
@@ -137,28 +144,31 @@ impl<'a> Batch<'a> {
     }
 }
 
-impl<'a> Commits<'a> {
-    /// Adds a commit and returns its place; the first is 1.
+impl<'a> CommitColumns<'a> {
+    /// Adds a commit and returns its index, from 1.
     fn add(&mut self, claim: i32, phase: i32, commit: &'a CommitParams) -> i32 {
         let (then, result, status, error): (i16, &[u8], i16, Option<&[u8]>) = match &commit.then {
             AfterCommit::Running => (0, &[], 0, None),
             AfterCommit::ContinueAsNew(restart) => (1, &restart.first, 0, None),
-            AfterCommit::Close(close) => {
-                (ENDS, &close.output, status_code(close.status), close.error.as_deref().map(str::as_bytes))
-            }
+            AfterCommit::Close(close) => (
+                ENDS_RUN,
+                &close.output,
+                status_code(close.status),
+                close.error.as_deref().map(str::as_bytes),
+            ),
         };
         self.claims.push(claim);
         self.phases.push(phase);
         self.runs.push(commit.run.as_str());
-        self.ids.push(big(commit.id.number()));
-        self.cursors.push(big(commit.cursor));
-        self.uptos.push(big(commit.upto));
+        self.ids.push(to_i64(commit.id.number()));
+        self.cursors.push(to_i64(commit.cursor));
+        self.uptos.push(to_i64(commit.upto));
         self.entries.push(&commit.entry);
         self.thens.push(then);
         self.results.push(result);
         self.statuses.push(status);
         self.errors.push(error);
-        self.memories.push(memory(&commit.then));
+        self.memories.push(memory_ms(&commit.then));
         i32::try_from(self.claims.len()).unwrap_or(i32::MAX)
     }
 
@@ -180,16 +190,16 @@ impl<'a> Commits<'a> {
     }
 }
 
-/// For how long a run that begins again remembers what was delivered to it.
-fn memory(then: &AfterCommit) -> Option<i64> {
+/// How long a run that continues as new remembers its deliveries, in milliseconds.
+fn memory_ms(then: &AfterCommit) -> Option<i64> {
     match then {
         AfterCommit::ContinueAsNew(restart) => Some(ms(restart.id_retention)),
         AfterCommit::Running | AfterCommit::Close(_) => None,
     }
 }
 
-impl<'a> Events<'a> {
-    fn add(&mut self, event: Telling<'a>, source: Source) {
+impl<'a> EventColumns<'a> {
+    fn add(&mut self, event: EventArgs<'a>, source: EventSource) {
         self.claims.push(source.claim);
         self.commits.push(source.commit);
         self.phases.push(source.phase);
@@ -221,10 +231,10 @@ mod tests {
     #[test]
     fn a_change_comes_after_everything_earlier_of_its_run() {
         let mut phases = Phases::default();
-        assert_eq!((phases.of_event("a", 0), phases.of_event("a", 0)), (0, 0));
-        assert_eq!((phases.of_commit("a"), phases.of_commit("b")), (1, 1));
-        assert_eq!((phases.of_event("a", 0), phases.of_commit("a")), (2, 3));
-        assert_eq!((phases.of_event("parent", 2), phases.of_event("parent", 0)), (2, 2));
-        assert_eq!((phases.of_commit("parent"), phases.of_commit("parent")), (3, 5));
+        assert_eq!((phases.next_event("a", 0), phases.next_event("a", 0)), (0, 0));
+        assert_eq!((phases.next_commit("a"), phases.next_commit("b")), (1, 1));
+        assert_eq!((phases.next_event("a", 0), phases.next_commit("a")), (2, 3));
+        assert_eq!((phases.next_event("parent", 2), phases.next_event("parent", 0)), (2, 2));
+        assert_eq!((phases.next_commit("parent"), phases.next_commit("parent")), (3, 5));
     }
 }

@@ -1,5 +1,5 @@
-//! What tasks led to, turned on its side: a function takes one array per column. `functions/apply_effects.sql` says
-//! what the columns mean for each kind.
+//! The columns of effects: a function takes one array per column. `functions/apply_effects.sql`
+//! documents the columns of each kind.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use tidemill_core::workflow::{Json, Topic};
 use tidemill_core::{Error, Queue};
 use tokio_postgres::types::ToSql;
 
-use super::big;
+use super::to_i64;
 use crate::Inner;
-use crate::jobs::{delay, earliest, ms, state_code};
+use crate::jobs::{delay_ms, earliest, ms, state_code};
 
 /// The effects of some commits.
 #[derive(Default)]
-pub(super) struct Effects<'a> {
+pub(super) struct EffectColumns<'a> {
     commits: Vec<i32>,
     kinds: Vec<i16>,
     names: Vec<&'a str>,
@@ -27,7 +27,7 @@ pub(super) struct Effects<'a> {
 }
 
 #[derive(Default)]
-struct Row<'a> {
+struct EffectRow<'a> {
     kind: i16,
     name: &'a str,
     seq: i64,
@@ -37,8 +37,8 @@ struct Row<'a> {
     error: Option<&'a [u8]>,
 }
 
-impl<'a> Effects<'a> {
-    /// Adds the effects of the commit at this place. Queues that have no number yet are given one.
+impl<'a> EffectColumns<'a> {
+    /// Adds the effects of the commit with this index. Queues that do not exist are created.
     pub(super) async fn add(
         &mut self,
         inner: &Inner,
@@ -47,31 +47,33 @@ impl<'a> Effects<'a> {
     ) -> Result<(), Error> {
         for effect in effects {
             match effect {
-                Effect::Job { queue, job } => self.push(commit, made(inner, queue, job).await?),
+                Effect::Job { queue, job } => self.push(commit, job_row(inner, queue, job).await?),
                 Effect::CancelJob(job) => {
                     // A run's jobs have no further steps, so the id is that of the row.
-                    self.push(commit, Row { kind: 1, name: job.as_str(), ..Row::default() });
+                    self.push(commit, EffectRow { kind: 1, name: job.as_str(), ..EffectRow::default() });
                 }
-                Effect::SetTimer { seq, due, timer: alarm } => self.push(commit, set(*seq, *due, *alarm)),
+                Effect::SetTimer { seq, due, timer: alarm } => {
+                    self.push(commit, alarm_row(*seq, *due, *alarm))
+                }
                 Effect::CancelTimer { seq } => {
-                    self.push(commit, Row { kind: 3, seq: big(*seq), ..Row::default() });
+                    self.push(commit, EffectRow { kind: 3, seq: to_i64(*seq), ..EffectRow::default() });
                 }
                 Effect::Attributes(attributes) => self.add_attributes(commit, attributes),
-                Effect::Record(record) => self.push(commit, kept(record)),
+                Effect::Record(record) => self.push(commit, record_row(record)),
             }
         }
         Ok(())
     }
 
-    /// Adds what a run can be found by.
+    /// Adds search attributes of a run.
     pub(super) fn add_attributes(&mut self, commit: i32, attributes: &'a BTreeMap<Topic, Json>) {
         for (name, value) in attributes {
             let data = value.as_str().as_bytes();
-            self.push(commit, Row { kind: 4, name: name.as_str(), data, ..Row::default() });
+            self.push(commit, EffectRow { kind: 4, name: name.as_str(), data, ..EffectRow::default() });
         }
     }
 
-    fn push(&mut self, commit: i32, row: Row<'a>) {
+    fn push(&mut self, commit: i32, row: EffectRow<'a>) {
         self.commits.push(commit);
         self.kinds.push(row.kind);
         self.names.push(row.name);
@@ -97,20 +99,20 @@ impl<'a> Effects<'a> {
     }
 }
 
-async fn made<'a>(inner: &Inner, queue: &Queue, job: &'a NewJob) -> Result<Row<'a>, Error> {
-    let seq = i64::from(inner.number(queue).await?);
-    let (at, delay) = (earliest(job.due), delay(job.due));
-    Ok(Row { kind: 0, name: job.id.as_str(), seq, at, delay, data: &job.envelope, error: None })
+async fn job_row<'a>(inner: &Inner, queue: &Queue, job: &'a NewJob) -> Result<EffectRow<'a>, Error> {
+    let seq = i64::from(inner.queue_id(queue).await?);
+    let (at, delay) = (earliest(job.due), delay_ms(job.due));
+    Ok(EffectRow { kind: 0, name: job.id.as_str(), seq, at, delay, data: &job.envelope, error: None })
 }
 
-fn set(seq: u64, due: Due, alarm: RunTimer) -> Row<'static> {
+fn alarm_row(seq: u64, due: Due, alarm: RunTimer) -> EffectRow<'static> {
     let at = if let Due::At(time) = due { time.0.max(0) } else { -1 };
-    let delay = delay(due);
-    Row { kind: 2, name: alarm.code(), seq: big(seq), at, delay, ..Row::default() }
+    let delay = delay_ms(due);
+    EffectRow { kind: 2, name: alarm.code(), seq: to_i64(seq), at, delay, ..EffectRow::default() }
 }
 
-fn kept(record: &JobRecord) -> Row<'_> {
-    Row {
+fn record_row(record: &JobRecord) -> EffectRow<'_> {
+    EffectRow {
         kind: 5,
         name: record.job.as_str(),
         seq: state_code(record.state).into(),

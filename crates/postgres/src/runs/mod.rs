@@ -3,18 +3,20 @@
 mod batch;
 mod deliver;
 mod effects;
-mod inspect;
-mod settle;
-mod start;
+mod get_run;
+mod list_runs;
+mod prune_runs;
+mod read_journal;
+mod settle_runs;
+mod start_run;
 mod terminate;
-mod upkeep;
 
 use tidemill_core::Error;
 use tidemill_core::store::runs::{ConflictPolicy, Delivery, EntryKind};
 use tidemill_core::workflow::RunStatus;
 use tokio_postgres::types::{ToSql, Type};
 
-pub(crate) use batch::Act;
+pub(crate) use batch::RunChange;
 
 /// How the kind of an entry is stored.
 fn kind_code(kind: EntryKind) -> i16 {
@@ -25,8 +27,8 @@ fn kind_code(kind: EntryKind) -> i16 {
     }
 }
 
-/// The kind that is stored like this.
-fn kind_of(code: i16) -> Result<EntryKind, Error> {
+/// The kind with this code.
+fn kind_from_code(code: i16) -> Result<EntryKind, Error> {
     match code {
         0 => Ok(EntryKind::Commit),
         1 => Ok(EntryKind::CommandResult),
@@ -46,13 +48,13 @@ fn status_code(status: RunStatus) -> i16 {
     }
 }
 
-/// The status that is stored like this.
-fn status_of(code: i16) -> Result<RunStatus, Error> {
+/// The status with this code.
+fn status_from_code(code: i16) -> Result<RunStatus, Error> {
     let found = RunStatus::ALL.into_iter().find(|status| status_code(*status) == code);
     found.ok_or_else(|| Error::Corrupt(format!("a run has the status {code}")))
 }
 
-/// How what to do about a key is said.
+/// The code of a conflict policy.
 fn conflict_code(conflict: ConflictPolicy) -> i16 {
     match conflict {
         ConflictPolicy::UseExisting => 0,
@@ -61,18 +63,18 @@ fn conflict_code(conflict: ConflictPolicy) -> i16 {
     }
 }
 
-/// A number of the contract's as the database has it.
-fn big(number: u64) -> i64 {
+/// Converts a number of the contract for the database.
+fn to_i64(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// A number of the database's as the contract has it.
-fn count(number: i64) -> u64 {
+/// Converts a number of the database for the contract.
+fn to_u64(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
 /// An event for one run, as functions take it.
-pub(crate) struct Telling<'a> {
+pub(crate) struct EventArgs<'a> {
     pub(crate) run: &'a str,
     pub(crate) kind: i16,
     pub(crate) entry: &'a [u8],
@@ -80,14 +82,14 @@ pub(crate) struct Telling<'a> {
     pub(crate) seq: Option<i64>,
 }
 
-impl<'a> Telling<'a> {
-    pub(crate) fn of(delivery: &'a Delivery) -> Self {
+impl<'a> EventArgs<'a> {
+    pub(crate) fn new(delivery: &'a Delivery) -> Self {
         Self {
             run: delivery.run.as_str(),
             kind: kind_code(delivery.entry.kind),
             entry: &delivery.entry.bytes,
             id: delivery.id.as_deref().map(str::as_bytes),
-            seq: delivery.seq.map(big),
+            seq: delivery.seq.map(to_i64),
         }
     }
 

@@ -1,17 +1,17 @@
-//! What these tests share: opening stores, and looking at the database past them.
+//! Shared by these tests: opening stores, and reading the database without them.
 
-// Every test file uses a part of this, and a failure to arrange is a failed test.
+// Every test file uses a part of this, and a failed setup is a failed test.
 #![allow(dead_code, clippy::unwrap_used)]
 
 use tidemill_core::chain::JobLinks;
 use tidemill_core::store::{Due, NewJob};
 use tidemill_core::{JobId, Queue, QueueName};
-use tidemill_postgres::{Options, PostgresStore};
+use tidemill_postgres::{PostgresOptions, PostgresStore};
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 /// Opens a store with a small pool: a test's server is shared by many.
 pub(crate) async fn connect(url: &str) -> PostgresStore {
-    let options = Options { connections: 4, ..Options::parse(url).unwrap() };
+    let options = PostgresOptions { connections: 4, ..PostgresOptions::parse(url).unwrap() };
     PostgresStore::connect(options).await.unwrap()
 }
 
@@ -35,7 +35,7 @@ pub(crate) async fn session(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// Runs statements past the store; returns the rows as text, an empty text for NULL.
+/// Runs statements without the store. Returns the rows as text, an empty text for NULL.
 pub(crate) async fn query(url: &str, statements: &str) -> Vec<Vec<String>> {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     let driver = tokio::spawn(connection);

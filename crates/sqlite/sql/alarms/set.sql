@@ -1,2 +1,2 @@
--- Sets an alarm; one with the same number makes way.
+-- Sets an alarm. It replaces one with the same number.
 INSERT OR REPLACE INTO tidemill_alarms (run, seq, due, alarm) VALUES (?1, ?2, ?3, ?4)

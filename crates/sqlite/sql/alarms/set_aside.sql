@@ -1,2 +1,2 @@
--- An alarm that says nothing we know: it stays, for somebody to look at, but is not due any more.
+-- Clears the due time of an alarm that cannot be parsed. The row stays for an operator to inspect.
 UPDATE tidemill_alarms SET due = NULL WHERE run = ?1 AND seq = ?2

@@ -1,2 +1,2 @@
--- Puts the next step of a chain in the place of the one whose lease has just been ended.
+-- Replaces the job whose lease was just deleted by the next step of its chain.
 UPDATE tidemill_jobs SET queue = ?2, due = ?3, step = ?4, body = ?5 WHERE seq = ?1

@@ -1,2 +1,2 @@
--- Tells a running job's worker that it is not wanted any more.
+-- Marks a running job as cancelling. Its worker sees the mark when it extends the lease.
 UPDATE tidemill_running SET cancelling = 1 WHERE seq = ?1

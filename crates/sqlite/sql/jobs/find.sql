@@ -1,4 +1,4 @@
--- One job by the id of its chain, wherever it is.
+-- One job by the id of its chain, whatever its state.
 SELECT j.seq, j.queue, q.name, q.delivery, j.job, j.due, j.died, r.until, r.worker, r.cancelling, b.open, j.body
 FROM tidemill_jobs j
 LEFT JOIN tidemill_running r ON r.seq = j.seq

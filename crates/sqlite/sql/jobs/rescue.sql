@@ -1,2 +1,3 @@
--- Ends a lease if it is the current one and has run out and was not extended since someone looked.
+-- Deletes a lease if it is the current one and is still expired, so not extended since the rescuer
+-- read it.
 DELETE FROM tidemill_running WHERE seq = ?1 AND token = ?2 AND until <= ?3

@@ -1,2 +1,2 @@
--- Counts a held job as started, if the lease is still the current one.
+-- Marks a leased job as started, if the lease is still the current one.
 UPDATE tidemill_running SET started = 1 WHERE seq = ?1 AND token = ?2

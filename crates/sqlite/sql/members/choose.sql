@@ -1,6 +1,7 @@
--- The members that can be given if they have room, the most used first, and what is asked of core about each: how many
--- sessions it takes at once and in all, and has had. The write lock is held, so this stays so until the session is entered.
--- Of these only (?5), or of all. Read as far as needed only, so it must come in the order of the index.
+-- The workers that can be leased if they have a free slot, the most used first. Columns: capacity
+-- and lifetime, from which core decides. The write lock is held, so the result stays valid until
+-- the session is inserted. ?5 restricts the workers; NULL means all. The caller stops reading
+-- early, so rows must come in the order of the index.
 SELECT id, concurrent, most, lifetime
 FROM tidemill_members INDEXED BY tidemill_members_by_wear
 WHERE kind = ?1 AND full_until <= ?4 AND status = 'available' AND stale_at > ?4 AND ordered_until <= ?4 AND grace_until <= ?4

@@ -1,2 +1,2 @@
--- Pauses or resumes a queue; the second of two equal calls changes nothing.
+-- Pauses or resumes a queue. A repeated call changes nothing.
 UPDATE tidemill_queues SET paused = ?2 WHERE id = ?1 AND paused <> ?2

@@ -1,2 +1,2 @@
--- How a job ended, while that is kept.
+-- The record of a chain, until it expires.
 SELECT state, error, finished, expires, output FROM tidemill_records WHERE job = ?1 AND expires > ?2

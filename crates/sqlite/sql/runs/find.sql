@@ -1,2 +1,3 @@
--- What a verb has to know of a run before it changes it. The write lock is held, so it stays as it is.
+-- The columns that a verb needs before it changes a run. The write lock is held, so they stay
+-- valid.
 SELECT number, status, cursor, length, keep, expires, last_commit FROM tidemill_runs WHERE id = ?1

@@ -1,2 +1,2 @@
--- Writes, but changes nothing.
+-- A write that changes nothing.
 UPDATE tidemill_schema SET version = version

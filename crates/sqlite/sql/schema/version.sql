@@ -1,2 +1,2 @@
--- Which steps the file has been through.
+-- The schema version of the file.
 SELECT version FROM tidemill_schema

@@ -1,2 +1,2 @@
--- How many sessions a member has.
+-- How many sessions a worker has.
 SELECT count(*) FROM tidemill_sessions WHERE member = ?1 AND until > ?2

@@ -1,2 +1,3 @@
--- A session ends, if this holder has it. One that has run out is left to `sessions/reap.sql`, which counts it.
+-- Deletes a session, if this holder has it. An expired one is left to `sessions/reap.sql`, which
+-- counts it.
 DELETE FROM tidemill_sessions WHERE id = ?1 AND holder = ?2 AND until > ?3 RETURNING member

@@ -1,2 +1,2 @@
--- A session lasts longer.
+-- Extends a session.
 UPDATE tidemill_sessions SET until = ?2 WHERE id = ?1

@@ -1,4 +1,5 @@
-//! A chain that closes tells those who wait for it, and whoever waited for nothing else gets in line.
+//! The end of a chain: notifies the jobs that wait for it, and makes ready those that wait for no
+//! other.
 
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, params};
@@ -6,20 +7,21 @@ use tidemill_core::Timestamp;
 use tidemill_core::chain::{Blocker, with_blockers};
 use tidemill_core::name::{JobId, Queue};
 
-use super::blocks::stop_waiting;
-use crate::call::Tx;
-use crate::error::Failure;
-use crate::jobs::{Line, arrive};
+use super::blockers::stop_waiting;
+use crate::connection::Tx;
+use crate::error::RequestError;
+use crate::jobs::insert_and_announce;
+use crate::queues::NumberedQueue;
 use crate::row;
 
-/// Tells those who wait for the chain with the number `seq` how it ended.
-pub(crate) fn close(tx: &mut Tx<'_>, seq: i64, told: impl FnOnce() -> Bytes) -> Result<(), Failure> {
+/// Notifies the jobs that wait for the chain with the number `seq` of its end.
+pub(crate) fn close(tx: &mut Tx<'_>, seq: i64, notice: impl FnOnce() -> Bytes) -> Result<(), RequestError> {
     if !is_awaited(tx, seq)? {
         return Ok(());
     }
-    for waiter in tell(tx, seq, &told())? {
-        let mut count_down = tx.connection.prepare_cached(include_str!("../../sql/chains/count_down.sql"))?;
-        let open = count_down.query_row([waiter], |row| row.get::<_, i64>(0)).optional()?;
+    for waiter in store_notice(tx, seq, &notice())? {
+        let mut decrement = tx.connection.prepare_cached(sql!("chains/decrement_open"))?;
+        let open = decrement.query_row([waiter], |row| row.get::<_, i64>(0)).optional()?;
         if open == Some(0) {
             unblock(tx, waiter)?;
         }
@@ -27,8 +29,9 @@ pub(crate) fn close(tx: &mut Tx<'_>, seq: i64, told: impl FnOnce() -> Bytes) -> 
     Ok(())
 }
 
-/// Tells those who wait for the chain with the number `seq` that it is removed. Its row is still there.
-pub(crate) fn close_removed(tx: &mut Tx<'_>, seq: i64) -> Result<(), Failure> {
+/// Notifies the jobs that wait for the chain with the number `seq` of its removal. Its row still
+/// exists.
+pub(crate) fn close_removed(tx: &mut Tx<'_>, seq: i64) -> Result<(), RequestError> {
     if !is_awaited(tx, seq)? {
         return Ok(());
     }
@@ -36,13 +39,13 @@ pub(crate) fn close_removed(tx: &mut Tx<'_>, seq: i64) -> Result<(), Failure> {
     close(tx, seq, || Blocker::removed_notice(&chain))
 }
 
-fn is_awaited(tx: &Tx<'_>, seq: i64) -> Result<bool, Failure> {
-    let mut awaited = tx.connection.prepare_cached(include_str!("../../sql/chains/awaited.sql"))?;
+fn is_awaited(tx: &Tx<'_>, seq: i64) -> Result<bool, RequestError> {
+    let mut awaited = tx.connection.prepare_cached(sql!("chains/is_awaited"))?;
     Ok(awaited.query_row([seq, seq], |row| row.get(0))?)
 }
 
-fn id(tx: &Tx<'_>, seq: i64) -> Result<JobId, Failure> {
-    let mut id = tx.connection.prepare_cached(include_str!("../../sql/chains/id.sql"))?;
+fn id(tx: &Tx<'_>, seq: i64) -> Result<JobId, RequestError> {
+    let mut id = tx.connection.prepare_cached(sql!("chains/find_id"))?;
     let mut rows = id.query([seq])?;
     match rows.next()? {
         Some(row) => row::job_id(row, 0, seq),
@@ -50,47 +53,49 @@ fn id(tx: &Tx<'_>, seq: i64) -> Result<JobId, Failure> {
     }
 }
 
-fn tell(tx: &Tx<'_>, seq: i64, told: &Bytes) -> Result<Vec<i64>, Failure> {
-    let mut tell = tx.connection.prepare_cached(include_str!("../../sql/chains/tell.sql"))?;
-    let waiters = tell.query_map(params![seq, &told[..]], |row| row.get(0))?;
+fn store_notice(tx: &Tx<'_>, seq: i64, notice: &Bytes) -> Result<Vec<i64>, RequestError> {
+    let mut store = tx.connection.prepare_cached(sql!("chains/store_notice"))?;
+    let waiters = store.query_map(params![seq, &notice[..]], |row| row.get(0))?;
     Ok(waiters.collect::<Result<_, _>>()?)
 }
 
-/// Puts a job in line that waits for nobody any more, with all it was told.
-fn unblock(tx: &mut Tx<'_>, seq: i64) -> Result<(), Failure> {
-    let told = told(tx, seq)?;
+/// Makes a job ready that waits for no chain any more, with all notices in its envelope.
+fn unblock(tx: &mut Tx<'_>, seq: i64) -> Result<(), RequestError> {
+    let notices = notices(tx, seq)?;
     stop_waiting(tx, seq)?;
-    // What waits without being there is a damaged file, and nothing can be done for it.
-    let Some(Released { line, queue, due, body }) = released(tx, seq)? else { return Ok(()) };
-    let envelope = with_blockers(&body, told.iter().map(|told| &told[..]));
-    // Like any other that comes into line now, it does not overtake those that have waited longer.
+    // A blocked row without its job is a damaged file. Nothing can be done for it.
+    let Some(UnblockedRow { queue_number, queue, due, body }) = find_unblocked(tx, seq)? else {
+        return Ok(());
+    };
+    let envelope = with_blockers(&body, notices.iter().map(|notice| &notice[..]));
+    // Like any other job that becomes ready now, it does not overtake jobs that have waited longer.
     let due = due.max(tx.now);
-    let mut requeue = tx.connection.prepare_cached(include_str!("../../sql/jobs/requeue.sql"))?;
+    let mut requeue = tx.connection.prepare_cached(sql!("jobs/requeue"))?;
     requeue.query_row(params![seq, &envelope[..], due.0], |row| row.get::<_, i64>(0))?;
-    arrive(tx, &Line { queue: &queue, number: line }, due, seq)
+    insert_and_announce(tx, &NumberedQueue { queue: &queue, number: queue_number }, due, seq)
 }
 
-fn told(tx: &Tx<'_>, seq: i64) -> Result<Vec<Bytes>, Failure> {
-    let mut list = tx.connection.prepare_cached(include_str!("../../sql/chains/told.sql"))?;
+fn notices(tx: &Tx<'_>, seq: i64) -> Result<Vec<Bytes>, RequestError> {
+    let mut list = tx.connection.prepare_cached(sql!("chains/list_notices"))?;
     let mut rows = list.query([seq])?;
-    let mut told = Vec::new();
+    let mut notices = Vec::new();
     while let Some(row) = rows.next()? {
-        told.push(row::body(row, 0)?);
+        notices.push(row::body(row, 0)?);
     }
-    Ok(told)
+    Ok(notices)
 }
 
-struct Released {
-    line: i64,
+struct UnblockedRow {
+    queue_number: i64,
     queue: Queue,
     due: Timestamp,
     body: Bytes,
 }
 
-fn released(tx: &Tx<'_>, seq: i64) -> Result<Option<Released>, Failure> {
-    let mut find = tx.connection.prepare_cached(include_str!("../../sql/chains/released.sql"))?;
+fn find_unblocked(tx: &Tx<'_>, seq: i64) -> Result<Option<UnblockedRow>, RequestError> {
+    let mut find = tx.connection.prepare_cached(sql!("chains/find_unblocked"))?;
     let mut rows = find.query([seq])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let (line, due) = (row.get(0)?, Timestamp(row.get(3)?));
-    Ok(Some(Released { line, queue: row::queue(row, 1)?, due, body: row::body(row, 4)? }))
+    let (queue_number, due) = (row.get(0)?, Timestamp(row.get(3)?));
+    Ok(Some(UnblockedRow { queue_number, queue: row::queue(row, 1)?, due, body: row::body(row, 4)? }))
 }

@@ -1,47 +1,47 @@
-//! Finding the chain that takes the place of another with the same key.
+//! Deduplication: finds the chain that a new job with the same key duplicates.
 
 use rusqlite::{OptionalExtension, Row, params};
 use tidemill_core::chain::{Dedup, DedupScope};
 use tidemill_core::clock::millis;
 use tidemill_core::name::JobId;
 
-use crate::call::Tx;
-use crate::error::Failure;
+use crate::connection::Tx;
+use crate::error::RequestError;
 
 /// The latest chain with this key that counts.
-pub(crate) fn find_by_key(tx: &Tx<'_>, dedup: &Dedup) -> Result<Option<JobId>, Failure> {
+pub(crate) fn find_by_key(tx: &Tx<'_>, dedup: &Dedup) -> Result<Option<JobId>, RequestError> {
     let since = dedup.within.map_or(i64::MIN, |window| tx.now.0.saturating_sub(millis(window)));
     let open = open(tx, &dedup.key, since)?;
     let closed = match dedup.scope {
         DedupScope::Open => None,
         DedupScope::Any => closed(tx, &dedup.key, since)?,
     };
-    // Of an open one and a closed one that began at the same time, the open one.
+    // If an open and a closed chain began at the same time, the open one wins.
     let latest = match (open, closed) {
         (Some(open), Some(closed)) if closed.begun > open.begun => Some(closed),
         (open, closed) => open.or(closed),
     };
-    Ok(latest.map(|started| JobId::new(&started.id)).transpose()?)
+    Ok(latest.map(|chain| JobId::new(&chain.id)).transpose()?)
 }
 
-/// A chain and when it began.
-struct Started {
+/// A chain with a dedup key, and when it began.
+struct KeyedChain {
     begun: i64,
     id: String,
 }
 
-impl Started {
+impl KeyedChain {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self { begun: row.get(0)?, id: row.get(1)? })
     }
 }
 
-fn open(tx: &Tx<'_>, key: &str, since: i64) -> Result<Option<Started>, Failure> {
-    let mut open = tx.connection.prepare_cached(include_str!("../../sql/chains/open.sql"))?;
-    Ok(open.query_row(params![key, since], Started::read).optional()?)
+fn open(tx: &Tx<'_>, key: &str, since: i64) -> Result<Option<KeyedChain>, RequestError> {
+    let mut open = tx.connection.prepare_cached(sql!("chains/find_open_by_key"))?;
+    Ok(open.query_row(params![key, since], KeyedChain::read).optional()?)
 }
 
-fn closed(tx: &Tx<'_>, key: &str, since: i64) -> Result<Option<Started>, Failure> {
-    let mut closed = tx.connection.prepare_cached(include_str!("../../sql/chains/closed.sql"))?;
-    Ok(closed.query_row(params![key, since, tx.now.0], Started::read).optional()?)
+fn closed(tx: &Tx<'_>, key: &str, since: i64) -> Result<Option<KeyedChain>, RequestError> {
+    let mut closed = tx.connection.prepare_cached(sql!("chains/find_closed_by_key"))?;
+    Ok(closed.query_row(params![key, since, tx.now.0], KeyedChain::read).optional()?)
 }

@@ -1,16 +1,13 @@
-//! Chains: jobs that continue one another, wait for one another and are started once. Everything happens under the
-//! one write lock, so that a chain has either told those who wait for it or will find them.
+//! Chains: jobs that continue one another, wait for one another, and are deduplicated. Everything
+//! happens under the one write lock. So a closing chain either finds a waiting job, or has left its
+//! notice before the job looks.
 
-mod blocks;
+mod blockers;
 mod close;
-mod complete;
+mod continue_chain;
 mod dedup;
-mod delete;
-mod step;
 
-pub(crate) use blocks::{Blocks, stop_waiting, waits_for};
+pub(crate) use blockers::{ChainBlockers, stop_waiting, waits_for};
 pub(crate) use close::{close, close_removed};
-pub(crate) use complete::{complete, complete_one};
+pub(crate) use continue_chain::continue_chain;
 pub(crate) use dedup::find_by_key;
-pub(crate) use delete::delete;
-pub(crate) use step::advance;

@@ -1,4 +1,4 @@
-//! Giving a member to a client.
+//! `lease`: gives a worker to a session, or queues the session.
 
 use rusqlite::params;
 use tidemill_core::clock::millis;
@@ -6,84 +6,85 @@ use tidemill_core::fleet::Offer;
 use tidemill_core::store::fleet::{Grant, LeaseParams, Leased};
 use tidemill_core::{Error, Timestamp};
 
-use super::choice::{Among, choose, workers};
-use super::line::Turn;
-use super::row::member_id;
-use super::sessions::{New, ended, enter};
-use super::{first, line, members, run};
-use crate::call::{Cost, Tx};
-use crate::error::Failure;
+use super::choose_worker::{Candidates, choose, count_workers};
+use super::row::worker_key;
+use super::session_row::{NewSession, after_end, insert};
+use super::waiters::WaitPosition;
+use super::{first, run, waiters, worker_row};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
 use crate::store::SqliteStore;
 
 pub(super) async fn lease(store: &SqliteStore, lease: &LeaseParams) -> Result<Leased, Error> {
     lease.check()?;
     let lease = lease.clone();
-    store.write(Cost::growth(1).fleeting(), move |tx| answer(tx, &lease)).await
+    store.write(Cost::growth(1).without_sync(), move |tx| lease_one(tx, &lease)).await
 }
 
-fn answer(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Leased, Failure> {
-    let mut turn = Turn::of(tx, lease)?;
+fn lease_one(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Leased, RequestError> {
+    let mut position = WaitPosition::find(tx, lease)?;
     match renew(tx, lease)? {
-        Former::Held(grant) => return Ok(Leased::Granted(grant)),
-        Former::GivenBack => turn.come_first(),
-        Former::None => {}
+        PreviousLease::Kept(grant) => return Ok(Leased::Granted(grant)),
+        PreviousLease::Returned => position.move_to_front(),
+        PreviousLease::None => {}
     }
-    let workers = workers(tx, lease)?;
-    let among = turn.among(tx, lease)?;
-    if let Some(grant) = give(tx, lease, &among, workers.available)? {
-        line::leave(tx, &lease.session)?;
-        line::call_next(tx, &lease.kind)?;
+    let workers = count_workers(tx, lease)?;
+    let candidates = position.candidates(tx, lease)?;
+    if let Some(grant) = grant(tx, lease, &candidates, workers.available)? {
+        waiters::remove(tx, &lease.session)?;
+        waiters::wake(tx, &lease.kind)?;
         return Ok(Leased::Granted(grant));
     }
-    if turn.wait(tx, lease)? {
-        return Ok(Leased::Waiting { ahead: turn.ahead, workers: workers.all });
+    if position.wait(tx, lease)? {
+        return Ok(Leased::Waiting { ahead: position.ahead, workers: workers.all });
     }
-    Ok(Leased::Refused { waiting: turn.others, workers: workers.all })
+    Ok(Leased::Refused { waiting: position.others, workers: workers.all })
 }
 
-/// What a session had when it asked.
-enum Former {
-    /// A member, which it keeps.
-    Held(Grant),
-    /// A member that did not answer, and which it has no more.
-    GivenBack,
+/// The worker that a session had before this call.
+enum PreviousLease {
+    /// A worker, which it keeps.
+    Kept(Grant),
+    /// A worker that the client rejected. The session no longer has it.
+    Returned,
     /// None, or one that is gone.
     None,
 }
 
-/// The member that the session has already, unless it did not answer or is gone: then it is given back.
-fn renew(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<Former, Failure> {
-    let given = include_str!("../../sql/sessions/given.sql");
+/// Renews the lease of the worker that the session already has. If the client rejected the worker
+/// or it is gone, the session ends.
+fn renew(tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<PreviousLease, RequestError> {
+    let find = sql!("sessions/find_with_worker");
     let key = params![lease.session.as_str(), tx.now.0];
-    let found = first(tx, given, key, |row| {
-        let place = row.get::<_, Option<String>>(2)?.zip(row.get::<_, Option<String>>(3)?);
-        Ok((member_id(row, 0)?, row.get::<_, i64>(1)?, place))
+    let found = first(tx, find, key, |row| {
+        let address = row.get::<_, Option<String>>(2)?.zip(row.get::<_, Option<String>>(3)?);
+        Ok((worker_key(row, 0)?, row.get::<_, i64>(1)?, address))
     })?;
-    let Some((member, keep, place)) = found else { return Ok(Former::None) };
-    let is_refused = lease.rejected.contains(&member);
-    let Some((endpoint, offer)) = place.filter(|_| !is_refused) else {
-        run(tx, include_str!("../../sql/sessions/remove.sql"), [lease.session.as_str()])?;
-        ended(tx, &member)?;
-        return Ok(if is_refused { Former::GivenBack } else { Former::None });
+    let Some((worker, keep, address)) = found else { return Ok(PreviousLease::None) };
+    let is_refused = lease.rejected.contains(&worker);
+    let Some((endpoint, offer)) = address.filter(|_| !is_refused) else {
+        run(tx, sql!("sessions/delete"), [lease.session.as_str()])?;
+        after_end(tx, &worker)?;
+        return Ok(if is_refused { PreviousLease::Returned } else { PreviousLease::None });
     };
     let until = Timestamp(tx.now.0.saturating_add(millis(lease.ttl).max(keep)));
-    run(tx, include_str!("../../sql/sessions/renew.sql"), params![lease.session.as_str(), until.0])?;
-    members::recount(tx, &member, until)?;
-    Ok(Former::Held(Grant { worker: member, endpoint, offer: Offer::new(&offer)?, until }))
+    run(tx, sql!("sessions/renew"), params![lease.session.as_str(), until.0])?;
+    worker_row::recheck_capacity(tx, &worker, until)?;
+    Ok(PreviousLease::Kept(Grant { worker, endpoint, offer: Offer::new(&offer)?, until }))
 }
 
-/// Gives the best member there is.
-fn give(tx: &mut Tx<'_>, lease: &LeaseParams, among: &Among, workers: u32) -> Result<Option<Grant>, Failure> {
-    let Some(member) = choose(tx, lease, among, workers)? else { return Ok(None) };
-    enter(tx, &New::given(lease, &member, tx.now))?;
-    members::wear(tx, &member)?;
+/// Gives the best worker to the session.
+fn grant(
+    tx: &mut Tx<'_>,
+    lease: &LeaseParams,
+    candidates: &Candidates,
+    workers: u32,
+) -> Result<Option<Grant>, RequestError> {
+    let Some(worker) = choose(tx, lease, candidates, workers)? else { return Ok(None) };
+    insert(tx, &NewSession::from_lease(lease, &worker, tx.now))?;
+    worker_row::count_session(tx, &worker)?;
     let until = tx.now.after(lease.ttl.max(lease.keep));
-    first(tx, include_str!("../../sql/members/place.sql"), [member.to_string()], |row| {
-        Ok(Grant {
-            worker: member,
-            endpoint: row.get(0)?,
-            offer: Offer::new(row.get_ref(1)?.as_str()?)?,
-            until,
-        })
+    first(tx, sql!("members/find_endpoint"), [worker.to_string()], |row| {
+        Ok(Grant { worker, endpoint: row.get(0)?, offer: Offer::new(row.get_ref(1)?.as_str()?)?, until })
     })
 }

@@ -1,15 +1,26 @@
-//! The fleet: members, sessions and lines. Everything happens under the one write lock, so of two that want a last place
-//! one gets it.
+//! The fleet: workers, their sessions, and sessions that wait for one. Everything happens under the
+//! one write lock, so of two clients that want the last free slot one gets it.
 
 mod attach;
-mod choice;
-mod inspect;
+mod beat;
+mod choose_worker;
+mod close;
+mod drain;
+mod get_session;
+mod get_worker;
+mod join;
 mod lease;
-mod line;
-mod members;
+mod list_sessions;
+mod list_waiting;
+mod list_workers;
+mod page;
+mod part;
 mod reap;
+mod release;
 mod row;
-mod sessions;
+mod session_row;
+mod waiters;
+mod worker_row;
 
 use async_trait::async_trait;
 use rusqlite::{OptionalExtension, Params, Row};
@@ -21,22 +32,22 @@ use tidemill_core::store::fleet::{
 };
 use tidemill_core::store::{Fleet, Page};
 
-use crate::call::Tx;
-use crate::error::Failure;
+use crate::connection::Tx;
+use crate::error::RequestError;
 use crate::store::SqliteStore;
 
 #[async_trait]
 impl Fleet for SqliteStore {
-    async fn join(&self, members: &[WorkerEntry]) -> Result<(), Error> {
-        members::join(self, members).await
+    async fn join(&self, workers: &[WorkerEntry]) -> Result<(), Error> {
+        join::join(self, workers).await
     }
 
     async fn beat(&self, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
-        members::beat(self, beat).await
+        beat::beat(self, beat).await
     }
 
-    async fn part(&self, members: &[WorkerKey]) -> Result<(), Error> {
-        members::part(self, members).await
+    async fn part(&self, workers: &[WorkerKey]) -> Result<(), Error> {
+        part::part(self, workers).await
     }
 
     async fn lease(&self, lease: &LeaseParams) -> Result<Leased, Error> {
@@ -48,44 +59,44 @@ impl Fleet for SqliteStore {
     }
 
     async fn release(&self, release: &[ReleaseParams]) -> Result<Vec<bool>, Error> {
-        sessions::release(self, release).await
+        release::release(self, release).await
     }
 
     async fn close(&self, session: &SessionId) -> Result<bool, Error> {
-        sessions::close(self, session).await
+        close::close(self, session).await
     }
 
-    async fn drain(&self, member: &WorkerKey) -> Result<bool, Error> {
-        members::drain(self, member).await
+    async fn drain(&self, worker: &WorkerKey) -> Result<bool, Error> {
+        drain::drain(self, worker).await
     }
 
     async fn reap(&self, _: Option<WorkerDefaults>) -> Result<Reaped, Error> {
         reap::reap(self).await
     }
 
-    async fn get_worker(&self, member: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
-        inspect::member(self, member).await
+    async fn get_worker(&self, worker: &WorkerKey) -> Result<Option<WorkerInfo>, Error> {
+        get_worker::get_worker(self, worker).await
     }
 
     async fn list_workers(&self, list: ListWorkersParams<'_>) -> Result<Page<WorkerInfo>, Error> {
-        inspect::members(self, list).await
+        list_workers::list_workers(self, list).await
     }
 
     async fn get_session(&self, session: &SessionId) -> Result<Option<SessionInfo>, Error> {
-        inspect::session(self, session).await
+        get_session::get_session(self, session).await
     }
 
     async fn list_sessions(&self, list: ListSessionsParams<'_>) -> Result<Page<SessionInfo>, Error> {
-        inspect::sessions(self, list).await
+        list_sessions::list_sessions(self, list).await
     }
 
     async fn list_waiting(&self) -> Result<Vec<WaitingInfo>, Error> {
-        inspect::lines(self).await
+        list_waiting::list_waiting(self).await
     }
 }
 
-/// Runs a statement; how many rows it has changed.
-fn run(tx: &Tx<'_>, sql: &str, key: impl Params) -> Result<usize, Failure> {
+/// Runs a statement. Returns how many rows it changed.
+fn run(tx: &Tx<'_>, sql: &str, key: impl Params) -> Result<usize, RequestError> {
     Ok(tx.connection.prepare_cached(sql)?.execute(key)?)
 }
 
@@ -94,10 +105,10 @@ fn first<T>(
     tx: &Tx<'_>,
     sql: &str,
     key: impl Params,
-    read: impl FnOnce(&Row<'_>) -> Result<T, Failure>,
-) -> Result<Option<T>, Failure> {
+    read: impl FnOnce(&Row<'_>) -> Result<T, RequestError>,
+) -> Result<Option<T>, RequestError> {
     let mut statement = tx.connection.prepare_cached(sql)?;
-    // What is read may fail in ways that SQLite does not know.
+    // Reading a row may fail with errors that SQLite does not know.
     statement.query_row(key, |row| Ok(read(row))).optional()?.transpose()
 }
 
@@ -106,8 +117,8 @@ fn all<T>(
     tx: &Tx<'_>,
     sql: &str,
     key: impl Params,
-    mut read: impl FnMut(&Row<'_>) -> Result<T, Failure>,
-) -> Result<Vec<T>, Failure> {
+    mut read: impl FnMut(&Row<'_>) -> Result<T, RequestError>,
+) -> Result<Vec<T>, RequestError> {
     let mut statement = tx.connection.prepare_cached(sql)?;
     let mut rows = statement.query(key)?;
     let mut read_rows = Vec::new();

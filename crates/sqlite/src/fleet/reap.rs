@@ -1,4 +1,4 @@
-//! Removing who is dead, and what has run out.
+//! `reap`: removes dead workers, expired sessions and abandoned waits.
 
 use std::collections::BTreeSet;
 
@@ -6,37 +6,37 @@ use tidemill_core::Error;
 use tidemill_core::fleet::{WorkerKey, WorkerKind};
 use tidemill_core::store::fleet::Reaped;
 
-use super::row::member_id;
-use super::{all, line, members, sessions};
-use crate::call::{Cost, Tx};
-use crate::error::Failure;
+use super::row::worker_key;
+use super::{all, session_row, waiters, worker_row};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
 use crate::store::SqliteStore;
 
-/// How many of each one call removes: others want to write too.
-const BATCH: i64 = 500;
+/// How many rows of each kind one call removes: other requests have to run.
+const MAX_REAPED: i64 = 500;
 
 pub(super) async fn reap(store: &SqliteStore) -> Result<Reaped, Error> {
-    store.write(Cost::change(1).fleeting(), reap_some).await
+    store.write(Cost::change(1).without_sync(), reap_batch).await
 }
 
-fn reap_some(tx: &mut Tx<'_>) -> Result<Reaped, Failure> {
-    let key = [tx.now.0, BATCH];
-    let dead = all(tx, include_str!("../../sql/members/stale.sql"), key, |row| member_id(row, 0))?;
+fn reap_batch(tx: &mut Tx<'_>) -> Result<Reaped, RequestError> {
+    let key = [tx.now.0, MAX_REAPED];
+    let dead = all(tx, sql!("members/list_stale"), key, |row| worker_key(row, 0))?;
     let mut reaped = Reaped::default();
-    for member in &dead {
-        reaped.sessions += members::remove(tx, member)? as u64;
+    for worker in &dead {
+        reaped.sessions += worker_row::delete(tx, worker)? as u64;
     }
     reaped.workers = dead;
-    let over = all(tx, include_str!("../../sql/sessions/reap.sql"), key, |row| member_id(row, 0))?;
-    reaped.sessions += over.len() as u64;
-    for member in over.into_iter().collect::<BTreeSet<WorkerKey>>() {
-        sessions::ended(tx, &member)?;
+    let expired = all(tx, sql!("sessions/reap"), key, |row| worker_key(row, 0))?;
+    reaped.sessions += expired.len() as u64;
+    for worker in expired.into_iter().collect::<BTreeSet<WorkerKey>>() {
+        session_row::after_end(tx, &worker)?;
     }
     let kind = |row: &rusqlite::Row<'_>| Ok(WorkerKind::new(row.get_ref(0)?.as_str()?)?);
-    let gone = all(tx, include_str!("../../sql/tickets/reap.sql"), key, kind)?;
-    reaped.waiting = gone.len() as u64;
-    for kind in gone.into_iter().collect::<BTreeSet<_>>() {
-        line::call_next(tx, &kind)?;
+    let abandoned = all(tx, sql!("tickets/reap"), key, kind)?;
+    reaped.waiting = abandoned.len() as u64;
+    for kind in abandoned.into_iter().collect::<BTreeSet<_>>() {
+        waiters::wake(tx, &kind)?;
     }
     Ok(reaped)
 }

@@ -1,4 +1,4 @@
-//! Cancelling a job, wherever it is.
+//! `cancel`: cancels a job, whatever its state.
 
 use tidemill_core::Error;
 use tidemill_core::job::JobState;
@@ -6,11 +6,11 @@ use tidemill_core::name::JobId;
 use tidemill_core::store::{Cancelled, reserved_ids};
 use tidemill_core::wake::Wake;
 
-use super::find::{Found, Place, find, remove_row};
-use crate::call::{Cost, Tx};
-use crate::error::Failure;
+use super::job_row::{JobRow, JobRowState, delete_row, find};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
 use crate::inspect::find_record;
-use crate::runs::{self, Wanted};
+use crate::runs::{self, PendingTasks};
 use crate::store::SqliteStore;
 
 pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled, Error> {
@@ -19,43 +19,43 @@ pub(crate) async fn cancel(store: &SqliteStore, job: &JobId) -> Result<Cancelled
     store.write(Cost::change(1), move |tx| cancel_one(tx, &job)).await
 }
 
-/// Cancels a job of which nobody is told if it was waiting: whoever wants this knows.
-pub(crate) fn cancel_silently(tx: &mut Tx<'_>, job: &JobId) -> Result<(), Failure> {
-    let Some(found) = find(tx, job)? else { return Ok(()) };
-    match found.place {
-        Place::Blocked | Place::Waiting => {
-            found.vacate(tx)?;
-            remove_row(tx, found.seq)
+/// Cancels a job without notifying the run that waits for it: that run itself cancels the job.
+pub(crate) fn cancel_for_run(tx: &mut Tx<'_>, job: &JobId) -> Result<(), RequestError> {
+    let Some(row) = find(tx, job)? else { return Ok(()) };
+    match row.state {
+        JobRowState::Blocked | JobRowState::Waiting => {
+            row.detach(tx)?;
+            delete_row(tx, row.seq)
         }
-        Place::Running { .. } => request(tx, found),
-        Place::Dead => Ok(()),
+        JobRowState::Running { .. } => request_cancel(tx, row),
+        JobRowState::Dead => Ok(()),
     }
 }
 
-fn cancel_one(tx: &mut Tx<'_>, job: &JobId) -> Result<Cancelled, Failure> {
-    let Some(found) = find(tx, job)? else {
+fn cancel_one(tx: &mut Tx<'_>, job: &JobId) -> Result<Cancelled, RequestError> {
+    let Some(row) = find(tx, job)? else {
         let record = find_record(tx, job)?;
         return Ok(record.map_or(Cancelled::NotFound, |record| Cancelled::Ended(record.state)));
     };
-    match found.place {
-        Place::Blocked | Place::Waiting => {
-            found.remove(tx)?;
-            let mut wanted = Wanted::default();
-            runs::tell_of_removed(tx, &found.job, &found.body, &mut wanted)?;
-            wanted.make(tx)?;
+    match row.state {
+        JobRowState::Blocked | JobRowState::Waiting => {
+            row.delete(tx)?;
+            let mut tasks = PendingTasks::default();
+            runs::notify_removed(tx, &row.job, &row.body, &mut tasks)?;
+            tasks.create(tx)?;
             Ok(Cancelled::Removed)
         }
-        Place::Running { .. } => {
-            request(tx, found)?;
+        JobRowState::Running { .. } => {
+            request_cancel(tx, row)?;
             Ok(Cancelled::Requested)
         }
-        Place::Dead => Ok(Cancelled::Ended(JobState::Dead)),
+        JobRowState::Dead => Ok(Cancelled::Ended(JobState::Dead)),
     }
 }
 
-/// Tells the worker of a running job that it is not wanted any more.
-fn request(tx: &mut Tx<'_>, found: Found) -> Result<(), Failure> {
-    tx.connection.prepare_cached(include_str!("../../sql/jobs/cancel.sql"))?.execute([found.seq])?;
-    tx.announcements.add(Wake::Cancel(found.job));
+/// Marks the lease of a running job as cancelling and wakes its worker.
+fn request_cancel(tx: &mut Tx<'_>, row: JobRow) -> Result<(), RequestError> {
+    tx.connection.prepare_cached(sql!("jobs/cancel"))?.execute([row.seq])?;
+    tx.wakes.add(Wake::Cancel(row.job));
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Taking jobs off the front of a queue's line, and waiting for some.
+//! `claim`: leases the first due jobs of a queue, and waits if there are none.
 
 use std::time::Duration;
 
@@ -9,54 +9,55 @@ use tidemill_core::store::{ClaimParams, Claimed};
 use tidemill_core::wake::Polled;
 use tidemill_core::{Error, Store};
 
-use super::prospect::{Prospect, prospect};
-use super::queue;
-use crate::call::{Cost, Tx};
-use crate::error::Failure;
-use crate::row::{self, Leased};
+use super::peek::{QueuePeek, peek};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
+use crate::queues::queue_row;
+use crate::row::{self, LeasedRow};
 use crate::store::SqliteStore;
 
-/// The most one claim takes, however much it asks for: it bounds what a transaction holds up.
-const MOST: usize = 4_096;
+/// The most jobs that one claim takes, whatever it asks for. It bounds the length of a transaction.
+const MAX_CLAIMED_JOBS: usize = 4_096;
 
 pub(crate) async fn claim(store: &SqliteStore, claim: ClaimParams<'_>) -> Result<Vec<Claimed>, Error> {
-    let order = Order::of(&claim);
+    let args = ClaimArgs::new(&claim);
     let ClaimParams { queue, wait, mut interrupt, .. } = claim;
     if wait.is_zero() {
-        return Ok(take(store, &order).await?.jobs);
+        return Ok(claim_now(store, &args).await?.jobs);
     }
-    let _ear = store.hear();
-    let mut ends = store.clock().sleep(wait);
+    let _listening = store.listen();
+    let mut deadline = store.clock().sleep(wait);
     loop {
-        let turn = tokio::select! {
+        let permit = tokio::select! {
             biased;
             () = &mut interrupt => return Ok(Vec::new()),
-            turn = store.bus().wait_queues().poll_permit(queue, store.clock()) => turn,
-            () = &mut ends => return Ok(Vec::new()),
+            permit = store.bus().wait_queues().poll_permit(queue, store.clock()) => permit,
+            () = &mut deadline => return Ok(Vec::new()),
         };
-        let found = if turn.is_speculative() {
-            take_if_ready(store, &order).await
+        let polled = if permit.is_speculative() {
+            claim_if_ready(store, &args).await
         } else {
-            take(store, &order).await
+            claim_now(store, &args).await
         };
-        let jobs = turn.finish(found)?;
+        let jobs = permit.finish(polled)?;
         if !jobs.is_empty() {
             return Ok(jobs);
         }
     }
 }
 
-/// Most of what other processes do concerns other queues, so a look without the write lock goes first.
-async fn take_if_ready(store: &SqliteStore, order: &Order) -> Result<Polled, Error> {
-    match prospect(store, &order.queue).await? {
-        Prospect::Ready => take(store, order).await,
-        Prospect::Due(next) => Ok(Polled { next, ..Polled::default() }),
+/// Claims jobs if a peek without the write lock finds any. Most writes of other processes concern
+/// other queues.
+async fn claim_if_ready(store: &SqliteStore, args: &ClaimArgs) -> Result<Polled, Error> {
+    match peek(store, &args.queue).await? {
+        QueuePeek::Ready => claim_now(store, args).await,
+        QueuePeek::Due(next) => Ok(Polled { next, ..Polled::default() }),
     }
 }
 
-/// What is wanted, owned: it travels to the writer.
+/// The parameters of a claim, owned, because they are sent to the writer thread.
 #[derive(Debug, Clone)]
-struct Order {
+struct ClaimArgs {
     queue: Queue,
     worker: HolderId,
     lease: Duration,
@@ -64,99 +65,103 @@ struct Order {
     starting: usize,
 }
 
-impl Order {
-    fn of(claim: &ClaimParams<'_>) -> Self {
+impl ClaimArgs {
+    fn new(claim: &ClaimParams<'_>) -> Self {
         let ClaimParams { lease, max, starting, .. } = *claim;
         let (queue, worker) = (claim.queue.clone(), claim.worker.clone());
-        Self { queue, worker, lease, max: max.min(MOST), starting }
+        Self { queue, worker, lease, max: max.min(MAX_CLAIMED_JOBS), starting }
     }
 }
 
-async fn take(store: &SqliteStore, order: &Order) -> Result<Polled, Error> {
-    let sent = order.clone();
+async fn claim_now(store: &SqliteStore, args: &ClaimArgs) -> Result<Polled, Error> {
+    let sent = args.clone();
     let (rows, rest) =
-        store.write(Cost::change(order.max).for_caller(), move |tx| take_front(tx, &sent)).await?;
-    // Envelopes are read here, by the caller's thread: the writer has others to serve.
-    let jobs = rows.into_iter().map(|row| row.read(&order.queue)).collect();
+        store.write(Cost::change(args.max).skip_if_abandoned(), move |tx| claim_due(tx, &sent)).await?;
+    // Envelopes are parsed here, on the caller's thread, because the writer serves all callers.
+    let jobs = rows.into_iter().map(|row| row.into_claimed(&args.queue)).collect();
     Ok(match rest {
-        Prospect::Ready => Polled { jobs, more: true, next: None },
-        Prospect::Due(next) => Polled { jobs, more: false, next },
+        QueuePeek::Ready => Polled { jobs, more: true, next: None },
+        QueuePeek::Due(next) => Polled { jobs, more: false, next },
     })
 }
 
-/// Takes what is wanted, and says what is left.
-fn take_front(tx: &mut Tx<'_>, order: &Order) -> Result<(Vec<Leased>, Prospect), Failure> {
-    let open = queue::find(tx.connection, &order.queue)?.filter(|known| !known.paused);
-    let Some(known) = open else { return Ok((Vec::new(), Prospect::Due(None))) };
-    let front = front(tx, known.number, order)?;
-    let Some(last) = front.last() else { return Ok((Vec::new(), Prospect::after_all(tx, known.number)?)) };
+/// Leases the first due jobs. Returns them, and what the queue still has.
+fn claim_due(tx: &mut Tx<'_>, args: &ClaimArgs) -> Result<(Vec<LeasedRow>, QueuePeek), RequestError> {
+    let open = queue_row::find(tx.connection, &args.queue)?.filter(|row| !row.paused);
+    let Some(row) = open else { return Ok((Vec::new(), QueuePeek::Due(None))) };
+    let due = due_jobs(tx, row.number, args)?;
+    let Some(last) = due.last() else {
+        return Ok((Vec::new(), QueuePeek::next_scheduled(tx, row.number)?));
+    };
     let claim = next_token(tx.connection)?;
-    // Where the started ones end; nowhere if none starts.
-    let begun =
-        order.starting.min(front.len()).checked_sub(1).map_or(Place::NOWHERE, |index| front[index].place);
-    lease(tx, order, Front { queue: known.number, claim, last: last.place, begun })?;
-    let mut leave = tx.connection.prepare_cached(include_str!("../../sql/jobs/take.sql"))?;
-    leave.execute([known.number, last.place.due, last.place.seq])?;
-    let took_all = front.len() < order.max;
-    let rest = if took_all { Prospect::after_all(tx, known.number) } else { Prospect::of(tx, known.number) }?;
-    Ok((front.into_iter().map(|first| first.leased(claim)).collect(), rest))
+    // The last job that starts at once; a position before all jobs if none does.
+    let last_started = args.starting.min(due.len()).checked_sub(1);
+    let last_started = last_started.map_or(WaitingKey::BEFORE_ALL, |index| due[index].key);
+    lease(tx, args, ClaimRange { queue: row.number, claim, last: last.key, last_started })?;
+    let mut delete = tx.connection.prepare_cached(sql!("jobs/delete_waiting_up_to"))?;
+    delete.execute([row.number, last.key.due, last.key.seq])?;
+    let all_claimed = due.len() < args.max;
+    let rest =
+        if all_claimed { QueuePeek::next_scheduled(tx, row.number) } else { QueuePeek::new(tx, row.number) }?;
+    Ok((due.into_iter().map(|job| job.into_leased(claim)).collect(), rest))
 }
 
-/// A place in a queue's line.
+/// The position of a job in `waiting`, within its queue.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct WaitingKey {
     due: i64,
     seq: i64,
 }
 
-impl Place {
-    const NOWHERE: Self = Self { due: i64::MIN, seq: i64::MIN };
+impl WaitingKey {
+    const BEFORE_ALL: Self = Self { due: i64::MIN, seq: i64::MIN };
 }
 
-/// A job at the front of a line.
-struct First {
-    place: Place,
+/// A job that is due.
+struct DueJob {
+    key: WaitingKey,
     started: bool,
     id: JobId,
     body: Bytes,
 }
 
-impl First {
-    fn leased(self, claim: i64) -> Leased {
-        let Self { place, started, id, body } = self;
-        Leased { token: row::token(claim, place.seq), id, body, started }
+impl DueJob {
+    fn into_leased(self, claim: i64) -> LeasedRow {
+        let Self { key, started, id, body } = self;
+        LeasedRow { token: row::token(claim, key.seq), id, body, started }
     }
 }
 
-fn front(tx: &Tx<'_>, queue: i64, order: &Order) -> Result<Vec<First>, Failure> {
-    let mut claim = tx.connection.prepare_cached(include_str!("../../sql/jobs/claim.sql"))?;
-    let mut rows = claim.query(params![queue, tx.now.0, order.max as i64])?;
-    let mut front = Vec::with_capacity(order.max.min(256));
+fn due_jobs(tx: &Tx<'_>, queue: i64, args: &ClaimArgs) -> Result<Vec<DueJob>, RequestError> {
+    let mut claim = tx.connection.prepare_cached(sql!("jobs/claim"))?;
+    let mut rows = claim.query(params![queue, tx.now.0, args.max as i64])?;
+    let mut due = Vec::with_capacity(args.max.min(256));
     while let Some(row) = rows.next()? {
-        let place = Place { due: row.get(0)?, seq: row.get(1)? };
-        let (id, body) = (row::job_id(row, 2, place.seq)?, row::body(row, 3)?);
-        front.push(First { place, started: front.len() < order.starting, id, body });
+        let key = WaitingKey { due: row.get(0)?, seq: row.get(1)? };
+        let (id, body) = (row::job_id(row, 2, key.seq)?, row::body(row, 3)?);
+        due.push(DueJob { key, started: due.len() < args.starting, id, body });
     }
-    Ok(front)
+    Ok(due)
 }
 
-/// The part of a line that a claim takes.
-struct Front {
+/// The range of `waiting` that a claim takes.
+struct ClaimRange {
     queue: i64,
     claim: i64,
-    last: Place,
-    begun: Place,
+    last: WaitingKey,
+    last_started: WaitingKey,
 }
 
-fn lease(tx: &Tx<'_>, order: &Order, front: Front) -> Result<(), Failure> {
-    let Front { queue, claim, last, begun } = front;
-    let (until, worker) = (tx.now.after(order.lease).0, order.worker.as_str());
-    let mut lease = tx.connection.prepare_cached(include_str!("../../sql/jobs/lease.sql"))?;
-    lease.execute(params![queue, last.due, last.seq, claim, until, worker, begun.due, begun.seq])?;
+fn lease(tx: &Tx<'_>, args: &ClaimArgs, range: ClaimRange) -> Result<(), RequestError> {
+    let ClaimRange { queue, claim, last, last_started } = range;
+    let (until, worker) = (tx.now.after(args.lease).0, args.worker.as_str());
+    let mut lease = tx.connection.prepare_cached(sql!("jobs/lease"))?;
+    let params = params![queue, last.due, last.seq, claim, until, worker, last_started.due, last_started.seq];
+    lease.execute(params)?;
     Ok(())
 }
 
-fn next_token(connection: &Connection) -> Result<i64, Failure> {
-    let mut fence = connection.prepare_cached(include_str!("../../sql/jobs/fence.sql"))?;
-    Ok(fence.query_row([], |row| row.get(0))?)
+fn next_token(connection: &Connection) -> Result<i64, RequestError> {
+    let mut next = connection.prepare_cached(sql!("jobs/next_token"))?;
+    Ok(next.query_row([], |row| row.get(0))?)
 }

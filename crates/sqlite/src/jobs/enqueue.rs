@@ -1,16 +1,17 @@
-//! Adding jobs.
+//! `enqueue`: adds jobs.
 
 use rusqlite::{CachedStatement, Connection, params};
 use tidemill_core::store::{Due, EnqueueParams, Enqueued, NewJob, reserved_ids};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Store, Timestamp, retry};
 
-use super::find::find;
+use super::job_row::find;
 use super::prune;
-use super::queue::{self, Line, announce_if_sooner};
-use crate::call::{Cost, Tx};
-use crate::chains::{self, Blocks};
-use crate::error::Failure;
+use super::waiting::announce_if_sooner;
+use crate::chains::{self, ChainBlockers};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
+use crate::queues::{NumberedQueue, queue_row};
 use crate::store::SqliteStore;
 
 pub(crate) async fn enqueue(store: &SqliteStore, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Error> {
@@ -20,27 +21,29 @@ pub(crate) async fn enqueue(store: &SqliteStore, enqueue: EnqueueParams<'_>) -> 
     }
     let (queue, jobs) = (enqueue.queue.clone(), enqueue.jobs.to_vec());
     let rows = jobs.iter().map(|job| 1 + job.links.after.len()).sum();
-    let add = move |tx: &mut Tx<'_>| add_all(tx, EnqueueParams { queue: &queue, jobs: &jobs });
-    // No answer is lost between threads, and what fails is rolled back: a repeat needs no receipt.
-    retry::until_answered(store.clock(), || store.write(Cost::growth(rows), add.clone())).await
+    let insert = move |tx: &mut Tx<'_>| insert_all(tx, EnqueueParams { queue: &queue, jobs: &jobs });
+    // Between threads no reply is lost, and a failed transaction is rolled back: a retry needs no
+    // receipt.
+    retry::until_answered(store.clock(), || store.write(Cost::growth(rows), insert.clone())).await
 }
 
-/// Adds jobs, all of them or, on an error, only some: then the caller rolls back.
-pub(crate) fn add_all(tx: &mut Tx<'_>, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, Failure> {
+/// Inserts all jobs. On an error some may be inserted, so the caller must roll back.
+pub(crate) fn insert_all(tx: &mut Tx<'_>, enqueue: EnqueueParams<'_>) -> Result<Vec<Enqueued>, RequestError> {
     let EnqueueParams { queue, jobs } = enqueue;
-    let line = Line { queue, number: queue::find_or_add(tx.connection, queue)?.number };
-    let mut adder = Adder::new(tx.connection, line.number)?;
-    let answers = jobs.iter().map(|job| adder.add_or_find(tx, job)).collect::<Result<_, _>>()?;
-    adder.line_up()?;
-    if adder.ready > 0 {
-        tx.announcements.add(Wake::Queue { queue: queue.clone(), jobs: adder.ready });
+    let target = NumberedQueue { queue, number: queue_row::find_or_insert(tx.connection, queue)?.number };
+    let mut inserter = JobInserter::new(tx.connection, target.number)?;
+    let results = jobs.iter().map(|job| inserter.insert_or_find(tx, job)).collect::<Result<_, _>>()?;
+    inserter.append_to_waiting()?;
+    if inserter.ready > 0 {
+        tx.wakes.add(Wake::Queue { queue: queue.clone(), jobs: inserter.ready });
     }
-    announce_if_sooner(tx, &line, adder.earliest)?;
-    Ok(answers)
+    announce_if_sooner(tx, &target, inserter.earliest)?;
+    Ok(results)
 }
 
-/// A time that is past means now: a job does not overtake those that have waited longer.
-pub(crate) fn due(due: Due, now: Timestamp) -> Timestamp {
+/// The time at which a job is due. A past time becomes `now`, so that the job does not overtake
+/// jobs that have waited longer.
+pub(crate) fn due_time(due: Due, now: Timestamp) -> Timestamp {
     match due {
         Due::Now => now,
         Due::In(delay) => now.after(delay),
@@ -48,35 +51,35 @@ pub(crate) fn due(due: Due, now: Timestamp) -> Timestamp {
     }
 }
 
-/// The statements that add a job, looked up once for a whole batch: for one job, looking them up costs as
-/// much as running them.
-struct Adder<'c> {
+/// Inserts jobs with statements that are looked up once for a whole batch. For a single job the
+/// lookup costs as much as the statement.
+struct JobInserter<'c> {
     queue: i64,
     connection: &'c Connection,
-    kept: CachedStatement<'c>,
-    enqueue: CachedStatement<'c>,
-    /// The numbers of the first and the last job added that has yet to get in line.
-    added: Option<(i64, i64)>,
-    /// How many were added that are due.
+    has_record: CachedStatement<'c>,
+    insert: CachedStatement<'c>,
+    /// The first and last number of inserted jobs that are not yet in `waiting`.
+    inserted: Option<(i64, i64)>,
+    /// How many inserted jobs are due now.
     ready: usize,
-    /// When the first of the others is due.
+    /// The earliest time at which one of the others is due.
     earliest: Option<Timestamp>,
 }
 
-impl<'c> Adder<'c> {
-    fn new(connection: &'c Connection, queue: i64) -> Result<Self, Failure> {
+impl<'c> JobInserter<'c> {
+    fn new(connection: &'c Connection, queue: i64) -> Result<Self, RequestError> {
         Ok(Self {
             queue,
             connection,
-            kept: connection.prepare_cached(include_str!("../../sql/records/kept.sql"))?,
-            enqueue: connection.prepare_cached(include_str!("../../sql/jobs/enqueue.sql"))?,
-            added: None,
+            has_record: connection.prepare_cached(sql!("records/exists"))?,
+            insert: connection.prepare_cached(sql!("jobs/enqueue"))?,
+            inserted: None,
             ready: 0,
             earliest: None,
         })
     }
 
-    fn add_or_find(&mut self, tx: &mut Tx<'_>, job: &NewJob) -> Result<Enqueued, Failure> {
+    fn insert_or_find(&mut self, tx: &mut Tx<'_>, job: &NewJob) -> Result<Enqueued, RequestError> {
         if !job.generated_id && self.is_known(tx, job)? {
             return Ok(Enqueued::Exists);
         }
@@ -85,40 +88,42 @@ impl<'c> Adder<'c> {
         {
             return Ok(Enqueued::Duplicate(chain));
         }
-        let blocks = Blocks::look_up(tx, &job.links.after)?;
-        // An id that is taken may belong to a job that is only not forgotten yet.
-        let added = self.add(tx, job, &blocks)?
-            || (prune::forget_if_expired(tx, &job.id)? && self.add(tx, job, &blocks)?);
-        Ok(if added { Enqueued::Created } else { Enqueued::Exists })
+        let blockers = ChainBlockers::find(tx, &job.links.after)?;
+        // A taken id may belong to an expired at-most-once job that is not deleted yet.
+        let inserted = self.insert(tx, job, &blockers)?
+            || (prune::delete_if_expired(tx, &job.id)? && self.insert(tx, job, &blockers)?);
+        Ok(if inserted { Enqueued::Created } else { Enqueued::Exists })
     }
 
-    /// Whether something is known of this id that adding the job would not find by itself.
-    fn is_known(&mut self, tx: &Tx<'_>, job: &NewJob) -> Result<bool, Failure> {
+    /// Whether the id is in use in a way that the insert would not detect by itself.
+    fn is_known(&mut self, tx: &Tx<'_>, job: &NewJob) -> Result<bool, RequestError> {
         // An untracked job keeps no record.
         let chain = job.id.chain();
-        let kept = job.tracked && self.kept.query_row(params![chain.as_str(), tx.now.0], |row| row.get(0))?;
-        // What this job waits for may be gone by now, and its key is its own.
-        let linked = || Ok(!job.links.is_empty() && find(tx, &chain)?.is_some());
-        if kept { Ok(true) } else { linked() }
+        let has_record =
+            job.tracked && self.has_record.query_row(params![chain.as_str(), tx.now.0], |row| row.get(0))?;
+        // Checked before blockers and the dedup key: the blockers may be gone by now, and the key
+        // may be the job's own.
+        let linked_job_exists = || Ok(!job.links.is_empty() && find(tx, &chain)?.is_some());
+        if has_record { Ok(true) } else { linked_job_exists() }
     }
 
-    /// Adds a job unless its id is taken.
-    fn add(&mut self, tx: &Tx<'_>, job: &NewJob, blocks: &Blocks) -> Result<bool, Failure> {
-        let due = due(job.due, tx.now);
-        let (chain, envelope) = (job.id.chain(), blocks.tell(&job.envelope));
+    /// Inserts a job unless its id is taken.
+    fn insert(&mut self, tx: &Tx<'_>, job: &NewJob, blockers: &ChainBlockers) -> Result<bool, RequestError> {
+        let due = due_time(job.due, tx.now);
+        let (chain, envelope) = (job.id.chain(), blockers.add_notices(&job.envelope));
         let key = job.links.dedup.as_ref().map(|dedup| &dedup.key);
         let begun = key.map(|_| tx.now.0);
         let row = params![chain.as_str(), job.id.step(), self.queue, due.0, key, begun, &envelope[..]];
-        if self.enqueue.execute(row)? == 0 {
+        if self.insert.execute(row)? == 0 {
             return Ok(false);
         }
         let seq = self.connection.last_insert_rowid();
-        if blocks.are_open() {
-            self.line_up()?;
-            blocks.register(tx, seq, self.queue)?;
+        if blockers.any_open() {
+            self.append_to_waiting()?;
+            blockers.register(tx, seq, self.queue)?;
             return Ok(true);
         }
-        self.added = Some((self.added.map_or(seq, |(first, _)| first), seq));
+        self.inserted = Some((self.inserted.map_or(seq, |(first, _)| first), seq));
         match due <= tx.now {
             true => self.ready += 1,
             false => self.earliest = Some(self.earliest.map_or(due, |other| due.min(other))),
@@ -126,11 +131,11 @@ impl<'c> Adder<'c> {
         Ok(true)
     }
 
-    /// Puts what was added since the last time into its queue's line.
-    fn line_up(&mut self) -> Result<(), Failure> {
-        let Some((first, last)) = self.added.take() else { return Ok(()) };
-        let mut line_up = self.connection.prepare_cached(include_str!("../../sql/jobs/line_up.sql"))?;
-        line_up.execute([first, last])?;
+    /// Adds the jobs inserted since the last call to `waiting`.
+    fn append_to_waiting(&mut self) -> Result<(), RequestError> {
+        let Some((first, last)) = self.inserted.take() else { return Ok(()) };
+        let mut append = self.connection.prepare_cached(sql!("jobs/insert_waiting_range"))?;
+        append.execute([first, last])?;
         Ok(())
     }
 }

@@ -1,30 +1,41 @@
-//! The job verbs: what each does to the rows, inside a transaction that the writer opens and commits.
+//! The job verbs: what each does to the rows, inside a transaction that the writer opens and
+//! commits.
 
+mod adjust_for_clock_step;
 mod cancel;
 mod claim;
-mod end;
+mod complete;
+mod delete;
+mod detached_job;
+mod drop_dead;
 mod enqueue;
-mod find;
-mod lease;
-mod letters;
+mod extend;
+mod job_row;
+mod list_expired;
+mod peek;
 mod promote;
-mod prospect;
 mod prune;
-mod purge;
-mod queue;
 mod recover;
+mod redrive;
 mod settle;
+mod start;
+mod waiting;
 
-pub(crate) use cancel::{cancel, cancel_silently};
+pub(crate) use adjust_for_clock_step::adjust_for_clock_step;
+pub(crate) use cancel::{cancel, cancel_for_run};
 pub(crate) use claim::claim;
-pub(crate) use end::{Freed, keep_record};
-pub(crate) use enqueue::{add_all, due, enqueue};
-pub(crate) use find::{Found, Place, find, remove_row};
-pub(crate) use lease::{clock_went_back, expired, extend, start};
-pub(crate) use letters::{drop_letters, redrive};
+pub(crate) use complete::{complete, complete_one};
+pub(crate) use delete::delete;
+pub(crate) use detached_job::insert_record;
+pub(crate) use drop_dead::drop_dead;
+pub(crate) use enqueue::{due_time, enqueue, insert_all};
+pub(crate) use extend::extend;
+pub(crate) use job_row::{JobRow, JobRowState, delete_row, find};
+pub(crate) use list_expired::list_expired;
 pub(crate) use promote::promote;
 pub(crate) use prune::prune;
-pub(crate) use purge::purge;
-pub(crate) use queue::{Line, arrive, find as find_queue, find_or_add as find_or_add_queue, pause, resume};
 pub(crate) use recover::recover;
+pub(crate) use redrive::redrive;
 pub(crate) use settle::{is_current, rescue, settle, settle_one};
+pub(crate) use start::start;
+pub(crate) use waiting::insert_and_announce;

@@ -1,4 +1,5 @@
-//! Ending claims: the lease's row decides, and what it decides happens in the same transaction.
+//! `settle` and `rescue`: end claims. The row of the lease is the fence, and the change happens in
+//! the same transaction.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 use tidemill_core::settle::{Change, Settlement};
@@ -6,63 +7,64 @@ use tidemill_core::store::Verdict;
 use tidemill_core::wake::Wake;
 use tidemill_core::{Error, Lease};
 
-use super::end::Freed;
-use crate::call::{Cost, Tx};
-use crate::error::Failure;
+use super::detached_job::DetachedJob;
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
 use crate::row;
-use crate::runs::Wanted;
+use crate::runs::PendingTasks;
 use crate::store::SqliteStore;
 
 pub(crate) async fn settle(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-    end_all(store, settlements, Which::Current).await
+    settle_all(store, settlements, Fence::Current).await
 }
 
 pub(crate) async fn rescue(store: &SqliteStore, settlements: &[Settlement]) -> Result<Vec<Verdict>, Error> {
-    end_all(store, settlements, Which::Expired).await
+    settle_all(store, settlements, Fence::Expired).await
 }
 
-/// Ends one claim whose token is the current one, as part of a transaction.
-pub(crate) fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
-    let mut ender = Ender::new(tx.connection, Which::Current)?;
-    let verdict = ender.end(tx, settlement)?;
-    ender.wanted.make(tx)?;
+/// Settles one claim whose lease is the current one, as part of a transaction.
+pub(crate) fn settle_one(tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, RequestError> {
+    let mut settler = Settler::new(tx.connection, Fence::Current)?;
+    let verdict = settler.settle(tx, settlement)?;
+    settler.tasks.create(tx)?;
     Ok(verdict)
 }
 
 /// Whether a lease is the current one of its job.
-pub(crate) fn is_current(tx: &Tx<'_>, lease: &Lease) -> Result<bool, Failure> {
-    let (claim, seq) = row::parts(lease.token);
-    let mut held = tx.connection.prepare_cached(include_str!("../../sql/jobs/held.sql"))?;
+pub(crate) fn is_current(tx: &Tx<'_>, lease: &Lease) -> Result<bool, RequestError> {
+    let (claim, seq) = row::claim_and_seq(lease.token);
+    let mut held = tx.connection.prepare_cached(sql!("jobs/count_held"))?;
     Ok(held.query_row([seq, seq, claim], |row| row.get::<_, i64>(0))? == 1)
 }
 
 /// Which leases may be ended.
 #[derive(Debug, Clone, Copy)]
-enum Which {
-    /// Those whose token is the current one.
+enum Fence {
+    /// Leases whose token is the current one.
     Current,
-    /// Of these, those that have run out.
+    /// Of these, the expired ones.
     Expired,
 }
 
-async fn end_all(
+async fn settle_all(
     store: &SqliteStore,
     settlements: &[Settlement],
-    which: Which,
+    fence: Fence,
 ) -> Result<Vec<Verdict>, Error> {
     if settlements.is_empty() {
         return Ok(Vec::new());
     }
-    let batch = Batch::of(settlements);
+    let batch = SettlementBatch::new(settlements);
     let rows = settlements.iter().map(rows).sum();
-    store.write(Cost::change(rows), move |tx| batch.end(tx, which)).await
+    store.write(Cost::change(rows), move |tx| batch.settle(tx, fence)).await
 }
 
-/// Tells the worker that had the job, if it is only slow, and whoever waits for a job that is not to run again.
+/// Notifies the worker that lost the lease, in case it is only slow, and the waiters for a job that
+/// will not run again.
 fn announce_lost(tx: &mut Tx<'_>, Settlement { lease, change }: &Settlement) {
-    tx.announcements.add(Wake::LeaseLost(lease.job.clone()));
+    tx.wakes.add(Wake::LeaseLost(lease.job.clone()));
     if matches!(change, Change::Finish(None)) {
-        tx.announcements.add(Wake::Finished(lease.job.chain()));
+        tx.wakes.add(Wake::Finished(lease.job.chain()));
     }
 }
 
@@ -74,16 +76,16 @@ fn rows(settlement: &Settlement) -> usize {
     }
 }
 
-/// Settlements in the order of their tokens, and where each was in the caller's. Jobs that were claimed
-/// together and end together stand together then, and need two statements instead of two each. Of two
-/// settlements of one lease the first stays first. What runs are told stays in the caller's order: it is the order in
-/// which they hear of it.
-struct Batch {
+/// Settlements sorted by token, with the index of each in the caller's slice. Jobs that were
+/// claimed together and end together are then adjacent, and need two statements instead of two
+/// each. Of two settlements of one lease the first stays first. Settlements with events for runs
+/// keep the caller's order: it is the order in which the runs receive the events.
+struct SettlementBatch {
     settlements: Vec<(usize, Settlement)>,
 }
 
-impl Batch {
-    fn of(settlements: &[Settlement]) -> Self {
+impl SettlementBatch {
+    fn new(settlements: &[Settlement]) -> Self {
         let mut settlements: Vec<_> = settlements.iter().cloned().enumerate().collect();
         if !settlements.iter().any(|(_, settlement)| concerns_runs(settlement)) {
             settlements.sort_by_key(|(_, settlement)| settlement.lease.token);
@@ -91,16 +93,18 @@ impl Batch {
         Self { settlements }
     }
 
-    fn end(&self, tx: &mut Tx<'_>, which: Which) -> Result<Vec<Verdict>, Failure> {
+    fn settle(&self, tx: &mut Tx<'_>, fence: Fence) -> Result<Vec<Verdict>, RequestError> {
         let mut verdicts = vec![Verdict::LeaseLost; self.settlements.len()];
-        let mut ender = Ender::new(tx.connection, which)?;
-        for run in self.settlements.chunk_by(|(_, one), (_, next)| follows(one, next)) {
-            let all_ended = run.len() > 1 && ender.end_run(&run[0].1, &run[run.len() - 1].1)?;
-            for (index, settlement) in run {
-                verdicts[*index] = if all_ended { Verdict::Accepted } else { ender.end(tx, settlement)? };
+        let mut settler = Settler::new(tx.connection, fence)?;
+        for range in self.settlements.chunk_by(|(_, one), (_, next)| follows(one, next)) {
+            let all_finished =
+                range.len() > 1 && settler.finish_range(&range[0].1, &range[range.len() - 1].1)?;
+            for (index, settlement) in range {
+                verdicts[*index] =
+                    if all_finished { Verdict::Accepted } else { settler.settle(tx, settlement)? };
             }
         }
-        ender.wanted.make(tx)?;
+        settler.tasks.create(tx)?;
         Ok(verdicts)
     }
 }
@@ -109,88 +113,91 @@ fn concerns_runs(settlement: &Settlement) -> bool {
     matches!(settlement.change, Change::Commit(_) | Change::Deliver(_))
 }
 
-/// Whether `next` is the same end of the next job of the same claim.
+/// Whether both finish without a record, and `next` has the next number of the same claim.
 fn follows(one: &Settlement, next: &Settlement) -> bool {
     let plain = |settlement: &Settlement| matches!(settlement.change, Change::Finish(None));
     plain(one) && plain(next) && one.lease.token.0.checked_add(1) == Some(next.lease.token.0)
 }
 
-/// The statements that end a lease and finish its job, looked up once for a whole batch: for one job, looking
-/// them up costs as much as running them.
-struct Ender<'c> {
+/// Settles claims with statements that are looked up once for a whole batch. For a single job the
+/// lookup costs as much as the statement.
+struct Settler<'c> {
     connection: &'c Connection,
-    which: Which,
-    release: CachedStatement<'c>,
-    finish: CachedStatement<'c>,
-    awaited: CachedStatement<'c>,
-    /// Runs that were told something, and get their tasks at the end.
-    wanted: Wanted,
+    fence: Fence,
+    delete_lease: CachedStatement<'c>,
+    delete_job: CachedStatement<'c>,
+    is_awaited: CachedStatement<'c>,
+    /// The runs that received events. Their tasks are created at the end.
+    tasks: PendingTasks,
 }
 
-impl<'c> Ender<'c> {
-    fn new(connection: &'c Connection, which: Which) -> Result<Self, Failure> {
-        let release = match which {
-            Which::Current => include_str!("../../sql/jobs/settle.sql"),
-            Which::Expired => include_str!("../../sql/jobs/rescue.sql"),
+impl<'c> Settler<'c> {
+    fn new(connection: &'c Connection, fence: Fence) -> Result<Self, RequestError> {
+        let delete_lease = match fence {
+            Fence::Current => sql!("jobs/settle"),
+            Fence::Expired => sql!("jobs/rescue"),
         };
-        let release = connection.prepare_cached(release)?;
-        let finish = connection.prepare_cached(include_str!("../../sql/jobs/finish.sql"))?;
-        let awaited = connection.prepare_cached(include_str!("../../sql/chains/awaited.sql"))?;
-        Ok(Self { connection, which, release, finish, awaited, wanted: Wanted::default() })
+        let delete_lease = connection.prepare_cached(delete_lease)?;
+        let delete_job = connection.prepare_cached(sql!("jobs/delete"))?;
+        let is_awaited = connection.prepare_cached(sql!("chains/is_awaited"))?;
+        Ok(Self { connection, fence, delete_lease, delete_job, is_awaited, tasks: PendingTasks::default() })
     }
 
-    /// Finishes all jobs from `first` to `last`, if their one claim still holds every one of them and nobody waits
-    /// for any.
-    fn end_run(&mut self, first: &Settlement, last: &Settlement) -> Result<bool, Failure> {
-        let ((claim, first), (_, last)) = (row::parts(first.lease.token), row::parts(last.lease.token));
-        let held = matches!(self.which, Which::Current) && self.held(claim, first, last)? == last - first + 1;
+    /// Finishes all jobs from `first` to `last`, if their claim still holds every one of them and
+    /// no job waits for any.
+    fn finish_range(&mut self, first: &Settlement, last: &Settlement) -> Result<bool, RequestError> {
+        let ((claim, first), (_, last)) =
+            (row::claim_and_seq(first.lease.token), row::claim_and_seq(last.lease.token));
+        let held =
+            matches!(self.fence, Fence::Current) && self.count_held(claim, first, last)? == last - first + 1;
         if !held || self.is_awaited(first, last)? {
             return Ok(false);
         }
         let connection = self.connection;
-        connection.prepare_cached(include_str!("../../sql/jobs/settle_run.sql"))?.execute([first, last])?;
-        connection.prepare_cached(include_str!("../../sql/jobs/finish_run.sql"))?.execute([first, last])?;
+        connection.prepare_cached(sql!("jobs/settle_range"))?.execute([first, last])?;
+        connection.prepare_cached(sql!("jobs/delete_range"))?.execute([first, last])?;
         Ok(true)
     }
 
-    fn held(&self, claim: i64, first: i64, last: i64) -> Result<i64, Failure> {
-        let mut held = self.connection.prepare_cached(include_str!("../../sql/jobs/held.sql"))?;
+    fn count_held(&self, claim: i64, first: i64, last: i64) -> Result<i64, RequestError> {
+        let mut held = self.connection.prepare_cached(sql!("jobs/count_held"))?;
         Ok(held.query_row([first, last, claim], |row| row.get(0))?)
     }
 
-    fn end(&mut self, tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, Failure> {
-        let (claim, seq) = row::parts(settlement.lease.token);
+    fn settle(&mut self, tx: &mut Tx<'_>, settlement: &Settlement) -> Result<Verdict, RequestError> {
+        let (claim, seq) = row::claim_and_seq(settlement.lease.token);
         let puts_back = matches!(settlement.change, Change::Requeue { .. } | Change::Continue(_));
         let cancelling = puts_back && self.is_cancelling(seq)?;
-        if !self.release(tx, claim, seq)? {
+        if !self.delete_lease(tx, claim, seq)? {
             return Ok(Verdict::LeaseLost);
         }
-        if matches!(self.which, Which::Expired) {
+        if matches!(self.fence, Fence::Expired) {
             announce_lost(tx, settlement);
         }
         if matches!(settlement.change, Change::Finish(None)) && !self.is_awaited(seq, seq)? {
-            self.finish.execute([seq])?;
+            self.delete_job.execute([seq])?;
             return Ok(Verdict::Accepted);
         }
         let Lease { job, queue, .. } = &settlement.lease;
-        Freed { seq, job, queue, cancelling }.become_of(tx, &settlement.change, &mut self.wanted)
+        DetachedJob { seq, job, queue, cancelling }.apply(tx, &settlement.change, &mut self.tasks)
     }
 
-    fn is_cancelling(&self, seq: i64) -> Result<bool, Failure> {
-        let mut ask = self.connection.prepare_cached(include_str!("../../sql/jobs/cancelling.sql"))?;
-        Ok(ask.query_row([seq], |row| row.get(0)).optional()?.unwrap_or(false))
+    fn is_cancelling(&self, seq: i64) -> Result<bool, RequestError> {
+        let mut read = self.connection.prepare_cached(sql!("jobs/is_cancelling"))?;
+        Ok(read.query_row([seq], |row| row.get(0)).optional()?.unwrap_or(false))
     }
 
-    fn is_awaited(&mut self, first: i64, last: i64) -> Result<bool, Failure> {
-        Ok(self.awaited.query_row([first, last], |row| row.get(0))?)
+    fn is_awaited(&mut self, first: i64, last: i64) -> Result<bool, RequestError> {
+        Ok(self.is_awaited.query_row([first, last], |row| row.get(0))?)
     }
 
-    /// Ends the lease if it may be ended. Whoever does this decides alone what becomes of the job.
-    fn release(&mut self, tx: &Tx<'_>, claim: i64, seq: i64) -> Result<bool, Failure> {
-        let ended = match self.which {
-            Which::Current => self.release.execute([seq, claim])?,
-            Which::Expired => self.release.execute([seq, claim, tx.now.0])?,
+    /// Deletes the lease if it may be ended. The caller that deletes it decides alone what happens
+    /// to the job.
+    fn delete_lease(&mut self, tx: &Tx<'_>, claim: i64, seq: i64) -> Result<bool, RequestError> {
+        let deleted = match self.fence {
+            Fence::Current => self.delete_lease.execute([seq, claim])?,
+            Fence::Expired => self.delete_lease.execute([seq, claim, tx.now.0])?,
         };
-        Ok(ended == 1)
+        Ok(deleted == 1)
     }
 }

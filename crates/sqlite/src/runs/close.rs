@@ -7,26 +7,27 @@ use tidemill_core::workflow::RunId;
 
 use super::alarms;
 use super::deliver::deliver_one;
-use super::instance::Instance;
-use super::task::Wanted;
-use crate::call::Tx;
-use crate::error::Failure;
+use super::run_row::RunRow;
+use super::task::PendingTasks;
+use crate::connection::Tx;
+use crate::error::RequestError;
 
-/// Ends a run: whoever waits for it is woken, and its parent is told.
+/// Ends a run, wakes the waiters for its end, and notifies its parent.
 pub(super) fn close(
     tx: &mut Tx<'_>,
-    (id, run): (&RunId, &Instance),
+    id: &RunId,
+    run: &RunRow,
     close: &CloseRun,
-    wanted: &mut Wanted,
-) -> Result<(), Failure> {
+    tasks: &mut PendingTasks,
+) -> Result<(), RequestError> {
     alarms::drop_all(tx, run.number)?;
     let expires = tx.now.0.saturating_add(run.keep);
-    let mut end = tx.connection.prepare_cached(include_str!("../../sql/runs/close.sql"))?;
+    let mut end = tx.connection.prepare_cached(sql!("runs/close"))?;
     let (status, output) = (close.status.as_str(), &close.output[..]);
     end.execute(params![run.number, status, tx.now.0, expires, output, close.error])?;
-    if let Some(told) = &close.notify_parent {
-        deliver_one(tx, told, wanted)?;
+    if let Some(notice) = &close.notify_parent {
+        deliver_one(tx, notice, tasks)?;
     }
-    tx.announcements.add(Wake::Finished(id.task()));
+    tx.wakes.add(Wake::Finished(id.task()));
     Ok(())
 }

@@ -1,25 +1,26 @@
-//! Writing down what a task did.
+//! Commits of tasks.
 
 use tidemill_core::store::Verdict;
 use tidemill_core::store::runs::{AfterCommit, CommitParams, ContinueAsNew};
 
 use super::close::close;
-use super::instance::find;
-use super::task::Wanted;
+use super::run_row::find;
+use super::task::PendingTasks;
 use super::{alarms, deliver, effects, journal};
-use crate::call::Tx;
-use crate::error::Failure;
+use crate::connection::Tx;
+use crate::error::RequestError;
 
-/// Commits what the task of a run did. The task's job is gone already; the next is made when the caller says so.
+/// Applies the commit of a run's task. The task's job is deleted already. The next task is created
+/// from `tasks`.
 pub(crate) fn commit(
     tx: &mut Tx<'_>,
     commit: &CommitParams,
-    wanted: &mut Wanted,
-) -> Result<Verdict, Failure> {
+    tasks: &mut PendingTasks,
+) -> Result<Verdict, RequestError> {
     let open = find(tx, &commit.run)?.filter(|run| !run.status.is_closed());
     let Some(mut run) = open else { return Ok(Verdict::LeaseLost) };
-    // Whatever becomes of the commit, a run that has news has a task.
-    wanted.add(run.number);
+    // Whether the commit is accepted or not, a run with unconsumed events needs a task.
+    tasks.add(run.number);
     if run.cursor != commit.cursor {
         return Ok(Verdict::LeaseLost);
     }
@@ -29,12 +30,12 @@ pub(crate) fn commit(
         AfterCommit::Running => run.append_commit(tx, commit)?,
         AfterCommit::ContinueAsNew(ContinueAsNew { first, id_retention: seen_for }) => {
             alarms::drop_all(tx, run.number)?;
-            deliver::forget(tx, run.number, *seen_for)?;
+            deliver::delete_old_deliveries(tx, run.number, *seen_for)?;
             journal::restart(tx, &mut run, first, commit.upto)?;
         }
         AfterCommit::Close(end) => {
             run.append_commit(tx, commit)?;
-            close(tx, (&commit.run, &run), end, wanted)?;
+            close(tx, &commit.run, &run, end, tasks)?;
         }
     }
     Ok(Verdict::Accepted)

@@ -1,4 +1,4 @@
-//! Telling runs what happened.
+//! `deliver`: appends events to the journals of runs.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tidemill_core::store::runs::{
 };
 
 use super::alarms;
-use super::instance::{Instance, find};
-use super::task::Wanted;
-use crate::call::{Cost, Tx};
-use crate::error::Failure;
+use super::run_row::{RunRow, find};
+use super::task::PendingTasks;
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
 use crate::store::SqliteStore;
 
 pub(crate) async fn deliver(store: &SqliteStore, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Error> {
@@ -30,69 +30,69 @@ pub(crate) async fn deliver(store: &SqliteStore, deliveries: &[Delivery]) -> Res
     store.write(Cost::growth(rows), move |tx| deliver_all(tx, &deliveries)).await
 }
 
-fn deliver_all(tx: &mut Tx<'_>, deliveries: &[Delivery]) -> Result<Vec<Delivered>, Failure> {
-    let mut wanted = Wanted::default();
-    let answers =
-        deliveries.iter().map(|delivery| deliver_one(tx, delivery, &mut wanted)).collect::<Result<_, _>>()?;
-    wanted.make(tx)?;
-    Ok(answers)
+fn deliver_all(tx: &mut Tx<'_>, deliveries: &[Delivery]) -> Result<Vec<Delivered>, RequestError> {
+    let mut tasks = PendingTasks::default();
+    let results =
+        deliveries.iter().map(|delivery| deliver_one(tx, delivery, &mut tasks)).collect::<Result<_, _>>()?;
+    tasks.create(tx)?;
+    Ok(results)
 }
 
-/// Tells one run. Its task is made when the caller says so.
+/// Delivers an event to one run. The run's task is created from `tasks`.
 pub(crate) fn deliver_one(
     tx: &Tx<'_>,
     delivery: &Delivery,
-    wanted: &mut Wanted,
-) -> Result<Delivered, Failure> {
+    tasks: &mut PendingTasks,
+) -> Result<Delivered, RequestError> {
     let Some(mut run) = find(tx, &delivery.run)? else { return Ok(Delivered::NotFound) };
-    if is_seen(tx, &run, delivery)? {
+    if is_delivered(tx, &run, delivery)? {
         return Ok(Delivered::Duplicate);
     }
     if run.status.is_closed() {
         return Ok(Delivered::Closed(run.status));
     }
-    see(tx, &run, delivery)?;
+    insert_delivery(tx, &run, delivery)?;
     run.append(tx, &delivery.entry)?;
     run.save(tx)?;
     if let Some(seq) = delivery.seq {
         alarms::drop_one(tx, run.number, seq)?;
     }
-    wanted.add(run.number);
+    tasks.add(run.number);
     Ok(Delivered::Yes)
 }
 
-/// Tells the run that waits for a job, if one does, that the job was taken away.
-pub(crate) fn tell_of_removed(
+/// Notifies the run that waits for a job, if any, that the job was removed.
+pub(crate) fn notify_removed(
     tx: &Tx<'_>,
     job: &JobId,
     envelope: &Bytes,
-    wanted: &mut Wanted,
-) -> Result<(), Failure> {
-    // Only what belongs to a run is worth reading.
-    let told = job.run().and_then(|_| removal_delivery(envelope.clone(), tx.now));
-    told.map_or(Ok(()), |told| deliver_one(tx, &told, wanted).map(drop))
+    tasks: &mut PendingTasks,
+) -> Result<(), RequestError> {
+    // Only the envelope of a run's job needs to be parsed.
+    let delivery = job.run().and_then(|_| removal_delivery(envelope.clone(), tx.now));
+    delivery.map_or(Ok(()), |delivery| deliver_one(tx, &delivery, tasks).map(drop))
 }
 
-fn is_seen(tx: &Tx<'_>, run: &Instance, delivery: &Delivery) -> Result<bool, Failure> {
+fn is_delivered(tx: &Tx<'_>, run: &RunRow, delivery: &Delivery) -> Result<bool, RequestError> {
     let Some(id) = &delivery.id else { return Ok(false) };
-    let mut seen = tx.connection.prepare_cached(include_str!("../../sql/runs/seen.sql"))?;
-    Ok(seen.query_row(params![run.number, id], |row| row.get(0))?)
+    let mut exists = tx.connection.prepare_cached(sql!("runs/delivery_exists"))?;
+    Ok(exists.query_row(params![run.number, id], |row| row.get(0))?)
 }
 
-fn see(tx: &Tx<'_>, run: &Instance, delivery: &Delivery) -> Result<(), Failure> {
+fn insert_delivery(tx: &Tx<'_>, run: &RunRow, delivery: &Delivery) -> Result<(), RequestError> {
     let Some(id) = &delivery.id else { return Ok(()) };
-    let mut see = tx.connection.prepare_cached(include_str!("../../sql/runs/see.sql"))?;
-    see.execute(params![run.number, id, tx.now.0])?;
+    let mut insert = tx.connection.prepare_cached(sql!("runs/insert_delivery"))?;
+    insert.execute(params![run.number, id, tx.now.0])?;
     Ok(())
 }
 
-/// Forgets what was delivered longer ago than this, but for the latest.
-pub(super) fn forget(tx: &Tx<'_>, run: i64, seen_for: Duration) -> Result<(), Failure> {
+/// Deletes the ids of deliveries that are older than `seen_for`, except the latest ones.
+pub(super) fn delete_old_deliveries(tx: &Tx<'_>, run: i64, seen_for: Duration) -> Result<(), RequestError> {
     let before = tx.now.0.saturating_sub(millis(seen_for));
-    let mut look = tx.connection.prepare_cached(include_str!("../../sql/runs/has_old_seen.sql"))?;
-    if look.query_row([run, before], |row| row.get(0))? {
-        let mut forget = tx.connection.prepare_cached(include_str!("../../sql/runs/forget_old_seen.sql"))?;
-        forget.execute([run, before, MAX_REMEMBERED_DELIVERIES as i64])?;
+    let mut exists = tx.connection.prepare_cached(sql!("runs/old_deliveries_exist"))?;
+    if exists.query_row([run, before], |row| row.get(0))? {
+        let mut delete = tx.connection.prepare_cached(sql!("runs/delete_old_deliveries"))?;
+        delete.execute([run, before, MAX_REMEMBERED_DELIVERIES as i64])?;
     }
     Ok(())
 }

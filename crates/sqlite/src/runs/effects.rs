@@ -1,4 +1,4 @@
-//! What a task led to, beside its own entry.
+//! The effects of a task's commit.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use tidemill_core::wake::Wake;
 use tidemill_core::workflow::{Json, Topic};
 
 use super::alarms;
-use crate::call::Tx;
-use crate::error::Failure;
-use crate::jobs::{add_all, cancel_silently, keep_record};
+use crate::connection::Tx;
+use crate::error::RequestError;
+use crate::jobs::{cancel_for_run, insert_all, insert_record};
 
-/// Does all that a task of the run with the number `run` led to, in order.
-pub(super) fn apply(tx: &mut Tx<'_>, run: i64, effects: &[Effect]) -> Result<(), Failure> {
+/// Applies the effects of a commit of the run with the number `run`, in order.
+pub(super) fn apply(tx: &mut Tx<'_>, run: i64, effects: &[Effect]) -> Result<(), RequestError> {
     let mut first_alarm = None;
-    // Thousands of activities go to a queue together.
+    // Consecutive jobs for one queue are inserted together: there may be thousands of activities.
     for group in
         effects.chunk_by(|one, next| matches!((queue(one), queue(next)), (Some(a), Some(b)) if a == b))
     {
         if let Some(queue) = queue(&group[0]) {
-            add(tx, queue, group)?;
+            insert_jobs(tx, queue, group)?;
             continue;
         }
         for effect in group {
@@ -36,7 +36,7 @@ pub(super) fn apply(tx: &mut Tx<'_>, run: i64, effects: &[Effect]) -> Result<(),
     alarms::announce_if_sooner(tx, run, first_alarm)
 }
 
-/// Where a job goes.
+/// The queue of a job effect.
 fn queue(effect: &Effect) -> Option<&Queue> {
     match effect {
         Effect::Job { queue, .. } => Some(queue),
@@ -46,42 +46,46 @@ fn queue(effect: &Effect) -> Option<&Queue> {
 
 fn job(effect: &Effect) -> Option<NewJob> {
     match effect {
-        // What is there already stays as it is, so it is looked for.
+        // A job with this id may exist. It stays as it is, so the insert must check.
         Effect::Job { job, .. } => Some(NewJob { generated_id: false, ..job.clone() }),
         _ => None,
     }
 }
 
-fn add(tx: &mut Tx<'_>, queue: &Queue, effects: &[Effect]) -> Result<(), Failure> {
+fn insert_jobs(tx: &mut Tx<'_>, queue: &Queue, effects: &[Effect]) -> Result<(), RequestError> {
     let jobs: Vec<_> = effects.iter().filter_map(job).collect();
-    add_all(tx, EnqueueParams { queue, jobs: &jobs })?;
+    insert_all(tx, EnqueueParams { queue, jobs: &jobs })?;
     Ok(())
 }
 
-fn apply_one(tx: &mut Tx<'_>, run: i64, effect: &Effect) -> Result<(), Failure> {
+fn apply_one(tx: &mut Tx<'_>, run: i64, effect: &Effect) -> Result<(), RequestError> {
     match effect {
-        Effect::Job { queue, .. } => add(tx, queue, std::slice::from_ref(effect)),
-        Effect::CancelJob(job) => cancel_silently(tx, job),
+        Effect::Job { queue, .. } => insert_jobs(tx, queue, std::slice::from_ref(effect)),
+        Effect::CancelJob(job) => cancel_for_run(tx, job),
         Effect::SetTimer { seq, due, timer: alarm } => {
             alarms::set(tx, run, *seq, alarms::due_at(*due, tx.now), *alarm)
         }
         Effect::CancelTimer { seq } => alarms::drop_one(tx, run, *seq),
-        Effect::Attributes(attributes) => describe(tx, run, attributes),
-        Effect::Record(record) => keep(tx, record),
+        Effect::Attributes(attributes) => set_attributes(tx, run, attributes),
+        Effect::Record(record) => record_job(tx, record),
     }
 }
 
-/// Adds to what a run can be found by.
-pub(super) fn describe(tx: &Tx<'_>, run: i64, attributes: &BTreeMap<Topic, Json>) -> Result<(), Failure> {
-    let mut describe = tx.connection.prepare_cached(include_str!("../../sql/runs/describe.sql"))?;
+/// Sets search attributes of a run.
+pub(super) fn set_attributes(
+    tx: &Tx<'_>,
+    run: i64,
+    attributes: &BTreeMap<Topic, Json>,
+) -> Result<(), RequestError> {
+    let mut set = tx.connection.prepare_cached(sql!("runs/set_attribute"))?;
     for (name, value) in attributes {
-        describe.execute(params![run, name.as_str(), value.as_str()])?;
+        set.execute(params![run, name.as_str(), value.as_str()])?;
     }
     Ok(())
 }
 
-fn keep(tx: &mut Tx<'_>, record: &JobRecord) -> Result<(), Failure> {
-    keep_record(tx, record, None)?;
-    tx.announcements.add(Wake::Finished(record.job.clone()));
+fn record_job(tx: &mut Tx<'_>, record: &JobRecord) -> Result<(), RequestError> {
+    insert_record(tx, record, None)?;
+    tx.wakes.add(Wake::Finished(record.job.clone()));
     Ok(())
 }

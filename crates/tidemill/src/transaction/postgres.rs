@@ -10,7 +10,7 @@ use tidemill_core::chain::{Completion, IntoCompletion};
 use tidemill_core::client::{Enqueue, EnqueueBulk, PreparedJob};
 use tidemill_core::store::{CompleteParams, Completed, Enqueued, JobInfo, NewJob};
 use tidemill_core::{Client, Error, Job, JobHandle, JobId, Queue};
-use tidemill_postgres::{Pending, PostgresStore, Tx, tokio_postgres};
+use tidemill_postgres::{PendingWakes, PostgresStore, Tx, tokio_postgres};
 
 use super::{CompleteIn, InTransaction, Of, store_of};
 
@@ -27,7 +27,7 @@ enum News {
     /// So many jobs on a queue.
     Jobs(Queue, usize),
     /// What a completion led to.
-    Completion(Pending),
+    Completion(PendingWakes),
     /// Nothing: the transaction tells it by itself, or there is nothing.
     None,
 }

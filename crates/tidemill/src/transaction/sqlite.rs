@@ -10,7 +10,7 @@ use tidemill_core::client::{Enqueue, EnqueueBulk};
 use tidemill_core::store::{CompleteParams, Completed, Enqueued};
 use tidemill_core::{Client, Error, Job, JobHandle, JobId};
 use tidemill_sqlite::rusqlite::{Connection, Transaction};
-use tidemill_sqlite::{Pending, SqliteStore};
+use tidemill_sqlite::{PendingWakes, SqliteStore};
 
 use super::{CompleteIn, InTransaction, Of, store_of};
 
@@ -22,7 +22,7 @@ pub struct Promised<T> {
     value: T,
     store: Of<SqliteStore>,
     /// What there will be to tell: dropped with this if there is no commit.
-    pending: Pending,
+    pending: PendingWakes,
 }
 
 impl<T> Promised<T> {
@@ -89,7 +89,7 @@ impl CompleteIn<&Transaction<'_>> for Client {
 
     fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Made {
         let store = store_of::<SqliteStore>(self, WANTED)?;
-        let ended = |store, value| Ok(Promised { value, store, pending: Pending::default() });
+        let ended = |store, value| Ok(Promised { value, store, pending: PendingWakes::default() });
         let Some(info) = store.get()?.get_in(tx, job)? else { return ended(store, Completed::NotFound) };
         let change = match self.decide_completion(job, &info, Some(J::KIND), output.into_completion(true)?)? {
             Ok(change) => change,

@@ -11,7 +11,7 @@ use tidemill_core::name::{Queue, QueueName};
 use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
 use tidemill_core::wake::Subscribers;
 use tidemill_core::{Client, Envelope, Job, JobId, Store, Timestamp};
-use tidemill_sqlite::{Options, PausedClock, SqliteStore};
+use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_worker::{Event, Report, Worker, WorkerBuilder, WorkerError};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
@@ -54,7 +54,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new() -> Self {
         let clock = PausedClock::new(Timestamp(1_735_689_600_000));
-        let options = Options::memory().clock(Arc::new(clock.clone()));
+        let options = SqliteOptions::memory().clock(Arc::new(clock.clone()));
         let inner: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
         let store = Arc::new(Planned {
             inner,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rusqlite::Connection;
-use tidemill_sqlite::Options;
+use tidemill_sqlite::SqliteOptions;
 use tidemill_worker::{Fail, State, Worker};
 use tidemill_workflow::{Activity, Ctx, RunWorkflows};
 
@@ -59,12 +59,12 @@ async fn a_run_is_continued_from_the_journal_after_its_commit_was_lost() {
             Ok(drawn * 10 + ctx.signals(&GO).recv().await?)
         }))
     };
-    let world = World::on(Options::file(&primary)).await;
+    let world = World::on(SqliteOptions::file(&primary)).await;
     let run = world.start().await;
     replicate(&primary, &standby);
     let survivor = worker(&world);
     until(async || (world.info(run.id()).await.cursor == 1).then_some(())).await;
-    let promoted = World::on(Options::file(&standby)).await;
+    let promoted = World::on(SqliteOptions::file(&standby)).await;
     let other = worker(&promoted);
     until(async || (promoted.info(run.id()).await.cursor == 1).then_some(())).await;
     other.stop().await;

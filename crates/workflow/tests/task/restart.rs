@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use tidemill_sqlite::Options;
+use tidemill_sqlite::SqliteOptions;
 use tidemill_workflow::{Ctx, RunWorkflows, StartWorkflows, WorkflowError};
 
 use crate::world::{Background, DOUBLE, GO, MAIN, World, patiently, until};
@@ -20,9 +20,9 @@ async fn stepwise(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
 async fn a_run_goes_on_in_another_process_after_every_step() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("runs.db");
-    let run = World::on(Options::file(&path)).await.start().await.id().clone();
+    let run = World::on(SqliteOptions::file(&path)).await.start().await.id().clone();
     for step in 1..=3_u64 {
-        let world = World::on(Options::file(&path)).await;
+        let world = World::on(SqliteOptions::file(&path)).await;
         let worker = Background::run(world.worker().workflow(&MAIN, stepwise));
         let handle = world.client.run(&MAIN, run.clone());
         handle.signal(&GO, &step).await.unwrap();
@@ -34,7 +34,7 @@ async fn a_run_goes_on_in_another_process_after_every_step() {
         .await;
         worker.stop().await;
     }
-    let world = World::on(Options::file(&path)).await;
+    let world = World::on(SqliteOptions::file(&path)).await;
     let result = patiently(world.client.run(&MAIN, run).result()).await.unwrap();
     assert_eq!(result, ((2 + 1) * 2 + 2) * 2 + 3);
 }

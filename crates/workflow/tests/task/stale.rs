@@ -8,7 +8,7 @@ use tidemill_core::store::runs::{AfterCommit, CommitParams};
 use tidemill_core::store::{ClaimParams, Verdict};
 use tidemill_core::workflow::{self, CommitId, Entry};
 use tidemill_core::{HolderId, Timestamp};
-use tidemill_sqlite::Options;
+use tidemill_sqlite::SqliteOptions;
 use tidemill_worker::{Fail, State, Worker};
 use tidemill_workflow::{Activity, Ctx, RunWorkflows};
 use tokio::sync::Notify;
@@ -72,7 +72,7 @@ async fn a_replayer_whose_commit_was_rejected_is_never_used_again() {
     let (drawn, begun) = (Arc::default(), Arc::new(Notify::new()));
     let urn = Urn { drawn, begun: begun.clone(), held: Arc::new(Mutex::new(held)) };
     let directory = tempfile::tempdir().unwrap();
-    let file = || Options::file(directory.path().join("runs.db"));
+    let file = || SqliteOptions::file(directory.path().join("runs.db"));
     // Each has its own store, as in its own process.
     let (world, elsewhere) = (World::on(file()).await, World::on(file()).await);
     let worker = |world: &World| {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidemill_core::store::runs::RunInfo;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{Client, Store};
-use tidemill_sqlite::{Options, SqliteStore};
+use tidemill_sqlite::{SqliteOptions, SqliteStore};
 use tidemill_worker::{Report, Worker, WorkerBuilder, WorkerError};
 use tidemill_workflow::{Activity, RunHandle, RunProgress, RunWorkflows, Signal, StartWorkflows, Workflow};
 use tokio::task::JoinHandle;
@@ -33,10 +33,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::on(Options::memory()).await
+        Self::on(SqliteOptions::memory()).await
     }
 
-    pub(crate) async fn on(options: Options) -> Self {
+    pub(crate) async fn on(options: SqliteOptions) -> Self {
         Self { client: Client::new(Arc::new(SqliteStore::open(options).await.unwrap())) }
     }
 

@@ -1,0 +1,2 @@
+-- The cheapest statement.
+SELECT 1

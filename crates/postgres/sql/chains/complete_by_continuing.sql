@@ -1,5 +1,0 @@
--- Ends a job from outside with another in its place; functions/seize.sql and functions/continue_jobs.sql say what it
--- locks.
---
--- $1 job   $2 queue   $3 delay in ms   $4 earliest time, 0 for none   $5 envelope   $6 chains it waits for
-SELECT outcome, woken FROM complete_by_continuing($1, $2, $3, $4, $5, $6)

@@ -1,5 +1,0 @@
--- Ends a job from outside and tells the run that waits for it; functions/seize.sql and functions/settle_runs.sql say what
--- it locks.
---
--- $1 job   $2 run   $3 kind   $4 entry   $5 its id, or none   $6 the command it answers, or none
-SELECT outcome, woken FROM complete_by_delivering($1, $2, $3, $4, $5, $6)

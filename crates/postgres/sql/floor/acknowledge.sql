@@ -1,4 +1,0 @@
--- Forgets raw rows.
---
--- $1 ids
-DELETE FROM tidemill.floor WHERE id = ANY($1::bigint[])

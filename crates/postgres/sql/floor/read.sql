@@ -1,2 +1,0 @@
--- The least a statement can do.
-SELECT 1

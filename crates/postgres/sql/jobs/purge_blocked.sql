@@ -1,4 +1,0 @@
--- Deletes one batch of blocked jobs; functions/purge.sql says what it locks.
---
--- $1 queue   $2 newest number   $3 at most
-SELECT picked, deleted, woken FROM tidemill.purge_blocked($1, $2, $3)

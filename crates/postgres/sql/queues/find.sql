@@ -1,5 +1,0 @@
--- The numbers of those queues that have one.
---
--- $1 names   $2 deliveries
-SELECT name, delivery, number FROM queues
-WHERE (name, delivery) IN (SELECT * FROM unnest($1::text[], $2::smallint[]))

@@ -1,4 +1,0 @@
--- What an enqueue has answered that took place. Locks nothing.
---
--- $1, $2 the receipt
-SELECT created, made, others FROM receipts WHERE at = $1 AND call = $2

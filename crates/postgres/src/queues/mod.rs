@@ -1,0 +1,5 @@
+//! The queue verbs.
+
+mod list_queues;
+mod pause;
+mod purge;

@@ -1,0 +1,16 @@
+//! `pause` and `resume`.
+
+use tidemill_core::wake::Wake;
+use tidemill_core::{Error, Queue};
+
+use crate::Inner;
+use crate::sql::PAUSE;
+
+impl Inner {
+    pub(crate) async fn set_paused(&self, queue: &Queue, paused: bool) -> Result<(), Error> {
+        let queue_id = self.queue_id(queue).await?;
+        self.pool.execute(&PAUSE, &[&queue_id, &paused]).await?;
+        self.bus.publish_and_flush(Wake::all_waiters(queue.clone())).await;
+        Ok(())
+    }
+}

@@ -1,2 +1,0 @@
--- Drops all alarms of a run.
-DELETE FROM tidemill_alarms WHERE run = ?1

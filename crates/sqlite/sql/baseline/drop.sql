@@ -1,0 +1,2 @@
+-- Drops the table of the baseline loop.
+DROP TABLE IF EXISTS tidemill_floor

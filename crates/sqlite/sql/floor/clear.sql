@@ -1,2 +1,0 @@
--- Removes what the loop made.
-DROP TABLE IF EXISTS tidemill_floor

@@ -1,2 +1,0 @@
--- One envelope; a batch shares its transaction.
-INSERT INTO tidemill_floor (envelope) VALUES (?1)

@@ -1,0 +1,2 @@
+-- How many alarms could not be parsed.
+SELECT count(*) FROM tidemill_alarms WHERE due IS NULL

@@ -1,0 +1,2 @@
+-- Deletes a job.
+DELETE FROM tidemill_jobs WHERE seq = ?1

@@ -1,2 +1,0 @@
--- Takes a job out of its queue's line.
-DELETE FROM tidemill_waiting WHERE queue = ?1 AND due = ?2 AND seq = ?3

@@ -1,5 +1,0 @@
--- A bounded number of a queue's waiting jobs behind a position, with the bytes of those that belong to runs. The write lock is
--- held, so they stay until the caller has removed them.
-SELECT w.due, w.seq, j.id, CASE WHEN instr(j.id, '!') > 0 THEN j.body ELSE x'' END
-FROM tidemill_waiting w CROSS JOIN tidemill_jobs j ON j.seq = w.seq
-WHERE w.queue = ?1 AND w.seq <= ?2 AND (w.due, w.seq) > (?4, ?5) ORDER BY w.due, w.seq LIMIT ?3

@@ -1,0 +1,2 @@
+-- Deletes a journal.
+DELETE FROM tidemill_journal WHERE run = ?1

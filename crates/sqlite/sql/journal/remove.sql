@@ -1,2 +1,0 @@
--- Removes a journal.
-DELETE FROM tidemill_journal WHERE run = ?1

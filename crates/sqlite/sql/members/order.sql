@@ -1,2 +1,0 @@
--- Orders a member to drain.
-UPDATE tidemill_members SET ordered_until = ?2 WHERE id = ?1

@@ -1,2 +1,0 @@
--- Where a member is, and how it is spoken to.
-SELECT endpoint, offer FROM tidemill_members WHERE id = ?1

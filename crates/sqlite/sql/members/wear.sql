@@ -1,3 +1,0 @@
--- A member has one session more in its lifetime. Says whether that was its last.
-UPDATE tidemill_members SET lifetime = lifetime + 1 WHERE id = ?1
-RETURNING most > 0 AND lifetime >= most

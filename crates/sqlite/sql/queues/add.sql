@@ -1,2 +1,0 @@
--- Makes a queue known.
-INSERT INTO tidemill_queues (name, delivery) VALUES (?1, ?2) RETURNING id

@@ -1,2 +1,0 @@
--- Removes a bounded number of records whose time is over.
-DELETE FROM tidemill_records WHERE rowid IN (SELECT rowid FROM tidemill_records WHERE expires <= ?1 ORDER BY expires LIMIT ?2)

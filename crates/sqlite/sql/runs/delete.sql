@@ -1,0 +1,2 @@
+-- Deletes a run.
+DELETE FROM tidemill_runs WHERE number = ?1

@@ -1,3 +1,0 @@
--- Gives up a run's key, unless it is another's by now.
-DELETE FROM tidemill_run_keys
-WHERE (workflow, key) = (SELECT workflow, key FROM tidemill_runs WHERE number = ?1) AND run = ?1

@@ -1,4 +1,0 @@
--- Adds a run. That there is none with its id has been seen under the same write lock.
-INSERT INTO tidemill_runs
-    (id, workflow, version, status, queue, started, keep, cursor, length, key, parent, parent_seq, head)
-VALUES (?1, ?2, ?3, 'running', ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)

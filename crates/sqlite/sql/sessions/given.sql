@@ -1,4 +1,0 @@
--- The member that a session has already, if that is still there.
-SELECT s.member, s.keep, m.endpoint, m.offer
-FROM tidemill_sessions s LEFT JOIN tidemill_members m ON m.id = s.member
-WHERE s.id = ?1 AND s.until > ?2

@@ -1,0 +1,42 @@
+//! `beat`: heartbeats of workers.
+
+use rusqlite::params;
+use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerOrders};
+use tidemill_core::{Error, Timestamp};
+
+use super::first;
+use super::row::small;
+use super::worker_row::{entry_params, insert};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
+use crate::row;
+use crate::store::SqliteStore;
+
+pub(super) async fn beat(store: &SqliteStore, beat: BeatParams<'_>) -> Result<Vec<WorkerOrders>, Error> {
+    beat.workers.iter().try_for_each(WorkerEntry::check)?;
+    let (workers, grace) = (beat.workers.to_vec(), beat.grace);
+    let work = move |tx: &mut Tx<'_>| {
+        let grace_until = tx.now.after(grace);
+        workers.iter().map(|worker| beat_one(tx, worker, grace_until)).collect()
+    };
+    // Not rejected when the disk is full: a worker without heartbeats is taken for dead.
+    store.write(Cost::change(beat.workers.len()).without_sync(), work).await
+}
+
+fn beat_one(
+    tx: &mut Tx<'_>,
+    worker: &WorkerEntry,
+    grace_until: Timestamp,
+) -> Result<WorkerOrders, RequestError> {
+    let beat = sql!("fleet/beat");
+    let entry = rusqlite::params_from_iter(entry_params(worker, tx.now, grace_until));
+    let is_known = tx.connection.prepare_cached(beat)?.execute(entry)? > 0;
+    if !is_known {
+        insert(tx, worker, grace_until)?;
+    }
+    let orders = sql!("members/find_orders");
+    let found = first(tx, orders, params![worker.id.to_string(), tx.now.0], |row| {
+        Ok(WorkerOrders { drain: row.get(0)?, active: small(row, 1)?, lifetime: row::count(row, 2)? })
+    })?;
+    Ok(found.unwrap_or(WorkerOrders { drain: false, active: 0, lifetime: 0 }))
+}

@@ -1,0 +1,32 @@
+//! `close`: asks the holder of a session to end it.
+
+use tidemill_core::Error;
+use tidemill_core::fleet::SessionId;
+use tidemill_core::wake::Wake;
+
+use super::run;
+use super::session_row::{after_end, find};
+use crate::connection::{Cost, Tx};
+use crate::error::RequestError;
+use crate::store::SqliteStore;
+
+pub(super) async fn close(store: &SqliteStore, session: &SessionId) -> Result<bool, Error> {
+    let session = session.clone();
+    let existed = store.write(Cost::change(1), move |tx| close_one(tx, &session)).await?;
+    // The caller is often a command that exits at once.
+    store.bus().flush().await;
+    Ok(existed)
+}
+
+fn close_one(tx: &mut Tx<'_>, session: &SessionId) -> Result<bool, RequestError> {
+    let Some(row) = find(tx, session)? else { return Ok(false) };
+    if row.connected {
+        run(tx, sql!("sessions/close"), [session.as_str()])?;
+    } else {
+        run(tx, sql!("sessions/delete"), [session.as_str()])?;
+        after_end(tx, &row.worker)?;
+    }
+    // A client may be about to connect to it.
+    tx.wakes.add(Wake::Session(session.clone()));
+    Ok(true)
+}

@@ -1,0 +1,114 @@
+//! Sessions that wait for a worker: first in, first out, as long as the client keeps asking.
+
+use rusqlite::params;
+use tidemill_core::fleet::{SessionId, WorkerKind};
+use tidemill_core::store::fleet::LeaseParams;
+use tidemill_core::wake::Wake;
+
+use super::choose_worker::{Candidates, spaced};
+use super::row::small;
+use super::{first, run};
+use crate::connection::Tx;
+use crate::error::RequestError;
+
+/// The position of a session in the line of its kind and offer.
+pub(super) struct WaitPosition {
+    /// Whether it already has a row in `tickets`.
+    is_waiting: bool,
+    /// Whether it goes to the front, because it has had its turn.
+    is_at_front: bool,
+    /// Its number, or one that is greater than all others.
+    number: i64,
+    /// How many sessions are before it.
+    pub(super) ahead: u32,
+    /// How many other sessions wait.
+    pub(super) others: u32,
+}
+
+impl WaitPosition {
+    pub(super) fn find(tx: &Tx<'_>, lease: &LeaseParams) -> Result<Self, RequestError> {
+        let (session, kind, offer) = (lease.session.as_str(), lease.kind.as_str(), first_offer(lease));
+        let find = sql!("tickets/find_number");
+        let own = first(tx, find, params![session, kind, offer, tx.now.0], |row| Ok(row.get::<_, i64>(0)?))?;
+        let count = sql!("tickets/count_before");
+        let number = own.unwrap_or(i64::MAX);
+        let key = params![kind, offer, tx.now.0, session, number];
+        let counted = first(tx, count, key, |row| Ok((small(row, 0)?, small(row, 1)?)))?;
+        let (ahead, others) = counted.unwrap_or((0, 0));
+        Ok(Self { is_waiting: own.is_some(), is_at_front: false, number, ahead, others })
+    }
+
+    /// Moves the session to the front: it had its turn and rejected the worker that it got.
+    pub(super) fn move_to_front(&mut self) {
+        (self.is_at_front, self.ahead) = (true, 0);
+    }
+
+    /// The workers that the session may get: those that no session before it can use.
+    pub(super) fn candidates(&self, tx: &Tx<'_>, lease: &LeaseParams) -> Result<Candidates, RequestError> {
+        match self.ahead {
+            0 => Ok(Candidates::All),
+            _ => Ok(Candidates::Only(self.rejected_by_all_before(tx, lease)?)),
+        }
+    }
+
+    /// The workers that all sessions before it reject, and it does not.
+    fn rejected_by_all_before(&self, tx: &Tx<'_>, lease: &LeaseParams) -> Result<Vec<String>, RequestError> {
+        let mut list = tx.connection.prepare_cached(sql!("tickets/list_refused_before"))?;
+        let (session, kind) = (lease.session.as_str(), lease.kind.as_str());
+        let mut rows = list.query(params![kind, first_offer(lease), tx.now.0, session, self.number])?;
+        let Some(row) = rows.next()? else { return Ok(Vec::new()) };
+        let own: Vec<String> = lease.rejected.iter().map(ToString::to_string).collect();
+        let mut left: Vec<String> = row.get_ref(0)?.as_str()?.split_whitespace().map(str::to_owned).collect();
+        left.retain(|worker| !own.contains(worker));
+        while !left.is_empty()
+            && let Some(row) = rows.next()?
+        {
+            let refused = row.get_ref(0)?.as_str()?;
+            left.retain(|worker| refused.contains(&spaced(&[worker])));
+        }
+        Ok(left)
+    }
+
+    /// Queues or requeues the session, if it wants to wait and the line is not full. Otherwise it
+    /// is removed from the line. Returns whether it waits.
+    pub(super) fn wait(&self, tx: &mut Tx<'_>, lease: &LeaseParams) -> Result<bool, RequestError> {
+        let line =
+            lease.wait.filter(|line| self.is_waiting || self.is_at_front || self.others < line.max_waiting);
+        let Some(line) = line else {
+            if remove(tx, &lease.session)? {
+                wake(tx, &lease.kind)?;
+            }
+            return Ok(false);
+        };
+        let (session, holder, until) =
+            (lease.session.as_str(), lease.holder.as_str(), tx.now.after(line.ttl).0);
+        let refused = spaced(&lease.rejected);
+        if self.is_waiting {
+            run(tx, sql!("tickets/renew"), params![session, holder, until, refused])?;
+        } else {
+            let (kind, offer) = (lease.kind.as_str(), first_offer(lease));
+            let key = params![session, kind, offer, holder, until, refused, self.is_at_front];
+            run(tx, sql!("tickets/insert"), key)?;
+        }
+        Ok(true)
+    }
+}
+
+/// The first offer, which names the line. A lease without offers was rejected before.
+fn first_offer(lease: &LeaseParams) -> &str {
+    lease.offers.first().map_or("", |offer| offer.as_str())
+}
+
+/// Removes a session from its line. Returns whether it waited.
+pub(super) fn remove(tx: &Tx<'_>, session: &SessionId) -> Result<bool, RequestError> {
+    Ok(run(tx, sql!("tickets/delete"), [session.as_str()])? > 0)
+}
+
+/// Wakes the sessions that wait for this kind of worker, if there are any.
+pub(super) fn wake(tx: &mut Tx<'_>, kind: &WorkerKind) -> Result<(), RequestError> {
+    let exists = sql!("tickets/exists");
+    if first(tx, exists, params![kind.as_str(), tx.now.0], |row| Ok(row.get(0)?))? == Some(true) {
+        tx.wakes.add(Wake::Capacity(kind.clone()));
+    }
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! The rows of workers: inserts, deletes and the count of their sessions.
+
+use rusqlite::params;
+use tidemill_core::Timestamp;
+use tidemill_core::clock::millis;
+use tidemill_core::fleet::WorkerKey;
+use tidemill_core::store::fleet::{ORDER_TIMEOUT, WorkerEntry};
+use tidemill_core::wake::Wake;
+
+use super::row::status_text;
+use super::{first, run};
+use crate::connection::Tx;
+use crate::error::RequestError;
+
+pub(super) fn insert(
+    tx: &mut Tx<'_>,
+    worker: &WorkerEntry,
+    grace_until: Timestamp,
+) -> Result<(), RequestError> {
+    let insert = sql!("fleet/join");
+    run(tx, insert, rusqlite::params_from_iter(entry_params(worker, tx.now, grace_until)))?;
+    tx.wakes.add(Wake::Capacity(worker.id.kind.clone()));
+    Ok(())
+}
+
+/// The entry of a worker, in the order of the statements' parameters.
+pub(super) fn entry_params(
+    worker: &WorkerEntry,
+    now: Timestamp,
+    grace_until: Timestamp,
+) -> [rusqlite::types::Value; 12] {
+    let WorkerEntry { id, offer, endpoint, status, capacity, beat_timeout, detail } = worker;
+    [
+        id.to_string().into(),
+        id.kind.to_string().into(),
+        offer.to_string().into(),
+        endpoint.clone().into(),
+        status_text(*status).to_owned().into(),
+        i64::from(capacity.concurrent).into(),
+        i64::from(capacity.lifetime).into(),
+        millis(*beat_timeout).into(),
+        detail.to_vec().into(),
+        now.0.into(),
+        now.after(*beat_timeout).0.into(),
+        grace_until.0.into(),
+    ]
+}
+
+/// Deletes a worker with its sessions. Returns how many sessions it had.
+pub(super) fn delete(tx: &Tx<'_>, worker: &WorkerKey) -> Result<usize, RequestError> {
+    let id = worker.to_string();
+    let sessions = run(tx, sql!("sessions/delete_by_worker"), [&id])?;
+    run(tx, sql!("fleet/part"), [&id])?;
+    Ok(sessions)
+}
+
+/// Frees the slot of an ended session. A worker that has had all its sessions is ordered to drain.
+pub(super) fn free_slot(tx: &Tx<'_>, worker: &WorkerKey) -> Result<(), RequestError> {
+    let free = sql!("members/free_slot");
+    run(tx, free, params![worker.to_string(), tx.now.after(ORDER_TIMEOUT).0])?;
+    Ok(())
+}
+
+/// Resets the full mark of a worker if a session on it now ends at `until`, before the mark.
+pub(super) fn recheck_capacity(
+    tx: &Tx<'_>,
+    worker: &WorkerKey,
+    until: Timestamp,
+) -> Result<(), RequestError> {
+    run(tx, sql!("members/reset_full"), params![worker.to_string(), until.0])?;
+    Ok(())
+}
+
+/// Whether a worker exists and has no free slot. A worker that has not joined yet is not full.
+pub(super) fn is_full(tx: &Tx<'_>, worker: &WorkerKey) -> Result<bool, RequestError> {
+    let has_slot = sql!("members/has_free_slot");
+    let has_slot = first(tx, has_slot, params![worker.to_string(), tx.now.0], |row| Ok(row.get(0)?))?;
+    Ok(has_slot == Some(false))
+}
+
+/// Counts one more session in the lifetime of a worker, if it exists. If that was its last, its
+/// owner is woken to replace it.
+pub(super) fn count_session(tx: &mut Tx<'_>, worker: &WorkerKey) -> Result<(), RequestError> {
+    let count = sql!("members/count_session");
+    let is_spent = first(tx, count, [worker.to_string()], |row| Ok(row.get(0)?))?;
+    if is_spent == Some(true) {
+        tx.wakes.add(Wake::Worker(worker.clone()));
+    }
+    Ok(())
+}

@@ -1,0 +1,37 @@
+//! The row of a queue: its number and whether it is paused.
+
+use rusqlite::{Connection, OptionalExtension, params};
+use tidemill_core::name::Queue;
+
+use crate::error::RequestError;
+
+/// The row of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueRow {
+    pub(crate) number: i64,
+    pub(crate) paused: bool,
+}
+
+/// The row of a queue, if anything has used the queue.
+pub(crate) fn find(connection: &Connection, queue: &Queue) -> Result<Option<QueueRow>, RequestError> {
+    let mut find = connection.prepare_cached(sql!("queues/find"))?;
+    let key = params![queue.name.as_str(), queue.guarantee.to_string()];
+    let row = find.query_row(key, |row| Ok(QueueRow { number: row.get(0)?, paused: row.get(1)? }));
+    Ok(row.optional()?)
+}
+
+/// The row of a queue. It is inserted if it does not exist.
+pub(crate) fn find_or_insert(connection: &Connection, queue: &Queue) -> Result<QueueRow, RequestError> {
+    if let Some(row) = find(connection, queue)? {
+        return Ok(row);
+    }
+    let mut insert = connection.prepare_cached(sql!("queues/insert"))?;
+    let key = params![queue.name.as_str(), queue.guarantee.to_string()];
+    Ok(QueueRow { number: insert.query_row(key, |row| row.get(0))?, paused: false })
+}
+
+/// A queue and its number.
+pub(crate) struct NumberedQueue<'q> {
+    pub(crate) queue: &'q Queue,
+    pub(crate) number: i64,
+}
