@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use tidemill::WorkerBuilder;
-use tidemill::browser::{Browsers, Rule, UseBrowsers};
+use tidemill::browser::{Browsers, EgressRule, UseBrowsers};
 
 use crate::when;
 
@@ -26,7 +26,7 @@ pub(crate) struct Lending {
 
     /// Let pages reach a host, address or network: intranet.example, *.example, 10.1.2.3:8080, 10.0.0.0/8
     #[arg(long, value_name = "HOST", requires = "browser")]
-    allow_host: Vec<Rule>,
+    allow_host: Vec<EgressRule>,
 
     /// Where the proxies listen through which pages reach anything; needed if browsers are on other machines
     #[arg(long, value_name = "ADDRESS", requires_all = ["browser", "proxy_advertise"])]

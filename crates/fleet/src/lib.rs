@@ -1,8 +1,8 @@
-//! The browser fleet: agents that start browsers and enter them, a gateway that hands them to clients, and the jobs
+//! The browser fleet: agents that run browsers, a gateway that leases them to clients, and jobs
 //! that use them.
 
 pub mod agent;
-pub mod browse;
+pub mod browser;
 pub mod gateway;
-mod terms;
-mod wire;
+mod net;
+mod timing;

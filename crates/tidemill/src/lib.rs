@@ -120,7 +120,7 @@ pub mod fleet {
 /// Jobs that use a browser of the fleet: the argument [`Browser`](browser::Browser), and jobs that need no code.
 #[cfg(feature = "fleet")]
 pub mod browser {
-    pub use tidemill_fleet::browse::*;
+    pub use tidemill_fleet::browser::*;
 }
 
 /// What the README shows is run as a test.

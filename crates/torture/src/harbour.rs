@@ -41,8 +41,9 @@ impl Post {
         match self {
             Self::Gateway { store, listen, lease_ms } => {
                 let client = tidemill::connect(&store).await?;
-                let gateway =
-                    Gateway::new(&client).brief_lease(Duration::from_millis(lease_ms)).grace(Duration::ZERO);
+                let gateway = Gateway::new(&client)
+                    .lease_unchecked(Duration::from_millis(lease_ms))
+                    .grace(Duration::ZERO);
                 Ok(gateway.serve(TcpListener::bind(listen).await?, end_of_input()).await?)
             }
             Self::Agent { store, directory, browsers: (spare, most) } => {

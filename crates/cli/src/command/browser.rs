@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tidemill::Client;
-use tidemill::fleet::agent::{Agent, AgentError, Engine, Ready};
+use tidemill::fleet::agent::{Agent, AgentError, Engine, ReadyAgent};
 use tidemill::fleet::{Capacity, Offer, WorkerKind};
 use tokio_util::sync::CancellationToken;
 
@@ -143,7 +143,8 @@ impl Args {
     fn agent(self, client: &Client) -> Agent {
         let Servers { playwright, concurrent, lifetime } = self.servers;
         let mut agent = self.which.on(Agent::new(client)).spare(self.spare).most(self.most);
-        agent = agent.grace(self.grace).start_within(self.start_time).room(Capacity { concurrent, lifetime });
+        agent =
+            agent.grace(self.grace).start_time(self.start_time).capacity(Capacity { concurrent, lifetime });
         if let Some((listen, advertise)) = self.listen.zip(self.advertise) {
             agent = agent.listen(listen, advertise);
         }
@@ -163,14 +164,14 @@ impl Which {
     }
 }
 
-fn greet(ready: &Ready, context: &Context) -> std::io::Result<()> {
-    let keeps = ready.keeps();
+fn greet(ready: &ReadyAgent, context: &Context) -> std::io::Result<()> {
+    let keeps = ready.describe_pools();
     let text = format!("keeps {}", printable(&keeps.join(", ")));
     context.out.result(text, &Said { event: "started", keeps })
 }
 
 fn complaint(error: AgentError) -> anyhow::Error {
-    if !error.is_wrong_use() {
+    if !error.is_usage_error() {
         return error.into();
     }
     let message = error.to_string();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use tidemill::fleet::gateway::{Gateway, LeaseTooShort, ServeError, Token};
+use tidemill::fleet::gateway::{AccessToken, Gateway, LeaseTooShort, ServeError};
 use tidemill::fleet::{Capacity, WorkerDefaults};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -146,8 +146,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     }
     let client = context.client_or_new().await?;
     let hurry = CancellationToken::new();
-    let gateway =
-        tokens.into_iter().fold(args.gateway(Gateway::new(&client)), Gateway::token).hurry(hurry.clone());
+    let gateway = tokens
+        .into_iter()
+        .fold(args.gateway(Gateway::new(&client)), Gateway::token)
+        .skip_grace(hurry.clone());
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
@@ -200,7 +202,7 @@ fn exposed(address: SocketAddr) -> Complaint {
 
 impl Args {
     /// The tokens of flags and file, or else of the environment.
-    fn tokens(&self) -> anyhow::Result<Vec<Token>> {
+    fn tokens(&self) -> anyhow::Result<Vec<AccessToken>> {
         let mut texts: Vec<_> = self.tokens.iter().map(|token| token.0.clone()).collect();
         if let Some(file) = &self.token_file {
             let read =
@@ -213,7 +215,7 @@ impl Args {
             texts.extend(variable.split_whitespace().map(str::to_owned));
         }
         let read = |text: &String| {
-            text.parse::<Token>().map_err(|error| Complaint::wrong_use(error.to_string()).into())
+            text.parse::<AccessToken>().map_err(|error| Complaint::wrong_use(error.to_string()).into())
         };
         texts.iter().map(read).collect()
     }
@@ -231,7 +233,7 @@ impl Args {
             .dial_time(limits.dial_time)
             .connections(limits.connections)
             .grace(limits.grace)
-            .standard(WorkerDefaults { capacity: room, beat_timeout: limits.foreign_fresh });
+            .worker_defaults(WorkerDefaults { capacity: room, beat_timeout: limits.foreign_fresh });
         let gateway = self.hosts.iter().fold(gateway, |gateway, host| gateway.allow_host(host));
         self.origins.iter().fold(gateway, |gateway, origin| gateway.allow_origin(origin))
     }

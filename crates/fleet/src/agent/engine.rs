@@ -1,4 +1,4 @@
-//! The browsers there are: how each is found, started and spoken to.
+//! The supported browsers: how each is found, started and connected to.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,46 +6,48 @@ use std::path::{Path, PathBuf};
 use rustix::process::geteuid;
 use tidemill_core::fleet::{Offer, WorkerKind};
 
-use super::environment::{self, Variables};
+use super::environment::{self, EnvVars};
 use super::error::AgentError;
 use super::find;
-use super::process::Launch;
+use super::process::ProcessSpec;
 
-/// What a browser is and how it is spoken to.
+/// A kind of browser program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Engine {
-    /// Chromium without everything that only a screen needs: a fraction of the processor time of the full one.
+    /// Chromium without the parts that only a screen needs. It uses a fraction of the full
+    /// browser's CPU time.
     HeadlessShell,
     /// The full Chromium, without a window.
     Chromium,
     /// Firefox, over WebDriver BiDi.
     Firefox,
-    /// Anything that prints a WebSocket's address when it is ready. Run by `sh -c`.
+    /// Any program that prints a WebSocket URL when it is ready. Run by `sh -c`.
     Command {
-        /// What to run.
+        /// The command line.
         command: String,
-        /// What clients ask for to get it.
+        /// The worker kind that clients request.
         kind: WorkerKind,
-        /// What clients speak to it.
+        /// The protocol that clients speak to it.
         offer: Offer,
     },
 }
 
-/// Chromium must not call home, and must not share anything with other browsers.
-const CHROMIUM: [&str; 16] = [
+/// Flags that stop Chromium from calling home and from sharing state with other browsers.
+const CHROMIUM_FLAGS: [&str; 16] = [
     "--headless",
     "--remote-debugging-port=0",
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-default-apps",
-    // Shared memory in the browser's own directory: it goes with it, and containers have little of the other kind.
+    // Puts shared memory into the browser's own directory, which is removed with it. Containers
+    // have little `/dev/shm`.
     "--disable-dev-shm-usage",
     "--disable-breakpad",
     "--disable-quic",
     "--disable-sync",
-    // WebRTC would speak UDP past the proxy that a job's pages are held to. The headless shell knows the first name of
-    // this only, and Chromium the second.
+    // WebRTC would send UDP past the egress proxy of a job. The headless shell knows only the first
+    // of these flags, Chromium only the second.
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--metrics-recording-only",
@@ -54,13 +56,13 @@ const CHROMIUM: [&str; 16] = [
     "--no-first-run",
 ];
 
-const FIREFOX: [&str; 4] = ["--headless", "--no-remote", "--new-instance", "--remote-debugging-port=0"];
+const FIREFOX_FLAGS: [&str; 4] = ["--headless", "--no-remote", "--new-instance", "--remote-debugging-port=0"];
 
-/// What keeps Firefox from calling home and from asking questions that nobody answers.
-pub(super) const PREFERENCES: &str = include_str!("firefox.js");
+/// Preferences that stop Firefox from calling home and from opening dialogs.
+pub(super) const FIREFOX_PREFERENCES: &str = include_str!("firefox.js");
 
 impl Engine {
-    /// What it is called: on the command line, in the log, and in a member's detail.
+    /// The engine's name on the command line, in the log and in a worker's detail.
     pub fn name(&self) -> &'static str {
         match self {
             Self::HeadlessShell => "headless-shell",
@@ -70,12 +72,12 @@ impl Engine {
         }
     }
 
-    /// Whether it is a Chromium.
+    /// Whether it is a Chromium engine.
     pub(super) fn is_chromium(&self) -> bool {
         matches!(self, Self::HeadlessShell | Self::Chromium)
     }
 
-    /// What clients ask for to get one: a name that is valid by its letters.
+    /// The worker kind that clients request.
     pub(super) fn kind(&self) -> Result<WorkerKind, AgentError> {
         Ok(match self {
             Self::HeadlessShell | Self::Chromium => WorkerKind::new("chromium")?,
@@ -84,7 +86,7 @@ impl Engine {
         })
     }
 
-    /// What clients speak to it.
+    /// The protocol that clients speak to it.
     pub(super) fn offer(&self) -> Result<Offer, AgentError> {
         Ok(match self {
             Self::HeadlessShell | Self::Chromium => Offer::new("cdp")?,
@@ -93,20 +95,20 @@ impl Engine {
         })
     }
 
-    /// Where its program is: `binary`, or where such programs usually are.
-    pub(super) fn find(&self, binary: Option<&Path>) -> Result<PathBuf, AgentError> {
+    /// The path of its program: `binary`, or else the usual locations.
+    pub(super) fn find_binary(&self, binary: Option<&Path>) -> Result<PathBuf, AgentError> {
         match (self, binary) {
             (Self::Command { .. }, Some(_)) => {
                 Err(AgentError::Options("a command has no binary of its own".into()))
             }
             (Self::Command { .. }, None) => Ok("sh".into()),
-            (_, Some(binary)) => find::named(binary),
-            (_, None) => find::usual(self),
+            (_, Some(binary)) => find::check_executable(binary),
+            (_, None) => find::find_installed(self),
         }
     }
 
-    /// How to start one that has `directory` for itself.
-    pub(super) fn launch(&self, binary: &Path, extra: &[String], directory: &Path) -> Launch {
+    /// How to start a browser whose files go into `directory`.
+    pub(super) fn process_spec(&self, binary: &Path, extra: &[String], directory: &Path) -> ProcessSpec {
         let mut args: Vec<OsString> = match self {
             Self::HeadlessShell | Self::Chromium => chromium_args(directory),
             Self::Firefox => firefox_args(directory),
@@ -116,14 +118,14 @@ impl Engine {
         if self.is_chromium() {
             args.push("about:blank".into());
         }
-        Launch { program: binary.into(), args, variables: self.variables(directory), listens: false }
+        ProcessSpec { program: binary.into(), args, env: self.env(directory), reads_stdin: false }
     }
 
-    /// All of its environment.
-    fn variables(&self, directory: &Path) -> Variables {
+    /// Its whole environment.
+    fn env(&self, directory: &Path) -> EnvVars {
         match self {
-            Self::Command { .. } => environment::of_command(directory),
-            _ => environment::of_browser(directory),
+            Self::Command { .. } => environment::command_env(directory),
+            _ => environment::browser_env(directory),
         }
     }
 }
@@ -131,14 +133,14 @@ impl Engine {
 fn chromium_args(directory: &Path) -> Vec<OsString> {
     let mut profile = OsString::from("--user-data-dir=");
     profile.push(directory.join("profile"));
-    // Chromium refuses to run as root with its sandbox, and only then may it go without.
-    let bare = geteuid().is_root().then(|| "--no-sandbox".into());
-    CHROMIUM.iter().map(Into::into).chain([profile]).chain(bare).collect()
+    // Chromium refuses to run as root with its sandbox. No other user runs it without.
+    let no_sandbox = geteuid().is_root().then(|| "--no-sandbox".into());
+    CHROMIUM_FLAGS.iter().map(Into::into).chain([profile]).chain(no_sandbox).collect()
 }
 
 fn firefox_args(directory: &Path) -> Vec<OsString> {
     let profile = ["--profile".into(), directory.join("profile").into_os_string()];
-    FIREFOX.iter().map(Into::into).chain(profile).collect()
+    FIREFOX_FLAGS.iter().map(Into::into).chain(profile).collect()
 }
 
 impl std::str::FromStr for Engine {
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn a_browser_has_its_profile_in_its_directory() {
         for engine in [Engine::HeadlessShell, Engine::Firefox] {
-            let launch = engine.launch(Path::new("/b"), &[], Path::new("/x/7"));
+            let launch = engine.process_spec(Path::new("/b"), &[], Path::new("/x/7"));
             assert!(launch.args.iter().any(|arg| arg.to_string_lossy().ends_with("/x/7/profile")));
         }
     }

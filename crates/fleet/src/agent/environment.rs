@@ -1,23 +1,24 @@
-//! What a browser has of the agent's environment: as little as it needs.
+//! The environment of a browser process: as little of the agent's as it needs.
 //!
-//! Whoever is given a browser can make it read files, and a process's environment is one. The agent's has what its users
-//! never see: the address of the store with its password, and often the keys of a cloud.
+//! A client can make its browser read files, and `/proc/self/environ` is one. The agent's
+//! environment contains secrets: the store's URL with its password, and often cloud credentials.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Variables, by their names.
-pub(super) type Variables = Vec<(OsString, OsString)>;
+/// Environment variables as name and value.
+pub(super) type EnvVars = Vec<(OsString, OsString)>;
 
-/// Where programs are, what language they speak, what time it is, and what shows them and their letters.
-const PASSED_ON: [&str; 5] = ["PATH", "LANG", "LANGUAGE", "TZ", "DISPLAY"];
-const PASSED_ON_BY_PREFIX: [&str; 2] = ["LC_", "FONTCONFIG"];
+/// Program lookup, language, time zone, display and fonts.
+const INHERITED_VARS: [&str; 5] = ["PATH", "LANG", "LANGUAGE", "TZ", "DISPLAY"];
+const INHERITED_PREFIXES: [&str; 2] = ["LC_", "FONTCONFIG"];
 
-/// Ours: the store's address is among them.
-const OURS: &str = "TIDEMILL_";
+/// The prefix of Tidemill's own variables. One of them is the store's URL.
+const TIDEMILL_PREFIX: &str = "TIDEMILL_";
 
-/// Where a program keeps what belongs to its user. All of that is to land in the browser's directory, and to go with it.
-const HOMES: [(&str, &str); 6] = [
+/// Directories of per-user files. All point into the browser's directory, which is removed with the
+/// browser.
+const HOME_VARS: [(&str, &str); 6] = [
     ("HOME", ""),
     ("XDG_CONFIG_HOME", ".config"),
     ("XDG_CACHE_HOME", ".cache"),
@@ -26,36 +27,38 @@ const HOMES: [(&str, &str); 6] = [
     ("XDG_RUNTIME_DIR", ""),
 ];
 
-/// All that a browser, or a server in front of one, has: of this process's environment only what cannot be a secret.
-pub(super) fn of_browser(directory: &Path) -> Variables {
-    let mut variables: Variables = std::env::vars_os().filter(|(name, _)| is_passed_on(name)).collect();
-    let homes = HOMES.iter().map(|(name, below)| {
-        let home = if below.is_empty() { directory.to_owned() } else { directory.join(below) };
+/// The whole environment of a browser, or of a server in front of one. It inherits only variables
+/// that cannot be secrets.
+pub(super) fn browser_env(directory: &Path) -> EnvVars {
+    let mut variables: EnvVars = std::env::vars_os().filter(|(name, _)| is_inherited(name)).collect();
+    let homes = HOME_VARS.iter().map(|(name, subdirectory)| {
+        let home = if subdirectory.is_empty() { directory.to_owned() } else { directory.join(subdirectory) };
         (OsString::from(name), home.into_os_string())
     });
     variables.extend(homes);
-    // Its crash reporter is a process that leaves the group, and outlives it.
+    // The crash reporter is a process that leaves the process group and would outlive it.
     variables.push(("MOZ_CRASHREPORTER_DISABLE".into(), "1".into()));
-    variables.extend(own(directory));
+    variables.extend(directory_vars(directory));
     variables
 }
 
-/// What a command has that somebody wrote for this agent: all of this process's environment but what is ours.
-pub(super) fn of_command(directory: &Path) -> Variables {
-    let passed_on = std::env::vars_os().filter(|(name, _)| !begins_with(name, OURS));
-    passed_on.chain(own(directory)).collect()
+/// The environment of a user-supplied command: everything the agent has except Tidemill's own
+/// variables.
+pub(super) fn command_env(directory: &Path) -> EnvVars {
+    let inherited = std::env::vars_os().filter(|(name, _)| !starts_with(name, TIDEMILL_PREFIX));
+    inherited.chain(directory_vars(directory)).collect()
 }
 
-fn own(directory: &Path) -> [(OsString, OsString); 2] {
+fn directory_vars(directory: &Path) -> [(OsString, OsString); 2] {
     ["TMPDIR", "TIDEMILL_BROWSER_DIR"].map(|name| (name.into(), directory.into()))
 }
 
-fn is_passed_on(name: &OsStr) -> bool {
-    PASSED_ON.iter().any(|known| name == *known)
-        || PASSED_ON_BY_PREFIX.iter().any(|prefix| begins_with(name, prefix))
+fn is_inherited(name: &OsStr) -> bool {
+    INHERITED_VARS.iter().any(|known| name == *known)
+        || INHERITED_PREFIXES.iter().any(|prefix| starts_with(name, prefix))
 }
 
-fn begins_with(name: &OsStr, prefix: &str) -> bool {
+fn starts_with(name: &OsStr, prefix: &str) -> bool {
     name.as_encoded_bytes().starts_with(prefix.as_bytes())
 }
 
@@ -66,22 +69,22 @@ mod tests {
     #[test]
     fn everything_a_browser_writes_lands_in_its_directory() {
         let directory = Path::new("/x/7");
-        let variables = of_browser(directory);
+        let variables = browser_env(directory);
         let is_inside = |name: &str| {
             let found = variables.iter().find(|(known, _)| known == name);
             found.is_some_and(|(_, value)| Path::new(value).starts_with(directory))
         };
-        let names = ["TMPDIR", "TIDEMILL_BROWSER_DIR"].into_iter().chain(HOMES.map(|(name, _)| name));
+        let names = ["TMPDIR", "TIDEMILL_BROWSER_DIR"].into_iter().chain(HOME_VARS.map(|(name, _)| name));
         names.for_each(|name| assert!(is_inside(name), "{name}"));
     }
 
     #[test]
     fn only_what_cannot_be_a_secret_is_passed_on() {
         for name in ["PATH", "LC_ALL", "FONTCONFIG_FILE", "TZ"] {
-            assert!(is_passed_on(OsStr::new(name)), "{name}");
+            assert!(is_inherited(OsStr::new(name)), "{name}");
         }
         for name in ["TIDEMILL_STORE", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "HOME", "PATHOLOGY"] {
-            assert!(!is_passed_on(OsStr::new(name)), "{name}");
+            assert!(!is_inherited(OsStr::new(name)), "{name}");
         }
     }
 }

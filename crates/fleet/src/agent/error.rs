@@ -1,46 +1,46 @@
-//! Why an agent cannot work.
+//! Errors of an agent.
 
 use std::io;
 use std::path::PathBuf;
 
 use tidemill_core::name::InvalidName;
 
-/// Why an agent cannot work.
+/// Why an agent cannot run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// There is no such browser here.
+    /// No program of this engine is installed.
     #[error("there is no {engine} browser in any of the usual places; name its program (--binary)")]
     NoBrowser {
-        /// Which.
+        /// The engine's name.
         engine: &'static str,
     },
-    /// A named program cannot be run.
+    /// The named program does not exist or is not executable.
     #[error("{} is no program that can be run", .0.display())]
     NotExecutable(PathBuf),
     /// Playwright's server needs Node.
     #[error("there is no `node` on the PATH, which Playwright's server needs")]
     NoNode,
-    /// A directory without Playwright in it.
+    /// The directory contains no Playwright.
     #[error("there is no playwright-core in {} (nor in its node_modules)", .0.display())]
     NotPlaywright(PathBuf),
-    /// The options do not go together.
+    /// The options contradict each other.
     #[error("{0}")]
     Options(String),
-    /// A name that is none.
+    /// An invalid name.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The system refused something.
+    /// An operating system call failed.
     #[error("cannot {what}")]
     Io {
-        /// What was tried.
+        /// What the agent tried to do.
         what: String,
-        /// What it said.
+        /// The cause.
         source: io::Error,
     },
-    /// A part of the agent died.
+    /// A task of the agent panicked.
     #[error("a part of the agent died: {0}")]
-    Broken(String),
+    TaskFailed(String),
 }
 
 impl AgentError {
@@ -49,8 +49,8 @@ impl AgentError {
         move |source| Self::Io { what, source }
     }
 
-    /// Whether whoever described the agent can put it right by other words.
-    pub fn is_wrong_use(&self) -> bool {
+    /// Whether the user can fix it by changing the agent's options.
+    pub fn is_usage_error(&self) -> bool {
         matches!(self, Self::NotExecutable(_) | Self::NotPlaywright(_) | Self::Options(_) | Self::Name(_))
     }
 }

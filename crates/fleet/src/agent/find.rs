@@ -1,7 +1,7 @@
-//! Finds the programs of browsers where they usually are.
+//! Lookup of browser programs in their usual locations.
 //!
-//! What is on the `PATH` is often a shell script that starts the browser and waits for it. The browser itself is wanted:
-//! a script takes time, and adds flags of its own.
+//! The entry on the `PATH` is often a shell script that starts the browser and waits for it. The
+//! lookup skips scripts: they cost time and add flags of their own.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::engine::Engine;
 use super::error::AgentError;
 
-const HEADLESS_SHELL: [&str; 6] = [
+const HEADLESS_SHELL_PATHS: [&str; 6] = [
     "/usr/lib/chromium/chromium-headless-shell",
     "/usr/lib/chromium/headless_shell",
     "/usr/lib64/chromium-browser/headless_shell",
@@ -21,7 +21,7 @@ const HEADLESS_SHELL: [&str; 6] = [
     "headless_shell",
 ];
 
-const CHROMIUM: [&str; 10] = [
+const CHROMIUM_PATHS: [&str; 10] = [
     "/usr/lib/chromium/chromium",
     "/usr/lib/chromium-browser/chromium-browser",
     "/usr/lib64/chromium-browser/chromium-browser",
@@ -34,7 +34,7 @@ const CHROMIUM: [&str; 10] = [
     "google-chrome",
 ];
 
-const FIREFOX: [&str; 7] = [
+const FIREFOX_PATHS: [&str; 7] = [
     "/usr/lib/firefox-esr/firefox-esr",
     "/usr/lib/firefox/firefox",
     "/usr/lib64/firefox/firefox",
@@ -44,33 +44,35 @@ const FIREFOX: [&str; 7] = [
     "firefox",
 ];
 
-/// The program of an engine, where it usually is.
-pub(super) fn usual(engine: &Engine) -> Result<PathBuf, AgentError> {
+/// The program of an engine in one of its usual locations.
+pub(super) fn find_installed(engine: &Engine) -> Result<PathBuf, AgentError> {
     let candidates: &[&str] = match engine {
-        Engine::HeadlessShell => &HEADLESS_SHELL,
-        Engine::Chromium => &CHROMIUM,
-        Engine::Firefox => &FIREFOX,
+        Engine::HeadlessShell => &HEADLESS_SHELL_PATHS,
+        Engine::Chromium => &CHROMIUM_PATHS,
+        Engine::Firefox => &FIREFOX_PATHS,
         Engine::Command { .. } => &[],
     };
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        candidates.iter().flat_map(|candidate| places(candidate, &path)).find(|place| is_browser(place));
-    found.ok_or_else(|| AgentError::NoBrowser { engine: engine.name() })
+    let path = candidates
+        .iter()
+        .flat_map(|candidate| candidate_paths(candidate, &path))
+        .find(|path| is_browser(path));
+    path.ok_or_else(|| AgentError::NoBrowser { engine: engine.name() })
 }
 
-/// A program that somebody named. It may well be a script: its whole group is killed in the end.
-pub(super) fn named(binary: &Path) -> Result<PathBuf, AgentError> {
+/// A program that the user named. It may be a script: its whole process group is killed in the end.
+pub(super) fn check_executable(binary: &Path) -> Result<PathBuf, AgentError> {
     let absolute = binary.canonicalize().ok().filter(|path| is_executable(path));
     absolute.ok_or_else(|| AgentError::NotExecutable(binary.to_owned()))
 }
 
-/// A program that is on the `PATH`.
-pub(super) fn on_path(name: &str) -> Option<PathBuf> {
+/// A program on the `PATH`.
+pub(super) fn find_on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    places(name, &path).into_iter().find(|place| is_executable(place))
+    candidate_paths(name, &path).into_iter().find(|path| is_executable(path))
 }
 
-fn places(candidate: &str, path: &OsStr) -> Vec<PathBuf> {
+fn candidate_paths(candidate: &str, path: &OsStr) -> Vec<PathBuf> {
     if candidate.starts_with('/') {
         return vec![candidate.into()];
     }
@@ -78,7 +80,7 @@ fn places(candidate: &str, path: &OsStr) -> Vec<PathBuf> {
 }
 
 fn is_executable(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 fn is_browser(path: &Path) -> bool {
@@ -98,7 +100,7 @@ mod tests {
         fs::write(&script, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         assert!(!is_browser(&script));
-        assert!(named(&script).is_ok());
-        assert!(matches!(named(directory.path()), Err(AgentError::NotExecutable(_))));
+        assert!(check_executable(&script).is_ok());
+        assert!(matches!(check_executable(directory.path()), Err(AgentError::NotExecutable(_))));
     }
 }

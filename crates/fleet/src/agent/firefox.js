@@ -1,4 +1,4 @@
-// What keeps Firefox from calling home and from asking questions that nobody answers.
+// Preferences that stop Firefox from calling home and from opening dialogs.
 user_pref("app.normandy.enabled", false);
 user_pref("app.update.auto", false);
 user_pref("app.update.enabled", false);

@@ -1,40 +1,45 @@
-//! Members whose browser has ended and whose successor has not joined yet.
+//! Workers whose browser has ended and whose successor has not joined yet.
 //!
-//! Where there is room for one browser only, the fleet would have none while the next one starts. The old member stays entered, as
-//! draining, so that clients wait for its successor instead of being told that there is no worker.
+//! With room for one browser only, the fleet would be empty while the next browser starts. The old
+//! worker stays registered as draining, so clients wait instead of getting a `no_worker` error.
 
 use tidemill_core::fleet::WorkerKey;
 use tidemill_core::store::fleet::{WorkerEntry, WorkerStatus};
 
-/// One that has ended.
+/// A worker whose browser has ended.
 #[derive(Debug)]
-struct Ended {
+struct EndedWorker {
     number: u64,
-    line: usize,
-    member: WorkerEntry,
+    pool: usize,
+    entry: WorkerEntry,
 }
 
-/// Those that stay entered until their successor joins.
+/// Workers that stay registered until their successor joins.
 #[derive(Debug, Default)]
-pub(super) struct Handover(Vec<Ended>);
+pub(super) struct Handover(Vec<EndedWorker>);
 
 impl Handover {
-    /// Keeps a member of this line entered.
-    pub(super) fn keep(&mut self, (number, line): (u64, usize), member: WorkerEntry) {
-        self.0.push(Ended { number, line, member: WorkerEntry { status: WorkerStatus::Draining, ..member } });
+    /// Keeps a worker of this pool registered.
+    pub(super) fn keep(&mut self, number: u64, pool: usize, entry: WorkerEntry) {
+        self.0.push(EndedWorker {
+            number,
+            pool,
+            entry: WorkerEntry { status: WorkerStatus::Draining, ..entry },
+        });
     }
 
-    /// Takes out those of the lines that `is_over` says are served again, or will not be.
+    /// Removes and returns the workers of those pools for which `is_over` holds: a successor has
+    /// joined, or none will.
     pub(super) fn take(&mut self, is_over: impl Fn(usize) -> bool) -> Vec<WorkerKey> {
         let (over, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.0).into_iter().partition(|ended| is_over(ended.line));
+            std::mem::take(&mut self.0).into_iter().partition(|ended| is_over(ended.pool));
         self.0 = kept;
-        over.into_iter().map(|ended| ended.member.id).collect()
+        over.into_iter().map(|ended| ended.entry.id).collect()
     }
 
-    /// Those that the store is still to hear of.
-    pub(super) fn members(&self) -> impl Iterator<Item = (u64, WorkerEntry)> {
-        self.0.iter().map(|ended| (ended.number, ended.member.clone()))
+    /// The entries to include in the next heartbeat.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (u64, WorkerEntry)> {
+        self.0.iter().map(|ended| (ended.number, ended.entry.clone()))
     }
 
     pub(super) fn is_empty(&self) -> bool {

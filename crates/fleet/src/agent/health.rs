@@ -1,4 +1,4 @@
-//! Asks browsers from outside whether they still answer.
+//! Health probes of browsers.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,36 +13,38 @@ use tokio::net::TcpStream;
 use tokio::process::ChildStdin;
 use tokio::time::{sleep, timeout};
 
-use super::words::Lines;
+use super::output_log::OutputLines;
 
-/// How often to ask.
-const EVERY: Duration = Duration::from_secs(5);
+/// How often a browser is probed.
+const PROBE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long an answer may take. A browser that loads a heavy page answers late, and not at all if it hangs.
-const ANSWER: Duration = Duration::from_secs(10);
+/// How long a probe may take. A browser that loads a heavy page answers late; one that hangs never
+/// answers.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nobody who is well says more than this about itself.
-const MOST: usize = 64 * 1024;
+/// Far more than a healthy browser's response.
+const MAX_BODY_BYTES: usize = 64 * 1024;
 
-/// How to ask one.
+/// How a browser is probed.
 #[derive(Debug)]
 pub(super) enum Probe {
-    /// By a request for a page that its browser process answers.
+    /// An HTTP request that the browser process answers.
     Http { authority: String, path: &'static str },
-    /// By a connection: there is nothing else that every program understands.
+    /// A TCP connection: nothing else works with every program.
     Tcp { authority: String },
-    /// By way of the sidecar, which asks the browser.
-    Sidecar { orders: ChildStdin, lines: Lines },
+    /// A line to the sidecar, which asks the browser.
+    Sidecar { stdin: ChildStdin, lines: OutputLines },
 }
 
 impl Probe {
-    /// Completes when there is no answer any more, with the reason. Once may be a machine that was busy, twice is not.
-    pub(super) async fn fails(&mut self) -> String {
+    /// Completes with the reason when two probes in a row have failed. A single failure may be a
+    /// busy machine.
+    pub(super) async fn wait_for_failure(&mut self) -> String {
         let mut has_failed = false;
         loop {
-            self.rest().await;
-            let asked = timeout(ANSWER, self.ask()).await;
-            match asked.unwrap_or_else(|_| Err(format!("no answer within {ANSWER:?}"))) {
+            self.wait_interval().await;
+            let probed = timeout(PROBE_TIMEOUT, self.probe()).await;
+            match probed.unwrap_or_else(|_| Err(format!("no answer within {PROBE_TIMEOUT:?}"))) {
                 Ok(()) => has_failed = false,
                 Err(reason) if has_failed => return reason,
                 Err(_) => has_failed = true,
@@ -50,40 +52,40 @@ impl Probe {
         }
     }
 
-    /// Waits until it is time to ask.
-    async fn rest(&mut self) {
+    /// Waits until the next probe is due.
+    async fn wait_interval(&mut self) {
         match self {
-            Self::Sidecar { lines, .. } => drain(lines, EVERY).await,
-            _ => sleep(EVERY).await,
+            Self::Sidecar { lines, .. } => discard_lines(lines, PROBE_INTERVAL).await,
+            _ => sleep(PROBE_INTERVAL).await,
         }
     }
 
-    async fn ask(&mut self) -> Result<(), String> {
+    async fn probe(&mut self) -> Result<(), String> {
         match self {
-            Self::Http { authority, path } => get(authority, path).await.map(drop),
-            Self::Tcp { authority } => TcpStream::connect(&*authority).await.map(drop).map_err(text),
-            Self::Sidecar { orders, lines } => ask_sidecar(orders, lines).await,
+            Self::Http { authority, path } => http_get(authority, path).await.map(drop),
+            Self::Tcp { authority } => TcpStream::connect(&*authority).await.map(drop).map_err(error_text),
+            Self::Sidecar { stdin, lines } => probe_sidecar(stdin, lines).await,
         }
     }
 }
 
-/// Takes whatever is printed meanwhile: a program whose lines nobody takes stands still.
-async fn drain(lines: &mut Lines, pause: Duration) {
-    let taken = async { while lines.recv().await.is_some() {} };
+/// Discards what the program prints meanwhile: a program blocks when nobody reads its output.
+async fn discard_lines(lines: &mut OutputLines, pause: Duration) {
+    let discard = async { while lines.recv().await.is_some() {} };
     let mut end = pin!(sleep(pause));
     tokio::select! {
         () = &mut end => return,
-        // It prints no more, and whoever asks next is told.
-        () = taken => {}
+        // The output has ended; the next probe reports it.
+        () = discard => {}
     }
     end.await;
 }
 
-async fn ask_sidecar(orders: &mut ChildStdin, lines: &mut Lines) -> Result<(), String> {
-    let question = format!("{:08x}", fastrand::u32(..));
-    orders.write_all(format!("{question}\n").as_bytes()).await.map_err(text)?;
-    // What else it prints is for the log of its last words.
-    let answer = format!(r#"{{"well":"{question}"}}"#);
+async fn probe_sidecar(stdin: &mut ChildStdin, lines: &mut OutputLines) -> Result<(), String> {
+    let token = format!("{:08x}", fastrand::u32(..));
+    stdin.write_all(format!("{token}\n").as_bytes()).await.map_err(error_text)?;
+    // Other lines are kept in the output tail only.
+    let answer = format!(r#"{{"well":"{token}"}}"#);
     loop {
         match lines.recv().await {
             Some(line) if line == answer => return Ok(()),
@@ -93,21 +95,23 @@ async fn ask_sidecar(orders: &mut ChildStdin, lines: &mut Lines) -> Result<(), S
     }
 }
 
-/// What `path` holds.
-pub(super) async fn get(authority: &str, path: &str) -> Result<Bytes, String> {
-    let stream = TcpStream::connect(authority).await.map_err(text)?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(text)?;
-    let request = Request::get(path).header(HOST, authority).body(Empty::<Bytes>::new()).map_err(text)?;
+/// The body of `GET path`.
+pub(super) async fn http_get(authority: &str, path: &str) -> Result<Bytes, String> {
+    let stream = TcpStream::connect(authority).await.map_err(error_text)?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(error_text)?;
+    let request =
+        Request::get(path).header(HOST, authority).body(Empty::<Bytes>::new()).map_err(error_text)?;
     let answer = async {
-        let answer = sender.send_request(request).await.map_err(text)?;
+        let answer = sender.send_request(request).await.map_err(error_text)?;
         if !answer.status().is_success() {
             return Err(format!("GET {path} was answered with {}", answer.status()));
         }
-        let body = Limited::new(answer.into_body(), MOST).collect().await.map_err(text)?;
+        let body = Limited::new(answer.into_body(), MAX_BODY_BYTES).collect().await.map_err(error_text)?;
         Ok(body.to_bytes())
     };
     tokio::pin!(answer, connection);
-    // The connection moves the bytes. When it ends first, what it brought is still to be read.
+    // The connection moves the bytes. If it ends first, the response that it received is still to
+    // be read.
     tokio::select! {
         biased;
         answer = &mut answer => answer,
@@ -115,19 +119,19 @@ pub(super) async fn get(authority: &str, path: &str) -> Result<Bytes, String> {
     }
 }
 
-fn text(error: impl std::fmt::Display) -> String {
+fn error_text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::words::listen;
+    use crate::agent::output_log::read_output;
 
     #[tokio::test]
     async fn whoever_prints_much_between_two_questions_does_not_stand_still() {
         let (mut printer, output) = tokio::io::duplex(64);
-        let (mut lines, _) = listen(Some(output));
+        let (mut lines, _) = read_output(Some(output));
         let prints = async {
             for number in 0..1000 {
                 printer.write_all(format!("line {number}\n").as_bytes()).await.unwrap();
@@ -135,7 +139,7 @@ mod tests {
         };
         tokio::select! {
             () = prints => {}
-            () = drain(&mut lines, Duration::from_secs(60)) => panic!("it stood still"),
+            () = discard_lines(&mut lines, Duration::from_secs(60)) => panic!("it stood still"),
         }
     }
 }

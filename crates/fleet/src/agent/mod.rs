@@ -1,24 +1,26 @@
-//! The agent: starts browsers on one machine, looks after them, and enters them into the fleet.
+//! The agent: runs browsers on one machine and registers them in the fleet.
 //!
-//! Every browser has a process group and a directory of its own, and nothing is left of either, however the browser or
-//! the agent dies. Clients are given one of two things:
+//! Every browser has its own process group and directory. Nothing is left of either, however the
+//! browser or the agent dies. Clients get one of two things:
 //!
-//! - a **browser of their own** ([`Agent::spare`]): it was started before they came, and ends with their session. It is
-//!   a member of the fleet itself, so nothing stands between it and the gateway;
-//! - a **Playwright server** ([`Agent::playwright`]), one for each installed minor version, that several share.
+//! - a **browser of their own** ([`Agent::spare`]): it is started in advance and ends with their
+//!   session. The browser itself is the worker in the fleet, so nothing stands between it and the
+//!   gateway;
+//! - a **Playwright server** ([`Agent::playwright`]): one for each installed minor version, shared by
+//!   several clients.
 //!
 //! ```no_run
-//! use tidemill_core::Mill;
+//! use tidemill_core::Client;
 //! use tidemill_fleet::agent::{Agent, Engine};
 //!
-//! # async fn example(client: Mill) -> Result<(), Box<dyn std::error::Error>> {
+//! # async fn example(client: Client) -> Result<(), Box<dyn std::error::Error>> {
 //! let agent = Agent::new(&client).engine(Engine::HeadlessShell).spare(2).most(10);
 //! agent.run_until(std::future::pending::<()>()).await?;
 //! # Ok(())
 //! # }
 //! ```
 
-mod door;
+mod context;
 mod engine;
 mod environment;
 mod error;
@@ -26,21 +28,21 @@ mod find;
 mod firefox;
 mod handover;
 mod health;
-mod keeper;
-mod line;
-mod place;
+mod heartbeat;
+mod ingress;
+mod launch;
+mod managed_browser;
+mod orphan_killer;
+mod output_log;
 mod plan;
 mod playwright;
+mod pool;
 mod process;
-mod pulse;
-mod recipe;
 mod sidecar;
-mod station;
-mod tended;
-mod trip;
-mod warden;
+mod store_sync;
+mod supervisor;
+mod temp_dirs;
 mod watch;
-mod words;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -56,16 +58,16 @@ use tokio::task::JoinSet;
 pub use engine::Engine;
 pub use error::AgentError;
 
-use door::Door;
-use keeper::Keeper;
-use line::Line;
-use place::Place;
-use plan::Wanted;
-use recipe::{Recipe, What};
+use context::AgentContext;
+use ingress::Ingress;
+use launch::{LaunchSpec, LaunchTarget};
+use plan::PoolTarget;
+use pool::WorkerPool;
 use sidecar::Sidecar;
-use station::Station;
+use supervisor::Supervisor;
+use temp_dirs::TempDirs;
 
-/// An agent: which browsers it keeps, how many, and how.
+/// A browser agent's options.
 #[derive(Debug)]
 #[must_use = "an agent does nothing before `.run_until(…).await`"]
 pub struct Agent {
@@ -76,15 +78,16 @@ pub struct Agent {
     spare: usize,
     most: usize,
     playwright: Vec<PathBuf>,
-    room: Capacity,
+    capacity: Capacity,
     grace: Duration,
-    start_within: Duration,
+    start_time: Duration,
     directory: PathBuf,
     listen: Option<(SocketAddr, String)>,
 }
 
 impl Agent {
-    /// An agent for the fleet in the store of `client`: one spare browser, and eight in all.
+    /// An agent for the fleet in the client's store. It keeps one spare browser and at most eight
+    /// in all.
     pub fn new(client: &Client) -> Self {
         Self {
             store: client.store().clone(),
@@ -94,102 +97,105 @@ impl Agent {
             spare: 1,
             most: 8,
             playwright: Vec::new(),
-            room: Capacity { concurrent: 5, lifetime: 50 },
+            capacity: Capacity { concurrent: 5, lifetime: 50 },
             grace: Duration::from_secs(30),
-            start_within: Duration::from_secs(30),
+            start_time: Duration::from_secs(30),
             directory: std::env::temp_dir(),
             listen: None,
         }
     }
 
-    /// Which browser (the headless shell of Chromium unless set).
+    /// The browser to run. Default: Chromium's headless shell.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
-    /// Where its program is (where such programs usually are, unless set).
+    /// The browser's program. Default: the usual locations of the engine.
     pub fn binary(mut self, binary: impl Into<PathBuf>) -> Self {
         self.binary = Some(binary.into());
         self
     }
 
-    /// Starts every browser with this flag as well.
+    /// An additional flag for every browser.
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// Keeps this many browsers ready, each for one session (1 unless set). With 0 there are only Playwright servers.
+    /// How many browsers to keep ready, each for one session. Default: 1. With 0, the agent runs
+    /// only Playwright servers.
     pub fn spare(mut self, browsers: usize) -> Self {
         self.spare = browsers;
         self
     }
 
-    /// Runs at most this many browsers for one session each at once, in use and spare ones together (8 unless set). So many
-    /// Playwright servers of a version, too, if each of them is for one session or for few ([`room`](Self::room)).
+    /// The most single-session browsers to run at once, spare and in use together. Default: 8. It
+    /// also bounds the Playwright servers of a version whose [`capacity`](Self::capacity) lets
+    /// their first session replace them.
     pub fn most(mut self, browsers: usize) -> Self {
         self.most = browsers;
         self
     }
 
-    /// Runs a server for each minor version of `playwright-core` in this directory, which is that of a package, a
-    /// `node_modules`, or one that has a `node_modules`. May be called for several.
+    /// Runs a server for each minor version of `playwright-core` in this directory. The directory
+    /// is a package, a `node_modules`, or the parent of a `node_modules`. May be called several
+    /// times.
     pub fn playwright(mut self, directory: impl Into<PathBuf>) -> Self {
         self.playwright.push(directory.into());
         self
     }
 
-    /// How much a Playwright server takes on (5 sessions at once and 50 in all, unless set). Before it has had them all it is
-    /// replaced by another, and ends when its sessions do.
-    pub fn room(mut self, room: Capacity) -> Self {
-        self.room = room;
+    /// How many sessions a Playwright server takes. Default: 5 at once and 50 in all. A successor
+    /// starts before the server is used up; the server closes when its last session ends.
+    pub fn capacity(mut self, capacity: Capacity) -> Self {
+        self.capacity = capacity;
         self
     }
 
-    /// Lets sessions go on for this long when the agent is stopped (30 s unless set).
+    /// How long sessions may continue when the agent stops. Default: 30 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// Gives a browser this long to start (30 s unless set).
-    pub fn start_within(mut self, limit: Duration) -> Self {
-        self.start_within = limit;
+    /// How long a browser may take to start. Default: 30 s.
+    pub fn start_time(mut self, start_time: Duration) -> Self {
+        self.start_time = start_time;
         self
     }
 
-    /// Where the browsers have their directories (in the system's place for temporary files unless set).
+    /// The parent of the browsers' directories. Default: the system's temporary directory.
     pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.directory = directory.into();
         self
     }
 
-    /// Lets gateways on other machines in at `address`, which they reach as `advertise` (a host and a port). Unless this
-    /// is set only gateways on this machine reach its browsers.
+    /// Accepts gateways of other machines at `address`; they connect to `advertise` (host and
+    /// port). Without it, only gateways on this machine reach the browsers.
     pub fn listen(mut self, address: SocketAddr, advertise: impl Into<String>) -> Self {
         self.listen = Some((address, advertise.into()));
         self
     }
 
-    /// Checks the description, and finds the browsers.
-    pub fn build(self) -> Result<Ready, AgentError> {
-        let lines = self.lines()?;
-        let mut station = Station::new(self.store, self.grace, self.start_within);
+    /// Checks the options and finds the browsers' programs.
+    pub fn build(self) -> Result<ReadyAgent, AgentError> {
+        let pools = self.pools()?;
+        let mut context = AgentContext::new(self.store, self.grace, self.start_time);
         let listen = self.listen.as_ref().map(|(address, _)| *address);
         if let Some((_, advertise)) = self.listen {
-            station.door = Some(Door::new(checked(advertise)?));
+            context.ingress = Some(Ingress::new(check_advertise(advertise)?));
         }
-        Ok(Ready { station, lines, directory: self.directory, listen })
+        Ok(ReadyAgent { context, pools, directory: self.directory, listen })
     }
 
-    /// Runs until `until` completes, then lets sessions end, and closes everything. Whoever drops this ends everything at
-    /// once.
+    /// Runs until `until` completes, then lets sessions end, and closes everything. Dropping the
+    /// future kills everything at once.
     pub async fn run_until(self, until: impl Future) -> Result<(), AgentError> {
         self.build()?.run_until(until).await
     }
 
-    fn lines(&self) -> Result<Vec<Line>, AgentError> {
+    fn pools(&self) -> Result<Vec<WorkerPool>, AgentError> {
         if self.spare == 0 && self.playwright.is_empty() {
             return Err(AgentError::Options(
                 "there is nothing to keep: no spare browser, and no Playwright".into(),
@@ -199,20 +205,23 @@ impl Agent {
             let (spare, most) = (self.spare, self.most);
             return Err(AgentError::Options(format!("{spare} spare browsers are more than {most} in all")));
         }
-        if self.room.concurrent == 0 {
+        if self.capacity.concurrent == 0 {
             return Err(AgentError::Options("a server needs room for at least one session".into()));
         }
-        let binary = self.engine.find(self.binary.as_deref())?;
-        let mut lines = self.servers(&binary)?;
+        let binary = self.engine.find_binary(self.binary.as_deref())?;
+        let mut pools = self.server_pools(&binary)?;
         if self.spare > 0 {
-            let recipe = self.recipe(What::Browser, &binary, self.engine.offer()?)?;
-            let room = Capacity { concurrent: 1, lifetime: 1 };
-            lines.push(Line::new(recipe, Wanted { spare: self.spare, most: self.most, beyond: 0, room }));
+            let launch = self.launch_spec(LaunchTarget::Browser, &binary, self.engine.offer()?)?;
+            let capacity = Capacity { concurrent: 1, lifetime: 1 };
+            pools.push(WorkerPool::new(
+                launch,
+                PoolTarget { spare: self.spare, max: self.most, max_extra_draining: 0, capacity },
+            ));
         }
-        Ok(lines)
+        Ok(pools)
     }
 
-    fn servers(&self, binary: &std::path::Path) -> Result<Vec<Line>, AgentError> {
+    fn server_pools(&self, binary: &std::path::Path) -> Result<Vec<WorkerPool>, AgentError> {
         if self.playwright.is_empty() {
             return Ok(Vec::new());
         }
@@ -222,74 +231,79 @@ impl Agent {
                 "Playwright's server runs on Chromium only, not on {engine}"
             )));
         }
-        let found = playwright::find(&self.playwright)?;
-        let node = find::on_path("node").ok_or(AgentError::NoNode)?;
-        let line = |(version, package): (playwright::Version, PathBuf)| {
+        let versions = playwright::find_versions(&self.playwright)?;
+        let node = find::find_on_path("node").ok_or(AgentError::NoNode)?;
+        let pool = |(version, package): (playwright::PlaywrightVersion, PathBuf)| {
             let offer = Offer::new(&format!("playwright-{}.{}", version.major, version.minor))?;
             let sidecar = Sidecar { node: node.clone(), package, version };
-            let recipe = self.recipe(What::Playwright(sidecar), binary, offer)?;
-            Ok(Line::new(recipe, Wanted::server(self.room, self.most)))
+            let launch = self.launch_spec(LaunchTarget::Playwright(sidecar), binary, offer)?;
+            Ok(WorkerPool::new(launch, PoolTarget::server(self.capacity, self.most)))
         };
-        found.into_iter().map(line).collect()
+        versions.into_iter().map(pool).collect()
     }
 
-    fn recipe(&self, what: What, binary: &std::path::Path, offer: Offer) -> Result<Recipe, AgentError> {
+    fn launch_spec(
+        &self,
+        target: LaunchTarget,
+        binary: &std::path::Path,
+        offer: Offer,
+    ) -> Result<LaunchSpec, AgentError> {
         let (engine, args, kind) = (self.engine.clone(), self.args.clone(), self.engine.kind()?);
-        Ok(Recipe { what, engine, binary: binary.to_owned(), args, kind, offer })
+        Ok(LaunchSpec { target, engine, binary: binary.to_owned(), args, kind, offer })
     }
 }
 
-/// A host and a port, and nothing else.
-fn checked(advertise: String) -> Result<String, AgentError> {
+/// Checks that it is a host and a port, and nothing else.
+fn check_advertise(advertise: String) -> Result<String, AgentError> {
     let url = url::Url::parse(&format!("ws://{advertise}/"));
-    let is_one = url.is_ok_and(|url| {
+    let is_host_and_port = url.is_ok_and(|url| {
         url.port_or_known_default() != Some(0) && url.path() == "/" && url.username().is_empty()
     });
-    if is_one && advertise.contains(':') {
+    if is_host_and_port && advertise.contains(':') {
         return Ok(advertise);
     }
     Err(AgentError::Options(format!("{advertise:?} is no host and port, such as browsers-1:7719")))
 }
 
-/// An agent that has found everything it needs.
+/// An agent whose options are checked and whose programs are found.
 #[derive(Debug)]
 #[must_use = "an agent does nothing before `.run_until(…).await`"]
-pub struct Ready {
-    station: Station,
-    lines: Vec<Line>,
+pub struct ReadyAgent {
+    context: AgentContext,
+    pools: Vec<WorkerPool>,
     directory: PathBuf,
     listen: Option<SocketAddr>,
 }
 
-impl Ready {
-    /// What it will keep, in words.
-    pub fn keeps(&self) -> Vec<String> {
-        self.lines.iter().map(|line| format!("{} ({})", line.recipe.name(), line.recipe.offer)).collect()
+impl ReadyAgent {
+    /// A description of each pool, for the log.
+    pub fn describe_pools(&self) -> Vec<String> {
+        self.pools.iter().map(|pool| format!("{} ({})", pool.launch.name(), pool.launch.offer)).collect()
     }
 
-    /// Opens the door, if there is one.
-    async fn open(&self) -> Result<JoinSet<()>, AgentError> {
-        let mut guests = JoinSet::new();
-        if let Some((address, door)) = self.listen.zip(self.station.door.clone()) {
+    /// Starts the ingress, if there is one.
+    async fn start_ingress(&self) -> Result<JoinSet<()>, AgentError> {
+        let mut connections = JoinSet::new();
+        if let Some((address, ingress)) = self.listen.zip(self.context.ingress.clone()) {
             let listener = TcpListener::bind(address).await;
             let listener = listener.map_err(AgentError::io(format!("listen at {address}")))?;
-            guests.spawn(door.run(listener));
+            connections.spawn(ingress.run(listener));
         }
-        Ok(guests)
+        Ok(connections)
     }
 
-    /// Runs until `until` completes, then lets sessions end, and closes everything. Whoever drops this ends everything at
-    /// once.
+    /// Runs until `until` completes, then lets sessions end, and closes everything. Dropping the
+    /// future kills everything at once.
     pub async fn run_until(self, until: impl Future) -> Result<(), AgentError> {
         let at = self.directory.display().to_string();
-        let place =
-            Place::new(&self.directory).map_err(AgentError::io(format!("make a directory in {at}")))?;
-        let place = Arc::new(place);
-        // Whoever is being let through when this ends is let go with it.
-        let _guests = self.open().await?;
-        Keeper::new(self.station, place.clone(), self.lines).run(until).await?;
-        let cleared = tokio::task::spawn_blocking(move || place.clear()).await;
-        let cleared = cleared.map_err(|error| AgentError::Broken(error.to_string()))?;
+        let temp_dirs =
+            TempDirs::new(&self.directory).map_err(AgentError::io(format!("make a directory in {at}")))?;
+        let temp_dirs = Arc::new(temp_dirs);
+        // Dropping it ends all connections through the ingress.
+        let _guests = self.start_ingress().await?;
+        Supervisor::new(self.context, temp_dirs.clone(), self.pools).run(until).await?;
+        let cleared = tokio::task::spawn_blocking(move || temp_dirs.remove_all()).await;
+        let cleared = cleared.map_err(|error| AgentError::TaskFailed(error.to_string()))?;
         cleared.map_err(AgentError::io(format!("remove the directory in {at}")))
     }
 }

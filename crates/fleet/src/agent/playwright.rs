@@ -1,4 +1,4 @@
-//! Finds the versions of Playwright that are installed.
+//! Lookup of installed versions of Playwright.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,74 +9,77 @@ use tracing::info;
 
 use super::error::AgentError;
 
-/// The name under which Playwright without browsers is published. It may be installed under others.
-const PACKAGE: &str = "playwright-core";
+/// The published name of Playwright without browsers. It may be installed under other names.
+const PACKAGE_NAME: &str = "playwright-core";
 
-/// A version of Playwright. Client and server must agree on all but the last number.
+/// A version of Playwright. Client and server must agree on major and minor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version {
+pub(super) struct PlaywrightVersion {
     pub(super) major: u32,
     pub(super) minor: u32,
     patch: u32,
-    /// What stands before a release is older than the release.
+    /// A pre-release sorts before its release.
     is_release: bool,
-    whole: String,
+    text: String,
 }
 
 #[derive(Deserialize)]
-struct Manifest {
+struct PackageManifest {
     name: String,
     version: String,
 }
 
-impl Version {
-    fn read(text: &str) -> Option<Self> {
+impl PlaywrightVersion {
+    fn parse(text: &str) -> Option<Self> {
         let (numbers, rest) = text.split_once('-').unwrap_or((text, ""));
         let numbers: Vec<u32> =
             numbers.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
         let [major, minor, patch] = numbers[..] else { return None };
-        Some(Self { major, minor, patch, is_release: rest.is_empty(), whole: text.to_owned() })
+        Some(Self { major, minor, patch, is_release: rest.is_empty(), text: text.to_owned() })
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for PlaywrightVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.whole)
+        f.pad(&self.text)
     }
 }
 
-/// The versions in these directories, one for each minor version: the newest. A directory is that of a package, one of
-/// packages (`node_modules`), or one that has such a directory.
-pub(super) fn find(directories: &[PathBuf]) -> Result<Vec<(Version, PathBuf)>, AgentError> {
-    let mut found: BTreeMap<(u32, u32), (Version, PathBuf)> = BTreeMap::new();
+/// The newest patch of each minor version in these directories. A directory is a package, a
+/// `node_modules`, or the parent of a `node_modules`.
+pub(super) fn find_versions(
+    directories: &[PathBuf],
+) -> Result<Vec<(PlaywrightVersion, PathBuf)>, AgentError> {
+    let mut newest: BTreeMap<(u32, u32), (PlaywrightVersion, PathBuf)> = BTreeMap::new();
     for directory in directories {
-        let packages = packages(directory);
+        let packages = find_packages(directory);
         if packages.is_empty() {
             return Err(AgentError::NotPlaywright(directory.clone()));
         }
         for (version, path) in packages {
             let minor = (version.major, version.minor);
-            match found.get(&minor) {
+            match newest.get(&minor) {
                 Some((newer, _)) if *newer >= version => info!("playwright {version} gives way to {newer}"),
-                _ => drop(found.insert(minor, (version, path))),
+                _ => drop(newest.insert(minor, (version, path))),
             }
         }
     }
-    Ok(found.into_values().collect())
+    Ok(newest.into_values().collect())
 }
 
-fn packages(directory: &Path) -> Vec<(Version, PathBuf)> {
-    let below = [directory.to_owned(), directory.join("node_modules")];
-    let entries = below.iter().flat_map(|parent| parent.read_dir().into_iter().flatten().flatten());
-    let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PACKAGE));
-    let candidates = named.map(|entry| entry.path()).chain([directory.to_owned()]);
-    candidates.filter_map(|path| Some((version(&path)?, path.canonicalize().ok()?))).collect()
+fn find_packages(directory: &Path) -> Vec<(PlaywrightVersion, PathBuf)> {
+    let parents = [directory.to_owned(), directory.join("node_modules")];
+    let entries = parents.iter().flat_map(|parent| parent.read_dir().into_iter().flatten().flatten());
+    let candidates_by_name =
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PACKAGE_NAME));
+    let candidates = candidates_by_name.map(|entry| entry.path()).chain([directory.to_owned()]);
+    candidates.filter_map(|path| Some((package_version(&path)?, path.canonicalize().ok()?))).collect()
 }
 
-fn version(package: &Path) -> Option<Version> {
+fn package_version(package: &Path) -> Option<PlaywrightVersion> {
     let text = std::fs::read_to_string(package.join("package.json")).ok()?;
-    let manifest: Manifest = serde_json::from_str(&text).ok()?;
-    (manifest.name == PACKAGE).then(|| Version::read(&manifest.version))?
+    let manifest: PackageManifest = serde_json::from_str(&text).ok()?;
+    (manifest.name == PACKAGE_NAME).then(|| PlaywrightVersion::parse(&manifest.version))?
 }
 
 #[cfg(test)]
@@ -92,7 +95,7 @@ mod tests {
     }
 
     fn versions(directories: &[PathBuf]) -> Vec<String> {
-        find(directories).unwrap().into_iter().map(|(version, _)| version.to_string()).collect()
+        find_versions(directories).unwrap().into_iter().map(|(version, _)| version.to_string()).collect()
     }
 
     #[test]
@@ -112,7 +115,7 @@ mod tests {
     #[test]
     fn a_directory_without_playwright_is_named() {
         let root = tempfile::tempdir().unwrap();
-        let error = find(&[root.path().to_owned()]).unwrap_err();
+        let error = find_versions(&[root.path().to_owned()]).unwrap_err();
         assert!(error.to_string().contains(&root.path().display().to_string()), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! A process group with a directory of its own: both end as one, however this process ends.
+//! A process group with a directory: both are removed together, however this process ends.
 
 use std::ffi::OsString;
 use std::io;
@@ -10,123 +10,133 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
 
-use super::environment::Variables;
-use super::place::Place;
-use super::words::{LastWords, Lines, listen};
+use super::environment::EnvVars;
+use super::output_log::{OutputLines, OutputTail, read_output};
+use super::temp_dirs::TempDirs;
 
-/// Waits to be told that the warden knows its group, and only then becomes the program. If this process dies in between,
-/// the pipe closes, and there is nothing to clean up.
-const DEAF: &str = "read -r go && exec \"$@\" </dev/null 2>&1";
-/// The same for a program that is spoken to.
-const LISTENING: &str = "read -r go && exec \"$@\" 2>&1";
+/// Waits for a line, sent once the orphan killer knows the group, and then becomes the program. If
+/// this process dies first, the pipe closes and nothing is left to clean up.
+const EXEC_SCRIPT: &str = "read -r go && exec \"$@\" </dev/null 2>&1";
+/// The same for a program that reads its standard input.
+const EXEC_WITH_STDIN_SCRIPT: &str = "read -r go && exec \"$@\" 2>&1";
 
-/// What a group may take to vanish once it was killed. Longer than that only zombies stay, which hold nothing.
-const TO_VANISH: Duration = Duration::from_secs(2);
+/// How long a killed group may take to disappear. After that only zombies are left, which hold
+/// nothing.
+const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often to look whether a group is gone: nobody tells.
-const GLANCE: Duration = Duration::from_millis(5);
+/// How often to check whether a group is gone: there is no notification.
+const GROUP_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// What to run.
+/// A program to start.
 #[derive(Debug, Clone)]
-pub(super) struct Launch {
+pub(super) struct ProcessSpec {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
-    /// All of its environment: nothing of this process's own is inherited.
-    pub(super) variables: Variables,
-    /// Whether the program reads orders from its standard input.
-    pub(super) listens: bool,
+    /// Its whole environment: nothing is inherited.
+    pub(super) env: EnvVars,
+    /// Whether the program reads lines from its standard input.
+    pub(super) reads_stdin: bool,
 }
 
-/// A running program with everything it started. Dropping it kills them all.
+/// A running program with all its descendants. Dropping it kills them.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ProcessGroup {
     leader: Child,
-    /// The program's own, and those its children made for themselves.
+    /// The program's own group, and groups that its children created.
     groups: Vec<Pid>,
-    /// Where orders go, if it listens.
-    orders: Option<ChildStdin>,
-    /// Which of the place's rooms it has.
+    /// Its standard input, if it reads that.
+    stdin: Option<ChildStdin>,
+    /// The number of its directory.
     number: u64,
-    place: Arc<Place>,
-    pub(super) last_words: LastWords,
+    temp_dirs: Arc<TempDirs>,
+    pub(super) output_tail: OutputTail,
 }
 
-impl Process {
-    /// Starts a program that has a room of the place for itself.
-    pub(super) async fn start(place: &Arc<Place>, number: u64, launch: &Launch) -> io::Result<(Self, Lines)> {
-        let mut leader = spawn(launch)?;
-        let id = leader.id().and_then(|id| Pid::from_raw(id.cast_signed()));
-        let id = id.ok_or_else(|| io::Error::other("the process has no id"))?;
-        let mut orders = leader.stdin.take();
-        let (lines, last_words) = listen(leader.stdout.take());
-        let (groups, place) = (vec![id], place.clone());
-        let mut process = Self { leader, groups, orders: None, number, place, last_words };
-        process.place.warden.keep(id)?;
-        if let Some(orders) = &mut orders {
-            orders.write_all(b"go\n").await?;
+impl ProcessGroup {
+    /// Starts a program in the browser directory `number`.
+    pub(super) async fn start(
+        temp_dirs: &Arc<TempDirs>,
+        number: u64,
+        spec: &ProcessSpec,
+    ) -> io::Result<(Self, OutputLines)> {
+        let mut leader = spawn(spec)?;
+        let pid = leader.id().and_then(|pid| Pid::from_raw(pid.cast_signed()));
+        let pid = pid.ok_or_else(|| io::Error::other("the process has no id"))?;
+        let mut stdin = leader.stdin.take();
+        let (lines, output_tail) = read_output(leader.stdout.take());
+        let (groups, temp_dirs) = (vec![pid], temp_dirs.clone());
+        let mut process = Self { leader, groups, stdin: None, number, temp_dirs, output_tail };
+        process.temp_dirs.orphan_killer.add_group(pid)?;
+        if let Some(stdin) = &mut stdin {
+            stdin.write_all(b"go\n").await?;
         }
-        process.orders = orders.filter(|_| launch.listens);
+        process.stdin = stdin.filter(|_| spec.reads_stdin);
         Ok((process, lines))
     }
 
-    /// The number of the program's process.
-    pub(super) fn id(&self) -> i32 {
+    /// The process id of the program.
+    pub(super) fn pid(&self) -> i32 {
         self.groups.first().map_or(0, |group| group.as_raw_nonzero().get())
     }
 
-    /// Takes in a group that a child of the program made for itself.
-    pub(super) fn adopt(&mut self, group: Pid) -> io::Result<()> {
+    /// Adds a group that a child of the program created for itself.
+    pub(super) fn add_group(&mut self, group: Pid) -> io::Result<()> {
         self.groups.push(group);
-        self.place.warden.keep(group)
+        self.temp_dirs.orphan_killer.add_group(group)
     }
 
-    /// Where the program hears what it is told, if it listens. Only once.
-    pub(super) fn orders(&mut self) -> Option<ChildStdin> {
-        self.orders.take()
+    /// Takes the program's standard input, if it reads that. Only once.
+    pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
     }
 
     /// Waits for the program's end.
-    pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
+    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
         self.leader.wait().await
     }
 
-    /// Kills all of it, sees it gone, and removes its directory.
+    /// Kills all groups, waits until they are gone, and removes the directory.
     pub(super) async fn destroy(mut self) {
         self.kill();
         let _ = self.leader.wait().await;
         let gone = async {
             while self.groups.iter().any(|group| test_kill_process_group(*group).is_ok()) {
-                tokio::time::sleep(GLANCE).await;
+                tokio::time::sleep(GROUP_POLL_INTERVAL).await;
             }
         };
-        let _ = tokio::time::timeout(TO_VANISH, gone).await;
+        let _ = tokio::time::timeout(KILL_TIMEOUT, gone).await;
         for group in self.groups.drain(..) {
-            self.place.warden.forget(group);
+            self.temp_dirs.orphan_killer.remove_group(group);
         }
-        self.place.vacate(self.number).await;
+        self.temp_dirs.remove_browser_dir(self.number).await;
     }
 
     fn kill(&self) {
         for group in &self.groups {
-            // There may be nobody in it any more.
+            // The group may be empty.
             let _ = kill_process_group(*group, Signal::KILL);
         }
     }
 }
 
-impl Drop for Process {
-    /// Nobody resists that signal, so the warden need not know the groups any longer: their numbers may soon be others'.
+impl Drop for ProcessGroup {
+    /// SIGKILL cannot be refused, so the orphan killer drops the groups: their ids may soon be
+    /// reused.
     fn drop(&mut self) {
         self.kill();
-        self.groups.iter().for_each(|group| self.place.warden.forget(*group));
+        self.groups.iter().for_each(|group| self.temp_dirs.orphan_killer.remove_group(*group));
     }
 }
 
-fn spawn(launch: &Launch) -> io::Result<Child> {
+fn spawn(spec: &ProcessSpec) -> io::Result<Child> {
     let mut command = Command::new("sh");
-    command.args(["-c", if launch.listens { LISTENING } else { DEAF }, "tidemill-browser"]);
-    command.arg(&launch.program).args(&launch.args);
-    command.env_clear().envs(launch.variables.iter().map(|(name, value)| (name, value)));
+    command.args([
+        "-c",
+        if spec.reads_stdin { EXEC_WITH_STDIN_SCRIPT } else { EXEC_SCRIPT },
+        "tidemill-browser",
+    ]);
+    command.arg(&spec.program).args(&spec.args);
+    command.env_clear().envs(spec.env.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
     command.spawn()
 }

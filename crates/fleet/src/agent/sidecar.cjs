@@ -1,13 +1,14 @@
-// Runs one Playwright server on a browser, for as long as somebody holds its standard input open.
+// Runs one Playwright server on a browser until standard input ends.
 //
-// The first line of standard input is {package, executable, args, sandbox, path}. It prints one line when the server is
-// ready, {endpoint, pid, version}, and answers every further line with {well: LINE} once the browser has answered, by
-// way of the server. When standard input ends or the browser dies, it ends.
+// The first line of standard input is {package, executable, args, sandbox, path}. When the server is
+// ready, the script prints one line, {endpoint, pid, version}. It answers every further line with
+// {well: LINE} once the browser has answered through the server. It exits when standard input ends
+// or the browser dies.
 'use strict';
 
 const lines = require('node:readline').createInterface({ input: process.stdin });
-const say = message => process.stdout.write(JSON.stringify(message) + '\n');
-const die = error => {
+const print = message => process.stdout.write(JSON.stringify(message) + '\n');
+const fail = error => {
   console.error(error && error.message ? error.message : String(error));
   process.exit(1);
 };
@@ -21,22 +22,22 @@ async function serve({ package: from, executable, args, sandbox, path }) {
     host: '127.0.0.1',
     port: 0,
     wsPath: path,
-    // Signals are for whoever keeps this process.
+    // The agent handles signals.
     handleSIGINT: false,
     handleSIGTERM: false,
     handleSIGHUP: false,
   });
-  server.on('close', () => die('the browser has ended'));
-  // A client like any other, so that an answer says that everything works: server, protocol and browser.
+  server.on('close', () => fail('the browser has ended'));
+  // An ordinary client, so that an answer proves that server, protocol and browser work.
   const client = await chromium.connect(server.wsEndpoint());
   const browser = await client.newBrowserCDPSession();
-  say({ endpoint: server.wsEndpoint(), pid: server.process().pid, version: client.version() });
-  return line => browser.send('Browser.getVersion').then(() => say({ well: line }), die);
+  print({ endpoint: server.wsEndpoint(), pid: server.process().pid, version: client.version() });
+  return line => browser.send('Browser.getVersion').then(() => print({ well: line }), fail);
 }
 
-let answer = null;
+let server = null;
 lines.on('line', line => {
-  answer = answer ? answer.then(ask => (ask(line), ask)) : serve(JSON.parse(line));
-  answer.catch(die);
+  server = server ? server.then(probe => (probe(line), probe)) : serve(JSON.parse(line));
+  server.catch(fail);
 });
 lines.on('close', () => process.exit(0));

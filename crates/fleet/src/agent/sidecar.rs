@@ -1,4 +1,4 @@
-//! Playwright's server: a Node process that speaks to a browser for clients of one version of Playwright.
+//! The sidecar: a Node process that runs Playwright's server for one version of Playwright.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,41 +9,41 @@ use tokio::io::AsyncWriteExt;
 
 use super::environment;
 use super::health::Probe;
-use super::place::Place;
-use super::playwright::Version;
-use super::process::{Launch, Process};
-use super::recipe::{NotStarted, Recipe, Started, died};
-use super::words::Lines;
+use super::launch::{LaunchSpec, StartError, StartedBrowser, exit_error};
+use super::output_log::OutputLines;
+use super::playwright::PlaywrightVersion;
+use super::process::{ProcessGroup, ProcessSpec};
+use super::temp_dirs::TempDirs;
 
 const SCRIPT: &str = include_str!("sidecar.cjs");
 
-/// What the browser is told beyond what Playwright tells it.
-const ARGS: [&str; 5] =
+/// Flags for the browser in addition to Playwright's own.
+const EXTRA_FLAGS: [&str; 5] =
     ["--disable-gpu", "--disable-quic", "--disable-sync", "--disable-breakpad", "--disable-dev-shm-usage"];
 
-/// How to run the server of one version of Playwright.
+/// How to run the server of one Playwright version.
 #[derive(Debug, Clone)]
 pub(super) struct Sidecar {
     pub(super) node: PathBuf,
-    /// Where that version of `playwright-core` is.
+    /// The directory of that version of `playwright-core`.
     pub(super) package: PathBuf,
-    pub(super) version: Version,
+    pub(super) version: PlaywrightVersion,
 }
 
-/// What the script wants to know.
+/// The script's input.
 #[derive(Serialize)]
-struct Settings<'a> {
+struct SidecarSettings<'a> {
     package: &'a PathBuf,
     executable: &'a PathBuf,
     args: Vec<&'a str>,
     sandbox: bool,
-    /// Nobody can guess it, so nobody who was not given it connects.
+    /// Unguessable, so only clients that were given it can connect.
     path: String,
 }
 
-/// What the script says when its server is ready.
+/// The script's output when its server is ready.
 #[derive(Deserialize)]
-struct Ready {
+struct SidecarReady {
     endpoint: String,
     pid: i32,
     version: String,
@@ -52,51 +52,56 @@ struct Ready {
 impl Sidecar {
     pub(super) async fn start(
         &self,
-        recipe: &Recipe,
-        place: &Arc<Place>,
+        launch: &LaunchSpec,
+        temp_dirs: &Arc<TempDirs>,
         number: u64,
-    ) -> Result<Started, NotStarted> {
-        let launch = self.launch(&place.room(number)).await?;
-        let (mut process, mut lines) = Process::start(place, number, &launch).await?;
-        let orders = process.orders();
-        let mut orders = orders.ok_or_else(|| NotStarted("the sidecar does not listen".to_owned()))?;
-        orders.write_all(self.settings(recipe)?.as_bytes()).await?;
-        let ready = match ready(&mut lines).await {
+    ) -> Result<StartedBrowser, StartError> {
+        let spec = self.process_spec(&temp_dirs.browser_dir(number)).await?;
+        let (mut process, mut lines) = ProcessGroup::start(temp_dirs, number, &spec).await?;
+        let stdin = process.take_stdin();
+        let mut stdin = stdin.ok_or_else(|| StartError("the sidecar does not listen".to_owned()))?;
+        stdin.write_all(self.settings(launch)?.as_bytes()).await?;
+        let ready = match read_ready(&mut lines).await {
             Some(ready) => ready,
-            None => return Err(died(process).await),
+            None => return Err(exit_error(process).await),
         };
-        // Playwright gives its browser a group of its own.
+        // Playwright starts its browser in a separate process group.
         if let Some(browser) = Pid::from_raw(ready.pid) {
-            process.adopt(browser)?;
+            process.add_group(browser)?;
         }
-        let Ready { endpoint, version, .. } = ready;
-        Ok(Started { process, endpoint, version, probe: Probe::Sidecar { orders, lines } })
+        let SidecarReady { endpoint, version, .. } = ready;
+        Ok(StartedBrowser { process, endpoint, version, probe: Probe::Sidecar { stdin, lines } })
     }
 
-    /// The script is read from a file and not from standard input, which carries orders.
-    async fn launch(&self, directory: &std::path::Path) -> Result<Launch, NotStarted> {
+    /// The script is run from a file, because its standard input carries requests.
+    async fn process_spec(&self, directory: &std::path::Path) -> Result<ProcessSpec, StartError> {
         let script = directory.join("sidecar.cjs");
         tokio::fs::write(&script, SCRIPT).await?;
-        let variables = environment::of_browser(directory);
-        Ok(Launch { program: self.node.clone().into(), args: vec![script.into()], variables, listens: true })
+        let variables = environment::browser_env(directory);
+        Ok(ProcessSpec {
+            program: self.node.clone().into(),
+            args: vec![script.into()],
+            env: variables,
+            reads_stdin: true,
+        })
     }
 
-    fn settings(&self, recipe: &Recipe) -> Result<String, NotStarted> {
-        let settings = Settings {
+    fn settings(&self, launch: &LaunchSpec) -> Result<String, StartError> {
+        let settings = SidecarSettings {
             package: &self.package,
-            executable: &recipe.binary,
-            args: ARGS.into_iter().chain(recipe.args.iter().map(String::as_str)).collect(),
+            executable: &launch.binary,
+            args: EXTRA_FLAGS.into_iter().chain(launch.args.iter().map(String::as_str)).collect(),
             sandbox: !geteuid().is_root(),
             path: format!("/{}", uuid::Uuid::new_v4().simple()),
         };
-        let line = serde_json::to_string(&settings).map_err(|error| NotStarted(error.to_string()))?;
+        let line = serde_json::to_string(&settings).map_err(|error| StartError(error.to_string()))?;
         Ok(format!("{line}\n"))
     }
 }
 
-async fn ready(lines: &mut Lines) -> Option<Ready> {
+async fn read_ready(lines: &mut OutputLines) -> Option<SidecarReady> {
     loop {
-        // Node and Playwright may print warnings before.
+        // Node and Playwright may print warnings first.
         if let Ok(ready) = serde_json::from_str(&lines.recv().await?) {
             return Some(ready);
         }

@@ -1,4 +1,4 @@
-//! The tasks of an agent: one that starts a browser, and one that watches it until it ends.
+//! The tasks of a browser: one starts it, one watches it until it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,65 +6,66 @@ use std::time::Duration;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::place::Place;
-use super::recipe::{Recipe, Started};
+use super::launch::{LaunchSpec, StartedBrowser};
+use super::temp_dirs::TempDirs;
 
-/// What became of a browser.
+/// The report of a browser task.
 #[derive(Debug)]
-pub(super) enum Event {
+pub(super) enum BrowserEvent {
     /// It is ready for clients.
-    Started { number: u64, line: usize, started: Box<Started> },
-    /// It did not come up.
-    NotStarted { line: usize, why: String },
+    Started { number: u64, pool: usize, started: Box<StartedBrowser> },
+    /// It did not start.
+    NotStarted { pool: usize, reason: String },
     /// It is gone, with its processes and its directory.
-    Ended { number: u64, end: End },
+    Ended { number: u64, end: BrowserEnd },
 }
 
 /// How a browser ended.
 #[derive(Debug)]
-pub(super) enum End {
-    /// It was told to.
-    Told,
-    /// Nobody wanted that.
-    Unwanted(String),
+pub(super) enum BrowserEnd {
+    /// The agent closed it.
+    Requested,
+    /// It died or stopped answering.
+    Unexpected(String),
 }
 
-/// One that is to be started.
+/// A browser to start.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct BrowserStart {
     pub(super) number: u64,
-    pub(super) line: usize,
-    pub(super) recipe: Arc<Recipe>,
-    pub(super) within: Duration,
-    /// Gives it up.
-    pub(super) stop: CancellationToken,
+    pub(super) pool: usize,
+    pub(super) launch: Arc<LaunchSpec>,
+    pub(super) start_time: Duration,
+    /// Cancels the start.
+    pub(super) cancel: CancellationToken,
 }
 
-/// Starts one.
-pub(super) async fn start(place: Arc<Place>, order: Order) -> Event {
-    let Order { number, line, recipe, within, stop } = order;
-    let starting = timeout(within, recipe.start(&place, number));
-    let why = match stop.run_until_cancelled(starting).await {
-        Some(Ok(Ok(started))) => return Event::Started { number, line, started: Box::new(started) },
+/// Starts a browser.
+pub(super) async fn start(temp_dirs: Arc<TempDirs>, params: BrowserStart) -> BrowserEvent {
+    let BrowserStart { number, pool, launch, start_time, cancel } = params;
+    let starting = timeout(start_time, launch.start(&temp_dirs, number));
+    let reason = match cancel.run_until_cancelled(starting).await {
+        Some(Ok(Ok(started))) => return BrowserEvent::Started { number, pool, started: Box::new(started) },
         Some(Ok(Err(error))) => error.to_string(),
-        Some(Err(_)) => format!("it was not ready within {within:?}"),
+        Some(Err(_)) => format!("it was not ready within {start_time:?}"),
         None => "it is not wanted any more".to_owned(),
     };
-    place.vacate(number).await;
-    Event::NotStarted { line, why }
+    temp_dirs.remove_browser_dir(number).await;
+    BrowserEvent::NotStarted { pool, reason }
 }
 
-/// Watches one until it dies, no longer answers, or is told to end. When this returns there is nothing left of it.
-pub(super) async fn watch(number: u64, started: Started, close: CancellationToken) -> Event {
-    let Started { mut process, mut probe, .. } = started;
+/// Watches a browser until it dies, stops answering, or is closed. When this returns, nothing of it
+/// is left.
+pub(super) async fn watch(number: u64, started: StartedBrowser, close: CancellationToken) -> BrowserEvent {
+    let StartedBrowser { mut process, mut probe, .. } = started;
     let end = tokio::select! {
-        ended = process.ended() => {
-            let how = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-            End::Unwanted(format!("{how}; it said: {}", process.last_words))
+        exit = process.wait() => {
+            let status = exit.map_or_else(|error| error.to_string(), |status| status.to_string());
+            BrowserEnd::Unexpected(format!("{status}; it said: {}", process.output_tail))
         }
-        why = probe.fails() => End::Unwanted(why),
-        () = close.cancelled() => End::Told,
+        reason = probe.wait_for_failure() => BrowserEnd::Unexpected(reason),
+        () = close.cancelled() => BrowserEnd::Requested,
     };
     process.destroy().await;
-    Event::Ended { number, end }
+    BrowserEvent::Ended { number, end }
 }

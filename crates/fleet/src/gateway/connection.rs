@@ -1,4 +1,4 @@
-//! One connection of a client: requests of HTTP, and after a handshake the bytes of a session.
+//! A client's connection: HTTP requests, and after a handshake the bytes of a session.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -16,66 +16,65 @@ use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 
-use super::desk::Desk;
-use super::door::Door;
-use super::open::{Opened, open};
-use super::query::Query;
+use super::access::AccessControl;
+use super::http_error::{HttpError, Reply};
+use super::open::{OpenedSession, open};
 use super::reconnect::reconnect;
-use super::refusal::{Refusal, Reply};
+use super::request::{BrowserRequest, Query};
 use super::route::Route;
-use super::wish::Wish;
+use super::shared::GatewayShared;
 use super::{api, session};
-use crate::wire::tune;
+use crate::net::configure_socket;
 
-/// How long a client may take to say what it wants.
-const HEADERS: Duration = Duration::from_secs(10);
+/// How long a client may take to send its headers.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long that may be. Clients of Playwright can send their launch options along.
-const LONGEST: usize = 32 << 10;
+/// The largest request head. Clients of Playwright can send their launch options in it.
+const MAX_HEADER_BYTES: usize = 32 << 10;
 
-/// Where a request leaves the session that begins when its answer has been sent.
-type Slot = Arc<Mutex<Option<Opened>>>;
+/// Where a request leaves the session that starts when its response has been sent.
+type OpenedSlot = Arc<Mutex<Option<OpenedSession>>>;
 
-/// Serves one client until it goes, or has to.
-pub(crate) async fn serve(desk: Arc<Desk>, stream: TcpStream, client: SocketAddr) {
-    // It is of use as it is.
-    let _ = tune(&stream);
-    let slot = Slot::default();
-    let visit = Visit { desk: desk.clone(), client, slot: slot.clone() };
-    let Some((stream, early)) = speak_http(visit).run(stream).await else { return };
+/// Serves one client until it disconnects or must be closed.
+pub(crate) async fn serve(shared: Arc<GatewayShared>, stream: TcpStream, client: SocketAddr) {
+    // Without the options the socket still works.
+    let _ = configure_socket(&stream);
+    let slot = OpenedSlot::default();
+    let service = ClientService { shared: shared.clone(), client, slot: slot.clone() };
+    let Some((stream, read_ahead)) = http_connection(service).run(stream).await else { return };
     let opened = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(opened) = opened {
-        session::run(&desk, opened, stream, early).await;
+        session::run(&shared, opened, stream, read_ahead).await;
     }
 }
 
-fn speak_http(visit: Visit) -> Http {
+fn http_connection(service: ClientService) -> HttpConnection {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
-        .max_buf_size(2 * LONGEST)
-        .max_header_size(LONGEST);
-    Http { builder, visit }
+        .header_read_timeout(HEADER_READ_TIMEOUT)
+        .max_buf_size(2 * MAX_HEADER_BYTES)
+        .max_header_size(MAX_HEADER_BYTES);
+    HttpConnection { builder, service }
 }
 
-struct Http {
+struct HttpConnection {
     builder: http1::Builder,
-    visit: Visit,
+    service: ClientService,
 }
 
-impl Http {
-    /// Answers requests. What is left of the connection after the last, if it did not break.
+impl HttpConnection {
+    /// Serves requests. Returns the stream after an upgrade or the last request, unless it failed.
     async fn run(mut self, stream: TcpStream) -> Option<(TcpStream, bytes::Bytes)> {
-        let stopping = self.visit.desk.stopping.clone();
-        // Whoever comes after that may still ask once.
-        let mut told = stopping.is_cancelled();
+        let stopping = self.service.shared.stopping.clone();
+        // A client that connects while the gateway stops may still make one request.
+        let mut is_shutting_down = stopping.is_cancelled();
         let mut connection =
-            self.builder.keep_alive(!told).serve_connection(TokioIo::new(stream), self.visit);
+            self.builder.keep_alive(!is_shutting_down).serve_connection(TokioIo::new(stream), self.service);
         let mut stopped = pin!(stopping.cancelled());
         let served = poll_fn(|cx| {
-            if !told && stopped.as_mut().poll(cx) == Poll::Ready(()) {
-                told = true;
+            if !is_shutting_down && stopped.as_mut().poll(cx) == Poll::Ready(()) {
+                is_shutting_down = true;
                 Pin::new(&mut connection).graceful_shutdown();
             }
             connection.poll_without_shutdown(cx)
@@ -86,79 +85,84 @@ impl Http {
     }
 }
 
-/// What answers a connection's requests.
-struct Visit {
-    desk: Arc<Desk>,
+/// Handles the requests of a connection.
+struct ClientService {
+    shared: Arc<GatewayShared>,
     client: SocketAddr,
-    slot: Slot,
+    slot: OpenedSlot,
 }
 
-impl Service<Request<Incoming>> for Visit {
+impl Service<Request<Incoming>> for ClientService {
     type Response = Reply;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Reply, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (desk, client, slot) = (self.desk.clone(), self.client, self.slot.clone());
+        let (shared, client, slot) = (self.shared.clone(), self.client, self.slot.clone());
         Box::pin(async move {
-            Ok(answer(&desk, client, &slot, request).await.unwrap_or_else(|refusal| {
-                tracing::debug!(code = refusal.code, message = refusal.message, "a client was refused");
-                desk.metrics.refused(refusal.code);
-                refusal.reply()
+            Ok(handle_request(&shared, client, &slot, request).await.unwrap_or_else(|error| {
+                tracing::debug!(code = error.code, message = error.message, "client request refused");
+                shared.metrics.record_refused(error.code);
+                error.into_reply()
             }))
         })
     }
 }
 
-async fn answer(
-    desk: &Arc<Desk>,
+async fn handle_request(
+    shared: &Arc<GatewayShared>,
     client: SocketAddr,
-    slot: &Slot,
+    slot: &OpenedSlot,
     request: Request<Incoming>,
-) -> Result<Reply, Refusal> {
+) -> Result<Reply, HttpError> {
     let (parts, body) = request.into_parts();
     let (headers, path) = (&parts.headers, parts.uri.path());
-    Door::check_form(&parts.uri, headers)?;
+    AccessControl::check_request_target(&parts.uri, headers)?;
     let query = Query::parse(parts.uri.query().unwrap_or_default());
     let upgrade = wants_websocket(&parts.method, headers)?;
-    let route = Route::of(&parts.method, path, upgrade)?;
-    let caller = desk.door.admit(&route, headers, &query)?;
+    let route = Route::from_request(&parts.method, path, upgrade)?;
+    let caller = shared.access.authorize(&route, headers, &query)?;
     let route = match (route, query.get("session")) {
-        (Route::Browser, Some(id)) => Route::of(&parts.method, &format!("/session/{id}"), true)?,
+        (Route::Browser, Some(id)) => Route::from_request(&parts.method, &format!("/session/{id}"), true)?,
         (route, _) => route,
     };
     let (reply, opened) = match route {
         Route::Browser => {
-            let (_visit, mut wish) = (enter(desk)?, Wish::of(path, &query, headers)?);
-            (wish.note.client, wish.note.token) = (Some(client.to_string()), caller.token);
-            open(desk, &wish, headers).await?
+            let (_client_token, mut browser_request) =
+                (admit_client(shared)?, BrowserRequest::from_http(path, &query, headers)?);
+            (browser_request.detail.client, browser_request.detail.token) =
+                (Some(client.to_string()), caller.token);
+            open(shared, &browser_request, headers).await?
         }
         Route::Session(id) => {
-            let _visit = enter(desk)?;
-            reconnect(desk, (&id, &caller), headers).await?
+            let _client_token = admit_client(shared)?;
+            reconnect(shared, &id, &caller, headers).await?
         }
         other => {
-            let call = api::Call { desk, parts: &parts, query: &query, client, token: caller.token };
-            return call.answer(other, body).await;
+            let request =
+                api::ApiRequest { shared, parts: &parts, query: &query, client, token: caller.token };
+            return request.handle(other, body).await;
         }
     };
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
     Ok(reply)
 }
 
-/// Lets a client in that wants a browser, unless there are to be no more.
-pub(crate) fn enter(desk: &Desk) -> Result<tokio_util::task::task_tracker::TaskTrackerToken, Refusal> {
-    if desk.stopping.is_cancelled() {
-        return Err(Refusal::stopping());
+/// Admits a client that wants a browser, unless the gateway is stopping.
+pub(crate) fn admit_client(
+    shared: &GatewayShared,
+) -> Result<tokio_util::task::task_tracker::TaskTrackerToken, HttpError> {
+    if shared.stopping.is_cancelled() {
+        return Err(HttpError::stopping());
     }
-    Ok(desk.visits.token())
+    Ok(shared.browser_clients.token())
 }
 
-fn wants_websocket(method: &Method, headers: &HeaderMap) -> Result<bool, Refusal> {
+fn wants_websocket(method: &Method, headers: &HeaderMap) -> Result<bool, HttpError> {
     let upgrade =
         headers.get(header::UPGRADE).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"websocket"));
     if upgrade && (*method != Method::GET || !headers.contains_key(header::SEC_WEBSOCKET_KEY)) {
-        return Err(Refusal::invalid("that is not the handshake of a WebSocket"));
+        return Err(HttpError::invalid("that is not the handshake of a WebSocket"));
     }
     Ok(upgrade)
 }

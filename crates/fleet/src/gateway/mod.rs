@@ -1,33 +1,33 @@
-//! The gateway: one address for all browsers. Leases one to each client and passes bytes between them.
+//! The gateway: one address for all browsers. Leases one to each client and copies bytes between
+//! them.
 //!
-//! A client connects as it would to a browser. The gateway finds out what it wants (`wish`), leases a browser in one
-//! trip to the store (`open`, or `line` if it has to wait), dials it, and passes on the client's handshake and the
-//! browser's answer. From then on it copies bytes and never looks at them (`session`). What it holds is in
-//! `holdings`; the `keeper` tells the store of it, all at once.
+//! A client connects as it would to a browser. The gateway parses what it requests (`request`), leases
+//! a browser with one store call (`acquire`, and `waiters` if it has to wait), dials it, and forwards
+//! the client's handshake and the browser's response (`open`). From then on it copies bytes without
+//! inspecting them (`session`). The sessions it holds are in `sessions`; the `renew` task keeps the
+//! store up to date.
 
+mod access;
+mod acquire;
 mod api;
 mod connection;
-mod desk;
-mod door;
-mod ear;
-mod holdings;
-mod keeper;
-mod line;
+mod http_error;
+mod listen;
 mod metrics;
 mod open;
 mod options;
-mod place;
 mod protocol;
-mod query;
 mod reaper;
 mod reconnect;
-mod refusal;
+mod renew;
+mod request;
 mod route;
 mod serve;
 mod session;
-mod span;
+mod sessions;
+mod shared;
 mod token;
-mod wish;
+mod waiters;
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,17 +35,17 @@ use std::sync::Arc;
 
 use tidemill_core::Store;
 
-pub use token::{InvalidToken, Scope, Token};
+pub use token::{AccessToken, InvalidToken, Scope};
 
-use door::Door;
-use options::Options;
+use access::AccessControl;
+use options::GatewayOptions;
 
-pub use crate::terms::LeaseTooShort;
+pub use crate::timing::LeaseTooShort;
 
-/// One address for all browsers. Set up by its methods, run by [`serve`](Gateway::serve).
+/// One address for all browsers. Configured by its methods, run by [`serve`](Gateway::serve).
 ///
 /// ```no_run
-/// # async fn example(client: tidemill_core::Mill) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(client: tidemill_core::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 /// use tidemill_fleet::gateway::Gateway;
 ///
@@ -58,14 +58,14 @@ pub use crate::terms::LeaseTooShort;
 #[derive(Debug, Clone)]
 pub struct Gateway {
     store: Arc<dyn Store>,
-    door: Door,
-    options: Options,
+    access: AccessControl,
+    options: GatewayOptions,
 }
 
 /// Why a gateway does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// Anybody could use its browsers, and see what their neighbours see.
+    /// Anyone could use its browsers and read other users' pages.
     #[error("the gateway does not listen on {0} without a token: whoever reaches it could use every browser")]
     Exposed(SocketAddr),
     /// Its leases would not outlast every outage of the store.

@@ -1,4 +1,4 @@
-//! Opening a session: a place, a browser that answers, and the handshake between it and the client.
+//! Opening a session: a lease, a browser that answers, and the client's handshake.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,138 +13,149 @@ use tidemill_core::store::fleet::{Attached, Grant, LeaseParams};
 use tokio::sync::oneshot;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::desk::Desk;
-use super::holdings::{Cut, Hold, Stay, Terms};
-use super::place::{Search, Ticket};
-use super::refusal::{Refusal, Reply};
-use super::wish::Wish;
-use crate::wire::{Answer, DialError, Endpoint, Side, Traffic, dial};
+use super::acquire::{Acquisition, PendingSession};
+use super::http_error::{HttpError, Reply};
+use super::request::BrowserRequest;
+use super::sessions::{CloseReason, ConnectionGuard, ConnectionState, SessionSpec};
+use super::shared::GatewayShared;
+use crate::net::{DialError, Endpoint, PeerStream, Traffic, UpgradeResponse, dial};
 
-/// How many browsers are dialled for one client.
-const TRIES: usize = 4;
+/// The most browsers to dial for one client.
+const MAX_DIALS: usize = 4;
 
-/// By this header a client learns which session it has.
-const SESSION: HeaderName = HeaderName::from_static("x-tidemill-session");
+/// The response header with the session's id.
+const SESSION_HEADER: HeaderName = HeaderName::from_static("x-tidemill-session");
 
-/// A session with a browser that waits for its client's first bytes.
+/// A session whose browser has accepted the handshake.
 #[derive(Debug)]
-pub(crate) struct Opened {
-    pub(crate) hold: Hold,
-    pub(crate) browser: Side,
+pub(crate) struct OpenedSession {
+    pub(crate) guard: ConnectionGuard,
+    pub(crate) browser: PeerStream,
     pub(crate) traffic: Arc<Traffic>,
-    /// Says when the connection must be closed.
-    pub(crate) cut: oneshot::Receiver<Cut>,
-    /// When the session has lasted for as long as it may.
-    pub(crate) ends: Option<Instant>,
-    /// Holds up the end of the gateway.
-    pub(crate) visit: TaskTrackerToken,
+    /// Receives the reason when the connection must close.
+    pub(crate) closed: oneshot::Receiver<CloseReason>,
+    /// When the session's longest duration ends.
+    pub(crate) deadline: Option<Instant>,
+    /// Delays the gateway's shutdown until the client is gone.
+    pub(crate) client_token: TaskTrackerToken,
 }
 
-/// Finds a browser for a client, and answers it in the browser's words.
+/// Finds a browser for a client and returns the browser's response.
 pub(crate) async fn open(
-    desk: &Arc<Desk>,
-    wish: &Wish,
+    shared: &Arc<GatewayShared>,
+    request: &BrowserRequest,
     client: &HeaderMap,
-) -> Result<(Reply, Opened), Refusal> {
-    check_keep(desk, wish)?;
-    let mut ticket = Ticket::new(desk.clone());
-    let mut search = Search::new(desk, wish, &ticket)?;
-    let mut failed: Option<Refusal> = None;
-    for _ in 0..TRIES {
+) -> Result<(Reply, OpenedSession), HttpError> {
+    check_keep(shared, request)?;
+    let mut pending = PendingSession::new(shared.clone());
+    let mut acquisition = Acquisition::new(shared, request, &pending)?;
+    let mut failed: Option<HttpError> = None;
+    for _ in 0..MAX_DIALS {
         let grant;
-        (ticket, grant) = match (search.place(ticket).await, failed) {
-            (Ok(placed), _) => placed,
-            // Why the browser there was did not want this client says more than that there is no other.
-            (Err(_), Some(failed)) if search.lease.wait.is_none() => return Err(failed),
-            (Err(refusal), _) => return Err(refusal),
+        (pending, grant) = match (acquisition.acquire(pending).await, failed) {
+            (Ok(acquired), _) => acquired,
+            // The reason why a browser refused this client says more than that there is no other.
+            (Err(_), Some(failed)) if acquisition.lease.wait.is_none() => return Err(failed),
+            (Err(error), _) => return Err(error),
         };
-        match reach(desk, &grant, client).await {
-            Ok(answer) => {
-                let terms = terms(desk, &search.lease, &grant);
-                let (opened, _) = enter(desk, (ticket.used(), terms), answer.side, false);
-                return Ok((answered(&answer.headers, &opened.hold.session), opened));
+        match dial_granted(shared, &grant, client).await {
+            Ok(response) => {
+                let spec = session_spec(shared, &acquisition.lease, &grant);
+                let (opened, _) =
+                    register_session(shared, pending.into_session(), spec, response.stream, false);
+                return Ok((switching_protocols(&response.headers, &opened.guard.session), opened));
             }
             Err(error) => {
-                tracing::warn!(worker = %grant.worker, %error, "a browser cannot be had; another is tried");
-                desk.metrics.undialled();
-                // A client of the wrong version is wrong for others like it, too.
+                tracing::warn!(worker = %grant.worker, %error, "cannot connect to the browser; trying another");
+                shared.metrics.record_failed_dial();
+                // Waiting does not help a client of the wrong version.
                 if matches!(&error, DialError::Refused { status, .. } if *status == StatusCode::PRECONDITION_REQUIRED)
                 {
-                    search.lease.wait = None;
+                    acquisition.lease.wait = None;
                 }
-                search.lease.rejected.push(grant.worker);
-                failed = Some(unreachable(error));
+                acquisition.lease.rejected.push(grant.worker);
+                failed = Some(dial_error(error));
             }
         }
     }
-    Err(failed.unwrap_or_else(Refusal::stopping))
+    Err(failed.unwrap_or_else(HttpError::stopping))
 }
 
-/// No session is kept for longer than this gateway allows.
-pub(crate) fn check_keep(desk: &Desk, wish: &Wish) -> Result<(), Refusal> {
-    let most = desk.options.keep_most;
-    if wish.keep > most {
-        return Err(Refusal::invalid(format!("a session is kept for {most:?} at most")));
+/// Rejects a keep time that is longer than this gateway allows.
+pub(crate) fn check_keep(shared: &GatewayShared, request: &BrowserRequest) -> Result<(), HttpError> {
+    let max = shared.options.keep_most;
+    if request.keep > max {
+        return Err(HttpError::invalid(format!("a session is kept for {max:?} at most")));
     }
     Ok(())
 }
 
-/// What the store is told of a session on this browser.
-pub(crate) fn terms(desk: &Desk, lease: &LeaseParams, grant: &Grant) -> Terms {
-    let started_at = desk.store.clock().now();
-    let (member, detail, ends) = (grant.worker.clone(), lease.detail.clone(), ends(desk, started_at));
-    Terms { member, keep: lease.keep, detail, started_at, ends }
+/// The properties of a session on this browser.
+pub(crate) fn session_spec(shared: &GatewayShared, lease: &LeaseParams, grant: &Grant) -> SessionSpec {
+    let started_at = shared.store.clock().now();
+    let (worker, detail, deadline) =
+        (grant.worker.clone(), lease.detail.clone(), session_deadline(shared, started_at));
+    SessionSpec { worker, keep: lease.keep, detail, started_at, deadline }
 }
 
-/// When a session that began then has lasted for as long as it may, however often it was come back to.
-pub(crate) fn ends(desk: &Desk, started_at: Timestamp) -> Option<Instant> {
-    let left = desk.store.clock().now().until(started_at.after(desk.options.session_time?));
+/// When a session's longest duration ends, however often clients reconnect.
+pub(crate) fn session_deadline(shared: &GatewayShared, started_at: Timestamp) -> Option<Instant> {
+    let left = shared.store.clock().now().until(started_at.after(shared.options.session_time?));
     Instant::now().checked_add(left)
 }
 
-async fn reach(desk: &Desk, grant: &Grant, client: &HeaderMap) -> Result<Answer, DialError> {
+async fn dial_granted(
+    shared: &GatewayShared,
+    grant: &Grant,
+    client: &HeaderMap,
+) -> Result<UpgradeResponse, DialError> {
     let endpoint = Endpoint::parse(&grant.endpoint).ok_or(DialError::NotHttp)?;
-    let began = Instant::now();
-    let answer = dial(&endpoint, client, desk.options.dial_time).await;
-    desk.metrics.dial.observe(began.elapsed());
-    answer
+    let started = Instant::now();
+    let response = dial(&endpoint, client, shared.options.dial_time).await;
+    shared.metrics.dial_seconds.observe(started.elapsed());
+    response
 }
 
-/// Enters a session that has a client. With `taken`, it is taken over from whoever has it, and the answer to that comes
-/// by the receiver.
-pub(crate) fn enter(
-    desk: &Arc<Desk>,
-    (session, terms): (SessionId, Terms),
-    browser: Side,
-    taken: bool,
-) -> (Opened, oneshot::Receiver<Attached>) {
-    let (cutter, cut) = oneshot::channel();
-    let (judge, verdict) = oneshot::channel();
+/// Registers a session that has a client. With `take_over`, the session is taken from its current
+/// holder, and the receiver gets the store's answer.
+pub(crate) fn register_session(
+    shared: &Arc<GatewayShared>,
+    session: SessionId,
+    spec: SessionSpec,
+    browser: PeerStream,
+    take_over: bool,
+) -> (OpenedSession, oneshot::Receiver<Attached>) {
+    let (close, closed) = oneshot::channel();
+    let (result_sender, attach_result) = oneshot::channel();
     let traffic = Arc::<Traffic>::default();
-    let stay =
-        Stay::Connected { cut: Some(cutter), traffic: traffic.clone(), verdict: taken.then_some(judge) };
-    let ends = terms.ends;
-    let turn = desk.holdings.enter(&session, terms, stay);
-    let (hold, visit) = (Hold::new(desk.clone(), session, turn), desk.visits.token());
-    (Opened { hold, browser, traffic, cut, ends, visit }, verdict)
+    let connection = ConnectionState::Connected {
+        close: Some(close),
+        traffic: traffic.clone(),
+        attach_result: take_over.then_some(result_sender),
+    };
+    let deadline = spec.deadline;
+    let generation = shared.sessions.insert(&session, spec, connection);
+    let (guard, client_token) =
+        (ConnectionGuard::new(shared.clone(), session, generation), shared.browser_clients.token());
+    (OpenedSession { guard, browser, traffic, closed, deadline, client_token }, attach_result)
 }
 
-/// What a client is told whose browser does not answer.
-pub(crate) fn unreachable(error: DialError) -> Refusal {
+/// The error for a client whose browser does not answer.
+pub(crate) fn dial_error(error: DialError) -> HttpError {
     match error {
-        DialError::Refused { status, words } if status == StatusCode::PRECONDITION_REQUIRED => {
-            Refusal::new(status, "playwright_version", words)
+        DialError::Refused { status, body: words } if status == StatusCode::PRECONDITION_REQUIRED => {
+            HttpError::new(status, "playwright_version", words)
         }
-        // What the browser said may name its address.
+        // The browser's text may contain its address, so it is not passed on.
         DialError::TimedOut => {
-            Refusal::new(StatusCode::GATEWAY_TIMEOUT, "dial", "the browser did not answer in time")
+            HttpError::new(StatusCode::GATEWAY_TIMEOUT, "dial", "the browser did not answer in time")
         }
-        _ => Refusal::new(StatusCode::BAD_GATEWAY, "dial", "no browser that was tried could be reached"),
+        _ => HttpError::new(StatusCode::BAD_GATEWAY, "dial", "no browser that was tried could be reached"),
     }
 }
 
-/// The browser's answer, for the client.
-pub(crate) fn answered(browser: &HeaderMap, session: &SessionId) -> Reply {
+/// The browser's response, for the client.
+pub(crate) fn switching_protocols(browser: &HeaderMap, session: &SessionId) -> Reply {
     let mut reply = Response::new(Full::<Bytes>::default());
     *reply.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     let headers = reply.headers_mut();
@@ -156,7 +167,7 @@ pub(crate) fn answered(browser: &HeaderMap, session: &SessionId) -> Reply {
         }
     }
     if let Ok(session) = session.as_str().parse() {
-        headers.insert(SESSION, session);
+        headers.insert(SESSION_HEADER, session);
     }
     reply
 }

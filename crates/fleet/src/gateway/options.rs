@@ -1,4 +1,4 @@
-//! How a gateway is set up.
+//! The gateway's options.
 
 use std::time::Duration;
 
@@ -7,146 +7,152 @@ use tidemill_core::fleet::WorkerDefaults;
 use tokio_util::sync::CancellationToken;
 
 use super::Gateway;
-use super::door::Door;
-use super::token::Token;
-use crate::terms::Lease;
+use super::access::AccessControl;
+use super::token::AccessToken;
+use crate::timing::LeaseOptions;
 
-/// What can be said about how a gateway treats its clients.
+/// Limits and defaults of a gateway.
 #[derive(Debug, Clone)]
-pub(crate) struct Options {
-    /// How many clients may wait for a browser of a kind, at all gateways together.
+pub(crate) struct GatewayOptions {
+    /// The most clients that may wait for a kind of browser, at all gateways together.
     pub(crate) queue_size: u32,
-    /// How long one waits.
+    /// How long a client waits.
     pub(crate) queue_time: Duration,
-    /// How long a session is leased, unless it is extended.
-    pub(crate) lease: Lease,
+    /// How long a lease lasts without renewal.
+    pub(crate) lease: LeaseOptions,
     /// How long a browser may take to answer.
     pub(crate) dial_time: Duration,
     /// How long a session may last.
     pub(crate) session_time: Option<Duration>,
-    /// How long a session may be silent.
+    /// How long a session may be idle.
     pub(crate) idle_time: Option<Duration>,
-    /// The longest a session may outlive its connection.
+    /// The longest time a session may outlive its connection.
     pub(crate) keep_most: Duration,
-    /// How long sessions may go on when the gateway is told to stop.
+    /// How long sessions may continue when the gateway stops.
     pub(crate) grace: Duration,
-    /// How many connections there may be, sessions and others.
-    pub(crate) connections: usize,
-    /// What is taken for granted of workers that do not say.
-    pub(crate) standard: WorkerDefaults,
-    /// Ends the grace early.
-    pub(crate) hurry: CancellationToken,
+    /// The most connections, sessions and others.
+    pub(crate) max_connections: usize,
+    /// Assumptions about workers whose entries lack these values.
+    pub(crate) worker_defaults: WorkerDefaults,
+    /// Ends the grace period early.
+    pub(crate) skip_grace: CancellationToken,
 }
 
-impl Default for Options {
+impl Default for GatewayOptions {
     fn default() -> Self {
         Self {
             queue_size: 100,
             queue_time: Duration::from_secs(30),
-            lease: Lease::default(),
+            lease: LeaseOptions::default(),
             dial_time: Duration::from_secs(5),
             session_time: None,
             idle_time: Some(Duration::from_secs(30 * 60)),
             keep_most: Duration::from_secs(10 * 60),
             grace: Duration::from_secs(30),
-            connections: 10_000,
-            standard: WorkerDefaults::default(),
-            hurry: CancellationToken::new(),
+            max_connections: 10_000,
+            worker_defaults: WorkerDefaults::default(),
+            skip_grace: CancellationToken::new(),
         }
     }
 }
 
 impl Gateway {
-    /// A gateway to the fleet of this store.
+    /// A gateway to the fleet in the client's store.
     pub fn new(client: &Client) -> Self {
-        Self { store: client.store().clone(), door: Door::default(), options: Options::default() }
+        Self {
+            store: client.store().clone(),
+            access: AccessControl::default(),
+            options: GatewayOptions::default(),
+        }
     }
 
-    /// Lets in whoever has this token. With the first one, nobody gets in without.
-    pub fn token(mut self, token: Token) -> Self {
-        self.door.tokens.add(token);
+    /// Accepts this token. Once there is one, a token is required.
+    pub fn token(mut self, token: AccessToken) -> Self {
+        self.access.tokens.add(token);
         self
     }
 
-    /// A name that clients may call this gateway by, beside `localhost` and addresses.
+    /// Accepts this host name besides `localhost` and addresses.
     pub fn allow_host(mut self, host: &str) -> Self {
-        self.door.hosts.insert(super::door::name_of(host).to_ascii_lowercase());
+        self.access.allowed_hosts.insert(super::access::strip_port(host).to_ascii_lowercase());
         self
     }
 
-    /// Lets in pages of this origin, such as `https://app.example`.
+    /// Accepts requests from pages of this origin, such as `https://app.example`.
     pub fn allow_origin(mut self, origin: &str) -> Self {
-        self.door.origins.insert(origin.trim_end_matches('/').to_ascii_lowercase());
+        self.access.allowed_origins.insert(origin.trim_end_matches('/').to_ascii_lowercase());
         self
     }
 
-    /// How many clients may wait for a browser of a kind, at all gateways together, and how long. 100 and 30 s unless set;
-    /// with a size of 0 nobody waits.
+    /// The most clients that may wait for a kind of browser at all gateways together, and how long
+    /// each waits. Default: 100 and 30 s. With size 0 nobody waits.
     pub fn queue(mut self, size: u32, time: Duration) -> Self {
         (self.options.queue_size, self.options.queue_time) = (size, time);
         self
     }
 
-    /// How long a session is leased: so long are the browsers of a gateway that died not free. 15 s unless set, and 14 s at
-    /// least: under a shorter one a store that is away for a moment, between two beats of an agent, would cost clients their
-    /// browsers. [`check`](Self::check) and [`serve`](Self::serve) refuse it.
+    /// The duration of a session lease. Default: 15 s; at least 14 s. If a gateway dies, its
+    /// browsers are unavailable for that long. With a shorter lease, a store outage between two
+    /// heartbeats of an agent would cost clients their browsers. [`check`](Self::check) and
+    /// [`serve`](Self::serve) reject it.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.options.lease = Lease { time: lease, brief: false };
+        self.options.lease = LeaseOptions { duration: lease, allow_short: false };
         self
     }
 
-    /// Like [`lease`](Self::lease), but takes any: for tests that cannot wait.
+    /// Like [`lease`](Self::lease) without a lower bound, for tests.
     #[doc(hidden)]
-    pub fn brief_lease(mut self, lease: Duration) -> Self {
-        self.options.lease = Lease { time: lease.max(Duration::from_millis(100)), brief: true };
+    pub fn lease_unchecked(mut self, lease: Duration) -> Self {
+        self.options.lease =
+            LeaseOptions { duration: lease.max(Duration::from_millis(100)), allow_short: true };
         self
     }
 
-    /// How long a browser may take to answer before the next one is tried. 5 s unless set.
+    /// How long a browser may take to answer before the next is tried. Default: 5 s.
     pub fn dial_time(mut self, time: Duration) -> Self {
         self.options.dial_time = time;
         self
     }
 
-    /// How long a session may last. For ever unless set.
+    /// How long a session may last. Default: no limit.
     pub fn session_time(mut self, time: Option<Duration>) -> Self {
         self.options.session_time = time;
         self
     }
 
-    /// How long a session may be silent, with no byte either way. 30 min unless set.
+    /// How long a session may be idle, with no byte either way. Default: 30 min.
     pub fn idle_time(mut self, time: Option<Duration>) -> Self {
         self.options.idle_time = time;
         self
     }
 
-    /// The longest a session may ask to outlive its connection. 10 min unless set.
+    /// The longest time a session may ask to outlive its connection. Default: 10 min.
     pub fn keep_most(mut self, time: Duration) -> Self {
         self.options.keep_most = time;
         self
     }
 
-    /// How long sessions may go on when the gateway is told to stop. 30 s unless set.
+    /// How long sessions may continue when the gateway stops. Default: 30 s.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = grace;
         self
     }
 
-    /// Ends the grace at once when it is cancelled.
-    pub fn hurry(mut self, hurry: CancellationToken) -> Self {
-        self.options.hurry = hurry;
+    /// Ends the grace period when the token is cancelled.
+    pub fn skip_grace(mut self, hurry: CancellationToken) -> Self {
+        self.options.skip_grace = hurry;
         self
     }
 
-    /// How many connections there may be. 10,000 unless set; beyond that nobody is accepted until one ends.
+    /// The most connections. Default: 10,000. Beyond that none is accepted until one ends.
     pub fn connections(mut self, most: usize) -> Self {
-        self.options.connections = most.max(1);
+        self.options.max_connections = most.max(1);
         self
     }
 
-    /// What is taken for granted of workers that other programs entered.
-    pub fn standard(mut self, standard: WorkerDefaults) -> Self {
-        self.options.standard = standard;
+    /// Assumptions about workers that other programs registered.
+    pub fn worker_defaults(mut self, standard: WorkerDefaults) -> Self {
+        self.options.worker_defaults = standard;
         self
     }
 }

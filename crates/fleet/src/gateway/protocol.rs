@@ -1,25 +1,25 @@
-//! How clients speak to browsers.
+//! The protocols between clients and browsers.
 
 use std::str::FromStr;
 
 use tidemill_core::fleet::{Offer, WorkerKind};
 use tidemill_core::name::InvalidName;
 
-use super::refusal::Refusal;
+use super::http_error::HttpError;
 
-/// How a client speaks to its browser.
+/// The protocol between a client and its browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
-    /// The DevTools protocol.
+    /// The Chrome DevTools Protocol.
     Cdp,
     /// WebDriver BiDi.
     Bidi,
-    /// The protocol of Playwright's server, which changes with its minor version.
+    /// The protocol of Playwright's server, which changes with each minor version.
     Playwright,
 }
 
 impl Protocol {
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Cdp => "cdp",
             Self::Bidi => "bidi",
@@ -27,28 +27,28 @@ impl Protocol {
         }
     }
 
-    /// The protocol by which an offer is spoken to.
-    pub(crate) fn of(offer: &Offer) -> Option<Self> {
+    /// The protocol of an offer.
+    pub(crate) fn from_offer(offer: &Offer) -> Option<Self> {
         offer.as_str().split('-').next()?.parse().ok()
     }
 
-    /// What a browser may offer for this; `version` is that of the client's Playwright. Its own version is asked for
-    /// first; a server that does not say which it is may be right, too.
+    /// The offers that suit this protocol, best first. `version` is the client's Playwright
+    /// version. A server of unknown version may fit too.
     pub(crate) fn offers(self, version: Option<&str>) -> Result<Vec<Offer>, InvalidName> {
         let exact = version
             .filter(|_| self == Self::Playwright)
             .map(|version| Offer::new(&format!("playwright-{version}")));
-        exact.into_iter().chain([Offer::new(self.word())]).collect()
+        exact.into_iter().chain([Offer::new(self.as_str())]).collect()
     }
 
-    /// A browser and how it is spoken to, when one or both were not said.
-    pub(crate) fn settle(
+    /// Fills in the kind or the protocol that the client left out.
+    pub(crate) fn resolve(
         kind: Option<WorkerKind>,
         protocol: Option<Self>,
-    ) -> Result<(WorkerKind, Self), Refusal> {
+    ) -> Result<(WorkerKind, Self), HttpError> {
         let usual = if protocol == Some(Self::Bidi) { "firefox" } else { "chromium" };
         let kind = kind.map_or_else(|| WorkerKind::new(usual), Ok);
-        let kind = kind.map_err(|error| Refusal::invalid(error.to_string()))?;
+        let kind = kind.map_err(|error| HttpError::invalid(error.to_string()))?;
         let protocol = protocol.unwrap_or(match kind.as_str() {
             "firefox" => Self::Bidi,
             "webkit" => Self::Playwright,
@@ -59,16 +59,16 @@ impl Protocol {
 }
 
 impl FromStr for Protocol {
-    type Err = Refusal;
-    fn from_str(text: &str) -> Result<Self, Refusal> {
+    type Err = HttpError;
+    fn from_str(text: &str) -> Result<Self, HttpError> {
         [Self::Cdp, Self::Bidi, Self::Playwright]
             .into_iter()
-            .find(|protocol| protocol.word() == text)
-            .ok_or_else(|| Refusal::invalid("the protocols are cdp, bidi and playwright"))
+            .find(|protocol| protocol.as_str() == text)
+            .ok_or_else(|| HttpError::invalid("the protocols are cdp, bidi and playwright"))
     }
 }
 
-/// `1.64` of `Playwright/1.64.1 (x64; …)`.
+/// Extracts `1.64` from `Playwright/1.64.1 (x64; …)`.
 pub(crate) fn playwright_version(agent: &str) -> Option<String> {
     let version = agent.split_once("Playwright/")?.1.split([' ', ';']).next()?;
     let mut numbers = version.split(['.', '-']);
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn an_offer_says_how_it_is_spoken_to() {
-        let of = |text| Protocol::of(&Offer::new(text).unwrap());
+        let of = |text| Protocol::from_offer(&Offer::new(text).unwrap());
         assert_eq!(of("playwright-1.64"), Some(Protocol::Playwright));
         assert_eq!([of("bidi"), of("cdp"), of("vnc")], [Some(Protocol::Bidi), Some(Protocol::Cdp), None]);
     }

@@ -1,4 +1,5 @@
-//! Removes what is dead from the fleet, every few seconds. Any number of gateways may do so at once.
+//! The reaper: removes dead workers and sessions from the fleet every few seconds. Any number of
+//! gateways may run it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,50 +7,50 @@ use std::time::Duration;
 use tidemill_core::store::fleet::{Reaped, UnusableEntry};
 use tokio_util::sync::CancellationToken;
 
-use super::desk::Desk;
+use super::shared::GatewayShared;
 
-/// How often, give or take half of it, so that many gateways do not come at the same time.
-const EVERY: Duration = Duration::from_secs(3);
+/// The mean interval. Half of it is random, so that gateways do not run at the same time.
+const REAP_INTERVAL: Duration = Duration::from_secs(3);
 
-/// How many entries that cannot be used are remembered, so that each is logged once. Beyond that none is logged.
+/// The most unusable entries to remember, so that each is logged once. Further ones are not logged.
 const MAX_REPORTED: usize = 1_000;
 
 /// Reaps until `stop`.
-pub(crate) async fn run(desk: &Desk, stop: CancellationToken) {
-    let mut reported = Reported::default();
+pub(crate) async fn run(shared: &GatewayShared, stop: CancellationToken) {
+    let mut reported = ReportedEntries::default();
     loop {
-        let reaped = desk.fleet().reap(Some(desk.options.standard)).await;
-        desk.heard(&reaped);
+        let reaped = shared.fleet().reap(Some(shared.options.worker_defaults)).await;
+        shared.record_store_result(&reaped);
         match reaped {
             Ok(reaped) => reported.log(&reaped),
             Err(error) if error.is_transient() => {}
             Err(error) => {
-                tracing::warn!(error = error.full_message(), "the fleet cannot be cleared of what is dead")
+                tracing::warn!(error = error.full_message(), "cannot remove dead workers from the fleet")
             }
         }
         tokio::select! {
-            () = tokio::time::sleep(EVERY.mul_f64(0.5 + fastrand::f64())) => {}
+            () = tokio::time::sleep(REAP_INTERVAL.mul_f64(0.5 + fastrand::f64())) => {}
             () = stop.cancelled() => return,
         }
     }
 }
 
-/// The entries of other programs that were logged because they cannot be used.
+/// Unusable entries of other programs that were logged.
 #[derive(Debug, Default)]
-struct Reported(HashSet<String>);
+struct ReportedEntries(HashSet<String>);
 
-impl Reported {
+impl ReportedEntries {
     fn log(&mut self, reaped: &Reaped) {
-        for member in &reaped.workers {
-            tracing::warn!(worker = %member, "a worker has died");
+        for worker in &reaped.workers {
+            tracing::warn!(worker = %worker, "a worker has died");
         }
-        for member in &reaped.found {
-            self.0.remove(&member.to_string());
-            tracing::info!(worker = %member, "a worker of another program was found");
+        for worker in &reaped.found {
+            self.0.remove(&worker.to_string());
+            tracing::info!(worker = %worker, "found a worker of another program");
         }
-        for UnusableEntry { name, reason: why } in &reaped.unusable {
+        for UnusableEntry { name, reason } in &reaped.unusable {
             if self.is_new(name) {
-                tracing::warn!(worker = name, why, "a registered worker cannot be used");
+                tracing::warn!(worker = name, reason, "a registered worker cannot be used");
             }
         }
     }
@@ -65,7 +66,7 @@ mod tests {
 
     #[test]
     fn each_entry_is_reported_once_and_only_so_many() {
-        let mut reported = Reported::default();
+        let mut reported = ReportedEntries::default();
         assert!(reported.is_new("chromium:a") && !reported.is_new("chromium:a"));
         let new = (0..2 * MAX_REPORTED).filter(|number| reported.is_new(&number.to_string()));
         assert_eq!(new.count(), MAX_REPORTED - 1);

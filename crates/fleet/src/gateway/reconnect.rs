@@ -1,4 +1,4 @@
-//! Coming back to a session that was opened before, by its id.
+//! Reconnecting to an open session by its id.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,82 +9,83 @@ use serde::Deserialize;
 use tidemill_core::fleet::SessionId;
 use tidemill_core::store::fleet::{Attached, SessionInfo};
 
-use super::desk::Desk;
-use super::door::Caller;
-use super::holdings::Terms;
-use super::open::{Opened, answered, ends, enter, unreachable};
+use super::access::Caller;
+use super::http_error::{HttpError, Reply};
+use super::open::{OpenedSession, dial_error, register_session, session_deadline, switching_protocols};
 use super::protocol::Protocol;
-use super::refusal::{Refusal, Reply};
-use crate::wire::{Endpoint, dial};
+use super::sessions::SessionSpec;
+use super::shared::GatewayShared;
+use crate::net::{Endpoint, dial};
 
-/// How long the store may take to agree.
-const AGREED: Duration = Duration::from_secs(5);
+/// How long the store may take to confirm the takeover.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Connects a client to a session that is there. Whoever was connected to it is cut off.
+/// Connects a client to an open session. A connected client is disconnected.
 pub(crate) async fn reconnect(
-    desk: &Arc<Desk>,
-    (session, caller): (&SessionId, &Caller),
+    shared: &Arc<GatewayShared>,
+    session: &SessionId,
+    caller: &Caller,
     client: &HeaderMap,
-) -> Result<(Reply, Opened), Refusal> {
-    let info = desk.fleet().get_session(session).await;
-    desk.heard(&info);
-    let info = info?.ok_or_else(|| Refusal::gone("there is no such session; it may be over"))?;
+) -> Result<(Reply, OpenedSession), HttpError> {
+    let info = shared.fleet().get_session(session).await;
+    shared.record_store_result(&info);
+    let info = info?.ok_or_else(|| HttpError::gone("there is no such session; it may be over"))?;
     check_owner(&info, caller)?;
-    let ends = ends(desk, info.started_at);
-    if ends.is_some_and(|ends| ends <= Instant::now()) {
-        return Err(Refusal::gone("the session has lasted for as long as it may"));
+    let deadline = session_deadline(shared, info.started_at);
+    if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+        return Err(HttpError::gone("the session has lasted for as long as it may"));
     }
     let endpoint = endpoint(&info)?;
-    // A browser that does not answer leaves everything as it is.
-    let answer = dial(&endpoint, client, desk.options.dial_time).await.map_err(unreachable)?;
-    let SessionInfo { worker: member, keep, detail, started_at, .. } = info;
-    let terms = Terms { member, keep, detail, started_at, ends };
-    let (opened, verdict) = enter(desk, (session.clone(), terms), answer.side, true);
-    match tokio::time::timeout(AGREED, verdict).await {
-        Ok(Ok(Attached::Held)) => Ok((answered(&answer.headers, session), opened)),
-        Ok(Ok(Attached::Closing)) => Err(Refusal::ended()),
-        // Another connection has its place here, or another gateway has the session; or it is over.
-        Ok(Ok(Attached::Lost) | Err(_)) => Err(why_lost(desk, session).await?),
-        Err(_) => Err(Refusal::busy("store", "the store is not available", Duration::from_secs(1))),
+    // A browser that does not answer changes nothing.
+    let response = dial(&endpoint, client, shared.options.dial_time).await.map_err(dial_error)?;
+    let SessionInfo { worker, keep, detail, started_at, .. } = info;
+    let spec = SessionSpec { worker, keep, detail, started_at, deadline };
+    let (opened, attach_result) = register_session(shared, session.clone(), spec, response.stream, true);
+    match tokio::time::timeout(ATTACH_TIMEOUT, attach_result).await {
+        Ok(Ok(Attached::Held)) => Ok((switching_protocols(&response.headers, session), opened)),
+        Ok(Ok(Attached::Closing)) => Err(HttpError::ended()),
+        // Another connection took it over here, another gateway has the session, or it has ended.
+        Ok(Ok(Attached::Lost) | Err(_)) => Err(lost_error(shared, session).await?),
+        Err(_) => Err(HttpError::busy("store", "the store is not available", Duration::from_secs(1))),
     }
 }
 
-/// What a client is told that did not get a session it wanted to take over.
-async fn why_lost(desk: &Desk, session: &SessionId) -> Result<Refusal, Refusal> {
-    let info = desk.fleet().get_session(session).await?;
+/// The error for a client that lost the takeover.
+async fn lost_error(shared: &GatewayShared, session: &SessionId) -> Result<HttpError, HttpError> {
+    let info = shared.fleet().get_session(session).await?;
     Ok(match info {
-        Some(info) if !info.closing => Refusal::taken_over(),
-        _ => Refusal::ended(),
+        Some(info) if !info.closing => HttpError::taken_over(),
+        _ => HttpError::ended(),
     })
 }
 
-/// What a session's opener wrote down.
+/// What the session's detail says about its opener.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Opener {
-    /// Every gateway says how the session is spoken to; nobody else does.
+struct OpenerDetail {
+    /// Every gateway records the protocol; nothing else does.
     protocol: Option<String>,
     token: Option<String>,
 }
 
-/// Whoever may read can see the ids of all sessions, so to know one is not enough: it must be the caller's own. What no
-/// gateway has opened, such as the browser of a job, is nobody's to connect to.
-fn check_owner(info: &SessionInfo, caller: &Caller) -> Result<(), Refusal> {
-    let opener: Opener = serde_json::from_slice(&info.detail).unwrap_or_default();
-    let why = match opener.protocol {
+/// A caller with the read scope sees all session ids, so the id alone is not enough: the token must
+/// be the opener's. A session that no gateway opened, such as a job's, cannot be connected to.
+fn check_owner(info: &SessionInfo, caller: &Caller) -> Result<(), HttpError> {
+    let opener: OpenerDetail = serde_json::from_slice(&info.detail).unwrap_or_default();
+    let message = match opener.protocol {
         None => "that session was not opened through a gateway",
         Some(_) if !caller.is_admin && opener.token != caller.token => {
             "that session was opened with another token"
         }
         Some(_) => return Ok(()),
     };
-    Err(Refusal::new(StatusCode::FORBIDDEN, "session", why))
+    Err(HttpError::new(StatusCode::FORBIDDEN, "session", message))
 }
 
-fn endpoint(info: &SessionInfo) -> Result<Endpoint, Refusal> {
-    if info.offer.as_ref().and_then(Protocol::of) == Some(Protocol::Playwright) {
-        let why = "a session over Playwright ends with its connection and cannot be come back to";
-        return Err(Refusal::invalid(why));
+fn endpoint(info: &SessionInfo) -> Result<Endpoint, HttpError> {
+    if info.offer.as_ref().and_then(Protocol::from_offer) == Some(Protocol::Playwright) {
+        let message = "a session over Playwright ends with its connection and cannot be come back to";
+        return Err(HttpError::invalid(message));
     }
-    Endpoint::parse(&info.endpoint).ok_or_else(|| Refusal::gone("the session's browser is gone"))
+    Endpoint::parse(&info.endpoint).ok_or_else(|| HttpError::gone("the session's browser is gone"))
 }

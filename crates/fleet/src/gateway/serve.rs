@@ -1,4 +1,4 @@
-//! A gateway from its first client to its last.
+//! The life of a gateway: accept, drain, close.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,95 +8,99 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::desk::Desk;
-use super::{Gateway, ServeError, connection, ear, keeper, reaper};
+use super::shared::GatewayShared;
+use super::{Gateway, ServeError, connection, listen, reaper, renew};
 
-/// How long to wait when nobody can be accepted, as when there are no more files to be had.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Delay after a failed accept, for example without free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How long connections may take to close when they have to.
-const TO_CLOSE: Duration = Duration::from_secs(5);
+/// How long connections may take to close in the end.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Gateway {
-    /// Refuses a lease that is too short, and an address at which others than this machine's users could use the browsers
-    /// without a token.
+    /// Rejects a lease that is too short, and a non-loopback address without a token.
     pub fn check(&self, address: std::net::SocketAddr) -> Result<(), ServeError> {
         self.options.lease.check()?;
-        if address.ip().to_canonical().is_loopback() || !self.door.tokens.is_empty() {
+        if address.ip().to_canonical().is_loopback() || !self.access.tokens.is_empty() {
             return Ok(());
         }
         Err(ServeError::Exposed(address))
     }
 
-    /// Serves clients until `shutdown` completes. Then nobody new gets a browser, who waits for one is sent away, and
-    /// sessions may go on for the [`grace`](Self::grace); after that they are closed. Everything that is held is given back,
-    /// but for sessions that are to outlive their connection: another gateway finds them.
+    /// Serves clients until `shutdown` completes. After that, no new client gets a browser, and
+    /// waiting clients get an error. Sessions may continue for the [`grace`](Self::grace) period
+    /// and are closed then. All sessions are released, except those that outlive their connection:
+    /// clients reach them through another gateway.
     pub async fn serve(
         self,
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
         self.check(listener.local_addr()?)?;
-        let (desk, stop) = (Desk::new(self), CancellationToken::new());
-        let (clients, parts) = (TaskTracker::new(), start(&desk, &stop));
+        let (shared, stop) = (GatewayShared::new(self), CancellationToken::new());
+        let (clients, tasks) = (TaskTracker::new(), start_tasks(&shared, &stop));
         tokio::select! {
-            never = accept(&desk, listener, &clients) => match never {},
-            () = wind_down(&desk, shutdown) => {}
+            never = accept(&shared, listener, &clients) => match never {},
+            () = drain(&shared, shutdown) => {}
         }
-        desk.closing.cancel();
+        shared.closing.cancel();
         clients.close();
-        if tokio::time::timeout(TO_CLOSE, clients.wait()).await.is_err() {
-            tracing::warn!(left = clients.len(), "some connections did not close in time");
+        if tokio::time::timeout(CLOSE_TIMEOUT, clients.wait()).await.is_err() {
+            tracing::warn!(left = clients.len(), "connections did not close in time");
         }
         stop.cancel();
-        parts.wait().await;
+        tasks.wait().await;
         Ok(())
     }
 }
 
-/// Starts what runs beside the clients.
-fn start(desk: &Arc<Desk>, stop: &CancellationToken) -> TaskTracker {
-    let parts = TaskTracker::new();
-    let (keeper, ear, reaper) = (desk.clone(), desk.clone(), desk.clone());
+/// Starts the background tasks.
+fn start_tasks(shared: &Arc<GatewayShared>, stop: &CancellationToken) -> TaskTracker {
+    let tasks = TaskTracker::new();
+    let (renew, listen, reap) = (shared.clone(), shared.clone(), shared.clone());
     let (first, second, third) = (stop.clone(), stop.clone(), stop.clone());
-    parts.spawn(async move { keeper::run(&keeper, first).await });
-    parts.spawn(async move { ear::run(&ear, second).await });
-    parts.spawn(async move { reaper::run(&reaper, third).await });
-    parts.close();
-    parts
+    tasks.spawn(async move { renew::run(&renew, first).await });
+    tasks.spawn(async move { listen::run(&listen, second).await });
+    tasks.spawn(async move { reaper::run(&reap, third).await });
+    tasks.close();
+    tasks
 }
 
-/// Accepts clients, as many as there may be.
-async fn accept(desk: &Arc<Desk>, listener: TcpListener, clients: &TaskTracker) -> std::convert::Infallible {
-    let places = Arc::new(Semaphore::new(desk.options.connections.min(Semaphore::MAX_PERMITS)));
+/// Accepts clients up to the connection limit.
+async fn accept(
+    shared: &Arc<GatewayShared>,
+    listener: TcpListener,
+    clients: &TaskTracker,
+) -> std::convert::Infallible {
+    let permits = Arc::new(Semaphore::new(shared.options.max_connections.min(Semaphore::MAX_PERMITS)));
     loop {
-        // It is never closed.
-        let Ok(place) = places.clone().acquire_owned().await else { std::future::pending().await };
+        // The semaphore is never closed.
+        let Ok(permit) = permits.clone().acquire_owned().await else { std::future::pending().await };
         match listener.accept().await {
             Ok((stream, client)) => {
-                let desk = desk.clone();
+                let shared = shared.clone();
                 clients.spawn(async move {
-                    connection::serve(desk, stream, client).await;
-                    drop(place);
+                    connection::serve(shared, stream, client).await;
+                    drop(permit);
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a client could not be accepted");
-                tokio::time::sleep(PAUSE).await;
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// Completes when it is time to close what is left. Until then questions are still answered: also the one whether this
-/// gateway is ready, which it is not.
-async fn wind_down(desk: &Desk, shutdown: impl Future<Output = ()> + Send) {
+/// Completes when the remaining connections must close. Until then requests are still answered,
+/// also `/readyz`, which reports that the gateway is stopping.
+async fn drain(shared: &GatewayShared, shutdown: impl Future<Output = ()> + Send) {
     shutdown.await;
-    desk.stopping.cancel();
-    desk.visits.close();
+    shared.stopping.cancel();
+    shared.browser_clients.close();
     tokio::select! {
-        () = desk.visits.wait() => {}
-        () = tokio::time::sleep(desk.options.grace) => {}
-        () = desk.options.hurry.cancelled() => {}
+        () = shared.browser_clients.wait() => {}
+        () = tokio::time::sleep(shared.options.grace) => {}
+        () = shared.options.skip_grace.cancelled() => {}
     }
 }

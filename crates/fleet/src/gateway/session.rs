@@ -1,4 +1,4 @@
-//! A session that runs: bytes go both ways until one side is done, or it has to end.
+//! A running session: copies bytes both ways until one side ends or a limit is reached.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -6,98 +6,105 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::net::TcpStream;
 
-use super::desk::Desk;
-use super::holdings::Cut;
-use super::open::Opened;
-use crate::wire::{Side, Traffic, splice};
+use super::open::OpenedSession;
+use super::sessions::CloseReason;
+use super::shared::GatewayShared;
+use crate::net::{PeerStream, Traffic, splice};
 
 /// Why a session's connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum End {
-    /// Client or browser closed it.
+pub(crate) enum SessionEnd {
+    /// The client or the browser closed it.
     Done,
-    /// Somebody asked for it.
+    /// Its end was requested.
     Closed,
-    /// The session is another's.
+    /// Another holder has the session.
     Lost,
     /// Another connection took it over.
     TakenOver,
-    /// It has lasted long enough.
-    Time,
-    /// It was silent for too long.
-    Idle,
-    /// The gateway ends.
+    /// It reached its longest duration.
+    SessionTime,
+    /// It was idle for too long.
+    IdleTime,
+    /// The gateway stops.
     Stopping,
 }
 
-impl End {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Done, Self::Closed, Self::Lost, Self::TakenOver, Self::Time, Self::Idle, Self::Stopping];
+impl SessionEnd {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Closed,
+        Self::Lost,
+        Self::TakenOver,
+        Self::SessionTime,
+        Self::IdleTime,
+        Self::Stopping,
+    ];
 
-    pub(crate) const fn word(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Done => "done",
             Self::Closed => "closed",
             Self::Lost => "lost",
             Self::TakenOver => "taken_over",
-            Self::Time => "session_time",
-            Self::Idle => "idle_time",
+            Self::SessionTime => "session_time",
+            Self::IdleTime => "idle_time",
             Self::Stopping => "stopping",
         }
     }
 }
 
 /// Runs a session to its end.
-pub(crate) async fn run(desk: &Desk, opened: Opened, client: TcpStream, early: Bytes) {
-    let Opened { hold, browser, traffic, cut, ends, visit: _visit } = opened;
-    desk.metrics.opened();
-    let began = Instant::now();
-    tracing::info!(session = %hold.session, "session opened");
+pub(crate) async fn run(shared: &GatewayShared, opened: OpenedSession, client: TcpStream, read_ahead: Bytes) {
+    let OpenedSession { guard, browser, traffic, closed, deadline, client_token: _client_token } = opened;
+    shared.metrics.record_opened();
+    let started = Instant::now();
+    tracing::info!(session = %guard.session, "session opened");
     let end = tokio::select! {
-        // A side that breaks ends the session as one that closes does.
-        _ = splice(Side { stream: client, early }, browser, &traffic) => End::Done,
-        why = cut => match why {
-            Ok(Cut::Closed) => End::Closed,
-            Ok(Cut::TakenOver) => End::TakenOver,
-            Ok(Cut::Lost) | Err(_) => End::Lost,
+        // A broken connection ends the session like a closed one.
+        _ = splice(PeerStream { stream: client, read_ahead }, browser, &traffic) => SessionEnd::Done,
+        reason = closed => match reason {
+            Ok(CloseReason::Closed) => SessionEnd::Closed,
+            Ok(CloseReason::TakenOver) => SessionEnd::TakenOver,
+            Ok(CloseReason::Lost) | Err(_) => SessionEnd::Lost,
         },
-        end = over(desk, &traffic, ends) => end,
-        () = desk.closing.cancelled() => End::Stopping,
+        end = wait_for_limit(shared, &traffic, deadline) => end,
+        () = shared.closing.cancelled() => SessionEnd::Stopping,
     };
     let (sent, received) = traffic.bytes();
-    let (session, lasted, why) = (hold.session.clone(), began.elapsed(), end.word());
-    tracing::info!(%session, why, ?lasted, to_browser = sent, to_client = received, "session ended");
-    desk.metrics.ended(end, traffic.bytes());
+    let (session, duration, reason) = (guard.session.clone(), started.elapsed(), end.as_str());
+    tracing::info!(%session, reason, ?duration, to_browser = sent, to_client = received, "session ended");
+    shared.metrics.record_ended(end, traffic.bytes());
     match end {
-        // Nobody is coming back.
-        End::Time | End::Idle | End::Closed => hold.end(),
-        End::Done | End::Lost | End::TakenOver | End::Stopping => drop(hold),
+        // Nobody will reconnect.
+        SessionEnd::SessionTime | SessionEnd::IdleTime | SessionEnd::Closed => guard.end_session(),
+        SessionEnd::Done | SessionEnd::Lost | SessionEnd::TakenOver | SessionEnd::Stopping => drop(guard),
     }
 }
 
-/// Completes when a session has lasted, or been silent, for too long.
-async fn over(desk: &Desk, traffic: &Traffic, ends: Option<Instant>) -> End {
-    let lasted = async {
-        match ends {
-            Some(ends) => tokio::time::sleep_until(ends.into()).await,
+/// Completes when a session reaches its longest duration or was idle for too long.
+async fn wait_for_limit(shared: &GatewayShared, traffic: &Traffic, deadline: Option<Instant>) -> SessionEnd {
+    let duration = async {
+        match deadline {
+            Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
             None => pending().await,
         }
     };
-    let silent = async {
-        match desk.options.idle_time {
-            Some(time) => silence(traffic, time).await,
+    let idle = async {
+        match shared.options.idle_time {
+            Some(time) => wait_until_idle(traffic, time).await,
             None => pending().await,
         }
     };
     tokio::select! {
-        () = lasted => End::Time,
-        () = silent => End::Idle,
+        () = duration => SessionEnd::SessionTime,
+        () = idle => SessionEnd::IdleTime,
     }
 }
 
-/// Looks when the time could be over at the earliest, which costs a busy session nothing.
-async fn silence(traffic: &Traffic, time: Duration) {
-    while let Some(rest) = time.checked_sub(traffic.idle()).filter(|rest| !rest.is_zero()) {
-        tokio::time::sleep(rest).await;
+/// Sleeps until the idle time could be over at the earliest, so a busy session costs nothing.
+async fn wait_until_idle(traffic: &Traffic, time: Duration) {
+    while let Some(remaining) = time.checked_sub(traffic.idle()).filter(|remaining| !remaining.is_zero()) {
+        tokio::time::sleep(remaining).await;
     }
 }

@@ -1,25 +1,25 @@
-//! Tokens: who may do what.
+//! Access tokens and their scopes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use subtle::ConstantTimeEq;
 
-/// What a route asks of whoever calls it.
+/// The permission that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Opening sessions and coming back to them.
+    /// Opening sessions and reconnecting to them.
     Session,
-    /// Looking at sessions, workers and figures.
+    /// Reading sessions, workers and metrics.
     Read,
-    /// Ending what others use; includes the others.
+    /// Closing sessions of others; includes the other scopes.
     Admin,
 }
 
 impl Scope {
     const ALL: [Self; 3] = [Self::Session, Self::Read, Self::Admin];
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Session => "session",
             Self::Read => "read",
@@ -30,23 +30,23 @@ impl Scope {
 
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        f.pad(self.as_str())
     }
 }
 
-/// What nobody may see: it has neither `Debug` nor `Display`, so it cannot get into a log.
+/// A secret without `Debug` or `Display`, so that it cannot get into a log.
 #[derive(Clone)]
 struct Secret(Box<str>);
 
-/// A secret, the name it goes by, and what it opens.
+/// A named secret and the scopes it grants.
 #[derive(Clone)]
-pub struct Token {
+pub struct AccessToken {
     name: String,
     secret: Secret,
     scopes: Vec<Scope>,
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Token")
             .field("name", &self.name)
@@ -55,20 +55,21 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A text that is no token. It is not shown: it may hold the secret.
+/// A text that is not a token. The text is not shown: it may contain the secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a token: {0}; write it as NAME=SECRET or NAME=SECRET:SCOPE,SCOPE with scopes out of session, read, admin"
 )]
 pub struct InvalidToken(&'static str);
 
-impl FromStr for Token {
+impl FromStr for AccessToken {
     type Err = InvalidToken;
 
-    /// Reads `NAME=SECRET[:SCOPES]`. Without scopes it opens everything.
+    /// Parses `NAME=SECRET[:SCOPES]`. Without scopes it grants all.
     fn from_str(text: &str) -> Result<Self, InvalidToken> {
         let (name, rest) = text.split_once('=').ok_or(InvalidToken("it has no name"))?;
-        // A secret has no colon, so that a misspelt scope does not become part of a secret that opens everything.
+        // A secret contains no colon, so a misspelt scope cannot become part of a secret that
+        // grants everything.
         let (secret, scopes) =
             rest.split_once(':').map_or((rest, None), |(secret, scopes)| (secret, Some(scopes)));
         let plain = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -78,34 +79,34 @@ impl FromStr for Token {
         if !plain(secret) {
             return Err(InvalidToken("its secret is empty or not printable"));
         }
-        let scopes = scopes.map_or_else(|| Ok(Scope::ALL.to_vec()), read_scopes)?;
+        let scopes = scopes.map_or_else(|| Ok(Scope::ALL.to_vec()), parse_scopes)?;
         Ok(Self { name: name.to_owned(), secret: Secret(secret.into()), scopes })
     }
 }
 
-fn read_scopes(text: &str) -> Result<Vec<Scope>, InvalidToken> {
-    let scope = |word: &str| Scope::ALL.into_iter().find(|scope| scope.word() == word);
+fn parse_scopes(text: &str) -> Result<Vec<Scope>, InvalidToken> {
+    let scope = |word: &str| Scope::ALL.into_iter().find(|scope| scope.as_str() == word);
     text.split(',').map(|word| scope(word.trim()).ok_or(InvalidToken("a scope is unknown"))).collect()
 }
 
-impl Token {
-    /// What it goes by.
+impl AccessToken {
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it opens what asks for `scope`.
-    pub fn opens(&self, scope: Scope) -> bool {
+    /// Whether it grants `scope`.
+    pub fn grants(&self, scope: Scope) -> bool {
         self.scopes.contains(&scope) || self.scopes.contains(&Scope::Admin)
     }
 }
 
-/// All there are.
+/// The configured tokens.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Tokens(Vec<Token>);
+pub(crate) struct AccessTokens(Vec<AccessToken>);
 
-impl Tokens {
-    pub(crate) fn add(&mut self, token: Token) {
+impl AccessTokens {
+    pub(crate) fn add(&mut self, token: AccessToken) {
         self.0.push(token);
     }
 
@@ -113,8 +114,9 @@ impl Tokens {
         self.0.is_empty()
     }
 
-    /// The token with this secret. Looks at each, whole, so that the time it takes says nothing.
-    pub(crate) fn find(&self, secret: &str) -> Option<&Token> {
+    /// The token with this secret. Compares every token in constant time, so the duration reveals
+    /// nothing.
+    pub(crate) fn find(&self, secret: &str) -> Option<&AccessToken> {
         let mut found = None;
         for token in &self.0 {
             if bool::from(token.secret.0.as_bytes().ct_eq(secret.as_bytes())) {
@@ -131,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_token_opens_what_it_says_or_everything() {
-        let opens = |text: &str| Scope::ALL.map(|scope| text.parse::<Token>().unwrap().opens(scope));
+        let opens = |text: &str| Scope::ALL.map(|scope| text.parse::<AccessToken>().unwrap().grants(scope));
         assert_eq!(opens("ci=s3cret"), [true; 3]);
         assert_eq!(opens("ci=s3cret:session"), [true, false, false]);
         assert_eq!(opens("ci=s3cret:session,read"), [true, true, false]);
@@ -142,18 +144,18 @@ mod tests {
     fn what_is_no_token_is_refused_and_not_shown() {
         for text in ["", "hunter2", "=hunter2", "a=", "a=:read", "a=hunter2:", "a=hunter2:reed", "a=hun ter2"]
         {
-            let error = text.parse::<Token>().unwrap_err().to_string();
+            let error = text.parse::<AccessToken>().unwrap_err().to_string();
             assert!(!error.contains("hunter2"), "{error}");
         }
-        assert!(!format!("{:?}", "a=hunter2".parse::<Token>().unwrap()).contains("hunter2"));
+        assert!(!format!("{:?}", "a=hunter2".parse::<AccessToken>().unwrap()).contains("hunter2"));
     }
 
     #[test]
     fn a_token_is_found_by_its_whole_secret() {
-        let mut tokens = Tokens::default();
+        let mut tokens = AccessTokens::default();
         tokens.add("a=one".parse().unwrap());
         tokens.add("b=two".parse().unwrap());
-        assert_eq!(tokens.find("two").map(Token::name), Some("b"));
+        assert_eq!(tokens.find("two").map(AccessToken::name), Some("b"));
         assert!(["", "tw", "two ", "twoo"].into_iter().all(|secret| tokens.find(secret).is_none()));
     }
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod death;
-mod door;
+mod ingress;
 mod life;
 mod outage;
 mod proc;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The processes that were started with a directory below `root` for themselves, other than the dead.
+/// The processes that were started with a directory below `root` for themselves, other than the
+/// dead.
 pub(crate) fn living_off(root: &Path) -> Vec<i32> {
     let root = root.display().to_string();
     let all = fs::read_dir("/proc").unwrap().flatten();

@@ -43,7 +43,7 @@ async fn every_installed_version_has_a_server_that_answers() {
 #[tokio::test]
 async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
     let room = Capacity { concurrent: 2, lifetime: 4 };
-    let scene = Scene::with(|agent| servers(agent).room(room)).await;
+    let scene = Scene::with(|agent| servers(agent).capacity(room)).await;
     scene.see("two servers", |members| members.len() == 2).await;
     let offer = "playwright-1.65";
     let (first, grant) = scene.lease("chromium", offer).await.unwrap();
@@ -66,7 +66,7 @@ async fn an_old_server_is_replaced_before_it_goes_and_nobody_is_sent_away() {
 #[tokio::test]
 async fn servers_for_one_session_each_are_never_more_than_wanted() {
     let room = Capacity { concurrent: 1, lifetime: 1 };
-    let scene = Scene::with(|agent| servers(agent).room(room).most(2)).await;
+    let scene = Scene::with(|agent| servers(agent).capacity(room).most(2)).await;
     let offer = "playwright-1.65";
     let of_offer = |members: &[WorkerInfo]| {
         members.iter().filter(|one| one.worker.offer.as_str() == offer).cloned().collect::<Vec<_>>()

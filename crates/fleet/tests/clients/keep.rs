@@ -5,7 +5,8 @@ use tidemill_fleet::agent::{Agent, Engine};
 use crate::client::{BrowserClient, Library, Way};
 use crate::world::{World, eventually};
 
-/// One client types something and leaves; another, in another process, comes back by the session's id and finds it.
+/// One client types something and leaves; another, in another process, comes back by the session's
+/// id and finds it.
 async fn comes_back(describe: impl FnOnce(Agent) -> Agent, (library, way): (Library, Way), path: &str) {
     let world = World::with(describe).await;
     world.available(1).await;

@@ -1,4 +1,5 @@
-//! Real clients of real browsers: Playwright and Puppeteer, through one gateway, at what an agent runs.
+//! Real clients of real browsers: Playwright and Puppeteer, through one gateway, at what an agent
+//! runs.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "times are shown, and not asserted")]
 

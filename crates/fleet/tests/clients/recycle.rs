@@ -12,7 +12,7 @@ use crate::world::World;
 async fn nobody_is_sent_away_while_servers_take_each_others_places() {
     let room = Capacity { concurrent: 1, lifetime: 3 };
     let directory = Library::Playwright.directory();
-    let world = World::with(|agent| agent.spare(0).playwright(directory).room(room)).await;
+    let world = World::with(|agent| agent.spare(0).playwright(directory).capacity(room)).await;
     world.available(1).await;
     let mut client = BrowserClient::start(Library::Playwright).await;
     let mut served = HashMap::new();

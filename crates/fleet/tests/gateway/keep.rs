@@ -43,7 +43,7 @@ async fn a_session_that_nobody_comes_back_to_ends_with_its_time() {
 async fn whoever_comes_back_takes_over_from_who_is_there() {
     let world = World::new().await;
     let other =
-        World::on(world.client.clone(), |gateway| gateway.brief_lease(Duration::from_millis(300))).await;
+        World::on(world.client.clone(), |gateway| gateway.lease_unchecked(Duration::from_millis(300))).await;
     let _browser = Browser::one(&world.client, "chromium:a").await;
     let first = other.connect("/?keep=60s").await;
     world.connected(1).await;

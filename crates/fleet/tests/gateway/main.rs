@@ -3,10 +3,10 @@
 // A test that finds something missing should fail where it looked.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod access;
 mod browser;
 mod client;
 mod dial;
-mod door;
 mod keep;
 mod outage;
 mod real;

@@ -13,10 +13,11 @@ use crate::world::{World, until};
 
 async fn world(server: &Redis) -> World {
     let store = RedisStore::connect(RedisOptions::parse(&server.url()).unwrap()).await.unwrap();
-    World::on(Client::new(Arc::new(store)), |gateway| gateway.brief_lease(Duration::from_secs(1))).await
+    World::on(Client::new(Arc::new(store)), |gateway| gateway.lease_unchecked(Duration::from_secs(1))).await
 }
 
-/// Waits until the store knows one session that is connected, and says nothing while it cannot be asked.
+/// Waits until the store knows one session that is connected, and says nothing while it cannot be
+/// asked.
 async fn known_again(world: &World, session: &str) {
     until("the session to be known again", async || {
         let session = world.fleet().get_session(&session.parse().unwrap()).await;

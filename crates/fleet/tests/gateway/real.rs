@@ -17,7 +17,8 @@ use crate::browser::{Browser, Manner};
 use crate::client::PATIENCE;
 use crate::world::World;
 
-/// Where distributions put the headless shell itself; what is in the path may be a script around it.
+/// Where distributions put the headless shell itself; what is in the path may be a script around
+/// it.
 const BINARIES: [&str; 2] = ["/usr/lib/chromium/chromium-headless-shell", "/usr/lib/chromium/chromium"];
 
 struct Chromium {

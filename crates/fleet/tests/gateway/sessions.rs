@@ -79,7 +79,7 @@ async fn closing_a_session_takes_effect_at_once_through_any_gateway() {
 
 #[tokio::test]
 async fn a_session_is_held_for_as_long_as_it_runs() {
-    let world = World::with(|gateway| gateway.brief_lease(Duration::from_millis(300))).await;
+    let world = World::with(|gateway| gateway.lease_unchecked(Duration::from_millis(300))).await;
     let _browser = Browser::one(&world.client, "chromium:a").await;
     let mut client = world.connect("/").await;
     world.connected(1).await;
@@ -90,7 +90,7 @@ async fn a_session_is_held_for_as_long_as_it_runs() {
 
 #[tokio::test]
 async fn a_session_that_another_took_is_closed() {
-    let world = World::with(|gateway| gateway.brief_lease(Duration::from_millis(300))).await;
+    let world = World::with(|gateway| gateway.lease_unchecked(Duration::from_millis(300))).await;
     let browser = Browser::one(&world.client, "chromium:a").await;
     let client = world.connect("/").await;
     world.connected(1).await;

@@ -43,7 +43,8 @@ async fn after_the_grace_everything_is_closed_and_released() {
 #[tokio::test]
 async fn the_grace_can_be_ended() {
     let hurry = CancellationToken::new();
-    let world = World::with(|gateway| gateway.grace(Duration::from_secs(3600)).hurry(hurry.clone())).await;
+    let world =
+        World::with(|gateway| gateway.grace(Duration::from_secs(3600)).skip_grace(hurry.clone())).await;
     let _browser = Browser::one(&world.client, "chromium:a").await;
     let client = world.connect("/").await;
     world.stop.cancel();

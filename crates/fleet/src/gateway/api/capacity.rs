@@ -1,4 +1,4 @@
-//! How much room there is, by kind and offer.
+//! `GET /v1/capacity`: how many sessions are possible, by kind and offer.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use serde_json::json;
 use tidemill_core::fleet::{Offer, WorkerKind};
 use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo, WorkerStatus};
 
-use super::{Call, Refusal, Reply, json_reply};
+use super::{ApiRequest, HttpError, Reply, json_reply};
 
-/// The room of all workers of one kind and offer.
+/// The capacity of all workers of one kind and offer.
 #[derive(Debug, Default, Serialize)]
-struct Room {
-    /// Those that live and take sessions.
+struct CapacityTotals {
+    /// Live workers that take sessions.
     workers: u64,
-    /// Those that live and take none any more.
+    /// Live workers that are draining.
     draining: u64,
-    /// Sessions there are.
+    /// Open sessions.
     active: u64,
-    /// Sessions there could be at once.
+    /// The most sessions at once.
     concurrent: u64,
     /// Sessions that could be opened now.
     free: u64,
-    /// Clients that wait for one.
+    /// Clients that wait for a browser.
     waiting: u64,
 }
 
-impl Room {
+impl CapacityTotals {
     fn add(&mut self, info: &WorkerInfo) {
         self.active += u64::from(info.active);
         if !info.is_fresh {
@@ -49,34 +49,37 @@ impl Room {
     }
 }
 
-impl Call<'_> {
-    pub(super) async fn capacity(&self) -> Result<Reply, Refusal> {
-        let mut rooms = self.rooms().await?;
-        for line in self.desk.fleet().list_waiting().await? {
-            rooms.entry((line.kind, line.offer)).or_default().waiting += u64::from(line.waiting);
+impl ApiRequest<'_> {
+    pub(super) async fn capacity(&self) -> Result<Reply, HttpError> {
+        let mut totals = self.capacity_by_offer().await?;
+        for queue in self.shared.fleet().list_waiting().await? {
+            totals.entry((queue.kind, queue.offer)).or_default().waiting += u64::from(queue.waiting);
         }
-        let rooms: Vec<_> = rooms
+        let totals: Vec<_> = totals
             .iter()
-            .map(|((kind, offer), room)| {
-                let mut shown = json!(room);
-                (shown["kind"], shown["offer"]) = (json!(kind), json!(offer));
-                shown
+            .map(|((kind, offer), capacity)| {
+                let mut json = json!(capacity);
+                (json["kind"], json["offer"]) = (json!(kind), json!(offer));
+                json
             })
             .collect();
-        Ok(json_reply(StatusCode::OK, &json!({ "capacity": rooms })))
+        Ok(json_reply(StatusCode::OK, &json!({ "capacity": totals })))
     }
 
-    async fn rooms(&self) -> Result<BTreeMap<(WorkerKind, Offer), Room>, Refusal> {
-        let (mut rooms, mut cursor) = (BTreeMap::<_, Room>::new(), None);
+    async fn capacity_by_offer(&self) -> Result<BTreeMap<(WorkerKind, Offer), CapacityTotals>, HttpError> {
+        let (mut totals, mut cursor) = (BTreeMap::<_, CapacityTotals>::new(), None);
         loop {
-            let page =
-                self.desk.fleet().list_workers(ListWorkersParams { kind: None, cursor, limit: 500 }).await?;
+            let page = self
+                .shared
+                .fleet()
+                .list_workers(ListWorkersParams { kind: None, cursor, limit: 500 })
+                .await?;
             for info in page.items.iter().filter(|info| info.worker.id.kind != WorkerKind::jobs()) {
-                rooms.entry((info.worker.id.kind.clone(), info.worker.offer.clone())).or_default().add(info);
+                totals.entry((info.worker.id.kind.clone(), info.worker.offer.clone())).or_default().add(info);
             }
             cursor = page.next;
             if cursor.is_none() {
-                return Ok(rooms);
+                return Ok(totals);
             }
         }
     }

@@ -1,26 +1,28 @@
-//! What clients ask a browser before they connect, answered so that they connect here.
+//! Discovery: what clients request from a browser before they connect, answered with this gateway's
+//! address.
 
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::{Call, Reply, json_reply};
+use super::{ApiRequest, Reply, json_reply};
 
-impl Call<'_> {
-    /// `GET …/json/version`, as a browser with DevTools answers it: by `connectOverCDP('http://…')` and `browserURL`. Path
-    /// and query stay, so what is asked for by them is asked for when the client connects.
-    pub(super) fn dev_tools(&self) -> Reply {
+impl ApiRequest<'_> {
+    /// `GET …/json/version`, as DevTools answers it. Used by `connectOverCDP('http://…')` and
+    /// `browserURL`. The path and the query stay, so the client sends them again when it connects.
+    pub(super) fn devtools_version(&self) -> Reply {
         let path = self.parts.uri.path().trim_end_matches('/').trim_end_matches("json/version");
         let query = self.parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let answer = json!({
+        let reply = json!({
             "Browser": concat!("Tidemill/", env!("CARGO_PKG_VERSION")),
             "Protocol-Version": "1.3",
-            "webSocketDebuggerUrl": format!("{}{path}{query}", self.address()),
+            "webSocketDebuggerUrl": format!("{}{path}{query}", self.websocket_base_url()),
         });
-        json_reply(StatusCode::OK, &answer)
+        json_reply(StatusCode::OK, &reply)
     }
 
-    /// `GET …/json`, as a server of Playwright answers it: by `connect('http://…')`. The client adds it to its own path.
-    pub(super) fn playwright() -> Reply {
+    /// `GET …/json`, as Playwright's server answers it. Used by `connect('http://…')`. The client
+    /// appends the value to its own path.
+    pub(super) fn playwright_endpoint() -> Reply {
         json_reply(StatusCode::OK, &json!({ "wsEndpointPath": "" }))
     }
 }

@@ -1,4 +1,4 @@
-//! What is answered without a WebSocket: the API under `/v1`, what clients ask before they connect, and probes.
+//! HTTP requests without a WebSocket: the API under `/v1`, discovery and probes.
 
 mod capacity;
 mod discover;
@@ -14,50 +14,50 @@ use hyper::http::request::Parts;
 use hyper::{StatusCode, header};
 use serde_json::json;
 
-use super::desk::Desk;
+use super::http_error::{HttpError, Reply, json_reply, reply};
 use super::metrics;
-use super::query::Query;
-use super::refusal::{Refusal, Reply, json_reply, reply};
+use super::request::Query;
 use super::route::Route;
+use super::shared::GatewayShared;
 
-/// A request and who makes it.
-pub(crate) struct Call<'a> {
-    pub(crate) desk: &'a Arc<Desk>,
+/// A request and its caller.
+pub(crate) struct ApiRequest<'a> {
+    pub(crate) shared: &'a Arc<GatewayShared>,
     pub(crate) parts: &'a Parts,
     pub(crate) query: &'a Query,
-    /// Where the caller connected from.
+    /// The caller's address.
     pub(crate) client: SocketAddr,
     /// The name of the caller's token.
     pub(crate) token: Option<String>,
 }
 
-impl Call<'_> {
-    pub(crate) async fn answer(self, route: Route, body: Incoming) -> Result<Reply, Refusal> {
+impl ApiRequest<'_> {
+    pub(crate) async fn handle(self, route: Route, body: Incoming) -> Result<Reply, HttpError> {
         match route {
-            Route::DevTools => Ok(self.dev_tools()),
-            Route::Playwright => Ok(Self::playwright()),
+            Route::DevToolsVersion => Ok(self.devtools_version()),
+            Route::PlaywrightEndpoint => Ok(Self::playwright_endpoint()),
             Route::ListSessions => self.list_sessions().await,
-            Route::OpenSession => self.reserve(body).await,
+            Route::ReserveSession => self.reserve_session(body).await,
             Route::ShowSession(id) => self.show_session(&id).await,
             Route::CloseSession(id) => self.close_session(&id).await,
             Route::ListWorkers => self.list_workers().await,
             Route::ShowWorker(id) => self.show_worker(&id).await,
             Route::Capacity => self.capacity().await,
             Route::Health => Ok(json_reply(StatusCode::OK, &json!({ "status": "up" }))),
-            Route::Ready => self.ready(),
+            Route::Ready => self.readiness(),
             Route::Metrics => {
-                Ok(reply(StatusCode::OK, "text/plain; version=0.0.4", metrics::page(self.desk)))
+                Ok(reply(StatusCode::OK, "text/plain; version=0.0.4", metrics::render(self.shared)))
             }
-            Route::Browser | Route::Session(_) => Err(Refusal::invalid("a browser is had by a WebSocket")),
+            Route::Browser | Route::Session(_) => Err(HttpError::invalid("a browser is had by a WebSocket")),
         }
     }
 
-    fn ready(&self) -> Result<Reply, Refusal> {
-        if self.desk.stopping.is_cancelled() {
-            return Err(Refusal::stopping());
+    fn readiness(&self) -> Result<Reply, HttpError> {
+        if self.shared.stopping.is_cancelled() {
+            return Err(HttpError::stopping());
         }
-        if !self.desk.is_reachable() {
-            return Err(Refusal::busy(
+        if !self.shared.is_store_reachable() {
+            return Err(HttpError::busy(
                 "store",
                 "the store is not available",
                 std::time::Duration::from_secs(1),
@@ -66,16 +66,16 @@ impl Call<'_> {
         Ok(json_reply(StatusCode::OK, &json!({ "status": "ready" })))
     }
 
-    /// Where the page of a list begins, and how long it is.
-    fn page(&self) -> Result<(Option<String>, usize), Refusal> {
+    /// The cursor and the limit of a listing.
+    fn page_params(&self) -> Result<(Option<String>, usize), HttpError> {
         let limit = self.query.get("limit").map_or(Ok(100), str::parse);
         let limit = limit.ok().filter(|limit| (1..=1000).contains(limit));
-        let limit = limit.ok_or_else(|| Refusal::invalid("a limit is a number from 1 to 1000"))?;
+        let limit = limit.ok_or_else(|| HttpError::invalid("a limit is a number from 1 to 1000"))?;
         Ok((self.query.get("cursor").map(str::to_owned), limit))
     }
 
-    /// How this client calls us: it is to connect to the same.
-    fn address(&self) -> String {
+    /// The WebSocket form of the address by which the client reached this gateway.
+    fn websocket_base_url(&self) -> String {
         let text =
             |name| self.parts.headers.get(name).and_then(|value: &header::HeaderValue| value.to_str().ok());
         let scheme = if text("x-forwarded-proto") == Some("https") { "wss" } else { "ws" };

@@ -1,4 +1,4 @@
-//! `POST /v1/sessions`: a session before there is a connection to it.
+//! `POST /v1/sessions`: a session that is reserved before its connection.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,28 +9,27 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::super::connection::enter;
-use super::super::holdings::Stay;
-use super::super::open::{check_keep, terms};
-use super::super::place::{Search, Ticket};
+use super::super::acquire::{Acquisition, PendingSession};
+use super::super::connection::admit_client;
+use super::super::open::{check_keep, session_spec};
 use super::super::protocol::Protocol;
-use super::super::span;
-use super::super::wish::{Asked, Wish, kind};
-use super::{Call, Refusal, Reply, json_reply};
+use super::super::request::{BrowserRequest, BrowserRequestFields, parse_duration, parse_kind};
+use super::super::sessions::ConnectionState;
+use super::{ApiRequest, HttpError, Reply, json_reply};
 
-/// The longest wish.
-const LONGEST: usize = 64 << 10;
+/// The largest body.
+const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// How long it may take to say it.
-const IN_TIME: Duration = Duration::from_secs(10);
+/// How long the body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a session waits for its first connection unless that is said.
-const KEEP: Duration = Duration::from_secs(60);
+/// How long a session waits for its first connection by default.
+const DEFAULT_KEEP: Duration = Duration::from_secs(60);
 
-/// What is wanted, as JSON.
+/// The JSON body.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Body {
+struct ReserveBody {
     browser: Option<String>,
     protocol: Option<String>,
     keep: Option<String>,
@@ -38,60 +37,64 @@ struct Body {
     meta: BTreeMap<String, String>,
 }
 
-impl Call<'_> {
-    /// Leases a browser ahead. It is kept for whoever connects to the session in time.
-    pub(super) async fn reserve(&self, body: Incoming) -> Result<Reply, Refusal> {
-        let (_visit, wish) = (enter(self.desk)?, self.read(body).await?);
-        check_keep(self.desk, &wish)?;
-        let ticket = Ticket::new(self.desk.clone());
-        let mut search = Search::new(self.desk, &wish, &ticket)?;
-        // The store takes it for over when nobody has come by then.
-        search.lease.ttl = self.desk.options.session_time.map_or(wish.keep, |most| most.min(wish.keep));
-        let (ticket, grant) = search.place(ticket).await?;
-        let (session, terms) = (ticket.used(), terms(self.desk, &search.lease, &grant));
-        let stay = Stay::Kept(Instant::now() + terms.keep());
-        self.desk.holdings.enter(&session, terms, stay);
-        let answer = json!({
+impl ApiRequest<'_> {
+    /// Leases a browser ahead and keeps it for a client that connects in time.
+    pub(super) async fn reserve_session(&self, body: Incoming) -> Result<Reply, HttpError> {
+        let (_client_token, request) = (admit_client(self.shared)?, self.read_request(body).await?);
+        check_keep(self.shared, &request)?;
+        let pending = PendingSession::new(self.shared.clone());
+        let mut acquisition = Acquisition::new(self.shared, &request, &pending)?;
+        // The session expires in the store if no client has connected by then.
+        acquisition.lease.ttl =
+            self.shared.options.session_time.map_or(request.keep, |max| max.min(request.keep));
+        let (pending, grant) = acquisition.acquire(pending).await?;
+        let (session, spec) = (pending.into_session(), session_spec(self.shared, &acquisition.lease, &grant));
+        let connection = ConnectionState::Kept(Instant::now() + spec.remaining_keep());
+        self.shared.sessions.insert(&session, spec, connection);
+        let reply = json!({
             "id": session,
-            "webSocketUrl": format!("{}/session/{session}", self.address()),
+            "webSocketUrl": format!("{}/session/{session}", self.websocket_base_url()),
             "worker": grant.worker,
             "offer": grant.offer,
             "until": grant.until,
         });
-        Ok(json_reply(StatusCode::CREATED, &answer))
+        Ok(json_reply(StatusCode::CREATED, &reply))
     }
 
-    async fn read(&self, body: Incoming) -> Result<Wish, Refusal> {
-        let whole = tokio::time::timeout(IN_TIME, Limited::new(body, LONGEST).collect()).await;
-        let whole = whole
+    async fn read_request(&self, body: Incoming) -> Result<BrowserRequest, HttpError> {
+        let body_bytes =
+            tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await;
+        let body_bytes = body_bytes
             .ok()
             .and_then(Result::ok)
-            .ok_or_else(|| Refusal::invalid("the body is too long or too late"))?;
-        let bytes = whole.to_bytes();
+            .ok_or_else(|| HttpError::invalid("the body is too long or too late"))?;
+        let bytes = body_bytes.to_bytes();
         let bytes = if bytes.is_empty() { "{}".into() } else { bytes };
-        let wrong = |error: serde_json::Error| {
-            Refusal::invalid(format!("the body is not what it should be: {error}"))
+        let malformed = |error: serde_json::Error| {
+            HttpError::invalid(format!("the body is not what it should be: {error}"))
         };
-        let body: Body = serde_json::from_slice(&bytes).map_err(wrong)?;
-        let asked = Asked {
-            kind: body.browser.as_deref().map(kind).transpose()?,
+        let body: ReserveBody = serde_json::from_slice(&bytes).map_err(malformed)?;
+        let fields = BrowserRequestFields {
+            kind: body.browser.as_deref().map(parse_kind).transpose()?,
             protocol: body.protocol.as_deref().map(str::parse::<Protocol>).transpose()?,
-            keep: Some(body.keep.as_deref().map_or(Ok(KEEP), span::read).map_err(Refusal::invalid)?),
+            keep: Some(
+                body.keep.as_deref().map_or(Ok(DEFAULT_KEEP), parse_duration).map_err(HttpError::invalid)?,
+            ),
             name: body.name,
             meta: body.meta,
         };
-        if Protocol::settle(asked.kind.clone(), asked.protocol)?.1 == Protocol::Playwright {
-            let why =
+        if Protocol::resolve(fields.kind.clone(), fields.protocol)?.1 == Protocol::Playwright {
+            let message =
                 "a session over Playwright begins and ends with its connection and cannot be opened ahead";
-            return Err(Refusal::invalid(why));
+            return Err(HttpError::invalid(message));
         }
-        if asked.keep.is_some_and(|keep| keep.is_zero()) {
-            return Err(Refusal::invalid(
+        if fields.keep.is_some_and(|keep| keep.is_zero()) {
+            return Err(HttpError::invalid(
                 "a session that is opened ahead must be kept for its first connection",
             ));
         }
-        let mut wish = asked.wish()?;
-        (wish.note.client, wish.note.token) = (Some(self.client.to_string()), self.token.clone());
-        Ok(wish)
+        let mut request = fields.into_request()?;
+        (request.detail.client, request.detail.token) = (Some(self.client.to_string()), self.token.clone());
+        Ok(request)
     }
 }
