@@ -1,4 +1,4 @@
-//! One attempt: poll it, catch its panic, watch its time, and stop it when it has to stop.
+//! One attempt: polls its future, catches panics, enforces timeouts, and stops it on request.
 
 use std::any::Any;
 use std::future::{Future, pending};
@@ -15,37 +15,38 @@ use crate::handler::AttemptFuture;
 use crate::handler::AttemptResult;
 use crate::leases::{ClaimedJob, StopReason};
 
-/// How long an attempt that is under way may still take.
+/// The time limits of an attempt.
 pub(crate) struct AttemptLimits<'a> {
-    /// Whose time counts.
+    /// The clock that the limits refer to.
     pub(crate) clock: &'a dyn Clock,
     /// For the whole attempt.
     pub(crate) timeout: Option<Duration>,
-    /// To wind up once it was told to stop.
+    /// For cleaning up after a stop request.
     pub(crate) cancel_grace: Duration,
 }
 
-/// Makes an attempt and polls it for the first time, in whatever task; gives it back if it is not ready.
-/// Whoever polls it next gets the wake-ups: until then nothing is lost, because a future registers its latest
-/// waker at every poll.
+/// Creates an attempt and polls it once, in the caller's task. Returns the attempt if it is
+/// pending. No wake-up is lost before its next poll, because a future registers its latest waker at
+/// every poll.
 pub(crate) fn first_poll(make: impl FnOnce() -> AttemptFuture) -> Result<AttemptResult, AttemptFuture> {
     let mut attempt = match catch_unwind(AssertUnwindSafe(make)) {
         Ok(attempt) => attempt,
         Err(panic) => return Ok(panic_outcome(&*panic).into()),
     };
     let mut context = Context::from_waker(Waker::noop());
-    // Jobs that share a task must not share its budget, or the last ones would be pending for nothing.
+    // Jobs that share a task must not share its budget: the last ones would be pending without
+    // cause.
     let mut first = tokio::task::unconstrained(CatchPanic(&mut attempt));
     match Pin::new(&mut first).poll(&mut context) {
         Poll::Pending => Err(attempt),
-        Poll::Ready(outcome) => {
+        Poll::Ready(result) => {
             drop_attempt(attempt);
-            Ok(outcome)
+            Ok(result)
         }
     }
 }
 
-/// Drives an attempt to its end.
+/// Polls an attempt until it ends.
 pub(crate) async fn run_to_end(
     mut attempt: AttemptFuture,
     job: &ClaimedJob,
@@ -57,15 +58,15 @@ pub(crate) async fn run_to_end(
             None => pending().await,
         }
     };
-    let outcome = tokio::select! {
+    let result = tokio::select! {
         biased;
-        outcome = CatchPanic(&mut attempt) => match job.stop.reason() {
-            // It heard of it first and wound up by itself.
-            Some(reason) => stop_result(reason, Some(outcome)),
-            None => outcome,
+        result = CatchPanic(&mut attempt) => match job.stop.reason() {
+            // The handler noticed the request and ended by itself.
+            Some(reason) => stop_result(reason, Some(result)),
+            None => result,
         },
         reason = job.stop.wait() => match job.stop.is_settling() {
-            // Its work is done and on its way to the disk; it ends by itself.
+            // The settlement is being committed; the attempt ends by itself.
             true => CatchPanic(&mut attempt).await,
             false => stop_with_grace(&mut attempt, job, reason, limits.cancel_grace).await,
         },
@@ -79,15 +80,15 @@ pub(crate) async fn run_to_end(
         },
     };
     drop_attempt(attempt);
-    outcome
+    result
 }
 
-/// Completes when the attempt has given no sign of life for as long as its job allows.
+/// Completes when the attempt has sent no heartbeat for as long as its job allows.
 async fn heartbeat_timeout(job: &ClaimedJob, clock: &dyn Clock) -> Duration {
     let Some(timeout) = job.envelope.heartbeat() else { return pending().await };
-    let begun = clock.now();
+    let started_at = clock.now();
     loop {
-        let last = Timestamp(job.last_heartbeat_ms.load(Ordering::Relaxed)).max(begun);
+        let last = Timestamp(job.last_heartbeat_ms.load(Ordering::Relaxed)).max(started_at);
         let left = clock.now().until(last.after(timeout));
         if left.is_zero() {
             return timeout;
@@ -96,7 +97,8 @@ async fn heartbeat_timeout(job: &ClaimedJob, clock: &dyn Clock) -> Duration {
     }
 }
 
-/// Ends an attempt that has to stop. Dropping it is enough for a handler that never asked whether it should.
+/// Stops an attempt. A handler that never checked for a stop request is dropped without a grace
+/// period.
 async fn stop_with_grace(
     attempt: &mut AttemptFuture,
     job: &ClaimedJob,
@@ -110,14 +112,14 @@ async fn stop_with_grace(
     stop_result(job.stop.reason().unwrap_or(reason), result)
 }
 
-/// What became of a job that was told to stop. What it still managed to finish is finished.
+/// The result of an attempt that was asked to stop. A success counts nevertheless.
 pub(crate) fn stop_result(reason: StopReason, result: Option<AttemptResult>) -> AttemptResult {
     use AttemptResult::Outcome as Unsettled;
     match (reason, result) {
         (_, Some(done @ AttemptResult::Settled(..))) => done,
         (_, Some(Unsettled(done))) if done.is_success() => done.into(),
         (StopReason::Cancelled, _) => Outcome::Cancelled.into(),
-        // An error now is most likely the stopping itself, and no fault of the job's.
+        // An error at this point is most likely caused by the stop itself.
         (_, None | Some(Unsettled(Outcome::Retry { .. } | Outcome::TimedOut { .. }))) => {
             Outcome::HandedBack.into()
         }
@@ -125,7 +127,7 @@ pub(crate) fn stop_result(reason: StopReason, result: Option<AttemptResult>) -> 
     }
 }
 
-/// Polls an attempt and turns its panic into an outcome.
+/// Polls an attempt and converts a panic into an outcome.
 struct CatchPanic<'a>(&'a mut AttemptFuture);
 
 impl Future for CatchPanic<'_> {
@@ -139,7 +141,7 @@ impl Future for CatchPanic<'_> {
     }
 }
 
-/// Drops an attempt. What the user's types do when they are dropped must not take other jobs along.
+/// Drops an attempt. A panic in a destructor of the user's types must not affect other jobs.
 fn drop_attempt(attempt: AttemptFuture) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(attempt)));
 }
@@ -152,7 +154,7 @@ fn panic_outcome(panic: &(dyn Any + Send)) -> Outcome {
 }
 
 fn heartbeat_timed_out(timeout: Duration) -> Outcome {
-    let error = format!("the handler gave no sign of life for {timeout:?}");
+    let error = format!("the handler sent no heartbeat for {timeout:?}");
     Outcome::TimedOut { what: Timeout::Heartbeat, error }
 }
 

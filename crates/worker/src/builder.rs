@@ -1,4 +1,4 @@
-//! Describing a worker: what it can do, where, and how.
+//! The builder of a worker: handlers, shared state, queues and settings.
 
 use std::any::type_name;
 use std::collections::HashSet;
@@ -24,32 +24,39 @@ use crate::shared::WorkerShared;
 use crate::stats::{Report, Stats};
 use crate::worker::Worker;
 
-/// Who listens slowly misses the oldest events rather than holding up the jobs.
+/// Capacity of the event channel. A slow subscriber misses the oldest events; it never delays jobs.
 const EVENT_BUFFER: usize = 4096;
 
-/// Makes a handler once all state is known.
+/// Creates a handler once all shared state is known.
 type BuildHandler = Box<dyn FnOnce(&StateMap) -> Result<Box<dyn Handler>, MissingState> + Send>;
 
-/// A handler that was described, not yet built.
+/// A handler as given to the builder, not yet created.
 struct HandlerSpec {
-    /// `None`: for every kind that has no handler of its own.
+    /// `None`: the fallback handler, for kinds without a handler of their own.
     kind: Option<String>,
     prepare: BuildHandler,
     backoff: Backoff,
     timeout: Option<Duration>,
 }
 
-/// A worker: handlers, the state they share, and the queues they serve.
+/// A queue as given to the builder, not yet validated.
+pub(crate) struct QueueConfig {
+    pub(crate) name: String,
+    pub(crate) guarantee: Guarantee,
+    pub(crate) concurrency: usize,
+}
+
+/// Configures a worker: handlers, the state they share, and the queues they serve.
 #[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
 pub struct WorkerBuilder {
     pub(crate) client: Client,
     pub(crate) states: StateMap,
     duplicate_state: Option<&'static str>,
     handlers: Vec<HandlerSpec>,
-    pub(crate) queues: Vec<(String, Guarantee, usize)>,
-    /// Engines on top of this one.
+    pub(crate) queues: Vec<QueueConfig>,
+    /// Extensions, such as the workflow engine, installed by `build`.
     pub(crate) extensions: Vec<Box<dyn Extension>>,
-    /// What they run beside it.
+    /// Tasks that extensions run next to the worker's parts.
     pub(crate) extension_tasks: Vec<ExtensionTask>,
     config: Config,
     prefetch: usize,
@@ -100,7 +107,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs jobs of `kind` with `function`, which gets the envelope as it is.
+    /// Runs jobs of `kind` with `function`, which receives the envelope unparsed.
     pub fn handle_untyped<F, Running>(self, kind: &str, function: F) -> Self
     where
         F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
@@ -109,7 +116,7 @@ impl WorkerBuilder {
         self.add_untyped(Some(kind.to_owned()), function)
     }
 
-    /// Runs jobs of every kind that has no handler of its own.
+    /// Runs jobs of every kind without a handler of its own.
     pub fn handle_any<F, Running>(self, function: F) -> Self
     where
         F: Fn(Envelope, JobContext) -> Running + Clone + Send + Sync + 'static,
@@ -128,83 +135,88 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves the at-least-once queue `name`, running up to `concurrency` of its jobs at once.
+    /// Serves the at-least-once queue `name`. Up to `concurrency` of its jobs run at once.
     pub fn queue(mut self, name: &str, concurrency: usize) -> Self {
-        self.queues.push((name.to_owned(), Guarantee::AtLeastOnce, concurrency));
+        let guarantee = Guarantee::AtLeastOnce;
+        self.queues.push(QueueConfig { name: name.to_owned(), guarantee, concurrency });
         self
     }
 
-    /// Serves the at-most-once queue `name`, running up to `concurrency` of its jobs at once.
+    /// Serves the at-most-once queue `name`. Up to `concurrency` of its jobs run at once.
     pub fn at_most_once(mut self, name: &str, concurrency: usize) -> Self {
-        self.queues.push((name.to_owned(), Guarantee::AtMostOnce, concurrency));
+        let guarantee = Guarantee::AtMostOnce;
+        self.queues.push(QueueConfig { name: name.to_owned(), guarantee, concurrency });
         self
     }
 
-    /// Leases jobs for this long (30 s unless set). If the process dies, they come back when it is over.
+    /// Sets the lease of claimed jobs (default: 30 s). If the process dies, its jobs run again
+    /// after the lease has expired.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.config.lease = lease;
         self
     }
 
-    /// Another name for [`lease`](Self::lease): how long the work of a worker that died is left alone before another
-    /// worker takes it.
+    /// Alias of [`lease`](Self::lease): the time after which another worker takes over the jobs of
+    /// a dead worker.
     pub fn claim_min_idle(self, idle: Duration) -> Self {
         self.lease(idle)
     }
 
-    /// Lets a claim wait this long for work. Unless set, it is chosen so that an idle worker costs its store next to
-    /// nothing.
+    /// Sets how long a claim waits for jobs. By default the time grows with the number of queues,
+    /// so that an idle worker causes almost no load on its store.
     pub fn block(mut self, wait: Duration) -> Self {
         self.config.block = Some(wait);
         self
     }
 
-    /// Claims at most this many jobs at a time, spread over the worker's queues: of 10 over 3 queues one gets 4 and two
-    /// get 3. Unless set, a queue claims as many as it has room for.
+    /// Limits the jobs per claim, divided among the worker's queues: with 10 jobs and 3 queues, one
+    /// queue claims up to 4 and two claim up to 3. By default a queue claims as many jobs as it has
+    /// free slots.
     pub fn batch_size(mut self, jobs: usize) -> Self {
         self.batch_size = Some(jobs);
         self
     }
 
-    /// Keeps at most this many ended runs of each workflow (10,000 unless set); the oldest go first, whatever the time
-    /// they were to be kept for. Those that have only just ended stay all the same:
+    /// Keeps at most this many ended runs of each workflow (default: 10,000). The oldest runs are
+    /// removed first, even before their retention time is over. Recently ended runs are exempt: see
     /// [`keep_runs_at_least`](Self::keep_runs_at_least).
     pub fn keep_runs(mut self, max_runs: u64) -> Self {
         self.config.ended_runs.max_kept = max_runs;
         self
     }
 
-    /// Removes no run for being one too many before it has ended this long ago (an hour unless set): until then its
-    /// result can be asked for, and its key starts no second one.
+    /// Sets how long an ended run is exempt from the limit of [`keep_runs`](Self::keep_runs)
+    /// (default: 1 hour). During this time its result can be read, and its key starts no second
+    /// run.
     pub fn keep_runs_at_least(mut self, age: Duration) -> Self {
         self.config.ended_runs.min_age = age;
         self
     }
 
-    /// Claims up to this many jobs of each queue beyond those that can run at once (none unless set).
+    /// Claims up to this many jobs of each queue in advance, beyond its concurrency (default: 0).
     ///
-    /// A job that is claimed ahead is held, and marked as started right before it runs, so that a crash does
-    /// not count for it. That mark is a trip to the store of its own: claiming ahead pays only where claiming
-    /// is dear, and more concurrency is nearly always the better choice.
+    /// A prefetched job is held and marked as started right before it runs, so a crash before that
+    /// costs no attempt. The mark is a separate store call. Prefetching pays only where claims are
+    /// expensive; more concurrency is nearly always the better choice.
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs;
         self
     }
 
-    /// Gives running handlers this long to end when the worker shuts down (25 s unless set).
+    /// Sets how long running handlers may take to end when the worker shuts down (default: 25 s).
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.config.shutdown_grace = grace;
         self
     }
 
-    /// Gives a handler that watches [`JobContext::cancelled`] this long to wind up once it is cancelled (5 s
-    /// unless set). A handler that does not watch is dropped at once.
+    /// Sets how long a cancelled handler that watches [`JobContext::cancelled`] may take to clean
+    /// up (default: 5 s). A handler that does not watch is dropped immediately.
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.config.cancel_grace = grace;
         self
     }
 
-    /// Keeps this worker out of the fleet: it is not listed there and cannot be ordered to go.
+    /// Keeps this worker out of the fleet: it is not listed and cannot be ordered to drain.
     pub fn anonymous(mut self) -> Self {
         self.config.anonymous = true;
         self
@@ -215,12 +227,16 @@ impl WorkerBuilder {
         self.stats.clone()
     }
 
-    /// Every attempt that ends from now on. Costs nothing unless called.
+    /// Subscribes to events: one for each attempt that ends from now on. Costs nothing unless
+    /// called.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.events.get_or_init(|| broadcast::Sender::new(EVENT_BUFFER)).subscribe()
     }
 
-    /// Checks the description.
+    /// Installs the extensions, validates the configuration and creates the worker.
+    ///
+    /// # Errors
+    /// Returns a [`BuildError`] that names the first invalid setting.
     pub fn build(self) -> Result<Worker, BuildError> {
         self.install()?.build_installed()
     }
@@ -242,26 +258,36 @@ impl WorkerBuilder {
         Ok(Worker::new(shared, registry, self.stats, self.extension_tasks))
     }
 
-    /// Runs until `until` completes or the fleet orders this worker to go, then shuts down in order. Which of the two
-    /// it was is in [`Report::stopped_by_fleet`].
+    /// Runs until `until` completes or the fleet orders this worker to drain, then shuts down in
+    /// order. [`Report::stopped_by_fleet`] tells which of the two happened.
+    ///
+    /// # Errors
+    /// Fails if the configuration is invalid, or if a part of the worker ended unexpectedly.
     pub async fn run_until<T>(self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
         self.build()?.run_until(until).await
     }
 
-    /// Runs until its queues have nothing to do right now: no job is ready, running or due. Jobs scheduled for
-    /// later, retries among them, are left. A paused queue does not hold it up.
+    /// Runs until no job of its queues is ready, running or due. Jobs scheduled for later,
+    /// including retries, remain. Jobs of paused queues are not waited for.
+    ///
+    /// # Errors
+    /// As for [`run_until`](Self::run_until).
     pub async fn drain(self) -> Result<Report, WorkerError> {
         self.build()?.drain().await
     }
 
-    /// Runs until its queues are empty: like [`drain`](Self::drain), but waits for scheduled jobs too.
+    /// Runs until its queues are empty: like [`drain`](Self::drain), but waits for scheduled jobs
+    /// too.
+    ///
+    /// # Errors
+    /// As for [`run_until`](Self::run_until).
     pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
         self.build()?.drain_scheduled().await
     }
 }
 
 fn queue_slots(
-    queues: Vec<(String, Guarantee, usize)>,
+    queues: Vec<QueueConfig>,
     prefetch: usize,
     batch_size: Option<usize>,
 ) -> Result<Vec<Arc<QueueSlots>>, BuildError> {
@@ -270,7 +296,7 @@ fn queue_slots(
     }
     let count = queues.len();
     let (mut seen, mut queue_slots) = (HashSet::new(), Vec::with_capacity(queues.len()));
-    for (name, guarantee, concurrency) in queues {
+    for QueueConfig { name, guarantee, concurrency } in queues {
         let queue = Queue { name: QueueName::new(&name)?, guarantee };
         if concurrency == 0 {
             return Err(BuildError::ZeroConcurrency(queue));
@@ -284,7 +310,8 @@ fn queue_slots(
     Ok(queue_slots)
 }
 
-/// What one of `parts` gets of `whole`: all get the same or, the first ones, one more; nobody gets nothing.
+/// The share of part `index` when `whole` is divided into `parts`: equal shares, the first ones one
+/// larger, and at least 1.
 fn share(whole: usize, parts: usize, index: usize) -> usize {
     let rest = usize::from(index < whole % parts);
     (whole / parts + rest).clamp(1, MAX_CLAIM_JOBS)

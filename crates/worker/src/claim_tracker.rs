@@ -1,16 +1,16 @@
-//! The claims of one queue, as the part sees them that drains the worker: which are under way, and how they are ended early.
+//! The state of a queue's claims, which lets the drainer interrupt a waiting claim.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// Whether a claim is under way. A queue's producer has one at a time.
+/// Whether a claim is pending. The producer of a queue has at most one.
 #[derive(Debug)]
 pub(crate) struct ClaimTracker {
     is_pending: AtomicBool,
-    /// How many claims have ended, their jobs taken in.
+    /// The number of claims that have ended and whose jobs are registered in the lease table.
     ended: watch::Sender<u64>,
-    /// Changes when claims that wait for jobs should end.
+    /// Changes when waiting claims should return.
     interrupted: watch::Sender<()>,
 }
 
@@ -22,27 +22,28 @@ impl Default for ClaimTracker {
 }
 
 impl ClaimTracker {
-    /// A claim begins. It should end when what is returned changes.
+    /// Records the start of a claim. The claim should return when the receiver changes.
     pub(crate) fn begin(&self) -> watch::Receiver<()> {
         self.is_pending.store(true, Ordering::SeqCst);
         self.interrupted.subscribe()
     }
 
-    /// The claim has ended, and what it brought is among the worker's leases.
+    /// Records the end of the claim. Its jobs must be in the lease table.
     pub(crate) fn end(&self) {
         self.is_pending.store(false, Ordering::SeqCst);
         self.ended.send_modify(|ended| *ended += 1);
     }
 
-    /// Completes when the claim that is under way has ended, and asks it to.
+    /// Interrupts the pending claim, if there is one, and completes when it has ended.
     ///
+    /// # Cancel safety
     /// Cancel safe.
     pub(crate) async fn interrupt(&self) {
         let mut ended = self.ended.subscribe();
         let before = *ended.borrow_and_update();
         if self.is_pending.load(Ordering::SeqCst) {
             self.interrupted.send_replace(());
-            // The sender is this very value.
+            // `self` owns the sender, so this cannot fail.
             let _ = ended.wait_for(|ended| *ended > before).await;
         }
     }
@@ -57,7 +58,7 @@ mod tests {
     #[tokio::test]
     async fn a_claim_is_waited_for_and_the_next_is_not() {
         let tracker = ClaimTracker::default();
-        assert!(tracker.interrupt().now_or_never().is_some(), "none is under way");
+        assert!(tracker.interrupt().now_or_never().is_some(), "none is pending");
         let mut interrupted = tracker.begin();
         let mut waiting = Box::pin(tracker.interrupt());
         assert!(waiting.as_mut().now_or_never().is_none());

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use tidemill_core::store::runs::PruneRunsParams;
 
-/// How a worker behaves, as far as a user may say.
+/// The settings that the builder's methods change.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Config {
-    /// For how long jobs are claimed.
+    /// Length of the lease of a claimed job.
     pub(crate) lease: Duration,
-    /// How long running handlers may go on when the worker shuts down.
+    /// Time that running handlers get to end at shutdown.
     pub(crate) shutdown_grace: Duration,
-    /// How long a handler that was cancelled may take to wind up.
+    /// Time that a cancelled handler gets to clean up.
     pub(crate) cancel_grace: Duration,
-    /// How long a claim waits for work, if somebody said so.
+    /// How long a claim waits for jobs; `None` for the default by number of queues.
     pub(crate) block: Option<Duration>,
-    /// How many ended runs of each workflow are kept at most, and how young one is that is kept all the same.
+    /// How many ended runs of each workflow are kept, and the age below which none is removed.
     pub(crate) ended_runs: PruneRunsParams,
-    /// Whether it keeps out of the fleet.
+    /// Whether the worker stays out of the fleet.
     pub(crate) anonymous: bool,
 }
 

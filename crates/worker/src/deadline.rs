@@ -1,16 +1,17 @@
-//! A deadline for every store call: one that never answers must not hold up a part of the worker for ever.
+//! A deadline for every store call, so that a call without an answer never blocks a part of the
+//! worker.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tidemill_core::Error;
 
-/// How long a store may take to answer a call that does not wait for anything. Stores have deadlines of their
-/// own; this one is for the day theirs fail.
+/// The time limit of a store call that does not wait for jobs. Stores have limits of their own;
+/// this one applies if theirs fail.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The answer of `call`, or that there was none within `limit`. This is real time, not the store's: a store
-/// that hangs may well have stopped its clock.
+/// The result of `call`, or an error if it takes longer than `limit`. Measured in real time,
+/// because a store that hangs may have stopped its clock.
 pub(crate) async fn with_timeout<T>(
     limit: Duration,
     what: &str,

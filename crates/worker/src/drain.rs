@@ -1,4 +1,4 @@
-//! Finds out when a worker's queues have nothing left to do.
+//! Detects when a worker's queues are empty.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use tidemill_core::store::{PromoteParams, QueueInfo};
 use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::shared::WorkerShared;
 
-/// How soon to look again while this worker is busy: that costs the store nothing.
+/// Poll interval while this worker is busy. Such polls read local state only.
 const BUSY_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How soon to look again while only others are busy, at first and at the longest.
+/// First and maximum poll interval while only other workers are busy.
 const IDLE_POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(250)];
 
-/// How empty is empty.
+/// Which jobs count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DrainMode {
-    /// Nothing is ready, running or due.
+    /// Jobs that are ready, running or due.
     Due,
-    /// Nothing is scheduled either.
+    /// Scheduled jobs too.
     Scheduled,
 }
 
-/// Watches the queues of one worker.
+/// Polls the queues of one worker.
 pub(crate) struct Drainer {
     shared: Arc<WorkerShared>,
     mode: DrainMode,
@@ -35,15 +35,15 @@ impl Drainer {
         Self { shared, mode }
     }
 
-    /// Completes when the queues are empty. Looked at twice, with nothing in this worker's hands in between:
-    /// a store with shards does not count them all in one moment.
+    /// Completes when the queues are empty in two consecutive checks, with no job held by this
+    /// worker in between. A sharded store does not count all shards at one moment.
     pub(crate) async fn wait(self) {
-        let mut backoff = self.shared.backoff("looking whether the queues are empty");
+        let mut backoff = self.shared.backoff("checking whether the queues are empty");
         let (mut pause, mut empty_checks) = (IDLE_POLL_INTERVALS[0], 0);
-        // A queue that only other programs fill must be known before it can be seen to be full.
+        // The store counts only registered queues, and some may be filled by other programs only.
         let queues = self.shared.queues();
         while let Err(error) =
-            with_timeout(CALL_TIMEOUT, "make_known", self.shared.store.register(&queues)).await
+            with_timeout(CALL_TIMEOUT, "register", self.shared.store.register(&queues)).await
         {
             tokio::time::sleep(backoff.record_failure(&error)).await;
         }
@@ -70,7 +70,7 @@ impl Drainer {
         }
     }
 
-    /// A claim may have taken jobs that its answer is still bringing, and not every store counts those.
+    /// A claim may have taken jobs whose answer is still on the way. Not every store counts those.
     async fn interrupt_claims(&self) {
         let claim_tracker = self.shared.queue_slots.iter().map(|slots| slots.claim_tracker.interrupt());
         futures_util::future::join_all(claim_tracker).await;
@@ -84,13 +84,13 @@ impl Drainer {
         if self.mode == DrainMode::Due && self.promote_due().await? {
             return Ok(false);
         }
-        let infos = with_timeout(CALL_TIMEOUT, "queues", self.shared.store.list_queues()).await?;
+        let infos = with_timeout(CALL_TIMEOUT, "list_queues", self.shared.store.list_queues()).await?;
         let mine =
             infos.iter().filter(|info| self.shared.queue_slots.iter().any(|slots| slots.queue == info.queue));
         Ok(mine.map(|info| self.remaining(info)).sum::<u64>() == 0 && !self.is_busy_here())
     }
 
-    /// Whether jobs are due; if so they are ready now.
+    /// Whether jobs are due. If so, they are ready now.
     async fn promote_due(&self) -> Result<bool, Error> {
         let queues = self.shared.queues();
         let promote = PromoteParams { queues: &queues, limit: 512 };
@@ -98,10 +98,10 @@ impl Drainer {
         Ok(promoted.moved > 0 || promoted.next == Some(Duration::ZERO))
     }
 
-    /// How many jobs of a queue are to be waited for. Those of a paused queue might wait for ever.
+    /// The number of jobs to wait for. Jobs of a paused queue might never run.
     fn remaining(&self, info: &QueueInfo) -> u64 {
         let scheduled = if self.mode == DrainMode::Scheduled { info.scheduled } else { 0 };
-        // What cannot be counted may be there.
+        // A queue that could not be counted may have jobs.
         let uncounted = u64::from(!info.problems.is_empty());
         info.running + if info.paused { 0 } else { info.ready + scheduled + uncounted }
     }

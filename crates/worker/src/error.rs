@@ -1,67 +1,68 @@
-//! What can be wrong with a worker before it runs, and when it has ended.
+//! The errors of building and of running a worker.
 
 use std::time::Duration;
 
 use tidemill_core::name::InvalidName;
 use tidemill_core::{Kind, Queue};
 
-/// A worker cannot be built as it was described.
+/// The configuration of a worker is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// A queue's or a kind's name breaks the rules.
+    /// The name of a queue or of a kind is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// It would have nothing to do.
+    /// No queue was given.
     #[error("the worker has no queue: add one with `.queue(name, concurrency)`")]
     NoQueue,
-    /// A queue was named twice.
+    /// A queue was given twice.
     #[error("queue `{0}` is given twice")]
     DuplicateQueue(Queue),
-    /// A queue may run no job at all.
+    /// A queue has a concurrency of 0.
     #[error("queue `{0}` has a concurrency of 0: it would never run a job")]
     ZeroConcurrency(Queue),
     /// A kind has two handlers.
     #[error("kind `{0}` has two handlers")]
     DuplicateKind(Kind),
-    /// There are two fallback handlers.
-    #[error("there are two handlers for any kind")]
+    /// Two fallback handlers were given.
+    #[error("there are two fallback handlers")]
     DuplicateFallback,
-    /// There is no handler at all.
+    /// No handler was given.
     #[error("the worker has no handler: add one with `.handle(function)`")]
     NoHandler,
-    /// A handler takes something that nobody gave.
+    /// A handler takes an argument that the builder cannot provide.
     #[error(
-        "the handler of kind `{kind}` takes `{argument}`, but nobody gave it: add it with `{builder_call}`"
+        "the handler of kind `{kind}` takes `{argument}`, which was not provided: add it with `{builder_call}`"
     )]
     MissingState {
-        /// Whose handler.
+        /// The kind that the handler is for.
         kind: String,
-        /// What it wants.
+        /// The type of the argument.
         argument: String,
-        /// How it is given.
+        /// The builder method that provides it.
         builder_call: &'static str,
     },
-    /// State of one type was given twice.
+    /// Two values of one state type were given.
     #[error("state of type `{0}` is given twice")]
     DuplicateState(&'static str),
-    /// The lease is too short to be kept.
+    /// The lease is too short to be renewed in time.
     #[error("a lease of {0:?} is too short: a heartbeat needs at least 100ms")]
     LeaseTooShort(Duration),
-    /// The lease is longer than stores can compute with.
+    /// The lease exceeds the range that stores can compute with.
     #[error("a lease of {0:?} is too long: at most 100 years are allowed")]
     LeaseTooLong(Duration),
-    /// What an extension was told makes no sense.
+    /// The settings of an extension are invalid.
     #[error("{0}")]
     Extension(String),
 }
 
-/// A worker did not run to its end.
+/// A worker failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkerError {
-    /// It could not be built.
+    /// The configuration is invalid.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// One of its parts ended before it was told to, which is a bug. The other parts were shut down in order.
+    /// A part of the worker ended before its shutdown, which is a bug. The other parts were shut
+    /// down in order.
     #[error("the worker's {0} ended unexpectedly")]
     PartEnded(String),
 }

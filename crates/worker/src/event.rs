@@ -1,48 +1,48 @@
-//! What a worker tells whoever watches it.
+//! The events that a worker publishes to its subscribers.
 
 use std::fmt;
 use std::time::Duration;
 
 use tidemill_core::{Change, JobId, Kind, Outcome, Queue};
 
-/// A job's attempt has ended, and the store has accepted how.
+/// An attempt has ended, and the store has accepted its end.
 #[derive(Debug, Clone)]
 pub struct Event {
-    /// Which job.
+    /// The id of the job.
     pub job: JobId,
-    /// What it does.
+    /// The kind of the job.
     pub kind: Kind,
-    /// Where it was claimed.
+    /// The queue that it was claimed from.
     pub queue: Queue,
-    /// How it ended.
+    /// How the attempt ended.
     pub outcome: EventKind,
-    /// How long its handler ran.
+    /// How long the handler ran.
     pub elapsed: Duration,
 }
 
-/// How an attempt ended, in one word.
+/// How an attempt ended, as a label for logs and counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EventKind {
-    /// Well.
+    /// Successfully.
     Done,
-    /// Well, by continuing with another job.
+    /// Successfully, by continuing with another job of its chain.
     Continued,
-    /// Badly; it will be tried again.
+    /// With an error; it will be retried.
     Retried,
-    /// Badly, for good.
+    /// With an error; the job was moved to the dead letters.
     Dead,
     /// It asked for more time.
     Snoozed,
-    /// Its handler gave it up.
+    /// Its handler discarded the job.
     Discarded,
-    /// Somebody cancelled it.
+    /// The job was cancelled.
     Cancelled,
-    /// It went back untouched.
+    /// It was handed back without an attempt.
     HandedBack,
 }
 
 impl EventKind {
-    /// Every ending.
+    /// All variants.
     pub const ALL: [Self; 8] = [
         Self::Done,
         Self::Continued,
@@ -67,7 +67,7 @@ impl EventKind {
         }
     }
 
-    /// What it is once the decision has fallen: a retry may have been the last.
+    /// The kind after the decision: a retry that exceeds the limit of attempts is a death.
     pub(crate) fn after_decision(self, change: &Change) -> Self {
         if matches!(change, Change::Bury(_)) { Self::Dead } else { self }
     }

@@ -1,8 +1,9 @@
-//! Runs jobs: route, poll, attend, decide, hand over.
+//! The executor: finds the handler of a job, runs the attempt, decides its outcome and queues its
+//! settlement.
 //!
-//! A task per job would cost more than many a job itself. So jobs of a kind whose first poll has proven short
-//! share a task: it polls each once, and only a job that is still pending then gets a task of its own. A kind
-//! that is slow to return from its first poll never shares, so it cannot hold up its siblings.
+//! A task per job costs more than many jobs themselves. So jobs of a kind with short first polls
+//! share a task, which polls each job once. Only a job that is still pending gets a task of its
+//! own. A kind with long first polls never shares a task, so it cannot delay other jobs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,23 +25,24 @@ use crate::queue_slots::QueueSlots;
 use crate::shared::WorkerShared;
 use crate::unknown_kinds::UnknownKinds;
 
-/// A first poll shorter than this may share a task: less than what a task of its own would cost in cache
-/// misses, times the chunk still well under a millisecond.
+/// Kinds with shorter first polls share a task. Below this, a task of its own costs more in cache
+/// misses, and a whole chunk still takes well under a millisecond.
 const MAX_SHARED_FIRST_POLL: Duration = Duration::from_micros(20);
 
-/// How many jobs share a task. Small enough that a claimed batch spreads over all cores.
+/// The number of jobs that share a task. Small enough to spread a claimed batch over all cores.
 const MAX_CHUNK_JOBS: usize = 32;
 
-/// A single poll longer than this sends the rest of the chunk elsewhere.
+/// After a longer poll, the rest of the chunk moves to other tasks.
 const MAX_CHUNK_POLL: Duration = Duration::from_millis(1);
 
-/// How long a job whose worker has died before waits at most for others to be settled: it holds a slot meanwhile.
+/// How long a job that has crashed a worker waits for other settlements. It occupies a slot
+/// meanwhile.
 const CRASHED_JOB_WAIT: Duration = Duration::from_secs(5);
 
-/// How long a job rests at first, and at the longest, that this worker has no handler for: another may know it.
+/// First and maximum delay of a job without a handler here. Another worker may have one.
 const UNKNOWN_KIND_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(5)];
 
-/// A job and its handler.
+/// A job and the index of its handler.
 type RoutedJob = (Arc<ClaimedJob>, HandlerIndex);
 
 /// Runs the jobs of all queues.
@@ -57,7 +59,7 @@ impl Executor {
         Self { shared, registry, tasks: TaskTracker::new(), unknown_kinds: UnknownKinds::default() }
     }
 
-    /// What it can run: see [`Registry::kinds`].
+    /// The kinds that it can run: see [`Registry::kinds`].
     pub(crate) fn kinds(&self) -> (Vec<Kind>, bool) {
         self.registry.kinds()
     }
@@ -67,7 +69,7 @@ impl Executor {
         &self.tasks
     }
 
-    /// Runs jobs of one lane, which has a slot occupied for each.
+    /// Runs jobs of one queue. The caller has occupied a slot for each.
     pub(crate) fn dispatch(
         self: &Arc<Self>,
         slots: &Arc<QueueSlots>,
@@ -75,16 +77,16 @@ impl Executor {
     ) {
         let mut chunk = Vec::new();
         for job in jobs {
-            let route = self.registry.find(job.envelope.kind());
+            let handler_index = self.registry.find(job.envelope.kind());
             if job.envelope.crashes() > 0 {
-                self.tasks.spawn(self.clone().run_after_crash(slots.clone(), (job, route)));
+                self.tasks.spawn(self.clone().run_after_crash(slots.clone(), (job, handler_index)));
                 continue;
             }
-            if !self.may_share_task(route) {
-                self.spawn(slots, vec![(job, route)]);
+            if !self.may_share_task(handler_index) {
+                self.spawn(slots, vec![(job, handler_index)]);
                 continue;
             }
-            chunk.push((job, route));
+            chunk.push((job, handler_index));
             if chunk.len() == MAX_CHUNK_JOBS {
                 self.spawn(slots, std::mem::take(&mut chunk));
             }
@@ -94,31 +96,34 @@ impl Executor {
         }
     }
 
-    fn may_share_task(&self, route: HandlerIndex) -> bool {
-        self.registry.get(route).is_none_or(|handler| handler.first_poll_time.is_under(MAX_SHARED_FIRST_POLL))
+    fn may_share_task(&self, handler_index: HandlerIndex) -> bool {
+        self.registry
+            .get(handler_index)
+            .is_none_or(|handler| handler.first_poll_time.is_under(MAX_SHARED_FIRST_POLL))
     }
 
     fn spawn(self: &Arc<Self>, slots: &Arc<QueueSlots>, chunk: Vec<RoutedJob>) {
         self.tasks.spawn(self.clone().run(slots.clone(), chunk));
     }
 
-    /// Runs a job whose worker has died before: not while others that ended before it came still wait to be settled. If
-    /// it takes this worker along too, they would count a crash that is not theirs, come back beside it, and
-    /// in the end die with it. Those that end later are not waited for: on a busy worker there is always one.
+    /// Runs a job whose earlier worker crashed. First waits until all jobs that ended before it are
+    /// settled. If this job crashes the worker again, unsettled jobs would count a crash that they
+    /// did not cause, run again next to it, and could end up dead. Jobs that end later are not
+    /// waited for, because a busy worker always has some.
     async fn run_after_crash(self: Arc<Self>, slots: Arc<QueueSlots>, job: RoutedJob) {
         let _ = tokio::time::timeout(CRASHED_JOB_WAIT, self.shared.settlement_queue.wait_for_earlier_jobs())
             .await;
         self.run(slots, vec![job]).await;
     }
 
-    /// Runs a chunk in this task; what is pending after its first poll moves to a task of its own.
+    /// Runs a chunk in this task. A job that is pending after its first poll moves to its own task.
     async fn run(self: Arc<Self>, slots: Arc<QueueSlots>, chunk: Vec<RoutedJob>) {
         let is_single = chunk.len() == 1;
         let mut ended = Vec::with_capacity(chunk.len());
         let mut rest = chunk.into_iter();
-        let mut begun = Instant::now();
-        while let Some((job, route)) = rest.next() {
-            match self.start(job, route, begun) {
+        let mut started_at = Instant::now();
+        while let Some((job, handler_index)) = rest.next() {
+            match self.start(job, handler_index, started_at) {
                 FirstPoll::Done(job) => ended.push(job),
                 FirstPoll::Pending(running) if is_single => return self.run_to_end(slots, running).await,
                 FirstPoll::Pending(running) => {
@@ -126,17 +131,17 @@ impl Executor {
                 }
             }
             let now = Instant::now();
-            if now - begun > MAX_CHUNK_POLL && rest.len() > 0 {
+            if now - started_at > MAX_CHUNK_POLL && rest.len() > 0 {
                 self.dispatch(&slots, rest.by_ref().map(|(job, _)| job));
             }
-            begun = now;
+            started_at = now;
         }
         self.queue_settlements(&slots, ended).await;
     }
 
-    /// Takes a job through its first poll.
-    fn start(&self, job: Arc<ClaimedJob>, route: HandlerIndex, begun: Instant) -> FirstPoll {
-        let Some(handler) = self.registry.get(route) else {
+    /// Polls a job for the first time.
+    fn start(&self, job: Arc<ClaimedJob>, handler_index: HandlerIndex, started_at: Instant) -> FirstPoll {
+        let Some(handler) = self.registry.get(handler_index) else {
             self.unknown_kinds.log(job.envelope.kind());
             let outcome = postpone_unknown_kind(&job.envelope);
             return FirstPoll::Done(self.decide_end(job, None, outcome.into(), Duration::ZERO));
@@ -153,29 +158,31 @@ impl Executor {
         let deadline = timeout.map(|timeout| self.shared.store.clock().now().after(timeout));
         let first =
             first_poll(|| handler.handler.call(JobContext::new(job.clone(), deadline, self.shared.clone())));
-        let elapsed = begun.elapsed();
+        let elapsed = started_at.elapsed();
         handler.first_poll_time.record(elapsed);
         match first {
             Ok(outcome) => FirstPoll::Done(self.decide_end(job, Some(handler), outcome, elapsed)),
-            Err(attempt) => FirstPoll::Pending(PendingAttempt { job, route, begun, timeout, attempt }),
+            Err(attempt) => {
+                FirstPoll::Pending(PendingAttempt { job, handler_index, started_at, timeout, attempt })
+            }
         }
     }
 
-    /// Sees a pending job through to its end.
+    /// Runs a pending job until it ends.
     async fn run_to_end(self: Arc<Self>, slots: Arc<QueueSlots>, running: PendingAttempt) {
-        let PendingAttempt { job, route, begun, timeout, attempt } = running;
+        let PendingAttempt { job, handler_index, started_at, timeout, attempt } = running;
         let (clock, cancel_grace) = (self.shared.store.clock(), self.shared.config.cancel_grace);
         let outcome = run_to_end(attempt, &job, AttemptLimits { clock, timeout, cancel_grace }).await;
-        let ended = self.decide_end(job, self.registry.get(route), outcome, begun.elapsed());
+        let ended = self.decide_end(job, self.registry.get(handler_index), outcome, started_at.elapsed());
         self.queue_settlements(&slots, vec![ended]).await;
     }
 
-    /// Gives a job back that did not get to run.
+    /// Hands back a job that did not run.
     pub(crate) fn hand_back(&self, job: Arc<ClaimedJob>) -> PendingSettlement {
         self.decide_end(job, None, Outcome::HandedBack.into(), Duration::ZERO)
     }
 
-    /// Decides what becomes of a job.
+    /// Decides the settlement of a job.
     fn decide_end(
         &self,
         job: Arc<ClaimedJob>,
@@ -212,7 +219,7 @@ impl Executor {
         }
     }
 
-    /// Says why an attempt failed and what follows.
+    /// Logs the error of a failed attempt and what follows.
     fn log_failure(&self, job: &ClaimedJob, error: Option<&str>, change: &Change) {
         let (log, envelope, queue) = (&self.shared.failure_log, &job.envelope, &job.lease.queue);
         match (change, error) {
@@ -225,8 +232,8 @@ impl Executor {
         }
     }
 
-    /// Passes ended jobs on and frees their slots. In this order: when the completer cannot keep up, slots
-    /// stay taken.
+    /// Queues ended jobs and then frees their slots. In this order, slots stay occupied while the
+    /// completer cannot keep up.
     async fn queue_settlements(&self, slots: &QueueSlots, ended: Vec<PendingSettlement>) {
         let count = ended.len();
         if count > 0 {
@@ -236,7 +243,7 @@ impl Executor {
     }
 }
 
-/// The error of an attempt that failed.
+/// The error of a failed attempt.
 fn error_of(outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Retry { error, .. } | Outcome::TimedOut { error, .. } => Some(error.clone()),
@@ -245,23 +252,24 @@ fn error_of(outcome: &Outcome) -> Option<String> {
     }
 }
 
-/// Where a job is after its first poll. Both are moved on at once, so the larger one is not boxed.
+/// A job after its first poll. Both variants are moved on immediately, so the larger one is not
+/// boxed.
 #[allow(clippy::large_enum_variant)]
 enum FirstPoll {
     Done(PendingSettlement),
     Pending(PendingAttempt),
 }
 
-/// A job that is under way.
+/// An attempt that is pending after its first poll.
 struct PendingAttempt {
     job: Arc<ClaimedJob>,
-    route: HandlerIndex,
-    begun: Instant,
+    handler_index: HandlerIndex,
+    started_at: Instant,
     timeout: Option<Duration>,
     attempt: AttemptFuture,
 }
 
-/// Puts back a job that another worker may know; the longer the more often nobody has.
+/// Postpones a job for another worker, with a delay that grows with each postponement.
 fn postpone_unknown_kind(envelope: &Envelope) -> Outcome {
     let [first, longest] = UNKNOWN_KIND_DELAYS;
     let after = first.saturating_mul(1 << envelope.postponed().min(16)).min(longest);

@@ -1,5 +1,5 @@
-//! What another engine adds to a worker: handlers and queues that are known only when all of it has been described.
-//! What runs beside a worker's own parts: something an engine on top of it brings along.
+//! Extensions of a worker, such as the workflow engine: handlers, queues and background tasks that
+//! are added when the worker is built.
 
 use std::any::Any;
 use std::fmt;
@@ -13,47 +13,48 @@ use crate::builder::WorkerBuilder;
 use crate::error::BuildError;
 use crate::handler::extract::StateMap;
 
-/// An engine on top of the worker. It gathers what is said to it while the worker is described, and is installed when
-/// the worker is built.
+/// An engine on top of the worker. It collects settings while the builder is in use and is
+/// installed by `build`.
 pub trait Extension: Any + Send {
-    /// Adds what it has come to.
+    /// Adds its handlers, queues and tasks to the worker.
+    ///
+    /// # Errors
+    /// Returns an error if its settings are invalid.
     fn install(self: Box<Self>, worker: WorkerBuilder) -> Result<WorkerBuilder, BuildError>;
 }
 
 impl WorkerBuilder {
-    /// Describes an extension further; the first time, it is made.
-    pub fn extend<E: Extension + Default>(mut self, describe: impl FnOnce(&mut E)) -> Self {
+    /// Calls `configure` with the extension of type `E`, which is created on first use.
+    pub fn extend<E: Extension + Default>(mut self, configure: impl FnOnce(&mut E)) -> Self {
         let is_same_type = |extension: &&mut Box<dyn Extension>| (&***extension as &dyn Any).is::<E>();
         if let Some(existing) = self.extensions.iter_mut().find(is_same_type)
             && let Some(extension) = (&mut **existing as &mut dyn Any).downcast_mut()
         {
-            describe(extension);
+            configure(extension);
             return self;
         }
         let mut extension = E::default();
-        describe(&mut extension);
+        configure(&mut extension);
         self.extensions.push(Box::new(extension));
         self
     }
 
-    /// The client it works for.
+    /// The client of the worker's store.
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The state its handlers share.
+    /// The state that handlers share.
     pub fn states(&self) -> &StateMap {
         &self.states
     }
 
-    /// Whether it has been told to serve the at-least-once queue `name`.
+    /// Whether the at-least-once queue `name` was added.
     pub fn serves(&self, name: &str) -> bool {
-        self.queues
-            .iter()
-            .any(|(existing, guarantee, _)| existing == name && *guarantee == Guarantee::AtLeastOnce)
+        self.queues.iter().any(|queue| queue.name == name && queue.guarantee == Guarantee::AtLeastOnce)
     }
 
-    /// Lets every extension add what it has to.
+    /// Installs every extension.
     pub(crate) fn install(mut self) -> Result<Self, BuildError> {
         for extension in std::mem::take(&mut self.extensions) {
             self = extension.install(self)?;
@@ -62,8 +63,8 @@ impl WorkerBuilder {
     }
 }
 
-/// A part that another engine brings along. It begins before the first claim, is told to end when the last handler has
-/// ended, and is waited for; should it end by itself, the worker shuts down.
+/// A task of an extension. It starts before the first claim. It is asked to stop after the last
+/// handler has ended, and the worker waits for it. If it ends earlier, the worker shuts down.
 pub(crate) struct ExtensionTask {
     pub(crate) name: &'static str,
     start: Box<dyn FnOnce(CancellationToken) -> TaskFuture + Send + Sync>,
@@ -72,26 +73,27 @@ pub(crate) struct ExtensionTask {
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl ExtensionTask {
-    pub(crate) fn run(self, end: CancellationToken) -> TaskFuture {
-        (self.start)(end)
+    pub(crate) fn run(self, shutdown: CancellationToken) -> TaskFuture {
+        (self.start)(shutdown)
     }
 }
 
 impl fmt::Debug for ExtensionTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Companion({})", self.name)
+        write!(f, "ExtensionTask({})", self.name)
     }
 }
 
 impl WorkerBuilder {
-    /// Runs `part` beside the worker, for an engine on top of it: from before the first claim until it ends after the
-    /// token is cancelled, which happens when the last handler has ended.
-    pub fn background_task<P, R>(mut self, name: &'static str, part: P) -> Self
+    /// Runs `task` next to the worker's parts, from before the first claim. The token is cancelled
+    /// after the last handler has ended; the task should then return.
+    pub fn background_task<T, F>(mut self, name: &'static str, task: T) -> Self
     where
-        P: FnOnce(CancellationToken) -> R + Send + Sync + 'static,
-        R: Future<Output = ()> + Send + 'static,
+        T: FnOnce(CancellationToken) -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
     {
-        self.extension_tasks.push(ExtensionTask { name, start: Box::new(move |end| Box::pin(part(end))) });
+        self.extension_tasks
+            .push(ExtensionTask { name, start: Box::new(move |shutdown| Box::pin(task(shutdown))) });
         self
     }
 }

@@ -1,4 +1,4 @@
-//! The time between a store's first refusal and its next answer, as one part of the worker sees it.
+//! The backoff of one part of a worker while its store calls fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,40 +7,40 @@ use std::time::{Duration, Instant};
 use tidemill_core::{Backoff, Error};
 use tracing::{debug, warn};
 
-/// Short enough to be back within two seconds of the store, long enough to be no hot loop.
+/// Reconnects within two seconds of the store's return without a hot loop.
 const RETRY_BACKOFF: Backoff = Backoff {
     base: Duration::from_millis(100),
     max: Duration::from_secs(1),
     jitter: Duration::from_millis(100),
 };
 
-/// Counts the failures in a row of one part; logs when they begin and when they are over. A store that is not available
-/// fails for every part at once: the first part that notices and the last one that recovers log it, the others only at
-/// the level `debug`.
+/// Counts the consecutive failures of one part and logs their start and end. An unavailable store
+/// fails for all parts at once. Then only the first part to fail and the last one to recover log a
+/// warning; the others log at level `debug`.
 #[derive(Debug)]
 pub(crate) struct FailureBackoff {
     what: String,
     failures: u32,
     failing_since: Option<Instant>,
-    /// How many parts of the worker find the store unavailable.
+    /// The number of the worker's parts that find the store unavailable.
     unavailable: Arc<AtomicUsize>,
-    /// Whether this part is among them.
+    /// Whether this part is counted.
     is_counted: bool,
 }
 
 impl FailureBackoff {
-    /// `what` is being tried, such as "claiming from queue `mail`".
+    /// `what` describes the operation, such as "claiming from queue `mail`".
     #[cfg(test)]
     pub(crate) fn new(what: impl Into<String>) -> Self {
         Self::new_shared(what, Arc::default())
     }
 
-    /// The same for one part of several, which share the count of parts that find the store unavailable.
+    /// Like `new`, for one of several parts that share the count of parts without a store.
     pub(crate) fn new_shared(what: impl Into<String>, unavailable: Arc<AtomicUsize>) -> Self {
         Self { what: what.into(), failures: 0, failing_since: None, unavailable, is_counted: false }
     }
 
-    /// Notes a failure; returns how long to pause before the next try.
+    /// Records a failure; returns the pause before the next try.
     pub(crate) fn record_failure(&mut self, error: &Error) -> Duration {
         if self.failures == 0 {
             self.failing_since = Some(Instant::now());
@@ -51,7 +51,7 @@ impl FailureBackoff {
         pause
     }
 
-    /// Notes a success.
+    /// Records a success.
     pub(crate) fn record_success(&mut self) {
         if self.failures > 0 {
             let elapsed =
@@ -78,7 +78,7 @@ impl FailureBackoff {
         }
     }
 
-    /// Whether this was the last part that found the store unavailable.
+    /// Returns whether this was the last part that found the store unavailable.
     fn uncount(&mut self) -> bool {
         self.is_counted = false;
         self.unavailable.fetch_sub(1, Ordering::Relaxed) == 1

@@ -1,4 +1,5 @@
-//! The log of failed attempts: one warning each with the reason and the next try, at a bounded rate per kind.
+//! The log of failed attempts: one warning each with the reason and the next try, at a limited rate
+//! per kind.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,28 +9,30 @@ use tidemill_core::settle::expired::RescuedDeath;
 use tidemill_core::{DeadLetter, Envelope, Kind, Queue};
 use tracing::warn;
 
-/// The period that the limits below are for.
+/// The period of the limits below.
 const LOG_WINDOW: Duration = Duration::from_secs(10);
 
-/// How many failed attempts of a kind are logged in one window: enough to see why, too few to fill a disk.
+/// How many failed attempts of a kind are logged per window: enough to see the cause, too few to
+/// fill a disk.
 const MAX_FAILURES: u32 = 5;
 
-/// How many deaths of a kind are logged in one window. A death is the end of a job, so nearly all are.
+/// How many deaths of a kind are logged per window. A death is final, so nearly all are logged.
 const MAX_DEATHS: u32 = 100;
 
-/// How many kinds have a window of their own. Kinds beyond these share one: the names come from outside.
+/// How many kinds have a window of their own. Further kinds share one, because clients choose the
+/// names.
 const MAX_KINDS: usize = 256;
 
 /// How much of an error is logged.
 const MAX_ERROR_CHARS: usize = 500;
 
-/// Logs failures, and counts those that it leaves out.
+/// Logs failures, and counts those that exceed the limits.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLog {
     windows: Mutex<HashMap<Option<Kind>, LogWindow>>,
 }
 
-/// What was logged of a kind since the window began.
+/// What was logged for a kind since the window began.
 #[derive(Debug)]
 struct LogWindow {
     begun: Instant,
@@ -43,7 +46,7 @@ struct LogCount {
     omitted: u64,
 }
 
-/// An attempt that failed.
+/// A failed attempt.
 #[derive(Debug)]
 pub(crate) struct FailedAttempt<'a> {
     pub(crate) envelope: &'a Envelope,
@@ -52,12 +55,12 @@ pub(crate) struct FailedAttempt<'a> {
 }
 
 impl FailureLog {
-    /// A failed attempt that is followed by another one after `delay`.
+    /// Logs a failed attempt that is retried after `delay`.
     pub(crate) fn retried(&self, failure: &FailedAttempt<'_>, delay: Duration) {
         self.failed(failure, format_args!("next try in {delay:.1?}"));
     }
 
-    /// A failed attempt of an activity that was its last one.
+    /// Logs the last failed attempt of an activity.
     pub(crate) fn delivered(&self, failure: &FailedAttempt<'_>) {
         self.failed(failure, format_args!("no further try, its workflow run receives the failure"));
     }
@@ -73,7 +76,7 @@ impl FailureLog {
         warn!(%job, %kind, %queue, attempt, "attempt {attempt} of {max_attempts} failed: {error}; {next}");
     }
 
-    /// A job that was moved to the dead letters.
+    /// Logs a job that was moved to the dead letters.
     pub(crate) fn died(&self, envelope: &Envelope, queue: &Queue, letter: &DeadLetter) {
         let (job, kind) = (envelope.id(), envelope.kind());
         if !self.admits(kind, |window| (&mut window.deaths, MAX_DEATHS)) {
@@ -84,19 +87,19 @@ impl FailureLog {
         warn!(%job, %kind, %queue, attempt, "job is dead after attempt {attempt} ({}): {error}", letter.reason);
     }
 
-    /// A job whose worker died, or lost its lease, in its last attempt.
+    /// Logs a job whose worker died, or lost its lease, in its last attempt.
     pub(crate) fn died_unattended(&self, death: &RescuedDeath<'_>) {
         let RescuedDeath { queue, envelope, letter } = death;
         match envelope {
             Some(envelope) => self.died(envelope, queue, letter),
             None => {
                 let error = shorten(letter.last_error.as_deref().unwrap_or_default());
-                warn!(job = %letter.job, %queue, "a message is no envelope, to the dead letters: {error}");
+                warn!(job = %letter.job, %queue, "a message is not an envelope and was moved to the dead letters: {error}");
             }
         }
     }
 
-    /// Logs how many failures were left out of the windows that are over. Call it from time to time.
+    /// Logs how many failures were omitted in windows that have ended. Called periodically.
     pub(crate) fn report_omitted(&self) {
         let mut windows = self.lock();
         windows.retain(|kind, window| {
@@ -108,14 +111,14 @@ impl FailureLog {
         });
     }
 
-    /// Whether one more may be logged; if not, it is counted.
+    /// Whether one more may be logged; otherwise counts it as omitted.
     fn admits(&self, kind: &Kind, limit: impl FnOnce(&mut LogWindow) -> (&mut LogCount, u32)) -> bool {
         let mut windows = self.lock();
         let own = Some(kind.clone());
         let key = if windows.contains_key(&own) || windows.len() < MAX_KINDS { own } else { None };
         let window = windows.entry(key.clone()).or_insert_with(LogWindow::new);
         if window.begun.elapsed() >= LOG_WINDOW {
-            // The window may be the one that kinds share.
+            // The window may be the shared one.
             window.report(key.as_ref());
             *window = LogWindow::new();
         }
@@ -154,7 +157,7 @@ impl LogWindow {
     }
 }
 
-/// The first line's worth of an error: a stack trace or a page of HTML belongs to `job show`.
+/// The error in one line and at limited length; `job show` prints the whole text.
 fn shorten(error: &str) -> String {
     let line = error.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MAX_ERROR_CHARS) {
@@ -174,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// Notes down the kinds that are logged.
+    /// Records the kinds that are logged.
     #[derive(Clone, Default)]
     struct LoggedKinds(Arc<Mutex<Vec<String>>>);
 

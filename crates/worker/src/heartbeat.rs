@@ -1,4 +1,4 @@
-//! Keeps every lease in this worker's hands alive, and learns from it what was lost or cancelled.
+//! The heartbeat: extends every lease that this worker holds, and detects lost and cancelled jobs.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,24 +15,24 @@ use crate::leases::{ClaimedJob, StopReason};
 use crate::rechecks::Rechecks;
 use crate::shared::WorkerShared;
 
-/// The shortest pause between two beats.
+/// The minimum interval between two rounds of extensions.
 const MIN_EXTEND_INTERVAL: Duration = Duration::from_millis(500);
 
-/// The shortest pause between two rechecks, however often somebody publishes the name of a running job.
+/// The minimum interval between two rechecks, however often wake-ups name running jobs.
 const RECHECK_PAUSE: Duration = Duration::from_millis(20);
 
-/// The most leases in one trip.
+/// The maximum number of leases in one call.
 const MAX_BATCH_LEASES: usize = 512;
 
-/// How many trips are under way at once.
+/// The maximum number of concurrent calls.
 const MAX_CONCURRENT_BATCHES: usize = 4;
 
 /// Extends the leases of running, buffered and unsettled jobs. The last part of a worker to stop.
 pub(crate) struct Heartbeat {
     shared: Arc<WorkerShared>,
-    /// Told when something may have been cancelled that nobody named.
+    /// Notified when any job may have been cancelled, without naming one.
     extend_now: Arc<Notify>,
-    /// The jobs that a wake-up has named.
+    /// The jobs that wake-ups have named.
     rechecks: Arc<Rechecks>,
 }
 
@@ -54,7 +54,8 @@ impl Heartbeat {
             let (mut held, mut started_at) = (self.shared.leases.held(), Instant::now());
             while let Err((unknown, error)) = self.extend(held).await {
                 tokio::time::sleep(backoff.record_failure(&error)).await;
-                // Those that were answered are extended again with the next beat, even if the others still fail then.
+                // Leases that were extended are due again after one interval, even while others
+                // still fail.
                 let is_due = started_at.elapsed() >= self.shared.heartbeat_interval();
                 started_at = if is_due { Instant::now() } else { started_at };
                 held =
@@ -64,10 +65,10 @@ impl Heartbeat {
         }
     }
 
-    /// Asks the store about jobs that a wake-up has named. Beside the beats, so that a beat that hangs or is late
-    /// does not hold up a cancellation.
+    /// Checks jobs that a wake-up has named. Runs next to the regular extensions, so that a slow or
+    /// late one does not delay a cancellation.
     async fn recheck_loop(&self) {
-        let mut backoff = self.shared.backoff("asking whether jobs were cancelled");
+        let mut backoff = self.shared.backoff("checking whether jobs were cancelled");
         loop {
             let jobs = self.rechecks.take().await;
             let mut held = self.shared.leases.held_of(&jobs);
@@ -80,8 +81,8 @@ impl Heartbeat {
         }
     }
 
-    /// Waits for the next beat. One that is hurried still comes no sooner than a moment after the last: a store
-    /// that shares its file with busy writers hurries all the time.
+    /// Waits for the next round. A notification shortens the wait only to a minimum: a store in a
+    /// file with busy writers notifies continuously.
     async fn pause(&self) {
         let beat = self.shared.heartbeat_interval();
         let clock = self.shared.store.clock();
@@ -94,8 +95,8 @@ impl Heartbeat {
         }
     }
 
-    /// Extends leases, some batches at once: one that fails or hangs must not keep others from being extended. Returns
-    /// those of which nothing is known.
+    /// Extends leases in concurrent batches, so that one that fails or hangs does not delay the
+    /// others. Returns the leases whose state is unknown.
     async fn extend(&self, held: Vec<Arc<ClaimedJob>>) -> Result<(), (Vec<Arc<ClaimedJob>>, Error)> {
         let batches: Vec<_> =
             held.chunks(MAX_BATCH_LEASES).map(<[_]>::to_vec).map(|batch| self.extend_batch(batch)).collect();
@@ -126,7 +127,7 @@ impl Heartbeat {
         match unknown.len() {
             0 => Ok(()),
             count => {
-                let message = format!("a part of the store gave no answer about {count} leases");
+                let message = format!("a shard of the store did not answer for {count} leases");
                 Err((unknown, Error::Unanswered { message, source: None }))
             }
         }
@@ -135,13 +136,13 @@ impl Heartbeat {
 
 fn apply(job: &ClaimedJob, held: Extended) {
     match held {
-        // Unknown: it is asked for again. Whoever runs the job is stopped only by the store's word.
+        // Unknown: the lease is extended again later. Only an answer of the store stops a handler.
         Extended::Yes | Extended::Unknown => {}
-        // Its own settlement or transaction has ended it, and says so in a moment.
+        // The job's own settlement or transaction has ended it; its verdict follows.
         Extended::Lost if job.stop.is_settling() => {}
         Extended::Cancelling => job.stop.request(StopReason::Cancelled),
         Extended::Lost => {
-            warn!(job = %job.lease.job, queue = %job.lease.queue, "lost the lease; its handler is stopped");
+            warn!(job = %job.lease.job, queue = %job.lease.queue, "lost the lease; stopping its handler");
             job.stop.request(StopReason::LeaseLost);
         }
     }

@@ -1,8 +1,8 @@
-//! Every lease in this worker's hands: running, buffered, or waiting to be settled.
+//! The table of leases that this worker holds, and the claimed jobs in it: running, buffered, or
+//! waiting to be settled.
 //!
-//! One mutex is enough: it is taken once per claimed batch, once per settled batch and once per heartbeat,
-//! never per job.
-//! A job in this worker's hands, and the one way to ask its handler to stop.
+//! One mutex is enough: it is locked once per claimed batch, settled batch and heartbeat, never per
+//! job.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use tidemill_core::store::Verdict;
 use tidemill_core::{Envelope, JobId, Lease};
 use tokio::sync::Notify;
 
-/// The leases that must be kept alive.
+/// The leases that the heartbeat extends.
 #[derive(Debug, Default)]
 pub(crate) struct Leases {
     table: Mutex<LeaseTable>,
@@ -26,7 +26,7 @@ struct LeaseTable {
 }
 
 impl Leases {
-    /// Takes claimed jobs into this worker's hands.
+    /// Adds claimed jobs.
     pub(crate) fn insert(
         &self,
         queue_index: usize,
@@ -36,7 +36,7 @@ impl Leases {
         claimed.into_iter().map(|(lease, envelope)| table.insert(queue_index, lease, envelope)).collect()
     }
 
-    /// Lets go of jobs that are settled or lost.
+    /// Removes jobs that are settled or lost.
     pub(crate) fn remove(&self, jobs: impl IntoIterator<Item = Arc<ClaimedJob>>) {
         let mut table = self.lock();
         for job in jobs {
@@ -45,22 +45,22 @@ impl Leases {
         }
     }
 
-    /// What to extend. A lease that is lost stays lost, so nobody asks for it again.
+    /// The jobs whose leases to extend. A lost lease stays lost, so it is left out.
     pub(crate) fn held(&self) -> Vec<Arc<ClaimedJob>> {
         let table = self.lock();
         let held = table.entries.iter().flatten();
         held.filter(|job| !job.stop.is_lost()).cloned().collect()
     }
 
-    /// Every lease of a lane that is in this worker's hands, whatever has become of it.
+    /// Every lease of a queue in the table, whatever its state.
     pub(crate) fn of_queue(&self, queue_index: usize) -> HashSet<Lease> {
         let table = self.lock();
         let entries = table.entries.iter().flatten().filter(|job| job.queue_index == queue_index);
         entries.map(|job| job.lease.clone()).collect()
     }
 
-    /// The held leases of `jobs`. A walk through all, because this is rare and every other way would cost each
-    /// job something.
+    /// The jobs among `jobs` whose leases to extend. Scans the whole table: this is rare, and an
+    /// index would cost every job something.
     pub(crate) fn held_of(&self, jobs: &HashSet<JobId>) -> Vec<Arc<ClaimedJob>> {
         let mut held = self.held();
         held.retain(|job| jobs.contains(&job.lease.job));
@@ -82,7 +82,7 @@ impl Leases {
         self.lock().entries.iter().flatten().any(|held| held.lease.job == *job)
     }
 
-    /// Asks every handler to stop because the worker is leaving.
+    /// Asks every handler to stop because the worker shuts down.
     pub(crate) fn stop_all(&self) {
         self.lock().entries.iter().flatten().for_each(|job| job.stop.request(StopReason::WorkerStopping));
     }
@@ -93,7 +93,7 @@ impl Leases {
     }
 
     fn lock(&self) -> MutexGuard<'_, LeaseTable> {
-        // Nothing in here can panic half-way through a change.
+        // No code under the lock can panic half-way through a change.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -110,25 +110,25 @@ impl LeaseTable {
     }
 }
 
-/// A claimed job, from the claim until its settlement has stuck.
+/// A claimed job, from the claim until the store has accepted its settlement.
 pub(crate) struct ClaimedJob {
-    /// The right to run it.
+    /// The lease to settle it with.
     pub(crate) lease: Lease,
-    /// What to run.
+    /// The job itself.
     pub(crate) envelope: Envelope,
-    /// Which of the worker's queues it came from.
+    /// The index of its queue in the worker.
     pub(crate) queue_index: usize,
-    /// Its place among the leases this worker holds.
+    /// Its index in the lease table.
     pub(crate) lease_index: usize,
-    /// Whether it should stop.
+    /// The stop request to its handler.
     pub(crate) stop: StopSignal,
-    /// When its handler last gave a sign of life, in the store's milliseconds; 0 if it has not yet.
+    /// The last heartbeat of the handler, in milliseconds of the store's clock; 0 before the first.
     pub(crate) last_heartbeat_ms: AtomicI64,
-    /// Who wants to know whether its settlement was accepted. Dropped unasked if that never comes out.
+    /// Called with the verdict on its settlement. Dropped without a call if no verdict arrives.
     pub(crate) on_settled: Mutex<Option<SettledCallback>>,
 }
 
-/// Is told what a store said to a settlement.
+/// A callback for the verdict on a settlement.
 pub(crate) type SettledCallback = Box<dyn FnOnce(Verdict) + Send>;
 
 impl ClaimedJob {
@@ -145,7 +145,7 @@ impl ClaimedJob {
         }
     }
 
-    /// Whoever wanted to know is told.
+    /// Calls the callback, if there is one.
     pub(crate) fn settled(&self, verdict: Verdict) {
         let on_settled = self.on_settled.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(on_settled) = on_settled {
@@ -160,23 +160,24 @@ impl fmt::Debug for ClaimedJob {
     }
 }
 
-/// Why a handler should stop. The later ones override the earlier ones.
+/// Why a handler should stop. Later variants override earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StopReason {
-    /// The worker is leaving: the job goes back.
+    /// The worker shuts down, and the job is handed back.
     WorkerStopping = 1,
-    /// Somebody cancelled the job.
+    /// The job was cancelled.
     Cancelled = 2,
-    /// The lease is somebody else's now: whatever the handler does no longer counts.
+    /// Another worker may have the job, and nothing that the handler does counts any more.
     LeaseLost = 3,
 }
 
-/// Tells a running handler to stop. Built into the assignment, so that a job costs no allocation for it.
+/// A stop request to a running handler. Part of the claimed job, so that it costs no allocation.
 #[derive(Debug, Default)]
 pub(crate) struct StopSignal {
     reason: AtomicU8,
     watched: AtomicBool,
-    /// Its end is being committed or settled: too late to stop it, and an end is not a loss.
+    /// The job's end is being committed or settled: it can no longer be stopped, and a missing
+    /// lease is not a loss.
     settling: AtomicBool,
     changed: Notify,
 }
@@ -203,14 +204,14 @@ impl StopSignal {
         self.reason() == Some(StopReason::LeaseLost)
     }
 
-    /// From now on nothing stops it: the handler's transaction is being committed with the job's end. `false` if it
-    /// was asked to stop before.
+    /// Marks the job as settling, because the handler's transaction is being committed with the
+    /// job's end. Nothing stops it from then on. `false` if it was asked to stop before.
     pub(crate) fn try_begin_settlement(&self) -> bool {
         self.settling.store(true, Ordering::SeqCst);
         self.reason().is_none_or(|reason| reason == StopReason::WorkerStopping)
     }
 
-    /// Its handler has ended: there is nothing left to stop.
+    /// Marks the handler as ended.
     pub(crate) fn mark_ended(&self) {
         self.settling.store(true, Ordering::SeqCst);
     }
@@ -219,7 +220,7 @@ impl StopSignal {
         self.settling.load(Ordering::SeqCst)
     }
 
-    /// Notes that the handler looks out for being stopped, and so deserves time to wind up.
+    /// Records that the handler watches for stop requests, so it gets time to clean up.
     pub(crate) fn mark_watched(&self) {
         self.watched.store(true, Ordering::Relaxed);
     }
@@ -231,7 +232,7 @@ impl StopSignal {
     pub(crate) async fn wait(&self) -> StopReason {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // Registered before the look, so that a request between the two is not missed.
+            // Registered before the check, so that a request in between is not missed.
             changed.as_mut().enable();
             if let Some(reason) = self.reason() {
                 return reason;

@@ -1,15 +1,15 @@
-//! The engine that runs jobs: claim, run, settle, on any store.
+//! The job worker: claims jobs, runs their handlers and settles them, on any store.
 //!
-//! A [`Worker`] is told what it can do (handlers and the state they need) and where (queues). Running, it is
-//! a handful of parts, each with one role and an owner who waits for its end:
+//! A [`WorkerBuilder`] collects handlers, the state they share, and queues. A running [`Worker`]
+//! consists of parts. Each part has one role, and the worker waits for each to end:
 //!
 //! - a **producer** per queue claims jobs into free slots,
 //! - the **executor** runs them,
 //! - the **completer** settles them in batches,
-//! - the **heartbeat** keeps the leases of everything that is in this worker's hands,
-//! - the **listener** receives wake-ups, and makes the heartbeat ask about cancelled jobs,
-//! - the **roster** keeps the worker's entry in the fleet, and hears whether it is to go,
-//! - **maintenance** promotes, rescues, prunes and reaps, deciding only from what is in the store.
+//! - the **heartbeat** extends the leases of all jobs that this worker holds,
+//! - the **listener** receives wake-ups and makes the heartbeat check jobs that may be cancelled,
+//! - the **registration** keeps the worker's entry in the fleet and receives drain orders,
+//! - **maintenance** promotes, rescues, prunes and reaps, deciding only from the store's content.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -35,8 +35,8 @@
 //! # }
 //! ```
 //!
-//! The parts never wait for one another's store calls, and every call has a deadline, so one that never
-//! answers cannot stop the heartbeat.
+//! No part waits for another part's store calls. Every call has a deadline, so a call without an
+//! answer cannot stop the heartbeat.
 
 mod attempt;
 mod builder;

@@ -1,4 +1,5 @@
-//! Receives wake-ups and passes each to the part it concerns. A wake-up changes no job: it makes a part ask the store.
+//! The listener: receives wake-ups and notifies the part that each concerns. A wake-up changes no
+//! job; it makes a part query the store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +14,21 @@ use crate::rechecks::Rechecks;
 use crate::registration::RegistrationWakes;
 use crate::shared::WorkerShared;
 
-/// A stream of wake-ups never ends; should one end anyway, it is opened again, but not in a hot loop.
+/// Pause before subscribing again. Subscriptions do not end; if one does, this prevents a hot loop.
 const RESUBSCRIBE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Passes wake-ups on to whom they concern.
+/// Dispatches wake-ups to the parts of the worker.
 pub(crate) struct Listener {
     pub(crate) shared: Arc<WorkerShared>,
     /// Wakes the promoter.
     pub(crate) promote_now: Arc<Notify>,
-    /// Wakes the heartbeat, which learns what was cancelled.
+    /// Makes the heartbeat extend all leases, which detects cancelled jobs.
     pub(crate) extend_now: Arc<Notify>,
-    /// Makes the heartbeat ask the store about a job that a wake-up has named.
+    /// Makes the heartbeat check the jobs that a wake-up has named.
     pub(crate) rechecks: Arc<Rechecks>,
-    /// Wakes the roster.
+    /// Wakes the registration.
     pub(crate) registration: Arc<RegistrationWakes>,
-    /// Who this worker is to the fleet, if anybody.
+    /// The key of this worker in the fleet, if it is registered.
     pub(crate) worker_key: Option<WorkerKey>,
 }
 
@@ -48,7 +49,7 @@ impl Listener {
 
     fn dispatch(&self, wake: &Wake) {
         match wake {
-            // Only what is held here, so that the messages of others cost nothing.
+            // Only for jobs that this worker holds, so that other workers' messages cost nothing.
             Wake::Cancel(job) | Wake::LeaseLost(job) if self.shared.leases.contains(job) => {
                 self.rechecks.add(job.clone());
             }
@@ -63,12 +64,9 @@ impl Listener {
             Wake::Worker(member) if self.worker_key.as_ref() == Some(member) => {
                 self.registration.orders.notify_one()
             }
-            // A waiting claim hears of its queue by itself, and whoever waits for a result is no worker.
-            Wake::Cancel(_)
-            | Wake::LeaseLost(_)
-            | Wake::DueEarlier(_)
-            | Wake::Queue { .. }
-            | Wake::Finished(_) => {}
+            // Waiting claims receive wake-ups of their queue themselves, and workers do not wait
+            // for results.
+            Wake::Cancel(_) | Wake::LeaseLost(_) | Wake::DueEarlier(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
             Wake::Worker(_) | Wake::Capacity(_) | Wake::Session(_) => {}
         }
     }

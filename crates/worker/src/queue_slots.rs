@@ -1,5 +1,4 @@
-//! One queue of a worker: its slots, its counters, and how far ahead it claims.
-//! A running average of how long something takes, cheap enough to be kept per job.
+//! The slots of one queue of a worker, and a moving average of durations.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,13 +9,13 @@ use tokio::sync::Notify;
 use crate::claim_tracker::ClaimTracker;
 use crate::stats::Counters;
 
-/// Claiming more than this at once gains nothing and makes the store hold its breath.
+/// The maximum number of jobs per claim. Larger claims gain nothing and block the store for longer.
 pub(crate) const MAX_CLAIM_JOBS: usize = 512;
 
-/// Jobs shorter than this have freed all their slots before a claim has come back.
+/// Jobs shorter than this have freed all their slots before a claim returns.
 const VERY_SHORT_JOB: Duration = Duration::from_micros(200);
 
-/// Jobs shorter than this free many slots in the time of a claim or two.
+/// Jobs shorter than this free many slots within one or two claims.
 const SHORT_JOB: Duration = Duration::from_millis(5);
 
 /// A queue and its slots.
@@ -28,11 +27,11 @@ pub(crate) struct QueueSlots {
     pub(crate) claim_tracker: ClaimTracker,
     /// How long its handlers run.
     pub(crate) run_time: MovingAverage,
-    /// Told whenever a slot becomes free.
+    /// Notified whenever a slot becomes free.
     pub(crate) slot_freed: Notify,
     /// How many jobs to claim beyond the free slots.
     pub(crate) prefetch: usize,
-    /// How many jobs one claim takes at most.
+    /// The maximum number of jobs per claim.
     pub(crate) max_claim: usize,
     running: AtomicUsize,
 }
@@ -56,7 +55,8 @@ impl QueueSlots {
         self.running.load(Ordering::Acquire)
     }
 
-    /// How many more may run. Only the lane's producer occupies slots, so what it sees free stays free.
+    /// The number of free slots. Only the queue's producer occupies slots, so a slot that it sees
+    /// free stays free.
     pub(crate) fn free(&self) -> usize {
         self.concurrency.saturating_sub(self.running())
     }
@@ -70,8 +70,8 @@ impl QueueSlots {
         self.slot_freed.notify_one();
     }
 
-    /// How many slots should be free for a claim to be worth its trip. The shorter the jobs, the sooner there
-    /// are more; for long ones every free slot counts.
+    /// How many slots should be free before a claim. Short jobs free more slots soon; for long jobs
+    /// every free slot counts.
     pub(crate) fn min_free_slots_to_claim(&self) -> usize {
         let max_claim = self.concurrency.min(self.max_claim);
         match self.run_time.mean() {
@@ -82,11 +82,11 @@ impl QueueSlots {
     }
 }
 
-/// So many samples make an average one may rely on.
+/// The number of samples from which on the average is used.
 const MIN_SAMPLES: u64 = 8;
 
-/// An exponentially weighted mean. Concurrent samples may overwrite one another: it is an estimate, and not
-/// worth a lock.
+/// An exponentially weighted moving average. Concurrent samples may overwrite one another: an
+/// estimate does not justify a lock.
 #[derive(Debug, Default)]
 pub(crate) struct MovingAverage {
     nanos: AtomicU64,
@@ -105,7 +105,7 @@ impl MovingAverage {
         }
     }
 
-    /// The mean, once it has been proven.
+    /// The average, once there are enough samples.
     pub(crate) fn mean(&self) -> Option<Duration> {
         let is_reliable = self.samples.load(Ordering::Relaxed) >= MIN_SAMPLES;
         is_reliable.then(|| Duration::from_nanos(self.nanos.load(Ordering::Relaxed)))

@@ -1,7 +1,7 @@
-//! The jobs of this worker that a wake-up has named, until the heartbeat has asked the store about them.
+//! The jobs of this worker that wake-ups have named, until the heartbeat has checked them.
 //!
-//! A wake-up itself ends nothing: any client of the server can publish one, on Redis even a client of another
-//! database.
+//! A wake-up itself stops nothing: any client of the server can publish one, and on Redis even a
+//! client of another database.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tidemill_core::JobId;
 use tokio::sync::Notify;
 
-/// Jobs whose leases are to be extended now, because the store's answer may say that they were cancelled or lost.
+/// Jobs whose leases to extend now, because the store's answer may be that they are cancelled or
+/// lost.
 #[derive(Debug, Default)]
 pub(crate) struct Rechecks {
     jobs: Mutex<HashSet<JobId>>,

@@ -1,4 +1,4 @@
-//! What all parts of one worker share.
+//! The state that all parts of one worker share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -16,25 +16,25 @@ use crate::failure_log::FailureLog;
 use crate::leases::Leases;
 use crate::queue_slots::QueueSlots;
 
-/// A worker's place of work: its store, its name there, and what is in its hands.
+/// The store, the settings, and the jobs that this worker holds.
 pub(crate) struct WorkerShared {
     pub(crate) store: Arc<dyn Store>,
-    /// The same store, for handlers that make jobs of their own.
+    /// A client of the same store, for handlers that enqueue jobs.
     pub(crate) client: Client,
-    /// Who this worker is to the store.
+    /// The id under which this worker holds leases.
     pub(crate) worker: HolderId,
     pub(crate) config: Config,
-    /// One per queue.
+    /// One per queue, in the order of the builder.
     pub(crate) queue_slots: Vec<Arc<QueueSlots>>,
-    /// Every lease that must be kept alive.
+    /// Every lease that the heartbeat extends.
     pub(crate) leases: Leases,
-    /// Jobs that have ended and wait to be settled.
+    /// Ended jobs that wait for their settlement.
     pub(crate) settlement_queue: SettlementQueue,
-    /// Says why attempts failed.
+    /// The log of failed attempts.
     pub(crate) failure_log: FailureLog,
-    /// How many parts of this worker cannot reach the store.
+    /// The number of this worker's parts that cannot reach the store.
     unavailable_parts: Arc<AtomicUsize>,
-    /// Only there if somebody listens.
+    /// `None` without subscribers.
     pub(crate) events: Option<broadcast::Sender<Event>>,
 }
 
@@ -60,7 +60,7 @@ impl WorkerShared {
         }
     }
 
-    /// The machine it runs on.
+    /// The host that the worker runs on.
     pub(crate) fn host(&self) -> &str {
         self.worker.as_str().split(':').next().unwrap_or_default()
     }
@@ -69,18 +69,19 @@ impl WorkerShared {
         self.queue_slots.iter().map(|slots| slots.queue.clone()).collect()
     }
 
-    /// Failures of one part of this worker, which tries `what`. An outage of the store is logged once for all parts.
+    /// Tracks failures of one part that is doing `what`. An outage of the store is logged once for
+    /// all parts.
     pub(crate) fn backoff(&self, what: impl Into<String>) -> FailureBackoff {
         FailureBackoff::new_shared(what, self.unavailable_parts.clone())
     }
 
-    /// How often leases are extended.
+    /// The interval at which leases are extended.
     pub(crate) fn heartbeat_interval(&self) -> Duration {
         heartbeat(self.config.lease)
     }
 }
 
-/// A process may run several workers; the index tells them apart.
+/// A process may run several workers; the index distinguishes them.
 fn generate_holder_id() -> HolderId {
     static INDEX: AtomicU32 = AtomicU32::new(0);
     let hostname = rustix::system::uname();

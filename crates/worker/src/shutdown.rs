@@ -1,11 +1,12 @@
-//! Ends a worker's parts in the one order that loses nothing:
+//! The tasks of a running worker, and their shutdown in the one order that loses nothing:
 //!
-//! 1. nothing more is claimed, and what has not begun to run goes back;
-//! 2. running handlers get the shutdown grace; what still runs then is cancelled and goes back, uncounted;
-//! 3. everything that has ended is settled;
-//! 4. the worker's traces are removed from the store;
-//! 5. the heartbeat stops. Last, because until here it kept the leases of all of this. With it the worker leaves the
-//!    fleet, where all the while it was seen to be draining.
+//! 1. producers stop claiming and hand back jobs that have not started;
+//! 2. running handlers get the shutdown grace; then they are cancelled and their jobs handed back
+//!    without counting an attempt;
+//! 3. the completer settles every job that has ended;
+//! 4. the store removes the records of this worker;
+//! 5. the heartbeat stops. It is last because it extends the leases of all these jobs until here.
+//!    Then the registration leaves the fleet, which lists the worker as draining until that point.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +21,14 @@ use crate::shared::WorkerShared;
 use crate::stats::Unfinished;
 use crate::worker::TaskGroup;
 
-/// What a handler may take to be dropped, beyond the grace it was given.
+/// How long a handler may take to be dropped, in addition to its grace.
 const DROP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What producers may take to hand back what they have. They need that long only if the store is away, and
-/// then what they still hold comes back when its lease runs out.
+/// How long producers may take to hand back their jobs. They need this only while the store is
+/// unavailable. Jobs that they still hold then run again after their leases have expired.
 const HAND_BACK_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The parts of a running worker, and how to end them.
+/// The tasks of a running worker.
 pub(crate) struct WorkerTasks {
     shared: Arc<WorkerShared>,
     executor: Arc<Executor>,
@@ -38,7 +39,7 @@ pub(crate) struct WorkerTasks {
     pub(crate) heartbeat: TaskGroup,
     pub(crate) registration: TaskGroup,
     pub(crate) extension_tasks: TaskGroup,
-    /// Cancelled when the fleet orders the worker to go.
+    /// Cancelled when the fleet orders the worker to drain.
     pub(crate) drain_ordered: CancellationToken,
     pub(crate) stop_claiming: CancellationToken,
     pub(crate) stop_running: CancellationToken,
@@ -64,7 +65,7 @@ impl WorkerTasks {
         }
     }
 
-    /// Completes when a part ends although nobody told it to.
+    /// Completes when a part ends before its shutdown.
     pub(crate) async fn wait_for_unexpected_end(&mut self) -> String {
         let ended = tokio::select! {
             Some(shut_down) = self.producers.join_next() => shut_down,
@@ -80,7 +81,7 @@ impl WorkerTasks {
         part
     }
 
-    /// Ends everything in order.
+    /// Shuts down all parts in order.
     pub(crate) async fn shut_down(mut self) -> Unfinished {
         self.finish_claiming().await;
         let abandoned = self.finish_running().await;
@@ -100,18 +101,19 @@ impl WorkerTasks {
         join(&mut self.maintenance).await;
     }
 
-    /// Returns how many handlers did not end: they block their thread, and nobody can take that from them.
+    /// Returns the number of handlers that did not end. They block their thread, so they cannot be
+    /// dropped.
     async fn finish_running(&mut self) -> u64 {
         let (tasks, config) = (self.executor.tasks(), &self.shared.config);
         tasks.close();
         if timeout(config.shutdown_grace, tasks.wait()).await.is_err() {
-            info!("{} handlers still run; they are cancelled and their jobs go back", tasks.len());
+            info!("{} handlers are still running; cancelling them and handing their jobs back", tasks.len());
             self.shared.leases.stop_all();
             let _ = timeout(config.cancel_grace + DROP_TIMEOUT, tasks.wait()).await;
         }
         let abandoned = tasks.len() as u64;
         if abandoned > 0 {
-            warn!("{abandoned} handlers do not stop; their leases will run out");
+            warn!("{abandoned} handlers did not stop; their leases will expire");
         }
         self.stop_running.cancel();
         join(&mut self.listener).await;
@@ -121,7 +123,7 @@ impl WorkerTasks {
         abandoned
     }
 
-    /// Returns how many jobs could not be settled in the time their leases last without a heartbeat.
+    /// Returns the number of jobs that could not be settled within the length of a lease.
     async fn finish_settling(&mut self) -> u64 {
         self.shared.settlement_queue.close();
         if timeout(self.shared.config.lease, join(&mut self.completer)).await.is_ok() {
@@ -129,7 +131,7 @@ impl WorkerTasks {
         }
         self.completer.abort_all();
         let unsettled = self.shared.leases.len() as u64;
-        error!("{unsettled} jobs could not be settled before the worker ended; they will run again");
+        error!("{unsettled} jobs could not be settled before the worker stopped; they will run again");
         unsettled
     }
 
@@ -137,14 +139,14 @@ impl WorkerTasks {
         let queues = self.shared.queues();
         let leave = self.shared.store.leave(&self.shared.worker, &queues);
         if let Err(error) = with_timeout(CALL_TIMEOUT.min(self.shared.config.lease), "leave", leave).await {
-            warn!("the worker's traces stay in the store until they are pruned: {}", error.full_message());
+            warn!("the worker's records stay in the store until they are pruned: {}", error.full_message());
         }
     }
 }
 
 impl Drop for WorkerTasks {
-    /// A worker that is dropped instead of ended takes its handlers along: dropped parts end by themselves,
-    /// handlers have to be told.
+    /// Stops the handlers of a worker that is dropped while it runs. Its parts are aborted with
+    /// their task groups, but handlers need an explicit stop.
     fn drop(&mut self) {
         self.shared.settlement_queue.close();
         self.shared.leases.stop_all();
@@ -154,7 +156,7 @@ impl Drop for WorkerTasks {
 async fn join(part: &mut TaskGroup) {
     while let Some(ended) = part.join_next().await {
         if let Err(error) = ended {
-            error!("a part of the worker died: {error}");
+            error!("a part of the worker failed: {error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Counting what a worker does, and reading the counts from outside.
+//! The counters of a worker, and the types that report them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use tidemill_core::Queue;
 use crate::event::EventKind;
 use crate::queue_slots::QueueSlots;
 
-/// A live view of a worker's counters. Cheap to clone; may be taken before the worker runs.
+/// A live view of a worker's counters. Cheap to clone; available before the worker runs.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
     queue_slots: Arc<OnceLock<Vec<Arc<QueueSlots>>>>,
@@ -16,11 +16,11 @@ pub struct Stats {
 
 impl Stats {
     pub(crate) fn attach(&self, queue_slots: Vec<Arc<QueueSlots>>) {
-        // A worker is built once; if that ever changes, the first build keeps the view.
+        // A worker is built once. If that ever changes, the first build keeps the view.
         let _ = self.queue_slots.set(queue_slots);
     }
 
-    /// The counts of each queue; none before the worker is built.
+    /// The counts of each queue; empty before the worker is built.
     pub fn queues(&self) -> Vec<QueueCounts> {
         let queue_slots = self.queue_slots.get().map_or(&[][..], Vec::as_slice);
         let counts = |lane: &Arc<QueueSlots>| lane.counters.read(lane.running() as u64);
@@ -39,26 +39,28 @@ impl Stats {
 /// The counts of one queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueCounts {
-    /// Which queue.
+    /// The queue.
     pub queue: Queue,
     /// Its counts.
     pub counts: JobCounts,
 }
 
-/// What a worker did when it has ended.
+/// The result of a worker's run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// All queues together.
+    /// The counts of all queues together.
     pub total: JobCounts,
-    /// Each queue.
+    /// The counts of each queue.
     pub queues: Vec<QueueCounts>,
-    /// What it left behind; nothing, unless a handler blocked or the store was away.
+    /// Work that could not be finished; empty unless a handler blocked or the store was
+    /// unavailable.
     pub unfinished: Unfinished,
-    /// Whether it ended because the fleet ordered it to.
+    /// Whether the fleet ordered the worker to drain.
     pub stopped_by_fleet: bool,
 }
 
-/// What a worker could not clear up before it ended. The leases run out, and other workers take over.
+/// What a worker could not finish before it stopped. The leases expire, and other workers run the
+/// jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Unfinished {
     /// Handlers that did not stop even after they were cancelled.
@@ -69,7 +71,7 @@ pub struct Unfinished {
 
 macro_rules! counts {
     ($($(#[$doc:meta])* $field:ident,)*) => {
-        /// What happened to jobs. An ending counts when the store has accepted it.
+        /// Counts of what happened to jobs. An end is counted when the store has accepted it.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct JobCounts {
             $($(#[$doc])* pub $field: u64,)*
@@ -83,7 +85,7 @@ macro_rules! counts {
             }
         }
 
-        /// The counters behind [`Counts`].
+        /// The counters behind [`JobCounts`].
         #[derive(Debug, Default)]
         pub(crate) struct Counters {
             $($field: AtomicU64,)*
@@ -98,23 +100,23 @@ macro_rules! counts {
 }
 
 counts! {
-    /// Jobs taken from the queue.
+    /// Jobs claimed from the queue.
     claimed,
-    /// Jobs that ended well.
+    /// Jobs that succeeded.
     done,
-    /// Attempts that failed and will be repeated.
+    /// Attempts that failed and will be retried.
     retried,
-    /// Jobs that went to the dead letters.
+    /// Jobs that were moved to the dead letters.
     dead,
-    /// Attempts that asked for more time, and jobs of a kind nobody here handles.
+    /// Attempts that asked for more time, and jobs of kinds without a handler in this worker.
     snoozed,
-    /// Jobs their handler gave up.
+    /// Jobs discarded by their handler.
     discarded,
-    /// Jobs somebody cancelled while they ran.
+    /// Jobs cancelled while they ran.
     cancelled,
-    /// Jobs that went back untouched.
+    /// Jobs that were handed back without an attempt.
     handed_back,
-    /// Leases that were lost: somebody else has the job now, or has finished it.
+    /// Leases that were lost: another worker has the job, or has finished it.
     lost,
 }
 
@@ -129,7 +131,7 @@ impl Counters {
 
     pub(crate) fn ended(&self, kind: EventKind) {
         let counter = match kind {
-            // A step that continued is a job that ended well; the chain goes on.
+            // A step that continued succeeded; its chain goes on.
             EventKind::Done | EventKind::Continued => &self.done,
             EventKind::Retried => &self.retried,
             EventKind::Dead => &self.dead,

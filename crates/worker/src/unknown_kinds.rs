@@ -1,4 +1,5 @@
-//! Kinds that this worker has no handler for: each is logged once in a while, however many jobs it has.
+//! The log of kinds without a handler in this worker: each is logged once per interval, however
+//! many jobs it has.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -10,19 +11,19 @@ use tracing::warn;
 /// How often one kind is logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many kinds are remembered. Whoever makes jobs chooses their kinds, so there is no end to them; beyond this
-/// many in one interval no further kind is logged.
+/// How many kinds are remembered. Clients choose the kinds, so their number is unlimited. Beyond
+/// this many per interval, further kinds are not logged.
 const MAX_KINDS: usize = 256;
 
-/// When each kind was logged last.
+/// When each kind was last logged.
 #[derive(Debug, Default)]
 pub(crate) struct UnknownKinds(Mutex<HashMap<Kind, Instant>>);
 
 impl UnknownKinds {
-    /// Logs the kind, unless it was logged a short time ago.
+    /// Logs the kind, unless it was logged recently.
     pub(crate) fn log(&self, kind: &Kind) {
         if self.is_due(kind, Instant::now()) {
-            warn!("no handler for kind `{kind}` here; its jobs are handed back for another worker");
+            warn!("no handler for kind `{kind}` here; its jobs are postponed for another worker");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A worker, built: starts its parts and waits for their end.
+//! The worker: starts its parts and waits until they have ended.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::shared::WorkerShared;
 use crate::shutdown::WorkerTasks;
 use crate::stats::{Report, Stats};
 
-/// A worker that is known to be sound, and may run.
+/// A worker with a valid configuration, ready to run.
 #[must_use = "a worker does nothing before `.run_until(…).await` or `.drain().await`"]
 pub struct Worker {
     shared: Arc<WorkerShared>,
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A builder for a worker on the store of `client`.
+    /// Returns a builder for a worker on the store of `client`.
     pub fn builder(client: &Client) -> WorkerBuilder {
         WorkerBuilder::new(client)
     }
@@ -60,7 +60,7 @@ impl Worker {
         Self { shared, executor, stats, extension_tasks }
     }
 
-    /// Who this worker is to the store.
+    /// The id under which this worker holds leases.
     pub fn id(&self) -> &tidemill_core::HolderId {
         &self.shared.worker
     }
@@ -70,27 +70,37 @@ impl Worker {
         self.stats.clone()
     }
 
-    /// Runs until its queues have nothing to do right now; see [`WorkerBuilder::drain`](crate::WorkerBuilder::drain).
+    /// Runs until no job of its queues is ready, running or due; see [`WorkerBuilder::drain`].
+    ///
+    /// # Errors
+    /// Fails if a part of the worker ended unexpectedly.
     pub async fn drain(self) -> Result<Report, WorkerError> {
         let drainer = Drainer::new(self.shared.clone(), DrainMode::Due);
         self.run_until(drainer.wait()).await
     }
 
-    /// Runs until its queues are empty; see [`WorkerBuilder::drain_scheduled`](crate::WorkerBuilder::drain_scheduled).
+    /// Runs until its queues are empty; see [`WorkerBuilder::drain_scheduled`].
+    ///
+    /// # Errors
+    /// Fails if a part of the worker ended unexpectedly.
     pub async fn drain_scheduled(self) -> Result<Report, WorkerError> {
         let wait_until_empty = self.wait_until_empty();
         self.run_until(wait_until_empty).await
     }
 
-    /// Completes when its queues are empty, scheduled jobs included: for [`run_until`](Self::run_until), where
-    /// something else may end the worker first.
+    /// Completes when its queues are empty, including scheduled jobs. For use with
+    /// [`run_until`](Self::run_until), where other conditions may stop the worker first.
     pub fn wait_until_empty(&self) -> impl Future<Output = ()> + Send + use<> {
         Drainer::new(self.shared.clone(), DrainMode::Scheduled).wait()
     }
 
-    /// Runs until `until` completes or the fleet orders this worker to go, then shuts down in order.
+    /// Runs until `until` completes or the fleet orders this worker to drain, then shuts down in
+    /// order.
+    ///
+    /// # Errors
+    /// Fails if a part of the worker ended unexpectedly.
     pub async fn run_until<T>(mut self, until: impl Future<Output = T>) -> Result<Report, WorkerError> {
-        info!(worker = %self.shared.worker, queues = self.shared.queue_slots.len(), "the worker runs");
+        info!(worker = %self.shared.worker, queues = self.shared.queue_slots.len(), "the worker has started");
         let mut parts = self.start_parts();
         let drain_ordered = parts.drain_ordered.clone();
         let ended_part = tokio::select! {
@@ -101,12 +111,12 @@ impl Worker {
         let unfinished = parts.shut_down().await;
         let (total, queues) = (self.stats.total(), self.stats.queues());
         let report = Report { total, queues, unfinished, stopped_by_fleet: drain_ordered.is_cancelled() };
-        info!(worker = %self.shared.worker, total = ?report.total, "the worker has ended");
+        info!(worker = %self.shared.worker, total = ?report.total, "the worker has stopped");
         ended_part.map_or(Ok(report), |part| Err(WorkerError::PartEnded(part)))
     }
 
-    /// Starts every part. The completer and the heartbeat come first, so that nothing is claimed before there
-    /// is somebody to keep and settle it.
+    /// Starts every part. The completer and the heartbeat start first, so that leases are extended
+    /// and jobs settled from the first claim on.
     fn start_parts(&mut self) -> WorkerTasks {
         let mut parts = WorkerTasks::new(self.shared.clone(), self.executor.clone());
         let (shared, promote_now, extend_now) =
@@ -142,7 +152,7 @@ impl Worker {
         parts
     }
 
-    /// Who this worker is to the fleet, unless it keeps out of it.
+    /// The key of this worker in the fleet; `None` if it stays out of it.
     fn worker_key(&self) -> Option<WorkerKey> {
         let is_known = !self.shared.config.anonymous;
         is_known.then(|| Registration::worker_key(&self.shared)).flatten()
@@ -177,10 +187,10 @@ impl Worker {
     }
 }
 
-/// Tasks of one role. Dropping it ends them.
+/// The tasks of one part. Dropping it aborts them.
 pub(crate) type TaskGroup = JoinSet<&'static str>;
 
-/// A part that says its name when it ends.
+/// Runs a part; returns its name when it ends.
 async fn with_name(name: &'static str, part: impl Future<Output = ()>) -> &'static str {
     part.await;
     name

@@ -264,7 +264,7 @@ async fn a_handler_that_takes_a_browser_says_what_is_missing() {
     ));
     let worker = tidemill_worker::Worker::builder(&client).queue("default", 1).handle(act);
     let error = worker.build().unwrap_err().to_string();
-    let expected = "the handler of kind `act` takes `Browser`, but nobody gave it: add it with `.browsers(Browsers::new())`";
+    let expected = "the handler of kind `act` takes `Browser`, which was not provided: add it with `.browsers(Browsers::new())`";
     assert_eq!(error, expected);
 }
 

@@ -1,8 +1,9 @@
-//! Settles jobs that have ended, in batches.
+//! The completer: settles ended jobs in batches.
 //!
-//! Nothing waits for a batch to fill: what is there is settled at once, and whatever ends meanwhile is the
-//! next batch. So an idle worker settles one job without delay and a busy one hundreds in one trip. Nothing waits for
-//! a batch that takes long either, and one that fails is repeated beside those that come after it.
+//! It does not wait for a batch to fill. Pending settlements are sent at once, and jobs that end
+//! meanwhile form the next batch. So an idle worker settles one job without delay, and a busy one
+//! hundreds per call. A slow call does not delay later batches, and a failed batch is retried next
+//! to them.
 
 pub(crate) mod queue;
 mod retry;
@@ -27,32 +28,33 @@ use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::event::Event;
 use crate::shared::WorkerShared;
 
-/// The most settlements in one trip.
+/// The maximum number of settlements in one call.
 const MAX_BATCH_SETTLEMENTS: usize = 512;
 
-/// A second trip leaves while the first is under way only for so many: many small trips cost more than a
-/// short wait.
+/// The minimum number of settlements for a second concurrent call: many small calls cost more than
+/// a short wait.
 const MIN_SECOND_BATCH: usize = 256;
 
-/// So few may be the first of many that end in this very moment.
+/// A batch below this size waits until tasks that are ready to run have ended their jobs.
 const SMALL_BATCH: usize = 64;
 
-/// A trip that takes longer than this is not waited for: it may be stuck at a job that somebody's transaction has locked.
+/// Calls that take longer than this no longer count as current. They may wait for a job that is
+/// locked by a user's transaction.
 const SLOW_CALL_AFTER: Duration = Duration::from_millis(100);
 
-/// How many such trips there may be. A store that is away makes no more errors than these and the repeater do.
+/// The maximum number of such slow calls. It bounds the errors that an unavailable store causes.
 const MAX_SLOW_CALLS: usize = 3;
 
-/// How long a trip that failed keeps its place, so that a store that is away is not asked all the time.
+/// How long a failed call keeps its slot, so that an unavailable store is not called in a loop.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// How many batches may wait for the repeater to look; it takes them in whenever it does.
+/// Capacity of the channel to the retry queue, which empties it before each of its calls.
 const MAX_FAILED_BATCHES: usize = 16;
 
-/// Where batches go that have failed.
+/// The channel to the retry queue.
 type FailedBatches = mpsc::Sender<(SettlementBatch, Error)>;
 
-/// A batch under way for the first time.
+/// The first call for a batch.
 type SettleCall<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Settles the jobs of all queues.
@@ -65,7 +67,7 @@ impl Completer {
         Self { shared }
     }
 
-    /// Settles until the outbox is closed and everything is settled.
+    /// Settles until the queue is closed and empty.
     pub(crate) async fn run(self) {
         let (failed, retries) = mpsc::channel(MAX_FAILED_BATCHES);
         tokio::join!(self.settle_new(failed), RetryQueue::new(&self, retries).run());
@@ -93,23 +95,24 @@ impl Completer {
         let settlement_queue = &self.shared.settlement_queue;
         if enough < SMALL_BATCH && settlement_queue.len() < SMALL_BATCH {
             settlement_queue.wait_for_jobs().await;
-            // Lets tasks that are ready to run end their jobs first. Costs nothing when there are none.
+            // Lets tasks that are ready to run end their jobs first. Costs nothing when there are
+            // none.
             tokio::task::yield_now().await;
         }
         settlement_queue.take(enough, MAX_BATCH_SETTLEMENTS).await
     }
 
-    /// Settles a batch, or leaves that to the repeater.
+    /// Settles a batch, or passes it to the retry queue.
     async fn settle_first_time(&self, ended: Vec<PendingSettlement>, failed: &FailedBatches) {
         let batch = self.settle_known(ended);
         if let Err(failure) = self.settle(batch).await {
-            // It is there for as long as this is.
+            // The receiver lives as long as this future.
             let _ = failed.send(failure).await;
             sleep(RETRY_PAUSE).await;
         }
     }
 
-    /// Closes what needs no settling; returns what does.
+    /// Finishes jobs that need no settlement; returns the others.
     fn settle_known(&self, ended: Vec<PendingSettlement>) -> SettlementBatch {
         let (mut known, mut batch) = (Vec::new(), SettlementBatch::default());
         for PendingSettlement { settlement, ended_job } in ended {
@@ -127,38 +130,39 @@ impl Completer {
         batch
     }
 
-    /// Settles a batch as a whole; gives it back if the store cannot do so now.
+    /// Settles a batch in one call. Returns it if the store cannot do so now.
     pub(crate) async fn settle(&self, mut batch: SettlementBatch) -> Result<(), (SettlementBatch, Error)> {
         if batch.is_empty() {
             return Ok(());
         }
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let verdicts = match self.try_settle(batch.settlements()).await {
             Ok(verdicts) => verdicts,
             Err(error) if is_job_error(&error) => self.settle_one_by_one(batch.settlements()).await,
             Err(error) => {
                 if matches!(error, Error::Unanswered { .. }) {
-                    batch.unknown_since.get_or_insert(begun);
+                    batch.unknown_since.get_or_insert(started_at);
                 }
                 return Err((batch, error));
             }
         };
-        // A lease cannot run out within a beat. After a longer time another worker may have the job.
+        // A lease cannot expire within one heartbeat interval. Later, another worker may have the
+        // job.
         let after_unanswered =
             batch.unknown_since.is_some_and(|since| since.elapsed() < self.shared.heartbeat_interval());
         let with_verdict = |(ended_job, verdict)| (ended_job, KnownVerdict::new(verdict, after_unanswered));
         let mut unknown = batch.take_unknown(&verdicts);
         let known = verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unknown);
-        self.finish_jobs(batch.into_notes().into_iter().zip(known).map(with_verdict).collect());
+        self.finish_jobs(batch.into_ended_jobs().into_iter().zip(known).map(with_verdict).collect());
         if unknown.is_empty() {
             return Ok(());
         }
-        unknown.unknown_since.get_or_insert(begun);
-        let message = format!("a part of the store gave no answer about {} settlements", unknown.len());
+        unknown.unknown_since.get_or_insert(started_at);
+        let message = format!("a shard of the store did not answer for {} settlements", unknown.len());
         Err((unknown, Error::Unanswered { message, source: None }))
     }
 
-    /// Finds out which settlement the store chokes on, so that the others are not held up by it.
+    /// Isolates the settlement that the store rejects, so that it does not block the others.
     async fn settle_one_by_one(&self, settlements: &[Settlement]) -> Vec<Verdict> {
         let mut backoff = self.shared.backoff("settling a job");
         let mut verdicts = Vec::with_capacity(settlements.len());
@@ -168,7 +172,7 @@ impl Completer {
                 Ok(verdict) => verdicts.extend(verdict.into_iter().take(1)),
                 Err(error) if is_job_error(&error) => {
                     let job = &settlement.lease.job;
-                    error!("job {job} cannot be settled, its lease will run out: {}", error.full_message());
+                    error!("job {job} cannot be settled, its lease will expire: {}", error.full_message());
                     verdicts.push(Verdict::LeaseLost);
                 }
                 Err(error) => sleep(backoff.record_failure(&error)).await,
@@ -186,7 +190,7 @@ impl Completer {
         Err(Error::Unavailable { message, source: None })
     }
 
-    /// Counts, tells and lets go.
+    /// Updates counters, publishes events and releases the leases.
     fn finish_jobs(&self, ended: Vec<(EndedJob, KnownVerdict)>) {
         let epochs: Vec<_> = ended.iter().map(|(ended_job, _)| ended_job.epoch).collect();
         let count = |(ended_job, verdicts): (EndedJob, KnownVerdict)| {
@@ -198,12 +202,12 @@ impl Completer {
             }
             self.emit_event(&ended_job, verdict);
             if let Some(job) = &ended_job.job {
-                // Whoever builds on what was settled has to know for certain.
+                // The callback receives the store's verdict, not the assumed one.
                 job.settled(verdicts.verdict);
             }
             ended_job.job
         };
-        // Counted before the lock is taken, so that it is held for letting go only.
+        // Collected before the lock is taken, so that the lock covers the removal only.
         let jobs: Vec<_> = ended.into_iter().filter_map(count).collect();
         self.shared.leases.remove(jobs);
         self.shared.settlement_queue.mark_settled(&epochs);
@@ -216,7 +220,7 @@ impl Completer {
         } else if let Some(events) = &self.shared.events {
             let (id, kind) = (job.envelope.id().clone(), job.envelope.kind().clone());
             let queue = job.lease.queue.clone();
-            // An error means that nobody listens any more.
+            // An error means that there are no subscribers.
             let _ = events.send(Event {
                 job: id,
                 kind,
@@ -228,12 +232,12 @@ impl Completer {
     }
 }
 
-/// What became of a settlement.
+/// The verdict on a settlement.
 #[derive(Debug, Clone, Copy)]
 struct KnownVerdict {
-    /// What the store said.
+    /// The store's verdict.
     verdict: Verdict,
-    /// Whether an earlier trip got no answer, so short a time ago that the lease cannot have run out.
+    /// Whether an earlier call got no answer, so recently that the lease cannot have expired.
     after_unanswered: bool,
 }
 
@@ -242,14 +246,14 @@ impl KnownVerdict {
         Self { verdict, after_unanswered }
     }
 
-    /// What most likely took place. A lease that is gone at the second trip, and of which the heartbeat has not heard
-    /// that it was lost, was ended by the first.
+    /// The most likely verdict. If the lease is gone at the second call, and the heartbeat has not
+    /// found it lost, then the first call has settled the job.
     fn assumed(self, ended_job: &EndedJob) -> Verdict {
         if self.after_unanswered && !is_lost(ended_job) { Verdict::Accepted } else { self.verdict }
     }
 }
 
-/// The trip, if it has not come back soon.
+/// Returns the call if it takes too long.
 async fn return_if_slow(mut call: SettleCall<'_>) -> Option<SettleCall<'_>> {
     timeout(SLOW_CALL_AFTER, &mut call).await.is_err().then_some(call)
 }
@@ -258,7 +262,7 @@ fn is_lost(ended_job: &EndedJob) -> bool {
     ended_job.job.as_ref().is_some_and(|job| job.stop.is_lost())
 }
 
-/// Whether an error is the fault of what was to be settled rather than of the store.
+/// Whether the error is about the settlement rather than the store.
 fn is_job_error(error: &Error) -> bool {
     matches!(error, Error::Invalid(_) | Error::NotFound(_) | Error::Corrupt(_))
 }

@@ -1,7 +1,7 @@
-//! Jobs that have ended, on their way to the completer.
+//! The queue from the executor to the completer, and batches of settlements.
 //!
-//! A channel whose bound counts jobs while whole batches are sent and taken, so that neither end pays per job.
-//! Settlements that make one trip together, and what is left to do for each job afterwards.
+//! The queue's capacity counts jobs, but whole batches are sent and taken, so that neither side has
+//! a cost per job.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,8 +15,9 @@ use tokio::sync::{Notify, Semaphore};
 use crate::event::EventKind;
 use crate::leases::ClaimedJob;
 
-/// How many ended jobs may wait. While the store is away handlers go on ending; when this many are waiting
-/// their slots stay taken, and the worker stands still instead of growing.
+/// The maximum number of ended jobs in the queue. Handlers keep ending while the store is
+/// unavailable. At this limit their slots stay occupied, so the worker stops claiming instead of
+/// growing.
 const MAX_PENDING_JOBS: usize = 8192;
 
 /// A job that has ended.
@@ -26,49 +27,51 @@ pub(crate) struct PendingSettlement {
     pub(crate) ended_job: EndedJob,
 }
 
-/// Whether the store has to be told how a job ended.
+/// Whether the store knows the end of a job.
 #[derive(Debug)]
 pub(crate) enum SettlementState {
-    /// It has.
+    /// It does not yet.
     Pending(Settlement),
-    /// It knows already, and said this.
+    /// It does, and returned this verdict.
     Settled(Verdict),
 }
 
-/// What is left to do for a job once it is settled.
+/// What the completer needs of a job once it is settled.
 #[derive(Debug)]
 pub(crate) struct EndedJob {
-    /// Whose lease to let go of. Bytes that are no envelope have none: they mean the same to every worker.
+    /// The job whose lease to release. `None` for jobs that never ran, such as malformed envelopes:
+    /// every worker would decide the same.
     pub(crate) job: Option<Arc<ClaimedJob>>,
     pub(crate) queue_index: usize,
     pub(crate) event_kind: EventKind,
     pub(crate) elapsed: Duration,
-    /// When it ended, as the outbox counts.
+    /// When the job ended, in epochs of the queue.
     pub(crate) epoch: Epoch,
 }
 
-/// Counts those who wait for what has ended before them to be settled.
+/// A number that separates jobs that ended before a call of `wait_for_earlier_jobs` from later
+/// ones.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Epoch(u64);
 
-/// Jobs that have ended.
+/// The state behind the mutex.
 #[derive(Debug, Default)]
 struct QueueState {
-    /// Those that nobody has taken yet.
+    /// Jobs that no batch has taken yet.
     waiting: VecDeque<PendingSettlement>,
     epoch: Epoch,
-    /// How many that ended in each epoch are not settled.
+    /// The number of unsettled jobs that ended in each epoch.
     by_epoch: BTreeMap<Epoch, usize>,
 }
 
-/// The way from the executor to the completer.
+/// The queue of ended jobs.
 #[derive(Debug)]
 pub(crate) struct SettlementQueue {
     state: Mutex<QueueState>,
-    /// Told when something arrives, and when the outbox is closed.
+    /// Notified when jobs arrive and when the queue is closed.
     changed: Notify,
     capacity: Semaphore,
-    /// Told when jobs were settled.
+    /// Notified when jobs are settled.
     job_settled: Notify,
     closed: AtomicBool,
 }
@@ -86,14 +89,15 @@ impl Default for SettlementQueue {
 }
 
 impl SettlementQueue {
-    /// Hands ended jobs over; waits while there is no room. After closing they are dropped: nobody is left to
-    /// settle them, and their leases run out.
+    /// Adds ended jobs; waits while the queue is full. A closed queue drops them: nothing settles
+    /// them any more, and their leases expire.
     pub(crate) async fn send(&self, mut ended: Vec<PendingSettlement>) {
         let jobs = u32::try_from(ended.len().min(MAX_PENDING_JOBS)).unwrap_or_default();
         if jobs == 0 || self.closed.load(Ordering::Acquire) {
             return;
         }
-        // Its settlement may be accepted before the heartbeat asks for its lease: that is an end, not a loss.
+        // The settlement may be accepted before the next heartbeat. The heartbeat must not report
+        // it as a lost lease.
         ended.iter().filter_map(|ended| ended.ended_job.job.as_ref()).for_each(|job| job.stop.mark_ended());
         if let Ok(permits) = self.capacity.acquire_many(jobs).await {
             permits.forget();
@@ -107,10 +111,11 @@ impl SettlementQueue {
         }
     }
 
-    /// Takes up to `max` as soon as there are `enough`, or whatever is left once closed; `None` at the end.
+    /// Takes up to `max` jobs as soon as there are `enough`. A closed queue returns the rest, then
+    /// `None`.
     pub(crate) async fn take(&self, enough: usize, max: usize) -> Option<Vec<PendingSettlement>> {
         loop {
-            // Read before looking: what is sent before closing is found after it.
+            // Read before the queue, so that jobs that were sent before the close are found.
             let closed = self.closed.load(Ordering::Acquire);
             let batch = self.try_take(if closed { 1 } else { enough }, max);
             if closed || batch.is_some() {
@@ -126,14 +131,14 @@ impl SettlementQueue {
         (waiting.len() >= enough).then(|| waiting.drain(..batch).collect())
     }
 
-    /// Completes when something is there, or nothing will be any more.
+    /// Completes when the queue has jobs or is closed.
     pub(crate) async fn wait_for_jobs(&self) {
         while self.lock().waiting.is_empty() && !self.closed.load(Ordering::Acquire) {
             self.changed.notified().await;
         }
     }
 
-    /// Makes room for jobs that were settled, by when they ended.
+    /// Frees the capacity of settled jobs, given by their epochs.
     pub(crate) fn mark_settled(&self, epochs: &[Epoch]) {
         let mut state = self.lock();
         for epoch in epochs {
@@ -147,7 +152,8 @@ impl SettlementQueue {
         self.job_settled.notify_waiters();
     }
 
-    /// Completes when no job that has ended before this call is unsettled. Jobs that end later are not waited for.
+    /// Completes when every job that ended before this call is settled. Jobs that end later do not
+    /// delay it.
     pub(crate) async fn wait_for_earlier_jobs(&self) {
         let epoch = {
             let mut state = self.lock();
@@ -156,12 +162,12 @@ impl SettlementQueue {
             epoch
         };
         loop {
-            // Listens before it looks, so that a settlement in between is not missed.
-            let told = self.job_settled.notified();
+            // Created before the check, so that no notification is missed.
+            let notified = self.job_settled.notified();
             if self.lock().by_epoch.keys().next().is_none_or(|oldest| *oldest > epoch) {
                 return;
             }
-            told.await;
+            notified.await;
         }
     }
 
@@ -169,7 +175,7 @@ impl SettlementQueue {
         self.lock().waiting.len()
     }
 
-    /// Nothing more is coming.
+    /// Closes the queue.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.changed.notify_one();
@@ -180,12 +186,13 @@ impl SettlementQueue {
     }
 }
 
-/// Settlements and their notes, in the same order.
+/// Settlements and their jobs, in the same order.
 #[derive(Debug, Default)]
 pub(crate) struct SettlementBatch {
     settlements: Vec<Settlement>,
     ended_jobs: Vec<EndedJob>,
-    /// When the first trip began that got no answer, and may have settled what is not found any more.
+    /// When the first call without an answer began. It may have settled jobs that a later call does
+    /// not find.
     pub(crate) unknown_since: Option<Instant>,
 }
 
@@ -199,7 +206,7 @@ impl SettlementBatch {
         &self.settlements
     }
 
-    pub(crate) fn into_notes(self) -> Vec<EndedJob> {
+    pub(crate) fn into_ended_jobs(self) -> Vec<EndedJob> {
         self.ended_jobs
     }
 
@@ -211,7 +218,7 @@ impl SettlementBatch {
         self.ended_jobs.is_empty()
     }
 
-    /// Takes out the settlements of which the store does not know what became of them.
+    /// Splits off the settlements whose verdict is unknown.
     pub(crate) fn take_unknown(&mut self, verdicts: &[Verdict]) -> Self {
         let mut unknown = Self { unknown_since: self.unknown_since, ..Self::default() };
         if !verdicts.contains(&Verdict::Unknown) {
@@ -226,7 +233,7 @@ impl SettlementBatch {
         unknown
     }
 
-    /// Two halves; one that cannot be halved stays whole.
+    /// Splits the batch into halves; a batch of one stays whole.
     pub(crate) fn split(mut self) -> impl Iterator<Item = Self> {
         let half = self.len().div_ceil(2);
         let (settlements, ended_jobs) = (self.settlements.split_off(half), self.ended_jobs.split_off(half));

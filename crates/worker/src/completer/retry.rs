@@ -1,7 +1,8 @@
-//! Repeats settlements that have failed, beside the first tries of others.
+//! The retry queue: repeats failed settlements next to the first calls for others.
 //!
-//! A settlement may fail for as long as somebody's transaction holds its job locked, and nobody knows which of a
-//! batch it is. So a batch that fails again is halved, until those that can be settled are.
+//! A settlement fails for as long as a user's transaction locks its job, and the error does not
+//! tell which settlement of a batch it is. So a batch that fails again is split in halves, until
+//! only the locked jobs remain.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ use crate::completer::Completer;
 use crate::completer::queue::SettlementBatch;
 use crate::failure_backoff::FailureBackoff;
 
-/// Batches that have failed, oldest first.
+/// Failed batches, oldest first.
 pub(crate) struct RetryQueue<'a> {
     completer: &'a Completer,
     failed: mpsc::Receiver<(SettlementBatch, Error)>,
@@ -26,7 +27,8 @@ impl<'a> RetryQueue<'a> {
         Self { completer, failed, waiting: VecDeque::new(), backoff }
     }
 
-    /// Repeats until nothing is left and nothing more can come. The leases are kept alive meanwhile.
+    /// Retries until the queue is empty and its channel closed. The heartbeat extends the leases
+    /// meanwhile.
     pub(crate) async fn run(mut self) {
         loop {
             while let Ok((batch, _)) = self.failed.try_recv() {

@@ -1,4 +1,4 @@
-//! What a job sees of the chains it waited for.
+//! The results of the chains that a job waited for.
 
 use serde::de::DeserializeOwned;
 use tidemill_core::chain::Blocker;
@@ -6,13 +6,17 @@ use tidemill_core::job::JobState;
 
 use crate::handler::fail::Fail;
 
-/// How the chains ended that a job waited for, in the order in which it named them.
+/// The results of the chains that a job waited for, in the order in which the job named them.
 #[derive(Debug, Clone)]
 pub struct Blockers(pub(crate) Vec<Blocker>);
 
 impl Blockers {
-    /// The output of one of them. A chain that was cancelled has none: the job is then dead, as no later
-    /// attempt would find one. A handler that can do without looks at [`iter`](Self::iter).
+    /// The output of the blocker at `index`.
+    ///
+    /// # Errors
+    /// A cancelled chain has no output, and no later attempt would find one: the returned [`Fail`]
+    /// moves the job to the dead letters. Handlers that work without an output use
+    /// [`iter`](Self::iter).
     pub fn output<O: DeserializeOwned>(&self, index: usize) -> Result<O, Fail> {
         let Some(blocker) = self.0.get(index) else {
             let count = self.0.len();
@@ -24,12 +28,15 @@ impl Blockers {
         output(blocker)
     }
 
-    /// The outputs of all of them, where they have one type.
+    /// The outputs of all blockers, for blockers with one output type.
+    ///
+    /// # Errors
+    /// As for [`output`](Self::output).
     pub fn outputs<O: DeserializeOwned>(&self) -> Result<Vec<O>, Fail> {
         self.0.iter().map(output).collect()
     }
 
-    /// Each of them, with how it ended.
+    /// All blockers with their final states.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Blocker> {
         self.0.iter()
     }
@@ -40,7 +47,8 @@ fn output<O: DeserializeOwned>(blocker: &Blocker) -> Result<O, Fail> {
     if blocker.state != JobState::Done {
         return Err(Fail::dead("blocker_cancelled", format!("chain {chain} was cancelled")));
     }
-    let invalid =
-        |error| Fail::dead("blocker_output", format!("the output of chain {chain} does not fit: {error}"));
+    let invalid = |error| {
+        Fail::dead("blocker_output", format!("the output of chain {chain} does not fit its type: {error}"))
+    };
     serde_json::from_str(blocker.output.get()).map_err(invalid)
 }

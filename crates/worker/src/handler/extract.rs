@@ -1,4 +1,4 @@
-//! What a handler takes beside its job: shared state and the job's context.
+//! The arguments that a handler takes after its job: shared state and the job's context.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -8,26 +8,31 @@ use crate::error::BuildError;
 use crate::handler::context::JobContext;
 use crate::handler::fail::Fail;
 
-/// Something a handler can take as an argument after its job.
+/// An argument that a handler can take after its job.
 ///
-/// Looked up once, when the worker is built, so that a missing one is found there and a job pays for a clone
-/// only.
+/// The source is looked up once, when the worker is built. A missing source is an error at that
+/// point, and a job pays only for a clone.
 pub trait Extract: Sized + Send + 'static {
-    /// What is kept from the look-up.
+    /// The result of the lookup.
     type Source: Send + Sync + 'static;
 
-    /// Finds the source, or says what is missing.
+    /// Looks up the source.
+    ///
+    /// # Errors
+    /// Fails if the builder was not given what the argument needs.
     fn find(states: &StateMap) -> Result<Self::Source, MissingState>;
 
-    /// Makes the argument for one job. What takes time or may fail happens in the future, which is part of the attempt:
-    /// it is polled when the payload has been read, and dropped with the attempt.
+    /// Creates the argument for one job. Slow or fallible work belongs in the returned future,
+    /// which is part of the attempt: it is polled after the payload is parsed and dropped with the
+    /// attempt.
     fn extract(
         source: &Self::Source,
         context: &JobContext,
     ) -> impl Future<Output = Result<Self, Fail>> + Send + use<Self>;
 }
 
-/// Shared state a handler takes: whatever was given to [`WorkerBuilder::state`](crate::WorkerBuilder::state), cloned.
+/// A clone of the shared state that was given to
+/// [`WorkerBuilder::state`](crate::WorkerBuilder::state).
 #[derive(Debug, Clone, Copy)]
 pub struct State<T>(pub T);
 
@@ -87,17 +92,17 @@ extract_tuple!(A B);
 extract_tuple!(A B C);
 extract_tuple!(A B C D);
 
-/// A handler wants something that nobody gave.
+/// A handler's argument has no source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingState {
-    /// What it wants.
+    /// The type of the argument.
     pub argument: String,
-    /// How it is given.
+    /// The builder method that provides it.
     pub builder_call: &'static str,
 }
 
 impl MissingState {
-    /// It is missing to the handler of this kind.
+    /// The error for the handler of this kind.
     pub fn into_build_error(self, kind: &str) -> BuildError {
         BuildError::MissingState {
             kind: kind.to_owned(),
@@ -114,12 +119,12 @@ pub struct StateMap {
 }
 
 impl StateMap {
-    /// The state of this type.
+    /// The value of this type.
     pub fn get<T: 'static>(&self) -> Option<&T> {
         self.by_type.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Adds state; `false` if there was one of this type already.
+    /// Adds a value; `false` if there is one of this type already.
     pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, state: T) -> bool {
         self.by_type.insert(TypeId::of::<T>(), Box::new(state)).is_none()
     }

@@ -1,4 +1,4 @@
-//! How a handler says that it did not succeed, and what should happen next.
+//! The ways in which a handler can end without an output.
 
 use std::error::Error;
 use std::fmt::Display;
@@ -9,44 +9,44 @@ use tidemill_core::settle::Outcome;
 
 /// What a handler returns instead of an output.
 ///
-/// Any error converts into [`Fail::Retry`], so `?` on an ordinary error means "try again". `Fail` is no
-/// error type itself: it is an instruction.
+/// Any error converts into [`Fail::Retry`], so `?` on an ordinary error means "try again". `Fail`
+/// is not an error type itself: it is an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fail {
-    /// It went wrong; try again until the attempts are used up.
+    /// The attempt failed; retry until the attempts are used up.
     Retry {
-        /// What went wrong.
+        /// The error.
         error: String,
-        /// When to try again, if the handler knows better than the job's backoff.
+        /// The delay before the retry, if not by the job's backoff.
         after: Option<Duration>,
     },
-    /// Not yet: run it again after this long. No attempt is counted.
+    /// Run again after this delay. No attempt is counted.
     Snooze(Duration),
-    /// Not yet, for a reason that whoever looks at the job should see: again after this long. No attempt is counted.
+    /// Run again after this delay and show `error` on the job. No attempt is counted.
     Postpone {
-        /// Why not.
+        /// Why the job cannot run now.
         error: String,
-        /// When to try again.
+        /// The delay.
         after: Duration,
     },
-    /// Not worth doing any more: forget the job.
+    /// Remove the job without running it again.
     Discard(String),
-    /// Trying again is pointless: to the dead letters.
+    /// Move the job to the dead letters: retries are pointless.
     Dead {
-        /// Why, in a word that can be counted.
+        /// The reason as a single word, for counters.
         reason: String,
-        /// What exactly went wrong.
+        /// The error.
         error: String,
     },
 }
 
 impl Fail {
-    /// Tries again when the job's backoff says.
+    /// Retries after the job's backoff.
     pub fn retry(error: impl Display) -> Self {
         Self::Retry { error: error.to_string(), after: None }
     }
 
-    /// Tries again after `delay`.
+    /// Retries after `delay`.
     pub fn retry_after(error: impl Display, delay: Duration) -> Self {
         Self::Retry { error: error.to_string(), after: Some(delay) }
     }
@@ -56,12 +56,12 @@ impl Fail {
         Self::Snooze(delay)
     }
 
-    /// Runs again after `delay` without counting an attempt; the job shows why.
+    /// Runs again after `delay` without counting an attempt; the job shows the error.
     pub fn postpone(error: impl Display, delay: Duration) -> Self {
         Self::Postpone { error: error.to_string(), after: delay }
     }
 
-    /// Forgets the job.
+    /// Removes the job.
     pub fn discard(reason: impl Display) -> Self {
         Self::Discard(reason.to_string())
     }
@@ -93,7 +93,7 @@ impl From<Fail> for Outcome {
     }
 }
 
-/// The error and all its causes in one line: whoever reads a dead letter has nothing else.
+/// The error and its sources in one line: a dead letter stores nothing else.
 fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

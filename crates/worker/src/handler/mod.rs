@@ -1,5 +1,5 @@
-//! From an async function to something that runs an envelope.
-//! What an attempt came to: an outcome that is still to be settled, or a transaction that has settled it.
+//! Handlers: async functions as trait objects that run an envelope, and the conversion of their
+//! return values into the result of an attempt.
 
 pub(crate) mod blockers;
 pub(crate) mod context;
@@ -22,25 +22,25 @@ use self::extract::Extract;
 use self::fail::Fail;
 use crate::event::EventKind;
 
-/// One attempt, under way.
+/// A running attempt.
 pub(crate) type AttemptFuture = Pin<Box<dyn Future<Output = AttemptResult> + Send>>;
 
 /// Runs jobs of one kind.
 pub(crate) trait Handler: Send + Sync {
-    /// Prepares an attempt. Nothing of the user's runs before its first poll, where a panic is caught.
+    /// Prepares an attempt. No user code runs before the first poll, where panics are caught.
     fn call(&self, context: JobContext) -> AttemptFuture;
 }
 
-/// An async function that can handle jobs of type `J`: it takes the job, then up to four arguments that can be
-/// [extracted](Extract), and returns the job's output, or [`Done`](tidemill_core::transaction::Done) with a
-/// transaction, or a [`Fail`] (or any error).
+/// An async function that handles jobs of type `J`. It takes the job, then up to four arguments
+/// that can be [extracted](Extract). It returns the job's output, or
+/// [`Done`](tidemill_core::transaction::Done) with a transaction, or a [`Fail`] (or any error).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a job handler",
     note = "a handler is `async fn(job: J, …) -> Result<J::Output, Fail>` where `J: Job` and each further \
             argument is `State<T>`, `JobContext` or another `Extract`"
 )]
 pub trait HandlerFn<J: Job, Args: Extract>: Clone + Send + Sync + 'static {
-    /// Runs the function.
+    /// Calls the function.
     #[doc(hidden)]
     fn invoke(
         self,
@@ -81,7 +81,7 @@ handler_fn!(A B);
 handler_fn!(A B C);
 handler_fn!(A B C D);
 
-/// A handler whose payload has a type.
+/// A handler with a typed payload.
 pub(crate) struct TypedHandler<J, Args: Extract, F> {
     function: F,
     source: Args::Source,
@@ -120,7 +120,7 @@ fn invalid_payload(error: &serde_json::Error) -> DeathCause {
     DeathCause { reason: DeathReason::InvalidPayload, error: Some(error.to_string()) }
 }
 
-/// A handler that takes envelopes as they are.
+/// A handler that takes envelopes unparsed.
 pub(crate) struct UntypedHandler<F>(pub(crate) F);
 
 impl<F, Running> Handler for UntypedHandler<F>
@@ -137,12 +137,12 @@ where
     }
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(crate) enum AttemptResult {
-    /// The store has to be told.
+    /// The outcome is not settled yet.
     Outcome(Outcome),
-    /// The store knows: the handler's transaction has settled the job, or found the lease lost.
+    /// The handler's transaction has settled the job, or found the lease lost.
     Settled(EventKind, Verdict),
 }
 
@@ -152,18 +152,19 @@ impl From<Outcome> for AttemptResult {
     }
 }
 
-/// What a handler may return for a job whose output is `O`: the output, or [`Done`] with a transaction.
+/// A value that a handler may return for a job with output `O`: the output itself, or [`Done`] with
+/// a transaction.
 pub trait IntoOutcome<O: IntoCompletion>: Send {
     #[doc(hidden)]
     fn into_result(self, keep_result: bool) -> HandlerResult;
 }
 
-/// How a handler ended that did not fail.
+/// The return value of a handler that did not fail.
 #[doc(hidden)]
 pub enum HandlerResult {
-    /// It says how the job ends.
+    /// The job's output, or the next job of its chain.
     Completed(Result<Completion, Error>),
-    /// It has work that is to be committed with the job's end.
+    /// An open transaction, to be committed together with the job's end.
     Transaction(Box<dyn Uncommitted>),
 }
 
@@ -180,7 +181,7 @@ impl<O: IntoCompletion> IntoOutcome<O> for Done<O> {
 }
 
 impl HandlerResult {
-    /// Brings it about, as far as that is not left to the completer.
+    /// Commits the transaction, if there is one. Other values are settled by the completer.
     pub(crate) async fn into_attempt_result(self, context: &JobContext) -> AttemptResult {
         match self {
             Self::Completed(Ok(Completion::Output(output))) => Outcome::Done(output).into(),
@@ -195,7 +196,7 @@ impl HandlerResult {
 
 async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> AttemptResult {
     if !context.try_begin_settlement() {
-        // It was cancelled, or its lease is lost: the work is not wanted. Dropping it undoes it.
+        // The job was cancelled, or its lease is lost. Dropping the transaction rolls it back.
         return Outcome::HandedBack.into();
     }
     match work.commit(&context.transaction_claim()).await {
@@ -203,12 +204,12 @@ async fn commit(work: Box<dyn Uncommitted>, context: &JobContext) -> AttemptResu
         Ok(Committed::LeaseLost) => AttemptResult::Settled(EventKind::Done, Verdict::LeaseLost),
         Ok(Committed::Failed(outcome)) => outcome.into(),
         Err(error @ Error::Invalid(_)) => invalid_output(&error).into(),
-        // It may have taken place; then what this leads to finds the lease gone and has no effect.
+        // The commit may have taken effect. Then the retry finds the lease gone and has no effect.
         Err(error) => Outcome::Retry { error: error.full_message(), after: None }.into(),
     }
 }
 
-/// A job that wants to continue, if it can.
+/// Replaces a continuation that cannot be enqueued by the job's death.
 pub(crate) fn check_continuation(outcome: Outcome, context: &JobContext) -> Outcome {
     let Outcome::Continue(next) = &outcome else { return outcome };
     if context.queue().guarantee == Guarantee::AtMostOnce {
@@ -220,7 +221,7 @@ pub(crate) fn check_continuation(outcome: Outcome, context: &JobContext) -> Outc
     }
 }
 
-/// The work is done; doing it again would not make the output any better.
+/// The work is done, and another attempt would produce the same output.
 fn invalid_output(error: &Error) -> Outcome {
     let reason = DeathReason::Other("invalid_output".to_owned());
     Outcome::Dead(DeathCause { reason, error: Some(error.to_string()) })

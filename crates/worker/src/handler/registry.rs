@@ -1,4 +1,4 @@
-//! Which handler runs which kind.
+//! The handlers of a worker by kind.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use tidemill_core::{Backoff, Kind};
 use crate::handler::Handler;
 use crate::queue_slots::MovingAverage;
 
-/// A handler and how its jobs are treated.
+/// A handler and the settings of its jobs.
 pub(crate) struct RegisteredHandler {
     pub(crate) handler: Box<dyn Handler>,
-    /// How long a failed job waits.
+    /// The backoff between retries.
     pub(crate) backoff: Backoff,
-    /// How long an attempt may take, if the envelope does not say.
+    /// The timeout of an attempt, for envelopes without one.
     pub(crate) timeout: Option<Duration>,
-    /// How long the first poll of a job takes: short ones may share a task.
+    /// How long the first poll of a job takes; kinds with short first polls share a task.
     pub(crate) first_poll_time: MovingAverage,
 }
 
@@ -30,11 +30,11 @@ impl RegisteredHandler {
 pub(crate) struct Registry {
     by_kind: HashMap<Kind, usize>,
     handlers: Vec<RegisteredHandler>,
-    /// For kinds that have none of their own.
+    /// For kinds without a handler of their own.
     fallback: Option<usize>,
 }
 
-/// Where a handler is in the registry: cheaper to pass around than a shared pointer.
+/// The index of a handler in the registry: cheaper to copy than a shared pointer.
 pub(crate) type HandlerIndex = Option<usize>;
 
 impl Registry {
@@ -44,13 +44,13 @@ impl Registry {
         self.by_kind.insert(kind.clone(), self.handlers.len() - 1).is_none()
     }
 
-    /// Sets the handler of every other kind; `false` if there is one already.
+    /// Sets the fallback handler; `false` if there is one already.
     pub(crate) fn add_fallback(&mut self, registered: RegisteredHandler) -> bool {
         self.handlers.push(registered);
         self.fallback.replace(self.handlers.len() - 1).is_none()
     }
 
-    /// The kinds that have a handler of their own, and whether there is one for any other.
+    /// The kinds with a handler of their own, and whether there is a fallback handler.
     pub(crate) fn kinds(&self) -> (Vec<Kind>, bool) {
         (self.by_kind.keys().cloned().collect(), self.fallback.is_some())
     }

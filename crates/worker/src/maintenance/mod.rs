@@ -1,5 +1,6 @@
-//! What every worker does for the store beside running jobs. Safe everywhere at once, and decided from what is
-//! in the store alone: a worker that does not know a kind does not harm its jobs.
+//! The maintenance that every worker performs for the store. It is safe to run in all workers at
+//! once. It decides from the store's content alone, so it does not depend on the handlers of this
+//! process.
 
 mod promoter;
 mod pruner;
@@ -13,7 +14,7 @@ pub(crate) use rescuer::LeaseRescuer;
 
 use std::time::Duration;
 
-/// `duration` plus or minus a tenth, so that a fleet that was started at once does not act at once.
+/// `duration` plus or minus 10 %, so that workers that were started together do not act together.
 fn jittered(duration: Duration) -> Duration {
     duration.mul_f64(0.9 + 0.2 * fastrand::f64())
 }

@@ -1,4 +1,4 @@
-//! Makes scheduled jobs ready when their time has come.
+//! The promoter: makes scheduled jobs ready when they are due.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,20 @@ use tokio_util::sync::CancellationToken;
 use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::shared::WorkerShared;
 
-/// How many jobs one trip moves, per queue.
+/// The maximum number of jobs per call and queue.
 const MAX_PROMOTE_JOBS: usize = 512;
 
-/// With nothing in sight it looks this soon again, then less and less often.
+/// The first pause without scheduled jobs; it doubles up to the maximum.
 const MIN_IDLE_PAUSE: Duration = Duration::from_secs(1);
 
-/// A wake-up that was lost, or that a foreign program never sent, costs at most this much, however many queues there are.
+/// The maximum pause. It bounds the delay when a wake-up is lost, or was never sent by a foreign
+/// program.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// Never more often than this, however many jobs come due one after the other.
+/// The minimum pause, however many jobs become due in sequence.
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 
-/// Sleeps until the next job is due or somebody schedules one that is due sooner.
+/// Sleeps until the next job is due, or until a job is scheduled for an earlier time.
 pub(crate) struct Promoter {
     shared: Arc<WorkerShared>,
     queues: Vec<Queue>,

@@ -1,4 +1,4 @@
-//! Removes what has outlived its purpose.
+//! The pruner: removes expired records and ended runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::jittered;
 use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::shared::WorkerShared;
 
-/// How often a worker prunes.
+/// The regular interval.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often, after a round that took more than one call: as records are made, so are they removed.
+/// The interval after a round with more than one call, so that removal keeps up with creation.
 const BUSY_PRUNE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Prunes twice a minute, and more often while there is much to prune.
+/// Prunes twice a minute, and more often while there is much to remove.
 pub(crate) struct Pruner {
     shared: Arc<WorkerShared>,
 }
@@ -32,8 +32,8 @@ impl Pruner {
         shutdown.run_until_cancelled(self.prune_loop()).await;
     }
 
-    /// Each call removes a bounded number, so that nobody waits long for it; a round goes on until nothing is left. Says
-    /// whether that took more than one call.
+    /// Each call removes a limited number of records, so that it blocks others only briefly. Calls
+    /// until nothing is left. Returns whether that took more than one call.
     async fn prune(&self, queues: &[Queue]) -> Result<bool, Error> {
         let mut is_busy = false;
         loop {
@@ -74,7 +74,7 @@ impl Pruner {
                     backoff.record_success();
                     if is_busy { BUSY_PRUNE_INTERVAL } else { PRUNE_INTERVAL }
                 }
-                // The next round is soon enough.
+                // Retried in the next round.
                 Err(error) => {
                     let _ = backoff.record_failure(&error);
                     PRUNE_INTERVAL

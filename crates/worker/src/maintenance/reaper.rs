@@ -1,4 +1,4 @@
-//! Takes the dead off the fleet's roster.
+//! The reaper: removes expired entries from the fleet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::shared::WorkerShared;
 
 const REAP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Reaps once a minute. It enters nobody: what members of other programs may do is for gateways to say, which were told.
+/// Reaps once a minute. It does not register workers of foreign programs: only gateways know what
+/// those may do.
 pub(crate) struct Reaper {
     shared: Arc<WorkerShared>,
 }
@@ -27,7 +28,7 @@ impl Reaper {
     }
 
     async fn reap_loop(&self) {
-        let mut backoff = self.shared.backoff("taking the dead off the fleet's roster");
+        let mut backoff = self.shared.backoff("removing expired entries from the fleet");
         loop {
             self.shared.store.clock().sleep(jittered(REAP_INTERVAL)).await;
             match with_timeout(CALL_TIMEOUT, "reap", self.shared.store.fleet().reap(None)).await {
@@ -36,9 +37,9 @@ impl Reaper {
                     reaped
                         .workers
                         .iter()
-                        .for_each(|member| info!(%member, "taken off the fleet's roster: it is dead"));
+                        .for_each(|member| info!(%member, "removed from the fleet: its entry has expired"));
                 }
-                // The next round is soon enough.
+                // Retried in the next round.
                 Err(error) => drop(backoff.record_failure(&error)),
             }
         }

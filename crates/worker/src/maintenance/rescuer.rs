@@ -1,4 +1,4 @@
-//! Brings back jobs whose worker died.
+//! The rescuer: makes jobs of dead workers ready again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::jittered;
 use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::shared::WorkerShared;
 
-/// How often to look at most: a dead worker's jobs run again within a second of their lease's end, and the
-/// looking alone stays well under two commands a second.
+/// The maximum interval. Jobs of a dead worker run again within a second of their lease's expiry,
+/// and an idle rescuer sends well under two commands a second.
 const RESCUE_INTERVAL: Duration = Duration::from_millis(900);
 
-/// Looks for leases that have run out, in all queues of the store at once.
+/// Finds expired leases in all queues of the store.
 pub(crate) struct LeaseRescuer {
     shared: Arc<WorkerShared>,
     rescuer: Rescuer,
@@ -50,14 +50,14 @@ impl LeaseRescuer {
     }
 
     async fn rescue(&mut self) -> Result<(), Error> {
-        // Page after page: after a mass death there are many, so this gets longer than one answer.
+        // Reads page after page. After the death of many workers this takes longer than one call.
         let mut died = |death: RescuedDeath<'_>| self.shared.failure_log.died_unattended(&death);
-        let rescue = self.rescuer.rescue_and_report(&*self.shared.store, &mut died);
-        let rescued = with_timeout(CALL_TIMEOUT * 6, "rescue", rescue).await?;
-        if rescued.rescued > 0 {
-            info!("rescued {} jobs whose lease had run out", rescued.rescued);
+        let pages = self.rescuer.rescue_and_report(&*self.shared.store, &mut died);
+        let report = with_timeout(CALL_TIMEOUT * 6, "rescue", pages).await?;
+        if report.rescued > 0 {
+            info!("rescued {} jobs whose lease had expired", report.rescued);
         }
-        if let Some(from) = rescued.clock_set_back_from {
+        if let Some(from) = report.clock_set_back_from {
             warn!("the store's clock was set back; jobs that were ready at {from} stay ready");
         }
         Ok(())

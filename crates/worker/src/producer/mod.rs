@@ -1,8 +1,8 @@
-//! Claims jobs of one queue: as many as there are free slots, and some ahead if it is told to.
+//! The producer: claims jobs of one queue into free slots, and optionally prefetches some.
 //!
-//! A job that is claimed into a free slot starts at once. A job that is claimed ahead is only *held*: it waits
-//! in the buffer and is marked as started right before it runs, so that a crash never costs an attempt of a
-//! job that did not run.
+//! A job that is claimed into a free slot starts at once. A prefetched job is only *held*: it waits
+//! in the buffer and is marked as started right before it runs. So a crash never costs an attempt
+//! of a job that did not run.
 
 mod recovery;
 mod store_calls;
@@ -31,16 +31,16 @@ use crate::producer::store_calls::{ClaimRequest, StoreCall, StoreCalls};
 use crate::queue_slots::QueueSlots;
 use crate::shared::WorkerShared;
 
-/// How long to let short jobs free more slots before claiming for a few of them.
+/// How long to wait for more free slots before claiming for a few of them.
 const SLOT_GATHER_PAUSE: Duration = Duration::from_millis(1);
 
-/// An empty answer sooner than this is no waiting.
+/// An empty claim that returns sooner than this did not wait.
 const MIN_EMPTY_CLAIM_WAIT: Duration = Duration::from_millis(50);
 
-/// So many of them in a row are bad luck: others were faster.
+/// The number of consecutive such claims that is attributed to faster competitors.
 const MAX_EMPTY_CLAIMS: u32 = 3;
 
-/// How long a call may take to come back once the worker is leaving.
+/// The time limit of a pending call during shutdown.
 const SHUTDOWN_CALL_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Claims for one queue.
@@ -51,23 +51,23 @@ pub(crate) struct Producer {
     executor: Arc<Executor>,
     calls: StoreCalls,
     shutdown: CancellationToken,
-    /// Jobs that are held, oldest first.
+    /// Held jobs, oldest first.
     buffer: VecDeque<Arc<ClaimedJob>>,
-    /// A claim under way.
+    /// The pending claim.
     claim: Option<StoreCall<Vec<Claimed>>>,
     claimed_at: Instant,
-    /// Slots kept free for the jobs of that claim.
+    /// Slots reserved for the jobs of that claim.
     reserved: usize,
-    /// Whether a claim has failed that may have taken jobs.
+    /// When to query the store for jobs of failed claims.
     recovery: RecoverySchedule,
-    /// A look for such jobs, under way. Never beside a claim: what that brings would be found as well.
+    /// The pending recovery. Never concurrent with a claim, whose new jobs it would find as well.
     recover: Option<StoreCall<Vec<Claimed>>>,
-    /// A start under way, and the jobs it is about.
+    /// The pending start of held jobs, and those jobs.
     start: Option<StoreCall<Vec<Verdict>>>,
     starting: Vec<Arc<ClaimedJob>>,
-    /// Why it does not claim although it could.
+    /// A reason not to claim, although slots are free.
     pause: ClaimPause,
-    /// Claims in a row that came back empty before their time.
+    /// Consecutive claims that returned empty without waiting.
     empty_claims: u32,
     backoff: FailureBackoff,
 }
@@ -75,11 +75,11 @@ pub(crate) struct Producer {
 /// A reason to wait before the next claim.
 enum ClaimPause {
     None,
-    /// The store has just failed.
+    /// The last call failed.
     Backoff(Pin<Box<Sleep>>),
-    /// More slots will be free in a moment.
+    /// More slots will soon be free.
     SlotGathering(Pin<Box<Sleep>>),
-    /// They had their moment.
+    /// The wait for more slots is over.
     SlotsGathered,
 }
 
@@ -138,7 +138,7 @@ impl Producer {
     }
 
     async fn next_event(&mut self) {
-        // With a claim under way and nothing in the buffer, a free slot changes nothing.
+        // With a pending claim and an empty buffer, a free slot changes nothing.
         let wants_slots = (self.claim.is_none() && self.recover.is_none()) || !self.buffer.is_empty();
         tokio::select! {
             biased;
@@ -152,7 +152,7 @@ impl Producer {
         }
     }
 
-    /// Slots nobody has a claim on yet.
+    /// Free slots that are not reserved.
     fn free(&self) -> usize {
         self.slots.free().saturating_sub(self.reserved + self.starting.len())
     }
@@ -167,7 +167,7 @@ impl Producer {
         self.start = Some(self.calls.start(self.starting.iter().map(|job| job.lease.clone()).collect()));
     }
 
-    /// Looks for jobs that a failed claim has taken.
+    /// Queries the store for jobs of a failed claim.
     fn recover_claimed(&mut self) {
         let is_busy = self.claim.is_some() || self.recover.is_some();
         if !is_busy && self.recovery.is_due() && !matches!(self.pause, ClaimPause::Backoff(_)) {
@@ -175,7 +175,7 @@ impl Producer {
         }
     }
 
-    /// Claims if there is room and no claim is under way.
+    /// Claims jobs if there is capacity and no claim is pending.
     fn claim_more(&mut self) {
         if self.claim.is_some() || self.recover.is_some() || matches!(self.pause, ClaimPause::Backoff(_)) {
             return;
@@ -189,20 +189,21 @@ impl Producer {
         self.pause = ClaimPause::None;
         self.reserved = free.min(max);
         self.claimed_at = Instant::now();
-        // A claim that waits must not put off the next look for what an earlier one has taken.
+        // A waiting claim must not delay the next recovery.
         let max_wait = self.recovery.time_left();
         self.claim = Some(self.calls.claim(ClaimRequest { max, starting: self.reserved, max_wait }));
     }
 
-    /// How many jobs to claim ahead: nothing until half of the buffer is empty, because a claim for one costs
-    /// the store as much as a claim for many.
+    /// How many jobs to prefetch: none until half of the buffer is empty, because claiming one job
+    /// costs the store as much as claiming many.
     fn prefetch_room(&self) -> usize {
         let prefetch = self.slots.prefetch;
         let room = prefetch.saturating_sub(self.buffer.len());
         if room * 2 >= prefetch { room } else { 0 }
     }
 
-    /// Whether to wait for more slots. Never longer than a moment: the slots that are taken may stay so.
+    /// Whether to wait for more free slots. Only briefly, because occupied slots may stay so for
+    /// long.
     fn waits_for_slots(&mut self, free: usize) -> bool {
         if free >= self.slots.min_free_slots_to_claim() || matches!(self.pause, ClaimPause::SlotsGathered) {
             return false;
@@ -235,7 +236,8 @@ impl Producer {
         self.run_all(started);
     }
 
-    /// Recovered jobs have not run, whatever the store says of them: they wait in the buffer and are started like held ones.
+    /// Recovered jobs have not run, even if the store has marked them as started. They wait in the
+    /// buffer and are started like held ones.
     async fn on_recovered(&mut self, found: Result<Vec<Claimed>, Error>) {
         self.recover = None;
         match found {
@@ -245,7 +247,7 @@ impl Producer {
             Ok(found) => {
                 self.recovery.record_lookup();
                 if !found.is_empty() {
-                    info!(queue = %self.slots.queue, "recovered {} jobs of a claim without an answer", found.len());
+                    info!(queue = %self.slots.queue, "recovered {} jobs of an unanswered claim", found.len());
                 }
                 let held = found.into_iter().map(|claimed| Claimed { started: false, ..claimed }).collect();
                 self.accept_claimed(held).await;
@@ -253,7 +255,7 @@ impl Producer {
         }
     }
 
-    /// A store that keeps answering at once that there is nothing must not make a hot loop.
+    /// Prevents a hot loop with a store that keeps returning empty claims at once.
     fn pause_after_empty_claims(&mut self, empty: bool) {
         let early = empty && self.claimed_at.elapsed() < MIN_EMPTY_CLAIM_WAIT;
         self.empty_claims = if early { self.empty_claims.saturating_add(1) } else { 0 };
@@ -262,7 +264,8 @@ impl Producer {
         }
     }
 
-    /// Takes claimed jobs into this worker's hands: held ones into the buffer, started ones are returned.
+    /// Adds claimed jobs to the lease table. Held jobs move to the buffer; started ones are
+    /// returned.
     async fn accept_claimed(&mut self, claimed: Vec<Claimed>) -> Vec<Arc<ClaimedJob>> {
         self.slots.counters.claimed(claimed.len());
         let (mut started, mut held, mut dead) = (Vec::with_capacity(claimed.len()), vec![], vec![]);
@@ -283,18 +286,19 @@ impl Producer {
     }
 
     fn bury_malformed(&self, lease: Lease, raw: &[u8], error: &MalformedEnvelope) -> PendingSettlement {
-        warn!(queue = %lease.queue, job = %lease.job, "a message is no envelope, to the dead letters: {error}");
+        warn!(queue = %lease.queue, job = %lease.job, "a message is not an envelope and moves to the dead letters: {error}");
         let change = decide_malformed(&lease, raw, error, self.shared.store.clock().now());
         self.settlement_without_run(Settlement { lease, change })
     }
 
     fn bury_exhausted(&self, lease: Lease, envelope: &Envelope) -> Option<PendingSettlement> {
         let change = decide_exhausted(envelope, self.shared.store.clock().now())?;
-        warn!(queue = %lease.queue, job = %lease.job, "a job has used up its attempts, to the dead letters");
+        warn!(queue = %lease.queue, job = %lease.job, "a job has used up its attempts and moves to the dead letters");
         Some(self.settlement_without_run(Settlement { lease, change }))
     }
 
-    /// The end of a job that is dead on arrival. Every worker would decide the same, so its lease is not kept alive.
+    /// The settlement of a job that is dead before it runs. Every worker would decide the same, so
+    /// its lease is not extended.
     fn settlement_without_run(&self, settlement: Settlement) -> PendingSettlement {
         let (event_kind, elapsed, epoch) = (EventKind::Dead, Duration::ZERO, Epoch::default());
         let ended_job = EndedJob { job: None, queue_index: self.index, event_kind, elapsed, epoch };
@@ -323,11 +327,12 @@ impl Producer {
         self.executor.dispatch(&self.slots, jobs);
     }
 
-    /// Hands back everything that has not begun to run.
+    /// Hands back all jobs that have not started to run.
     async fn shut_down(mut self) {
         let mut jobs = std::mem::take(&mut self.starting);
         if let Some(start) = self.start.take() {
-            // Whatever it says: until it has said it, the store may be about to mark them.
+            // The result does not matter. Before the answer, the store may still mark the jobs as
+            // started.
             let _ = timeout(SHUTDOWN_CALL_TIMEOUT, start).await;
         }
         if let Some(claim) = self.claim.take() {
@@ -341,7 +346,7 @@ impl Producer {
         self.hand_back(jobs).await;
     }
 
-    /// What failed claims have taken goes back as well.
+    /// Recovers the jobs of failed claims, so that they are handed back too.
     async fn recover_before_shutdown(&mut self) {
         let mut recover = self.recover.take();
         if recover.is_none() && self.recovery.is_active() {
@@ -354,8 +359,9 @@ impl Producer {
         }
     }
 
-    /// Gives up jobs that have not begun to run. Also those whose lease seems lost: if it was only locked by a
-    /// transaction that comes to nothing, the job need not wait until the lease runs out.
+    /// Hands back jobs that have not started to run, even if their leases seem lost. A user's
+    /// transaction may only have locked the job, and a rollback makes the lease valid again. Then
+    /// the job need not wait until its lease expires.
     async fn hand_back(&mut self, jobs: impl IntoIterator<Item = Arc<ClaimedJob>>) {
         let handed_back = jobs.into_iter().map(|job| self.executor.hand_back(job)).collect();
         self.shared.settlement_queue.send(handed_back).await;

@@ -1,14 +1,16 @@
-//! When to ask the store for jobs that a failed claim may have taken.
+//! The schedule for recovering jobs that a failed claim may have taken.
 //!
-//! A claim that ends in an error may still have had its effect, or may have it later: a server that is slow, or that has not
-//! noticed the end of a connection, executes it after the worker has given up. So the worker asks at once, and again a few times.
+//! A claim that ends in an error may have taken effect, or may do so later: a slow server, or one
+//! that has not noticed a closed connection, executes it afterwards. So the worker queries the
+//! store at once, and again several times.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How long after each look the next one follows. The sum exceeds the default lease, and the time that a claim may take
-/// on up to 19 queues of one worker. A job that a still later claim has taken waits for the end of its lease.
+/// The intervals between recoveries. Their sum exceeds the default lease, and the duration of a
+/// claim in a worker with up to 19 queues. Jobs of a claim that executes even later wait until
+/// their leases expire.
 const RECOVER_INTERVALS: [Duration; 6] = [
     Duration::from_secs(1),
     Duration::from_secs(2),
@@ -18,7 +20,7 @@ const RECOVER_INTERVALS: [Duration; 6] = [
     Duration::from_secs(30),
 ];
 
-/// Whether claims have failed, and when the next look is due.
+/// When the next recovery is due, if claims have failed.
 #[derive(Debug, Default)]
 pub(crate) struct RecoverySchedule {
     next: Option<Instant>,
@@ -26,19 +28,19 @@ pub(crate) struct RecoverySchedule {
 }
 
 impl RecoverySchedule {
-    /// A claim has failed: the next look is due now.
+    /// Makes a recovery due now, because a claim has failed.
     pub(crate) fn start(&mut self) {
         *self = Self { next: Some(Instant::now()), lookups: 0 };
     }
 
-    /// A part of a claim has failed, and the rest of the store answers: the looks go on as they are planned.
+    /// Starts the schedule unless it is running: only some shards failed, and the others answer.
     pub(crate) fn start_if_idle(&mut self) {
         if self.next.is_none() {
             self.start();
         }
     }
 
-    /// A look was answered.
+    /// Records that a recovery was answered.
     pub(crate) fn record_lookup(&mut self) {
         self.next = RECOVER_INTERVALS.get(self.lookups).map(|pause| Instant::now() + *pause);
         self.lookups += 1;
@@ -52,12 +54,12 @@ impl RecoverySchedule {
         self.next.is_some_and(|next| next <= Instant::now())
     }
 
-    /// How long until the next look; none if there is none.
+    /// The time until the next recovery, if there is one.
     pub(crate) fn time_left(&self) -> Option<Duration> {
         self.next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// Completes when a look is due that was not due before.
+    /// Completes when the next recovery becomes due. Never completes if it already is.
     pub(crate) async fn wait_until_due(&self) {
         match self.next.filter(|next| *next > Instant::now()) {
             Some(next) => sleep_until(next).await,

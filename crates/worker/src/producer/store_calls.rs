@@ -1,4 +1,4 @@
-//! A producer's calls to the store, each a future that owns what it needs.
+//! A producer's store calls, each a future that owns its arguments.
 
 use std::collections::HashSet;
 use std::future::Future;
@@ -16,30 +16,31 @@ use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::queue_slots::QueueSlots;
 use crate::shared::WorkerShared;
 
-/// How long a claim waits for work in a worker with one queue.
+/// How long a claim waits for jobs in a worker with one queue.
 const CLAIM_WAIT: Duration = Duration::from_secs(5);
 
-/// So much longer for each further queue, so that all claims of an idle worker together stay under one
+/// Additional wait per further queue, so that all claims of an idle worker together stay below one
 /// command in three seconds.
 const CLAIM_WAIT_PER_QUEUE: Duration = Duration::from_secs(3);
 
-/// How long found jobs wait for their leases to be extended. A worker that leaves does not wait much longer for all of it.
+/// The time limit for extending the leases of recovered jobs. Kept short, because a shutdown waits
+/// for it.
 const EXTEND_RECOVERED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A call under way.
+/// A pending store call.
 pub(crate) type StoreCall<T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
 
-/// What a claim asks for.
+/// The parameters of a claim.
 pub(crate) struct ClaimRequest {
-    /// How many jobs.
+    /// The maximum number of jobs.
     pub(crate) max: usize,
     /// How many of them start at once.
     pub(crate) starting: usize,
-    /// How long it waits at most, if that is not for the caller's setting alone to say.
+    /// An upper limit for the wait, below the configured one.
     pub(crate) max_wait: Option<Duration>,
 }
 
-/// Makes the calls of one producer.
+/// Creates the store calls of one producer.
 pub(crate) struct StoreCalls {
     shared: Arc<WorkerShared>,
     slots: Arc<QueueSlots>,
@@ -66,7 +67,8 @@ impl StoreCalls {
         let wait = max_wait.map_or(self.wait, |max_wait| max_wait.min(self.wait));
         let mut interrupted = slots.claim_tracker.begin();
         Box::pin(async move {
-            // Dropping a claim may strand a job. So one that takes too long is first asked to end.
+            // Dropping a claim may lose track of jobs. So a claim that takes too long is first
+            // interrupted.
             let time_limit = wait + CALL_TIMEOUT;
             let interrupt = Box::pin(async move {
                 tokio::select! {
@@ -81,9 +83,9 @@ impl StoreCalls {
         })
     }
 
-    /// Finds what a failed claim has taken, and extends its leases: what is still held then is this worker's to run. If nobody
-    /// knows whether it is, it is so too: the store has handed the jobs over and may not find them again. What was lost turns out
-    /// when it is to start.
+    /// Finds the jobs of a failed claim and extends their leases. Jobs whose leases are still held
+    /// belong to this worker. So do jobs whose leases are in an unknown state: the store has handed
+    /// them out and may not return them again. Lost leases are detected at the start.
     pub(crate) fn recover(&self, known: HashSet<Lease>) -> StoreCall<Vec<Claimed>> {
         let (shared, slots) = (self.shared.clone(), self.slots.clone());
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! What a worker says of itself to the fleet: where it runs, what it serves, what it is doing.
+//! The description of a worker in the fleet: host, queues, kinds and load.
 
 use serde::Serialize;
 use tidemill_core::store::fleet::MAX_DETAIL_BYTES;
@@ -7,14 +7,14 @@ use tidemill_core::{Guarantee, Kind, QueueName, Timestamp};
 use crate::queue_slots::QueueSlots;
 use crate::shared::WorkerShared;
 
-/// The part that does not change.
+/// The constant part of the description.
 pub(crate) struct WorkerDetail {
     kinds: Vec<Kind>,
     any: bool,
     started_at: Timestamp,
 }
 
-/// A queue it serves.
+/// A queue that the worker serves.
 #[derive(Serialize)]
 struct ServedQueue<'a> {
     name: &'a QueueName,
@@ -22,7 +22,7 @@ struct ServedQueue<'a> {
     concurrency: usize,
 }
 
-/// As it is written.
+/// The description as stored.
 #[derive(Serialize)]
 struct DetailJson<'a> {
     host: &'a str,
@@ -32,7 +32,7 @@ struct DetailJson<'a> {
     running: usize,
     queues: Vec<ServedQueue<'a>>,
     kinds: Vec<&'a str>,
-    /// How many queues and kinds are not named, for lack of room.
+    /// The number of queues and kinds that were omitted for lack of space.
     #[serde(skip_serializing_if = "is_zero")]
     unnamed: usize,
 }
@@ -42,7 +42,7 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl WorkerDetail {
-    /// `any`: it also takes kinds that it has no handler of their own for.
+    /// `any`: whether there is a fallback handler.
     pub(crate) fn new(mut kinds: Vec<Kind>, any: bool, started_at: Timestamp) -> Self {
         kinds.sort();
         Self { kinds, any, started_at }
@@ -69,7 +69,7 @@ fn served(slots: &QueueSlots) -> ServedQueue<'_> {
     ServedQueue { name: &slots.queue.name, delivery: slots.queue.guarantee, concurrency: slots.concurrency }
 }
 
-/// Leaves out half of the longer list until the rest has room.
+/// Removes half of the longer list until the text fits.
 fn fit(mut detail: DetailJson<'_>) -> Vec<u8> {
     loop {
         let text = serde_json::to_vec(&detail).unwrap_or_else(|_| b"{}".to_vec());

@@ -1,6 +1,8 @@
-//! Keeps the worker on the fleet's roster: it joins, says that it lives, hears whether it is to go, and leaves.
+//! The registration of a worker in the fleet: it joins, sends beats, receives drain orders, and
+//! leaves.
 //!
-//! Nothing here is fatal. A store that is away, or knows no fleet, costs the worker its place on the roster and no job.
+//! No failure here stops the worker. If the store is unavailable or has no fleet, the worker is not
+//! listed, but its jobs run.
 
 pub(crate) mod detail;
 
@@ -19,40 +21,40 @@ use crate::deadline::with_timeout;
 use crate::registration::detail::WorkerDetail;
 use crate::shared::WorkerShared;
 
-/// How often a worker says that it lives.
+/// The interval of beats, which renew the worker's entry.
 const BEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long after its last word it is taken for dead: two words may be lost.
+/// How long the entry is valid after a beat: two beats may be lost.
 const ENTRY_TTL: Duration = Duration::from_secs(15);
 
-/// How long the worker's end may wait for a store that does not answer.
+/// The time limit for leaving the fleet at shutdown.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The shortest time between two looks at orders, when it is not known what has changed.
+/// The minimum interval between reads of orders after wake-ups that name no worker.
 const MIN_ORDERS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What wakes a roster between two beats.
+/// Wakes the registration between two beats.
 #[derive(Debug, Default)]
 pub(crate) struct RegistrationWakes {
-    /// This member was ordered something.
+    /// This worker received an order.
     pub(crate) orders: Notify,
-    /// Something may have been missed.
+    /// Wake-ups may have been missed.
     pub(crate) everything: Notify,
 }
 
-/// A worker's entry in the fleet.
+/// Keeps a worker's entry in the fleet.
 pub(crate) struct Registration {
     shared: Arc<WorkerShared>,
     id: WorkerKey,
     detail: WorkerDetail,
     wakes: Arc<RegistrationWakes>,
-    /// Cancelled when the worker claims no more.
+    /// Cancelled when the worker stops claiming.
     draining: CancellationToken,
-    /// Cancelled when the worker is ordered to go.
+    /// Cancelled when the fleet orders the worker to drain.
     drain_ordered: CancellationToken,
 }
 
-/// Why a pause is over.
+/// Why a pause has ended.
 enum PauseEnd {
     Beat,
     WorkerTasks,
@@ -69,20 +71,21 @@ impl Registration {
         Self { shared, id, detail, wakes, draining, drain_ordered: CancellationToken::new() }
     }
 
-    /// Who a worker is to the fleet.
+    /// The key of a worker in the fleet.
     pub(crate) fn worker_key(shared: &WorkerShared) -> Option<WorkerKey> {
         let name = WorkerName::new(shared.worker.as_str()).ok()?;
         Some(WorkerKey { kind: WorkerKind::jobs(), name })
     }
 
-    /// Cancelled when the worker is ordered to go.
+    /// Cancelled when the fleet orders the worker to drain.
     pub(crate) fn drain_ordered(&self) -> CancellationToken {
         self.drain_ordered.clone()
     }
 
-    /// Runs until `end`, and leaves. A call under way is never dropped: it might take effect after the leaving.
+    /// Runs until `end` is cancelled, then leaves the fleet. A pending call is never dropped,
+    /// because it might take effect after the worker has left.
     pub(crate) async fn run(self, end: CancellationToken) {
-        let mut backoff = self.shared.backoff("keeping this worker on the fleet's roster");
+        let mut backoff = self.shared.backoff("registering this worker in the fleet");
         let mut joined = false;
         loop {
             let was_draining = self.draining.is_cancelled();
@@ -105,14 +108,15 @@ impl Registration {
         }
     }
 
-    /// Joins, or says that it lives: each time everything about itself, so that a store that lost its data has it again.
+    /// Joins or renews the entry. Each call sends the whole entry, which restores it in a store
+    /// that has lost its data.
     async fn announce(&self, joined: bool) -> Result<Option<WorkerOrders>, Error> {
         let (members, fleet) = ([self.member()], self.shared.store.fleet());
         if !joined {
             with_timeout(BEAT_INTERVAL, "join", fleet.join(&members)).await?;
             return Ok(None);
         }
-        // It takes no sessions, so nobody has to be given time to say what they hold.
+        // A job worker has no sessions, so their holders need no time to renew them.
         let beat = BeatParams { workers: &members, grace: Duration::ZERO };
         let orders = with_timeout(BEAT_INTERVAL, "beat", fleet.beat(beat)).await?;
         Ok(orders.first().copied())
@@ -133,12 +137,12 @@ impl Registration {
 
     fn apply_orders(&self, orders: Option<WorkerOrders>) {
         if orders.is_some_and(|orders| orders.drain) && !self.draining.is_cancelled() {
-            info!(worker = %self.shared.worker, "ordered to go: nothing more is claimed");
+            info!(worker = %self.shared.worker, "ordered to drain: the worker stops claiming");
             self.drain_ordered.cancel();
         }
     }
 
-    /// Waits for the next beat. The first moment of draining is one: others should know at once.
+    /// Waits for the next beat. The start of draining triggers one, so that others know at once.
     async fn pause(&self, pause: Duration, was_draining: bool, end: &CancellationToken) -> PauseEnd {
         let mut over = self.shared.store.clock().sleep(pause);
         loop {
@@ -152,17 +156,18 @@ impl Registration {
         }
     }
 
-    /// Completes when something may have been missed, but not all the time: a store that shares its file with busy
-    /// writers says so at each of their writes.
+    /// Completes when wake-ups may have been missed, at a limited rate: a store in a file with busy
+    /// writers reports this at each write.
     async fn wait_for_missed_wake(&self) {
         tokio::time::sleep(MIN_ORDERS_CHECK_INTERVAL).await;
         self.wakes.everything.notified().await;
     }
 
-    /// Whether there is an order for this member, or no entry of it. Reads only: of workers that beat because others have
-    /// written, each would call all the others.
+    /// Whether this worker has an order or no entry. Only reads: if workers wrote a beat for every
+    /// write of another, each would wake all the others.
     async fn needs_beat(&self) -> bool {
-        match with_timeout(BEAT_INTERVAL, "member", self.shared.store.fleet().get_worker(&self.id)).await {
+        match with_timeout(BEAT_INTERVAL, "get_worker", self.shared.store.fleet().get_worker(&self.id)).await
+        {
             Ok(info) => info.is_none_or(|info| info.drain_ordered),
             Err(_) => false,
         }
@@ -173,7 +178,7 @@ impl Registration {
         if let Err(error) =
             with_timeout(LEAVE_TIMEOUT, "part", self.shared.store.fleet().part(&members)).await
         {
-            debug!("the worker stays on the roster until it is taken for dead: {}", error.full_message());
+            debug!("the worker stays listed in the fleet until its entry expires: {}", error.full_message());
         }
     }
 }

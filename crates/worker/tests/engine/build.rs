@@ -1,4 +1,4 @@
-//! What is wrong with a worker is said before it runs.
+//! An invalid configuration is reported before the worker runs.
 
 use std::time::Duration;
 
@@ -19,16 +19,16 @@ async fn plain(job: Ping) -> Result<u32, Fail> {
     Ok(job.n)
 }
 
-/// A way to describe a worker that cannot be.
-type Mistake = fn(WorkerBuilder) -> WorkerBuilder;
+/// An invalid configuration.
+type InvalidConfig = fn(WorkerBuilder) -> WorkerBuilder;
 
-async fn refusal(describe: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> String {
-    describe(World::new().await.worker()).build().unwrap_err().to_string()
+async fn build_error(configure: impl FnOnce(WorkerBuilder) -> WorkerBuilder) -> String {
+    configure(World::new().await.worker()).build().unwrap_err().to_string()
 }
 
 #[tokio::test]
 async fn missing_state_names_the_type_and_the_kind() {
-    let error = refusal(|worker| worker.handle(needs_mailer).queue("default", 1)).await;
+    let error = build_error(|worker| worker.handle(needs_mailer).queue("default", 1)).await;
     assert!(error.contains("kind `ping`") && error.contains("build::Mailer>"), "{error}");
     let sound = World::new().await.worker().handle(needs_mailer).state(Mailer).queue("default", 1).build();
     assert!(sound.is_ok(), "state may be given after the handler");
@@ -36,7 +36,7 @@ async fn missing_state_names_the_type_and_the_kind() {
 
 #[tokio::test]
 async fn every_other_mistake_is_named_too() {
-    let mistakes: [(&str, Mistake); 9] = [
+    let mistakes: [(&str, InvalidConfig); 9] = [
         ("kind `ping` has two handlers", |w| w.handle(plain).handle(plain).queue("default", 1)),
         ("the worker has no queue", |w| w.handle(plain)),
         ("the worker has no handler", |w| w.queue("default", 1)),
@@ -48,7 +48,7 @@ async fn every_other_mistake_is_named_too() {
         ("at most 100 years are allowed", |w| w.handle(plain).queue("a", 1).lease(Duration::MAX)),
     ];
     for (expected, mistake) in mistakes {
-        let error = refusal(mistake).await;
+        let error = build_error(mistake).await;
         assert!(error.contains(expected), "{error}");
     }
 }

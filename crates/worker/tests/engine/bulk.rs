@@ -1,19 +1,19 @@
-//! Bulks of which a part fails: the caller learns what became of each job.
+//! Bulk enqueues that fail in part: the caller learns the result of each job.
 
 use tidemill_core::client::BulkError;
 use tidemill_core::{Error, JobId};
 
-use crate::plan::{Fault, Verb};
+use crate::fault_plan::{Fault, Verb};
 use crate::world::{Ping, World};
 
-/// Enqueues fifty jobs in batches of ten, of which the first one fails.
+/// Enqueues fifty jobs in batches of ten, of which the first fails.
 async fn enqueue(world: &World, fault: Fault) -> BulkError {
     world.plan().next(Verb::Enqueue, fault, 1);
     let pings = world.client.jobs((0..50).map(|n| Ping { n })).batch(10);
     pings.enqueue().await.unwrap_err()
 }
 
-/// Whether exactly these jobs of the bulk are there, each with the payload of its position.
+/// Whether exactly these jobs of the bulk exist, each with the payload of its position.
 async fn are_there(world: &World, jobs: &[(usize, JobId)]) -> bool {
     for (position, job) in jobs {
         let payload = format!("{{\"n\":{position}}}");
@@ -31,7 +31,7 @@ async fn batches_under_way_are_awaited_after_an_error_and_no_other_is_begun() {
     assert_eq!(positions, (10..30).collect::<Vec<_>>());
     assert!(are_there(&world, &error.created).await);
     assert_eq!(world.plan().count(Verb::Enqueue), 3);
-    // Whoever looks at the error alone is not told that nothing took place.
+    // The error alone must not claim that nothing took effect.
     assert!(matches!(Error::from(error), Error::Unanswered { .. }));
 }
 

@@ -1,4 +1,4 @@
-//! Cancelling reaches a handler that runs.
+//! Cancellation of running handlers.
 
 use std::future::pending;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use tidemill_core::store::Cancelled;
 use tidemill_worker::{EventKind, Fail, JobContext};
 use tokio::sync::mpsc;
 
-use crate::plan::{Fault, Verb};
+use crate::fault_plan::{Fault, Verb};
 use crate::world::{Background, Ping, World};
 
-/// Says on a channel that it has begun, then waits for ever or for being cancelled.
+/// Sends a message when it starts, then waits for ever or until it is cancelled.
 fn waiting(
     begun: mpsc::Sender<()>,
     watches: bool,

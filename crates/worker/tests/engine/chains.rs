@@ -1,4 +1,4 @@
-//! Chains through a worker: typed steps, branches, loops, fan-out and fan-in, completing from outside.
+//! Chains in a worker: typed steps, branches, loops, fan-out and fan-in, completion from outside.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,9 +11,9 @@ use tidemill_core::{Chain, Dedup, Job, JobId, Next};
 use tidemill_worker::{EventKind, Fail, JobContext, State, Worker, WorkerBuilder};
 use tokio::sync::Notify;
 
-use crate::world::{Background, World, patiently};
+use crate::world::{Background, World, with_timeout};
 
-/// A countdown: counts down to zero, then tells how many steps it took.
+/// Counts down to zero, then returns the number of steps.
 struct Countdown;
 impl Chain for Countdown {
     type Output = u32;
@@ -61,7 +61,7 @@ async fn a_chain_loops_branches_and_gives_its_output_to_whoever_awaits_it() {
     let world = World::new().await;
     let handle = world.client.job(Count { left: 3, steps: 0 }).enqueue().await.unwrap();
     let report = countdown(&world).drain().await.unwrap();
-    assert_eq!(patiently(handle.wait()).await.unwrap(), 4);
+    assert_eq!(with_timeout(handle.wait()).await.unwrap(), 4);
     assert_eq!(report.total.done, 5);
 }
 
@@ -75,7 +75,7 @@ async fn each_step_is_an_event_and_only_the_last_is_done() {
     worker.stop().await;
 }
 
-/// Adds up what other chains counted.
+/// Adds up the results of other chains.
 struct Adding;
 impl Chain for Adding {
     type Output = u32;
@@ -97,7 +97,7 @@ impl Job for FanIn {
     type Output = Next<Adding>;
 }
 
-/// Fails once after its chains were started: the second attempt finds them.
+/// Fails once after it has started its chains: the second attempt finds them.
 async fn fan_out(
     job: FanOut,
     State(tries): State<Arc<AtomicU32>>,
@@ -125,7 +125,7 @@ async fn a_step_starts_chains_and_the_next_one_sees_what_they_came_to() {
     let worker = countdown(&world).state(Arc::new(AtomicU32::new(0))).handle(fan_out).handle(fan_in);
     let report = worker.drain().await.unwrap();
     // Counting from n takes n + 1 steps.
-    assert_eq!(patiently(handle.wait()).await.unwrap(), 1 + 2 + 3 + 4);
+    assert_eq!(with_timeout(handle.wait()).await.unwrap(), 1 + 2 + 3 + 4);
     assert_eq!((report.total.retried, report.total.dead), (1, 0));
 }
 
@@ -137,7 +137,7 @@ async fn a_blocker_without_an_output_leads_to_the_dead_letters() {
     assert_eq!(world.state(handle.id()).await, Some(JobState::Blocked));
     world.client.store().cancel(blocker.id()).await.unwrap();
     world.worker().handle(fan_in).queue("default", 1).drain().await.unwrap();
-    let error = patiently(handle.wait()).await.unwrap_err();
+    let error = with_timeout(handle.wait()).await.unwrap_err();
     assert!(matches!(&error, WaitError::Dead { reason, .. } if reason == "blocker_cancelled"), "{error}");
 }
 
@@ -148,7 +148,10 @@ async fn a_second_start_with_the_same_key_waits_for_the_first_chain() {
     let (first, second) = (start().await.unwrap(), start().await.unwrap());
     assert_eq!((first.id(), first.created(), second.created()), (second.id(), true, false));
     countdown(&world).drain().await.unwrap();
-    assert_eq!((patiently(first.wait()).await.unwrap(), patiently(second.wait()).await.unwrap()), (2, 2));
+    assert_eq!(
+        (with_timeout(first.wait()).await.unwrap(), with_timeout(second.wait()).await.unwrap()),
+        (2, 2)
+    );
 }
 
 #[tokio::test]
@@ -169,11 +172,11 @@ async fn a_job_that_is_completed_from_outside_stops_its_handler() {
     let worker =
         Background::run(world.worker().handle(handler).handle(tell).queue("default", 1).queue("telling", 1));
     let handle = world.client.job(Count { left: 9, steps: 0 }).enqueue().await.unwrap();
-    patiently(begun.notified()).await;
+    with_timeout(begun.notified()).await;
     let completed = world.client.complete::<Count>(handle.id(), Next::job(Tell { steps: 1 })).await.unwrap();
     assert_eq!(completed, Completed::Yes);
-    patiently(dropped.notified()).await;
-    assert_eq!(patiently(handle.wait()).await.unwrap(), 1);
+    with_timeout(dropped.notified()).await;
+    assert_eq!(with_timeout(handle.wait()).await.unwrap(), 1);
     assert_eq!(worker.stop().await.total.lost, 1);
 }
 
@@ -194,7 +197,7 @@ async fn a_job_of_another_kind_is_not_completed() {
     let none = JobId::generate();
     assert_eq!(world.client.complete::<Tell>(&none, Next::done(1)).await.unwrap(), Completed::NotFound);
     assert_eq!(world.client.delete(handle.id()).await.unwrap(), Deleted::Yes);
-    assert!(matches!(patiently(handle.wait()).await, Err(WaitError::Gone(_))));
+    assert!(matches!(with_timeout(handle.wait()).await, Err(WaitError::Gone(_))));
 }
 
 #[tokio::test]

@@ -7,8 +7,8 @@ use tidemill_core::Store;
 use tidemill_core::job::JobState;
 use tidemill_worker::{Fail, JobContext};
 
-use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, patiently, queue};
+use crate::fault_plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, queue, with_timeout};
 
 async fn plain(job: Ping) -> Result<u32, Fail> {
     Ok(job.n)
@@ -17,7 +17,7 @@ async fn plain(job: Ping) -> Result<u32, Fail> {
 #[tokio::test]
 async fn an_empty_queue_is_drained_at_once() {
     let world = World::new().await;
-    let report = patiently(world.worker().handle(plain).queue("default", 4).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(plain).queue("default", 4).drain()).await.unwrap();
     assert_eq!(report.total, Default::default());
 }
 
@@ -27,10 +27,10 @@ async fn a_drain_runs_what_is_due_and_leaves_what_is_not() {
     let later = world.client.job(Ping { n: 1 }).delay(Duration::from_secs(60)).enqueue().await.unwrap();
     world.pings(1000).await;
     let drain = || world.worker().handle(plain).queue("default", 4).drain();
-    assert_eq!(patiently(drain()).await.unwrap().total.done, 1000);
+    assert_eq!(with_timeout(drain()).await.unwrap().total.done, 1000);
     assert_eq!(world.state(later.id()).await, Some(JobState::Scheduled));
     world.clock.advance(Duration::from_secs(60));
-    assert_eq!(patiently(drain()).await.unwrap().total.done, 1);
+    assert_eq!(with_timeout(drain()).await.unwrap().total.done, 1);
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn jobs_that_make_jobs_are_drained_too() {
             Ok::<_, Fail>(job.n)
         }
     };
-    let report = patiently(world.worker().handle(halve).queue("default", 2).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(halve).queue("default", 2).drain()).await.unwrap();
     assert_eq!(report.total.done, 21);
 }
 
@@ -69,7 +69,7 @@ async fn a_paused_queue_does_not_hold_up_a_drain_and_goes_on_when_resumed() {
     world.pings(3).await;
     world.store.pause(&queue()).await.unwrap();
     let worker = || world.worker().handle(plain).queue("default", 1);
-    assert_eq!(patiently(worker().drain()).await.unwrap().total.claimed, 0);
+    assert_eq!(with_timeout(worker().drain()).await.unwrap().total.claimed, 0);
     let mut running = Background::run(worker());
     world.store.resume(&queue()).await.unwrap();
     running.next().await;
@@ -82,6 +82,6 @@ async fn a_drain_waits_for_jobs_that_a_claim_has_taken_and_not_brought_yet() {
     world.store.uncounted.store(true, Ordering::SeqCst);
     world.plan().next(Verb::Claim, Fault::Late, 1);
     world.pings(3).await;
-    let report = patiently(world.worker().handle(plain).queue("default", 4).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(plain).queue("default", 4).drain()).await.unwrap();
     assert_eq!(report.total.done, 3);
 }

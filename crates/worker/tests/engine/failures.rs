@@ -1,4 +1,4 @@
-//! Ways not to succeed, and what becomes of the job.
+//! The ways to fail, and the state of the job afterwards.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::world::{Background, Ping, World, queue};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Fails in the way its number says.
+/// Fails in the way that its number selects.
 async fn fail(job: Ping) -> Result<u32, Fail> {
     match job.n {
         0 => Err(std::io::Error::other("no disk").into()),
@@ -25,7 +25,7 @@ async fn fail(job: Ping) -> Result<u32, Fail> {
     }
 }
 
-/// Runs one job of this number once.
+/// Runs one job with this number once.
 async fn run_once(n: u32) -> (World, JobId, tidemill_worker::Report) {
     let world = World::new().await;
     let job = world.client.job(Ping { n }).enqueue().await.unwrap().id().clone();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tidemill_core::{Envelope, Outcome};
 use tidemill_worker::{EventKind, Fail, JobContext, State};
 
-use crate::world::{Background, Ping, Pong, World, patiently};
+use crate::world::{Background, Ping, Pong, World, with_timeout};
 
 #[derive(Clone, Default)]
 struct Sum(Arc<AtomicU32>);
@@ -47,7 +47,7 @@ async fn a_handler_takes_several_arguments_and_its_output_can_be_awaited() {
     let handle = world.client.job(Ping { n: 3 }).enqueue().await.unwrap();
     let worker = world.worker().state(sum.clone()).state(Factor(4)).handle(multiply);
     worker.queue("default", 1).drain().await.unwrap();
-    assert_eq!(patiently(handle.wait()).await.unwrap(), 7);
+    assert_eq!(with_timeout(handle.wait()).await.unwrap(), 7);
     assert_eq!(sum.0.load(Ordering::SeqCst), 12);
 }
 

@@ -1,14 +1,14 @@
-//! A worker with nothing to do leaves the store alone.
+//! An idle worker makes few store calls.
 
 use std::time::Duration;
 
 use tidemill_core::Clock;
 use tidemill_worker::Fail;
 
-use crate::plan::Verb;
+use crate::fault_plan::Verb;
 use crate::world::{Background, Ping, World};
 
-/// How many calls a worker with so many queues makes while a minute passes.
+/// The number of calls of a worker with this many queues in one minute.
 async fn calls_in_a_minute(queues: usize) -> usize {
     let world = World::new().await;
     let handler = |job: Ping| async move { Ok::<_, Fail>(job.n) };
@@ -35,7 +35,7 @@ async fn an_idle_worker_makes_at_most_two_calls_a_second_however_many_queues_it_
     }
 }
 
-/// Another program may put a job into the schedule and tell nobody.
+/// Another program may schedule a job without publishing a wake-up.
 #[tokio::test]
 async fn a_worker_looks_for_due_jobs_as_often_with_many_queues_as_with_one() {
     let (world, many) = (World::new().await, 200);
@@ -48,7 +48,8 @@ async fn a_worker_looks_for_due_jobs_as_often_with_many_queues_as_with_one() {
         let before = world.clock.now();
         looks += 1;
         world.as_time_passes(world.plan().called(Verb::Promote, looks)).await;
-        // Time passes in great steps here, so a pause of five seconds is a longer one; one per queue is a thousand.
+        // Time advances in large steps here, so a pause of five seconds takes longer. One pause per
+        // queue would make a thousand.
         let pause = before.until(world.clock.now());
         assert!(pause < Duration::from_secs(300), "{pause:?} before look {looks}");
     }

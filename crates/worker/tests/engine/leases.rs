@@ -1,4 +1,4 @@
-//! Leases: kept while the job is in hand, and respected when they are lost.
+//! Leases are extended while the worker holds the job, and a lost lease stops the handler.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tidemill_core::{Clock, HolderId, Store};
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::mpsc;
 
-use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, patiently, queue};
+use crate::fault_plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, queue, with_timeout};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -28,7 +28,7 @@ async fn a_running_job_keeps_its_lease_for_as_long_as_it_takes() {
         }
     };
     let running = Background::run(world.worker().handle(handler).queue("default", 1));
-    // Nobody rescues meanwhile: how much time passes between two heartbeats is not the test's to say.
+    // Without a rescuer: the test does not control how much time passes between two heartbeats.
     world.plan().always(Verb::Expired, Fault::Away);
     let begun = world.clock.now();
     for beats in 1.. {
@@ -79,8 +79,8 @@ async fn leases_of_which_nothing_is_known_end_no_job_and_are_asked_for_again() {
             }
         }
     };
-    // The part that has the first job falls silent for longer than a lease, and nobody rescues meanwhile.
-    world.plan().cut_off(Some(&jobs[0]));
+    // The shard of the first job does not answer for longer than a lease, and there is no rescuer.
+    world.plan().silence_shard_of(Some(&jobs[0]));
     world.plan().always(Verb::Expired, Fault::Away);
     let running = Background::run(world.worker().handle(handler).queue("default", 2));
     assert_eq!((was_told.recv().await, was_told.recv().await), (Some("begun"), Some("begun")));
@@ -93,10 +93,10 @@ async fn leases_of_which_nothing_is_known_end_no_job_and_are_asked_for_again() {
     }
     assert!(was_told.try_recv().is_err(), "a handler was stopped");
     finish.send(true).unwrap();
-    // What is known of one settlement does not wait for the other.
+    // A settled job does not wait for the other settlement.
     world.becomes(&jobs[1], JobState::Done).await;
     assert_eq!(world.state(&jobs[0]).await, Some(JobState::Running));
-    world.plan().cut_off(None);
+    world.plan().silence_shard_of(None);
     world.as_time_passes(world.becomes(&jobs[0], JobState::Done)).await;
     let report = running.stop().await;
     assert_eq!((report.total.lost, report.total.done), (0, 2));
@@ -122,7 +122,7 @@ async fn a_lost_lease_stops_the_handler_and_its_settlement_has_no_effect() {
     world.plan().always(Verb::Extend, Fault::Away);
     let running = Background::run(world.worker().handle(handler).queue("default", 1));
     assert_eq!(was_told.recv().await, Some("begun"));
-    // The worker's own rescuer takes the job from it, as any other worker's would.
+    // The worker's own rescuer takes the job, as that of any other worker would.
     world.as_time_passes(world.becomes(&job, JobState::Ready)).await;
     world.plan().heal();
     assert_eq!(was_told.recv().await, Some("stopped"));
@@ -148,10 +148,10 @@ async fn a_wake_up_that_names_a_running_job_makes_the_worker_ask_and_ends_nothin
     };
     let running = Background::run(world.worker().handle(handler).queue("default", 1));
     assert_eq!(begun.recv().await, Some(1));
-    // The clock stands still, so no heartbeat asks.
+    // The clock is paused, so there is no heartbeat.
     for (asked, wake) in [Wake::Cancel(job.clone()), Wake::LeaseLost(job.clone())].into_iter().enumerate() {
         world.store.others.publish(&wake);
-        patiently(world.plan().called(Verb::Extend, asked + 1)).await;
+        with_timeout(world.plan().called(Verb::Extend, asked + 1)).await;
     }
     finish.send(true).unwrap();
     let report = running.stop().await;
@@ -174,7 +174,7 @@ async fn a_cancelled_job_is_stopped_although_the_store_fails_when_it_is_first_as
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
     begun.recv().await.unwrap();
     world.plan().always(Verb::Extend, Fault::Away);
-    // The clock stands still, so the wake-up alone brings it.
+    // The clock is paused, so only the wake-up triggers it.
     world.store.cancel(&job).await.unwrap();
     world.plan().called(Verb::Extend, 2).await;
     world.plan().heal();
@@ -217,7 +217,7 @@ async fn an_end_that_is_being_committed_is_not_taken_for_a_lost_lease() {
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1));
     began.recv().await.unwrap();
     world.store.others.publish(&Wake::LeaseLost(job.clone()));
-    // Heard before the next one, which is heard when this returns.
+    // Processed before the next one, which has been processed when this returns.
     tokio::time::sleep(Duration::from_millis(50)).await;
     go_on.send(()).unwrap();
     assert_eq!(running.next().await.outcome, tidemill_worker::EventKind::Done);

@@ -1,11 +1,11 @@
-//! A job that somebody's open transaction has locked holds up nobody else.
+//! A job that is locked by an open transaction delays no other job.
 
 use tidemill_core::JobId;
 use tidemill_core::job::JobState;
 use tidemill_worker::{EventKind, Fail};
 
-use crate::plan::{Lock, Verb};
-use crate::world::{Background, Ping, World, patiently};
+use crate::fault_plan::{Lock, Verb};
+use crate::world::{Background, Ping, World, with_timeout};
 
 async fn plain(job: Ping) -> Result<u32, Fail> {
     Ok(job.n)
@@ -29,7 +29,7 @@ async fn a_slow_workers_later_jobs_are_settled_while_an_earlier_one_cannot_be() 
         let world = World::new().await;
         let jobs = world.pings(4).await;
         world.plan().lock(&jobs[0], lock);
-        // One slot, so the locked one is by itself and the others come after it.
+        // With one slot, the locked job is in a batch of its own, and the others follow.
         let mut running = Background::run(world.worker().handle(plain).queue("default", 1));
         assert_eq!(done(&mut running, 3).await, jobs[1..]);
         assert_eq!(world.state(&jobs[0]).await, Some(JobState::Running));
@@ -58,15 +58,15 @@ async fn a_worker_that_stops_waits_for_what_cannot_be_settled_yet() {
     let job = world.ping().await;
     world.plan().lock(&job, Lock::Refuses);
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
-    patiently(world.plan().called(Verb::Settle, 1)).await;
-    running.begin_to_stop();
-    patiently(world.plan().called(Verb::Settle, 2)).await;
+    with_timeout(world.plan().called(Verb::Settle, 1)).await;
+    running.request_stop();
+    with_timeout(world.plan().called(Verb::Settle, 2)).await;
     world.plan().unlock();
     assert_eq!(running.stop().await.total.done, 1);
     assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
 
-/// The clock stands still: nothing comes back by running out.
+/// The clock is paused: no lease expires.
 #[tokio::test]
 async fn a_held_job_that_cannot_be_started_is_given_back_and_comes_again() {
     let world = World::new().await;
@@ -76,7 +76,7 @@ async fn a_held_job_that_cannot_be_started_is_given_back_and_comes_again() {
     let mut running = Background::run(worker);
     assert_eq!(done(&mut running, 2).await, [jobs[0].clone(), jobs[2].clone()]);
     world.plan().unlock();
-    // Given back, and then done.
+    // Handed back, and then done.
     while running.next().await.outcome != EventKind::Done {}
     assert_eq!(world.state(&jobs[1]).await, Some(JobState::Done));
     assert_eq!(running.stop().await.total.done, 3);

@@ -1,6 +1,6 @@
-//! The engine on an in-memory store with a paused clock and planned faults.
+//! The worker on an in-memory store with a paused clock and planned faults.
 
-// A test that finds something missing should fail where it looked.
+// A test that does not find what it expects should fail at that point.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod build;
@@ -9,13 +9,13 @@ mod cancel;
 mod chains;
 mod drain;
 mod failures;
+mod fault_plan;
+mod faulty_store;
 mod handlers;
 mod idle;
 mod leases;
 mod locked;
 mod outage;
-mod plan;
-mod planned;
 mod prefetch;
 mod prune;
 mod registration;

@@ -1,4 +1,4 @@
-//! The store goes away and comes back.
+//! The store becomes unavailable and available again.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidemill_core::job::JobState;
 use tidemill_worker::{EventKind, Fail};
 
-use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, patiently};
+use crate::fault_plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, with_timeout};
 
 async fn plain(job: Ping) -> Result<u32, Fail> {
     Ok(job.n)
@@ -18,7 +18,7 @@ async fn a_settlement_is_repeated_until_it_sticks() {
     let world = World::new().await;
     let job = world.ping().await;
     world.plan().next(Verb::Settle, Fault::Away, 3);
-    let report = patiently(world.worker().handle(plain).queue("default", 1).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(plain).queue("default", 1).drain()).await.unwrap();
     assert_eq!((report.total.done, world.plan().count(Verb::Settle)), (1, 4));
     assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
@@ -39,11 +39,12 @@ async fn a_settlement_whose_answer_was_lost_has_taken_place_once_and_is_counted_
 async fn a_settlement_whose_lease_may_have_run_out_before_it_was_answered_is_not_counted_as_done() {
     let world = World::new().await;
     world.ping().await;
-    // The pauses between these tries are longer than a beat, so another worker may have the job by then.
+    // The pauses between these tries exceed a heartbeat interval, so another worker may have the
+    // job by then.
     world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
     world.plan().next(Verb::Settle, Fault::Away, 3);
     let worker = world.worker().handle(plain).queue("default", 1).lease(Duration::from_millis(300));
-    let report = patiently(worker.drain()).await.unwrap();
+    let report = with_timeout(worker.drain()).await.unwrap();
     assert_eq!((report.total.done, report.total.lost), (0, 1));
 }
 
@@ -51,7 +52,7 @@ async fn a_settlement_whose_lease_may_have_run_out_before_it_was_answered_is_not
 async fn a_settlement_the_store_chokes_on_does_not_hold_up_the_others() {
     let world = World::new().await;
     world.pings(10).await;
-    // The batch is refused, then its first job, and the rest are taken one by one.
+    // The batch is rejected, then its first job; the others are settled one by one.
     world.plan().next(Verb::Settle, Fault::Refused, 2);
     let worker = world.worker().handle(plain).queue("default", 10);
     let report = Background::run(worker);
@@ -81,7 +82,7 @@ async fn an_outage_makes_few_errors() {
     world.plan().always(Verb::Claim, Fault::Away);
     let mut running = Background::run(world.worker().handle(plain).queue("default", 2));
     let begun = std::time::Instant::now();
-    patiently(world.plan().called(Verb::Claim, 5)).await;
+    with_timeout(world.plan().called(Verb::Claim, 5)).await;
     // 100, 200, 400 and 800 ms lie between five errors; a busy machine only makes it longer.
     assert!(begun.elapsed().as_millis() >= 1_500);
     world.plan().heal();
@@ -97,14 +98,14 @@ async fn calls_that_never_answer_do_not_stop_the_heartbeat_or_the_other_queue() 
         |job: Ping| async move { if job.n == 1 { std::future::pending().await } else { Ok::<_, Fail>(0) } };
     world.client.job(Ping { n: 1 }).enqueue().await.unwrap();
     let mut running = Background::run(world.worker().handle(handler).queue("default", 1).queue("other", 1));
-    patiently(world.plan().called(Verb::Claim, 2)).await;
+    with_timeout(world.plan().called(Verb::Claim, 2)).await;
     for verb in [Verb::Promote, Verb::Expired, Verb::Queues] {
         world.plan().always(verb, Fault::Silent);
     }
     world.as_time_passes(world.plan().called(Verb::Extend, 3)).await;
     world.client.job(Ping { n: 0 }).queue("other").enqueue().await.unwrap();
     assert_eq!(running.next().await.outcome, EventKind::Done);
-    running.begin_to_stop();
+    running.request_stop();
     drop(running);
 }
 
@@ -114,8 +115,8 @@ async fn a_claim_whose_answer_was_lost_costs_no_attempt_and_no_lease() {
     let jobs: Vec<_> = (0..3).map(|n| Ping { n }).collect();
     let jobs = world.client.jobs(jobs).max_attempts(1).enqueue().await.unwrap();
     world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
-    // The store's clock stands still, so no lease runs out.
-    let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
+    // The store's clock is paused, so no lease expires.
+    let report = with_timeout(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
     assert_eq!((report.total.done, report.total.dead), (3, 0));
     for job in &jobs {
         assert_eq!(world.state(job).await, Some(JobState::Done));
@@ -127,7 +128,7 @@ async fn what_a_part_of_a_store_gave_without_an_answer_is_recovered_too() {
     let world = World::new().await;
     world.pings(3).await;
     world.store.shard.is_lost.store(true, Ordering::SeqCst);
-    let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
     assert!(!world.store.shard.is_lost.load(Ordering::SeqCst), "nothing was lost");
     assert_eq!((report.total.done, report.total.dead), (3, 0));
 }
@@ -138,7 +139,7 @@ async fn a_lost_recovery_is_repeated() {
     let job = world.ping().await;
     world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
     world.plan().next(Verb::Recover, Fault::AnswerLost, 2);
-    let report = patiently(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(plain).queue("default", 3).drain()).await.unwrap();
     assert_eq!((report.total.done, world.plan().count(Verb::Recover) >= 3), (1, true));
     assert_eq!(world.state(&job).await, Some(JobState::Done));
 }
@@ -156,9 +157,9 @@ async fn recovered_jobs_run_beside_those_that_are_running() {
     };
     world.ping().await;
     let mut running = Background::run(world.worker().handle(handler).queue("default", 2));
-    patiently(world.plan().called(Verb::Claim, 2)).await;
+    with_timeout(world.plan().called(Verb::Claim, 2)).await;
     world.plan().next(Verb::Claim, Fault::AnswerLost, 1);
-    // The claim that is under way takes this one and loses no answer; the next one does.
+    // The pending claim takes this job and its answer arrives; the next claim's answer is lost.
     world.ping().await;
     world.ping().await;
     open.send(true).unwrap();
@@ -175,7 +176,7 @@ async fn a_worker_that_ends_hands_back_what_a_failed_claim_took() {
     world.plan().always(Verb::Claim, Fault::AnswerLost);
     world.plan().next(Verb::Recover, Fault::Away, 1);
     let running = Background::run(world.worker().handle(plain).queue("default", 1));
-    patiently(world.plan().called(Verb::Recover, 1)).await;
+    with_timeout(world.plan().called(Verb::Recover, 1)).await;
     running.stop().await;
     assert_eq!(world.state(&job).await, Some(JobState::Ready));
     assert_eq!(world.envelope(&job).await.attempts(), 0);

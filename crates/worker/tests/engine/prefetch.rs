@@ -1,4 +1,4 @@
-//! Jobs claimed ahead are held, not started.
+//! Prefetched jobs are held, not started.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tidemill_core::settle::expired::rescue;
 use tidemill_worker::{Fail, JobContext};
 use tokio::sync::{mpsc, watch};
 
-use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, patiently, queue};
+use crate::fault_plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, queue, with_timeout};
 
 const LEASE: Duration = Duration::from_secs(30);
 
-/// A handler that says which job begins and waits until it may end.
+/// A handler that reports which job starts and waits until it may end.
 fn gated(
     begun: mpsc::UnboundedSender<u32>,
     gate: watch::Receiver<bool>,
@@ -39,7 +39,7 @@ async fn held_jobs_wait_and_then_start_in_order() {
     assert!(begins.try_recv().is_err());
     open.send(true).unwrap();
     for expected in 2..5 {
-        assert_eq!(patiently(begins.recv()).await, Some(expected));
+        assert_eq!(with_timeout(begins.recv()).await, Some(expected));
     }
     assert!(world.plan().count(Verb::Start) >= 1);
     assert_eq!(running.stop().await.total.done, 5);
@@ -56,7 +56,7 @@ async fn a_crash_costs_a_held_job_no_attempt() {
     let run = tokio::spawn(worker.run_until(std::future::pending::<()>()));
     begins.recv().await.unwrap();
     assert_eq!(world.queue_info().await.running, 2);
-    // Dies without a word: nothing is handed back.
+    // Killed: nothing is handed back.
     run.abort();
     let _ = run.await;
     world.clock.advance(LEASE * 2);
@@ -80,7 +80,7 @@ async fn a_held_job_whose_lease_is_lost_is_not_run() {
     world.clock.advance(LEASE * 2);
     assert_eq!(rescue(&*world.store.inner, &[queue()], LEASE).await.unwrap(), 2);
     open.send(true).unwrap();
-    patiently(async {
+    with_timeout(async {
         while stats.total().lost < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -97,6 +97,6 @@ async fn a_start_that_fails_is_repeated() {
     let ((begun, _begins), (open, gate)) = (mpsc::unbounded_channel(), watch::channel(true));
     world.plan().next(Verb::Start, Fault::AnswerLost, 2);
     let worker = world.worker().handle(gated(begun, gate)).queue("default", 1).prefetch(3);
-    assert_eq!(patiently(worker.drain()).await.unwrap().total.done, 4);
+    assert_eq!(with_timeout(worker.drain()).await.unwrap().total.done, 4);
     drop(open);
 }

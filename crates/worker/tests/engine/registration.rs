@@ -1,4 +1,4 @@
-//! A worker is a member of the fleet: it is listed, it can be ordered to go, and it leaves.
+//! A worker is registered in the fleet: it is listed, can be ordered to drain, and leaves.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidemill_core::store::fleet::{ListWorkersParams, WorkerInfo, WorkerStatus};
 use tidemill_worker::{EventKind, Fail};
 use tokio::sync::mpsc;
 
-use crate::world::{Background, Ping, World, patiently};
+use crate::world::{Background, Ping, World, with_timeout};
 
 async fn plain(job: Ping) -> Result<u32, Fail> {
     Ok(job.n)
@@ -20,9 +20,9 @@ impl World {
         self.store.fleet().list_workers(list).await.unwrap().items
     }
 
-    /// Completes when exactly one worker is listed of which this is so.
+    /// Completes when exactly one worker is listed and `is_so` holds for it.
     async fn lists(&self, is_so: impl Fn(&WorkerInfo) -> bool) -> WorkerInfo {
-        patiently(async {
+        with_timeout(async {
             loop {
                 let mut members = self.members().await;
                 if members.len() == 1 && is_so(&members[0]) {
@@ -52,7 +52,7 @@ async fn a_worker_is_listed_with_what_it_does_and_leaves_when_it_ends() {
     );
     assert_eq!(detail["pid"], std::process::id());
     stop.send(()).unwrap();
-    assert!(!patiently(run).await.unwrap().unwrap().stopped_by_fleet);
+    assert!(!with_timeout(run).await.unwrap().unwrap().stopped_by_fleet);
     assert!(world.members().await.is_empty());
 }
 
@@ -73,7 +73,7 @@ async fn an_ordered_worker_finishes_what_runs_claims_no_more_and_says_so() {
     let mut running = Background::run(world.worker().handle(handler).queue("default", 5));
     begins.recv().await.unwrap();
     let member = world.lists(|_| true).await.worker.id;
-    // It is told by a wake-up: no time passes by the store's clock.
+    // A wake-up delivers the order: the store's clock is paused.
     assert!(world.store.fleet().drain(&member).await.unwrap());
     world.lists(|info| info.worker.status == WorkerStatus::Draining).await;
     let late = world.ping().await;

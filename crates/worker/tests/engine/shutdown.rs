@@ -1,4 +1,4 @@
-//! The order in which a worker ends.
+//! The order in which a worker shuts down.
 
 use std::future::pending;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tidemill_core::job::JobState;
 use tidemill_worker::{EventKind, Fail, JobContext};
 use tokio::sync::{mpsc, watch};
 
-use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, patiently};
+use crate::fault_plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, with_timeout};
 
 #[tokio::test]
 async fn running_handlers_may_finish_and_held_jobs_go_back_uncounted() {
@@ -26,7 +26,7 @@ async fn running_handlers_may_finish_and_held_jobs_go_back_uncounted() {
     let worker = world.worker().handle(handler).queue("default", 1).prefetch(2);
     let mut running = Background::run(worker);
     begins.recv().await.unwrap();
-    running.begin_to_stop();
+    running.request_stop();
     let back: Vec<_> = [running.next().await, running.next().await].map(|event| event.outcome).into();
     assert_eq!(back, [EventKind::HandedBack, EventKind::HandedBack]);
     open.send(true).unwrap();
@@ -77,9 +77,9 @@ async fn the_heartbeat_goes_on_until_everything_is_settled_and_the_worker_has_le
     begins.recv().await.unwrap();
     world.plan().always(Verb::Settle, Fault::Away);
     world.plan().always(Verb::Expired, Fault::Away);
-    running.begin_to_stop();
-    patiently(world.plan().called(Verb::Settle, 1)).await;
-    // Shutting down, with a settlement that does not stick: the lease is still extended.
+    running.request_stop();
+    with_timeout(world.plan().called(Verb::Settle, 1)).await;
+    // During shutdown, with a settlement that keeps failing, the lease is still extended.
     world.as_time_passes(world.plan().called(Verb::Extend, 2)).await;
     world.plan().heal();
     assert_eq!(running.next().await.outcome, EventKind::HandedBack);
@@ -95,7 +95,7 @@ async fn nothing_is_claimed_after_the_shutdown_has_begun() {
     let world = World::new().await;
     let handler = |job: Ping| async move { Ok::<_, Fail>(job.n) };
     let running = Background::run(world.worker().handle(handler).queue("default", 4));
-    patiently(world.plan().called(Verb::Claim, 1)).await;
+    with_timeout(world.plan().called(Verb::Claim, 1)).await;
     let report = running.stop().await;
     let job = world.ping().await;
     assert_eq!((report.total.claimed, world.plan().count(Verb::Claim)), (0, 1));
@@ -117,5 +117,5 @@ async fn a_dropped_worker_takes_its_handlers_along() {
     let run = tokio::spawn(world.worker().handle(handler).queue("default", 1).run_until(pending::<()>()));
     lives.recv().await.unwrap();
     run.abort();
-    assert_eq!(patiently(lives.recv()).await, None, "the handler, and its sender, are gone");
+    assert_eq!(with_timeout(lives.recv()).await, None, "the handler, and its sender, are gone");
 }

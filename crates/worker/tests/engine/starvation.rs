@@ -1,4 +1,4 @@
-//! One job does not hold up others.
+//! One job does not delay others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,8 +10,8 @@ use tidemill_core::{JobId, Store};
 use tidemill_worker::Fail;
 use tokio::sync::watch;
 
-use crate::plan::{Fault, Verb};
-use crate::world::{Background, Ping, World, patiently, queue};
+use crate::fault_plan::{Fault, Verb};
+use crate::world::{Background, Ping, World, queue, with_timeout};
 
 #[tokio::test]
 async fn a_slow_handler_does_not_starve_its_siblings() {
@@ -35,7 +35,8 @@ async fn a_slow_handler_does_not_starve_its_siblings() {
     assert_eq!(running.stop().await.total.done, 200);
 }
 
-/// Blocks its thread until all others of its batch have run: only possible if they do not wait behind it.
+/// Blocks its thread until all other jobs of its batch have run, which requires that they do not
+/// wait for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_handler_that_blocks_its_thread_does_not_hold_up_those_claimed_with_it() {
     let world = World::new().await;
@@ -53,7 +54,7 @@ async fn a_handler_that_blocks_its_thread_does_not_hold_up_those_claimed_with_it
             Ok::<_, Fail>(job.n)
         }
     };
-    let report = patiently(world.worker().handle(handler).queue("default", 8).drain()).await.unwrap();
+    let report = with_timeout(world.worker().handle(handler).queue("default", 8).drain()).await.unwrap();
     assert_eq!(report.total.done, 8);
 }
 
@@ -73,12 +74,12 @@ async fn no_more_run_at_once_than_may() {
         }
     };
     let report =
-        patiently(world.worker().handle(handler).queue("default", 5).prefetch(20).drain()).await.unwrap();
+        with_timeout(world.worker().handle(handler).queue("default", 5).prefetch(20).drain()).await.unwrap();
     assert_eq!(report.total.done, 300);
     assert!(seen.load(Ordering::SeqCst) <= 5);
 }
 
-/// What one job left unsettled does not hold up a job whose worker has died before for ever.
+/// An unsettled job does not delay a job that has crashed a worker for ever.
 #[tokio::test]
 async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
     let world = World::new().await;
@@ -93,8 +94,8 @@ async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
     };
     world.ping().await;
     let running = Background::run(world.worker().handle(handler).queue("default", 2));
-    assert_eq!(patiently(begun.recv()).await, Some(0));
-    patiently(world.plan().called(Verb::Settle, 1)).await;
+    assert_eq!(with_timeout(begun.recv()).await, Some(0));
+    with_timeout(world.plan().called(Verb::Settle, 1)).await;
     let envelope = r#"{"job_id":"x","task_type":"ping","attempts":1,"crashes":1,"payload":{"n":9}}"#;
     let raw = NewJob {
         id: JobId::new("x").unwrap(),
@@ -105,7 +106,7 @@ async fn a_job_that_has_crashed_runs_although_others_cannot_be_settled() {
         links: JobLinks::default(),
     };
     world.store.enqueue(EnqueueParams { queue: &queue(), jobs: &[raw] }).await.unwrap();
-    assert_eq!(patiently(begun.recv()).await, Some(9));
+    assert_eq!(with_timeout(begun.recv()).await, Some(9));
     world.plan().heal();
     assert_eq!(running.stop().await.total.done, 2);
 }

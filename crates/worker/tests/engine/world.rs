@@ -1,4 +1,4 @@
-//! A store in memory, its paused clock, and the little jobs the tests run.
+//! An in-memory store, its paused clock, and the jobs that the tests run.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,13 +17,13 @@ use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::plan::Plan;
-use crate::planned::{LostShard, Planned};
+use crate::fault_plan::FaultPlan;
+use crate::faulty_store::{FaultyStore, LostShard};
 
-/// A test that waits longer than this waits for ever.
-pub(crate) const FOR_EVER: Duration = Duration::from_secs(60);
+/// A test that waits longer than this hangs.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A job that does whatever its handler does.
+/// A job for any handler.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ping {
     pub(crate) n: u32,
@@ -46,7 +46,7 @@ impl Job for Pong {
 }
 
 pub(crate) struct World {
-    pub(crate) store: Arc<Planned>,
+    pub(crate) store: Arc<FaultyStore>,
     pub(crate) clock: PausedClock,
     pub(crate) client: Client,
 }
@@ -56,9 +56,9 @@ impl World {
         let clock = PausedClock::new(Timestamp(1_735_689_600_000));
         let options = SqliteOptions::memory().clock(Arc::new(clock.clone()));
         let inner: Arc<dyn Store> = Arc::new(SqliteStore::open(options).await.unwrap());
-        let store = Arc::new(Planned {
+        let store = Arc::new(FaultyStore {
             inner,
-            plan: Plan::default(),
+            plan: FaultPlan::default(),
             pruned: 0.into(),
             muted: false.into(),
             others: Subscribers::default(),
@@ -69,19 +69,19 @@ impl World {
         Self { store, clock, client }
     }
 
-    pub(crate) fn plan(&self) -> &Plan {
+    pub(crate) fn plan(&self) -> &FaultPlan {
         &self.store.plan
     }
 
-    /// From now on nobody hears a wake-up who does not listen yet.
+    /// From now on new subscribers receive no wake-up.
     pub(crate) fn mute(&self) {
         self.store.muted.store(true, Ordering::SeqCst);
     }
 
-    /// Waits for `event` while time passes by the store's clock. Whoever begins to sleep on that clock does so
-    /// at a moment the test cannot know, so one big step might come too early.
+    /// Waits for `event` while the store's clock advances. Sleepers may start at any moment, so a
+    /// single large step might come too early.
     pub(crate) async fn as_time_passes<T>(&self, event: impl Future<Output = T>) -> T {
-        let mut event = std::pin::pin!(patiently(event));
+        let mut event = std::pin::pin!(with_timeout(event));
         loop {
             tokio::select! {
                 biased;
@@ -157,21 +157,21 @@ impl Background {
         Self { events, stop, run }
     }
 
-    /// The next attempt that ends.
+    /// The next event.
     pub(crate) async fn next(&mut self) -> Event {
-        patiently(self.events.recv()).await.unwrap()
+        with_timeout(self.events.recv()).await.unwrap()
     }
 
-    pub(crate) fn begin_to_stop(&self) {
+    pub(crate) fn request_stop(&self) {
         self.stop.cancel();
     }
 
-    /// Completes when it ends although nobody here stops it.
+    /// Completes when the worker ends without `stop`.
     pub(crate) async fn ended(self) -> Report {
-        patiently(self.run).await.unwrap().unwrap()
+        with_timeout(self.run).await.unwrap().unwrap()
     }
 
-    /// Ends it as a crash would: nothing is settled, and it does not leave.
+    /// Kills the worker: nothing is settled, and it does not leave the fleet.
     pub(crate) async fn kill(self) {
         self.run.abort();
         let _ = self.run.await;
@@ -179,10 +179,10 @@ impl Background {
 
     pub(crate) async fn stop(self) -> Report {
         self.stop.cancel();
-        patiently(self.run).await.unwrap().unwrap()
+        with_timeout(self.run).await.unwrap().unwrap()
     }
 }
 
-pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(FOR_EVER, future).await.expect("it never happens")
+pub(crate) async fn with_timeout<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(TEST_TIMEOUT, future).await.expect("it never happens")
 }

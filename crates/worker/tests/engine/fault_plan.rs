@@ -1,4 +1,4 @@
-//! Faults as data: which verb of the store fails, how, and how often.
+//! FaultyStore faults: which store call fails, how, and how often.
 
 use std::collections::VecDeque;
 use std::future::pending;
@@ -9,7 +9,7 @@ use tidemill_core::settle::Settlement;
 use tidemill_core::{Error, JobId};
 use tokio::sync::watch;
 
-/// A verb of the store, as far as a worker uses it.
+/// A store call that a worker makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verb {
     Enqueue,
@@ -24,62 +24,62 @@ pub(crate) enum Verb {
     Leave,
 }
 
-/// What happens instead of a call's effect.
+/// What happens to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// The store cannot be reached.
     Away,
-    /// The store takes the call and never answers.
+    /// The store accepts the call and never answers.
     Silent,
-    /// The effect takes place, but the answer is lost.
+    /// The call takes effect, but the answer is lost.
     AnswerLost,
-    /// The effect takes place, and the answer takes a while.
+    /// The call takes effect, and the answer is late.
     Late,
-    /// The request itself is refused, whatever it is.
+    /// The request is rejected.
     Refused,
-    /// The effect takes place, but replicas do not confirm it.
+    /// The call takes effect, but replicas do not confirm it.
     Unconfirmed,
 }
 
-/// What others' locks on a job do to a settlement.
+/// The effect of a locked job on a settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lock {
     /// It fails.
     Refuses,
-    /// It takes until the job is unlocked.
+    /// It waits until the job is unlocked.
     Delays,
 }
 
-/// What is to go wrong, and everything that was called.
+/// The planned faults, and a record of all calls.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FaultPlan {
     faults: Mutex<Vec<(Verb, VecDeque<Fault>)>>,
     standing: Mutex<Vec<(Verb, Fault)>>,
     calls: watch::Sender<Vec<(Verb, usize)>>,
     locked: watch::Sender<Option<(JobId, Lock)>>,
-    /// A job in a part of the store that does not answer.
-    cut_off: Mutex<Option<JobId>>,
+    /// A job in a shard of the store that does not answer.
+    silent_shard_of: Mutex<Option<JobId>>,
 }
 
-impl Default for Plan {
+impl Default for FaultPlan {
     fn default() -> Self {
         Self {
             faults: Mutex::default(),
             standing: Mutex::default(),
             calls: watch::Sender::new(Vec::new()),
             locked: watch::Sender::new(None),
-            cut_off: Mutex::default(),
+            silent_shard_of: Mutex::default(),
         }
     }
 }
 
-impl Plan {
-    /// The next `times` calls of `verb` go wrong.
+impl FaultPlan {
+    /// The next `times` calls of `verb` fail.
     pub(crate) fn next(&self, verb: Verb, fault: Fault, times: usize) {
         self.faults.lock().unwrap().push((verb, VecDeque::from(vec![fault; times])));
     }
 
-    /// Every call of `verb` goes wrong until [`heal`](Self::heal).
+    /// Every call of `verb` fails until [`heal`](Self::heal).
     pub(crate) fn always(&self, verb: Verb, fault: Fault) {
         self.standing.lock().unwrap().push((verb, fault));
     }
@@ -88,7 +88,7 @@ impl Plan {
         self.standing.lock().unwrap().clear();
     }
 
-    /// Every call so far, with how many jobs it was about.
+    /// Every call so far, with its number of jobs.
     pub(crate) fn calls(&self) -> Vec<(Verb, usize)> {
         self.calls.borrow().clone()
     }
@@ -97,32 +97,32 @@ impl Plan {
         self.calls.borrow().iter().filter(|(called, _)| *called == verb).count()
     }
 
-    /// Completes when `verb` has been called `times` times in all.
+    /// Completes when `verb` has been called `times` times in total.
     pub(crate) async fn called(&self, verb: Verb, times: usize) {
         let enough = |calls: &Vec<(Verb, usize)>| calls.iter().filter(|call| call.0 == verb).count() >= times;
         self.calls.subscribe().wait_for(enough).await.unwrap();
     }
 
-    /// Completes when `verb` has been called about so many jobs.
+    /// Completes when `verb` has been called with this many jobs.
     pub(crate) async fn called_about(&self, verb: Verb, jobs: usize) {
         self.calls.subscribe().wait_for(|calls| calls.contains(&(verb, jobs))).await.unwrap();
     }
 
-    /// The part of the store that has this job answers nothing about leases and settlements; all others do.
-    pub(crate) fn cut_off(&self, job: Option<&JobId>) {
-        *self.cut_off.lock().unwrap() = job.cloned();
+    /// The shard of this job does not answer calls about leases and settlements; all others do.
+    pub(crate) fn silence_shard_of(&self, job: Option<&JobId>) {
+        *self.silent_shard_of.lock().unwrap() = job.cloned();
     }
 
-    pub(crate) fn is_cut_off(&self, job: &JobId) -> bool {
-        self.cut_off.lock().unwrap().as_ref() == Some(job)
+    pub(crate) fn is_in_silent_shard(&self, job: &JobId) -> bool {
+        self.silent_shard_of.lock().unwrap().as_ref() == Some(job)
     }
 
-    /// Somebody's transaction locks a job.
+    /// Locks a job, as an open transaction does.
     pub(crate) fn lock(&self, job: &JobId, lock: Lock) {
         self.locked.send_replace(Some((job.clone(), lock)));
     }
 
-    /// That transaction ends.
+    /// Unlocks all jobs.
     pub(crate) fn unlock(&self) {
         self.locked.send_replace(None);
     }
@@ -132,11 +132,11 @@ impl Plan {
     }
 
     /// Fails or waits if one of the jobs is locked.
-    pub(crate) async fn pass_locks(&self, settlements: &[Settlement]) -> Result<(), Error> {
+    pub(crate) async fn wait_for_locks(&self, settlements: &[Settlement]) -> Result<(), Error> {
         let stuck = settlements.iter().any(|settlement| self.is_locked(&settlement.lease.job));
         let lock = self.locked.borrow().as_ref().map(|(_, lock)| *lock);
         match lock.filter(|_| stuck) {
-            Some(Lock::Refuses) => Err(away()),
+            Some(Lock::Refuses) => Err(unavailable()),
             Some(Lock::Delays) => {
                 self.locked.subscribe().wait_for(Option::is_none).await.unwrap();
                 Ok(())
@@ -145,8 +145,8 @@ impl Plan {
         }
     }
 
-    /// Carries out a call as planned.
-    pub(crate) async fn carry_out<T>(
+    /// Performs a call as planned.
+    pub(crate) async fn perform<T>(
         &self,
         (verb, jobs): (Verb, usize),
         call: impl Future<Output = Result<T, Error>>,
@@ -155,7 +155,7 @@ impl Plan {
         self.calls.send_modify(|calls| calls.push((verb, jobs)));
         match fault {
             None => call.await,
-            Some(Fault::Away) => Err(away()),
+            Some(Fault::Away) => Err(unavailable()),
             Some(Fault::Refused) => Err(Error::Invalid("planned".into())),
             Some(Fault::Silent) => pending().await,
             Some(Fault::Late) => {
@@ -180,6 +180,6 @@ fn lost() -> Error {
     Error::Unanswered { message: "planned".into(), source: None }
 }
 
-pub(crate) fn away() -> Error {
+pub(crate) fn unavailable() -> Error {
     Error::Unavailable { message: "planned".into(), source: None }
 }
