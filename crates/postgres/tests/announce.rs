@@ -22,8 +22,8 @@ use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{HolderId, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::{Traits, order_of, signal};
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::{JobSpec, order_of, signal};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::shared_postgres;
 use world::{chain, connect, queue};
@@ -128,7 +128,7 @@ async fn a_repeated_cancel_delete_or_complete_is_announced_again() {
 async fn a_repeated_start_delivery_or_end_of_a_run_is_announced_again() {
     let url = shared_postgres().database().unwrap();
     let mut heard = Heard::at(&url).await;
-    let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
+    let scene = QueueHarness::new(Arc::new(connect(&url).await), queue("mail"));
     let new = order_of(RunId::new("r").unwrap());
     let tasks = Wake::Queue { queue: new.queue.clone(), jobs: 1 };
     let start = async |store: &PostgresStore| store.start_run(&new).await.unwrap();
@@ -153,11 +153,11 @@ async fn a_repeated_start_delivery_or_end_of_a_run_is_announced_again() {
 async fn a_repeated_redrive_is_announced_again() {
     let url = shared_postgres().database().unwrap();
     let mut heard = Heard::at(&url).await;
-    let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
-    let traits = Traits::default();
+    let scene = QueueHarness::new(Arc::new(connect(&url).await), queue("mail"));
+    let traits = JobSpec::default();
     let id = scene.bury(&traits, "bad").await;
     let letter = scene.letter(&id).await.bytes;
-    let letters = [RedriveItem { job: id.clone(), letter, envelope: traits.job_of(id).envelope }];
+    let letters = [RedriveItem { job: id.clone(), letter, envelope: traits.job_with_id(id).envelope }];
     let mail = queue("mail");
     let redrive = async |store: &PostgresStore| {
         store.redrive(RedriveParams { queue: &mail, letters: &letters }).await.unwrap()

@@ -18,7 +18,7 @@ use tidemill_core::settle::{Change, NextJob, Settlement};
 use tidemill_core::store::{Claimed, Due, EnqueueParams, Enqueued, JobRecord, NewJob, Verdict};
 use tidemill_core::{Error, JobId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
-use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::servers::shared_postgres;
 use tokio::task::JoinHandle;
 use world::{connect, query, queue, session};
@@ -70,14 +70,14 @@ async fn fleet() -> (String, Vec<Arc<PostgresStore>>) {
 async fn claimed_chains(store: &Arc<PostgresStore>, count: usize) -> Vec<Claimed> {
     let jobs: Vec<_> = (0..count).map(|_| chain(JobId::generate(), JobLinks::default())).collect();
     enqueue(store, "blockers", &jobs).await.unwrap();
-    let scene = Scene::new(store.clone(), queue("blockers"));
+    let scene = QueueHarness::new(store.clone(), queue("blockers"));
     let claimed = scene.claim(count).await;
     assert_eq!(claimed.len(), count);
     claimed
 }
 
 async fn assert_each_starts_once(store: &Arc<PostgresStore>, name: &str, ids: HashSet<JobId>) {
-    let scene = Scene::new(store.clone(), queue(name));
+    let scene = QueueHarness::new(store.clone(), queue(name));
     let started: Vec<JobId> =
         scene.try_claim(2 * ids.len()).await.into_iter().map(|claimed| claimed.lease.job).collect();
     assert_eq!(started.len(), ids.len());
@@ -197,7 +197,7 @@ async fn what_a_job_is_told_is_what_the_contract_says_to_the_letter() {
     let store = &stores[0];
     let odd = JobId::new(r#"a"b\c"#).unwrap();
     enqueue(store, "blockers", &[chain(odd.clone(), JobLinks::default())]).await.unwrap();
-    let scene = Scene::new(store.clone(), queue("blockers"));
+    let scene = QueueHarness::new(store.clone(), queue("blockers"));
     let waiting = chain(JobId::generate(), after(std::slice::from_ref(&odd)));
     enqueue(store, "waiting", std::slice::from_ref(&waiting)).await.unwrap();
     let settlement = closed(scene.claim_one().await, r#"{"a": [1]}"#);
@@ -256,7 +256,7 @@ async fn a_chain_that_is_closed_by_a_transaction_which_cannot_see_who_waits_rele
             .unwrap();
         assert_eq!(completed.get::<_, &str>(0), "seized");
         user.batch_execute("COMMIT").await.unwrap();
-        let scene = Scene::new(stores[2].clone(), queue("waiting"));
+        let scene = QueueHarness::new(stores[2].clone(), queue("waiting"));
         scene.promote().await;
         let claimed = scene.claim_one().await;
         assert_eq!(claimed.lease.job, waiting.id);
@@ -313,7 +313,7 @@ async fn whoever_begins_to_wait_for_a_chain_that_an_open_transaction_closes_lear
         assert_eq!(registering.await.unwrap(), [Enqueued::Created]);
         assert_eq!(stores[2].get_job(&id).await.unwrap().unwrap().state, state, "{end}");
     }
-    let scene = Scene::new(stores[3].clone(), queue("waiting"));
+    let scene = QueueHarness::new(stores[3].clone(), queue("waiting"));
     let told = String::from_utf8(scene.claim_one().await.body.unwrap().bytes().to_vec()).unwrap();
     assert!(told.contains(r#""output":7"#), "{told}");
 }

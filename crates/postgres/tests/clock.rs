@@ -11,8 +11,8 @@ use std::time::Duration;
 use tidemill_core::job::JobState;
 use tidemill_core::store::{ClockStep, Due, NewJob};
 use tidemill_core::{Queue, QueueName, Store};
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::job;
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::job;
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query};
 
@@ -27,7 +27,8 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     let url = shared_postgres().database().unwrap();
     let store: Arc<dyn Store> = Arc::new(connect(&url).await);
     let lease = Duration::from_secs(1);
-    let scene = Scene::new(store, Queue::at_least_once(QueueName::new("mail").unwrap())).leasing(lease);
+    let scene =
+        QueueHarness::new(store, Queue::at_least_once(QueueName::new("mail").unwrap())).with_lease(lease);
     scene.enqueue_many(3).await;
     let later = scene.enqueue(NewJob { due: Due::In(HOUR), ..job() }).await;
     scene.claim(1).await;
@@ -36,7 +37,7 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
     let from = scene.store.clock().now().after(HOUR);
     scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: lease }).await.unwrap();
     assert_eq!(scene.state(&later).await, Some(JobState::Scheduled));
-    assert_eq!(scene.clone().leasing(HOUR).claim(2).await.len(), 2);
+    assert_eq!(scene.clone().with_lease(HOUR).claim(2).await.len(), 2);
     // The existing lease ends within the limit.
     scene.expire_and_rescue(1).await;
     scene.store.adjust_for_clock_step(ClockStep { from, lease_limit: lease }).await.unwrap();
@@ -46,7 +47,8 @@ async fn a_clock_that_is_set_back_hides_nothing_that_was_ready() {
 async fn a_step_back_that_eight_workers_notice_ends_no_lease_early() {
     let url = shared_postgres().database().unwrap();
     let store: Arc<dyn Store> = Arc::new(connect(&url).await);
-    let scene = Scene::new(store, Queue::at_least_once(QueueName::new("mail").unwrap())).leasing(HOUR);
+    let scene =
+        QueueHarness::new(store, Queue::at_least_once(QueueName::new("mail").unwrap())).with_lease(HOUR);
     scene.enqueue_many(1).await;
     scene.claim(1).await;
     for _ in 0..8 {

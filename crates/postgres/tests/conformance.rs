@@ -8,13 +8,13 @@ mod world;
 use std::sync::Arc;
 
 use tidemill_core::Store;
-use tidemill_testkit::conformance::Subject;
+use tidemill_testkit::conformance::StoreUnderTest;
 use world::{connect, query};
 
-async fn open() -> Subject {
+async fn open() -> StoreUnderTest {
     let url = tidemill_testkit::servers::shared_postgres().database().unwrap();
     let (again, left) = (url.clone(), url.clone());
-    Subject::new(Arc::new(connect(&url).await), ())
+    StoreUnderTest::new(Arc::new(connect(&url).await), ())
         .reopen(move || {
             let url = again.clone();
             async move { Arc::new(connect(&url).await) as Arc<dyn Store> }

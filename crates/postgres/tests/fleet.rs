@@ -16,7 +16,7 @@ use tidemill_core::store::fleet::{AttachParams, Attached, LeaseParams, Leased, R
 use tidemill_core::wake::{NoTransport, Transport};
 use tidemill_core::{HolderId, Timestamp};
 use tidemill_postgres::{PostgresOptions, PostgresStore};
-use tidemill_testkit::conformance::scene::{Yard, chromium};
+use tidemill_testkit::conformance::harness::{FleetHarness, chromium};
 use tidemill_testkit::conformance::{SHORT, until};
 use tidemill_testkit::servers::{Postgres, shared_postgres};
 use world::{connect, query};
@@ -25,9 +25,9 @@ use world::{connect, query};
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Gateways, each with connections of its own.
-async fn yards(url: &str, many: u32) -> Vec<Yard> {
+async fn yards(url: &str, many: u32) -> Vec<FleetHarness> {
     let yard = async |number| {
-        let mut yard = Yard::new(Arc::new(connect(url).await) as Arc<dyn Store>);
+        let mut yard = FleetHarness::new(Arc::new(connect(url).await) as Arc<dyn Store>);
         yard.holder = HolderId::from_process("gateway", number, 0);
         yard
     };
@@ -36,14 +36,14 @@ async fn yards(url: &str, many: u32) -> Vec<Yard> {
 
 /// Opens and ends sessions repeatedly, and checks each time that no worker has more than its
 /// capacity.
-async fn churn(yard: &Yard, rounds: usize) -> usize {
+async fn churn(yard: &FleetHarness, rounds: usize) -> usize {
     let mut given = 0;
     for _ in 0..rounds {
-        let wish = yard.wish();
-        let Leased::Granted(grant) = yard.ask(&wish).await else { continue };
+        let wish = yard.lease_params();
+        let Leased::Granted(grant) = yard.lease(&wish).await else { continue };
         given += 1;
         assert!(yard.counts(&grant.worker).await.0 <= 2, "{} is full", grant.worker);
-        assert_eq!(yard.attach(&yard.hold(&wish.session, &grant.worker)).await, Attached::Held);
+        assert_eq!(yard.attach(&yard.attach_params(&wish.session, &grant.worker)).await, Attached::Held);
         assert!(yard.release(&wish.session).await);
     }
     given
@@ -72,7 +72,8 @@ async fn of_many_who_claim_a_forgotten_place_at_once_as_many_hold_it_as_there_ar
     let claims = yards.iter().flat_map(|yard| {
         let member = &member;
         let claim = move |_| {
-            let held: Vec<AttachParams> = (0..3).map(|_| yard.hold(&SessionId::generate(), member)).collect();
+            let held: Vec<AttachParams> =
+                (0..3).map(|_| yard.attach_params(&SessionId::generate(), member)).collect();
             async move { yard.fleet().attach(&held).await.unwrap() }
         };
         (0..3).map(claim)
@@ -92,7 +93,7 @@ async fn batches_about_the_same_members_in_other_orders_take_turns() {
     }
     yards[0].fleet().join(&members).await.unwrap();
     let ids: Vec<_> = (0..40).map(|_| SessionId::generate()).collect();
-    let batch = |yard: Yard, forth: bool| {
+    let batch = |yard: FleetHarness, forth: bool| {
         let (mut members, mut ids) = (members.clone(), ids.clone());
         if !forth {
             members.reverse();
@@ -103,7 +104,8 @@ async fn batches_about_the_same_members_in_other_orders_take_turns() {
                 |members| tidemill_core::store::fleet::BeatParams { workers: members, grace: Duration::ZERO };
             for _ in 0..30 {
                 let on = |n: usize| &members[n % members.len()].id;
-                let held: Vec<_> = ids.iter().enumerate().map(|(n, id)| yard.hold(id, on(n))).collect();
+                let held: Vec<_> =
+                    ids.iter().enumerate().map(|(n, id)| yard.attach_params(id, on(n))).collect();
                 yard.fleet().attach(&held).await.unwrap();
                 yard.fleet().beat(beat(&members)).await.unwrap();
                 let holder = &yard.holder;
@@ -123,16 +125,16 @@ async fn a_lease_is_one_round_trip_whatever_becomes_of_it() {
     // Only the verbs themselves are sent: wake-ups would use a connection of their own.
     let transport: Option<Arc<dyn Transport>> = Some(Arc::new(NoTransport));
     let options = PostgresOptions { transport, ..PostgresOptions::parse(&url).unwrap() };
-    let yard = Yard::new(Arc::new(PostgresStore::connect(options).await.unwrap()));
+    let yard = FleetHarness::new(Arc::new(PostgresStore::connect(options).await.unwrap()));
     yard.join("a", 1, 0).await;
-    let first = yard.wish();
+    let first = yard.lease_params();
     let waiting = LeaseParams {
         wait: Some(WaitParams { max_waiting: 9, ttl: Duration::from_secs(60) }),
-        ..yard.wish()
+        ..yard.lease_params()
     };
     let mut before = yard.store.commands();
-    for wish in [&first, &first, &waiting, &waiting, &yard.wish()] {
-        yard.ask(wish).await;
+    for wish in [&first, &first, &waiting, &waiting, &yard.lease_params()] {
+        yard.lease(wish).await;
         let now = yard.store.commands();
         assert_eq!(now - before, 1, "{wish:?}");
         before = now;
@@ -142,16 +144,16 @@ async fn a_lease_is_one_round_trip_whatever_becomes_of_it() {
 #[tokio::test]
 async fn times_without_end_and_ids_with_quotes_are_kept() {
     let url = shared_postgres().database().unwrap();
-    let yard = Yard::new(Arc::new(connect(&url).await)).leasing(Duration::MAX);
+    let yard = FleetHarness::new(Arc::new(connect(&url).await)).with_lease(Duration::MAX);
     let mut member = chromium("a", 1, 0);
     (member.id, member.beat_timeout) = (r#"chromium:it's\"{a},b%""#.parse().unwrap(), Duration::MAX);
-    yard.enter(&member).await;
-    let mut wish = LeaseParams { keep: Duration::MAX, ..yard.wish() };
-    assert_eq!(yard.get(&wish).await.worker, member.id);
-    let held = AttachParams { started_at: Timestamp(7), ..yard.hold(&wish.session, &member.id) };
+    yard.join_entry(&member).await;
+    let mut wish = LeaseParams { keep: Duration::MAX, ..yard.lease_params() };
+    assert_eq!(yard.lease_granted(&wish).await.worker, member.id);
+    let held = AttachParams { started_at: Timestamp(7), ..yard.attach_params(&wish.session, &member.id) };
     assert_eq!(yard.attach(&held).await, Attached::Held);
     wish.rejected.push(member.id.clone());
-    assert!(matches!(yard.ask(&wish).await, Leased::Refused { .. }));
+    assert!(matches!(yard.lease(&wish).await, Leased::Refused { .. }));
     assert_eq!(query(&url, "SELECT id FROM tidemill.sessions").await.len(), 0);
     let seen: BTreeMap<_, _> =
         yard.members(None).await.into_iter().map(|info| (info.worker.id, info.lifetime)).collect();
@@ -161,23 +163,23 @@ async fn times_without_end_and_ids_with_quotes_are_kept() {
 #[tokio::test]
 async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over() {
     let url = shared_postgres().database().unwrap();
-    let yard = Yard::new(Arc::new(connect(&url).await));
+    let yard = FleetHarness::new(Arc::new(connect(&url).await));
     let mut member = chromium("a", 1, 0);
-    let a = yard.enter(&member).await;
+    let a = yard.join_entry(&member).await;
     let (session, _) = yard.open().await;
-    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    assert!(matches!(yard.lease(&yard.lease_params()).await, Leased::Refused { .. }));
     // Its holder shortens the session after the worker was marked as full.
-    let short = AttachParams { ttl: SHORT, ..yard.hold(&session, &a) };
+    let short = AttachParams { ttl: SHORT, ..yard.attach_params(&session, &a) };
     assert_eq!(yard.attach(&short).await, Attached::Held);
     let second = until("the place", || async {
-        let wish = yard.wish();
-        matches!(yard.ask(&wish).await, Leased::Granted(_)).then_some(wish.session)
+        let wish = yard.lease_params();
+        matches!(yard.lease(&wish).await, Leased::Granted(_)).then_some(wish.session)
     });
     let second = second.await;
-    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    assert!(matches!(yard.lease(&yard.lease_params()).await, Leased::Refused { .. }));
     assert!(yard.release(&second).await);
     yard.open().await;
-    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }));
+    assert!(matches!(yard.lease(&yard.lease_params()).await, Leased::Refused { .. }));
     member.capacity.concurrent = 2;
     yard.beat(&member).await;
     yard.open().await;
@@ -189,18 +191,18 @@ async fn after_a_crash_nobody_is_given_a_member_before_holders_have_spoken() {
     let database = server.database().unwrap();
     let yard = yards(&database, 1).await.remove(0);
     let member = chromium("a", 2, 0);
-    yard.enter(&member).await;
+    yard.join_entry(&member).await;
     // A commit that waits for the disk makes all earlier commits durable too.
     query(&database, "CREATE TABLE afterwards ()").await;
     let (session, _) = yard.open().await;
     server.restart().unwrap();
     until("the server", || async { yard.fleet().list_waiting().await.ok() }).await;
     // Its slot is free, as far as the server knows. The session on the other worker may be lost.
-    let none = async || matches!(yard.ask(&yard.wish()).await, Leased::Refused { workers: 1, .. });
+    let none = async || matches!(yard.lease(&yard.lease_params()).await, Leased::Refused { workers: 1, .. });
     assert!(none().await, "the member has not beaten since");
     yard.beat_after(&member, GRACE).await;
     assert!(none().await, "nobody has had time to say what they hold");
-    assert_eq!(yard.attach(&yard.hold(&session, &member.id)).await, Attached::Held);
+    assert_eq!(yard.attach(&yard.attach_params(&session, &member.id)).await, Attached::Held);
     tokio::time::sleep(GRACE).await;
     yard.open().await;
     assert!(none().await, "both places are taken");

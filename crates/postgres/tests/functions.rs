@@ -10,13 +10,13 @@ use std::sync::Arc;
 use tidemill_core::envelope::Envelope;
 use tidemill_core::job::JobState;
 use tidemill_core::{JobId, Outcome};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query, queue, session};
 
-async fn scene() -> (String, Scene) {
+async fn scene() -> (String, QueueHarness) {
     let url = shared_postgres().database().unwrap();
-    let scene = Scene::new(Arc::new(connect(&url).await), queue("mail"));
+    let scene = QueueHarness::new(Arc::new(connect(&url).await), queue("mail"));
     (url, scene)
 }
 

@@ -9,17 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidemill_core::{Queue, QueueName, Store};
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::crowd::{idling_costs_one_command_per_pause, one_job_costs_two_commands};
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::idle_claims::{idling_costs_one_command_per_pause, one_job_costs_two_commands};
 use tidemill_testkit::servers::shared_postgres;
 use world::connect;
 
-async fn scene(url: &str) -> Scene {
+async fn scene(url: &str) -> QueueHarness {
     let store: Arc<dyn Store> = Arc::new(connect(url).await);
     let queue = Queue::at_least_once(QueueName::new("mail").unwrap());
     // A queue that was never used has to be looked up first.
     store.resume(&queue).await.unwrap();
-    Scene::new(store, queue)
+    QueueHarness::new(store, queue)
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ mod world;
 use std::sync::{Arc, OnceLock};
 
 use tidemill_core::Store;
-use tidemill_testkit::conformance::Subject;
+use tidemill_testkit::conformance::StoreUnderTest;
 use tidemill_testkit::servers::{Pgbouncer, PgbouncerOptions, PoolMode, shared_postgres};
 use world::connect;
 
@@ -25,11 +25,11 @@ fn pooler() -> &'static Pgbouncer {
     })
 }
 
-async fn open() -> Subject {
+async fn open() -> StoreUnderTest {
     let direct = shared_postgres().database().unwrap();
     let url = format!("{}?listen={direct}", pooler().url(&direct));
     let again = url.clone();
-    Subject::new(Arc::new(connect(&url).await), ()).reopen(move || {
+    StoreUnderTest::new(Arc::new(connect(&url).await), ()).reopen(move || {
         let url = again.clone();
         async move { Arc::new(connect(&url).await) as Arc<dyn Store> }
     })

@@ -15,7 +15,7 @@ use tidemill_core::store::Severity;
 use tidemill_core::wake::Wake;
 use tidemill_core::{Outcome, Queue, QueueName, Store};
 use tidemill_postgres::{PostgresOptions, PostgresStore};
-use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::servers::{
     Pgbouncer, PgbouncerOptions, PoolMode, Postgres, PostgresOptions as ServerOptions,
 };
@@ -45,8 +45,8 @@ async fn open(url: &str) -> Arc<PostgresStore> {
     Arc::new(PostgresStore::connect(options).await.unwrap())
 }
 
-fn scene(store: &Arc<PostgresStore>) -> Scene {
-    Scene::new(store.clone(), Queue::at_least_once(QueueName::new("jobs").unwrap()))
+fn scene(store: &Arc<PostgresStore>) -> QueueHarness {
+    QueueHarness::new(store.clone(), Queue::at_least_once(QueueName::new("jobs").unwrap()))
 }
 
 /// Enqueues jobs, claims as many and settles them. Some keep a record, some are enqueued in users'

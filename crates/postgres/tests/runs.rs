@@ -22,18 +22,18 @@ use tidemill_core::wake::Wake;
 use tidemill_core::workflow::RunId;
 use tidemill_core::{HolderId, Store, Timestamp};
 use tidemill_postgres::PostgresStore;
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::{Task, activity, completed, order, signal, timer};
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::{ClaimedTask, activity, completed, order, signal, timer};
 use tidemill_testkit::servers::shared_postgres;
 use world::{connect, query, queue, session};
 
 /// The timeout of a test.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
-async fn scene() -> (String, Arc<PostgresStore>, Scene) {
+async fn scene() -> (String, Arc<PostgresStore>, QueueHarness) {
     let url = shared_postgres().database().unwrap();
     let store = Arc::new(connect(&url).await);
-    let scene = Scene::new(store.clone(), queue("unused"));
+    let scene = QueueHarness::new(store.clone(), queue("unused"));
     (url, store, scene)
 }
 
@@ -57,7 +57,7 @@ async fn batches_that_want_each_others_claims_take_turns() {
     for _ in 0..40 {
         let mut batches: [Vec<Settlement>; 2] = [Vec::new(), Vec::new()];
         for which in 0..2 {
-            let run = scene.parked(|run| vec![activity(run, 1)]).await;
+            let run = scene.start_parked_run(|run| vec![activity(run, 1)]).await;
             let claimed = scene.on_activities().claim_one().await;
             scene.signal(&run, [1]).await;
             let task = scene.task_of(&run).await;
@@ -99,9 +99,10 @@ async fn signals_commits_and_alarms_of_few_runs_at_once_are_all_kept() {
             scene.promote().await;
             let mut claim = ClaimParams::now(&tasks, &worker, Duration::from_secs(30), 3);
             claim.wait = Duration::from_millis(20);
-            let claimed: Vec<_> = scene.store.claim(claim).await.unwrap().into_iter().map(Task::of).collect();
+            let claimed: Vec<_> =
+                scene.store.claim(claim).await.unwrap().into_iter().map(ClaimedTask::new).collect();
             seen += claimed.iter().map(|task| task.signals().len()).sum::<usize>();
-            let past = |task: &Task| vec![timer(task.last(), Timestamp(1))];
+            let past = |task: &ClaimedTask| vec![timer(task.last(), Timestamp(1))];
             let settlements: Vec<_> =
                 claimed.iter().map(|task| task.settlement(past(task), AfterCommit::Running)).collect();
             let verdicts = scene.store.settle(&settlements).await.unwrap();
@@ -136,7 +137,7 @@ async fn a_task_has_the_bytes_that_the_contract_says() {
 #[tokio::test]
 async fn an_activity_that_is_completed_in_a_transaction_tells_its_run_when_that_commits() {
     let (url, store, scene) = scene().await;
-    let run = scene.parked(|run| vec![activity(run, 1), activity(run, 2)]).await;
+    let run = scene.start_parked_run(|run| vec![activity(run, 1), activity(run, 2)]).await;
     let client = session(&url).await;
     for isolation in ["READ COMMITTED", "SERIALIZABLE"] {
         let seq = if isolation == "SERIALIZABLE" { 2 } else { 1 };
@@ -161,7 +162,7 @@ async fn an_activity_that_is_completed_in_a_transaction_tells_its_run_when_that_
 #[tokio::test]
 async fn an_activity_is_completed_by_a_select() {
     let (url, _, scene) = scene().await;
-    let run = scene.parked(|run| vec![activity(run, 1)]).await;
+    let run = scene.start_parked_run(|run| vec![activity(run, 1)]).await;
     let call = format!("SELECT tidemill.complete('{}', '{{\"sum\": 3}}')", run.part(1));
     assert_eq!(query(&url, &call).await, [["yes"]]);
     assert_eq!(query(&url, &call).await, [["not_found"]]);
@@ -174,7 +175,7 @@ async fn an_activity_is_completed_by_a_select() {
 async fn an_alarm_of_a_run_that_is_gone_does_not_hold_up_the_rest() {
     let (url, _, scene) = scene().await;
     query(&url, "INSERT INTO tidemill.alarms (run, seq, due, alarm) VALUES ('gone', 1, 0, 't')").await;
-    let run = scene.parked(|_| vec![timer(1, Timestamp(1))]).await;
+    let run = scene.start_parked_run(|_| vec![timer(1, Timestamp(1))]).await;
     assert_eq!(scene.task_when_due().await.run, run);
     assert!(query(&url, "SELECT run FROM tidemill.alarms").await.is_empty());
 }
@@ -187,7 +188,7 @@ async fn a_batch_of_commits_is_one_trip() {
         let run = scene.start_run(order()).await;
         settlements.push(scene.task_of(&run).await.settlement(vec![activity(&run, 1)], AfterCommit::Running));
     }
-    scene.parked(|run| vec![activity(run, 1)]).await;
+    scene.start_parked_run(|run| vec![activity(run, 1)]).await;
     // Wake-ups have a connection and an interval of their own.
     store.flush().await;
     let before = store.commands();

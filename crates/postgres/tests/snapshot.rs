@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tidemill_core::store::Severity;
 use tidemill_core::{Queue, QueueName, Store};
-use tidemill_testkit::conformance::{LONG, SHORT, Scene, until};
+use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT, until};
 use tidemill_testkit::servers::{Postgres, PostgresOptions};
 use tokio_postgres::Client;
 use world::{connect, query, session};
@@ -53,9 +53,9 @@ fn pages(server: &Postgres, statement: &str) -> Vec<u64> {
 }
 
 /// A store on a queue with many dead rows that the client's snapshot keeps.
-async fn held_back(server: &Postgres) -> (String, Scene, Client) {
+async fn held_back(server: &Postgres) -> (String, QueueHarness, Client) {
     let url = server.database().unwrap();
-    let scene = Scene::new(Arc::new(connect(&url).await), queue());
+    let scene = QueueHarness::new(Arc::new(connect(&url).await), queue());
     scene.store.resume(&scene.queue).await.unwrap();
     let holder = session(&url).await;
     holder.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1").await.unwrap();
@@ -107,7 +107,7 @@ async fn looks_for_expired_leases_pass_the_rows_that_a_held_snapshot_keeps_once(
     assert!(read[0] > 500, "the first look passes all of them: {read:?}");
     assert!(read[1..].iter().all(|pages| *pages < 50), "the others pass few: {read:?}");
     // Leases that expire from now on are found.
-    let short = scene.clone().leasing(SHORT);
+    let short = scene.clone().with_lease(SHORT);
     short.enqueue_many(2).await;
     short.claim(2).await;
     short.expire_and_rescue(2).await;

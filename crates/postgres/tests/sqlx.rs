@@ -14,7 +14,7 @@ use tidemill_core::store::{CompleteParams, Completed, Enqueued, NewJob};
 use tidemill_core::transaction::TransactionClaim;
 use tidemill_core::{Error, JobId, Store};
 use tidemill_postgres::PostgresStore;
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::servers::shared_postgres;
 use world::{chain, connect, query, queue};
 
@@ -37,7 +37,7 @@ async fn jobs_are_made_with_the_commit_and_not_without_it() {
         let made = store.enqueue_in_sqlx(&mut transaction, &queue("jobs"), jobs).await.unwrap();
         assert_eq!(made, [Enqueued::Created]);
         if commits {
-            let idle = Scene::new(Arc::new(connect(&url).await), queue("jobs"));
+            let idle = QueueHarness::new(Arc::new(connect(&url).await), queue("jobs"));
             let waiting = tokio::spawn(async move { idle.claim_with(1, 1, LONG).await });
             transaction.commit().await.unwrap();
             store.committed(&queue("jobs"), 1).await;
@@ -69,7 +69,7 @@ async fn keys_and_chains_that_are_waited_for_work_as_ever() {
 #[tokio::test]
 async fn a_job_is_completed_with_the_commit() {
     let (_, store, mut user) = arrange().await;
-    let scene = Scene::new(store.clone(), queue("jobs"));
+    let scene = QueueHarness::new(store.clone(), queue("jobs"));
     scene.enqueue(chain()).await;
     let claimed = scene.claim_one().await;
     let (lease, envelope) = (claimed.lease, claimed.body.unwrap());

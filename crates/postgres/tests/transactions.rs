@@ -21,17 +21,17 @@ use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Client, Error, Job, JobId, Outcome, Store};
 use tidemill_postgres::{PostgresOptions, PostgresStore};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::shared_postgres;
 use world::{chain, connect, query, queue, session};
 
 /// A store and a table of the user's.
-async fn arrange() -> (String, Arc<PostgresStore>, Scene) {
+async fn arrange() -> (String, Arc<PostgresStore>, QueueHarness) {
     let url = shared_postgres().database().unwrap();
     query(&url, "CREATE TABLE orders (id text PRIMARY KEY)").await;
     let store = Arc::new(connect(&url).await);
-    let scene = Scene::new(store.clone(), queue("jobs"));
+    let scene = QueueHarness::new(store.clone(), queue("jobs"));
     (url, store, scene)
 }
 
@@ -40,20 +40,20 @@ async fn orders(url: &str) -> usize {
 }
 
 /// A claim as a worker has it.
-async fn claim(scene: &Scene) -> TransactionClaim {
+async fn claim(scene: &QueueHarness) -> TransactionClaim {
     let claimed = scene.claim_one().await;
     TransactionClaim { lease: claimed.lease, envelope: claimed.body.unwrap(), payload_limit: 1 << 20 }
 }
 
-async fn claim_new(scene: &Scene) -> TransactionClaim {
+async fn claim_new(scene: &QueueHarness) -> TransactionClaim {
     scene.enqueue(chain()).await;
     claim(scene).await
 }
 
 /// A claim of a job that has yet to be started.
-async fn claim_ahead(scene: &Scene) -> TransactionClaim {
+async fn claim_ahead(scene: &QueueHarness) -> TransactionClaim {
     scene.enqueue(chain()).await;
-    let (Scene { store, queue, worker, lease }, interrupt) = (scene, Box::pin(std::future::pending()));
+    let (QueueHarness { store, queue, worker, lease }, interrupt) = (scene, Box::pin(std::future::pending()));
     let ahead = store::ClaimParams {
         queue,
         worker,
@@ -129,7 +129,7 @@ async fn a_transaction_sees_the_jobs_it_has_made_itself() {
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_of_a_committed_transaction_wake_an_idle_worker() {
     let (url, store, scene) = arrange().await;
-    let other = Scene::new(Arc::new(connect(&url).await), queue("jobs"));
+    let other = QueueHarness::new(Arc::new(connect(&url).await), queue("jobs"));
     for by_the_store in [true, false] {
         let idle = other.clone();
         let waiting = tokio::spawn(async move { idle.claim_with(1, 1, LONG).await });
@@ -221,7 +221,7 @@ impl Job for Ship {
 async fn a_chain_goes_on_with_the_commit_and_wakes_whoever_waits_for_its_next_step() {
     let (url, store, scene) = arrange().await;
     let claim = claim_new(&scene).await;
-    let shipping = Scene::new(Arc::new(connect(&url).await), queue("shipping"));
+    let shipping = QueueHarness::new(Arc::new(connect(&url).await), queue("shipping"));
     let waiting = tokio::spawn(async move { shipping.claim_with(1, 1, LONG).await });
     let tx = store.begin().await.unwrap();
     tx.execute("INSERT INTO orders VALUES ('a')", &[]).await.unwrap();

@@ -17,8 +17,8 @@ use tidemill_core::settle::Settlement;
 use tidemill_core::store::{Cancelled, Due, PromoteParams, Verdict};
 use tidemill_core::{Client, Guarantee, Queue, QueueName, Store, job::JobState};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{Traits, dead, done, job, retry, until};
-use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+use tidemill_testkit::conformance::harness::{JobSpec, dead, done, job, retry, until};
+use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT};
 use tidemill_testkit::servers::Redis;
 
 /// The size of a large job.
@@ -38,7 +38,7 @@ impl Stage {
         Self { store: connect(&redis.url()).await, redis }
     }
 
-    fn scenes(&self) -> [Scene; 2] {
+    fn scenes(&self) -> [QueueHarness; 2] {
         scenes(&self.store)
     }
 
@@ -55,17 +55,17 @@ async fn connect(url: &str) -> Arc<RedisStore> {
 }
 
 /// A stream and a list.
-fn scenes(store: &Arc<RedisStore>) -> [Scene; 2] {
+fn scenes(store: &Arc<RedisStore>) -> [QueueHarness; 2] {
     [Guarantee::AtLeastOnce, Guarantee::AtMostOnce].map(|delivery| {
-        Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
+        QueueHarness::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
     })
 }
 
-fn large(due: Due) -> Traits {
-    Traits { payload: format!("\"{}\"", "x".repeat(LARGE)), due, ..Traits::default() }
+fn large(due: Due) -> JobSpec {
+    JobSpec { payload: format!("\"{}\"", "x".repeat(LARGE)), due, ..JobSpec::default() }
 }
 
-async fn enqueue_large(scene: &Scene, count: usize, due: Due) {
+async fn enqueue_large(scene: &QueueHarness, count: usize, due: Due) {
     for _ in 0..count {
         scene.enqueue(large(due).job()).await;
     }
@@ -92,7 +92,7 @@ async fn promoting_reaches_a_queue_beside_one_with_large_jobs() {
     let stage = Stage::new().await;
     let [heavy, light] = stage.scenes();
     enqueue_large(&heavy, 200, Due::In(Duration::from_millis(1))).await;
-    let soon = Traits { due: Due::In(Duration::from_millis(1)), ..Traits::default() };
+    let soon = JobSpec { due: Due::In(Duration::from_millis(1)), ..JobSpec::default() };
     light.enqueue(soon.job()).await;
     let queues = [heavy.queue.clone(), light.queue.clone()];
     until("the light job to be ready", || async {
@@ -181,7 +181,7 @@ async fn a_purge_whose_caller_dies_is_completed_by_others() {
 async fn jobs_that_a_purge_has_set_apart_can_be_cancelled() {
     let stage = Stage::new().await;
     let [scene, _] = stage.scenes();
-    let id = scene.enqueue(Traits { due: Due::In(LONG), ..Traits::default() }.job()).await;
+    let id = scene.enqueue(JobSpec { due: Due::In(LONG), ..JobSpec::default() }.job()).await;
     stage.redis.command(&["RENAME", "tidemill:stream:q:scheduled", "tidemill:stream:q:purged"]).unwrap();
     assert_eq!(stage.store.cancel(&id).await.unwrap(), Cancelled::Removed);
 }
@@ -215,8 +215,8 @@ async fn a_look_for_expired_leases_asks_about_some_of_many_queues() {
     let stage = Stage::new().await;
     let [served, _] = stage.scenes();
     let other = QueueName::new("other-1234").unwrap();
-    let other = Scene::new(stage.store.clone(), Queue::at_least_once(other)).leasing(SHORT);
-    let served = served.leasing(SHORT);
+    let other = QueueHarness::new(stage.store.clone(), Queue::at_least_once(other)).with_lease(SHORT);
+    let served = served.with_lease(SHORT);
     let many = "for i = 1, 3000 do redis.call('SADD', 'tidemill:queues', 's other-' .. i) end return 1";
     stage.redis.command(&["EVAL", many, "0"]).unwrap();
     for scene in [&served, &other] {
@@ -248,7 +248,7 @@ async fn of_large_jobs_in_a_list_a_few_are_taken_at_a_time() {
     for at_once in [24, 8] {
         for _ in 0..24 {
             let payload = format!("\"{}\"", "x".repeat(1_000_000));
-            scene.enqueue(Traits { payload, ..Traits::default() }.job()).await;
+            scene.enqueue(JobSpec { payload, ..JobSpec::default() }.job()).await;
         }
         let mut taken = 0;
         while taken < 24 {

@@ -19,15 +19,15 @@ use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Claimed, Deleted, Due, EnqueueParams, Enqueued, NewJob, PromoteParams};
 use tidemill_core::{JobId, Namespace, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{Traits, done};
-use tidemill_testkit::conformance::{Scene, until};
+use tidemill_testkit::conformance::harness::{JobSpec, done};
+use tidemill_testkit::conformance::{QueueHarness, until};
 use tidemill_testkit::servers::Redis;
 
 /// Long enough to be told of, short enough to wait for its end.
 const BRIEF: Duration = Duration::from_millis(300);
 
 fn brief(links: JobLinks) -> NewJob {
-    let job = Traits { keep: Some(BRIEF), ..Traits::default() }.job();
+    let job = JobSpec { keep: Some(BRIEF), ..JobSpec::default() }.job();
     NewJob { links, generated_id: true, ..job }
 }
 
@@ -42,8 +42,8 @@ fn queue() -> Queue {
 /// A store of eight shards through a way that may end, and another that survives.
 struct Pair {
     mortal: Mortal,
-    doomed: Scene,
-    heir: Scene,
+    doomed: QueueHarness,
+    heir: QueueHarness,
     namespace: Namespace,
     url: String,
 }
@@ -53,10 +53,10 @@ impl Pair {
         let (mortal, namespace) = (Mortal::to(redis.port()).await, Namespace::new(&name).unwrap());
         let open = async |url: &str| {
             let options = RedisOptions::parse(url).unwrap().namespace(namespace.clone()).shards(8);
-            Scene::new(Arc::new(RedisStore::connect(options).await.unwrap()), queue())
+            QueueHarness::new(Arc::new(RedisStore::connect(options).await.unwrap()), queue())
         };
         let (doomed, heir) = (open(&mortal.url()).await, open(&redis.url()).await);
-        let heir = heir.through(heir.store.clone());
+        let heir = heir.with_store(heir.store.clone());
         Self { mortal, doomed, heir, namespace, url: redis.url() }
     }
 
@@ -321,7 +321,7 @@ async fn on_a_full_server_chains_go_on_close_and_release() {
 async fn hundreds_wait_for_one_chain_and_one_job_for_a_thousand() {
     let redis = Redis::start().unwrap();
     let pair = Pair::on(&redis, "m:".to_owned()).await;
-    let kept = Traits { keep: Some(Duration::from_secs(60)), ..Traits::default() };
+    let kept = JobSpec { keep: Some(Duration::from_secs(60)), ..JobSpec::default() };
     let root = pair.heir.enqueue(kept.job()).await;
     let held = pair.heir.claim_one().await;
     let fan: Vec<_> =
@@ -344,7 +344,7 @@ async fn hundreds_wait_for_one_chain_and_one_job_for_a_thousand() {
 async fn what_is_left_of_a_drained_store_is_its_queues() {
     let redis = Redis::start().unwrap();
     let options = RedisOptions::parse(&redis.url()).unwrap();
-    let scene = Scene::new(Arc::new(RedisStore::connect(options).await.unwrap()), queue());
+    let scene = QueueHarness::new(Arc::new(RedisStore::connect(options).await.unwrap()), queue());
     let mut last = Vec::new();
     for round in 0..30 {
         let dedup = (round % 3 == 0).then(|| Dedup::any(format!("key {round}")));
@@ -369,7 +369,7 @@ async fn what_is_left_of_a_drained_store_is_its_queues() {
 #[tokio::test]
 async fn an_idle_store_costs_one_command_a_look() {
     let subject = one_server().await;
-    let scene = subject.scene();
+    let scene = subject.harness();
     scene.promote().await;
     let before = scene.store.commands();
     for _ in 0..10 {
@@ -382,7 +382,7 @@ async fn an_idle_store_costs_one_command_a_look() {
 mod races {
     use super::support::{cluster, one_server};
     use super::*;
-    use tidemill_testkit::conformance::Subject;
+    use tidemill_testkit::conformance::StoreUnderTest;
 
     #[tokio::test(flavor = "multi_thread")]
     async fn two_hundred_jobs_whose_two_chains_close_together_all_start_once_on_one_server() {
@@ -404,11 +404,11 @@ mod races {
         two_hundred_keys(cluster().await).await;
     }
 
-    async fn two_hundred_pairs(subject: Subject) {
-        let scene = subject.scene();
-        let other = scene.through(subject.other().await);
-        let waiting = subject.scene_on("waiting", tidemill_core::Guarantee::AtLeastOnce);
-        let kept = Traits { keep: Some(Duration::from_secs(60)), ..Traits::default() };
+    async fn two_hundred_pairs(subject: StoreUnderTest) {
+        let scene = subject.harness();
+        let other = scene.with_store(subject.other_connection().await);
+        let waiting = subject.harness_on("waiting", tidemill_core::Guarantee::AtLeastOnce);
+        let kept = JobSpec { keep: Some(Duration::from_secs(60)), ..JobSpec::default() };
         scene.enqueue_batch((0..400).map(|_| kept.job()).collect()).await.unwrap();
         let claimed = scene.claim(400).await;
         let chains: Vec<_> = claimed.iter().map(|claimed| claimed.lease.job.clone()).collect();
@@ -429,12 +429,12 @@ mod races {
     }
 
     fn job() -> NewJob {
-        Traits { keep: Some(Duration::from_secs(60)), ..Traits::default() }.job()
+        JobSpec { keep: Some(Duration::from_secs(60)), ..JobSpec::default() }.job()
     }
 
-    async fn two_hundred_keys(subject: Subject) {
-        let scene = subject.scene();
-        let other = scene.through(subject.other().await);
+    async fn two_hundred_keys(subject: StoreUnderTest) {
+        let scene = subject.harness();
+        let other = scene.with_store(subject.other_connection().await);
         let starting = (0..800).map(|index| {
             let scene = [&scene, &other][index % 2].clone();
             let links =

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use tidemill_core::store::{ExtendParams, Extended, Verdict};
 use tidemill_core::{Error, Guarantee, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::{done, job, until};
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::{done, job, until};
 use tidemill_testkit::servers::Redis;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -73,15 +73,17 @@ async fn claims_settles_and_heartbeats_follow_to_the_promoted_server() {
     let url = format!("redis://127.0.0.1:{}", moving.port);
     let store = Arc::new(RedisStore::connect(RedisOptions::parse(&url).unwrap()).await.unwrap());
     for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
-        let scene =
-            Scene::new(store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });
+        let scene = QueueHarness::new(
+            store.clone(),
+            Queue { name: QueueName::new("q").unwrap(), guarantee: delivery },
+        );
         scene.enqueue_many(2).await;
     }
-    let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap()));
+    let scene = QueueHarness::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap()));
     let claimed = scene.claim_one().await;
     // A read that blocks is under way when the server changes its role.
     let waiting = tokio::spawn({
-        let other = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("empty").unwrap()));
+        let other = QueueHarness::new(store.clone(), Queue::at_least_once(QueueName::new("empty").unwrap()));
         async move {
             let claim = tidemill_core::store::ClaimParams {
                 wait: std::time::Duration::from_secs(2),

@@ -15,7 +15,7 @@ use tidemill_core::fleet::{Offer, WorkerKey};
 use tidemill_core::store::fleet::{LeaseParams, Leased, Reaped, WorkerStatus};
 use tidemill_core::{Namespace, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{Yard, chromium};
+use tidemill_testkit::conformance::harness::{FleetHarness, chromium};
 use tidemill_testkit::servers::Redis;
 
 /// What its proxy chooses among: workers whose key has a TTL, whose type is right and that are available. It counts what it has
@@ -41,7 +41,7 @@ const ENDPOINT: &str = "ws://worker:3131/playwright/abc123";
 struct Stage {
     redis: Redis,
     store: Arc<RedisStore>,
-    yard: Yard,
+    yard: FleetHarness,
 }
 
 impl Stage {
@@ -49,7 +49,7 @@ impl Stage {
         let redis = Redis::start().unwrap();
         let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
         let store = Arc::new(RedisStore::connect(options).await.unwrap());
-        Self { redis, yard: Yard::new(store.clone()), store }
+        Self { redis, yard: FleetHarness::new(store.clone()), store }
     }
 
     fn ask(&self, command: &str) -> String {
@@ -82,7 +82,7 @@ impl Stage {
     }
 
     fn wish(&self) -> LeaseParams {
-        LeaseParams { offers: vec![Offer::unspecified()], ..self.yard.wish() }
+        LeaseParams { offers: vec![Offer::unspecified()], ..self.yard.lease_params() }
     }
 }
 
@@ -92,7 +92,7 @@ async fn its_worker_is_found_given_out_counted_and_ordered() {
     let id = stage.register("abc123");
     assert_eq!(stage.yard.reap().await.found, from_ref(&id));
     let wish = stage.wish();
-    assert_eq!(stage.yard.get(&wish).await.endpoint, ENDPOINT);
+    assert_eq!(stage.yard.lease_granted(&wish).await.endpoint, ENDPOINT);
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:abc123"), "1");
     let info = stage.yard.member(&id).await.unwrap();
     assert!(info.is_fresh && (stage.now() - info.last_beat.0).abs() < 60_000, "{info:?}");
@@ -105,7 +105,7 @@ async fn its_worker_is_found_given_out_counted_and_ordered() {
     assert_eq!(stage.yard.reap().await, Reaped::default());
     for status in ["draining", "shutting-down"] {
         stage.ask(&format!("HSET worker:chromium:abc123 status {status}"));
-        assert!(matches!(stage.yard.ask(&stage.wish()).await, Leased::Refused { .. }), "{status}");
+        assert!(matches!(stage.yard.lease(&stage.wish()).await, Leased::Refused { .. }), "{status}");
         assert_eq!(stage.yard.reap().await, Reaped::default(), "{status}");
         assert_eq!(stage.yard.member(&id).await.unwrap().worker.status, WorkerStatus::Draining);
     }
@@ -121,7 +121,7 @@ async fn what_its_proxy_counts_is_kept_beside_our_leases() {
     stage.yard.reap().await;
     assert_eq!(stage.select().unwrap()[3], "chromium:a");
     let wish = stage.wish();
-    stage.yard.get(&wish).await;
+    stage.yard.lease_granted(&wish).await;
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:a"), "2");
     assert_eq!(stage.yard.counts(&id).await, (2, 2));
     // It registers again, because its key was gone, and keeps the counts.
@@ -136,23 +136,23 @@ async fn what_its_proxy_counts_is_kept_beside_our_leases() {
     for _ in 0..5 {
         assert!(stage.select().is_some());
     }
-    assert!(matches!(stage.yard.ask(&stage.wish()).await, Leased::Refused { .. }));
+    assert!(matches!(stage.yard.lease(&stage.wish()).await, Leased::Refused { .. }));
     stage.ask("HINCRBY cluster:active_connections chromium:a -1");
     stage.yard.reap().await;
-    stage.yard.get(&stage.wish()).await;
+    stage.yard.lease_granted(&stage.wish()).await;
 }
 
 #[tokio::test]
 async fn its_proxy_is_given_our_member_and_nobody_closes_it_meanwhile() {
     let stage = Stage::new().await;
     let member = chromium("ours", 1, 1);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     let [id, endpoint, started, _] = stage.select().unwrap();
     assert_eq!((id.as_str(), &endpoint), ("ours", &member.endpoint));
     assert!((stage.now() - started.parse::<i64>().unwrap()).abs() < 60_000, "in milliseconds");
     let orders = stage.yard.beat(&member).await;
     assert_eq!((orders.active, orders.lifetime), (1, 1), "its owner knows of the client");
-    assert!(matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { workers: 1, .. }));
+    assert!(matches!(stage.yard.lease(&stage.yard.lease_params()).await, Leased::Refused { workers: 1, .. }));
     // The owner of a member that is used up says so, and the proxy sees it.
     stage
         .yard
@@ -168,7 +168,7 @@ async fn its_proxy_is_given_our_member_and_nobody_closes_it_meanwhile() {
 async fn what_a_dead_proxy_has_counted_is_forgotten() {
     let stage = Stage::new().await;
     let member = chromium("ours", 1, 1);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     stage.select().unwrap();
     assert_eq!(stage.yard.beat(&member).await.active, 1);
     // Nothing has changed for longer than it is believed.

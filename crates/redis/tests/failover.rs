@@ -14,8 +14,8 @@ use tidemill_core::wake::Wake;
 use tidemill_core::wake::{Message, Subject, Transport};
 use tidemill_core::{Error, JobId, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore, RedisTransport};
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::{done, job};
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::{done, job};
 use tidemill_testkit::servers::{RedisOptions as ServerOptions, RedisSentinel};
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -38,7 +38,7 @@ async fn users_databases_and_passwords_of_sentinels_are_used_and_never_shown() {
         format!("redis+sentinel://{user}:hunter2@{hosts}/{master}/2?sentinel_password={password}")
     };
     let store = connect(&url("worker", "hunter3", "mymaster")).await.unwrap();
-    let scene = Scene::new(store, Queue::at_least_once(QueueName::new("mail").unwrap()));
+    let scene = QueueHarness::new(store, Queue::at_least_once(QueueName::new("mail").unwrap()));
     scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
     scene.settle(&claimed, done()).await;
@@ -63,7 +63,7 @@ async fn rights_that_the_next_master_does_not_give_are_named_before_a_script_is_
     let sentinel = RedisSentinel::with(ServerOptions { args, ..ServerOptions::default() }, None).unwrap();
     let url = format!("redis+sentinel://worker:hunter2@{}/mymaster?replicas=1", sentinel.hosts());
     let store = connect(&url).await.unwrap();
-    let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("mail").unwrap()));
+    let scene = QueueHarness::new(store.clone(), Queue::at_least_once(QueueName::new("mail").unwrap()));
     scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
     // Rights are not replicated.

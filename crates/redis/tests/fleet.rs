@@ -17,7 +17,7 @@ use tidemill_core::store::fleet::{
 use tidemill_core::{Error, Namespace, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
 use tidemill_testkit::conformance::SHORT;
-use tidemill_testkit::conformance::scene::{Yard, chromium, offer, until};
+use tidemill_testkit::conformance::harness::{FleetHarness, chromium, offer, until};
 use tidemill_testkit::servers::Redis;
 
 /// Long enough for a busy machine to ask meanwhile.
@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_secs(3);
 struct Stage {
     redis: Redis,
     store: Arc<RedisStore>,
-    yard: Yard,
+    yard: FleetHarness,
 }
 
 impl Stage {
@@ -35,7 +35,7 @@ impl Stage {
         let redis = Redis::start().unwrap();
         let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
         let store = Arc::new(RedisStore::connect(options).await.unwrap());
-        Self { redis, yard: Yard::new(store.clone()), store }
+        Self { redis, yard: FleetHarness::new(store.clone()), store }
     }
 
     /// Sends a command as it is printed.
@@ -62,13 +62,13 @@ impl Stage {
 
     /// A wish for a member of another program.
     fn wish(&self) -> LeaseParams {
-        LeaseParams { offers: vec![Offer::unspecified()], ..self.yard.wish() }
+        LeaseParams { offers: vec![Offer::unspecified()], ..self.yard.lease_params() }
     }
 
     /// Which member a new session gets. It is ended at once.
     async fn given(&self) -> Option<WorkerKey> {
         let wish = self.wish();
-        let Leased::Granted(grant) = self.yard.ask(&wish).await else { return None };
+        let Leased::Granted(grant) = self.yard.lease(&wish).await else { return None };
         assert!(self.yard.release(&wish.session).await);
         Some(grant.worker)
     }
@@ -81,7 +81,7 @@ async fn a_worker_of_another_program_is_found_and_given_out() {
     assert_eq!(stage.yard.reap().await.found, from_ref(&id));
     assert_eq!(stage.yard.reap().await, Reaped::default(), "it is found once");
     let wish = stage.wish();
-    let grant = stage.yard.get(&wish).await;
+    let grant = stage.yard.lease_granted(&wish).await;
     assert_eq!((&grant.worker, grant.offer), (&id, Offer::unspecified()));
     assert_eq!(grant.endpoint, "ws://worker:3131/playwright/chromium/abc123");
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:abc123"), "1");
@@ -136,12 +136,12 @@ async fn a_worker_of_another_program_has_the_room_and_the_time_that_are_standard
     stage.yard.fleet().reap(Some(standard)).await.unwrap();
     let wish = || LeaseParams { defaults: standard, ..stage.wish() };
     let (first, second) = (wish(), wish());
-    stage.yard.get(&first).await;
-    stage.yard.get(&second).await;
-    assert!(matches!(stage.yard.ask(&wish()).await, Leased::Refused { workers: 1, .. }), "two at once");
+    stage.yard.lease_granted(&first).await;
+    stage.yard.lease_granted(&second).await;
+    assert!(matches!(stage.yard.lease(&wish()).await, Leased::Refused { workers: 1, .. }), "two at once");
     stage.yard.release(&first.session).await;
     let third = wish();
-    stage.yard.get(&third).await;
+    stage.yard.lease_granted(&third).await;
     assert_eq!(stage.redis.command(&["EXISTS", "worker:cmd:chromium:a"]).unwrap(), "0");
     stage.yard.release(&second.session).await;
     assert_eq!(stage.ask("GET worker:cmd:chromium:a"), "shutdown", "three in its life");
@@ -195,7 +195,7 @@ async fn a_worker_that_beats_lives_and_one_that_does_not_is_removed_with_its_cou
 async fn a_member_of_ours_looks_like_one_of_theirs() {
     let stage = Stage::new().await;
     let member = chromium("b", 5, 50);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     assert_eq!(stage.ask("HGET worker:chromium:b browserType"), "chromium");
     assert_eq!(stage.ask("HGET worker:chromium:b wsEndpoint"), member.endpoint);
     assert_eq!(stage.ask("HGET worker:chromium:b status"), "available");
@@ -203,7 +203,10 @@ async fn a_member_of_ours_looks_like_one_of_theirs() {
     assert!((stage.seconds() - beat).abs() < 10, "in seconds");
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:b"), "0");
     stage.ask("SET worker:cmd:chromium:b shutdown EX 60");
-    assert_eq!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { waiting: 0, workers: 1 });
+    assert_eq!(
+        stage.yard.lease(&stage.yard.lease_params()).await,
+        Leased::Refused { waiting: 0, workers: 1 }
+    );
     assert!(stage.yard.beat(&member).await.drain, "an order of another program is one");
     stage.ask("DEL worker:cmd:chromium:b");
     assert!(!stage.yard.beat(&member).await.drain);
@@ -222,9 +225,9 @@ async fn everything_about_one_member_session_or_place_has_a_ttl() {
     let stage = Stage::new().await;
     let a = stage.yard.join("a", 1, 1).await;
     let (session, _) = stage.yard.open().await;
-    stage.yard.attach(&stage.yard.hold(&session, &a)).await;
-    let waiting = stage.yard.patient_wish();
-    stage.yard.ask(&waiting).await;
+    stage.yard.attach(&stage.yard.attach_params(&session, &a)).await;
+    let waiting = stage.yard.waiting_lease_params();
+    stage.yard.lease(&waiting).await;
     stage.yard.fleet().drain(&a).await.unwrap();
     for key in [
         "worker:chromium:a".to_owned(),
@@ -246,17 +249,20 @@ async fn everything_about_one_member_session_or_place_has_a_ttl() {
 async fn a_server_that_lost_everything_is_filled_again_and_no_limit_exceeded() {
     let stage = Stage::new().await;
     let member = chromium("a", 2, 0);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     let held = [stage.yard.open().await.0, stage.yard.open().await.0];
     stage.ask("FLUSHALL");
     assert_eq!(stage.yard.beat_after(&member, SHORT).await.active, 0);
     assert_eq!(stage.ask("HGET worker:chromium:a wsEndpoint"), member.endpoint);
-    assert!(matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { .. }), "not yet");
+    assert!(matches!(stage.yard.lease(&stage.yard.lease_params()).await, Leased::Refused { .. }), "not yet");
     for session in &held {
-        assert_eq!(stage.yard.attach(&stage.yard.hold(session, &member.id)).await, Attached::Held);
+        assert_eq!(stage.yard.attach(&stage.yard.attach_params(session, &member.id)).await, Attached::Held);
     }
     tokio::time::sleep(SHORT * 2).await;
-    assert!(matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { .. }), "it is full");
+    assert!(
+        matches!(stage.yard.lease(&stage.yard.lease_params()).await, Leased::Refused { .. }),
+        "it is full"
+    );
     assert_eq!(stage.yard.counts(&member.id).await, (2, 2));
     assert_eq!(stage.ask("HGET cluster:active_connections chromium:a"), "2");
 }
@@ -265,18 +271,19 @@ async fn a_server_that_lost_everything_is_filled_again_and_no_limit_exceeded() {
 async fn a_server_that_comes_back_without_its_last_leases_gives_nobody_what_is_held() {
     let stage = Stage::new().await;
     let member = chromium("a", 1, 0);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     stage.ask("SAVE");
     let (session, _) = stage.yard.open().await;
     stage.redis.restart().unwrap();
     until("the server", || async { stage.yard.fleet().list_waiting().await.ok() }).await;
     assert!(stage.yard.sessions(None).await.is_empty(), "it has forgotten the lease, and nothing else");
-    let full =
-        async || matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { workers: 1, .. });
+    let full = async || {
+        matches!(stage.yard.lease(&stage.yard.lease_params()).await, Leased::Refused { workers: 1, .. })
+    };
     assert!(full().await, "the member has not beaten since");
     stage.yard.beat_after(&member, GRACE).await;
     assert!(full().await, "nobody has had time to say what they hold");
-    assert_eq!(stage.yard.attach(&stage.yard.hold(&session, &member.id)).await, Attached::Held);
+    assert_eq!(stage.yard.attach(&stage.yard.attach_params(&session, &member.id)).await, Attached::Held);
     tokio::time::sleep(GRACE).await;
     assert!(full().await, "it is held");
     assert!(stage.yard.release(&session).await);
@@ -287,10 +294,10 @@ async fn a_server_that_comes_back_without_its_last_leases_gives_nobody_what_is_h
 async fn a_hash_that_was_deleted_under_a_member_is_written_again() {
     let stage = Stage::new().await;
     let member = chromium("a", 2, 0);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     let (session, _) = stage.yard.open().await;
     stage.ask("DEL worker:chromium:a");
-    assert!(matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Refused { workers: 0, .. }));
+    assert!(matches!(stage.yard.lease(&stage.yard.lease_params()).await, Leased::Refused { workers: 0, .. }));
     assert_eq!(stage.yard.beat(&member).await.active, 1, "it keeps its session");
     assert!(stage.yard.release(&session).await);
     stage.ask("SET worker:chromium:a nonsense");
@@ -347,15 +354,15 @@ async fn a_key_of_the_wrong_type_is_an_error_and_nothing_is_half_done() {
 async fn a_full_server_gives_nothing_and_still_lets_members_live_and_sessions_end() {
     let stage = Stage::new().await;
     let member = chromium("a", 3, 0);
-    stage.yard.enter(&member).await;
+    stage.yard.join_entry(&member).await;
     let (first, second) = (stage.yard.open().await.0, stage.yard.open().await.0);
     stage.ask("CONFIG SET maxmemory 1");
     let fleet = stage.yard.fleet();
-    assert!(matches!(fleet.lease(&stage.yard.wish()).await, Err(Error::Full(_))));
-    assert!(matches!(fleet.lease(&stage.yard.patient_wish()).await, Err(Error::Full(_))));
+    assert!(matches!(fleet.lease(&stage.yard.lease_params()).await, Err(Error::Full(_))));
+    assert!(matches!(fleet.lease(&stage.yard.waiting_lease_params()).await, Err(Error::Full(_))));
     assert!(matches!(fleet.join(&[chromium("b", 1, 0)]).await, Err(Error::Full(_))));
     assert_eq!(stage.yard.beat(&member).await.active, 2);
-    assert_eq!(stage.yard.attach(&stage.yard.hold(&first, &member.id)).await, Attached::Held);
+    assert_eq!(stage.yard.attach(&stage.yard.attach_params(&first, &member.id)).await, Attached::Held);
     assert!(fleet.close(&second).await.unwrap(), "nobody is connected to it");
     assert!(stage.yard.release(&first).await);
     assert!(fleet.drain(&member.id).await.unwrap());
@@ -386,14 +393,14 @@ fn everything() -> ListSessionsParams<'static> {
 async fn the_places_of_a_gateway_that_died_come_back_however_many() {
     let stage = Stage::new().await;
     let member = chromium("a", 250, 0);
-    stage.yard.enter(&member).await;
-    let dying = stage.yard.clone().leasing(SHORT);
-    let sessions: Vec<_> = (0..250).map(|_| dying.wish()).collect();
+    stage.yard.join_entry(&member).await;
+    let dying = stage.yard.clone().with_lease(SHORT);
+    let sessions: Vec<_> = (0..250).map(|_| dying.lease_params()).collect();
     for wish in &sessions {
-        dying.get(wish).await;
+        dying.lease_granted(wish).await;
     }
     until("a place", || async {
-        matches!(stage.yard.ask(&stage.yard.wish()).await, Leased::Granted(_)).then_some(())
+        matches!(stage.yard.lease(&stage.yard.lease_params()).await, Leased::Granted(_)).then_some(())
     })
     .await;
     until("all of them", || async {
@@ -408,17 +415,19 @@ async fn the_places_of_a_gateway_that_died_come_back_however_many() {
 async fn members_of_different_limits_are_compared_by_what_they_have_had() {
     let stage = Stage::new().await;
     for (name, limit) in [("brief", 3), ("long", 40), ("endless", 0)] {
-        stage.yard.enter(&WorkerEntry { offer: offer(name), ..chromium(name, 9, limit) }).await;
+        stage.yard.join_entry(&WorkerEntry { offer: offer(name), ..chromium(name, 9, limit) }).await;
     }
-    let any =
-        || LeaseParams { offers: ["brief", "long", "endless"].map(offer).to_vec(), ..stage.yard.wish() };
-    let only = |name: &str| LeaseParams { offers: vec![offer(name)], ..stage.yard.wish() };
-    stage.yard.get(&only("long")).await;
-    assert_eq!(stage.yard.get(&any()).await.offer, offer("long"), "it has had one");
+    let any = || LeaseParams {
+        offers: ["brief", "long", "endless"].map(offer).to_vec(),
+        ..stage.yard.lease_params()
+    };
+    let only = |name: &str| LeaseParams { offers: vec![offer(name)], ..stage.yard.lease_params() };
+    stage.yard.lease_granted(&only("long")).await;
+    assert_eq!(stage.yard.lease_granted(&any()).await.offer, offer("long"), "it has had one");
     for _ in 0..3 {
-        stage.yard.get(&only("endless")).await;
+        stage.yard.lease_granted(&only("endless")).await;
     }
-    assert_eq!(stage.yard.get(&any()).await.offer, offer("endless"));
+    assert_eq!(stage.yard.lease_granted(&any()).await.offer, offer("endless"));
 }
 
 #[tokio::test]
@@ -427,18 +436,18 @@ async fn what_is_too_long_is_refused() {
     let long = WorkerEntry { endpoint: "x".repeat(2049), ..chromium("a", 1, 0) };
     assert!(matches!(stage.yard.fleet().join(&[long]).await, Err(Error::Invalid(_))));
     let yard = &stage.yard;
-    let nothing = LeaseParams { offers: Vec::new(), ..yard.wish() };
+    let nothing = LeaseParams { offers: Vec::new(), ..yard.lease_params() };
     assert!(matches!(yard.fleet().lease(&nothing).await, Err(Error::Invalid(_))));
-    let (session, a) = (yard.wish().session, chromium("a", 1, 0).id);
-    let talkative = AttachParams { detail: vec![b' '; 8193].into(), ..yard.hold(&session, &a) };
+    let (session, a) = (yard.lease_params().session, chromium("a", 1, 0).id);
+    let talkative = AttachParams { detail: vec![b' '; 8193].into(), ..yard.attach_params(&session, &a) };
     assert!(matches!(yard.fleet().attach(&[talkative]).await, Err(Error::Invalid(_))));
     let eternal = Duration::MAX;
-    yard.enter(&WorkerEntry { beat_timeout: eternal, ..chromium("a", 1, 0) }).await;
-    yard.get(&LeaseParams {
+    yard.join_entry(&WorkerEntry { beat_timeout: eternal, ..chromium("a", 1, 0) }).await;
+    yard.lease_granted(&LeaseParams {
         ttl: eternal,
         keep: eternal,
         wait: Some(WaitParams { max_waiting: 9, ttl: eternal }),
-        ..yard.wish()
+        ..yard.lease_params()
     })
     .await;
     assert_eq!(yard.reap().await, Reaped::default());

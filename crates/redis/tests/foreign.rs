@@ -20,8 +20,8 @@ use tidemill_core::store::{
 };
 use tidemill_core::{DeadLetter, DeathReason, Error, Guarantee, JobId, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::{Yard, order};
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::{FleetHarness, order};
 use tidemill_testkit::servers::Redis;
 
 const STREAM: &str = "ns:stream:q";
@@ -47,12 +47,15 @@ impl Stage {
         Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), connection, _redis: redis }
     }
 
-    fn scene(&self) -> Scene {
+    fn scene(&self) -> QueueHarness {
         self.scene_on("q", Guarantee::AtLeastOnce)
     }
 
-    fn scene_on(&self, name: &str, delivery: Guarantee) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), guarantee: delivery })
+    fn scene_on(&self, name: &str, delivery: Guarantee) -> QueueHarness {
+        QueueHarness::new(
+            self.store.clone(),
+            Queue { name: QueueName::new(name).unwrap(), guarantee: delivery },
+        )
     }
 
     async fn try_ask(&self, command: &[&str]) -> Result<Value, RedisError> {
@@ -101,7 +104,7 @@ impl Stage {
         assert_eq!(self.count(&["XDEL", STREAM, &entry]).await, 1);
     }
 
-    async fn prune(&self, scene: &Scene) {
+    async fn prune(&self, scene: &QueueHarness) {
         while self.store.prune(std::slice::from_ref(&scene.queue)).await.unwrap().more {}
     }
 
@@ -320,7 +323,7 @@ async fn errors_name_the_damaged_key_and_do_not_reach_other_queues() {
     assert_eq!(damaged.counts().await.problems.len(), 2);
 }
 
-fn expired(scene: &Scene) -> ListExpiredParams<'_> {
+fn expired(scene: &QueueHarness) -> ListExpiredParams<'_> {
     ListExpiredParams {
         queues: std::slice::from_ref(&scene.queue),
         lease: scene.lease,
@@ -357,7 +360,7 @@ async fn damaged_keys_are_listed_and_renamed() {
 #[tokio::test]
 async fn damaged_keys_of_runs_are_listed_and_left_alone() {
     let stage = Stage::new().await;
-    let scene = Scene::new(stage.store.clone(), order().queue);
+    let scene = QueueHarness::new(stage.store.clone(), order().queue);
     let run = scene.start_run(order()).await;
     let keys =
         ["instances-", "events-", "seen-", "timers-", "effects:"].map(|family| format!("ns:{family}{run}"));
@@ -385,9 +388,9 @@ async fn damaged_keys_of_runs_are_listed_and_left_alone() {
 #[tokio::test]
 async fn damaged_keys_of_the_fleet_are_listed_and_made_anew() {
     let stage = Stage::new().await;
-    let yard = Yard::new(stage.store.clone());
-    let (member, wish) = (yard.join("one", 1, 0).await, yard.wish());
-    yard.get(&wish).await;
+    let yard = FleetHarness::new(stage.store.clone());
+    let (member, wish) = (yard.join("one", 1, 0).await, yard.lease_params());
+    yard.lease_granted(&wish).await;
     let session = format!("ns:fleet:session:{}", wish.session);
     let own = [format!("ns:worker:{member}"), format!("ns:fleet:held:{member}"), session];
     let shared = ["ns:fleet:members", "ns:fleet:counts", "ns:cluster:active_connections"].map(str::to_owned);

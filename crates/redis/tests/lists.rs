@@ -15,21 +15,22 @@ use tidemill_core::store::{Cancelled, Extended, Verdict};
 use tidemill_core::wake::Wake;
 use tidemill_core::{Guarantee, JobId, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{Traits, dead, done, envelope, job, until};
-use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+use tidemill_testkit::conformance::harness::{JobSpec, dead, done, envelope, job, until};
+use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::Redis;
 
 struct Stage {
     redis: Redis,
-    scene: Scene,
+    scene: QueueHarness,
 }
 
 impl Stage {
     async fn new(delivery: Guarantee) -> Self {
         let redis = Redis::start().unwrap();
         let store = Arc::new(RedisStore::connect(RedisOptions::parse(&redis.url()).unwrap()).await.unwrap());
-        let scene = Scene::new(store, Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });
+        let scene =
+            QueueHarness::new(store, Queue { name: QueueName::new("q").unwrap(), guarantee: delivery });
         Self { redis, scene }
     }
 
@@ -56,7 +57,7 @@ async fn a_claim_passes_over_thousands_of_cancelled_jobs() {
 #[tokio::test]
 async fn a_lock_that_has_run_out_is_held_until_it_is_rescued() {
     let stage = Stage::new(Guarantee::AtMostOnce).await;
-    let scene = stage.scene.clone().leasing(SHORT);
+    let scene = stage.scene.clone().with_lease(SHORT);
     let id = scene.enqueue(job()).await;
     let claimed = scene.claim_one().await;
     let lock = format!("tidemill:queue:q:lock:{id}");
@@ -111,10 +112,10 @@ async fn jobs_that_a_dead_worker_has_popped_are_ended_with_the_true_reason() {
     let scene = &stage.scene;
     let mut ids = Vec::new();
     for payload in [r#"{"a":1}"#, r#"{"tracked":false}"#, r#"{"tracked":false,"half":"\ud800"}"#] {
-        let traits = Traits { payload: payload.to_owned(), keep: Some(LONG), ..Traits::default() };
+        let traits = JobSpec { payload: payload.to_owned(), keep: Some(LONG), ..JobSpec::default() };
         ids.push(scene.enqueue(traits.job()).await);
     }
-    let nameless = Traits { payload: r#"{"half":"\ud800"}"#.to_owned(), ..Traits::default() };
+    let nameless = JobSpec { payload: r#"{"half":"\ud800"}"#.to_owned(), ..JobSpec::default() };
     scene.enqueue_batch(vec![nameless.untracked()]).await.unwrap();
     stage.ask(&["ZADD", "tidemill:queue:q:takers", "1", "host:7:1"]);
     for _ in 0..4 {
@@ -135,7 +136,8 @@ async fn a_job_is_not_dropped_for_an_older_one_of_its_id_that_is_gone() {
     let stage = Stage::new(Guarantee::AtMostOnce).await;
     let scene = &stage.scene;
     let id = JobId::new("f1").unwrap();
-    let of = |payload: &str| Traits { payload: payload.to_owned(), ..Traits::default() }.job_of(id.clone());
+    let of =
+        |payload: &str| JobSpec { payload: payload.to_owned(), ..JobSpec::default() }.job_with_id(id.clone());
     scene.enqueue(of("1")).await;
     stage.ask(&["RPOP", "tidemill:queue:q"]);
     let other = scene.enqueue(job()).await;
@@ -157,7 +159,8 @@ async fn a_job_that_replaces_cancelled_ones_runs_once() {
     let stage = Stage::new(Guarantee::AtMostOnce).await;
     let scene = &stage.scene;
     let id = JobId::new("f1").unwrap();
-    let of = |payload: &str| Traits { payload: payload.to_owned(), ..Traits::default() }.job_of(id.clone());
+    let of =
+        |payload: &str| JobSpec { payload: payload.to_owned(), ..JobSpec::default() }.job_with_id(id.clone());
     for payloads in [["1", "2", "3"], ["1", "1", "1"], ["1", "2", "1"], ["1", "1", "2"]] {
         for payload in &payloads[..2] {
             scene.enqueue(of(payload)).await;
@@ -178,7 +181,7 @@ async fn a_settlement_that_fails_for_one_queue_answers_for_the_others() {
     for delivery in [Guarantee::AtLeastOnce, Guarantee::AtMostOnce] {
         let stage = Stage::new(delivery).await;
         let [sound, spoiled] = ["a", "b"].map(|name| {
-            Scene::new(
+            QueueHarness::new(
                 stage.scene.store.clone(),
                 Queue { name: QueueName::new(name).unwrap(), guarantee: delivery },
             )
@@ -212,7 +215,7 @@ async fn a_settlement_keeps_the_verdicts_from_before_an_answer_that_is_lost() {
     let store = Arc::new(RedisStore::connect(options).await.unwrap());
     let [first, second] = ["a", "b"].map(|name| {
         let queue = Queue { name: QueueName::new(name).unwrap(), guarantee: Guarantee::AtLeastOnce };
-        Scene::new(store.clone(), queue)
+        QueueHarness::new(store.clone(), queue)
     });
     let mut settlements = Vec::new();
     for scene in [&first, &second] {

@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tidemill_core::store::{EnqueueParams, NewJob};
 use tidemill_core::{Client, Error, Guarantee, Job, JobId, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::Traits;
+use tidemill_testkit::conformance::harness::JobSpec;
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::lost_answers::{no_job_is_accepted_twice, one_enqueue_stays_one_job};
 use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions as ServerOptions};
@@ -75,7 +75,7 @@ async fn untracked_jobs_are_added_once_if_the_first_request_arrives_after_its_re
     let stores = join_all(queues.iter().map(|_| connect(&url))).await;
     proxy.black_hole();
     let calls = queues.iter().zip(&stores).map(async |(queue, store)| {
-        let jobs: Vec<NewJob> = (0..3).map(|_| Traits::default().untracked()).collect();
+        let jobs: Vec<NewJob> = (0..3).map(|_| JobSpec::default().untracked()).collect();
         store.enqueue(EnqueueParams { queue, jobs: &jobs }).await
     });
     let resume = async {

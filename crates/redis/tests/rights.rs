@@ -17,8 +17,8 @@ use tidemill_core::wake::Transport;
 use tidemill_core::workflow::RunStatus;
 use tidemill_core::{Error, Namespace, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore, RedisTransport, worker_rules};
-use tidemill_testkit::conformance::scene::{completed, done, job, order};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::harness::{completed, done, job, order};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::servers::{Redis, shared_redis};
 
 use support::{PASSWORD, set_user, url_of};
@@ -58,8 +58,11 @@ impl User {
         self.redis.command(&line.split_whitespace().collect::<Vec<_>>()).unwrap();
     }
 
-    async fn scene(&self) -> Scene {
-        Scene::new(self.connect().await.unwrap(), Queue::at_least_once(QueueName::new("mail").unwrap()))
+    async fn scene(&self) -> QueueHarness {
+        QueueHarness::new(
+            self.connect().await.unwrap(),
+            Queue::at_least_once(QueueName::new("mail").unwrap()),
+        )
     }
 }
 
@@ -69,7 +72,7 @@ fn denied(answer: Result<(), Error>) -> String {
     why
 }
 
-async fn works(scene: &Scene) {
+async fn works(scene: &QueueHarness) {
     let id = scene.enqueue(job()).await;
     let claimed = scene.claim_with(1, 1, Duration::from_secs(5)).await.pop().unwrap();
     assert_eq!(claimed.lease.job, id);
@@ -151,7 +154,7 @@ async fn each_missing_command_is_named_and_nothing_is_written_by_asking() {
 async fn a_refused_publish_leaves_no_half_change() {
     let user = User::new("muted", "~NAMESPACE* &NAMESPACE* +@all");
     let scene = user.scene().await;
-    let tasks = Scene::new(scene.store.clone(), order().queue);
+    let tasks = QueueHarness::new(scene.store.clone(), order().queue);
     let run = tasks.start_run(order()).await;
     let task = tasks.task_of(&run).await;
     let (kept, cancelled) = (scene.enqueue(job()).await, scene.enqueue(job()).await);

@@ -20,10 +20,10 @@ use tidemill_core::store::{Claimed, CompleteParams, Completed, NewJob, Verdict};
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{Error, Namespace, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{
-    Task, activity, completed, dead, done, event, order, order_of, retry, signal, timer,
+use tidemill_testkit::conformance::harness::{
+    ClaimedTask, activity, completed, dead, done, event, order, order_of, retry, signal, timer,
 };
-use tidemill_testkit::conformance::{SHORT, Scene};
+use tidemill_testkit::conformance::{QueueHarness, SHORT};
 use tidemill_testkit::servers::Redis;
 
 /// The message of another program that starts a run.
@@ -33,7 +33,7 @@ const MESSAGE: &str = r#"{"id":"run-123","workflowName":"order","version":"1.0.0
 struct Stage {
     redis: Redis,
     store: Arc<RedisStore>,
-    scene: Scene,
+    scene: QueueHarness,
 }
 
 impl Stage {
@@ -45,7 +45,7 @@ impl Stage {
         let redis = Redis::start().unwrap();
         let options = RedisOptions::parse(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
         let store = Arc::new(RedisStore::connect(set(options)).await.unwrap());
-        let scene = Scene::new(store.clone(), order().queue);
+        let scene = QueueHarness::new(store.clone(), order().queue);
         Self { redis, store, scene }
     }
 
@@ -159,7 +159,7 @@ async fn a_message_that_is_tried_again_or_dies_does_not_pass_for_the_task() {
     assert_eq!(drop_dead(&*stage.store, &stage.scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
     stage.scene.signal(&run, [2]).await;
     stage.scene.no_task().await;
-    stage.scene.commit(&Task::of(claimed.pop().unwrap()), Vec::new(), AfterCommit::Running).await;
+    stage.scene.commit(&ClaimedTask::new(claimed.pop().unwrap()), Vec::new(), AfterCommit::Running).await;
     assert_eq!(stage.scene.task_of(&run).await.signals(), [2]);
 }
 
@@ -167,7 +167,7 @@ async fn a_message_that_is_tried_again_or_dies_does_not_pass_for_the_task() {
 async fn a_full_server_starts_and_tells_no_run_and_lets_running_ones_go_on() {
     let stage = Stage::new().await;
     let due = stage.scene.after(Duration::from_millis(1));
-    let run = stage.scene.parked(|run| vec![activity(run, 1), timer(2, due)]).await;
+    let run = stage.scene.start_parked_run(|run| vec![activity(run, 1), timer(2, due)]).await;
     let ends = stage.scene.start_run(order()).await;
     let last = stage.scene.task_of(&ends).await;
     let claimed = stage.scene.on_activities().claim_one().await;
@@ -192,7 +192,7 @@ async fn a_full_server_starts_and_tells_no_run_and_lets_running_ones_go_on() {
 async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     let stage = Stage::new().await;
     // The first call of a script sends it.
-    let warm = stage.scene.parked(|_| Vec::new()).await;
+    let warm = stage.scene.start_parked_run(|_| Vec::new()).await;
     stage.scene.signal(&warm, [0]).await;
     let task = stage.scene.task_of(&warm).await;
     stage.scene.commit(&task, Vec::new(), completed("0")).await;
@@ -209,7 +209,9 @@ async fn a_verb_is_one_trip_and_so_are_the_ends_of_a_batch() {
     let activities = stage.scene.on_activities();
     let jobs = activities.claim(2).await;
     let mut batch: Vec<_> = jobs.iter().map(|job| activities.settlement(job, done())).collect();
-    batch.push(Task::of(stage.scene.claim_one().await.clone()).settlement(Vec::new(), AfterCommit::Running));
+    batch.push(
+        ClaimedTask::new(stage.scene.claim_one().await.clone()).settlement(Vec::new(), AfterCommit::Running),
+    );
     batch.push(task.settlement(Vec::new(), completed("1")));
     batch.rotate_left(1);
     let (trips, verdicts) = stage.commands(stage.store.settle(&batch)).await;
@@ -232,7 +234,7 @@ async fn one_lease_in_a_batch_twice_counts_once_whatever_the_ends_are() {
 #[tokio::test]
 async fn an_activity_is_completed_from_outside_and_the_run_is_told() {
     let stage = Stage::new().await;
-    let run = stage.scene.parked(|run| vec![activity(run, 1), activity(run, 2)]).await;
+    let run = stage.scene.start_parked_run(|run| vec![activity(run, 1), activity(run, 2)]).await;
     let activities = stage.scene.on_activities();
     let running = activities.claim_one().await;
     for seq in [1, 2] {
@@ -258,14 +260,15 @@ async fn an_at_most_once_activity_tells_its_run_also_of_the_death_of_its_worker(
         Effect::Job { job, .. } => Effect::Job { queue: list.clone(), job: NewJob { ..job } },
         other => other,
     };
-    let run = stage.scene.parked(|run| vec![on_list(run, 1), on_list(run, 2), on_list(run, 3)]).await;
-    let worker = Scene { queue: list.clone(), ..stage.scene.clone() };
+    let run =
+        stage.scene.start_parked_run(|run| vec![on_list(run, 1), on_list(run, 2), on_list(run, 3)]).await;
+    let worker = QueueHarness { queue: list.clone(), ..stage.scene.clone() };
     let first = worker.claim_one().await;
     worker.settle(&first, done()).await;
     let task = stage.scene.task_of(&run).await;
     assert_eq!(task.news[0].1["event"]["activity_done"]["seq"], 1);
     stage.scene.commit(&task, vec![Effect::CancelJob(run.part(3))], AfterCommit::Running).await;
-    let mortal = worker.leasing(SHORT);
+    let mortal = worker.with_lease(SHORT);
     let second = mortal.claim_one().await;
     assert_eq!(second.lease.job, run.part(2));
     mortal.expire_and_rescue(1).await;
@@ -290,7 +293,7 @@ async fn a_task_that_another_program_deleted_is_made_anew_by_the_next_event() {
 async fn the_groups_of_queues_are_theirs_when_a_run_cancels_its_activity() {
     let queue = QueueName::new("activities").unwrap();
     let stage = Stage::with(|options| options.group(queue, "browser-workers")).await;
-    let run = stage.scene.parked(|run| vec![activity(run, 1)]).await;
+    let run = stage.scene.start_parked_run(|run| vec![activity(run, 1)]).await;
     let job = stage.scene.on_activities().claim_one().await;
     stage.scene.signal(&run, [1]).await;
     let task = stage.scene.task_of(&run).await;
@@ -372,7 +375,7 @@ async fn what_a_journal_does_not_take_changes_nothing_and_is_taken_when_it_does(
 #[tokio::test]
 async fn an_entry_that_is_no_json_is_shown_as_it_is_and_its_task_is_an_envelope() {
     let stage = Stage::new().await;
-    let run = stage.scene.parked(|_| Vec::new()).await;
+    let run = stage.scene.start_parked_run(|_| Vec::new()).await;
     stage.ask(&["XADD", &format!("events-{run}"), "3-0", "data", "{torn", "kind", "message"]);
     let state = stage.ask(&["GET", &format!("instances-{run}")]).replace("\"length\":2", "\"length\":3");
     stage.ask(&["SET", &format!("instances-{run}"), &state]);
@@ -399,7 +402,7 @@ async fn what_is_no_alarm_is_set_aside_and_the_others_fire() {
     stage.ask(&["ZADD", "timers", "1", "garbage", "1", "gone 1 t", "1", "bad 1 t", "1", "bad x ?"]);
     stage.ask(&["SET", "instances-bad", "no JSON"]);
     let due = stage.scene.after(Duration::from_millis(1));
-    let run = stage.scene.parked(|_| vec![timer(1, due)]).await;
+    let run = stage.scene.start_parked_run(|_| vec![timer(1, due)]).await;
     let task = stage.scene.task_when_due().await;
     assert_eq!(task.run, run);
     assert_eq!(stage.ask(&["ZCARD", "timers"]), "0");

@@ -18,7 +18,7 @@ use tidemill_core::{
     job::JobState,
 };
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT};
 use tidemill_testkit::servers::{Redis, RedisCluster, RedisOptions as ServerOptions};
 
 const SEED: &str = r#"{"job_id":"a1","task_type":"navigate_extract","attempts":0,"max_attempts":2,"payload":{"n":1e400},"x-trace":[{}]}"#;
@@ -39,8 +39,11 @@ impl Stage {
         Self { store: Arc::new(RedisStore::connect(options).await.unwrap()), redis }
     }
 
-    fn scene(&self, name: &str, delivery: Guarantee) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new(name).unwrap(), guarantee: delivery })
+    fn scene(&self, name: &str, delivery: Guarantee) -> QueueHarness {
+        QueueHarness::new(
+            self.store.clone(),
+            Queue { name: QueueName::new(name).unwrap(), guarantee: delivery },
+        )
     }
 
     fn ask(&self, command: &[&str]) -> String {
@@ -195,7 +198,7 @@ async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
     scene.enqueue_many(3).await;
     let jobs = scene.claim(3).await;
     stage.ask(&["CONFIG", "SET", "maxmemory", "1"]);
-    let refused = scene.enqueue_batch(vec![tidemill_testkit::conformance::scene::job()]).await;
+    let refused = scene.enqueue_batch(vec![tidemill_testkit::conformance::harness::job()]).await;
     assert!(matches!(refused, Err(Error::Full(_))), "{refused:?}");
     let batch = untracked(3);
     let refused = scene.store.enqueue(EnqueueParams { queue: &scene.queue, jobs: &batch }).await;
@@ -204,7 +207,7 @@ async fn a_full_server_refuses_jobs_and_lets_running_ones_end() {
     assert_eq!(scene.extend(&leases).await, vec![Extended::Yes; 3]);
     scene.settle(&jobs[0], Outcome::Done(Bytes::new())).await;
     scene.settle(&jobs[1], Outcome::Retry { error: "no".into(), after: Some(LONG) }).await;
-    scene.settle(&jobs[2], tidemill_testkit::conformance::scene::dead("bad")).await;
+    scene.settle(&jobs[2], tidemill_testkit::conformance::harness::dead("bad")).await;
     scene.assert_counts([0, 1, 0, 1]).await;
 }
 
@@ -296,10 +299,10 @@ async fn a_retried_untracked_job_leaves_no_index_entry() {
 #[tokio::test]
 async fn a_worker_with_a_longer_lease_is_not_robbed_by_one_with_a_shorter() {
     let stage = Stage::new().await;
-    let patient = stage.scene("q", Guarantee::AtLeastOnce).leasing(LONG);
+    let patient = stage.scene("q", Guarantee::AtLeastOnce).with_lease(LONG);
     patient.enqueue_many(1).await;
     let claimed = patient.claim_one().await;
-    let hasty = patient.through(stage.store.clone()).leasing(SHORT);
+    let hasty = patient.with_store(stage.store.clone()).with_lease(SHORT);
     tokio::time::sleep(SHORT * 3).await;
     assert_eq!(hasty.rescue().await, 0);
     patient.settle(&claimed, Outcome::Done(Bytes::new())).await;
@@ -324,7 +327,7 @@ async fn a_lock_names_one_runner_and_always_expires() {
 async fn a_lock_that_has_run_out_is_held_again_until_a_rescue_has_ended_it() {
     let stage = Stage::new().await;
     let scene = stage.scene("q", Guarantee::AtMostOnce);
-    let job = scene.enqueue(tidemill_testkit::conformance::scene::job()).await;
+    let job = scene.enqueue(tidemill_testkit::conformance::harness::job()).await;
     let claimed = scene.claim_one().await;
     let (lock, lease) = (format!("msaas:dev:queue:q:lock:{job}"), [claimed.lease.clone()]);
     assert_eq!(stage.ask(&["DEL", &lock]), "1");
@@ -396,7 +399,7 @@ async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
     let other = RedisStore::connect(
         RedisOptions::parse(&stage.redis.url()).unwrap().namespace(Namespace::new("msaas:dev:").unwrap()),
     );
-    let other = scene.through(Arc::new(other.await.unwrap()));
+    let other = scene.with_store(Arc::new(other.await.unwrap()));
     assert!(other.claim_with(3, 3, Duration::from_millis(50)).await.is_empty());
     assert_eq!(stage.ask(&["LLEN", "msaas:dev:queue:q"]), "3");
 }
@@ -405,7 +408,7 @@ async fn a_paused_list_gives_no_untracked_job_to_a_claim_that_waits() {
 async fn a_key_of_the_wrong_type_loses_no_job() {
     let stage = Stage::new().await;
     let scene = stage.scene("q", Guarantee::AtLeastOnce);
-    let soon = tidemill_testkit::conformance::scene::Traits {
+    let soon = tidemill_testkit::conformance::harness::JobSpec {
         due: tidemill_core::store::Due::In(Duration::from_millis(1)),
         ..Default::default()
     };
@@ -421,10 +424,10 @@ async fn a_key_of_the_wrong_type_loses_no_job() {
 #[tokio::test]
 async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() {
     let stage = Stage::new().await;
-    let dead = stage.scene("q", Guarantee::AtLeastOnce).leasing(SHORT);
+    let dead = stage.scene("q", Guarantee::AtLeastOnce).with_lease(SHORT);
     dead.enqueue_many(1).await;
     dead.claim_one().await;
-    let patient = dead.through(stage.store.clone()).leasing(LONG);
+    let patient = dead.with_store(stage.store.clone()).with_lease(LONG);
     tidemill_testkit::conformance::until("the rescue", || async {
         (patient.rescue().await == 1).then_some(())
     })
@@ -435,7 +438,7 @@ async fn a_dead_worker_with_a_short_lease_is_noticed_by_one_with_a_long_lease() 
 async fn a_job_that_was_taken_by_a_process_that_died_at_once_is_forgotten() {
     let stage = Stage::new().await;
     let scene = stage.scene("q", Guarantee::AtMostOnce);
-    let kept = tidemill_testkit::conformance::scene::Traits { keep: Some(LONG), ..Default::default() };
+    let kept = tidemill_testkit::conformance::harness::JobSpec { keep: Some(LONG), ..Default::default() };
     let job = kept.job();
     scene.enqueue(job.clone()).await;
     let waiting = stage.scene("waiting", Guarantee::AtLeastOnce);

@@ -16,8 +16,8 @@ use tidemill_core::store::{
 };
 use tidemill_core::{JobId, Lease, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{Traits, done};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::harness::{JobSpec, done};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, RedisCluster};
 
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A Cluster with a proxy in front of one server, which swallows what is sent there.
 struct Stage {
     store: Arc<RedisStore>,
-    scene: Scene,
+    scene: QueueHarness,
     proxy: Proxy,
     _cluster: RedisCluster,
 }
@@ -44,21 +44,21 @@ impl Stage {
         cluster.announce(SILENT, proxy.port()).unwrap();
         let store =
             Arc::new(RedisStore::connect(RedisOptions::parse(&cluster.url()).unwrap()).await.unwrap());
-        let scene = Scene::new(store.clone(), queue).leasing(LONG);
+        let scene = QueueHarness::new(store.clone(), queue).with_lease(LONG);
         // Scripts are loaded, and every shard knows the worker.
         scene.claim_nothing().await;
         Self { store, scene, proxy, _cluster: cluster }
     }
 
     async fn claim(&self, max: usize, starting: usize, wait: Duration) -> Vec<Claimed> {
-        let Scene { queue, worker, lease, .. } = &self.scene;
+        let QueueHarness { queue, worker, lease, .. } = &self.scene;
         let claim = ClaimParams { wait, starting, ..ClaimParams::now(queue, worker, *lease, max) };
         self.store.claim(claim).await.unwrap()
     }
 
     /// Waits until the store says that jobs are to be recovered, and recovers them.
     async fn recovered(&self, known: &HashSet<Lease>) -> Vec<Claimed> {
-        let Scene { queue, worker, lease, .. } = &self.scene;
+        let QueueHarness { queue, worker, lease, .. } = &self.scene;
         let begun = Instant::now();
         while !self.store.needs_recover(queue, worker) {
             assert!(begun.elapsed() < PATIENCE, "nothing is in doubt");
@@ -99,7 +99,7 @@ async fn claims_go_on(queue: Queue) {
         if stage.store.needs_recover(&stage.scene.queue, &stage.scene.worker)
             || begun.elapsed() > PATIENCE / 4
         {
-            let Scene { queue, worker, lease, .. } = &stage.scene;
+            let QueueHarness { queue, worker, lease, .. } = &stage.scene;
             let recover = RecoverParams { queue, worker, lease: *lease, known_leases: &set };
             known.extend(leases_of(&stage.store.recover(recover).await.unwrap()));
         }
@@ -130,7 +130,7 @@ async fn a_claim_that_waits_returns_what_the_other_servers_are_given() {
         tokio::time::sleep(Duration::from_millis(500)).await;
         stage.proxy.black_hole();
         // Some of these are for the silent server, whose enqueue waits.
-        let jobs = (0..24).map(|_| Traits::default().job());
+        let jobs = (0..24).map(|_| JobSpec::default().job());
         let enqueues = jobs.map(|job| stage.scene.enqueue_batch(vec![job]));
         let all = futures_util::future::join_all(enqueues);
         let _ = tokio::time::timeout(Duration::from_secs(1), all).await;
@@ -236,7 +236,8 @@ fn calls(node: &Redis, command: &str) -> u64 {
 async fn leases_on_the_other_servers_are_extended_while_one_is_stopped() {
     let cluster = RedisCluster::start().unwrap();
     let store = Arc::new(RedisStore::connect(RedisOptions::parse(&cluster.url()).unwrap()).await.unwrap());
-    let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap())).leasing(LONG);
+    let scene =
+        QueueHarness::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap())).with_lease(LONG);
     scene.enqueue_many(64).await;
     let leases: Vec<Lease> = scene.claim(64).await.into_iter().map(|claimed| claimed.lease).collect();
     assert_eq!(scene.extend(&leases).await, vec![Extended::Yes; 64]);
@@ -262,8 +263,8 @@ async fn leases_on_the_other_servers_are_extended_while_one_is_stopped() {
 async fn due_jobs_of_the_other_servers_are_promoted() {
     let cluster = RedisCluster::start().unwrap();
     let store = Arc::new(RedisStore::connect(RedisOptions::parse(&cluster.url()).unwrap()).await.unwrap());
-    let scene = Scene::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap()));
-    let soon = Traits { due: Due::In(Duration::from_millis(1)), ..Traits::default() };
+    let scene = QueueHarness::new(store.clone(), Queue::at_least_once(QueueName::new("q").unwrap()));
+    let soon = JobSpec { due: Due::In(Duration::from_millis(1)), ..JobSpec::default() };
     // Scripts are loaded, and nothing is due.
     scene.promote().await;
     let jobs = (0..64).map(|_| soon.job()).collect();

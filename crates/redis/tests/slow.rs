@@ -16,8 +16,8 @@ use tidemill_core::store::runs::{AfterCommit, Effect};
 use tidemill_core::store::{Due, PromoteParams};
 use tidemill_core::{Guarantee, JobId, Queue, QueueName, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{Traits, activity, completed, order, timer};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::harness::{JobSpec, activity, completed, order, timer};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::servers::Redis;
 
 /// What is slower than this is looked at, in microseconds.
@@ -56,20 +56,23 @@ impl Stage {
         println!("{what}: slowest {} ms; {} calls over {LOGGED_US} us", worst.join(", "), times.len());
     }
 
-    fn scene(&self, delivery: Guarantee) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
+    fn scene(&self, delivery: Guarantee) -> QueueHarness {
+        QueueHarness::new(
+            self.store.clone(),
+            Queue { name: QueueName::new("q").unwrap(), guarantee: delivery },
+        )
     }
 }
 
-fn job_of(bytes: usize, due: Due) -> Traits {
-    Traits { payload: format!("\"{}\"", "x".repeat(bytes)), due, ..Traits::default() }
+fn job_of(bytes: usize, due: Due) -> JobSpec {
+    JobSpec { payload: format!("\"{}\"", "x".repeat(bytes)), due, ..JobSpec::default() }
 }
 
 #[tokio::test]
 #[ignore = "a measurement"]
 async fn large_commits() {
     let stage = Stage::new().await;
-    let scene = Scene::new(stage.store.clone(), order().queue);
+    let scene = QueueHarness::new(stage.store.clone(), order().queue);
     let run = scene.start_run(order()).await;
     let task = scene.task_of(&run).await;
     let activities = (1..=5_000).map(|seq| activity(&run, seq)).collect();

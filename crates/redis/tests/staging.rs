@@ -16,8 +16,8 @@ use tidemill_core::store::runs::{AfterCommit, Effect, EntryKind, StartRunParams}
 use tidemill_core::workflow::{RunId, RunStatus};
 use tidemill_core::{JobId, Store};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::scene::{activity, completed, event, order, order_of, timer, until};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::harness::{activity, completed, event, order, order_of, timer, until};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 use tidemill_testkit::servers::Redis;
 
 /// Enough for several portions.
@@ -30,11 +30,11 @@ async fn connect(url: &str) -> Arc<RedisStore> {
     Arc::new(RedisStore::connect(RedisOptions::parse(url).unwrap()).await.unwrap())
 }
 
-fn scene(store: &Arc<RedisStore>) -> Scene {
-    Scene::new(store.clone(), order().queue)
+fn scene(store: &Arc<RedisStore>) -> QueueHarness {
+    QueueHarness::new(store.clone(), order().queue)
 }
 
-fn effects(scene: &Scene, run: &RunId) -> Vec<Effect> {
+fn effects(scene: &QueueHarness, run: &RunId) -> Vec<Effect> {
     let due = scene.after(100 * LONG);
     (1..=MANY).map(|seq| if seq <= JOBS { activity(run, seq) } else { timer(seq, due) }).collect()
 }
@@ -96,7 +96,7 @@ async fn a_large_commit_whose_worker_dies_sticks_whole_or_not_at_all() {
     let store = connect(&redis.url()).await;
     let scene = scene(&store);
     // Loads the scripts, so that each request is a step.
-    let warm = scene.parked(|run| effects(&scene, run)).await;
+    let warm = scene.start_parked_run(|run| effects(&scene, run)).await;
     assert_eq!(scene.terminate(&warm, &[]).await, Verdict::Accepted);
     ask(&redis, &["FLUSHDB"]);
     let (mut before, mut after) = (0, 0);
@@ -133,7 +133,7 @@ async fn a_large_commit_whose_worker_dies_sticks_whole_or_not_at_all() {
 }
 
 /// A run whose commit is made, and none of whose effects is carried out: its worker has died.
-async fn half_done(redis: &Redis, scene: &Scene) -> RunId {
+async fn half_done(redis: &Redis, scene: &QueueHarness) -> RunId {
     for steps in 1.. {
         ask(redis, &["FLUSHDB"]);
         let mortal = Mortal::to(redis.port()).await;
@@ -154,7 +154,7 @@ async fn nothing_overtakes_what_a_commit_has_left_to_be_done() {
     let redis = Redis::start().unwrap();
     let store = connect(&redis.url()).await;
     let scene = scene(&store);
-    scene.parked(|run| effects(&scene, run)).await;
+    scene.start_parked_run(|run| effects(&scene, run)).await;
     // A signal makes no task before the commit is carried out.
     let run = half_done(&redis, &scene).await;
     scene.signal(&run, [7]).await;

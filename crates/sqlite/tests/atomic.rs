@@ -17,7 +17,7 @@ use tidemill_core::store::{Claimed, Completed};
 use tidemill_core::transaction::{Committed, Done, TransactionClaim};
 use tidemill_core::{Error, Job, Outcome};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
-use tidemill_testkit::conformance::scene::{chain, envelope, job, output};
+use tidemill_testkit::conformance::harness::{chain, envelope, job, output};
 use tidemill_testkit::conformance::{LONG, SHORT};
 
 /// The variable with the path of the database, for this program's child process.
@@ -70,7 +70,7 @@ async fn the_work_and_the_end_of_the_job_are_committed_together() {
 async fn when_the_lease_is_lost_the_work_does_not_run() {
     let dir = DatabaseDir::with_orders();
     let store = dir.open().await;
-    let scene = scene(&store).leasing(SHORT);
+    let scene = scene(&store).with_lease(SHORT);
     scene.enqueue(job()).await;
     let late = scene.claim_one().await;
     scene.expire_and_rescue(1).await;
@@ -193,7 +193,7 @@ async fn a_process_that_is_killed_leaves_a_row_for_each_job_it_ended_and_no_othe
     let store = dir.open().await;
     let scene = scene(&store);
     let jobs = |numbers: std::ops::Range<i64>| {
-        let traits = |number: i64| tidemill_testkit::conformance::scene::Traits {
+        let traits = |number: i64| tidemill_testkit::conformance::harness::JobSpec {
             payload: number.to_string(),
             ..Default::default()
         };
@@ -229,7 +229,7 @@ async fn atomic_completions_per_second() {
     for concurrency in [1, 10, 100] {
         let dir = DatabaseDir::with_orders();
         let store = dir.open().await;
-        let scene = scene(&store).leasing(Duration::from_secs(600));
+        let scene = scene(&store).with_lease(Duration::from_secs(600));
         for _ in 0..JOBS / 500 {
             scene.enqueue_many(500).await;
         }

@@ -9,7 +9,7 @@ use tidemill_core::Store;
 use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
 use tidemill_core::store::Severity;
-use tidemill_testkit::conformance::scene::done;
+use tidemill_testkit::conformance::harness::done;
 
 const USER: &str = "
     CREATE TABLE jobs (title TEXT); INSERT INTO jobs VALUES ('baker');

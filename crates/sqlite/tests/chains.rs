@@ -12,8 +12,10 @@ use tidemill_core::chain::{Dedup, JobLinks};
 use tidemill_core::job::JobState;
 use tidemill_core::store::{EnqueueParams, Enqueued, NewJob};
 use tidemill_core::{Error, Guarantee, JobId, Store};
-use tidemill_testkit::conformance::scene::{Traits, chain, chain_after, chain_once, done, envelope, output};
-use tidemill_testkit::conformance::{LONG, SHORT, Subject, until};
+use tidemill_testkit::conformance::harness::{
+    JobSpec, chain, chain_after, chain_once, done, envelope, output,
+};
+use tidemill_testkit::conformance::{LONG, SHORT, StoreUnderTest, until};
 
 /// The number of concurrent jobs at which other systems were shown to fail.
 const JOBS: usize = 200;
@@ -41,9 +43,9 @@ async fn a_repeated_enqueue_is_one_job_though_what_it_waited_for_is_gone() {
 async fn an_at_most_once_job_that_was_lost_holds_nobody_up() {
     let dir = DatabaseDir::new();
     let store = dir.open().await;
-    let subject = Subject::new(std::sync::Arc::new(store.clone()), ());
-    let once = subject.scene_on("once", Guarantee::AtMostOnce).leasing(SHORT);
-    let kept = Traits { keep: Some(LONG), ..Traits::default() };
+    let subject = StoreUnderTest::new(std::sync::Arc::new(store.clone()), ());
+    let once = subject.harness_on("once", Guarantee::AtMostOnce).with_lease(SHORT);
+    let kept = JobSpec { keep: Some(LONG), ..JobSpec::default() };
     let lost = once.enqueue(kept.job()).await;
     let id = scene(&store).enqueue(chain_after(std::slice::from_ref(&lost))).await;
     once.claim_one().await;
@@ -117,7 +119,7 @@ async fn of_200_jobs_that_wait_for_two_chains_closing_at_the_same_moment_each_st
     waiting.claim_nothing().await;
     let closing = blockers.into_iter().enumerate().map(|(index, claimed)| {
         // The two chains of a pair are closed through two stores.
-        let scene = blocking.through(Arc::new(stores[index % 2].clone()));
+        let scene = blocking.with_store(Arc::new(stores[index % 2].clone()));
         tokio::spawn(async move { scene.settle(&claimed, output("1")).await })
     });
     for closed in join_all(closing.collect::<Vec<_>>()).await {

@@ -15,7 +15,7 @@ use tidemill_core::wake::Wake;
 use tidemill_core::{Store, Timestamp};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
 use tidemill_testkit::conformance::LONG;
-use tidemill_testkit::conformance::scene::job;
+use tidemill_testkit::conformance::harness::job;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

@@ -8,12 +8,12 @@ use database_dir::{DatabaseDir, scene};
 use tidemill_core::settle::{Change, Settlement};
 use tidemill_core::store::{EnqueueParams, NewJob, Verdict};
 use tidemill_core::{Error, Store};
-use tidemill_testkit::conformance::scene::{Traits, done, job};
+use tidemill_testkit::conformance::harness::{JobSpec, done, job};
 use tidemill_testkit::conformance::until;
 
 /// A job that needs more pages than a full file has left.
 fn big() -> NewJob {
-    Traits { payload: format!("{:?}", "x".repeat(500_000)), ..Traits::default() }.job()
+    JobSpec { payload: format!("{:?}", "x".repeat(500_000)), ..JobSpec::default() }.job()
 }
 
 #[tokio::test(flavor = "multi_thread")]

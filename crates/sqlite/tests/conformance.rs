@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tidemill_core::Store;
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
-use tidemill_testkit::conformance::Subject;
+use tidemill_testkit::conformance::StoreUnderTest;
 
 /// All rows that a job, a lease, a run, a worker or a session could leave.
 const TABLES: [&str; 15] = [
@@ -32,11 +32,11 @@ async fn store(options: SqliteOptions) -> Arc<dyn Store> {
     Arc::new(SqliteStore::open(options).await.expect("a store"))
 }
 
-async fn in_a_file() -> Subject {
+async fn in_a_file() -> StoreUnderTest {
     let folder = tempfile::tempdir().expect("a directory");
     let path = folder.path().join("jobs.db");
     let (again, looked_at) = (path.clone(), path.clone());
-    Subject::new(store(SqliteOptions::file(path)).await, folder)
+    StoreUnderTest::new(store(SqliteOptions::file(path)).await, folder)
         .reopen(move || store(SqliteOptions::file(again.clone())))
         .leftovers(move || std::future::ready(rows_left(&looked_at)))
 }
@@ -52,8 +52,8 @@ fn rows_left(path: &Path) -> Vec<String> {
     left.map(|(table, count)| format!("{count} rows in {table}")).collect()
 }
 
-async fn in_memory() -> Subject {
-    Subject::new(store(SqliteOptions::memory()).await, ())
+async fn in_memory() -> StoreUnderTest {
+    StoreUnderTest::new(store(SqliteOptions::memory()).await, ())
 }
 
 mod file {

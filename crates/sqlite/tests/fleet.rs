@@ -7,19 +7,19 @@ use std::time::Duration;
 use tidemill_core::Timestamp;
 use tidemill_core::store::fleet::{AttachParams, Attached, Leased, ORDER_TIMEOUT};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
-use tidemill_testkit::conformance::scene::{Yard, chromium};
+use tidemill_testkit::conformance::harness::{FleetHarness, chromium};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn yard() -> (Yard, PausedClock) {
+async fn yard() -> (FleetHarness, PausedClock) {
     let clock = PausedClock::new(Timestamp(1_700_000_000_000));
     let options = SqliteOptions { clock: Some(Arc::new(clock.clone())), ..SqliteOptions::memory() };
     let store = SqliteStore::open(options).await.unwrap();
-    (Yard::new(Arc::new(store)).leasing(MINUTE), clock)
+    (FleetHarness::new(Arc::new(store)).with_lease(MINUTE), clock)
 }
 
-async fn is_full(yard: &Yard) -> bool {
-    matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. })
+async fn is_full(yard: &FleetHarness) -> bool {
+    matches!(yard.lease(&yard.lease_params()).await, Leased::Refused { .. })
 }
 
 #[tokio::test]
@@ -27,11 +27,11 @@ async fn a_member_that_was_found_full_has_a_place_as_soon_as_a_session_is_over()
     let (yard, clock) = yard().await;
     let mut member = chromium("a", 1, 0);
     member.beat_timeout = ORDER_TIMEOUT * 100;
-    let a = yard.enter(&member).await;
+    let a = yard.join_entry(&member).await;
     let (session, _) = yard.open().await;
     assert!(is_full(&yard).await);
     // Its holder shortens the session after the worker was marked as full.
-    let short = AttachParams { ttl: MINUTE / 6, ..yard.hold(&session, &a) };
+    let short = AttachParams { ttl: MINUTE / 6, ..yard.attach_params(&session, &a) };
     assert_eq!(yard.attach(&short).await, Attached::Held);
     assert!(is_full(&yard).await);
     clock.advance(MINUTE / 6);
@@ -50,7 +50,7 @@ async fn an_order_that_is_not_obeyed_lapses() {
     let (yard, clock) = yard().await;
     let mut member = chromium("a", 1, 0);
     member.beat_timeout = ORDER_TIMEOUT * 100;
-    let a = yard.enter(&member).await;
+    let a = yard.join_entry(&member).await;
     assert!(yard.fleet().drain(&a).await.unwrap());
     clock.advance(ORDER_TIMEOUT - Duration::from_millis(1));
     assert!(is_full(&yard).await && yard.beat(&member).await.drain);
@@ -65,7 +65,7 @@ async fn a_session_outlives_its_holder_for_its_lease_and_not_longer() {
     let a = yard.join("a", 1, 0).await;
     let (session, grant) = yard.open().await;
     assert_eq!(grant.until, yard.store.clock().now().after(MINUTE));
-    yard.attach(&yard.hold(&session, &a)).await;
+    yard.attach(&yard.attach_params(&session, &a)).await;
     clock.advance(MINUTE - Duration::from_millis(1));
     assert_eq!(yard.counts(&a).await, (1, 1));
     clock.advance(Duration::from_millis(1));

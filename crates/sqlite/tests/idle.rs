@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use database_dir::{DatabaseDir, scene};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
-use tidemill_testkit::crowd::{idling_costs_one_command_per_pause, one_job_costs_two_commands};
+use tidemill_testkit::idle_claims::{idling_costs_one_command_per_pause, one_job_costs_two_commands};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_job_from_the_same_process_costs_a_thousand_claims_two_calls() {

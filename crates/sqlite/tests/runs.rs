@@ -11,7 +11,7 @@ use tidemill_core::store::runs::{
 use tidemill_core::store::{Severity, Verdict};
 use tidemill_core::{Error, Store};
 use tidemill_sqlite::SqliteStore;
-use tidemill_testkit::conformance::scene::{activity, completed, done, order, signal, timer};
+use tidemill_testkit::conformance::harness::{activity, completed, done, order, signal, timer};
 
 /// The schema before there were runs: only jobs.
 const VERSION_1: &str = include_str!("../migrations/0001_jobs.sql");
@@ -30,14 +30,14 @@ async fn a_file_from_before_there_were_runs_gets_their_tables_and_keeps_its_jobs
     drop(old);
     let scene = scene(&dir.open().await);
     assert_eq!(scene.claim(1).await[0].lease.job.as_str(), "a");
-    scene.parked(|_| Vec::new()).await;
+    scene.start_parked_run(|_| Vec::new()).await;
 }
 
 #[tokio::test]
 async fn one_task_has_the_news_of_a_whole_batch() {
     let dir = DatabaseDir::new();
     let scene = scene(&dir.open().await);
-    let run = scene.parked(|_| Vec::new()).await;
+    let run = scene.start_parked_run(|_| Vec::new()).await;
     scene.signal(&run, 0..20).await;
     assert_eq!(scene.task_of(&run).await.signals(), (0..20).collect::<Vec<_>>());
 }
@@ -102,8 +102,11 @@ async fn an_alarm_that_cannot_go_off_is_set_aside_and_the_others_go_off() {
     let store = dir.open().await;
     let scene = scene(&store);
     let alarm = |seq| move |_: &_| vec![timer(seq, tidemill_core::Timestamp(5))];
-    let (unknown, clashing, sound) =
-        (scene.parked(alarm(1)).await, scene.parked(alarm(2)).await, scene.parked(alarm(3)).await);
+    let (unknown, clashing, sound) = (
+        scene.start_parked_run(alarm(1)).await,
+        scene.start_parked_run(alarm(2)).await,
+        scene.start_parked_run(alarm(3)).await,
+    );
     change(&dir, "UPDATE tidemill_alarms SET alarm = 'x' WHERE seq = 1");
     change(&dir, &format!("UPDATE tidemill_runs SET length = 1 WHERE id = '{clashing}'"));
     let task = scene.task_when_due().await;
@@ -120,9 +123,9 @@ async fn a_run_that_makes_no_sense_hides_no_other() {
     let store = dir.open().await;
     let scene = scene(&store);
     let (broken, lost, sound) = (
-        scene.parked(|_| Vec::new()).await,
-        scene.parked(|_| Vec::new()).await,
-        scene.parked(|_| Vec::new()).await,
+        scene.start_parked_run(|_| Vec::new()).await,
+        scene.start_parked_run(|_| Vec::new()).await,
+        scene.start_parked_run(|_| Vec::new()).await,
     );
     change(&dir, &format!("UPDATE tidemill_runs SET version = 'no version' WHERE id = '{broken}'"));
     change(&dir, &format!("UPDATE tidemill_runs SET queue = 99 WHERE id = '{lost}'"));
@@ -142,7 +145,7 @@ async fn an_entry_that_is_garbage_is_read_as_it_is() {
     let dir = DatabaseDir::new();
     let store = dir.open().await;
     let scene = scene(&store);
-    let run = scene.parked(|_| Vec::new()).await;
+    let run = scene.start_parked_run(|_| Vec::new()).await;
     change(&dir, "UPDATE tidemill_journal SET entry = x'ff00' WHERE position = 1");
     let entries =
         store.read_journal(ReadJournalParams { run: &run, from: 1, limit: 9, bytes: 1 << 20 }).await.unwrap();

@@ -11,7 +11,7 @@ use database_dir::{DatabaseDir, scene, scene_on};
 use tidemill_core::store::{ClaimParams, Due, Extended, NewJob};
 use tidemill_core::{JobId, Store, Timestamp};
 use tidemill_sqlite::{PausedClock, SqliteOptions, SqliteStore};
-use tidemill_testkit::conformance::scene::{done, job};
+use tidemill_testkit::conformance::harness::{done, job};
 use tidemill_testkit::conformance::{LONG, until};
 
 /// The variable with the path of the database, for this program's child process.

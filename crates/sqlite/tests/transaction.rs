@@ -13,8 +13,8 @@ use tidemill_core::store::{CompleteParams, Completed, Enqueued};
 use tidemill_core::wake::{Wake, WakeStream};
 use tidemill_core::{Error, JobId, Store};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
-use tidemill_testkit::conformance::scene::{chain, chain_after, job, output};
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::harness::{chain, chain_after, job, output};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 
 /// A transaction of the user's that has written a row of theirs.
 fn begin(connection: &mut Connection) -> rusqlite::Transaction<'_> {
@@ -86,7 +86,7 @@ async fn an_enqueue_that_fails_leaves_the_users_transaction_as_it_was() {
     assert_eq!(orders(&dir), 1);
 }
 
-fn refusal(store: &SqliteStore, connection: &Connection, scene: &Scene) -> String {
+fn refusal(store: &SqliteStore, connection: &Connection, scene: &QueueHarness) -> String {
     match store.enqueue_in(connection, &scene.queue, &[job()]) {
         Err(Error::Invalid(why)) => why,
         other => panic!("it was not refused: {other:?}"),

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use tidemill_core::store::EnqueueParams;
 use tidemill_core::{Error, Store};
 use tidemill_sqlite::{SqliteOptions, SqliteStore, TransactError};
-use tidemill_testkit::conformance::scene::{chain_after, job};
+use tidemill_testkit::conformance::harness::{chain_after, job};
 use tidemill_testkit::conformance::{LONG, until};
 
 fn order(connection: &Connection) -> rusqlite::Result<usize> {

@@ -1,10 +1,11 @@
-//! What Tidemill is tested with: real servers, injected faults, and the conformance suite that defines a store.
+//! Test support: real servers, injected faults, and the conformance suite that defines a store.
 //!
-//! A dev-dependency only. It knows the contract, never a store or an engine.
+//! A dev-dependency only. It depends on the store contract, never on a store or an engine.
 
 pub mod browser;
 pub mod conformance;
-pub mod crowd;
+
 pub mod faults;
+pub mod idle_claims;
 pub mod lost_answers;
 pub mod servers;

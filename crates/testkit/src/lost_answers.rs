@@ -1,7 +1,7 @@
-//! Enqueues whose answers are lost, beside a worker that runs each job at once: each job runs once, and the caller is
-//! told what became of it.
+//! Enqueues whose answers are lost, with a worker that runs each job at once: each job runs once,
+//! and the caller gets the right result.
 
-// A test fails by panicking; that is what its `expect`s are for.
+// A test fails by panicking.
 #![allow(clippy::expect_used)]
 
 use std::collections::HashMap;
@@ -16,37 +16,37 @@ use tidemill_core::{Backoff, Dedup, Error, Guarantee, HolderId, JobId, Queue, Qu
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::conformance::scene::envelope;
+use crate::conformance::harness::envelope;
 use crate::faults::Proxy;
 
-/// How often each way of enqueueing loses an answer.
-const TRIES: usize = 20;
+/// How often an answer is lost for each variant of enqueueing.
+const TRIES_PER_VARIANT: usize = 20;
 
-/// No job takes this long on any machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any job takes on any machine.
+const RUN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The queues that the worker serves.
 fn queues() -> [Queue; 2] {
-    let queue = |name, delivery| Queue { name: QueueName::new(name).expect("a name"), guarantee: delivery };
+    let queue = |name, guarantee| Queue { name: QueueName::new(name).expect("a name"), guarantee };
     [queue("lost", Guarantee::AtLeastOnce), queue("lost-once", Guarantee::AtMostOnce)]
 }
 
-/// Runs jobs as fast as it can, and counts how often each was given to it. Leases are long and nothing is rescued, so a
-/// job that comes twice was made twice.
+/// Runs jobs as fast as it can, and counts the runs of each. Leases are long and nothing is
+/// rescued, so a job that runs twice was created twice.
 pub struct CountingWorker {
     runs: Arc<Mutex<HashMap<JobId, usize>>>,
     work: JoinHandle<()>,
 }
 
 impl CountingWorker {
-    /// A worker of a store.
+    /// Starts a worker on a store.
     pub fn start(store: Arc<dyn Store>) -> Self {
         let runs: Arc<Mutex<HashMap<JobId, usize>>> = Arc::default();
         let counted = runs.clone();
         let work = tokio::spawn(async move {
             let worker = HolderId::from_process("counting", 1, 0);
             loop {
-                // A claim whose answer was lost has counted nothing, which makes no job run twice.
+                // A claim whose answer was lost counts nothing, so it cannot count a job twice.
                 let _ = run_all(&*store, &worker, &counted).await;
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
@@ -54,12 +54,12 @@ impl CountingWorker {
         Self { runs, work }
     }
 
-    /// How often a job was run.
+    /// How often a job ran.
     pub fn runs(&self, job: &JobId) -> usize {
         self.runs.lock().expect("a lock").get(job).copied().unwrap_or(0)
     }
 
-    /// How many jobs were run, and which of them more than once.
+    /// How many jobs ran, and which of them more than once.
     pub fn repeated(&self) -> (usize, Vec<(JobId, usize)>) {
         let runs = self.runs.lock().expect("a lock");
         let more = runs.iter().filter(|(_, runs)| **runs > 1).map(|(job, runs)| (job.clone(), *runs));
@@ -67,13 +67,13 @@ impl CountingWorker {
     }
 
     /// Completes when each of these jobs has run.
-    async fn has_run(&self, jobs: &[JobId]) {
+    async fn wait_for_runs(&self, jobs: &[JobId]) {
         let all = async {
             while jobs.iter().any(|job| self.runs(job) == 0) {
                 tokio::time::sleep(Duration::from_millis(2)).await;
             }
         };
-        timeout(PATIENCE, all).await.expect("every job to run");
+        timeout(RUN_TIMEOUT, all).await.expect("every job to run");
     }
 }
 
@@ -92,9 +92,9 @@ async fn run_all(
     for queue in queues() {
         let claimed = store.claim(ClaimParams::now(&queue, worker, Duration::from_secs(3600), 500)).await?;
         let now = store.clock().now();
-        let circumstances = || DecideContext { now, backoff: Backoff::constant(Duration::ZERO), random: 0.0 };
+        let context = || DecideContext { now, backoff: Backoff::constant(Duration::ZERO), random: 0.0 };
         let finish = |claimed: Claimed| {
-            let change = decide(envelope(&claimed), Outcome::Done("null".into()), circumstances());
+            let change = decide(envelope(&claimed), Outcome::Done("null".into()), context());
             Settlement { lease: claimed.lease, change }
         };
         let settlements: Vec<Settlement> = claimed.into_iter().map(finish).collect();
@@ -106,15 +106,15 @@ async fn run_all(
     Ok(())
 }
 
-/// Every way to make one job.
-const WAYS: [&str; 8] =
+/// The variants of enqueueing one job.
+const ENQUEUE_VARIANTS: [&str; 8] =
     ["plain", "explicit id", "delayed", "at most once", "untracked", "kept", "deduplicated", "after another"];
 
-/// A job whose envelope says `mark`, to be made in some way.
-async fn prepare(client: &Client, way: &str, mark: &str) -> Enqueue<Box<RawValue>> {
+/// A job whose envelope contains `mark`, to be enqueued in the given variant.
+async fn prepare(client: &Client, variant: &str, mark: &str) -> Enqueue<Box<RawValue>> {
     let payload = RawValue::from_string(format!("{mark:?}")).expect("a payload");
     let job = client.untyped("test", payload).queue("lost");
-    match way {
+    match variant {
         "plain" => job,
         "explicit id" => job.id(&own_id(mark)),
         "delayed" => job.delay(Duration::from_millis(1)),
@@ -130,54 +130,54 @@ async fn prepare(client: &Client, way: &str, mark: &str) -> Enqueue<Box<RawValue
     }
 }
 
-/// An id that does not contain `mark`: only what carries the job itself does.
+/// An id that does not contain `mark`: only the request with the job itself does.
 fn own_id(mark: &str) -> String {
     mark.chars().rev().collect()
 }
 
-/// Loses one answer for each way of enqueueing, many times. `through` is a client whose way leads through `proxy`; `beside` is
-/// another of the same store.
-pub async fn one_enqueue_stays_one_job(through: Arc<dyn Store>, proxy: &Proxy, beside: Arc<dyn Store>) {
-    let (client, worker) = (Client::new(through), CountingWorker::start(beside));
+/// Loses one answer for each variant of enqueueing, many times. `proxied` connects through `proxy`;
+/// `direct` is another connection to the same store.
+pub async fn one_enqueue_stays_one_job(proxied: Arc<dyn Store>, proxy: &Proxy, direct: Arc<dyn Store>) {
+    let (client, worker) = (Client::new(proxied), CountingWorker::start(direct));
     let mut wrong = Vec::new();
-    for way in WAYS {
-        for number in 0..TRIES {
-            let mark = format!("{}-{number}", way.replace(' ', "-"));
-            let job = prepare(&client, way, &mark).await;
+    for variant in ENQUEUE_VARIANTS {
+        for number in 0..TRIES_PER_VARIANT {
+            let mark = format!("{}-{number}", variant.replace(' ', "-"));
+            let job = prepare(&client, variant, &mark).await;
             let dropped = proxy.answers_dropped();
             proxy.drop_answer_to(&mark);
             let handle = job.enqueue().await.expect("a repeat is answered");
-            worker.has_run(std::slice::from_ref(handle.id())).await;
-            assert_eq!(proxy.answers_dropped(), dropped + 1, "{way}: the answer was not lost");
+            worker.wait_for_runs(std::slice::from_ref(handle.id())).await;
+            assert_eq!(proxy.answers_dropped(), dropped + 1, "{variant}: the answer was not lost");
             if !handle.created() {
                 wrong.push(format!("{mark} was made by this call, which was told that it was there"));
             }
         }
     }
-    bulks(&client, proxy, &worker).await;
-    callers_at_once(&client, proxy, &worker).await;
-    // What was made twice runs right after the first.
+    enqueue_bulks(&client, proxy, &worker).await;
+    enqueue_concurrently(&client, proxy, &worker).await;
+    // A job that was created twice runs again right after its first run.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let (jobs, repeated) = worker.repeated();
     wrong.extend(repeated.iter().map(|(job, runs)| format!("{job} ran {runs} times")));
     assert!(wrong.is_empty(), "of {jobs} jobs {} went wrong: {wrong:#?}", wrong.len());
 }
 
-/// Jobs in bulk; tracked ones take another way.
-async fn bulks(client: &Client, proxy: &Proxy, worker: &CountingWorker) {
-    for number in 0..TRIES {
+/// Enqueues in bulk, with tracked and untracked jobs.
+async fn enqueue_bulks(client: &Client, proxy: &Proxy, worker: &CountingWorker) {
+    for number in 0..TRIES_PER_VARIANT {
         let mark = format!("bulk-{number}");
         let payload = |n| RawValue::from_string(format!("\"{mark}-{n}\"")).expect("a payload");
         let bulk = client.untyped_jobs("test", (0..50).map(payload).collect()).queue("lost");
         proxy.drop_answer_to(&format!("{mark}-7"));
         let ids = bulk.tracked(number % 2 == 0).enqueue().await.expect("a repeat is answered");
-        worker.has_run(&ids).await;
+        worker.wait_for_runs(&ids).await;
     }
 }
 
-/// Single jobs of many callers, which share what is sent.
-async fn callers_at_once(client: &Client, proxy: &Proxy, worker: &CountingWorker) {
-    for number in 0..TRIES {
+/// Enqueues single jobs from many callers, which share requests.
+async fn enqueue_concurrently(client: &Client, proxy: &Proxy, worker: &CountingWorker) {
+    for number in 0..TRIES_PER_VARIANT {
         let mark = format!("crowd-{number}");
         proxy.drop_answer_to(&mark);
         let calls = (0..20).map(|n| {
@@ -186,27 +186,27 @@ async fn callers_at_once(client: &Client, proxy: &Proxy, worker: &CountingWorker
         });
         let handles = futures_util::future::try_join_all(calls).await.expect("a repeat is answered");
         let ids: Vec<JobId> = handles.iter().map(|handle| handle.id().clone()).collect();
-        worker.has_run(&ids).await;
+        worker.wait_for_runs(&ids).await;
         assert!(handles.iter().all(tidemill_core::JobHandle::created));
     }
 }
 
-/// Enqueues for `span` from many callers while `cut` is called every 80 ms, and asserts that no job was made twice. Returns how
-/// many were acknowledged.
+/// Enqueues from many callers for `duration` while `cut` is called every 80 ms, and asserts that no
+/// job was created twice. Returns the number of acknowledged jobs.
 pub async fn no_job_is_accepted_twice(
-    through: Arc<dyn Store>,
-    beside: Arc<dyn Store>,
-    span: Duration,
+    proxied: Arc<dyn Store>,
+    direct: Arc<dyn Store>,
+    duration: Duration,
     cut: impl AsyncFn(),
 ) -> usize {
-    let (client, worker) = (Client::new(through), CountingWorker::start(beside));
+    let (client, worker) = (Client::new(proxied), CountingWorker::start(direct));
     let began = tokio::time::Instant::now();
     let calls = (0..16).map(|caller| {
         let client = client.clone();
         tokio::spawn(async move {
             let mut acknowledged = 0;
             for number in 0.. {
-                if began.elapsed() > span {
+                if began.elapsed() > duration {
                     break;
                 }
                 let payload = RawValue::from_string(number.to_string()).expect("a payload");
@@ -218,7 +218,7 @@ pub async fn no_job_is_accepted_twice(
         })
     });
     let calls: Vec<_> = calls.collect();
-    while began.elapsed() < span {
+    while began.elapsed() < duration {
         cut().await;
         tokio::time::sleep(Duration::from_millis(80)).await;
     }

@@ -14,8 +14,8 @@ use tidemill::{
     Client, Ctx, JobId, Kind, OnConflict, Queue, QueueName, RunHandle, RunId, RunWorkflows, StartWorkflows,
     Worker, Workflow, hours,
 };
-use tidemill_testkit::conformance::Scene;
-use tidemill_testkit::conformance::scene::dead;
+use tidemill_testkit::conformance::QueueHarness;
+use tidemill_testkit::conformance::harness::dead;
 use tidemill_testkit::faults::Proxy;
 use tidemill_testkit::servers::{Redis, shared_postgres};
 use tokio_util::sync::CancellationToken;
@@ -188,7 +188,7 @@ async fn verbs_on_jobs_take_place_once(world: World) {
 }
 
 async fn letters_are_moved_once(world: World) {
-    let scene = Scene::new(world.beside.store().clone(), world.queue());
+    let scene = QueueHarness::new(world.beside.store().clone(), world.queue());
     for is_drop in [false, true] {
         world
             .lose_each(async |name| {

@@ -66,7 +66,11 @@ impl Listener {
             }
             // Waiting claims receive wake-ups of their queue themselves, and workers do not wait
             // for results.
-            Wake::Cancel(_) | Wake::LeaseLost(_) | Wake::DueEarlier(_) | Wake::Queue { .. } | Wake::Finished(_) => {}
+            Wake::Cancel(_)
+            | Wake::LeaseLost(_)
+            | Wake::DueEarlier(_)
+            | Wake::Queue { .. }
+            | Wake::Finished(_) => {}
             Wake::Worker(_) | Wake::Capacity(_) | Wake::Session(_) => {}
         }
     }

@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use redis::aio::MultiplexedConnection;
 use tidemill_core::{Namespace, Store};
 use tidemill_redis::{RedisOptions, RedisStore, worker_rules};
-use tidemill_testkit::conformance::Subject;
+use tidemill_testkit::conformance::StoreUnderTest;
 use tidemill_testkit::servers::{Redis, shared_cluster, shared_redis};
 
-pub(crate) async fn one_server() -> Subject {
+pub(crate) async fn one_server() -> StoreUnderTest {
     let url = shared_redis().url();
     let (options, namespace) = fresh(&url);
     subject(options, namespace, vec![url]).await
 }
 
 /// One server, as a user who may do what a worker needs and nothing else.
-pub(crate) async fn least_privileged() -> Subject {
+pub(crate) async fn least_privileged() -> StoreUnderTest {
     let redis = shared_redis();
     let (_, namespace) = fresh(&redis.url());
     let user = format!("worker-{}", namespace.as_str().trim_end_matches(':'));
@@ -45,7 +45,7 @@ pub(crate) fn url_of(redis: &Redis, user: &str) -> String {
     format!("redis://{user}:{PASSWORD}@127.0.0.1:{}", redis.port())
 }
 
-pub(crate) async fn cluster() -> Subject {
+pub(crate) async fn cluster() -> StoreUnderTest {
     let cluster = shared_cluster();
     let (options, namespace) = fresh(&cluster.url());
     let nodes = cluster.nodes().iter().map(|node| node.url()).collect();
@@ -59,14 +59,14 @@ fn fresh(url: &str) -> (RedisOptions, Namespace) {
     (RedisOptions::parse(url).unwrap().namespace(namespace.clone()), namespace)
 }
 
-async fn subject(options: RedisOptions, namespace: Namespace, servers: Vec<String>) -> Subject {
+async fn subject(options: RedisOptions, namespace: Namespace, servers: Vec<String>) -> StoreUnderTest {
     let store = Arc::new(RedisStore::connect(options.clone()).await.unwrap());
     let reopen = move || {
         let options = options.clone();
         async move { Arc::new(RedisStore::connect(options).await.unwrap()) as Arc<dyn Store> }
     };
     let leftovers = move || left_behind(servers.clone(), namespace.clone());
-    Subject::new(store, ()).reopen(reopen).leftovers(leftovers)
+    StoreUnderTest::new(store, ()).reopen(reopen).leftovers(leftovers)
 }
 
 /// Every key of a namespace that holds something beyond the registry of queues, what is in it, and every

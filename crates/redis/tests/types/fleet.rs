@@ -9,7 +9,7 @@ use tidemill_core::store::fleet::{
     BeatParams, LeaseParams, ListSessionsParams, ListWorkersParams, ReleaseParams, WaitParams,
 };
 use tidemill_testkit::conformance::LONG;
-use tidemill_testkit::conformance::scene::{Yard, chromium};
+use tidemill_testkit::conformance::harness::{FleetHarness, chromium};
 
 use crate::stage::Stage;
 
@@ -57,26 +57,26 @@ const KEYS: [&str; 22] = [
 
 /// A fleet with a free member, a busy one, a session of that, and one that waits.
 struct Scenery {
-    yard: Yard,
+    yard: FleetHarness,
     session: SessionId,
     busy: WorkerKey,
     waiting: LeaseParams,
 }
 
 async fn prepare(stage: &Stage, verb: &str) -> Scenery {
-    let yard = Yard::new(stage.store.clone());
+    let yard = FleetHarness::new(stage.store.clone());
     let busy = yard.join("a", 1, 5).await;
     let (session, _) = yard.open().await;
     let line = Some(WaitParams { max_waiting: 100, ttl: LONG });
-    let waiting = LeaseParams { wait: line, ..yard.wish() };
-    yard.ask(&waiting).await;
+    let waiting = LeaseParams { wait: line, ..yard.lease_params() };
+    yard.lease(&waiting).await;
     if verb != "wait" {
         // Room for whoever waits, and one more.
         yard.join("b", 2, 0).await;
     }
     if verb == "reap" {
         let brief = chromium("c", 1, 0);
-        yard.enter(&tidemill_core::store::fleet::WorkerEntry {
+        yard.join_entry(&tidemill_core::store::fleet::WorkerEntry {
             beat_timeout: Duration::from_millis(1),
             ..brief
         })
@@ -98,14 +98,17 @@ async fn act(verb: &str, scenery: &Scenery) -> Result<(), Error> {
             fleet.beat(BeatParams { workers: &members, grace: Duration::ZERO }).await.map(drop)
         }
         "part" => fleet.part(from_ref(busy)).await,
-        "lease" => fleet.lease(&yard.wish()).await.map(drop),
+        "lease" => fleet.lease(&yard.lease_params()).await.map(drop),
         "lease_again" => fleet.lease(waiting).await.map(drop),
-        "wait" => fleet.lease(&yard.patient_wish()).await.map(drop),
-        "attach" => fleet.attach(&[yard.hold(session, busy)]).await.map(drop),
+        "wait" => fleet.lease(&yard.waiting_lease_params()).await.map(drop),
+        "attach" => fleet.attach(&[yard.attach_params(session, busy)]).await.map(drop),
         "attach_new" => {
             let member = "chromium:b".parse().unwrap();
             fleet
-                .attach(&[yard.hold(session, busy), yard.hold(&SessionId::generate(), &member)])
+                .attach(&[
+                    yard.attach_params(session, busy),
+                    yard.attach_params(&SessionId::generate(), &member),
+                ])
                 .await
                 .map(drop)
         }
@@ -146,6 +149,9 @@ async fn a_member_whose_sessions_were_overwritten_is_not_given_twice() {
     let stage = Stage::new().await;
     let Scenery { yard, busy, .. } = prepare(&stage, "wait").await;
     stage.ask(&["SET", "tidemill:fleet:held:chromium:a", "wrong type"]);
-    assert!(matches!(yard.ask(&yard.wish()).await, tidemill_core::store::fleet::Leased::Refused { .. }));
+    assert!(matches!(
+        yard.lease(&yard.lease_params()).await,
+        tidemill_core::store::fleet::Leased::Refused { .. }
+    ));
     assert_eq!(yard.counts(&busy).await, (1, 1));
 }

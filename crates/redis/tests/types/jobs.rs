@@ -13,10 +13,10 @@ use tidemill_core::store::{
     PromoteParams, RecoverParams, StartParams,
 };
 use tidemill_core::{Error, Guarantee, JobId};
-use tidemill_testkit::conformance::scene::{
-    Traits, chain, chain_after, chain_once, dead, done, go_on, job, next, output, retry,
+use tidemill_testkit::conformance::harness::{
+    JobSpec, chain, chain_after, chain_once, continue_with, dead, done, job, next, output, retry,
 };
-use tidemill_testkit::conformance::{LONG, SHORT, Scene};
+use tidemill_testkit::conformance::{LONG, QueueHarness, SHORT};
 
 use crate::stage::Stage;
 
@@ -98,11 +98,11 @@ impl Scenery {
 }
 
 fn kept() -> NewJob {
-    Traits { keep: Some(LONG), ..Traits::default() }.job()
+    JobSpec { keep: Some(LONG), ..JobSpec::default() }.job()
 }
 
 fn later(due: Duration) -> NewJob {
-    Traits { due: Due::In(due), ..Traits::default() }.job()
+    JobSpec { due: Due::In(due), ..JobSpec::default() }.job()
 }
 
 fn after(blocker: &JobId) -> Continuation {
@@ -115,7 +115,7 @@ fn is_for(verb: &str, delivery: Guarantee) -> bool {
     delivery == Guarantee::AtLeastOnce || !tied.contains(&verb)
 }
 
-async fn prepare(scene: &Scene, verb: &str) -> Scenery {
+async fn prepare(scene: &QueueHarness, verb: &str) -> Scenery {
     let mut scenery = Scenery::default();
     match verb {
         "enqueue_after" => scenery.ids.push(scene.enqueue(chain()).await),
@@ -164,13 +164,13 @@ async fn prepare(scene: &Scene, verb: &str) -> Scenery {
             scene.enqueue(later(Duration::from_millis(1))).await;
             tokio::time::sleep(Duration::from_millis(3)).await;
         }
-        "redrive" | "drop" => scenery.ids.push(scene.bury(&Traits::default(), "bad").await),
+        "redrive" | "drop" => scenery.ids.push(scene.bury(&JobSpec::default(), "bad").await),
         "resume" => {
             scene.enqueue(job()).await;
             scene.store.pause(&scene.queue).await.unwrap();
         }
         "rescue" => {
-            let brief = scene.clone().leasing(SHORT);
+            let brief = scene.clone().with_lease(SHORT);
             brief.enqueue(job()).await;
             brief.enqueue(job()).await;
             scenery.claimed = brief.claim(2).await;
@@ -181,7 +181,7 @@ async fn prepare(scene: &Scene, verb: &str) -> Scenery {
     scenery
 }
 
-async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> {
+async fn act(scene: &QueueHarness, verb: &str, scenery: &Scenery) -> Result<(), Error> {
     let (store, queue, worker) = (&*scene.store, &scene.queue, &scene.worker);
     let queues = [queue.clone()];
     let add = async |jobs: &[NewJob]| store.enqueue(EnqueueParams { queue, jobs }).await.map(std::mem::drop);
@@ -192,12 +192,12 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
     let leases: Vec<_> = scenery.claimed.iter().map(|claimed| claimed.lease.clone()).collect();
     match verb {
         "enqueue_plain" => add(&[NewJob { generated_id: true, ..job() }]).await,
-        "enqueue_id" => add(&[Traits::default().job_of(JobId::new("a").unwrap())]).await,
+        "enqueue_id" => add(&[JobSpec::default().job_with_id(JobId::new("a").unwrap())]).await,
         "enqueue_later" => add(&[later(LONG)]).await,
         "enqueue_mixed" => add(&[job(), later(LONG), job()]).await,
         "enqueue_untracked" => {
-            add(&[Traits::default().untracked()]).await?;
-            add(&[Traits::default().untracked(), Traits::default().untracked()]).await
+            add(&[JobSpec::default().untracked()]).await?;
+            add(&[JobSpec::default().untracked(), JobSpec::default().untracked()]).await
         }
         "enqueue_after" => {
             let links = JobLinks { after: scenery.ids.clone(), dedup: Some(Dedup::open("k")) };
@@ -221,8 +221,8 @@ async fn act(scene: &Scene, verb: &str, scenery: &Scenery) -> Result<(), Error> 
         "retry" => settle(&|| retry(Duration::ZERO)).await,
         "bury" => settle(&|| dead("bad")).await,
         "hand_back" => settle(&|| Outcome::HandedBack).await,
-        "continue" => settle(&|| go_on(next("second"))).await,
-        "continue_after" => settle(&|| go_on(after(scenery.id()))).await,
+        "continue" => settle(&|| continue_with(next("second"))).await,
+        "continue_after" => settle(&|| continue_with(after(scenery.id()))).await,
         "cancel" | "cancel_running" | "cancel_later" | "cancel_blocked" => {
             store.cancel(scenery.id()).await.map(std::mem::drop)
         }

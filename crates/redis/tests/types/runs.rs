@@ -9,10 +9,10 @@ use tidemill_core::store::runs::{
 };
 use tidemill_core::workflow::{Route, RunId, RunStatus};
 use tidemill_core::{Error, Guarantee};
-use tidemill_testkit::conformance::scene::{
-    Task, activities, activity, completed, event, order_of, signal, timer,
+use tidemill_testkit::conformance::harness::{
+    ClaimedTask, activities, activity, completed, event, order_of, signal, timer,
 };
-use tidemill_testkit::conformance::{LONG, Scene};
+use tidemill_testkit::conformance::{LONG, QueueHarness};
 
 use crate::jobs::{SHARD_KEYS, of_queue};
 use crate::stage::{Spoiled, Stage};
@@ -48,19 +48,19 @@ fn apart(run: StartRunParams) -> StartRunParams {
     StartRunParams { queue: run.workflow.queue(Some(&Route::new("eu").unwrap())), ..run }
 }
 
-async fn first_task(scene: &Scene, run: StartRunParams) -> Task {
-    let tasks = Scene { queue: run.queue.clone(), ..scene.clone() };
+async fn first_task(scene: &QueueHarness, run: StartRunParams) -> ClaimedTask {
+    let tasks = QueueHarness { queue: run.queue.clone(), ..scene.clone() };
     scene.start_run(run).await;
-    Task::of(tasks.claim_one().await)
+    ClaimedTask::new(tasks.claim_one().await)
 }
 
-async fn parked(scene: &Scene, run: StartRunParams, effects: Vec<Effect>) {
+async fn parked(scene: &QueueHarness, run: StartRunParams, effects: Vec<Effect>) {
     let task = first_task(scene, run).await;
     scene.commit(&task, effects, AfterCommit::Running).await;
 }
 
 /// Returns a task of `r1` if the verb is about one.
-async fn prepare(scene: &Scene, verb: &str) -> Option<Task> {
+async fn prepare(scene: &QueueHarness, verb: &str) -> Option<ClaimedTask> {
     let r1 = RunId::new("r1").unwrap();
     match verb {
         "start_run" => {}
@@ -92,7 +92,7 @@ async fn prepare(scene: &Scene, verb: &str) -> Option<Task> {
     None
 }
 
-async fn act(scene: &Scene, verb: &str, task: Option<&Task>) -> Result<(), Error> {
+async fn act(scene: &QueueHarness, verb: &str, task: Option<&ClaimedTask>) -> Result<(), Error> {
     let (store, queue) = (&*scene.store, &scene.queue);
     let r1 = RunId::new("r1").unwrap();
     let cancel = Effect::CancelJob(r1.part(1));

@@ -6,7 +6,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tidemill_core::{Error, Guarantee, Queue, QueueName};
 use tidemill_redis::{RedisOptions, RedisStore};
-use tidemill_testkit::conformance::Scene;
+use tidemill_testkit::conformance::QueueHarness;
 use tidemill_testkit::servers::Redis;
 
 pub(crate) const PREFIX: &str = "tidemill:";
@@ -58,8 +58,11 @@ impl Stage {
         self.redis.command(command).unwrap()
     }
 
-    pub(crate) fn scene(&self, delivery: Guarantee) -> Scene {
-        Scene::new(self.store.clone(), Queue { name: QueueName::new("q").unwrap(), guarantee: delivery })
+    pub(crate) fn scene(&self, delivery: Guarantee) -> QueueHarness {
+        QueueHarness::new(
+            self.store.clone(),
+            Queue { name: QueueName::new("q").unwrap(), guarantee: delivery },
+        )
     }
 
     async fn send(&self, command: &[&str]) -> Value {

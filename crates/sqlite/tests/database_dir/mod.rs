@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 use tidemill_core::{Error, Guarantee};
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
-use tidemill_testkit::conformance::{Scene, Subject};
+use tidemill_testkit::conformance::{QueueHarness, StoreUnderTest};
 
 pub(crate) struct DatabaseDir {
     folder: TempDir,
@@ -47,13 +47,13 @@ impl DatabaseDir {
 }
 
 /// A queue of `store` and a worker on it.
-pub(crate) fn scene(store: &SqliteStore) -> Scene {
+pub(crate) fn scene(store: &SqliteStore) -> QueueHarness {
     scene_on(store, "jobs")
 }
 
 /// A queue of this name, and a worker on it.
-pub(crate) fn scene_on(store: &SqliteStore, name: &str) -> Scene {
-    Subject::new(Arc::new(store.clone()), ()).scene_on(name, Guarantee::AtLeastOnce)
+pub(crate) fn scene_on(store: &SqliteStore, name: &str) -> QueueHarness {
+    StoreUnderTest::new(Arc::new(store.clone()), ()).harness_on(name, Guarantee::AtLeastOnce)
 }
 
 /// How many orders the user has.

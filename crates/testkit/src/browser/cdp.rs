@@ -1,4 +1,4 @@
-//! The least that can be said to a browser: a command and its answer.
+//! A minimal client of the Chrome DevTools Protocol.
 
 use std::time::Duration;
 
@@ -8,40 +8,40 @@ use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::{self, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-/// Nothing here takes this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any call takes.
+const CDP_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection to a browser, direct or not.
+/// A connection to a browser, direct or through a gateway.
 #[derive(Debug)]
 pub struct Cdp {
     socket: WebSocketStream<TcpStream>,
     last: u64,
 }
 
-/// Why a browser could not be spoken to.
+/// An error of a browser connection.
 #[derive(Debug, thiserror::Error)]
 pub enum CdpError {
-    /// It is no address of a WebSocket.
+    /// The URL is not that of a WebSocket.
     #[error("{0} does not begin with ws://")]
     Address(String),
-    /// Nobody is there.
+    /// The TCP connection failed.
     #[error("the browser is not there")]
-    Away(#[from] std::io::Error),
-    /// The connection was refused or has ended; with an answer, its status says why.
+    Connect(#[from] std::io::Error),
+    /// The WebSocket was rejected or has ended; the status of the answer gives the reason.
     #[error("the connection has failed")]
     Socket(#[from] tungstenite::Error),
-    /// What it said is not JSON.
+    /// A message is not JSON.
     #[error("the browser does not speak JSON")]
     Json(#[from] serde_json::Error),
-    /// It said nothing in time.
+    /// No message arrived in time.
     #[error("the browser is silent")]
-    Silent,
-    /// It did not do what it was asked.
+    Timeout,
+    /// A command failed.
     #[error("{method}: {error}")]
-    Refused {
-        /// What it was asked.
+    Failed {
+        /// The command.
         method: String,
-        /// What it said.
+        /// The error that the browser returned.
         error: Value,
     },
 }
@@ -55,16 +55,16 @@ impl Cdp {
         stream.set_nodelay(true)?;
         let connecting = client_async(url, stream);
         let (socket, _) =
-            tokio::time::timeout(PATIENCE, connecting).await.map_err(|_| CdpError::Silent)??;
+            tokio::time::timeout(CDP_TIMEOUT, connecting).await.map_err(|_| CdpError::Timeout)??;
         Ok(Self { socket, last: 0 })
     }
 
-    /// Says something and waits for the answer.
+    /// Sends a command and waits for its result.
     pub async fn call(&mut self, method: &str, params: Value) -> Result<Value, CdpError> {
         self.call_in(None, method, params).await
     }
 
-    /// The same, to one page.
+    /// The same for one page.
     pub async fn call_in(
         &mut self,
         page: Option<&str>,
@@ -81,7 +81,7 @@ impl Cdp {
         let mut answer = self.until(|message| message["id"] == id).await?;
         match answer["error"].take() {
             Value::Null => Ok(answer["result"].take()),
-            error => Err(CdpError::Refused { method: method.to_owned(), error }),
+            error => Err(CdpError::Failed { method: method.to_owned(), error }),
         }
     }
 
@@ -97,7 +97,7 @@ impl Cdp {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, waiting).await.map_err(|_| CdpError::Silent)?
+        tokio::time::timeout(CDP_TIMEOUT, waiting).await.map_err(|_| CdpError::Timeout)?
     }
 
     /// Opens a page, waits until it has loaded, and closes it.
@@ -113,7 +113,7 @@ impl Cdp {
         Ok(())
     }
 
-    /// The addresses of the browser's pages, as the browser itself counts them.
+    /// The URLs of the browser's pages, as reported by the browser.
     pub async fn pages(&mut self) -> Result<Vec<String>, CdpError> {
         let targets = self.call("Target.getTargets", json!({})).await?;
         let targets = targets["targetInfos"].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One browser without an agent, ended with whoever started it.
+//! A browser process without an agent, which ends with its owner.
 
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -8,20 +8,20 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// Where Debian has the real programs; what is in the path are shell scripts around them.
+/// Debian's paths of the real programs; those in PATH are shell scripts around them.
 const USUAL: [&str; 2] = ["/usr/lib/chromium/chromium-headless-shell", "/usr/lib/chromium/chromium"];
 
-/// A Chromium that listens.
+/// A running Chromium.
 #[derive(Debug)]
 pub struct Browser {
     _process: Child,
     _profile: TempDir,
-    /// Where, as a WebSocket.
+    /// The URL of its WebSocket.
     pub endpoint: String,
 }
 
 impl Browser {
-    /// Starts one from this binary, or from Debian's.
+    /// Starts this binary, or Debian's.
     pub async fn start(binary: Option<&Path>) -> Result<Self> {
         let usual = || USUAL.iter().map(PathBuf::from).find(|path| path.exists());
         let binary = binary.map(Path::to_owned).or_else(usual);
@@ -44,7 +44,7 @@ impl Browser {
         while let Some(line) = lines.next_line().await? {
             if let Some(endpoint) = line.strip_prefix("DevTools listening on ") {
                 let endpoint = endpoint.to_owned();
-                // It blocks when nobody reads what it says.
+                // The browser blocks when its output is not read.
                 tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
                 return Ok(Self { _process: process, _profile: profile, endpoint });
             }

@@ -1,4 +1,4 @@
-//! A browser and its other side, for tests: the least that can be said to one, and a page for it to open.
+//! A browser for tests, a minimal client for it, and a page to open.
 
 mod cdp;
 mod launch;

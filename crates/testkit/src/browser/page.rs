@@ -1,4 +1,4 @@
-//! A page to open, served on this machine.
+//! A test page on a local HTTP server.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 const PAGE: &str = "<!doctype html><title>a page</title><h1>A page</h1>";
 
-/// Serves a page to everyone who asks, for as long as the runtime lives; returns its address.
+/// Serves a page for as long as the runtime lives; returns its URL.
 pub async fn serve_page() -> io::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}/", listener.local_addr()?);
@@ -20,7 +20,7 @@ pub async fn serve_page() -> io::Result<String> {
 }
 
 async fn answer(mut stream: TcpStream) -> io::Result<()> {
-    // Whatever it asks for, it gets the page.
+    // Every request gets the page.
     let _ = stream.read(&mut [0; 4096]).await?;
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\ncontent-length:";
     stream.write_all(format!("{head} {}\r\n\r\n{PAGE}", PAGE.len()).as_bytes()).await

@@ -10,281 +10,281 @@ use tidemill_core::dead_letter::redrive::{DeadLetterFilter, drop_dead, redrive};
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Cancelled, Claimed, Due, Error, NewJob};
 
-use super::hygiene::assert_nothing_is_left;
-use super::scene::{LONG, SHORT, Traits, chain, chain_after, dead, done, envelope, go_on, job, next, output, until};
-use super::{Scene, Subject};
+use super::cleanup::assert_nothing_is_left;
+use super::harness::{LONG, SHORT, JobSpec, chain, chain_after, dead, done, envelope, continue_with, job, next, output, until};
+use super::{QueueHarness, StoreUnderTest};
 
-/// What a job was told of the chains it waited for.
+/// The results of the chains that a job waited for.
 fn told(claimed: &Claimed) -> Vec<(JobId, JobState, String)> {
     let blockers = envelope(claimed).blockers().unwrap();
     blockers.into_iter().map(|told| (told.chain, told.state, told.output.get().to_owned())).collect()
 }
 
-async fn claim_blocked(scene: &Scene, id: &JobId) -> Claimed {
+async fn claim_blocked(harness: &QueueHarness, id: &JobId) -> Claimed {
     until("a blocked job to start", || async {
-        scene.promote().await;
-        let claimed = scene.try_claim(1).await.pop()?;
+        harness.promote().await;
+        let claimed = harness.try_claim(1).await.pop()?;
         (claimed.lease.job.chain() == *id).then_some(claimed)
     })
     .await
 }
 
-pub async fn a_job_starts_when_all_its_blockers_are_closed_and_sees_their_outputs(subject: Subject) {
-    let scene = subject.scene();
-    let blockers = [scene.enqueue(chain()).await, scene.enqueue(chain()).await];
-    let (one, two) = (scene.claim_chain(&blockers[0]).await, scene.claim_chain(&blockers[1]).await);
-    let id = scene.enqueue(chain_after(&blockers)).await;
-    let info = scene.get(&id).await.unwrap();
+pub async fn a_job_starts_when_all_its_blockers_are_closed_and_sees_their_outputs(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let blockers = [harness.enqueue(chain()).await, harness.enqueue(chain()).await];
+    let (one, two) = (harness.claim_chain(&blockers[0]).await, harness.claim_chain(&blockers[1]).await);
+    let id = harness.enqueue(chain_after(&blockers)).await;
+    let info = harness.get(&id).await.unwrap();
     assert_eq!(info.state, JobState::Blocked);
     assert_eq!(info.waits_for.len(), 2);
-    scene.claim_nothing().await;
-    // In the order in which they were named, whichever closes first.
-    scene.settle(&two, output(r#"{"n":2}"#)).await;
+    harness.claim_nothing().await;
+    // In the order in which they were named, whichever ends first.
+    harness.settle(&two, output(r#"{"n":2}"#)).await;
     until("one blocker to be done with", || async {
-        scene.promote().await;
-        (scene.get(&id).await?.waits_for == [blockers[0].clone()]).then_some(())
+        harness.promote().await;
+        (harness.get(&id).await?.waits_for == [blockers[0].clone()]).then_some(())
     })
     .await;
-    scene.claim_nothing().await;
-    scene.settle(&one, output("1")).await;
-    let claimed = claim_blocked(&scene, &id).await;
+    harness.claim_nothing().await;
+    harness.settle(&one, output("1")).await;
+    let claimed = claim_blocked(&harness, &id).await;
     let expected = [
         (blockers[0].clone(), JobState::Done, "1".to_owned()),
         (blockers[1].clone(), JobState::Done, r#"{"n":2}"#.to_owned()),
     ];
     assert_eq!(told(&claimed), expected);
     assert_eq!(envelope(&claimed).payload(), br#"{"n":1}"#);
-    scene.settle(&claimed, done()).await;
-    scene.claim_nothing().await;
+    harness.settle(&claimed, done()).await;
+    harness.claim_nothing().await;
 }
 
-pub async fn a_chain_that_is_closed_already_blocks_nobody(subject: Subject) {
-    let scene = subject.scene();
-    let closed = scene.closed_chain("5").await;
-    let id = scene.enqueue(chain_after(std::slice::from_ref(&closed))).await;
-    let claimed = claim_blocked(&scene, &id).await;
+pub async fn a_chain_that_is_closed_already_blocks_nobody(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let closed = harness.closed_chain("5").await;
+    let id = harness.enqueue(chain_after(std::slice::from_ref(&closed))).await;
+    let claimed = claim_blocked(&harness, &id).await;
     assert_eq!(told(&claimed), [(closed, JobState::Done, "5".to_owned())]);
 }
 
-pub async fn a_chain_blocks_until_its_last_job_has_ended(subject: Subject) {
-    let scene = subject.scene();
-    let blocker = scene.enqueue(chain()).await;
-    let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
+pub async fn a_chain_blocks_until_its_last_job_has_ended(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let blocker = harness.enqueue(chain()).await;
+    let id = harness.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
     for step in ["b", "c"] {
-        scene.settle(&scene.claim_one().await, go_on(next(step))).await;
-        assert_eq!(scene.state(&id).await, Some(JobState::Blocked));
+        harness.settle(&harness.claim_one().await, continue_with(next(step))).await;
+        assert_eq!(harness.state(&id).await, Some(JobState::Blocked));
     }
-    scene.settle(&scene.claim_one().await, output("3")).await;
-    let claimed = claim_blocked(&scene, &id).await;
+    harness.settle(&harness.claim_one().await, output("3")).await;
+    let claimed = claim_blocked(&harness, &id).await;
     assert_eq!(told(&claimed), [(blocker, JobState::Done, "3".to_owned())]);
 }
 
-pub async fn the_next_step_may_wait_too(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
-    let first = scene.claim_one().await;
-    let blockers = [scene.closed_chain("1").await, scene.enqueue(chain()).await];
-    let running = scene.claim_one().await;
-    scene.settle(&first, go_on(Continuation { after: blockers.to_vec(), ..next("join") })).await;
-    let info = scene.get(&id).await.unwrap();
+pub async fn the_next_step_may_wait_too(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
+    let first = harness.claim_one().await;
+    let blockers = [harness.closed_chain("1").await, harness.enqueue(chain()).await];
+    let running = harness.claim_one().await;
+    harness.settle(&first, continue_with(Continuation { after: blockers.to_vec(), ..next("join") })).await;
+    let info = harness.get(&id).await.unwrap();
     assert_eq!((info.state, info.job), (JobState::Blocked, id.at_step(1)));
-    scene.settle(&running, output("2")).await;
-    let claimed = claim_blocked(&scene, &id).await;
+    harness.settle(&running, output("2")).await;
+    let claimed = claim_blocked(&harness, &id).await;
     assert_eq!(told(&claimed).into_iter().map(|(_, _, output)| output).collect::<Vec<_>>(), ["1", "2"]);
-    scene.settle(&claimed, go_on(next("after"))).await;
-    assert!(told(&scene.claim_one().await).is_empty(), "what was told belongs to the step that waited");
+    harness.settle(&claimed, continue_with(next("after"))).await;
+    assert!(told(&harness.claim_one().await).is_empty(), "what was told belongs to the step that waited");
 }
 
-pub async fn a_blocked_job_that_is_not_due_yet_is_scheduled_then(subject: Subject) {
-    let scene = subject.scene();
-    let blocker = scene.enqueue(chain()).await;
+pub async fn a_blocked_job_that_is_not_due_yet_is_scheduled_then(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let blocker = harness.enqueue(chain()).await;
     let later = NewJob { due: Due::In(LONG), ..chain_after(std::slice::from_ref(&blocker)) };
-    let id = scene.enqueue(later).await;
-    assert_eq!(scene.state(&id).await, Some(JobState::Blocked));
-    scene.settle(&scene.claim_one().await, done()).await;
+    let id = harness.enqueue(later).await;
+    assert_eq!(harness.state(&id).await, Some(JobState::Blocked));
+    harness.settle(&harness.claim_one().await, done()).await;
     until("the job to be scheduled", || async {
-        scene.promote().await;
-        (scene.state(&id).await == Some(JobState::Scheduled)).then_some(())
+        harness.promote().await;
+        (harness.state(&id).await == Some(JobState::Scheduled)).then_some(())
     })
     .await;
-    scene.claim_nothing().await;
+    harness.claim_nothing().await;
 }
 
-pub async fn what_a_job_was_told_survives_its_retries(subject: Subject) {
-    let scene = subject.scene();
-    let closed = scene.closed_chain(r#""x""#).await;
-    let id = scene.enqueue(chain_after(std::slice::from_ref(&closed))).await;
-    let claimed = claim_blocked(&scene, &id).await;
-    scene.settle(&claimed, super::scene::retry(Duration::ZERO)).await;
-    let again = scene.claim_one().await;
+pub async fn what_a_job_was_told_survives_its_retries(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let closed = harness.closed_chain(r#""x""#).await;
+    let id = harness.enqueue(chain_after(std::slice::from_ref(&closed))).await;
+    let claimed = claim_blocked(&harness, &id).await;
+    harness.settle(&claimed, super::harness::retry(Duration::ZERO)).await;
+    let again = harness.claim_one().await;
     assert_eq!(told(&again), [(closed, JobState::Done, r#""x""#.to_owned())]);
 }
 
-pub async fn a_chain_that_is_not_there_cannot_be_waited_for(subject: Subject) {
-    let scene = subject.scene();
-    let open = scene.enqueue(chain()).await;
+pub async fn a_chain_that_is_not_there_cannot_be_waited_for(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let open = harness.enqueue(chain()).await;
     let batch = [chain(), chain_after(&[open.clone(), JobId::generate()])];
     let ids: Vec<_> = batch.iter().map(|job| job.id.clone()).collect();
-    let answer = scene.enqueue_batch(vec![batch[1].clone()]).await;
+    let answer = harness.enqueue_batch(vec![batch[1].clone()]).await;
     assert!(matches!(answer, Err(Error::NotFound(_))), "{answer:?}");
-    assert_eq!(scene.state(&ids[1]).await, None);
-    scene.settle(&scene.claim_one().await, done()).await;
-    scene.claim_nothing().await;
+    assert_eq!(harness.state(&ids[1]).await, None);
+    harness.settle(&harness.claim_one().await, done()).await;
+    harness.claim_nothing().await;
 }
 
-pub async fn a_job_that_keeps_no_result_cannot_be_waited_for(subject: Subject) {
-    let scene = subject.scene();
-    let open = scene.enqueue(job()).await;
-    let answer = scene.enqueue_batch(vec![chain_after(&[open])]).await;
+pub async fn a_job_that_keeps_no_result_cannot_be_waited_for(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let open = harness.enqueue(job()).await;
+    let answer = harness.enqueue_batch(vec![chain_after(&[open])]).await;
     assert!(matches!(answer, Err(Error::Invalid(_))), "{answer:?}");
-    scene.settle(&scene.claim_one().await, done()).await;
-    scene.claim_nothing().await;
+    harness.settle(&harness.claim_one().await, done()).await;
+    harness.claim_nothing().await;
 }
 
-pub async fn the_next_step_is_told_of_a_chain_that_is_gone(subject: Subject) {
-    let scene = subject.scene();
-    let (gone, unkept) = (JobId::generate(), scene.enqueue(job()).await);
-    let plain = scene.claim_one().await;
-    let id = scene.enqueue(chain()).await;
-    let first = scene.claim_one().await;
+pub async fn the_next_step_is_told_of_a_chain_that_is_gone(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let (gone, unkept) = (JobId::generate(), harness.enqueue(job()).await);
+    let plain = harness.claim_one().await;
+    let id = harness.enqueue(chain()).await;
+    let first = harness.claim_one().await;
     let after = vec![gone.clone(), unkept.clone(), id.clone()];
-    scene.settle(&first, go_on(Continuation { after, ..next("join") })).await;
-    let claimed = claim_blocked(&scene, &id).await;
+    harness.settle(&first, continue_with(Continuation { after, ..next("join") })).await;
+    let claimed = claim_blocked(&harness, &id).await;
     let expected = [gone, unkept, id].map(|chain| (chain, JobState::Cancelled, "null".to_owned()));
     assert_eq!(told(&claimed), expected);
-    scene.settle(&plain, done()).await;
+    harness.settle(&plain, done()).await;
 }
 
-pub async fn a_cancelled_chain_releases_with_the_word_cancelled(subject: Subject) {
-    let scene = subject.scene();
-    let (waiting, running) = (scene.enqueue(chain()).await, scene.enqueue(chain()).await);
-    let held = scene.claim_chain(&running).await;
-    let id = scene.enqueue(chain_after(&[waiting.clone(), running.clone()])).await;
-    assert_eq!(scene.store.cancel(&waiting).await.unwrap(), Cancelled::Removed);
-    scene.settle(&held, Outcome::Cancelled).await;
-    let claimed = claim_blocked(&scene, &id).await;
+pub async fn a_cancelled_chain_releases_with_the_word_cancelled(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let (waiting, running) = (harness.enqueue(chain()).await, harness.enqueue(chain()).await);
+    let held = harness.claim_chain(&running).await;
+    let id = harness.enqueue(chain_after(&[waiting.clone(), running.clone()])).await;
+    assert_eq!(harness.store.cancel(&waiting).await.unwrap(), Cancelled::Removed);
+    harness.settle(&held, Outcome::Cancelled).await;
+    let claimed = claim_blocked(&harness, &id).await;
     let expected = [waiting, running].map(|chain| (chain, JobState::Cancelled, "null".to_owned()));
     assert_eq!(told(&claimed), expected);
 }
 
-pub async fn a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped(subject: Subject) {
-    let scene = subject.scene();
+pub async fn a_dead_chain_releases_nobody_until_it_is_brought_back_or_dropped(subject: StoreUnderTest) {
+    let harness = subject.harness();
     for is_dropped in [false, true] {
-        let blocker = scene.enqueue(chain()).await;
-        let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
-        scene.settle(&scene.claim_one().await, dead("bad")).await;
-        scene.promote().await;
-        assert_eq!(scene.state(&id).await, Some(JobState::Blocked));
+        let blocker = harness.enqueue(chain()).await;
+        let id = harness.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
+        harness.settle(&harness.claim_one().await, dead("bad")).await;
+        harness.promote().await;
+        assert_eq!(harness.state(&id).await, Some(JobState::Blocked));
         let state = if is_dropped {
-            assert_eq!(drop_dead(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
+            assert_eq!(drop_dead(&*harness.store, &harness.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
             JobState::Cancelled
         } else {
-            assert_eq!(redrive(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
-            scene.settle(&scene.claim_one().await, done()).await;
+            assert_eq!(redrive(&*harness.store, &harness.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
+            harness.settle(&harness.claim_one().await, done()).await;
             JobState::Done
         };
-        let claimed = claim_blocked(&scene, &id).await;
+        let claimed = claim_blocked(&harness, &id).await;
         assert_eq!(told(&claimed)[0].1, state);
-        scene.settle(&claimed, done()).await;
+        harness.settle(&claimed, done()).await;
     }
 }
 
-pub async fn an_at_most_once_job_whose_worker_died_releases_whoever_waits_for_it(subject: Subject) {
-    let (scene, once) = (subject.scene(), subject.scene_at_most_once().leasing(SHORT));
+pub async fn an_at_most_once_job_whose_worker_died_releases_whoever_waits_for_it(subject: StoreUnderTest) {
+    let (harness, once) = (subject.harness(), subject.at_most_once_harness().with_lease(SHORT));
     let blocker = once.enqueue(chain()).await;
-    let id = scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
+    let id = harness.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
     once.claim_one().await;
     once.expire_and_rescue(1).await;
-    let claimed = claim_blocked(&scene, &id).await;
+    let claimed = claim_blocked(&harness, &id).await;
     assert_eq!(told(&claimed), [(blocker, JobState::Cancelled, "null".to_owned())]);
 }
 
-pub async fn a_purged_chain_releases_whoever_waits_elsewhere(subject: Subject) {
-    let (scene, other) =
-        (subject.scene(), subject.scene_on("other", tidemill_core::name::Guarantee::AtLeastOnce));
-    let blocker = scene.enqueue(chain()).await;
+pub async fn a_purged_chain_releases_whoever_waits_elsewhere(subject: StoreUnderTest) {
+    let (harness, other) =
+        (subject.harness(), subject.harness_on("other", tidemill_core::name::Guarantee::AtLeastOnce));
+    let blocker = harness.enqueue(chain()).await;
     let id = other.enqueue(chain_after(std::slice::from_ref(&blocker))).await;
-    assert_eq!(scene.store.purge(&scene.queue).await.unwrap(), 1);
+    assert_eq!(harness.store.purge(&harness.queue).await.unwrap(), 1);
     let claimed = claim_blocked(&other, &id).await;
     assert_eq!(told(&claimed)[0].1, JobState::Cancelled);
 }
 
-pub async fn a_blocked_job_is_listed_counted_cancelled_and_purged(subject: Subject) {
-    let (scene, other) =
-        (subject.scene(), subject.scene_on("other", tidemill_core::name::Guarantee::AtLeastOnce));
+pub async fn a_blocked_job_is_listed_counted_cancelled_and_purged(subject: StoreUnderTest) {
+    let (harness, other) =
+        (subject.harness(), subject.harness_on("other", tidemill_core::name::Guarantee::AtLeastOnce));
     let blocker = other.enqueue(chain()).await;
     let mut ids = Vec::new();
     for _ in 0..3 {
-        ids.push(scene.enqueue(chain_after(std::slice::from_ref(&blocker))).await);
+        ids.push(harness.enqueue(chain_after(std::slice::from_ref(&blocker))).await);
     }
-    assert_eq!(scene.counts().await.blocked, 3);
-    scene.assert_counts([0, 0, 0, 0]).await;
-    let mut listed: Vec<_> = scene.list(JobState::Blocked, 2).await.into_iter().map(|info| info.job).collect();
+    assert_eq!(harness.counts().await.blocked, 3);
+    harness.assert_counts([0, 0, 0, 0]).await;
+    let mut listed: Vec<_> = harness.list(JobState::Blocked, 2).await.into_iter().map(|info| info.job).collect();
     listed.sort();
     ids.sort();
     assert_eq!(listed, ids);
-    assert_eq!(scene.store.cancel(&ids[0]).await.unwrap(), Cancelled::Removed);
-    assert_eq!(scene.counts().await.blocked, 2);
-    assert_eq!(scene.store.purge(&scene.queue).await.unwrap(), 2);
-    assert_eq!(scene.counts().await.blocked, 0);
+    assert_eq!(harness.store.cancel(&ids[0]).await.unwrap(), Cancelled::Removed);
+    assert_eq!(harness.counts().await.blocked, 2);
+    assert_eq!(harness.store.purge(&harness.queue).await.unwrap(), 2);
+    assert_eq!(harness.counts().await.blocked, 0);
     other.settle(&other.claim_one().await, done()).await;
-    scene.claim_nothing().await;
+    harness.claim_nothing().await;
 }
 
-pub async fn many_may_wait_for_one_and_one_for_many(subject: Subject) {
-    let scene = subject.scene();
-    let root = scene.enqueue(chain()).await;
-    let held = scene.claim_one().await;
+pub async fn many_may_wait_for_one_and_one_for_many(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let root = harness.enqueue(chain()).await;
+    let held = harness.claim_one().await;
     let mut fan = Vec::new();
     for _ in 0..30 {
-        fan.push(scene.enqueue(chain_after(std::slice::from_ref(&root))).await);
+        fan.push(harness.enqueue(chain_after(std::slice::from_ref(&root))).await);
     }
-    let join = scene.enqueue(chain_after(&fan)).await;
-    scene.settle(&held, done()).await;
+    let join = harness.enqueue(chain_after(&fan)).await;
+    harness.settle(&held, done()).await;
     let mut ended = 0;
     while ended < 30 {
-        scene.promote().await;
-        for claimed in scene.try_claim(10).await {
-            scene.settle(&claimed, output(&format!("{ended}"))).await;
+        harness.promote().await;
+        for claimed in harness.try_claim(10).await {
+            harness.settle(&claimed, output(&format!("{ended}"))).await;
             ended += 1;
         }
     }
-    let claimed = claim_blocked(&scene, &join).await;
+    let claimed = claim_blocked(&harness, &join).await;
     let chains: Vec<_> = told(&claimed).into_iter().map(|(chain, _, _)| chain).collect();
     assert_eq!(chains, fan);
 }
 
-pub async fn chains_that_close_at_the_same_moment_start_each_job_once(subject: Subject) {
+pub async fn chains_that_close_at_the_same_moment_start_each_job_once(subject: StoreUnderTest) {
     const JOBS: usize = 50;
-    let scene = subject.scene();
-    let other = scene.through(subject.other().await);
-    let pairs = subject.scene_on("pairs", tidemill_core::name::Guarantee::AtLeastOnce);
+    let harness = subject.harness();
+    let other = harness.with_store(subject.other_connection().await);
+    let pairs = subject.harness_on("pairs", tidemill_core::name::Guarantee::AtLeastOnce);
     let blockers: Vec<_> = (0..2 * JOBS).map(|_| chain()).collect();
     let ids: Vec<_> = blockers.iter().map(|job| job.id.clone()).collect();
-    scene.enqueue_batch(blockers).await.unwrap();
-    let held = scene.claim(2 * JOBS).await;
+    harness.enqueue_batch(blockers).await.unwrap();
+    let held = harness.claim(2 * JOBS).await;
     let held = |id: &JobId| held.iter().find(|claimed| claimed.lease.job == *id).unwrap().clone();
     for pair in ids.chunks(2) {
         pairs.enqueue(chain_after(pair)).await;
     }
-    let close = |scene: &Scene, id: &JobId| {
-        let (scene, claimed) = (scene.clone(), held(id));
-        tokio::spawn(async move { scene.settle(&claimed, done()).await })
+    let close = |harness: &QueueHarness, id: &JobId| {
+        let (harness, claimed) = (harness.clone(), held(id));
+        tokio::spawn(async move { harness.settle(&claimed, done()).await })
     };
-    let closing = ids.chunks(2).flat_map(|pair| [close(&scene, &pair[0]), close(&other, &pair[1])]);
+    let closing = ids.chunks(2).flat_map(|pair| [close(&harness, &pair[0]), close(&other, &pair[1])]);
     join_all(closing.collect::<Vec<_>>()).await.into_iter().for_each(Result::unwrap);
     assert_all_start_once(&pairs, JOBS).await;
 }
 
-pub async fn a_job_that_begins_to_wait_while_its_chain_closes_starts_once(subject: Subject) {
+pub async fn a_job_that_begins_to_wait_while_its_chain_closes_starts_once(subject: StoreUnderTest) {
     const JOBS: usize = 50;
-    let scene = subject.scene();
-    let other = subject.other().await;
-    let late = subject.scene_on("late", tidemill_core::name::Guarantee::AtLeastOnce).through(other);
-    scene.enqueue_batch((0..JOBS).map(|_| chain()).collect()).await.unwrap();
-    let tasks = scene.claim(JOBS).await.into_iter().flat_map(|claimed| {
-        let (scene, late, id) = (scene.clone(), late.clone(), claimed.lease.job.clone());
-        let closing = tokio::spawn(async move { scene.settle(&claimed, done()).await });
+    let harness = subject.harness();
+    let other = subject.other_connection().await;
+    let late = subject.harness_on("late", tidemill_core::name::Guarantee::AtLeastOnce).with_store(other);
+    harness.enqueue_batch((0..JOBS).map(|_| chain()).collect()).await.unwrap();
+    let tasks = harness.claim(JOBS).await.into_iter().flat_map(|claimed| {
+        let (harness, late, id) = (harness.clone(), late.clone(), claimed.lease.job.clone());
+        let closing = tokio::spawn(async move { harness.settle(&claimed, done()).await });
         let waiting = tokio::spawn(async move {
             late.enqueue(chain_after(&[id])).await;
         });
@@ -294,34 +294,34 @@ pub async fn a_job_that_begins_to_wait_while_its_chain_closes_starts_once(subjec
     assert_all_start_once(&late, JOBS).await;
 }
 
-async fn assert_all_start_once(scene: &Scene, jobs: usize) {
+async fn assert_all_start_once(harness: &QueueHarness, jobs: usize) {
     let mut started = std::collections::HashSet::new();
     let begun = std::time::Instant::now();
     while started.len() < jobs {
         assert!(begun.elapsed() < LONG, "{} of {jobs} jobs started", started.len());
-        scene.promote().await;
-        for claimed in scene.try_claim(50).await {
+        harness.promote().await;
+        for claimed in harness.try_claim(50).await {
             assert!(started.insert(claimed.lease.job.clone()), "{} started twice", claimed.lease.job);
         }
     }
-    scene.promote().await;
-    scene.claim_nothing().await;
+    harness.promote().await;
+    harness.claim_nothing().await;
 }
 
-pub async fn waiting_leaves_nothing(subject: Subject) {
-    let scene = subject.scene();
-    let brief = || Traits { keep: Some(Duration::from_millis(50)), ..Traits::default() }.job();
+pub async fn waiting_leaves_nothing(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let brief = || JobSpec { keep: Some(Duration::from_millis(50)), ..JobSpec::default() }.job();
     let links = |after: &[JobId]| NewJob {
         links: tidemill_core::chain::JobLinks { after: after.to_vec(), dedup: None },
         ..brief()
     };
-    let blockers = [scene.enqueue(brief()).await, scene.enqueue(brief()).await];
-    let id = scene.enqueue(links(&blockers)).await;
-    let cancelled = scene.enqueue(links(&blockers)).await;
-    scene.store.cancel(&cancelled).await.unwrap();
-    scene.settle(&scene.claim_chain(&blockers[0]).await, done()).await;
-    scene.store.cancel(&blockers[1]).await.unwrap();
-    scene.settle(&claim_blocked(&scene, &id).await, done()).await;
-    scene.promote().await;
-    assert_nothing_is_left(&subject, &scene).await;
+    let blockers = [harness.enqueue(brief()).await, harness.enqueue(brief()).await];
+    let id = harness.enqueue(links(&blockers)).await;
+    let cancelled = harness.enqueue(links(&blockers)).await;
+    harness.store.cancel(&cancelled).await.unwrap();
+    harness.settle(&harness.claim_chain(&blockers[0]).await, done()).await;
+    harness.store.cancel(&blockers[1]).await.unwrap();
+    harness.settle(&claim_blocked(&harness, &id).await, done()).await;
+    harness.promote().await;
+    assert_nothing_is_left(&subject, &harness).await;
 }

@@ -1,6 +1,7 @@
-//! The list of cases, written once: adding a case here adds a test to every store.
+//! The list of cases: a case that is added here becomes a test of every store.
 
-/// Makes one test per case for the store that `$open`, a path to an `async fn() -> Subject`, opens.
+/// Creates one test per case for the store that `$open`, a path to an `async fn() ->
+/// StoreUnderTest`, opens.
 #[macro_export]
 macro_rules! conformance {
     (@each $what:ident $($args:tt)*) => {
@@ -117,7 +118,7 @@ macro_rules! conformance {
                 a_job_that_is_not_there_is_not_found,
                 a_job_that_was_rescued_is_removed,
             }
-            letters {
+            dead_letters {
                 a_dead_job_is_kept_with_its_reason_time_and_error,
                 foreign_fields_survive_death_and_return,
                 a_letter_is_brought_back_as_if_new,
@@ -201,7 +202,7 @@ macro_rules! conformance {
                 many_clients_and_workers_settle_each_job_once,
                 maintenance_everywhere_loses_and_doubles_nothing,
             }
-            hygiene {
+            cleanup {
                 a_finished_job_leaves_nothing,
                 every_way_to_end_leaves_nothing,
                 cancelled_and_purged_jobs_leave_nothing,
@@ -332,7 +333,7 @@ macro_rules! conformance {
                 closed_runs_expire_by_count_and_open_ones_do_not,
                 a_run_that_is_gone_leaves_nothing,
             }
-            run_bounds {
+            run_limits {
                 a_task_ends_with_the_event_that_fills_it_and_the_rest_come_with_the_next,
                 a_journal_is_read_up_to_so_many_bytes,
                 very_many_effects_of_one_commit_all_take_place,
@@ -352,7 +353,7 @@ macro_rules! conformance {
                 a_run_hears_of_a_cancelled_activity_however_its_attempt_ends,
                 runs_hear_of_activities_that_were_purged,
             }
-            members {
+            fleet_workers {
                 a_member_that_joins_is_there_for_everyone_as_it_described_itself,
                 a_member_without_an_endpoint_is_listed_and_never_given,
                 a_beat_brings_what_has_changed,
@@ -369,7 +370,7 @@ macro_rules! conformance {
                 a_member_that_does_not_beat_is_given_to_nobody_even_before_it_is_reaped,
                 many_who_reap_at_once_reap_each_once,
             }
-            choice {
+            worker_choice {
                 the_most_used_below_the_margin_comes_first,
                 of_equals_the_one_with_the_fewest_sessions_comes_first,
                 when_all_are_beyond_the_margin_any_that_has_room_is_given,
@@ -403,7 +404,7 @@ macro_rules! conformance {
                 a_spent_member_is_ordered_to_drain_when_its_session_ends,
                 sessions_that_have_ended_leave_nothing,
             }
-            line {
+            lease_waiters {
                 whoever_waits_is_served_first_in_first_out_across_gateways,
                 a_newcomer_does_not_pass_by_those_who_wait,
                 who_gives_back_a_member_that_did_not_answer_stands_behind_nobody,
@@ -418,7 +419,7 @@ macro_rules! conformance {
                 the_next_hears_when_the_first_was_served,
                 a_crowd_is_served_to_the_last,
             }
-            refusals {
+            rejected_workers {
                 what_the_first_in_line_refuses_is_given_to_the_next,
                 the_next_is_given_what_the_first_refuses_and_nothing_else,
                 the_first_takes_what_it_can_use_and_leaves_the_rest,
@@ -433,23 +434,23 @@ macro_rules! conformance {
             }
         }
     };
-    (@tests ($open:path) $($theme:ident { $($case:ident,)* })*) => {
-        async fn conformance_subject() -> $crate::conformance::Subject {
+    (@tests ($open:path) $($topic:ident { $($case:ident,)* })*) => {
+        async fn conformance_subject() -> $crate::conformance::StoreUnderTest {
             $open().await
         }
         $(
-            mod $theme {
+            mod $topic {
                 $(
                     #[test]
                     fn $case() {
-                        $crate::conformance::run(super::conformance_subject, $crate::conformance::$theme::$case);
+                        $crate::conformance::run(super::conformance_subject, $crate::conformance::$topic::$case);
                     }
                 )*
             }
         )*
     };
-    (@names $($theme:ident { $($case:ident,)* })*) => {
-        [$($(concat!(stringify!($theme), "::", stringify!($case)),)*)*]
+    (@names $($topic:ident { $($case:ident,)* })*) => {
+        [$($(concat!(stringify!($topic), "::", stringify!($case)),)*)*]
     };
     ($open:path) => {
         $crate::conformance! { @each tests ($open) }

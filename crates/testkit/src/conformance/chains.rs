@@ -11,63 +11,63 @@ use tidemill_core::store::{Cancelled, Enqueued, Verdict};
 use tidemill_core::wake::Wake;
 use futures_util::StreamExt;
 
-use super::Subject;
-use super::hygiene::assert_nothing_is_left;
-use super::scene::{LONG, SHORT, Traits, chain, dead, done, envelope, go_on, job, next, output, retry, until};
+use super::StoreUnderTest;
+use super::cleanup::assert_nothing_is_left;
+use super::harness::{LONG, SHORT, JobSpec, chain, dead, done, envelope, continue_with, job, next, output, retry, until};
 
-pub async fn a_job_that_continues_is_followed_by_the_next(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
-    let first = scene.claim_one().await;
-    scene.settle(&first, go_on(next("second"))).await;
-    let second = scene.claim_one().await;
+pub async fn a_job_that_continues_is_followed_by_the_next(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
+    let first = harness.claim_one().await;
+    harness.settle(&first, continue_with(next("second"))).await;
+    let second = harness.claim_one().await;
     assert_eq!((second.lease.job.chain(), second.lease.job.step()), (id.clone(), 1));
     assert_eq!(envelope(&second).id(), &second.lease.job);
     assert_eq!(envelope(&second).kind().as_str(), "second");
     assert_eq!(envelope(&second).payload(), br#"{"by":"second"}"#);
     assert_eq!((envelope(&second).attempts(), envelope(&second).keep_result()), (0, envelope(&first).keep_result()));
-    scene.claim_nothing().await;
+    harness.claim_nothing().await;
 }
 
-pub async fn the_output_of_the_last_job_is_the_chains(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
+pub async fn the_output_of_the_last_job_is_the_chains(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
     for step in ["b", "c"] {
-        scene.settle(&scene.claim_one().await, go_on(next(step))).await;
-        assert!(scene.get(&id).await.unwrap().record.is_none());
+        harness.settle(&harness.claim_one().await, continue_with(next(step))).await;
+        assert!(harness.get(&id).await.unwrap().record.is_none());
     }
-    scene.settle(&scene.claim_one().await, output(r#"{"sum":3}"#)).await;
-    let record = scene.get(&id).await.unwrap().record.unwrap();
+    harness.settle(&harness.claim_one().await, output(r#"{"sum":3}"#)).await;
+    let record = harness.get(&id).await.unwrap().record.unwrap();
     assert_eq!((record.job, record.state, &record.output[..]), (id, JobState::Done, &br#"{"sum":3}"#[..]));
 }
 
-pub async fn any_step_finds_what_its_chain_is_at(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    let second = scene.claim_one().await;
-    scene.settle(&second, go_on(next("c"))).await;
+pub async fn any_step_finds_what_its_chain_is_at(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    let second = harness.claim_one().await;
+    harness.settle(&second, continue_with(next("c"))).await;
     for asked in [id.clone(), id.at_step(1), id.at_step(2)] {
-        let info = scene.get(&asked).await.unwrap();
+        let info = harness.get(&asked).await.unwrap();
         assert_eq!((info.job, info.state), (id.at_step(2), JobState::Ready), "{asked}");
     }
-    let listed = scene.list(JobState::Ready, 10).await;
+    let listed = harness.list(JobState::Ready, 10).await;
     assert_eq!(listed.into_iter().map(|info| info.job).collect::<Vec<_>>(), [id.at_step(2)]);
 }
 
-pub async fn a_chain_may_go_on_in_another_queue_and_later(subject: Subject) {
-    let (scene, other) = (subject.scene(), subject.scene_on("other", Guarantee::AtLeastOnce));
-    let id = scene.enqueue(chain()).await;
+pub async fn a_chain_may_go_on_in_another_queue_and_later(subject: StoreUnderTest) {
+    let (harness, other) = (subject.harness(), subject.harness_on("other", Guarantee::AtLeastOnce));
+    let id = harness.enqueue(chain()).await;
     let elsewhere = Continuation {
         queue: Queue::at_least_once(QueueName::new("other").unwrap()),
         due: tidemill_core::store::Due::In(Duration::from_millis(150)),
         ..next("b")
     };
-    scene.settle(&scene.claim_one().await, go_on(elsewhere)).await;
-    let info = scene.get(&id).await.unwrap();
+    harness.settle(&harness.claim_one().await, continue_with(elsewhere)).await;
+    let info = harness.get(&id).await.unwrap();
     assert_eq!((info.state, info.queue), (JobState::Scheduled, Some(other.queue.clone())));
-    scene.claim_nothing().await;
-    scene.assert_counts([0, 0, 0, 0]).await;
+    harness.claim_nothing().await;
+    harness.assert_counts([0, 0, 0, 0]).await;
     let claimed = until("the next step to be due", || async {
         other.promote().await;
         other.try_claim(1).await.pop()
@@ -77,109 +77,109 @@ pub async fn a_chain_may_go_on_in_another_queue_and_later(subject: Subject) {
     other.settle(&claimed, done()).await;
 }
 
-pub async fn a_chain_may_loop(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
+pub async fn a_chain_may_loop(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
     for step in 0..25 {
-        let claimed = scene.claim_one().await;
+        let claimed = harness.claim_one().await;
         assert_eq!(claimed.lease.job, id.at_step(step));
-        scene.settle(&claimed, go_on(next("again"))).await;
+        harness.settle(&claimed, continue_with(next("again"))).await;
     }
-    scene.settle(&scene.claim_one().await, done()).await;
-    assert_eq!(scene.state(&id).await, Some(JobState::Done));
+    harness.settle(&harness.claim_one().await, done()).await;
+    assert_eq!(harness.state(&id).await, Some(JobState::Done));
 }
 
-pub async fn the_next_step_wakes_whoever_waits_for_its_queue(subject: Subject) {
-    let scene = subject.scene();
-    let other = subject.scene_on("other", Guarantee::AtLeastOnce).through(subject.other().await);
-    let id = scene.enqueue(chain()).await;
-    let claimed = scene.claim_one().await;
+pub async fn the_next_step_wakes_whoever_waits_for_its_queue(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let other = subject.harness_on("other", Guarantee::AtLeastOnce).with_store(subject.other_connection().await);
+    let id = harness.enqueue(chain()).await;
+    let claimed = harness.claim_one().await;
     let waiting = tokio::spawn(async move { other.claim_with(1, 1, LONG).await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     let elsewhere = Queue::at_least_once(QueueName::new("other").unwrap());
-    scene.settle(&claimed, go_on(Continuation { queue: elsewhere, ..next("b") })).await;
+    harness.settle(&claimed, continue_with(Continuation { queue: elsewhere, ..next("b") })).await;
     assert_eq!(waiting.await.unwrap()[0].lease.job, id.at_step(1));
 }
 
-pub async fn a_stale_lease_continues_nothing(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
-    let first = scene.claim_one().await;
-    scene.settle(&first, go_on(next("b"))).await;
-    for outcome in [go_on(next("c")), done(), retry(Duration::ZERO), dead("late")] {
-        assert_eq!(scene.try_settle(&first, outcome).await, Verdict::LeaseLost);
+pub async fn a_stale_lease_continues_nothing(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
+    let first = harness.claim_one().await;
+    harness.settle(&first, continue_with(next("b"))).await;
+    for outcome in [continue_with(next("c")), done(), retry(Duration::ZERO), dead("late")] {
+        assert_eq!(harness.try_settle(&first, outcome).await, Verdict::LeaseLost);
     }
-    assert_eq!(scene.claim_one().await.lease.job, id.at_step(1));
-    scene.claim_nothing().await;
+    assert_eq!(harness.claim_one().await.lease.job, id.at_step(1));
+    harness.claim_nothing().await;
 }
 
-pub async fn the_same_id_is_one_chain_wherever_it_is(subject: Subject) {
-    let scene = subject.scene();
+pub async fn the_same_id_is_one_chain_wherever_it_is(subject: StoreUnderTest) {
+    let harness = subject.harness();
     let first = chain();
-    scene.enqueue(first.clone()).await;
+    harness.enqueue(first.clone()).await;
     for step in ["b", "c"] {
-        scene.settle(&scene.claim_one().await, go_on(next(step))).await;
-        assert_eq!(scene.enqueue_again(first.clone()).await, Enqueued::Exists);
+        harness.settle(&harness.claim_one().await, continue_with(next(step))).await;
+        assert_eq!(harness.enqueue_again(first.clone()).await, Enqueued::Exists);
     }
-    let claimed = scene.claim_one().await;
-    assert_eq!(scene.enqueue_again(first.clone()).await, Enqueued::Exists);
-    scene.settle(&claimed, done()).await;
-    assert_eq!(scene.enqueue_again(first).await, Enqueued::Exists);
+    let claimed = harness.claim_one().await;
+    assert_eq!(harness.enqueue_again(first.clone()).await, Enqueued::Exists);
+    harness.settle(&claimed, done()).await;
+    assert_eq!(harness.enqueue_again(first).await, Enqueued::Exists);
 }
 
-pub async fn a_step_is_retried_buried_and_brought_back_like_any_job(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    scene.settle(&scene.claim_one().await, retry(Duration::ZERO)).await;
-    let again = scene.claim_one().await;
+pub async fn a_step_is_retried_buried_and_brought_back_like_any_job(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    harness.settle(&harness.claim_one().await, retry(Duration::ZERO)).await;
+    let again = harness.claim_one().await;
     assert_eq!((&again.lease.job, envelope(&again).attempts()), (&id.at_step(1), 1));
-    scene.settle(&again, dead("bad")).await;
-    let info = scene.get(&id).await.unwrap();
+    harness.settle(&again, dead("bad")).await;
+    let info = harness.get(&id).await.unwrap();
     assert_eq!((info.state, info.job), (JobState::Dead, id.at_step(1)));
-    assert_eq!(redrive(&*scene.store, &scene.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
-    let back = scene.claim_one().await;
+    assert_eq!(redrive(&*harness.store, &harness.queue, &DeadLetterFilter::default()).await.unwrap(), 1);
+    let back = harness.claim_one().await;
     assert_eq!(back.lease.job, id.at_step(1));
-    scene.settle(&back, output("1")).await;
-    assert_eq!(scene.state(&id).await, Some(JobState::Done));
+    harness.settle(&back, output("1")).await;
+    assert_eq!(harness.state(&id).await, Some(JobState::Done));
 }
 
-pub async fn a_step_whose_worker_died_is_rescued(subject: Subject) {
-    let scene = subject.scene().leasing(SHORT);
-    let id = scene.enqueue(chain()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    scene.claim_one().await;
-    scene.expire_and_rescue(1).await;
-    let back = scene.claim_one().await;
+pub async fn a_step_whose_worker_died_is_rescued(subject: StoreUnderTest) {
+    let harness = subject.harness().with_lease(SHORT);
+    let id = harness.enqueue(chain()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    harness.claim_one().await;
+    harness.expire_and_rescue(1).await;
+    let back = harness.claim_one().await;
     assert_eq!((&back.lease.job, envelope(&back).crashes()), (&id.at_step(1), 1));
-    scene.settle(&back, done()).await;
+    harness.settle(&back, done()).await;
 }
 
-pub async fn a_chain_is_cancelled_wherever_it_is(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(chain()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Removed);
-    assert_eq!(scene.state(&id).await, None);
+pub async fn a_chain_is_cancelled_wherever_it_is(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(chain()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    assert_eq!(harness.store.cancel(&id).await.unwrap(), Cancelled::Removed);
+    assert_eq!(harness.state(&id).await, None);
 
-    let id = scene.enqueue(chain()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    let running = scene.claim_one().await;
-    assert_eq!(scene.store.cancel(&id).await.unwrap(), Cancelled::Requested);
-    scene.settle(&running, go_on(next("c"))).await;
-    scene.claim_nothing().await;
-    assert_ne!(scene.state(&id).await, Some(JobState::Ready));
+    let id = harness.enqueue(chain()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    let running = harness.claim_one().await;
+    assert_eq!(harness.store.cancel(&id).await.unwrap(), Cancelled::Requested);
+    harness.settle(&running, continue_with(next("c"))).await;
+    harness.claim_nothing().await;
+    assert_ne!(harness.state(&id).await, Some(JobState::Ready));
 }
 
-pub async fn the_close_of_a_chain_is_announced_by_its_id(subject: Subject) {
-    let scene = subject.scene();
-    let other = subject.other().await;
+pub async fn the_close_of_a_chain_is_announced_by_its_id(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let other = subject.other_connection().await;
     let mut wakes = other.subscribe();
-    let id = scene.enqueue(chain()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    let last = scene.claim_one().await;
-    // Whoever begins to listen may be told to look at everything first, and then hears each end.
-    scene.settle(&last, done()).await;
+    let id = harness.enqueue(chain()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    let last = harness.claim_one().await;
+    // A new subscription may receive `Everything` first, and then receives each end.
+    harness.settle(&last, done()).await;
     let heard = async {
         loop {
             match wakes.next().await {
@@ -192,26 +192,26 @@ pub async fn the_close_of_a_chain_is_announced_by_its_id(subject: Subject) {
     assert_eq!(tokio::time::timeout(LONG, heard).await.unwrap(), id);
 }
 
-pub async fn a_plain_job_may_become_a_chain(subject: Subject) {
-    let scene = subject.scene();
-    let id = scene.enqueue(job()).await;
-    scene.settle(&scene.claim_one().await, go_on(next("b"))).await;
-    let second = scene.claim_one().await;
+pub async fn a_plain_job_may_become_a_chain(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let id = harness.enqueue(job()).await;
+    harness.settle(&harness.claim_one().await, continue_with(next("b"))).await;
+    let second = harness.claim_one().await;
     assert!(envelope(&second).keep_result().is_some());
-    scene.settle(&second, output("7")).await;
-    assert_eq!(&scene.get(&id).await.unwrap().record.unwrap().output[..], b"7");
+    harness.settle(&second, output("7")).await;
+    assert_eq!(&harness.get(&id).await.unwrap().record.unwrap().output[..], b"7");
 }
 
-pub async fn a_drained_chain_leaves_nothing(subject: Subject) {
-    let scene = subject.scene();
-    let brief = Traits { keep: Some(Duration::from_millis(50)), ..Traits::default() };
-    scene.enqueue(brief.job()).await;
-    scene.enqueue(brief.job()).await;
+pub async fn a_drained_chain_leaves_nothing(subject: StoreUnderTest) {
+    let harness = subject.harness();
+    let brief = JobSpec { keep: Some(Duration::from_millis(50)), ..JobSpec::default() };
+    harness.enqueue(brief.job()).await;
+    harness.enqueue(brief.job()).await;
     for outcome in [done(), Outcome::Discard("not wanted".to_owned())] {
-        let claimed = scene.claim_one().await;
+        let claimed = harness.claim_one().await;
         let id = claimed.lease.job.clone();
-        scene.settle(&claimed, go_on(next("b"))).await;
-        scene.settle(&scene.claim_chain(&id).await, outcome).await;
+        harness.settle(&claimed, continue_with(next("b"))).await;
+        harness.settle(&harness.claim_chain(&id).await, outcome).await;
     }
-    assert_nothing_is_left(&subject, &scene).await;
+    assert_nothing_is_left(&subject, &harness).await;
 }

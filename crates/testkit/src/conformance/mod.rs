@@ -1,35 +1,35 @@
-//! The definition of a store: what every implementation of [`Store`](tidemill_core::Store) must do, one case
-//! per sentence.
+//! The definition of a store: what every implementation of [`Store`](tidemill_core::Store) must do,
+//! one sentence per case.
 //!
 //! ```text
-//! async fn open() -> Subject { … }
+//! async fn open() -> StoreUnderTest { … }
 //! tidemill_testkit::conformance!(open);
 //! ```
 //!
-//! makes one test per case. Cases assert no upper bound on time but a generous one around waits, so that a busy
-//! machine does not fail them; a sharded store is held to everything but a total order.
+//! creates one test per case. Cases assert only generous upper bounds on time, so that they pass on
+//! a busy machine. A sharded store must satisfy everything except a total order.
 
-// A case fails by panicking; that is what its `expect`s are for.
+// A case fails by panicking.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod cases;
+pub mod harness;
 mod model;
 mod run;
-pub mod scene;
-mod subject;
+mod store_under_test;
 
+pub use harness::{LONG, QueueHarness, SHORT, until};
 pub use run::{count, run};
-pub use scene::{LONG, SHORT, Scene, until};
-pub use subject::Subject;
+pub use store_under_test::StoreUnderTest;
 
-macro_rules! themes {
-    ($($theme:ident),* $(,)?) => {
+macro_rules! topics {
+    ($($topic:ident),* $(,)?) => {
         // The name of a case is its documentation.
-        $(#[allow(missing_docs)] pub mod $theme;)*
+        $(#[allow(missing_docs)] pub mod $topic;)*
     };
 }
 
-themes!(
+topics!(
     enqueue,
     claim,
     recover,
@@ -38,14 +38,14 @@ themes!(
     retry,
     rescue,
     cancel,
-    letters,
+    dead_letters,
     pause,
     promote,
     inspect,
     wake,
     prune,
     concurrency,
-    hygiene,
+    cleanup,
     history,
     chains,
     blockers,
@@ -54,11 +54,11 @@ themes!(
     delete,
     runs,
     run_ends,
-    members,
-    choice,
+    fleet_workers,
+    worker_choice,
     sessions,
-    line,
-    refusals,
-    run_bounds,
+    lease_waiters,
+    rejected_workers,
+    run_limits,
     run_jobs,
 );

@@ -1,4 +1,5 @@
-//! What a store must hold after a history of verbs: a few maps, with the job's state machine as the oracle.
+//! A model of a queue: the expected content of a store after a sequence of calls, by the job's
+//! state machine.
 
 use std::collections::BTreeMap;
 
@@ -6,20 +7,20 @@ use tidemill_core::job::{JobEvent, JobState};
 use tidemill_core::name::JobId;
 use tidemill_core::store::{Cancelled, Claimed, Enqueued};
 
-/// A queue, as it should be.
+/// The expected state of a queue.
 #[derive(Default)]
 pub(super) struct Model {
-    /// What is in the store.
-    jobs: BTreeMap<JobId, Entry>,
-    /// Every id there ever was.
+    /// The jobs in the store.
+    jobs: BTreeMap<JobId, ModelJob>,
+    /// Every id that was ever used.
     pub(super) ids: Vec<JobId>,
-    /// Leases that are over.
+    /// Leases that have ended.
     pub(super) stale: Vec<Claimed>,
-    /// Whether the queue gives nothing.
+    /// Whether the queue is paused.
     pub(super) paused: bool,
 }
 
-struct Entry {
+struct ModelJob {
     state: JobState,
     keeps_record: bool,
     held: Option<Claimed>,
@@ -53,21 +54,21 @@ impl Model {
         if !self.ids.contains(job) {
             self.ids.push(job.clone());
         }
-        self.jobs.insert(job.clone(), Entry { state, keeps_record, held: None, cancelling: false });
+        self.jobs.insert(job.clone(), ModelJob { state, keeps_record, held: None, cancelling: false });
         Enqueued::Created
     }
 
     pub(super) fn claim(&mut self, claimed: Claimed) {
-        let entry = self.happen(&claimed.lease.job.clone(), JobEvent::Claimed);
+        let entry = self.apply(&claimed.lease.job.clone(), JobEvent::Claimed);
         entry.held = Some(claimed);
     }
 
-    /// Ends a claim with `event`. A job that ends without a record is gone, and one that is to be cancelled is
-    /// not put back.
+    /// Ends a claim with `event`. A job that ends without a record is removed, and one with a
+    /// cancel request is not requeued.
     pub(super) fn settle(&mut self, job: &JobId, event: JobEvent) {
         let cancelling = self.jobs.get_mut(job).is_some_and(|entry| std::mem::take(&mut entry.cancelling));
         let removed = cancelling && matches!(event, JobEvent::Requeued | JobEvent::Postponed);
-        let entry = self.happen(job, if removed { JobEvent::Cancelled } else { event });
+        let entry = self.apply(job, if removed { JobEvent::Cancelled } else { event });
         let (state, keeps_record) = (entry.state, entry.keeps_record);
         let over = entry.held.take();
         self.stale.extend(over);
@@ -85,7 +86,7 @@ impl Model {
             }
             Some(state) if state.is_final() => Cancelled::Ended(state),
             Some(_) => {
-                self.happen(job, JobEvent::Cancelled);
+                self.apply(job, JobEvent::Cancelled);
                 self.jobs.remove(job);
                 Cancelled::Removed
             }
@@ -95,12 +96,12 @@ impl Model {
     pub(super) fn redrive(&mut self, job: &JobId) -> u64 {
         let is_dead = self.state(job) == Some(JobState::Dead);
         if is_dead {
-            self.happen(job, JobEvent::Redriven);
+            self.apply(job, JobEvent::Redriven);
         }
         u64::from(is_dead)
     }
 
-    pub(super) fn drop_letter(&mut self, job: &JobId) -> u64 {
+    pub(super) fn drop_dead(&mut self, job: &JobId) -> u64 {
         let is_dead = self.state(job) == Some(JobState::Dead);
         if is_dead {
             self.jobs.remove(job);
@@ -114,7 +115,7 @@ impl Model {
         (before - self.jobs.len()) as u64
     }
 
-    fn happen(&mut self, job: &JobId, event: JobEvent) -> &mut Entry {
+    fn apply(&mut self, job: &JobId, event: JobEvent) -> &mut ModelJob {
         let entry =
             self.jobs.get_mut(job).unwrap_or_else(|| panic!("job {job} is not there to be {event:?}"));
         entry.state = entry.state.next(event).unwrap_or_else(|illegal| panic!("job {job}: {illegal}"));

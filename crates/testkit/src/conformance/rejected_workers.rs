@@ -1,4 +1,4 @@
-//! Who waits for another member than those that are free holds up nobody who could use these.
+//! A waiting session that rejected the free browsers does not block sessions that could use them.
 
 use std::time::Duration;
 
@@ -7,201 +7,202 @@ use tidemill_core::fleet::WorkerKey;
 use tidemill_core::wake::Wake;
 use tidemill_core::store::fleet::{LeaseParams, Leased, WaitParams, MAX_REJECTED_WORKERS};
 
-use super::Subject;
-use super::scene::{SHORT, Yard, kind, until};
-use super::wake::Ears;
+use super::StoreUnderTest;
+use super::harness::{SHORT, FleetHarness, kind, until};
+use super::wake::WakeListeners;
 
-/// A wish that waits, of one that cannot use this member.
-fn without(yard: &Yard, member: &WorkerKey) -> LeaseParams {
-    LeaseParams { rejected: vec![member.clone()], ..yard.patient_wish() }
+/// A params that waits, of one that cannot use this member.
+fn without(harness: &FleetHarness, member: &WorkerKey) -> LeaseParams {
+    LeaseParams { rejected: vec![member.clone()], ..harness.waiting_lease_params() }
 }
 
 /// Gives back the member it has: it waits before all others.
-async fn give_back(yard: &Yard, wish: &mut LeaseParams, member: &WorkerKey) {
-    wish.rejected.push(member.clone());
-    assert!(matches!(yard.ask(wish).await, Leased::Waiting { ahead: 0, .. }), "there is no other");
+async fn give_back(harness: &FleetHarness, params: &mut LeaseParams, member: &WorkerKey) {
+    params.rejected.push(member.clone());
+    assert!(matches!(harness.lease(params).await, Leased::Waiting { ahead: 0, .. }), "there is no other");
 }
 
-/// Gets nothing, whether it waits or not, though others before it are not served.
-async fn nothing_for(yard: &Yard, wish: &LeaseParams) {
-    assert!(matches!(yard.ask(&yard.wish()).await, Leased::Refused { .. }), "a newcomer gets nothing");
-    let answer = yard.ask(wish).await;
+/// Asserts that nothing is granted, whether the session waits or not, although others before it are
+/// not served.
+async fn nothing_for(harness: &FleetHarness, params: &LeaseParams) {
+    assert!(matches!(harness.lease(&harness.lease_params()).await, Leased::Refused { .. }), "a newcomer gets nothing");
+    let answer = harness.lease(params).await;
     assert!(matches!(answer, Leased::Waiting { ahead: 1.., .. }), "{answer:?}");
 }
 
-pub async fn what_the_first_in_line_refuses_is_given_to_the_next(subject: Subject) {
-    let (here, there) = (subject.yard(), Yard::new(subject.other().await));
+pub async fn what_the_first_in_line_refuses_is_given_to_the_next(subject: StoreUnderTest) {
+    let (here, there) = (subject.fleet_harness(), FleetHarness::new(subject.other_connection().await));
     let a = here.join("a", 1, 0).await;
-    let (mut unlucky, next) = (here.patient_wish(), there.patient_wish());
-    here.get(&unlucky).await;
-    assert!(matches!(there.ask(&next).await, Leased::Waiting { ahead: 0, .. }));
+    let (mut unlucky, next) = (here.waiting_lease_params(), there.waiting_lease_params());
+    here.lease_granted(&unlucky).await;
+    assert!(matches!(there.lease(&next).await, Leased::Waiting { ahead: 0, .. }));
     give_back(&here, &mut unlucky, &a).await;
-    assert_eq!(there.get(&next).await.worker, a);
+    assert_eq!(there.lease_granted(&next).await.worker, a);
     there.release(&next.session).await;
     assert_eq!(there.open().await.1.worker, a, "nor does a newcomer have to wait");
-    assert!(matches!(here.ask(&unlucky).await, Leased::Waiting { ahead: 0, .. }), "it has its place");
+    assert!(matches!(here.lease(&unlucky).await, Leased::Waiting { ahead: 0, .. }), "it has its place");
 }
 
 /// Two members are free. The first in line refuses one, and the other is the one that would be chosen.
-async fn one_for_each(yard: &Yard) -> (LeaseParams, WorkerKey, WorkerKey) {
-    let mut first = yard.patient_wish();
-    let a = yard.join("a", 1, 0).await;
-    yard.get(&first).await;
-    let b = yard.join("b", 1, 0).await;
-    yard.release(&yard.open().await.0).await;
-    let (session, grant) = yard.open().await;
+async fn one_for_each(harness: &FleetHarness) -> (LeaseParams, WorkerKey, WorkerKey) {
+    let mut first = harness.waiting_lease_params();
+    let a = harness.join("a", 1, 0).await;
+    harness.lease_granted(&first).await;
+    let b = harness.join("b", 1, 0).await;
+    harness.release(&harness.open().await.0).await;
+    let (session, grant) = harness.open().await;
     assert_eq!(grant.worker, b);
-    give_back(yard, &mut first, &a).await;
-    yard.release(&session).await;
+    give_back(harness, &mut first, &a).await;
+    harness.release(&session).await;
     (first, a, b)
 }
 
-pub async fn the_next_is_given_what_the_first_refuses_and_nothing_else(subject: Subject) {
-    let yard = subject.yard();
-    let (first, a, b) = one_for_each(&yard).await;
-    assert_eq!(yard.get(&yard.patient_wish()).await.worker, a, "the first can use {b}");
-    nothing_for(&yard, &yard.patient_wish()).await;
-    assert_eq!(yard.get(&first).await.worker, b);
+pub async fn the_next_is_given_what_the_first_refuses_and_nothing_else(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let (first, a, b) = one_for_each(&harness).await;
+    assert_eq!(harness.lease_granted(&harness.waiting_lease_params()).await.worker, a, "the first can use {b}");
+    nothing_for(&harness, &harness.waiting_lease_params()).await;
+    assert_eq!(harness.lease_granted(&first).await.worker, b);
 }
 
-pub async fn the_first_takes_what_it_can_use_and_leaves_the_rest(subject: Subject) {
-    let yard = subject.yard();
-    let (first, a, b) = one_for_each(&yard).await;
-    assert_eq!(yard.get(&first).await.worker, b);
-    assert_eq!(yard.get(&yard.patient_wish()).await.worker, a);
+pub async fn the_first_takes_what_it_can_use_and_leaves_the_rest(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let (first, a, b) = one_for_each(&harness).await;
+    assert_eq!(harness.lease_granted(&first).await.worker, b);
+    assert_eq!(harness.lease_granted(&harness.waiting_lease_params()).await.worker, a);
 }
 
-pub async fn what_one_of_those_before_could_use_is_not_given(subject: Subject) {
-    let yard = subject.yard();
-    let (a, b) = (yard.join("a", 1, 0).await, yard.join("b", 1, 0).await);
-    let holds = [yard.open().await.0, yard.open().await.0];
-    let (first, second, third) = (without(&yard, &a), without(&yard, &b), yard.patient_wish());
-    for wish in [&first, &second, &third] {
-        assert!(matches!(yard.ask(wish).await, Leased::Waiting { .. }));
+pub async fn what_one_of_those_before_could_use_is_not_given(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let (a, b) = (harness.join("a", 1, 0).await, harness.join("b", 1, 0).await);
+    let holds = [harness.open().await.0, harness.open().await.0];
+    let (first, second, third) = (without(&harness, &a), without(&harness, &b), harness.waiting_lease_params());
+    for params in [&first, &second, &third] {
+        assert!(matches!(harness.lease(params).await, Leased::Waiting { .. }));
     }
     for session in &holds {
-        yard.release(session).await;
+        harness.release(session).await;
     }
-    nothing_for(&yard, &third).await;
-    assert_eq!(yard.get(&second).await.worker, a, "the first refuses it");
-    nothing_for(&yard, &third).await;
-    assert_eq!(yard.get(&first).await.worker, b);
+    nothing_for(&harness, &third).await;
+    assert_eq!(harness.lease_granted(&second).await.worker, a, "the first refuses it");
+    nothing_for(&harness, &third).await;
+    assert_eq!(harness.lease_granted(&first).await.worker, b);
 }
 
-pub async fn what_all_who_are_before_refuse_is_found_among_what_only_some_do(subject: Subject) {
-    let yard = subject.yard();
+pub async fn what_all_who_are_before_refuse_is_found_among_what_only_some_do(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
     let mut free = Vec::new();
     for name in ["a", "b", "c"] {
-        free.push(yard.join(name, 1, 0).await);
+        free.push(harness.join(name, 1, 0).await);
     }
     for member in &free {
         let others = free.iter().filter(|other| *other != member).cloned().collect();
-        yard.ask(&LeaseParams { rejected: free.clone(), ..yard.patient_wish() }).await;
-        let wish = LeaseParams { rejected: others, ..yard.wish() };
-        assert_eq!(yard.get(&wish).await.worker, *member);
-        yard.release(&wish.session).await;
+        harness.lease(&LeaseParams { rejected: free.clone(), ..harness.waiting_lease_params() }).await;
+        let params = LeaseParams { rejected: others, ..harness.lease_params() };
+        assert_eq!(harness.lease_granted(&params).await.worker, *member);
+        harness.release(&params.session).await;
     }
-    let picky = LeaseParams { rejected: vec![free[2].clone(), free[1].clone()], ..yard.patient_wish() };
-    let grant = yard.get(&picky).await;
+    let picky = LeaseParams { rejected: vec![free[2].clone(), free[1].clone()], ..harness.waiting_lease_params() };
+    let grant = harness.lease_granted(&picky).await;
     assert_eq!(grant.worker, free[0], "three are before it that refuse everything");
-    yard.release(&picky.session).await;
-    let held = yard.get(&LeaseParams { rejected: vec![free[2].clone(), free[1].clone()], ..yard.wish() }).await;
+    harness.release(&picky.session).await;
+    let held = harness.lease_granted(&LeaseParams { rejected: vec![free[2].clone(), free[1].clone()], ..harness.lease_params() }).await;
     assert_eq!(held.worker, free[0]);
-    assert!(matches!(yard.ask(&picky).await, Leased::Waiting { ahead: 3, .. }));
-    let mut given = [yard.open().await.1.worker, yard.open().await.1.worker];
+    assert!(matches!(harness.lease(&picky).await, Leased::Waiting { ahead: 3, .. }));
+    let mut given = [harness.open().await.1.worker, harness.open().await.1.worker];
     given.sort();
     assert_eq!(given, [free[1].clone(), free[2].clone()]);
 }
 
-pub async fn who_refuses_nothing_still_comes_first(subject: Subject) {
-    let yard = subject.yard();
-    let a = yard.join("a", 1, 0).await;
-    let (mut unlucky, patient, last) = (yard.patient_wish(), yard.patient_wish(), yard.patient_wish());
-    yard.get(&unlucky).await;
-    yard.ask(&patient).await;
-    yard.ask(&last).await;
-    give_back(&yard, &mut unlucky, &a).await;
-    nothing_for(&yard, &last).await;
-    assert_eq!(yard.get(&patient).await.worker, a);
-    yard.release(&patient.session).await;
-    assert_eq!(yard.get(&last).await.worker, a);
+pub async fn who_refuses_nothing_still_comes_first(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let a = harness.join("a", 1, 0).await;
+    let (mut unlucky, patient, last) = (harness.waiting_lease_params(), harness.waiting_lease_params(), harness.waiting_lease_params());
+    harness.lease_granted(&unlucky).await;
+    harness.lease(&patient).await;
+    harness.lease(&last).await;
+    give_back(&harness, &mut unlucky, &a).await;
+    nothing_for(&harness, &last).await;
+    assert_eq!(harness.lease_granted(&patient).await.worker, a);
+    harness.release(&patient.session).await;
+    assert_eq!(harness.lease_granted(&last).await.worker, a);
 }
 
-pub async fn only_the_latest_refusals_count(subject: Subject) {
-    let yard = subject.yard();
-    let a = yard.join("a", 1, 0).await;
-    let mut first = without(&yard, &a);
-    yard.ask(&first).await;
-    let (session, grant) = yard.open().await;
+pub async fn only_the_latest_refusals_count(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let a = harness.join("a", 1, 0).await;
+    let mut first = without(&harness, &a);
+    harness.lease(&first).await;
+    let (session, grant) = harness.open().await;
     assert_eq!(grant.worker, a);
     first.rejected.clear();
-    assert!(matches!(yard.ask(&first).await, Leased::Waiting { ahead: 0, .. }));
-    yard.release(&session).await;
-    let next = yard.patient_wish();
-    nothing_for(&yard, &next).await;
+    assert!(matches!(harness.lease(&first).await, Leased::Waiting { ahead: 0, .. }));
+    harness.release(&session).await;
+    let next = harness.waiting_lease_params();
+    nothing_for(&harness, &next).await;
     first.rejected.push(a.clone());
-    assert!(matches!(yard.ask(&first).await, Leased::Waiting { ahead: 0, .. }));
-    assert_eq!(yard.get(&next).await.worker, a);
+    assert!(matches!(harness.lease(&first).await, Leased::Waiting { ahead: 0, .. }));
+    assert_eq!(harness.lease_granted(&next).await.worker, a);
 }
 
-pub async fn what_was_refused_is_forgotten_with_the_place_in_line(subject: Subject) {
-    let yard = subject.yard();
-    let a = yard.join("a", 1, 0).await;
-    let (session, _) = yard.open().await;
+pub async fn what_was_refused_is_forgotten_with_the_place_in_line(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let a = harness.join("a", 1, 0).await;
+    let (session, _) = harness.open().await;
     let line = Some(WaitParams { max_waiting: 10, ttl: SHORT });
-    let absent = LeaseParams { wait: line, ..without(&yard, &a) };
-    assert!(matches!(yard.ask(&absent).await, Leased::Waiting { ahead: 0, .. }));
+    let absent = LeaseParams { wait: line, ..without(&harness, &a) };
+    assert!(matches!(harness.lease(&absent).await, Leased::Waiting { ahead: 0, .. }));
     tokio::time::sleep(SHORT + Duration::from_millis(20)).await;
-    let patient = yard.patient_wish();
-    assert!(matches!(yard.ask(&patient).await, Leased::Waiting { ahead: 0, .. }));
-    let back = LeaseParams { session: absent.session, ..yard.patient_wish() };
-    assert!(matches!(yard.ask(&back).await, Leased::Waiting { ahead: 1, .. }), "at the end of the line");
-    yard.release(&session).await;
-    yard.get(&patient).await;
-    yard.release(&patient.session).await;
-    nothing_for(&yard, &yard.patient_wish()).await;
-    assert_eq!(yard.get(&back).await.worker, a);
+    let patient = harness.waiting_lease_params();
+    assert!(matches!(harness.lease(&patient).await, Leased::Waiting { ahead: 0, .. }));
+    let back = LeaseParams { session: absent.session, ..harness.waiting_lease_params() };
+    assert!(matches!(harness.lease(&back).await, Leased::Waiting { ahead: 1, .. }), "at the end of the line");
+    harness.release(&session).await;
+    harness.lease_granted(&patient).await;
+    harness.release(&patient.session).await;
+    nothing_for(&harness, &harness.waiting_lease_params()).await;
+    assert_eq!(harness.lease_granted(&back).await.worker, a);
 }
 
-pub async fn refusals_leave_nothing_behind(subject: Subject) {
-    let yard = subject.yard();
+pub async fn refusals_leave_nothing_behind(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
     let gone: WorkerKey = "chromium:gone".parse().unwrap();
-    let (given_up, served) = (without(&yard, &gone), without(&yard, &gone));
-    yard.ask(&LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..without(&yard, &gone) }).await;
-    yard.ask(&given_up).await;
-    yard.ask(&served).await;
-    assert!(yard.release(&given_up.session).await);
+    let (given_up, served) = (without(&harness, &gone), without(&harness, &gone));
+    harness.lease(&LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..without(&harness, &gone) }).await;
+    harness.lease(&given_up).await;
+    harness.lease(&served).await;
+    assert!(harness.release(&given_up.session).await);
     tokio::time::sleep(SHORT + Duration::from_millis(20)).await;
-    yard.reap().await;
-    let a = yard.join("a", 1, 0).await;
-    yard.get(&served).await;
-    yard.release(&served.session).await;
-    yard.fleet().part(&[a]).await.unwrap();
-    let left = subject.left_behind().await;
+    harness.reap().await;
+    let a = harness.join("a", 1, 0).await;
+    harness.lease_granted(&served).await;
+    harness.release(&served.session).await;
+    harness.fleet().part(&[a]).await.unwrap();
+    let left = subject.list_leftovers().await;
     assert!(left.is_empty(), "{left:?}");
 }
 
-pub async fn who_may_have_what_was_given_back_hears_of_it(subject: Subject) {
-    let yard = subject.yard();
-    let a = yard.join("a", 1, 0).await;
-    let wish = || LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..yard.wish() };
-    let mut ears = Ears::open(&subject).await;
-    ears.hear(|wake| *wake == Wake::Capacity(kind("chromium")), || async {
+pub async fn who_may_have_what_was_given_back_hears_of_it(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
+    let a = harness.join("a", 1, 0).await;
+    let params = || LeaseParams { wait: Some(WaitParams { max_waiting: 10, ttl: SHORT }), ..harness.lease_params() };
+    let mut listeners = WakeListeners::open(&subject).await;
+    listeners.expect_wake(|wake| *wake == Wake::Capacity(kind("chromium")), || async {
         // Whoever gave up its place would have the others called; one that runs out is not noticed by anybody.
-        until("an empty line", || async { yard.fleet().list_waiting().await.unwrap().is_empty().then_some(()) }).await;
-        let (mut unlucky, next) = (wish(), wish());
-        yard.get(&unlucky).await;
-        yard.ask(&next).await;
-        give_back(&yard, &mut unlucky, &a).await;
+        until("an empty line", || async { harness.fleet().list_waiting().await.unwrap().is_empty().then_some(()) }).await;
+        let (mut unlucky, next) = (params(), params());
+        harness.lease_granted(&unlucky).await;
+        harness.lease(&next).await;
+        give_back(&harness, &mut unlucky, &a).await;
     })
     .await;
 }
 
-pub async fn nobody_refuses_more_than_a_few(subject: Subject) {
-    let yard = subject.yard();
+pub async fn nobody_refuses_more_than_a_few(subject: StoreUnderTest) {
+    let harness = subject.fleet_harness();
     let members = |most| (0..most).map(|n| format!("chromium:{n}").parse().unwrap()).collect();
-    let picky = LeaseParams { rejected: members(MAX_REJECTED_WORKERS), ..yard.patient_wish() };
-    assert!(matches!(yard.ask(&picky).await, Leased::Waiting { .. }));
-    let too_picky = LeaseParams { rejected: members(MAX_REJECTED_WORKERS + 1), ..yard.patient_wish() };
-    assert!(matches!(yard.fleet().lease(&too_picky).await, Err(Error::Invalid(_))));
+    let picky = LeaseParams { rejected: members(MAX_REJECTED_WORKERS), ..harness.waiting_lease_params() };
+    assert!(matches!(harness.lease(&picky).await, Leased::Waiting { .. }));
+    let too_picky = LeaseParams { rejected: members(MAX_REJECTED_WORKERS + 1), ..harness.waiting_lease_params() };
+    assert!(matches!(harness.fleet().lease(&too_picky).await, Err(Error::Invalid(_))));
 }

@@ -1,4 +1,4 @@
-//! A store under test, with what keeps it alive.
+//! A store under test and the resources that it needs.
 
 use std::any::Any;
 use std::future::Future;
@@ -8,29 +8,30 @@ use futures_util::future::BoxFuture;
 use tidemill_core::name::{Guarantee, Queue, QueueName};
 use tidemill_core::store::Store;
 
-use super::scene::{Scene, Yard};
+use super::harness::{FleetHarness, QueueHarness};
 
-type Reopen = Box<dyn Fn() -> BoxFuture<'static, Arc<dyn Store>> + Send + Sync>;
-type Leftovers = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
+type OpenStore = Box<dyn Fn() -> BoxFuture<'static, Arc<dyn Store>> + Send + Sync>;
+type ListLeftovers = Box<dyn Fn() -> BoxFuture<'static, Vec<String>> + Send + Sync>;
 
-/// A store whose state nobody else uses.
-pub struct Subject {
+/// A store with state of its own.
+pub struct StoreUnderTest {
     /// The store.
     pub store: Arc<dyn Store>,
-    reopen: Option<Reopen>,
-    leftovers: Option<Leftovers>,
+    reopen: Option<OpenStore>,
+    leftovers: Option<ListLeftovers>,
     sharded: bool,
-    // Last, so that it outlives every connection to what it guards.
+    // Last, so that it outlives every connection to the guarded resource.
     _guard: Box<dyn Any + Send>,
 }
 
-impl Subject {
-    /// A store, and what has to live as long as it: a directory, a server.
+impl StoreUnderTest {
+    /// A store, and a resource that must live as long: a directory, a server.
     pub fn new(store: Arc<dyn Store>, guard: impl Any + Send) -> Self {
         Self { store, reopen: None, leftovers: None, sharded: false, _guard: Box::new(guard) }
     }
 
-    /// Says how to open a second, independent connection to the same state, as another process would.
+    /// Sets how to open a second, independent connection to the same state, as another process
+    /// would.
     pub fn reopen<F>(mut self, open: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Arc<dyn Store>> + Send + 'static,
@@ -39,8 +40,8 @@ impl Subject {
         self
     }
 
-    /// Says how to list what is left in the store of jobs, leases and workers: keys, rows. Schema and the
-    /// registry of queues do not count.
+    /// Sets how to list keys or rows of jobs, leases and workers that remain in the store. The
+    /// schema and the registry of queues do not count.
     pub fn leftovers<F>(mut self, list: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Vec<String>> + Send + 'static,
@@ -49,7 +50,8 @@ impl Subject {
         self
     }
 
-    /// Says that the store has more than one shard, and so no order between jobs of different ones.
+    /// Declares that the store has more than one shard, and so no order between jobs of different
+    /// shards.
     pub fn sharded(mut self) -> Self {
         self.sharded = true;
         self
@@ -60,45 +62,45 @@ impl Subject {
         self.sharded
     }
 
-    /// Another connection to the same state; the same one, if the store has but one.
-    pub async fn other(&self) -> Arc<dyn Store> {
+    /// Another connection to the same state, or the same one if the store has only one.
+    pub async fn other_connection(&self) -> Arc<dyn Store> {
         match &self.reopen {
             Some(open) => open().await,
             None => self.store.clone(),
         }
     }
 
-    /// What is left in the store, as far as it can be told.
-    pub async fn left_behind(&self) -> Vec<String> {
+    /// The remaining keys or rows, as far as they can be listed.
+    pub async fn list_leftovers(&self) -> Vec<String> {
         match &self.leftovers {
             Some(list) => list().await,
             None => Vec::new(),
         }
     }
 
-    /// A stage on an at-least-once queue.
-    pub fn scene(&self) -> Scene {
-        self.scene_on("jobs", Guarantee::AtLeastOnce)
+    /// A harness on an at-least-once queue.
+    pub fn harness(&self) -> QueueHarness {
+        self.harness_on("jobs", Guarantee::AtLeastOnce)
     }
 
-    /// A stage for the fleet.
-    pub fn yard(&self) -> Yard {
-        Yard::new(self.store.clone())
+    /// A harness for the fleet.
+    pub fn fleet_harness(&self) -> FleetHarness {
+        FleetHarness::new(self.store.clone())
     }
 
-    /// A stage on an at-most-once queue.
-    pub fn scene_at_most_once(&self) -> Scene {
-        self.scene_on("jobs", Guarantee::AtMostOnce)
+    /// A harness on an at-most-once queue.
+    pub fn at_most_once_harness(&self) -> QueueHarness {
+        self.harness_on("jobs", Guarantee::AtMostOnce)
     }
 
-    /// A stage for each delivery guarantee, for what holds on both.
-    pub fn scenes(&self) -> [Scene; 2] {
-        [self.scene(), self.scene_at_most_once()]
+    /// A harness for each guarantee, for cases that hold on both.
+    pub fn harnesses(&self) -> [QueueHarness; 2] {
+        [self.harness(), self.at_most_once_harness()]
     }
 
-    /// A stage on a queue of this name.
-    pub fn scene_on(&self, name: &str, delivery: Guarantee) -> Scene {
+    /// A harness on a queue of this name.
+    pub fn harness_on(&self, name: &str, guarantee: Guarantee) -> QueueHarness {
         let name = QueueName::new(name).expect("a queue's name");
-        Scene::new(self.store.clone(), Queue { name, guarantee: delivery })
+        QueueHarness::new(self.store.clone(), Queue { name, guarantee })
     }
 }

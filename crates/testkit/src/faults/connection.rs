@@ -9,20 +9,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::plan::Plan;
+use super::plan::FaultPlan;
 
-/// Carries bytes both ways until one side ends or the line is cut.
-pub(super) async fn carry(client: TcpStream, upstream: SocketAddr, plan: Arc<Plan>) {
-    let cut = plan.until_cut();
+/// Forwards bytes in both directions until one side closes or the connection is cut.
+pub(super) async fn forward(client: TcpStream, upstream: SocketAddr, plan: Arc<FaultPlan>) {
+    let cut = plan.wait_for_cut();
     let Ok(server) = TcpStream::connect(upstream).await else { return };
     // Without this, small answers wait for an acknowledgement that the other side delays.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
-    let doomed = AtomicBool::new(false);
-    // Either end closes both, as a server and a client would see it without a proxy.
+    let drop_answer = AtomicBool::new(false);
+    // When either side closes, both are closed, as they would see it without a proxy.
     tokio::select! {
-        _ = requests(from_client, to_server, &plan, &doomed) => {}
-        _ = answers(from_server, to_client, &plan, &doomed) => {}
+        _ = requests(from_client, to_server, &plan, &drop_answer) => {}
+        _ = answers(from_server, to_client, &plan, &drop_answer) => {}
         () = cut => {}
     }
 }
@@ -30,8 +30,8 @@ pub(super) async fn carry(client: TcpStream, upstream: SocketAddr, plan: Arc<Pla
 async fn requests(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    plan: &Plan,
-    doomed: &AtomicBool,
+    plan: &FaultPlan,
+    drop_answer: &AtomicBool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -39,9 +39,9 @@ async fn requests(
         if length == 0 {
             return Ok(());
         }
-        plan.until_open().await;
-        if plan.dooms(&buffer[..length]) {
-            doomed.store(true, Ordering::SeqCst);
+        plan.wait_until_open().await;
+        if plan.drops_answer_to(&buffer[..length]) {
+            drop_answer.store(true, Ordering::SeqCst);
         }
         to.write_all(&buffer[..length]).await?;
     }
@@ -50,8 +50,8 @@ async fn requests(
 async fn answers(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    plan: &Plan,
-    doomed: &AtomicBool,
+    plan: &FaultPlan,
+    drop_answer: &AtomicBool,
 ) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -59,12 +59,12 @@ async fn answers(
         if length == 0 {
             return Ok(());
         }
-        // The server has answered, so the request has had its effect.
-        if doomed.load(Ordering::SeqCst) {
-            plan.note_dropped();
+        // The server has answered, so the request has taken effect.
+        if drop_answer.load(Ordering::SeqCst) {
+            plan.record_dropped();
             return Ok(());
         }
-        plan.until_open().await;
+        plan.wait_until_open().await;
         to.write_all(&buffer[..length]).await?;
     }
 }

@@ -1,6 +1,6 @@
-//! Faults on the way to a server: a proxy that cuts, swallows and refuses as it is told.
+//! Network faults: a proxy that cuts, holds and rejects connections on request.
 
-mod line;
+mod connection;
 mod plan;
 
 use std::io;
@@ -10,26 +10,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use plan::Plan;
+use plan::FaultPlan;
 
-/// A proxy on a loopback port. Everything passes until it is told otherwise; dropping it cuts everything.
+/// A proxy on a loopback port. It forwards everything until a fault is set; dropping it cuts all
+/// connections.
 pub struct Proxy {
     address: SocketAddr,
     upstream: SocketAddr,
-    plan: Arc<Plan>,
-    /// Who takes new connections; nobody while they are refused.
-    door: Mutex<Option<JoinHandle<()>>>,
+    plan: Arc<FaultPlan>,
+    /// The task that accepts connections; `None` while they are rejected.
+    acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Proxy {
-    /// A proxy to a loopback port.
+    /// Starts a proxy to a loopback port.
     pub async fn to(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let upstream = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let plan = Arc::new(Plan::default());
-        let door = tokio::spawn(accept(listener, upstream, plan.clone()));
-        Ok(Self { address, upstream, plan, door: Mutex::new(Some(door)) })
+        let plan = Arc::new(FaultPlan::default());
+        let acceptor = tokio::spawn(accept(listener, upstream, plan.clone()));
+        Ok(Self { address, upstream, plan, acceptor: Mutex::new(Some(acceptor)) })
     }
 
     /// The port to connect to.
@@ -42,18 +43,18 @@ impl Proxy {
         url.replace(&format!(":{}", self.upstream.port()), &format!(":{}", self.port()))
     }
 
-    /// Cuts every connection there is. New ones pass.
+    /// Cuts every open connection. New ones are forwarded.
     pub fn cut(&self) {
         self.plan.cut();
     }
 
-    /// Stops passing anything on, on connections old and new, without closing them: a network that is gone.
+    /// Stops forwarding on all connections without closing them, like a network failure.
     pub fn black_hole(&self) {
-        self.plan.hold(true);
+        self.plan.set_held(true);
     }
 
-    /// Passes the next request on and cuts its connection in place of the answer: whether it took effect, the
-    /// client cannot know.
+    /// Forwards the next request and cuts its connection instead of returning the answer. The
+    /// client cannot know whether the request took effect.
     pub fn drop_next_answer(&self) {
         self.drop_answer_to("");
     }
@@ -63,12 +64,12 @@ impl Proxy {
         self.plan.drop_answer_to(text, 0);
     }
 
-    /// The same for the request that comes after so many others.
+    /// The same for the request after this many others.
     pub fn drop_answer_after(&self, requests: usize) {
         self.plan.drop_answer_to("", requests);
     }
 
-    /// Drops no answer after all.
+    /// Cancels the planned drop of an answer.
     pub fn drop_nothing(&self) {
         self.plan.drop_nothing();
     }
@@ -78,46 +79,46 @@ impl Proxy {
         self.plan.answers_dropped()
     }
 
-    /// Refuses new connections. Those there are go on.
+    /// Rejects new connections. Open ones continue.
     pub async fn refuse(&self) {
-        let door = self.door().take();
-        if let Some(door) = door {
-            door.abort();
-            // When it has ended, the port is closed.
-            let _ = door.await;
+        let acceptor = self.acceptor().take();
+        if let Some(acceptor) = acceptor {
+            acceptor.abort();
+            // Once the task has ended, the port is closed.
+            let _ = acceptor.await;
         }
     }
 
-    /// Lets everything pass again: what was swallowed since [`black_hole`](Self::black_hole) is delivered late,
-    /// and new connections are taken.
+    /// Forwards everything again. Data held since [`black_hole`](Self::black_hole) is delivered
+    /// late, and new connections are accepted.
     pub async fn resume(&self) -> io::Result<()> {
-        self.plan.hold(false);
-        if self.door().is_some() {
+        self.plan.set_held(false);
+        if self.acceptor().is_some() {
             return Ok(());
         }
         let listener = TcpListener::bind(self.address).await?;
-        let door = tokio::spawn(accept(listener, self.upstream, self.plan.clone()));
-        *self.door() = Some(door);
+        let acceptor = tokio::spawn(accept(listener, self.upstream, self.plan.clone()));
+        *self.acceptor() = Some(acceptor);
         Ok(())
     }
 
-    fn door(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
-        self.door.lock().unwrap_or_else(PoisonError::into_inner)
+    fn acceptor(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.acceptor.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        if let Some(door) = self.door().take() {
-            door.abort();
+        if let Some(acceptor) = self.acceptor().take() {
+            acceptor.abort();
         }
         self.plan.cut();
     }
 }
 
-async fn accept(listener: TcpListener, upstream: SocketAddr, plan: Arc<Plan>) {
-    // A line ends with its client, its server or a cut; nobody has to wait for it.
+async fn accept(listener: TcpListener, upstream: SocketAddr, plan: Arc<FaultPlan>) {
+    // A connection task ends with its client, its server or a cut, so nothing waits for it.
     while let Ok((client, _)) = listener.accept().await {
-        tokio::spawn(line::carry(client, upstream, plan.clone()));
+        tokio::spawn(connection::forward(client, upstream, plan.clone()));
     }
 }

@@ -1,20 +1,21 @@
-//! Certificates of a private authority, made with `openssl`: for a server on the loopback address, and for a client.
+//! Certificates of a private authority for a server on the loopback address and for a client, made
+//! with `openssl`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-use super::Error;
+use super::ServerError;
 
-/// Certificates and keys in a directory of their own. Dropping it removes them.
+/// Certificates and keys in a temporary directory. Dropping it removes them.
 pub struct Certificates {
     directory: TempDir,
 }
 
 impl Certificates {
-    /// Makes an authority, and what it signs.
-    pub fn new() -> Result<Self, Error> {
+    /// Creates an authority and the certificates that it signs.
+    pub fn new() -> Result<Self, ServerError> {
         let certificates = Self { directory: tempfile::Builder::new().prefix("tidemill-tls-").tempdir()? };
         certificates.make_authority("ca")?;
         certificates.sign("server", "subjectAltName=IP:127.0.0.1,DNS:localhost")?;
@@ -36,7 +37,7 @@ impl Certificates {
         self.directory.path().join(name)
     }
 
-    fn make_authority(&self, name: &str) -> Result<(), Error> {
+    fn make_authority(&self, name: &str) -> Result<(), ServerError> {
         let (key, certificate) = (format!("{name}.key"), format!("{name}.crt"));
         self.openssl(&[
             "req",
@@ -59,7 +60,7 @@ impl Certificates {
         ])
     }
 
-    fn sign(&self, name: &str, extension: &str) -> Result<(), Error> {
+    fn sign(&self, name: &str, extension: &str) -> Result<(), ServerError> {
         let [key, request, certificate, extensions] =
             ["key", "csr", "crt", "ext"].map(|end| format!("{name}.{end}"));
         std::fs::write(self.file(&extensions), extension)?;
@@ -97,14 +98,14 @@ impl Certificates {
         ])
     }
 
-    fn openssl(&self, args: &[&str]) -> Result<(), Error> {
+    fn openssl(&self, args: &[&str]) -> Result<(), ServerError> {
         let mut command = Command::new("openssl");
         command.args(args).current_dir(self.path()).stdin(Stdio::null());
-        let output = command.output().map_err(|_| Error::missing("openssl", "openssl"))?;
+        let output = command.output().map_err(|_| ServerError::missing("openssl", "openssl"))?;
         if output.status.success() {
             return Ok(());
         }
-        Err(Error::new(format!("openssl {}: {}", args[0], String::from_utf8_lossy(&output.stderr))))
+        Err(ServerError::new(format!("openssl {}: {}", args[0], String::from_utf8_lossy(&output.stderr))))
     }
 
     fn path(&self) -> &Path {

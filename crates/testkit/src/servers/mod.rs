@@ -1,18 +1,18 @@
-//! Real servers on free loopback ports, to be started, paused, killed and restarted by a test.
+//! Real servers on free loopback ports, which a test can start, pause, kill and restart.
 //!
-//! Every call here blocks: it is the arrangement of a test, and most of it is waiting for a process. A test that
-//! restarts a server while its own tasks go on wants a multi-threaded runtime.
+//! Every call here blocks: it is the set-up of a test and mostly waits for a process. A test that
+//! restarts a server while its own tasks run needs a multi-threaded runtime.
 
 mod certificates;
 mod cluster;
 mod pgbouncer;
 mod port;
 mod postgres;
+mod process;
 mod redis;
 mod resp;
 mod sentinel;
 mod shared;
-mod warden;
 
 pub use certificates::Certificates;
 pub use cluster::RedisCluster;
@@ -25,21 +25,22 @@ pub use shared::{shared_cluster, shared_postgres, shared_redis};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// How long a server may take to do anything before a test gives up on it.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a server may take for any operation before the test fails.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long to wait between two looks at a server that is starting.
-const GLANCE: Duration = Duration::from_millis(10);
+/// The interval between two polls of a starting server.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How many ports are tried: another process may take a port between our look and the server's bind.
-const ATTEMPTS: usize = 5;
+/// How many ports are tried: another process may take a port between our check and the server's
+/// bind.
+const MAX_PORT_TRIES: usize = 5;
 
-/// A server could not be made to do what a test wants. Reads well in the panic of an `unwrap`.
+/// An operation on a server failed. `Debug` prints the message, for the panic of an `unwrap`.
 #[derive(thiserror::Error)]
 #[error("{0}")]
-pub struct Error(String);
+pub struct ServerError(String);
 
-impl Error {
+impl ServerError {
     fn new(message: impl Into<String>) -> Self {
         Self(message.into())
     }
@@ -49,36 +50,39 @@ impl Error {
     }
 }
 
-impl fmt::Debug for Error {
+impl fmt::Debug for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl From<std::io::Error> for Error {
+impl From<std::io::Error> for ServerError {
     fn from(error: std::io::Error) -> Self {
         Self(error.to_string())
     }
 }
 
-/// Looks until `found` is something, for a bounded time.
-fn wait_for<T>(what: &str, mut found: impl FnMut() -> Result<Option<T>, Error>) -> Result<T, Error> {
+/// Polls until `found` returns a value, for a limited time.
+fn wait_for<T>(
+    what: &str,
+    mut found: impl FnMut() -> Result<Option<T>, ServerError>,
+) -> Result<T, ServerError> {
     let begun = Instant::now();
     loop {
         if let Some(value) = found()? {
             return Ok(value);
         }
-        if begun.elapsed() > PATIENCE {
-            return Err(Error::new(format!("{what} took longer than {PATIENCE:?}")));
+        if begun.elapsed() > SERVER_TIMEOUT {
+            return Err(ServerError::new(format!("{what} took longer than {SERVER_TIMEOUT:?}")));
         }
-        std::thread::sleep(GLANCE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Tries `start` with one port after another.
-fn on_some_port<T>(mut start: impl FnMut(u16) -> Result<T, Error>) -> Result<T, Error> {
-    let mut failure = Error::new("no port was tried");
-    for _ in 0..ATTEMPTS {
+/// Calls `start` with one free port after another.
+fn start_on_free_port<T>(mut start: impl FnMut(u16) -> Result<T, ServerError>) -> Result<T, ServerError> {
+    let mut failure = ServerError::new("no port was tried");
+    for _ in 0..MAX_PORT_TRIES {
         match start(port::free()?) {
             Ok(server) => return Ok(server),
             Err(error) => failure = error,

@@ -1,4 +1,4 @@
-//! A PgBouncer in front of a PostgreSQL server of a test's own.
+//! A PgBouncer in front of a PostgreSQL server.
 
 use std::fmt::Write;
 use std::fs;
@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::process::Command;
 
 use super::postgres::as_unprivileged;
-use super::warden::{Charge, Warden};
-use super::{Error, Postgres, on_some_port, wait_for};
+use super::process::{ServerProcess, ServerSpec};
+use super::{Postgres, ServerError, start_on_free_port, wait_for};
 
-/// For how long a client has a connection of the server to itself.
+/// How long a client keeps a connection to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
     /// As long as it is connected.
@@ -18,31 +18,31 @@ pub enum PoolMode {
     Transaction,
 }
 
-/// How a pooler is to be started.
+/// The options of a pooler.
 #[derive(Debug, Clone)]
 pub struct PgbouncerOptions {
-    /// For how long a client has a connection of the server to itself.
+    /// How long a client keeps a connection to the server.
     pub mode: PoolMode,
-    /// How many connections to the server there are for each database.
+    /// The number of connections to the server for each database.
     pub size: usize,
     /// Further settings, such as `["max_prepared_statements = 100"]`.
     pub settings: Vec<String>,
 }
 
-/// A running pooler. Dropping it ends it and removes its directory.
+/// A running pooler. Dropping it stops it and removes its directory.
 pub struct Pgbouncer {
-    warden: Warden,
+    process: ServerProcess,
     port: u16,
 }
 
 impl Pgbouncer {
     /// Starts a pooler in front of a server.
-    pub fn start(server: &Postgres, options: &PgbouncerOptions) -> Result<Self, Error> {
-        on_some_port(|port| Self::on(port, server, options))
+    pub fn start(server: &Postgres, options: &PgbouncerOptions) -> Result<Self, ServerError> {
+        start_on_free_port(|port| Self::on(port, server, options))
     }
 
-    /// Whether the installed version passes on prepared statements: those from 1.21 do.
-    pub fn knows_prepared_statements() -> Result<bool, Error> {
+    /// Whether the installed version supports prepared statements: versions from 1.21 do.
+    pub fn knows_prepared_statements() -> Result<bool, ServerError> {
         let output = Command::new(program()).arg("--version").output().map_err(|_| missing())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version = text.split_whitespace().nth(1).unwrap_or_default();
@@ -50,7 +50,7 @@ impl Pgbouncer {
         Ok((parts.next(), parts.next()) >= (Some(1), Some(21)))
     }
 
-    fn on(port: u16, server: &Postgres, options: &PgbouncerOptions) -> Result<Self, Error> {
+    fn on(port: u16, server: &Postgres, options: &PgbouncerOptions) -> Result<Self, ServerError> {
         let directory = tempfile::Builder::new().prefix("tidemill-pgbouncer-").tempdir()?.keep();
         let file = directory.join("pgbouncer.ini");
         fs::write(&file, settings(port, server, options))?;
@@ -59,32 +59,32 @@ impl Pgbouncer {
         }
         let mut command = as_unprivileged(program().as_ref());
         command.push(file.display().to_string());
-        let warden = Warden::new(Charge { directory, command, farewell: "KILL" })?;
-        warden.start()?;
-        let pooler = Self { warden, port };
+        let process = ServerProcess::new(ServerSpec { directory, command, stop_signal: "KILL" })?;
+        process.start()?;
+        let pooler = Self { process, port };
         wait_for("the start of pgbouncer", || {
-            if !pooler.warden.is_alive() {
-                return Err(Error::new(format!("pgbouncer ended: {}", pooler.warden.last_words())));
+            if !pooler.process.is_alive() {
+                return Err(ServerError::new(format!("pgbouncer ended: {}", pooler.process.log_tail())));
             }
             Ok(TcpStream::connect(("127.0.0.1", port)).ok().map(drop))
         })?;
         Ok(pooler)
     }
 
-    /// The same database as by a URL of the server's, through the pooler.
+    /// The URL of a database through the pooler, for its URL on the server.
     pub fn url(&self, direct: &str) -> String {
         let database = direct.rsplit('/').next().unwrap_or_default();
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }
 }
 
-/// `TIDEMILL_PGBOUNCER` names another one than the system's.
+/// The program; `TIDEMILL_PGBOUNCER` overrides the system's.
 fn program() -> String {
     std::env::var("TIDEMILL_PGBOUNCER").unwrap_or_else(|_| "pgbouncer".to_owned())
 }
 
-fn missing() -> Error {
-    Error::missing("pgbouncer", "pgbouncer")
+fn missing() -> ServerError {
+    ServerError::missing("pgbouncer", "pgbouncer")
 }
 
 fn settings(port: u16, server: &Postgres, options: &PgbouncerOptions) -> String {
@@ -100,7 +100,7 @@ fn settings(port: u16, server: &Postgres, options: &PgbouncerOptions) -> String 
         options.size
     );
     for setting in &options.settings {
-        // Writing to a text does not fail.
+        // Writing to a string does not fail.
         let _ = writeln!(text, "{setting}");
     }
     text

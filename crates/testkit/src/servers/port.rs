@@ -1,22 +1,22 @@
-//! Finding a port nobody uses.
+//! A search for free ports.
 
 use std::net::{Ipv4Addr, TcpListener};
 
-use super::Error;
+use super::ServerError;
 
-/// Below what the kernel hands out to outgoing connections, so that a server that is restarted finds its port
-/// free; and low enough for a cluster's bus, which is 10,000 above.
-const RANGE: std::ops::Range<u16> = 12_000..22_000;
+/// Below the kernel's range for outgoing connections, so that a restarted server finds its port
+/// free. Low enough for a cluster's bus, which is 10,000 above.
+const PORT_RANGE: std::ops::Range<u16> = 12_000..22_000;
 
-/// A cluster node's second port is this much above its first.
-const BUS: u16 = 10_000;
+/// The distance between a cluster node's port and its bus port.
+const CLUSTER_BUS_OFFSET: u16 = 10_000;
 
-/// A port that is free now, together with the bus port above it.
-pub(super) fn free() -> Result<u16, Error> {
+/// A port that is free now, as is its bus port.
+pub(super) fn free() -> Result<u16, ServerError> {
     (0..1000)
-        .map(|_| fastrand::u16(RANGE))
-        .find(|&port| is_free(port) && is_free(port + BUS))
-        .ok_or_else(|| Error::new(format!("no free port in {RANGE:?}")))
+        .map(|_| fastrand::u16(PORT_RANGE))
+        .find(|&port| is_free(port) && is_free(port + CLUSTER_BUS_OFFSET))
+        .ok_or_else(|| ServerError::new(format!("no free port in {PORT_RANGE:?}")))
 }
 
 fn is_free(port: u16) -> bool {

@@ -1,5 +1,5 @@
-//! Keeps a server process: starts it, signals it, and removes it with its directory even if the test process
-//! is killed.
+//! A server process under a supervising shell, which stops it and removes its directory even if the
+//! test process is killed.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -10,92 +10,97 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Error;
+use super::ServerError;
 
-const SCRIPT: &str = include_str!("warden.sh");
+const SCRIPT: &str = include_str!("supervisor.sh");
 
-/// What to run, where, and how to end it.
-pub(super) struct Charge {
-    /// Removed at the end, with everything in it.
+/// The command of a server, its directory, and its stop signal.
+pub(super) struct ServerSpec {
+    /// Removed at the end, with all its content.
     pub(super) directory: PathBuf,
     /// The server and its arguments.
     pub(super) command: Vec<String>,
-    /// The signal after which it leaves nothing behind, without its `SIG`.
-    pub(super) farewell: &'static str,
+    /// The signal after which the server leaves nothing behind, without the prefix `SIG`.
+    pub(super) stop_signal: &'static str,
 }
 
-/// The shell that keeps one server.
-pub(super) struct Warden {
+/// A server and its supervising shell.
+pub(super) struct ServerProcess {
     directory: PathBuf,
-    shell: Mutex<Shell>,
+    shell: Mutex<SupervisorShell>,
 }
 
-struct Shell {
+struct SupervisorShell {
     process: Child,
-    /// Taken away at the end: that is what tells the shell to clean up.
-    orders: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
-    /// The server, if it has been started and not been reaped.
+    /// Dropped at the end: its closing makes the shell clean up.
+    commands: Option<ChildStdin>,
+    replies: BufReader<ChildStdout>,
+    /// The pid of the server, if it was started and not reaped.
     server: Option<Pid>,
 }
 
-impl Warden {
-    pub(super) fn new(charge: Charge) -> Result<Self, Error> {
+impl ServerProcess {
+    pub(super) fn new(spec: ServerSpec) -> Result<Self, ServerError> {
         let mut process = Command::new("sh")
-            .args(["-c", SCRIPT, "warden"])
-            .arg(&charge.directory)
-            .arg(charge.farewell)
-            .args(charge.command)
+            .args(["-c", SCRIPT, "supervisor"])
+            .arg(&spec.directory)
+            .arg(spec.stop_signal)
+            .args(spec.command)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A group of its own: an interrupt from the terminal ends the test, and the shell cleans up after it.
+            // A process group of its own: an interrupt from the terminal ends the test, and the
+            // shell cleans up after it.
             .process_group(0)
             .spawn()?;
-        let (orders, answers) = (process.stdin.take(), process.stdout.take());
-        let answers = BufReader::new(answers.ok_or_else(|| Error::new("the warden has no output"))?);
-        let shell = Shell { process, orders, answers, server: None };
-        Ok(Self { directory: charge.directory, shell: Mutex::new(shell) })
+        let (commands, replies) = (process.stdin.take(), process.stdout.take());
+        let replies =
+            BufReader::new(replies.ok_or_else(|| ServerError::new("the supervisor has no output"))?);
+        let shell = SupervisorShell { process, commands, replies, server: None };
+        Ok(Self { directory: spec.directory, shell: Mutex::new(shell) })
     }
 
-    /// Starts the server and returns its pid. It may still fail to come up.
-    pub(super) fn start(&self) -> Result<u32, Error> {
+    /// Starts the server and returns its pid. It may still fail to start up.
+    pub(super) fn start(&self) -> Result<u32, ServerError> {
         let mut shell = self.shell();
-        let answer = shell.order("start")?;
-        let pid: i32 = answer.parse().map_err(|_| Error::new(format!("the warden says {answer:?}")))?;
+        let reply = shell.send("start")?;
+        let pid: i32 =
+            reply.parse().map_err(|_| ServerError::new(format!("the supervisor replied {reply:?}")))?;
         shell.server = Pid::from_raw(pid);
         Ok(pid.unsigned_abs())
     }
 
-    /// Whether the server runs. One that has ended but was not reaped does not.
+    /// Whether the server runs. A zombie does not.
     pub(super) fn is_alive(&self) -> bool {
         self.shell().server.is_some_and(|pid| !has_ended(pid))
     }
 
-    /// Sends a signal to the server and to its children, which may have groups of their own.
-    pub(super) fn signal(&self, signal: Signal) -> Result<(), Error> {
-        let pid = self.shell().server.ok_or_else(|| Error::new("the server is not running"))?;
-        // The server first: once it is stopped or dead, there will be no more children.
-        kill_process(pid, signal).map_err(|error| Error::new(format!("cannot signal {pid:?}: {error}")))?;
+    /// Sends a signal to the server and to its children, which may have process groups of their
+    /// own.
+    pub(super) fn signal(&self, signal: Signal) -> Result<(), ServerError> {
+        let pid = self.shell().server.ok_or_else(|| ServerError::new("the server is not running"))?;
+        // The server first: once it is stopped or dead, it starts no more children.
+        kill_process(pid, signal)
+            .map_err(|error| ServerError::new(format!("cannot signal {pid:?}: {error}")))?;
         for child in children(pid) {
-            // It may have ended by itself in the meantime.
+            // The child may have ended meanwhile.
             let _ = kill_process(child, signal);
         }
         Ok(())
     }
 
-    /// Kills the server and waits for its end. A server that is not running is left alone.
-    pub(super) fn kill(&self) -> Result<(), Error> {
+    /// Kills the server and waits until it has ended. Does nothing if it does not run.
+    pub(super) fn kill(&self) -> Result<(), ServerError> {
         if self.shell().server.is_none() {
             return Ok(());
         }
         self.signal(Signal::KILL)?;
         let mut shell = self.shell();
         shell.server = None;
-        shell.order("reap").map(drop)
+        shell.send("reap").map(drop)
     }
 
-    /// The last lines the server wrote.
-    pub(super) fn last_words(&self) -> String {
+    /// The last lines of the server's log.
+    pub(super) fn log_tail(&self) -> String {
         let log = fs::read(self.directory.join("log")).unwrap_or_default();
         let text = String::from_utf8_lossy(&log);
         let lines: Vec<_> = text.lines().collect();
@@ -106,25 +111,25 @@ impl Warden {
         &self.directory
     }
 
-    fn shell(&self) -> MutexGuard<'_, Shell> {
+    fn shell(&self) -> MutexGuard<'_, SupervisorShell> {
         self.shell.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shell {
-    fn order(&mut self, order: &str) -> Result<String, Error> {
-        let orders = self.orders.as_mut().ok_or_else(|| Error::new("the warden is gone"))?;
-        writeln!(orders, "{order}")?;
-        let mut answer = String::new();
-        self.answers.read_line(&mut answer)?;
-        Ok(answer.trim().to_owned())
+impl SupervisorShell {
+    fn send(&mut self, command: &str) -> Result<String, ServerError> {
+        let commands = self.commands.as_mut().ok_or_else(|| ServerError::new("the supervisor has ended"))?;
+        writeln!(commands, "{command}")?;
+        let mut reply = String::new();
+        self.replies.read_line(&mut reply)?;
+        Ok(reply.trim().to_owned())
     }
 }
 
-impl Drop for Shell {
+impl Drop for SupervisorShell {
     fn drop(&mut self) {
-        drop(self.orders.take());
-        // Its errors are its own: a test that is over cannot do anything about them.
+        drop(self.commands.take());
+        // A test that has ended cannot handle errors of the clean-up.
         let _ = self.process.wait();
     }
 }
@@ -145,7 +150,7 @@ fn children(parent: Pid) -> Vec<Pid> {
 /// A process's state and parent.
 fn stat(pid: &str) -> Option<(String, String)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name before the last parenthesis may itself hold spaces and parentheses.
+    // The name before the last parenthesis may itself contain spaces and parentheses.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     Some((fields.next()?.to_owned(), fields.next()?.to_owned()))
 }

@@ -1,25 +1,25 @@
-//! A Redis (or Valkey) server of a test's own.
+//! A Redis (or Valkey) server for tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use super::warden::{Charge, Warden};
-use super::{Error, on_some_port, port, resp, wait_for};
+use super::process::{ServerProcess, ServerSpec};
+use super::{ServerError, port, resp, start_on_free_port, wait_for};
 
-/// How a server is to be started.
+/// The options of a server.
 #[derive(Debug, Clone)]
 pub struct RedisOptions {
     /// The program: what `TIDEMILL_TEST_REDIS` names, or `redis-server`.
     pub binary: String,
-    /// Whether it keeps an append-only file, and so its data over a restart.
+    /// Whether it has an append-only file, and so keeps its data over a restart.
     pub appendonly: bool,
-    /// How much memory it may use, such as `4mb`. It evicts nothing.
+    /// Its memory limit, such as `4mb`. It evicts nothing.
     pub maxmemory: Option<String>,
     /// Whether it is a node of a cluster.
     pub cluster: bool,
-    /// How it speaks TLS, on a port beside the plain one. A Cluster's own traffic is TLS as well then.
+    /// TLS on a port next to the plain one. A Cluster's own traffic then uses TLS as well.
     pub tls: Option<RedisTls>,
     /// Further arguments, such as `["--databases", "2"]`.
     pub args: Vec<String>,
@@ -38,37 +38,37 @@ impl Default for RedisOptions {
     }
 }
 
-/// The certificates of a server that speaks TLS.
+/// The certificates of a server with TLS.
 #[derive(Debug, Clone)]
 pub struct RedisTls {
     /// The certificate of the authority that signed those of clients.
     pub authority: PathBuf,
-    /// Its own certificate and the key.
+    /// The server's certificate and key.
     pub pair: (PathBuf, PathBuf),
     /// Whether clients must have a certificate.
-    pub asks_clients: bool,
+    pub requires_client_certificate: bool,
 }
 
-/// A running server. Dropping it ends it and removes its directory.
+/// A running server. Dropping it stops it and removes its directory.
 pub struct Redis {
-    warden: Warden,
+    process: ServerProcess,
     port: u16,
     tls_port: Option<u16>,
 }
 
 impl Redis {
-    /// Starts a server that keeps nothing.
-    pub fn start() -> Result<Self, Error> {
+    /// Starts a server without persistence.
+    pub fn start() -> Result<Self, ServerError> {
         Self::with(RedisOptions::default())
     }
 
-    /// Starts a server as `options` say.
-    pub fn with(options: RedisOptions) -> Result<Self, Error> {
+    /// Starts a server with these options.
+    pub fn with(options: RedisOptions) -> Result<Self, ServerError> {
         check(&options.binary)?;
-        on_some_port(|port| Self::on(port, &options))
+        start_on_free_port(|port| Self::on(port, &options))
     }
 
-    fn on(port: u16, options: &RedisOptions) -> Result<Self, Error> {
+    fn on(port: u16, options: &RedisOptions) -> Result<Self, ServerError> {
         let directory = tempfile::Builder::new().prefix("tidemill-redis-").tempdir()?.keep();
         let mut command = vec![options.binary.clone()];
         command.extend(settings(port, &directory.display().to_string(), options));
@@ -77,27 +77,27 @@ impl Redis {
             command.extend(tls_settings(port, tls, options.cluster));
         }
         command.extend(options.args.iter().cloned());
-        // Nothing it could still write is worth more than a quick end.
-        let warden = Warden::new(Charge { directory, command, farewell: "KILL" })?;
-        let redis = Self { warden, port, tls_port };
+        // It has no data worth a slow shutdown.
+        let process = ServerProcess::new(ServerSpec { directory, command, stop_signal: "KILL" })?;
+        let redis = Self { process, port, tls_port };
         redis.run()?;
         Ok(redis)
     }
 
-    fn run(&self) -> Result<(), Error> {
-        let pid = self.warden.start()?.to_string();
+    fn run(&self) -> Result<(), ServerError> {
+        let pid = self.process.start()?.to_string();
         wait_for("the start of redis-server", || {
-            if !self.warden.is_alive() {
-                return Err(Error::new(format!("redis-server ended: {}", self.warden.last_words())));
+            if !self.process.is_alive() {
+                return Err(ServerError::new(format!("redis-server ended: {}", self.process.log_tail())));
             }
-            // On a port that was taken from us, another server answers.
-            let info = resp::ask(self.port, &["INFO"]).unwrap_or_default();
+            // If another process has taken the port, another server answers.
+            let info = resp::send(self.port, &["INFO"]).unwrap_or_default();
             let is_ours = resp::field(&info, "process_id") == Some(&pid);
             Ok((is_ours && resp::field(&info, "loading") == Some("0")).then_some(()))
         })
     }
 
-    /// Where it is.
+    /// Its URL.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -112,43 +112,43 @@ impl Redis {
         self.tls_port
     }
 
-    /// Sends it one command on a connection of its own and returns the answer's text.
-    pub fn command(&self, command: &[&str]) -> Result<String, Error> {
-        resp::ask(self.port, command)
+    /// Sends one command on a separate connection and returns the text of the answer.
+    pub fn command(&self, command: &[&str]) -> Result<String, ServerError> {
+        resp::send(self.port, command)
     }
 
-    /// The directory that holds its data and its log.
+    /// The directory with its data and its log.
     pub fn directory(&self) -> &Path {
-        self.warden.directory()
+        self.process.directory()
     }
 
-    /// Stops it where it is: connections stay open and nothing answers.
-    pub fn pause(&self) -> Result<(), Error> {
-        self.warden.signal(Signal::STOP)
+    /// Stops it with SIGSTOP: connections stay open without answers.
+    pub fn pause(&self) -> Result<(), ServerError> {
+        self.process.signal(Signal::STOP)
     }
 
-    /// Lets it go on after [`pause`](Self::pause).
-    pub fn resume(&self) -> Result<(), Error> {
-        self.warden.signal(Signal::CONT)
+    /// Continues it after [`pause`](Self::pause).
+    pub fn resume(&self) -> Result<(), ServerError> {
+        self.process.signal(Signal::CONT)
     }
 
-    /// Kills it with SIGKILL and waits for its end.
-    pub fn kill(&self) -> Result<(), Error> {
-        self.warden.kill()
+    /// Kills it with SIGKILL and waits until it has ended.
+    pub fn kill(&self) -> Result<(), ServerError> {
+        self.process.kill()
     }
 
     /// Starts it again on the same port and data, after killing it if it still runs.
-    pub fn restart(&self) -> Result<(), Error> {
-        self.warden.kill()?;
+    pub fn restart(&self) -> Result<(), ServerError> {
+        self.process.kill()?;
         self.run()
     }
 }
 
-fn check(binary: &str) -> Result<(), Error> {
+fn check(binary: &str) -> Result<(), ServerError> {
     let found = Command::new(binary).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     match found {
         Ok(status) if status.success() => Ok(()),
-        _ => Err(Error::missing(binary, binary)),
+        _ => Err(ServerError::missing(binary, binary)),
     }
 }
 
@@ -160,7 +160,7 @@ fn tls_settings(port: u16, tls: &RedisTls, cluster: bool) -> Vec<String> {
         ("--tls-cert-file", shown(&tls.pair.0)),
         ("--tls-key-file", shown(&tls.pair.1)),
         ("--tls-ca-cert-file", shown(&tls.authority)),
-        ("--tls-auth-clients", yes(tls.asks_clients)),
+        ("--tls-auth-clients", yes(tls.requires_client_certificate)),
         ("--tls-cluster", yes(cluster)),
     ];
     settings.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()

@@ -1,22 +1,22 @@
-//! A Redis master with a replica, watched by three Sentinels that replace it when it dies.
+//! A Redis master and a replica, watched by three Sentinels that fail over when the master dies.
 
 use std::fs;
 use std::path::Path;
 
+use super::process::{ServerProcess, ServerSpec};
 use super::redis::{Redis, RedisOptions, RedisTls};
-use super::warden::{Charge, Warden};
-use super::{Error, on_some_port, port, resp, wait_for};
+use super::{ServerError, port, resp, start_on_free_port, wait_for};
 
-/// What the Sentinels call the master.
+/// The name of the master in the Sentinels.
 const MASTER: &str = "mymaster";
 
-/// How many Sentinels there are. Two of them decide.
+/// The number of Sentinels. The quorum is two.
 const SENTINELS: usize = 3;
 
-/// How long the master may be silent before a Sentinel takes it for dead, in ms.
+/// How long the master may be silent before a Sentinel considers it down, in ms.
 const DOWN_AFTER_MS: u32 = 1_000;
 
-/// A master, a replica and three Sentinels. Dropping it ends them.
+/// A master, a replica and three Sentinels. Dropping it stops them.
 pub struct RedisSentinel {
     servers: [Redis; 2],
     sentinels: Vec<Sentinel>,
@@ -24,20 +24,20 @@ pub struct RedisSentinel {
 }
 
 struct Sentinel {
-    warden: Warden,
+    process: ServerProcess,
     port: u16,
     tls_port: Option<u16>,
 }
 
 impl RedisSentinel {
-    /// Starts them, and waits until every Sentinel knows all the others.
-    pub fn start() -> Result<Self, Error> {
+    /// Starts all servers, and waits until every Sentinel knows all the others.
+    pub fn start() -> Result<Self, ServerError> {
         Self::with(RedisOptions::default(), None)
     }
 
-    /// Starts servers as `options` say, and Sentinels that want this password. If the servers speak TLS, so do the
-    /// Sentinels, and all of them among themselves.
-    pub fn with(options: RedisOptions, password: Option<&str>) -> Result<Self, Error> {
+    /// Starts servers with these options, and Sentinels with this password. If the servers use TLS,
+    /// so do the Sentinels, and all of them among themselves.
+    pub fn with(options: RedisOptions, password: Option<&str>) -> Result<Self, ServerError> {
         let mut options = options;
         if options.tls.is_some() {
             options.args.extend(["--tls-replication".into(), "yes".into()]);
@@ -46,8 +46,8 @@ impl RedisSentinel {
         let mut of_replica = options.clone();
         of_replica.args.extend(["--replicaof".into(), "127.0.0.1".into(), address(&master).to_string()]);
         let replica = Redis::with(of_replica)?;
-        let settings = Settings { master: address(&master), password, tls: options.tls.as_ref() };
-        let start = |_| on_some_port(|port| Sentinel::on(port, &settings));
+        let settings = SentinelSettings { master: address(&master), password, tls: options.tls.as_ref() };
+        let start = |_| start_on_free_port(|port| Sentinel::on(port, &settings));
         let sentinels = (0..SENTINELS).map(start).collect::<Result<_, _>>()?;
         let all = Self { servers: [master, replica], sentinels, password: password.map(str::to_owned) };
         let agreed = format!(
@@ -65,13 +65,13 @@ impl RedisSentinel {
         Ok(all)
     }
 
-    /// Where the master is, by way of the Sentinels.
+    /// The URL of the master, by way of the Sentinels.
     pub fn url(&self) -> String {
         let scheme = if self.servers[0].tls_port().is_some() { "rediss" } else { "redis" };
         format!("{scheme}+sentinel://{}/{MASTER}", self.hosts())
     }
 
-    /// The addresses of the Sentinels, as a URL has them.
+    /// The addresses of the Sentinels, as in a URL.
     pub fn hosts(&self) -> String {
         let hosts: Vec<_> = self
             .sentinels
@@ -81,18 +81,18 @@ impl RedisSentinel {
         hosts.join(",")
     }
 
-    /// The servers: first the one that began as the master.
+    /// The servers, beginning with the original master.
     pub fn servers(&self) -> &[Redis; 2] {
         &self.servers
     }
 
     /// Kills one Sentinel.
-    pub fn kill_sentinel(&self, index: usize) -> Result<(), Error> {
-        self.sentinels[index].warden.kill()
+    pub fn kill_sentinel(&self, index: usize) -> Result<(), ServerError> {
+        self.sentinels[index].process.kill()
     }
 
-    /// Waits until the server that began as the replica is the master, as two Sentinels see it.
-    pub fn wait_for_failover(&self) -> Result<(), Error> {
+    /// Waits until two Sentinels see the original replica as the master.
+    pub fn wait_for_failover(&self) -> Result<(), ServerError> {
         let new = format!("address=127.0.0.1:{},", address(&self.servers[1]));
         wait_for("the failover", || {
             let sees_it = |index: &usize| self.view(*index).is_ok_and(|view| view.contains(&new));
@@ -104,46 +104,47 @@ impl RedisSentinel {
         })
     }
 
-    fn view(&self, index: usize) -> Result<String, Error> {
-        resp::ask_as(self.sentinels[index].port, self.password.as_deref(), &["INFO", "sentinel"])
+    fn view(&self, index: usize) -> Result<String, ServerError> {
+        resp::send_with_password(self.sentinels[index].port, self.password.as_deref(), &["INFO", "sentinel"])
     }
 }
 
 impl Sentinel {
-    fn on(port: u16, settings: &Settings<'_>) -> Result<Self, Error> {
+    fn on(port: u16, settings: &SentinelSettings<'_>) -> Result<Self, ServerError> {
         let directory = tempfile::Builder::new().prefix("tidemill-sentinel-").tempdir()?.keep();
         let file = directory.join("sentinel.conf");
         let tls_port = settings.tls.map(|_| port::free()).transpose()?;
         fs::write(&file, settings.text((port, tls_port), &directory))?;
         let command = vec!["redis-sentinel".to_owned(), file.display().to_string()];
-        let warden = Warden::new(Charge { directory, command, farewell: "KILL" })?;
-        let pid = warden.start()?.to_string();
-        let sentinel = Self { warden, port, tls_port };
+        let process = ServerProcess::new(ServerSpec { directory, command, stop_signal: "KILL" })?;
+        let pid = process.start()?.to_string();
+        let sentinel = Self { process, port, tls_port };
         wait_for("the start of redis-sentinel", || {
-            if !sentinel.warden.is_alive() {
-                let why = sentinel.warden.last_words();
-                return Err(Error::new(format!("redis-sentinel ended (is it installed?): {why}")));
+            if !sentinel.process.is_alive() {
+                let why = sentinel.process.log_tail();
+                return Err(ServerError::new(format!("redis-sentinel ended (is it installed?): {why}")));
             }
-            let info = resp::ask_as(port, settings.password, &["INFO", "server"]).unwrap_or_default();
+            let info =
+                resp::send_with_password(port, settings.password, &["INFO", "server"]).unwrap_or_default();
             Ok((resp::field(&info, "process_id") == Some(&pid)).then_some(()))
         })?;
         Ok(sentinel)
     }
 }
 
-/// By which port other servers know a server.
+/// The port by which other servers know a server.
 fn address(server: &Redis) -> u16 {
     server.tls_port().unwrap_or(server.port())
 }
 
-/// What all Sentinels have in common.
-struct Settings<'a> {
+/// The settings that all Sentinels have in common.
+struct SentinelSettings<'a> {
     master: u16,
     password: Option<&'a str>,
     tls: Option<&'a RedisTls>,
 }
 
-impl Settings<'_> {
+impl SentinelSettings<'_> {
     fn text(&self, (port, tls_port): (u16, Option<u16>), directory: &Path) -> String {
         let (directory, master) = (directory.display(), self.master);
         let mut lines = vec![

@@ -1,9 +1,9 @@
-//! One server of each kind per test process, started when the first test wants it. Tests keep apart by namespace
-//! or database, and never pause or kill what they share.
+//! One server of each kind per test process, started on first use. Tests use separate namespaces or
+//! databases, and never pause or kill a shared server.
 
 use std::sync::OnceLock;
 
-use super::{Error, Postgres, Redis, RedisCluster};
+use super::{Postgres, Redis, RedisCluster, ServerError};
 
 /// The Redis server that all tests of this process share.
 pub fn shared_redis() -> &'static Redis {
@@ -23,7 +23,7 @@ pub fn shared_postgres() -> &'static Postgres {
     SERVER.get_or_init(|| running(Postgres::start()))
 }
 
-/// A test without its server has failed, and says so.
-fn running<T>(started: Result<T, Error>) -> T {
+/// A server that cannot be started fails the test.
+fn running<T>(started: Result<T, ServerError>) -> T {
     started.unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,20 +1,21 @@
-# Keeps one server and its directory, and outlives whoever asked for them just long enough to remove both.
+# Supervises one server and its directory, and removes both when the test process has ended.
 #
-# Standard input is a pipe from the test process and carries orders; its end means that the process is gone, by
-# whatever death, and so it needs no handler there. The server is this shell's child and is reaped only when
-# ordered: until then its pid cannot be given to another process, so a signal never hits a stranger.
+# Standard input is a pipe from the test process and carries commands. It closes when that process
+# ends, however it ends, so the test process needs no handler. The server is a child of this shell,
+# which reaps it only on command. Until then its pid is not reused, so a signal never reaches another
+# process.
 #
-# Arguments: the directory, the signal that ends the server, and the server's command line.
+# Arguments: the directory, the stop signal of the server, and the command line of the server.
 
-directory=$1 farewell=$2
+directory=$1 stop_signal=$2
 shift 2
 pid=
 
-# A paused server makes this an orphaned process group with a stopped member, which the kernel hangs up.
+# A paused server makes this an orphaned process group with a stopped member, which gets a SIGHUP.
 trap '' HUP INT TERM
 
-while read -r order; do
-    case $order in
+while read -r command; do
+    case $command in
         start)
             "$@" </dev/null >>"$directory/log" 2>&1 &
             pid=$!
@@ -30,7 +31,7 @@ done
 
 if [ -n "$pid" ]; then
     kill -CONT "$pid"
-    kill "-$farewell" "$pid"
+    kill "-$stop_signal" "$pid"
     wait "$pid"
 fi 2>/dev/null
 rm -rf "$directory"

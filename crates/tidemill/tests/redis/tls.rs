@@ -5,9 +5,9 @@ use tidemill_testkit::servers::{Certificates, Redis, RedisCluster, RedisOptions,
 use crate::work::works;
 
 /// A server that speaks TLS beside plain text, and asks clients for a certificate or not.
-fn options(certificates: &Certificates, asks_clients: bool) -> RedisOptions {
+fn options(certificates: &Certificates, requires_client_certificate: bool) -> RedisOptions {
     let (authority, pair) = (certificates.authority(), certificates.pair("server"));
-    let tls = Some(RedisTls { authority, pair, asks_clients });
+    let tls = Some(RedisTls { authority, pair, requires_client_certificate });
     RedisOptions { tls, ..RedisOptions::default() }
 }
 

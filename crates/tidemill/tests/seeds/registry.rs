@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use tidemill::store::fleet::{LeaseParams, Leased};
-use tidemill_testkit::conformance::scene::{Yard, chromium, offer};
+use tidemill_testkit::conformance::harness::{FleetHarness, chromium, offer};
 
 use crate::world::World;
 
@@ -47,8 +47,8 @@ return reaped";
 
 const ENDPOINT: &str = "ws://worker:3131/playwright/chromium/x";
 
-fn yard(world: &World) -> Yard {
-    Yard::new(world.client.store().clone())
+fn yard(world: &World) -> FleetHarness {
+    FleetHarness::new(world.client.store().clone())
 }
 
 fn now(world: &World) -> i64 {
@@ -66,8 +66,8 @@ fn register(world: &World, name: &str) {
 }
 
 /// A wish for a worker that does not say how it is spoken to.
-fn wish(yard: &Yard) -> LeaseParams {
-    LeaseParams { offers: vec![offer("playwright")], ..yard.wish() }
+fn wish(yard: &FleetHarness) -> LeaseParams {
+    LeaseParams { offers: vec![offer("playwright")], ..yard.lease_params() }
 }
 
 /// An answer that lists names and values.
@@ -113,7 +113,7 @@ async fn a_worker_registers_beats_serves_is_ordered_and_leaves() {
 
     // A client connects, through our gateway, and leaves.
     let first = wish(&yard);
-    assert_eq!(yard.get(&first).await.endpoint, ENDPOINT);
+    assert_eq!(yard.lease_granted(&first).await.endpoint, ENDPOINT);
     assert_eq!(world.ask("HGETALL cluster:active_connections"), json!(["chromium:abc123", "1"]));
     assert_eq!(world.ask("HGET cluster:lifetime_connections chromium:abc123"), "1");
     assert!(yard.release(&first.session).await);
@@ -122,7 +122,7 @@ async fn a_worker_registers_beats_serves_is_ordered_and_leaves() {
     // It has had all the sessions it may have.
     assert_eq!(world.ask("HSET cluster:lifetime_connections chromium:abc123 49"), 0);
     let last = wish(&yard);
-    yard.get(&last).await;
+    yard.lease_granted(&last).await;
     assert_eq!(world.ask("GET worker:cmd:chromium:abc123"), Value::Null);
     assert!(yard.release(&last.session).await);
     assert_eq!(world.ask("GET worker:cmd:chromium:abc123"), "shutdown");
@@ -136,7 +136,7 @@ async fn a_worker_registers_beats_serves_is_ordered_and_leaves() {
     assert_eq!(world.ask("HDEL cluster:lifetime_connections chromium:abc123"), 1);
     assert_eq!(world.ask("DEL worker:cmd:chromium:abc123"), 1);
     assert!(yard.members(None).await.is_empty());
-    assert!(matches!(yard.ask(&wish(&yard)).await, Leased::Refused { .. }));
+    assert!(matches!(yard.lease(&wish(&yard)).await, Leased::Refused { .. }));
     yard.reap().await;
     assert_eq!(world.ask("DBSIZE"), 0);
 }
@@ -146,7 +146,7 @@ async fn our_member_is_listed_chosen_counted_and_ordered_by_other_programs() {
     let world = World::new().await;
     let yard = yard(&world);
     let member = chromium("def456", 5, 50);
-    yard.enter(&member).await;
+    yard.join_entry(&member).await;
     register(&world, "abc123");
     assert_eq!(sorted(&world.ask("KEYS worker:*:*")), ["worker:chromium:abc123", "worker:chromium:def456"]);
     assert_eq!(sorted(&world.ask("KEYS worker:chromium:*")).len(), 2);
@@ -178,7 +178,7 @@ async fn reapers_of_both_kinds_remove_what_is_dead() {
     let world = World::new().await;
     let yard = yard(&world);
     let member = chromium("ours", 5, 50);
-    yard.enter(&member).await;
+    yard.join_entry(&member).await;
     for name in ["theirs", "both", "alive"] {
         register(&world, name);
     }
@@ -202,7 +202,7 @@ async fn what_was_lost_with_the_server_s_data_is_back_after_a_beat() {
     let world = World::new().await;
     let yard = yard(&world);
     let member = chromium("abc123", 5, 50);
-    yard.enter(&member).await;
+    yard.join_entry(&member).await;
     for command in ["INFO memory", "MEMORY USAGE worker:chromium:abc123", "DBSIZE"] {
         assert!(!world.ask(command).is_null(), "{command}");
     }

@@ -9,14 +9,14 @@ use tidemill_core::name::{JobId, Kind, QueueName};
 use tidemill_core::settle::{Outcome, Settlement};
 use tidemill_core::store::{Claimed, CompleteParams, Completed, Deleted, Due, Enqueued, NewJob};
 
-use super::{Scene, Traits};
+use super::{JobSpec, QueueHarness};
 
 /// How long the result of a chain is kept in a case.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// The first job of a chain.
 pub fn chain() -> NewJob {
-    Traits { keep: Some(KEPT), ..Traits::default() }.job()
+    JobSpec { keep: Some(KEPT), ..JobSpec::default() }.job()
 }
 
 /// The first job of a chain that waits for others.
@@ -24,12 +24,12 @@ pub fn chain_after(blockers: &[JobId]) -> NewJob {
     NewJob { links: JobLinks { after: blockers.to_vec(), dedup: None }, ..chain() }
 }
 
-/// The first job of a chain that is to be the only one with its key.
+/// The first job of a chain with a deduplication key.
 pub fn chain_once(dedup: Dedup) -> NewJob {
     NewJob { links: JobLinks { after: Vec::new(), dedup: Some(dedup) }, generated_id: true, ..chain() }
 }
 
-/// What a job continues with, on the queue `jobs`.
+/// A continuation on the queue `jobs`.
 pub fn next(kind: &str) -> Continuation {
     let payload = RawValue::from_string(format!(r#"{{"by":"{kind}"}}"#)).expect("a payload of JSON");
     Continuation::untyped(
@@ -39,25 +39,25 @@ pub fn next(kind: &str) -> Continuation {
     )
 }
 
-/// Ends an attempt by continuing.
-pub fn go_on(next: Continuation) -> Outcome {
+/// The outcome that continues a chain.
+pub fn continue_with(next: Continuation) -> Outcome {
     Outcome::Continue(Box::new(next))
 }
 
-/// Ends an attempt well, with this output.
+/// The outcome of a success with this output.
 pub fn output(json: &str) -> Outcome {
     Outcome::Done(Bytes::copy_from_slice(json.as_bytes()))
 }
 
-impl Scene {
-    /// Starts a chain and closes it at once with `json`.
+impl QueueHarness {
+    /// Starts a chain and ends it with the output `json`.
     pub async fn closed_chain(&self, json: &str) -> JobId {
         let id = self.enqueue(chain()).await;
         self.settle(&self.claim_one().await, output(json)).await;
         id
     }
 
-    /// Claims the job of this chain; every other that was claimed on the way goes back.
+    /// Claims the job of this chain; hands back other jobs that were claimed meanwhile.
     pub async fn claim_chain(&self, id: &JobId) -> Claimed {
         super::until("a chain's job to be claimed", || async {
             let mut given = self.try_claim(10).await;
@@ -71,7 +71,7 @@ impl Scene {
         .await
     }
 
-    /// Ends a job from outside.
+    /// Completes a job from outside.
     pub async fn complete(&self, job: &JobId, outcome: Outcome) -> Completed {
         let Some(info) = self.get(job).await else { return Completed::NotFound };
         let body = tidemill_core::Envelope::read(info.data.clone());
@@ -92,7 +92,8 @@ impl Scene {
         self.store.delete(chain).await.unwrap()
     }
 
-    /// Starts a chain that is to be the only one with its key; the id of the one there is.
+    /// Starts a chain with a deduplication key; returns the id of the existing one, if there is
+    /// one.
     pub async fn start_once(&self, dedup: Dedup) -> (bool, JobId) {
         let job = chain_once(dedup);
         let id = job.id.clone();
@@ -103,8 +104,8 @@ impl Scene {
         }
     }
 
-    /// A chain whose next job is due in this long.
+    /// An outcome that continues after this delay.
     pub fn later(&self, next: Continuation, delay: Duration) -> Outcome {
-        go_on(Continuation { due: Due::In(delay), ..next })
+        continue_with(Continuation { due: Due::In(delay), ..next })
     }
 }

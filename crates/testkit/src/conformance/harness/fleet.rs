@@ -1,4 +1,4 @@
-//! The stage of the fleet's cases: members, a gateway that holds sessions, and their moves.
+//! The harness of fleet cases: browsers, a gateway that holds sessions, and their calls.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -17,56 +17,57 @@ use super::LONG;
 
 /// A gateway on a store.
 #[derive(Clone)]
-pub struct Yard {
+pub struct FleetHarness {
     /// The store.
     pub store: Arc<dyn Store>,
-    /// Who holds sessions.
+    /// The holder of the gateway's sessions.
     pub holder: HolderId,
-    /// For how long.
+    /// The lease of its sessions.
     pub lease: Duration,
 }
 
-impl Yard {
+impl FleetHarness {
     /// A gateway on this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self { store, holder: HolderId::from_process("gateway", 1, 0), lease: LONG }
     }
 
     /// The same with another lease.
-    pub fn leasing(mut self, lease: Duration) -> Self {
+    pub fn with_lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// What the store knows.
+    /// The fleet contract of the store.
     pub fn fleet(&self) -> &dyn Fleet {
         self.store.fleet()
     }
 
-    /// Enters a Chromium with this much room.
+    /// Registers a Chromium with this capacity.
     pub async fn join(&self, name: &str, concurrent: u32, lifetime: u32) -> WorkerKey {
         let member = chromium(name, concurrent, lifetime);
-        self.enter(&member).await
+        self.join_entry(&member).await
     }
 
-    /// Enters a member.
-    pub async fn enter(&self, member: &WorkerEntry) -> WorkerKey {
+    /// Registers a worker.
+    pub async fn join_entry(&self, member: &WorkerEntry) -> WorkerKey {
         self.fleet().join(from_ref(member)).await.expect("it joins");
         member.id.clone()
     }
 
-    /// A member lives.
+    /// Sends a beat of a worker.
     pub async fn beat(&self, member: &WorkerEntry) -> WorkerOrders {
         self.beat_after(member, Duration::ZERO).await
     }
 
-    /// A member lives, and if it has to be entered anew it waits this long for sessions.
+    /// Sends a beat of a worker. If it has to be registered again, it waits this long for its
+    /// sessions.
     pub async fn beat_after(&self, member: &WorkerEntry, grace: Duration) -> WorkerOrders {
         self.fleet().beat(BeatParams { workers: from_ref(member), grace }).await.expect("it beats")[0]
     }
 
-    /// A wish of a new session.
-    pub fn wish(&self) -> LeaseParams {
+    /// The parameters of a new session that does not wait.
+    pub fn lease_params(&self) -> LeaseParams {
         LeaseParams {
             session: SessionId::generate(),
             kind: kind("chromium"),
@@ -81,33 +82,33 @@ impl Yard {
         }
     }
 
-    /// A wish of a new session that waits.
-    pub fn patient_wish(&self) -> LeaseParams {
-        LeaseParams { wait: Some(WaitParams { max_waiting: 100, ttl: LONG }), ..self.wish() }
+    /// A params of a new session that waits.
+    pub fn waiting_lease_params(&self) -> LeaseParams {
+        LeaseParams { wait: Some(WaitParams { max_waiting: 100, ttl: LONG }), ..self.lease_params() }
     }
 
-    /// What becomes of a wish.
-    pub async fn ask(&self, lease: &LeaseParams) -> Leased {
+    /// Asks for a lease.
+    pub async fn lease(&self, lease: &LeaseParams) -> Leased {
         self.fleet().lease(lease).await.expect("an answer")
     }
 
-    /// Asks for a member that must be given.
-    pub async fn get(&self, lease: &LeaseParams) -> Grant {
-        match self.ask(lease).await {
+    /// Asks for a lease that must be granted.
+    pub async fn lease_granted(&self, lease: &LeaseParams) -> Grant {
+        match self.lease(lease).await {
             Leased::Granted(grant) => grant,
             other => panic!("nothing was given: {other:?}"),
         }
     }
 
-    /// A new session, on whatever member.
+    /// Opens a session on any worker.
     pub async fn open(&self) -> (SessionId, Grant) {
-        let wish = self.wish();
-        let grant = self.get(&wish).await;
-        (wish.session, grant)
+        let params = self.lease_params();
+        let grant = self.lease_granted(&params).await;
+        (params.session, grant)
     }
 
-    /// What this gateway says of a session it holds.
-    pub fn hold(&self, session: &SessionId, member: &WorkerKey) -> AttachParams {
+    /// The parameters with which this gateway renews a session.
+    pub fn attach_params(&self, session: &SessionId, member: &WorkerKey) -> AttachParams {
         AttachParams {
             session: session.clone(),
             worker: member.clone(),
@@ -122,34 +123,34 @@ impl Yard {
         }
     }
 
-    /// Says what it holds.
+    /// Renews a session.
     pub async fn attach(&self, attach: &AttachParams) -> Attached {
         self.fleet().attach(from_ref(attach)).await.expect("an answer")[0]
     }
 
-    /// Ends a session, or gives up waiting.
+    /// Ends a session, or stops waiting for one.
     pub async fn release(&self, session: &SessionId) -> bool {
         let release = ReleaseParams { session: session.clone(), holder: self.holder.clone() };
         self.fleet().release(&[release]).await.expect("an answer")[0]
     }
 
-    /// Removes what is dead.
+    /// Removes expired entries.
     pub async fn reap(&self) -> Reaped {
         self.fleet().reap(Some(WorkerDefaults::default())).await.expect("it reaps")
     }
 
-    /// A member, if it is there.
+    /// A worker, if it is registered.
     pub async fn member(&self, member: &WorkerKey) -> Option<WorkerInfo> {
         self.fleet().get_worker(member).await.expect("an answer")
     }
 
-    /// How many sessions a member has, and has had.
+    /// The number of a worker's current sessions, and of all its sessions so far.
     pub async fn counts(&self, member: &WorkerKey) -> (u32, u64) {
         let info = self.member(member).await.expect("the member is there");
         (info.active, info.lifetime)
     }
 
-    /// All members, page by page.
+    /// All workers, page by page.
     pub async fn members(&self, kind: Option<&WorkerKind>) -> Vec<WorkerInfo> {
         let (mut all, mut cursor) = (Vec::new(), None);
         loop {
@@ -196,7 +197,7 @@ pub fn offer(name: &str) -> Offer {
     Offer::new(name).expect("an offer")
 }
 
-/// A Chromium that speaks CDP, with this much room.
+/// A Chromium that offers CDP, with this capacity.
 pub fn chromium(name: &str, concurrent: u32, lifetime: u32) -> WorkerEntry {
     WorkerEntry {
         id: format!("chromium:{name}").parse().expect("an id"),

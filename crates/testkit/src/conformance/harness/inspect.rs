@@ -1,24 +1,24 @@
-//! What an observer sees.
+//! Read calls.
 
 use tidemill_core::dead_letter::DeadLetter;
 use tidemill_core::job::JobState;
 use tidemill_core::name::JobId;
 use tidemill_core::store::{JobInfo, ListJobsParams, QueueInfo};
 
-use super::Scene;
+use super::QueueHarness;
 
-impl Scene {
-    /// The job, as it is now.
+impl QueueHarness {
+    /// The job as stored.
     pub async fn get(&self, job: &JobId) -> Option<JobInfo> {
         self.store.get_job(job).await.unwrap()
     }
 
-    /// The job's state; `None` if it is not there.
+    /// The job's state; `None` if it does not exist.
     pub async fn state(&self, job: &JobId) -> Option<JobState> {
         self.get(job).await.map(|info| info.state)
     }
 
-    /// The letter of a dead job.
+    /// The dead letter of a dead job.
     pub async fn letter(&self, job: &JobId) -> DeadLetter {
         let info = self.get(job).await.expect("a dead job is found");
         assert_eq!(info.state, JobState::Dead);

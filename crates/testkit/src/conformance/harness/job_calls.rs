@@ -1,4 +1,4 @@
-//! What clients and workers do: enqueue, claim, extend, settle.
+//! The calls of clients and workers: enqueue, claim, extend, settle.
 
 use std::time::{Duration, Instant};
 
@@ -11,9 +11,9 @@ use tidemill_core::store::{
     Verdict,
 };
 
-use super::{GLANCE, PATIENCE, Scene, Traits, dead, envelope, job};
+use super::{JobSpec, POLL_INTERVAL, QueueHarness, WAIT_TIMEOUT, dead, envelope, job};
 
-impl Scene {
+impl QueueHarness {
     /// Adds a job that must be new.
     pub async fn enqueue(&self, job: NewJob) -> JobId {
         let id = job.id.clone();
@@ -21,7 +21,7 @@ impl Scene {
         id
     }
 
-    /// Adds a job that may be there already.
+    /// Adds a job that may exist already.
     pub async fn enqueue_again(&self, job: NewJob) -> Enqueued {
         self.enqueue_batch(vec![job]).await.unwrap().remove(0)
     }
@@ -49,7 +49,7 @@ impl Scene {
         claimed
     }
 
-    /// What one claim of up to `max` jobs gives, without waiting.
+    /// One claim of up to `max` jobs, without waiting.
     pub async fn try_claim(&self, max: usize) -> Vec<Claimed> {
         self.claim_with(max, max, Duration::ZERO).await
     }
@@ -58,15 +58,15 @@ impl Scene {
     pub async fn claim(&self, count: usize) -> Vec<Claimed> {
         let (mut claimed, begun) = (Vec::new(), Instant::now());
         while claimed.len() < count {
-            assert!(begun.elapsed() < PATIENCE, "{} of {count} jobs were given out", claimed.len());
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "{} of {count} jobs were given out", claimed.len());
             let missing = count - claimed.len();
-            claimed.extend(self.claim_with(missing, missing, GLANCE).await);
+            claimed.extend(self.claim_with(missing, missing, POLL_INTERVAL).await);
         }
-        self.keep(claimed, count).await
+        self.keep_started(claimed, count).await
     }
 
-    /// Starts what is only held, and hands back what a store with shards gave beyond `count`.
-    pub(super) async fn keep(&self, mut claimed: Vec<Claimed>, count: usize) -> Vec<Claimed> {
+    /// Starts held jobs, and hands back those beyond `count` that a sharded store returned.
+    pub(super) async fn keep_started(&self, mut claimed: Vec<Claimed>, count: usize) -> Vec<Claimed> {
         for extra in claimed.split_off(count) {
             self.settle(&extra, Outcome::HandedBack).await;
         }
@@ -80,41 +80,41 @@ impl Scene {
         self.store.start(StartParams { worker: &self.worker, leases }).await.unwrap()
     }
 
-    /// Claims the one job there is.
+    /// Claims the only job.
     pub async fn claim_one(&self) -> Claimed {
         self.claim(1).await.remove(0)
     }
 
-    /// Claims nothing.
+    /// Asserts that a claim returns nothing.
     pub async fn claim_nothing(&self) {
         let given = self.try_claim(10).await;
         assert!(given.is_empty(), "nothing was to be given out: {given:?}");
     }
 
-    /// Extends leases by this scene's own.
+    /// Extends leases by the length of this harness's lease.
     pub async fn extend(&self, leases: &[Lease]) -> Vec<Extended> {
         self.store.extend(ExtendParams { worker: &self.worker, leases, lease: self.lease }).await.unwrap()
     }
 
-    /// What has to be done to a claimed job whose attempt ended like this.
+    /// The settlement of a claimed job with this outcome.
     pub fn settlement(&self, claimed: &Claimed, outcome: Outcome) -> Settlement {
         let backoff = Backoff::constant(Duration::ZERO);
         let circumstances = DecideContext { now: self.store.clock().now(), backoff, random: 0.0 };
         Settlement { lease: claimed.lease.clone(), change: decide(envelope(claimed), outcome, circumstances) }
     }
 
-    /// Ends a claim, and says whether that was accepted.
+    /// Settles a claim and returns the verdict.
     pub async fn try_settle(&self, claimed: &Claimed, outcome: Outcome) -> Verdict {
         self.store.settle(&[self.settlement(claimed, outcome)]).await.unwrap()[0]
     }
 
-    /// Ends a claim that is still held.
+    /// Settles a claim that is still held.
     pub async fn settle(&self, claimed: &Claimed, outcome: Outcome) {
         assert_eq!(self.try_settle(claimed, outcome).await, Verdict::Accepted);
     }
 
-    /// Adds a job like `traits`, claims it and buries it.
-    pub async fn bury(&self, traits: &Traits, reason: &str) -> JobId {
+    /// Adds a job with these properties, claims it and moves it to the dead letters.
+    pub async fn bury(&self, traits: &JobSpec, reason: &str) -> JobId {
         let id = self.enqueue(traits.job()).await;
         self.settle(&self.claim_one().await, dead(reason)).await;
         id

@@ -1,4 +1,4 @@
-//! Jobs, and how their attempts end.
+//! Jobs and outcomes.
 
 use std::time::Duration;
 
@@ -12,42 +12,47 @@ use tidemill_core::name::{JobId, Kind};
 use tidemill_core::settle::Outcome;
 use tidemill_core::store::{Claimed, Due, NewJob};
 
-/// What a job is like, where a case cares.
+/// The properties of a job that a case may choose.
 #[derive(Debug, Clone)]
-pub struct Traits {
-    /// What it does.
+pub struct JobSpec {
+    /// Its kind.
     pub kind: &'static str,
     /// Its payload, as JSON.
     pub payload: String,
-    /// How often it is tried.
+    /// Its maximum number of attempts.
     pub max_attempts: u32,
     /// How long its record is kept.
     pub keep: Option<Duration>,
-    /// When it may run.
+    /// When it is due.
     pub due: Due,
 }
 
-impl Default for Traits {
+impl Default for JobSpec {
     fn default() -> Self {
         let payload = r#"{"n":1}"#.to_owned();
         Self { kind: "test", payload, max_attempts: DEFAULT_MAX_ATTEMPTS, keep: None, due: Due::Now }
     }
 }
 
-impl Traits {
-    /// A new job like this.
+impl JobSpec {
+    /// A new job with these properties.
     pub fn job(&self) -> NewJob {
-        self.job_of(JobId::generate())
+        self.job_with_id(JobId::generate())
     }
 
-    /// A new job like this that a store may leave out of its index.
+    /// A new job with these properties that a store may leave out of its index.
     pub fn untracked(&self) -> NewJob {
         let id = JobId::generate();
-        NewJob { envelope: self.envelope(&id, false), tracked: false, generated_id: true, ..self.job_of(id) }
+        NewJob {
+            envelope: self.envelope(&id, false),
+            tracked: false,
+            generated_id: true,
+            ..self.job_with_id(id)
+        }
     }
 
-    /// A job like this with an id that may be in the store already.
-    pub fn job_of(&self, id: JobId) -> NewJob {
+    /// A job with these properties and an id that may exist in the store.
+    pub fn job_with_id(&self, id: JobId) -> NewJob {
         NewJob {
             envelope: self.envelope(&id, true),
             id,
@@ -74,27 +79,27 @@ impl Traits {
     }
 }
 
-/// A job like any other.
+/// A job with default properties.
 pub fn job() -> NewJob {
-    Traits::default().job()
+    JobSpec::default().job()
 }
 
-/// The envelope of a job that has one.
+/// The envelope of a claimed job.
 pub fn envelope(claimed: &Claimed) -> &Envelope {
     claimed.body.as_ref().expect("an envelope")
 }
 
-/// A handler's failure that is tried again after `delay`.
+/// A failure that is retried after `delay`.
 pub fn retry(delay: Duration) -> Outcome {
     Outcome::Retry { error: "it failed".to_owned(), after: Some(delay) }
 }
 
-/// A handler's good end.
+/// A success.
 pub fn done() -> Outcome {
     Outcome::Done(Bytes::from_static(b"42"))
 }
 
-/// A handler's verdict that trying again is pointless.
+/// A failure that is not retried.
 pub fn dead(reason: &str) -> Outcome {
     Outcome::Dead(DeathCause {
         reason: DeathReason::Other(reason.to_owned()),

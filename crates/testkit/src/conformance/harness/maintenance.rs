@@ -1,4 +1,4 @@
-//! What maintenance does: promote, rescue.
+//! The calls of maintenance: promote and rescue.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use tidemill_core::store::{
     Claimed, ExpiredLease, ExpiredLeases, ListExpiredParams, PromoteParams, Promoted,
 };
 
-use super::{GLANCE, PATIENCE, Scene, until};
+use super::{POLL_INTERVAL, QueueHarness, WAIT_TIMEOUT, until};
 
-impl Scene {
-    /// Makes due jobs ready, once.
+impl QueueHarness {
+    /// Promotes due jobs, once.
     pub async fn promote(&self) -> Promoted {
         let queues = [self.queue.clone()];
         self.store.promote(PromoteParams { queues: &queues, limit: 1000 }).await.unwrap()
@@ -20,22 +20,22 @@ impl Scene {
     pub async fn claim_when_due(&self, count: usize) -> Vec<Claimed> {
         let (mut claimed, begun) = (Vec::new(), Instant::now());
         while claimed.len() < count {
-            assert!(begun.elapsed() < PATIENCE, "{} of {count} jobs became ready", claimed.len());
+            assert!(begun.elapsed() < WAIT_TIMEOUT, "{} of {count} jobs became ready", claimed.len());
             self.promote().await;
             let missing = count - claimed.len();
-            claimed.extend(self.claim_with(missing, missing, GLANCE).await);
+            claimed.extend(self.claim_with(missing, missing, POLL_INTERVAL).await);
         }
-        self.keep(claimed, count).await
+        self.keep_started(claimed, count).await
     }
 
-    /// One page of leases that have run out, of whatever queue.
+    /// One page of expired leases of any queue.
     pub async fn expired(&self, cursor: Option<String>, limit: usize) -> ExpiredLeases {
         let queues = [self.queue.clone()];
         let expired = ListExpiredParams { queues: &queues, lease: self.lease, cursor, limit };
         self.store.list_expired(expired).await.unwrap()
     }
 
-    /// All leases of this queue that have run out, page by page.
+    /// All expired leases of this queue, page by page.
     pub async fn all_expired(&self, limit: usize) -> Vec<ExpiredLease> {
         let mut page = self.expired(None, limit).await;
         let mut holds = std::mem::take(&mut page.leases);
@@ -47,7 +47,7 @@ impl Scene {
         holds
     }
 
-    /// Waits until `count` leases have run out.
+    /// Waits until `count` leases have expired.
     pub async fn expire(&self, count: usize) -> Vec<ExpiredLease> {
         until("leases to run out", || async {
             let holds = self.all_expired(100).await;
@@ -56,13 +56,13 @@ impl Scene {
         .await
     }
 
-    /// Rescues what has expired in all queues, once.
+    /// Rescues expired leases in all queues, once.
     pub async fn rescue(&self) -> u64 {
         let queues = [self.queue.clone()];
         expired::rescue(&*self.store, &queues, self.lease).await.unwrap()
     }
 
-    /// Waits until `count` leases have run out and are rescued.
+    /// Waits until `count` leases have expired, and rescues them.
     pub async fn expire_and_rescue(&self, count: u64) {
         self.expire(count as usize).await;
         assert_eq!(self.rescue().await, count);

@@ -1,4 +1,4 @@
-//! Runs: what a worker would do with their tasks, said by hand.
+//! Workflow runs: the calls that a worker makes for their tasks.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use tidemill_core::store::runs::{
 use tidemill_core::store::{Claimed, Due, NewJob, Verdict};
 use tidemill_core::workflow::{CommitId, Requester, RunId, RunStatus, Version, WorkflowName};
 
-use super::{GLANCE, LONG, Scene, until};
+use super::{LONG, POLL_INTERVAL, QueueHarness, until};
 
-/// Where the activities of a case go.
+/// The queue of a case's activities.
 const ACTIVITIES: &str = "activities";
 
 /// A new run of the workflow `order`.
@@ -29,7 +29,7 @@ pub fn order() -> StartRunParams {
     order_of(RunId::generate())
 }
 
-/// A run of the workflow `order` with this identity.
+/// A run of the workflow `order` with this id.
 pub fn order_of(run: RunId) -> StartRunParams {
     let workflow = WorkflowName::new("order").expect("a workflow");
     let head = format!(
@@ -56,18 +56,18 @@ pub fn order_of(run: RunId) -> StartRunParams {
     }
 }
 
-/// An entry that says that something came in.
+/// A journal entry for an incoming event.
 pub fn event(kind: EntryKind, json: &str) -> StoredEntry {
     StoredEntry { kind, bytes: encode_entry(Timestamp(1), "event", json.as_bytes()) }
 }
 
-/// A signal with a number in it.
+/// A signal with a number as its payload.
 pub fn signal(run: &RunId, number: u64) -> Delivery {
     let json = format!(r#"{{"signal":{{"name":"n","payload":{number}}}}}"#);
     Delivery { run: run.clone(), entry: event(EntryKind::Message, &json), id: None, seq: None }
 }
 
-/// The answer to a command that is no message.
+/// The answer to a command, which is not a message.
 pub fn answer(run: &RunId, seq: u64) -> Delivery {
     let json = format!(r#"{{"signal_sent":{{"seq":{seq},"result":"ok"}}}}"#);
     Delivery { run: run.clone(), entry: event(EntryKind::CommandResult, &json), id: None, seq: Some(seq) }
@@ -105,7 +105,7 @@ pub fn timer(seq: u64, due: Timestamp) -> Effect {
     Effect::SetTimer { seq, due: Due::At(due), timer: RunTimer::Timer }
 }
 
-/// A good end.
+/// The successful end of a run.
 pub fn completed(output: &str) -> AfterCommit {
     AfterCommit::Close(CloseRun {
         status: RunStatus::Completed,
@@ -115,7 +115,7 @@ pub fn completed(output: &str) -> AfterCommit {
     })
 }
 
-/// A good end, of which the parent is told.
+/// The successful end of a run, with a delivery to its parent.
 pub fn completed_for(parent: &ParentRef, output: &str) -> AfterCommit {
     let json = format!(r#"{{"child_done":{{"seq":{},"result":{{"ok":{output}}}}}}}"#, parent.seq);
     let told = Delivery {
@@ -130,35 +130,35 @@ pub fn completed_for(parent: &ParentRef, output: &str) -> AfterCommit {
     }
 }
 
-/// A task that was claimed.
+/// A claimed task of a run.
 #[derive(Debug)]
-pub struct Task {
+pub struct ClaimedTask {
     /// The claim.
     pub claimed: Claimed,
-    /// Whose task it is.
+    /// The run.
     pub run: RunId,
-    /// How far the run had come.
+    /// The run's position in its journal.
     pub cursor: u64,
     /// The commit before it.
     pub last_commit: Option<u64>,
-    /// What is new: positions and entries.
+    /// New entries with their positions.
     pub news: Vec<(u64, Value)>,
 }
 
-impl Task {
-    /// The position of the last event it was given.
+impl ClaimedTask {
+    /// The position of the last event in the task.
     pub fn last(&self) -> u64 {
         self.news.last().map_or(self.cursor, |(position, _)| *position)
     }
 
-    /// The numbers of the signals among the news.
+    /// The numbers of the signals among the new entries.
     pub fn signals(&self) -> Vec<u64> {
         let number = |(_, entry): &(u64, Value)| entry["event"]["signal"]["payload"].as_u64();
         self.news.iter().filter_map(number).collect()
     }
 
     /// Reads a claim as a task.
-    pub fn of(claimed: Claimed) -> Self {
+    pub fn new(claimed: Claimed) -> Self {
         let envelope = claimed.body.as_ref().expect("an envelope");
         let json: Value = serde_json::from_slice(envelope.bytes()).expect("a task");
         let cursor = json["cursor"].as_u64().expect("a cursor");
@@ -173,7 +173,7 @@ impl Task {
         self.settlement_upto(self.last(), effects, then)
     }
 
-    /// The settlement that commits what it did with the news up to a position.
+    /// The settlement that commits the entries up to a position.
     pub fn settlement_upto(&self, upto: u64, effects: Vec<Effect>, then: AfterCommit) -> Settlement {
         let entry = encode_entry(Timestamp(2), "commit", format!(r#"{{"upto":{upto}}}"#).as_bytes());
         let (run, id) = (self.run.clone(), CommitId::generate());
@@ -182,7 +182,7 @@ impl Task {
     }
 }
 
-impl Scene {
+impl QueueHarness {
     /// The same worker on the queue of `order`'s tasks.
     pub fn on_tasks(&self) -> Self {
         Self { queue: order().queue, ..self.clone() }
@@ -199,8 +199,8 @@ impl Scene {
         run.run
     }
 
-    /// Starts a run and lets its first task commit.
-    pub async fn parked(&self, effects: impl FnOnce(&RunId) -> Vec<Effect>) -> RunId {
+    /// Starts a run and commits its first task, so that it waits.
+    pub async fn start_parked_run(&self, effects: impl FnOnce(&RunId) -> Vec<Effect>) -> RunId {
         let run = self.start_run(order()).await;
         let task = self.task_of(&run).await;
         let effects = effects(&run);
@@ -208,21 +208,21 @@ impl Scene {
         run
     }
 
-    /// Another run whose first task has committed, while this one may have a task.
-    pub async fn parked_beside(&self, other: &RunId) -> RunId {
+    /// Starts another such run, while the task of `other` may be ready.
+    pub async fn start_parked_run_beside(&self, other: &RunId) -> RunId {
         let own = self.task_of(other).await;
-        let run = self.parked(|_| Vec::new()).await;
-        self.on_tasks().settle(&own.claimed, super::super::scene::retry(Duration::ZERO)).await;
+        let run = self.start_parked_run(|_| Vec::new()).await;
+        self.on_tasks().settle(&own.claimed, super::super::harness::retry(Duration::ZERO)).await;
         run
     }
 
     /// Claims the next task.
-    pub async fn task(&self) -> Task {
-        Task::of(self.on_tasks().claim_one().await)
+    pub async fn task(&self) -> ClaimedTask {
+        ClaimedTask::new(self.on_tasks().claim_one().await)
     }
 
     /// Claims the next task, which must be this run's.
-    pub async fn task_of(&self, run: &RunId) -> Task {
+    pub async fn task_of(&self, run: &RunId) -> ClaimedTask {
         let task = self.task().await;
         assert_eq!(task.run, *run);
         task
@@ -233,13 +233,13 @@ impl Scene {
         self.on_tasks().claim_nothing().await;
     }
 
-    /// Commits a task, which must work.
-    pub async fn commit(&self, task: &Task, effects: Vec<Effect>, then: AfterCommit) {
+    /// Commits a task, which must be accepted.
+    pub async fn commit(&self, task: &ClaimedTask, effects: Vec<Effect>, then: AfterCommit) {
         assert_eq!(self.try_commit(task, effects, then).await, Verdict::Accepted);
     }
 
-    /// Commits a task, which must work, and returns the commit's id.
-    pub async fn commit_named(&self, task: &Task, then: AfterCommit) -> CommitId {
+    /// Commits a task, which must be accepted, and returns the commit's id.
+    pub async fn commit_named(&self, task: &ClaimedTask, then: AfterCommit) -> CommitId {
         let settlement = task.settlement(Vec::new(), then);
         let Change::Commit(commit) = &settlement.change else { unreachable!("it is a commit") };
         let id = commit.id;
@@ -248,7 +248,7 @@ impl Scene {
     }
 
     /// Commits a task.
-    pub async fn try_commit(&self, task: &Task, effects: Vec<Effect>, then: AfterCommit) -> Verdict {
+    pub async fn try_commit(&self, task: &ClaimedTask, effects: Vec<Effect>, then: AfterCommit) -> Verdict {
         self.store.settle(&[task.settlement(effects, then)]).await.unwrap().remove(0)
     }
 
@@ -272,12 +272,12 @@ impl Scene {
         entries.into_iter().map(|(position, written)| (position, json(&written.bytes))).collect()
     }
 
-    /// The run, which must be there.
+    /// The run, which must exist.
     pub async fn run(&self, run: &RunId) -> RunInfo {
         self.store.get_run(run).await.unwrap().expect("the run is there")
     }
 
-    /// Ends a run from outside.
+    /// Terminates a run.
     pub async fn terminate(&self, run: &RunId, effects: &[Effect]) -> Verdict {
         let cursor = self.run(run).await.cursor;
         let close = CloseRun {
@@ -290,18 +290,18 @@ impl Scene {
     }
 
     /// Promotes until there is a task.
-    pub async fn task_when_due(&self) -> Task {
+    pub async fn task_when_due(&self) -> ClaimedTask {
         let tasks = self.on_tasks();
         let mut claimed = until("an alarm to make a task", || async {
             self.promote().await;
-            let claimed = tasks.claim_with(1, 1, GLANCE).await;
+            let claimed = tasks.claim_with(1, 1, POLL_INTERVAL).await;
             (!claimed.is_empty()).then_some(claimed)
         })
         .await;
-        Task::of(claimed.remove(0))
+        ClaimedTask::new(claimed.remove(0))
     }
 
-    /// A time that lies this long ahead.
+    /// The time after this delay.
     pub fn after(&self, delay: Duration) -> Timestamp {
         let now = self.store.clock().now();
         Timestamp(now.0 + i64::try_from(delay.as_millis()).expect("a short time"))
