@@ -171,7 +171,7 @@ async fn the_claim_walks_the_queue_in_order_and_sorts_nothing() {
     database.fill(0, 1).await;
     database.run("ANALYZE").await;
     database.fill(1, 100_000).await;
-    let plan = database.explain("jobs/claim", "1, 'w', 30000, 500, 500, 0, 0").await;
+    let plan = database.explain("jobs_claim", "1, 'w', 30000, 500, 500, 0, 0").await;
     assert!(plan.contains("Index Scan using ready_order on ready"), "{plan}");
     assert!(plan.contains("Tid Scan on ready"), "{plan}");
     assert!(!plan.contains("Sort"), "{plan}");
