@@ -1,5 +1,5 @@
-//! What jobs cost this process: enqueued one by one and in bulk, and worked off. Two builds are compared by running
-//! this of both in turn; the time that a process was given by the kernel is steadier than what a clock shows.
+//! Benchmark of the CPU time of jobs: enqueued singly and in bulk, and run. To compare two builds,
+//! run both in turn; the CPU time of a process is steadier than elapsed time.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use tidemill::{Client, Fail, Guarantee, Job, Worker};
 
 const QUEUE: &str = "tidemill-bench";
 
-/// Jobs that run at once, as in `tidemill bench`.
+/// Concurrency of the worker, as in `tidemill bench`.
 const CONCURRENCY: usize = 1_024;
 
 #[derive(Serialize, Deserialize)]
@@ -35,44 +35,44 @@ async fn noop(job: Noop) -> Result<(), Fail> {
     Ok(())
 }
 
-/// Measures it.
-pub(crate) async fn run(wanted: &super::Jobs) -> Result<()> {
-    let client = tidemill::connect(&wanted.store).await?;
-    let delivery = if wanted.at_most_once { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce };
-    // Connections are opened and statements are prepared.
-    single(&client, delivery, (100, 10)).await?;
-    work(&client, delivery, 100).await?;
+/// Runs the benchmark.
+pub(crate) async fn run(args: &super::JobsBench) -> Result<()> {
+    let client = tidemill::connect(&args.store).await?;
+    let guarantee = if args.at_most_once { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce };
+    // Opens connections and prepares statements.
+    enqueue_single(&client, guarantee, 100, 10).await?;
+    run_jobs(&client, guarantee, 100).await?;
     for at_once in [1, 16, 100] {
-        let jobs = wanted.single;
+        let jobs = args.single;
         measure(
             &format!("enqueue one by one, {at_once} at once"),
             jobs,
-            single(&client, delivery, (jobs, at_once)),
+            enqueue_single(&client, guarantee, jobs, at_once),
         )
         .await?;
-        measure("work", jobs, work(&client, delivery, jobs)).await?;
+        measure("work", jobs, run_jobs(&client, guarantee, jobs)).await?;
     }
-    measure("enqueue in bulk", wanted.bulk, bulk(&client, delivery, wanted.bulk)).await?;
-    measure("work", wanted.bulk, work(&client, delivery, wanted.bulk)).await
+    measure("enqueue in bulk", args.bulk, enqueue_bulk(&client, guarantee, args.bulk)).await?;
+    measure("work", args.bulk, run_jobs(&client, guarantee, args.bulk)).await
 }
 
-async fn single(client: &Client, delivery: Guarantee, (jobs, at_once): (usize, usize)) -> Result<()> {
+async fn enqueue_single(client: &Client, guarantee: Guarantee, jobs: usize, at_once: usize) -> Result<()> {
     let one = |n| {
-        let enqueue = client.job(Noop::new(n)).queue(QUEUE).guarantee(delivery).enqueue();
+        let enqueue = client.job(Noop::new(n)).queue(QUEUE).guarantee(guarantee).enqueue();
         async { enqueue.await.map(drop) }
     };
     futures_util::stream::iter(0..jobs).map(one).buffer_unordered(at_once).try_collect::<Vec<_>>().await?;
     Ok(())
 }
 
-async fn bulk(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
-    client.jobs((0..jobs).map(Noop::new)).queue(QUEUE).guarantee(delivery).enqueue().await?;
+async fn enqueue_bulk(client: &Client, guarantee: Guarantee, jobs: usize) -> Result<()> {
+    client.jobs((0..jobs).map(Noop::new)).queue(QUEUE).guarantee(guarantee).enqueue().await?;
     Ok(())
 }
 
-async fn work(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
+async fn run_jobs(client: &Client, guarantee: Guarantee, jobs: usize) -> Result<()> {
     let worker = Worker::builder(client).handle(noop);
-    let worker = match delivery {
+    let worker = match guarantee {
         Guarantee::AtLeastOnce => worker.queue(QUEUE, CONCURRENCY),
         Guarantee::AtMostOnce => worker.at_most_once(QUEUE, CONCURRENCY),
     };
@@ -81,11 +81,11 @@ async fn work(client: &Client, delivery: Guarantee, jobs: usize) -> Result<()> {
     Ok(())
 }
 
-/// Prints what each job took.
+/// Measures `work` and prints the cost of a job.
 async fn measure(what: &str, jobs: usize, work: impl Future<Output = Result<()>>) -> Result<()> {
-    let (begun, before) = (Instant::now(), own_time()?);
+    let (started, before) = (Instant::now(), cpu_time()?);
     work.await?;
-    let (took, spent) = (begun.elapsed().as_secs_f64(), own_time()? - before);
+    let (took, spent) = (started.elapsed().as_secs_f64(), cpu_time()? - before);
     let each = |seconds: f64| seconds / jobs as f64 * 1e6;
     println!(
         "{what}: {:.0} jobs/s, {:.2} us each, {:.2} us of this process",
@@ -96,8 +96,8 @@ async fn measure(what: &str, jobs: usize, work: impl Future<Output = Result<()>>
     Ok(())
 }
 
-/// The time that the threads of this process have had, in seconds.
-fn own_time() -> Result<f64> {
+/// The CPU time of this process, in seconds.
+fn cpu_time() -> Result<f64> {
     let mut nanos = 0.0;
     for task in std::fs::read_dir("/proc/self/task")? {
         let stat = std::fs::read_to_string(task?.path().join("schedstat"))?;

@@ -1,4 +1,4 @@
-//! What a lease costs in a large fleet.
+//! Benchmark of leases in a large fleet.
 
 use std::time::{Duration, Instant};
 
@@ -12,34 +12,34 @@ use tidemill_core::store::fleet::{
 };
 use tokio::task::JoinSet;
 
-use crate::figures::Times;
+use crate::histogram::LatencyHistogram;
 
-/// Measures it.
-pub(crate) async fn run(wanted: &super::Leases) -> Result<()> {
-    let client = tidemill::connect(&wanted.store).await?;
-    let members: Vec<_> = (0..wanted.members).map(member).collect::<Result<_>>()?;
+/// Runs the benchmark.
+pub(crate) async fn run(args: &super::LeasesBench) -> Result<()> {
+    let client = tidemill::connect(&args.store).await?;
+    let workers: Vec<_> = (0..args.members).map(worker_entry).collect::<Result<_>>()?;
     let fleet = client.store().fleet();
-    for some in members.chunks(100) {
+    for some in workers.chunks(100) {
         fleet.join(some).await?;
     }
-    one(&client).await?;
+    lease_once(&client).await?;
     let before = client.store().commands();
-    one(&client).await?;
+    lease_once(&client).await?;
     println!("a lease and a release: {} commands", client.store().commands() - before);
-    let times = many(&client, &members, wanted).await?;
+    let times = lease_at_rate(&client, &workers, args).await?;
     println!(
         "{} leases/s among {} members: p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms",
-        wanted.rate,
-        wanted.members,
+        args.rate,
+        args.members,
         times.p50(),
         times.at(0.99),
         times.at(1.0)
     );
-    let all: Vec<_> = members.into_iter().map(|member| member.id).collect();
+    let all: Vec<_> = workers.into_iter().map(|entry| entry.id).collect();
     fleet.part(&all).await.context("the members could not leave")
 }
 
-fn member(number: usize) -> Result<WorkerEntry> {
+fn worker_entry(number: usize) -> Result<WorkerEntry> {
     Ok(WorkerEntry {
         id: format!("chromium:bench-{number}").parse()?,
         offer: Offer::new("cdp")?,
@@ -51,23 +51,28 @@ fn member(number: usize) -> Result<WorkerEntry> {
     })
 }
 
-/// Leases at the wanted rate while all members beat, and gives each back after a second.
-async fn many(client: &Client, members: &[WorkerEntry], wanted: &super::Leases) -> Result<Times> {
-    let mut times = Times::new()?;
+/// Leases at the given rate while all workers send heartbeats, and releases each lease after a
+/// second.
+async fn lease_at_rate(
+    client: &Client,
+    workers: &[WorkerEntry],
+    args: &super::LeasesBench,
+) -> Result<LatencyHistogram> {
+    let mut times = LatencyHistogram::new()?;
     let (mut running, mut ticks) =
-        (JoinSet::new(), tokio::time::interval(Duration::from_secs(1) / wanted.rate));
-    let (beating, all) = (client.clone(), members.to_vec());
+        (JoinSet::new(), tokio::time::interval(Duration::from_secs(1) / args.rate));
+    let (beating, all) = (client.clone(), workers.to_vec());
     let beats = tokio::spawn(async move {
         for some in all.chunks(20).cycle() {
-            let beat = BeatParams { workers: some, grace: Duration::ZERO };
-            let _ = beating.store().fleet().beat(beat).await;
+            let heartbeat = BeatParams { workers: some, grace: Duration::ZERO };
+            let _ = beating.store().fleet().beat(heartbeat).await;
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     });
-    for _ in 0..wanted.rate * wanted.seconds {
+    for _ in 0..args.rate * args.seconds {
         ticks.tick().await;
         let client = client.clone();
-        running.spawn(async move { one(&client).await });
+        running.spawn(async move { lease_once(&client).await });
         while let Some(ended) = running.try_join_next() {
             times.add(ended??);
         }
@@ -79,8 +84,8 @@ async fn many(client: &Client, members: &[WorkerEntry], wanted: &super::Leases) 
     Ok(times)
 }
 
-/// How long one lease took. It is given back a second later.
-async fn one(client: &Client) -> Result<Duration> {
+/// Measures one lease. Releases it a second later.
+async fn lease_once(client: &Client) -> Result<Duration> {
     let (session, holder) = (SessionId::generate(), HolderId::from_process("bench", std::process::id(), 0));
     let lease = LeaseParams {
         session: session.clone(),
@@ -94,9 +99,9 @@ async fn one(client: &Client) -> Result<Duration> {
         wait: None,
         defaults: WorkerDefaults::default(),
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     let leased = client.store().fleet().lease(&lease).await?;
-    let took = begun.elapsed();
+    let took = started.elapsed();
     if !matches!(leased, Leased::Granted(_)) {
         bail!("nothing was given: {leased:?}");
     }

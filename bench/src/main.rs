@@ -1,10 +1,10 @@
-//! Measures the browser fleet. Everything is measured beside a direct connection, turn by turn in one run, because only
-//! the ratio says anything on a machine that others use too.
+//! Benchmarks of the browser fleet and of jobs. The gateway is measured next to a direct
+//! connection, in turn in one run, because only the ratio is meaningful on a shared machine.
 
-#![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
+#![allow(clippy::print_stdout, reason = "a command line prints to standard output")]
 
-mod figures;
-mod gateway;
+mod gateway_process;
+mod histogram;
 mod jobs;
 mod leases;
 mod overhead;
@@ -17,25 +17,26 @@ use clap::{Parser, Subcommand};
 
 /// Measures the browser fleet beside a direct connection.
 #[derive(Debug, Parser)]
-struct Args {
+struct BenchCli {
     #[command(subcommand)]
-    what: What,
+    command: BenchCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// What the gateway adds to connecting, to a round trip and to the first page, and how much memory it takes.
-    Gateway(Gateway),
+enum BenchCommand {
+    /// What the gateway adds to connecting, to a round trip and to the first page, and how much
+    /// memory it takes.
+    Gateway(GatewayBench),
     /// How long a lease takes in a large fleet, and how many commands it costs.
-    Leases(Leases),
+    Leases(LeasesBench),
     /// What jobs cost this process: enqueued one by one and in bulk, and worked off.
-    Jobs(Jobs),
+    Jobs(JobsBench),
     /// How late jobs of a killed worker run again, one in each of many queues.
-    Rescue(Rescue),
+    Rescue(RescueBench),
 }
 
 #[derive(Debug, clap::Args)]
-struct Gateway {
+struct GatewayBench {
     /// The store that the gateway uses.
     #[arg(long, default_value = "sqlite::memory:")]
     store: String,
@@ -54,7 +55,7 @@ struct Gateway {
 }
 
 #[derive(Debug, clap::Args)]
-struct Leases {
+struct LeasesBench {
     /// The store.
     #[arg(long, default_value = "sqlite::memory:")]
     store: String,
@@ -70,7 +71,7 @@ struct Leases {
 }
 
 #[derive(Debug, clap::Args)]
-struct Jobs {
+struct JobsBench {
     /// The store.
     #[arg(long, default_value = "sqlite::memory:")]
     store: String,
@@ -86,7 +87,7 @@ struct Jobs {
 }
 
 #[derive(Debug, clap::Args)]
-struct Rescue {
+struct RescueBench {
     /// The store; not one in memory, because two processes use it.
     #[arg(long)]
     store: String,
@@ -103,10 +104,10 @@ struct Rescue {
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    match Args::parse().what {
-        What::Gateway(wanted) => overhead::run(&wanted).await,
-        What::Leases(wanted) => leases::run(&wanted).await,
-        What::Jobs(wanted) => jobs::run(&wanted).await,
-        What::Rescue(wanted) => rescue::run(&wanted).await,
+    match BenchCli::parse().command {
+        BenchCommand::Gateway(args) => overhead::run(&args).await,
+        BenchCommand::Leases(args) => leases::run(&args).await,
+        BenchCommand::Jobs(args) => jobs::run(&args).await,
+        BenchCommand::Rescue(args) => rescue::run(&args).await,
     }
 }

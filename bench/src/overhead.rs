@@ -1,4 +1,4 @@
-//! What the gateway adds to a direct connection.
+//! Benchmark of the gateway's overhead over a direct connection.
 
 use std::slice::from_ref;
 use std::time::{Duration, Instant};
@@ -11,31 +11,31 @@ use tidemill_core::fleet::{Capacity, Offer};
 use tidemill_core::store::fleet::{BeatParams, WorkerEntry, WorkerStatus};
 use tidemill_testkit::browser::{Browser, Cdp, serve_page};
 
-use crate::figures::{Times, compare};
-use crate::gateway::Gateway;
+use crate::gateway_process::GatewayProcess;
+use crate::histogram::{LatencyHistogram, compare};
 
-/// Measures it.
-pub(crate) async fn run(wanted: &super::Gateway) -> Result<()> {
+/// Runs the benchmark.
+pub(crate) async fn run(args: &super::GatewayBench) -> Result<()> {
     let directory = tempfile::TempDir::new()?;
-    // A store in memory is one process's own.
-    let store = match wanted.store.as_str() {
+    // Other processes cannot open an in-memory store.
+    let store = match args.store.as_str() {
         "sqlite::memory:" => format!("sqlite:{}", directory.path().join("fleet.db").display()),
         other => other.to_owned(),
     };
-    let browser = Browser::start(wanted.binary.as_deref()).await?;
-    let _beating = enter(&store, &browser.endpoint).await?;
-    let gateway = Gateway::start(wanted.tidemill.as_deref(), &store).await?;
+    let browser = Browser::start(args.binary.as_deref()).await?;
+    let _heartbeat = join_fleet(&store, &browser.endpoint).await?;
+    let gateway = GatewayProcess::start(args.tidemill.as_deref(), &store).await?;
     let (direct, through) = (browser.endpoint.as_str(), gateway.url.as_str());
-    connecting(direct, through, wanted.samples).await?;
-    round_trips(direct, through, wanted.samples * 10).await?;
-    first_pages(direct, through, wanted.samples.div_ceil(5)).await?;
-    memory(&gateway, wanted.sessions).await
+    measure_connect(direct, through, args.samples).await?;
+    measure_round_trips(direct, through, args.samples * 10).await?;
+    measure_first_pages(direct, through, args.samples.div_ceil(5)).await?;
+    measure_memory(&gateway, args.sessions).await
 }
 
-/// Enters the browser as a member that takes any number of sessions, and lets it beat.
-async fn enter(store: &str, endpoint: &str) -> Result<tokio::task::JoinHandle<()>> {
+/// Registers the browser as a worker with unlimited sessions, and sends its heartbeats.
+async fn join_fleet(store: &str, endpoint: &str) -> Result<tokio::task::JoinHandle<()>> {
     let client = tidemill::connect(store).await?;
-    let member = WorkerEntry {
+    let worker = WorkerEntry {
         id: "chromium:measured".parse()?,
         offer: Offer::new("cdp")?,
         endpoint: endpoint.to_owned(),
@@ -44,27 +44,27 @@ async fn enter(store: &str, endpoint: &str) -> Result<tokio::task::JoinHandle<()
         beat_timeout: Duration::from_secs(15),
         detail: Bytes::from_static(b"{}"),
     };
-    client.store().fleet().join(from_ref(&member)).await?;
+    client.store().fleet().join(from_ref(&worker)).await?;
     Ok(tokio::spawn(async move {
         loop {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            let beat = BeatParams { workers: from_ref(&member), grace: Duration::ZERO };
-            let _ = client.store().fleet().beat(beat).await;
+            let params = BeatParams { workers: from_ref(&worker), grace: Duration::ZERO };
+            let _ = client.store().fleet().beat(params).await;
         }
     }))
 }
 
-/// From nothing to the first answer of the browser, which is what a client waits for.
-async fn connecting(direct: &str, through: &str, samples: usize) -> Result<()> {
-    let mut times = [Times::new()?, Times::new()?];
+/// Measures the time from the connect to the first answer of the browser.
+async fn measure_connect(direct: &str, through: &str, samples: usize) -> Result<()> {
+    let mut times = [LatencyHistogram::new()?, LatencyHistogram::new()?];
     for sample in 0..samples + 10 {
         for (times, url) in times.iter_mut().zip([direct, through]) {
-            let begun = Instant::now();
+            let started = Instant::now();
             let mut cdp = Cdp::connect(url).await?;
             cdp.call("Browser.getVersion", json!({})).await?;
-            // The first ones warm everything up.
+            // The first samples warm everything up.
             if sample >= 10 {
-                times.add_since(begun);
+                times.add_since(started);
             }
         }
     }
@@ -72,29 +72,29 @@ async fn connecting(direct: &str, through: &str, samples: usize) -> Result<()> {
     Ok(())
 }
 
-async fn round_trips(direct: &str, through: &str, samples: usize) -> Result<()> {
-    let mut times = [Times::new()?, Times::new()?];
+async fn measure_round_trips(direct: &str, through: &str, samples: usize) -> Result<()> {
+    let mut times = [LatencyHistogram::new()?, LatencyHistogram::new()?];
     let mut connections = [Cdp::connect(direct).await?, Cdp::connect(through).await?];
     for _ in 0..samples {
         for (times, cdp) in times.iter_mut().zip(&mut connections) {
-            let begun = Instant::now();
+            let started = Instant::now();
             cdp.call("Browser.getVersion", json!({})).await?;
-            times.add_since(begun);
+            times.add_since(started);
         }
     }
     compare("round trip", &times[0], &times[1]);
     Ok(())
 }
 
-async fn first_pages(direct: &str, through: &str, samples: usize) -> Result<()> {
+async fn measure_first_pages(direct: &str, through: &str, samples: usize) -> Result<()> {
     let url = serve_page().await?;
-    let mut times = [Times::new()?, Times::new()?];
+    let mut times = [LatencyHistogram::new()?, LatencyHistogram::new()?];
     for sample in 0..samples + 2 {
         for (times, endpoint) in times.iter_mut().zip([direct, through]) {
-            let begun = Instant::now();
+            let started = Instant::now();
             Cdp::connect(endpoint).await?.open_page(&url).await?;
             if sample >= 2 {
-                times.add_since(begun);
+                times.add_since(started);
             }
         }
     }
@@ -102,14 +102,14 @@ async fn first_pages(direct: &str, through: &str, samples: usize) -> Result<()> 
     Ok(())
 }
 
-async fn memory(gateway: &Gateway, sessions: usize) -> Result<()> {
+async fn measure_memory(gateway: &GatewayProcess, sessions: usize) -> Result<()> {
     let before = gateway.memory()?;
     let open = stream::iter(0..sessions).map(|_| async {
         let mut cdp = Cdp::connect(&gateway.url).await?;
         cdp.call("Browser.getVersion", json!({})).await?;
         anyhow::Ok(cdp)
     });
-    // All go to one browser, which does not take all of them at the same moment.
+    // All sessions use one browser, which does not accept all of them at the same moment.
     let opened = open.buffer_unordered(20).try_collect::<Vec<_>>().await;
     let mut open = opened.context("not all sessions could be opened")?;
     for cdp in &mut open {

@@ -1,4 +1,4 @@
-//! `cargo xtask ci`: everything that has to hold before a change goes in.
+//! `cargo xtask ci`: all checks that must pass before a change is merged.
 
 use anyhow::Result;
 
@@ -18,5 +18,5 @@ pub(crate) fn run() -> Result<()> {
     ]))?;
     let mut doc = shell::cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--quiet"]);
     shell::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
-    test::run(test::Scope::Everything)
+    test::run(test::TestScope::Everything)
 }

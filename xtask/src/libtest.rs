@@ -1,4 +1,4 @@
-//! Reading what a test program prints.
+//! Parser of the output of a test program.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// What became of one test program.
+/// The counts of one test program.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct TestCounts {
     pub(crate) passed: usize,
     pub(crate) failed: usize,
     pub(crate) ignored: usize,
-    /// How many cases passed in each module that holds a store to the conformance suite.
+    /// Passed cases of each module that runs the conformance suite.
     pub(crate) modules: BTreeMap<String, usize>,
     pub(crate) took: Duration,
 }
 
-impl Tally {
-    pub(crate) fn count(&self) -> usize {
+impl TestCounts {
+    pub(crate) fn total(&self) -> usize {
         self.passed + self.failed + self.ignored
     }
 
-    /// Takes in one line. Returns whether a reader wants to see it: passing tests are only counted.
-    fn take(&mut self, line: &str) -> bool {
+    /// Parses one line. Returns whether it is to be shown: passed tests are only counted.
+    fn read_line(&mut self, line: &str) -> bool {
         let Some((name, verdict)) = line.strip_prefix("test ").and_then(|test| test.rsplit_once(" ... "))
         else {
             return !(line.is_empty() || line.starts_with("running ") || line.starts_with("test result: ok"));
@@ -47,50 +47,50 @@ impl Tally {
     }
 }
 
-/// `file` of `file::enqueue::a_case`: what is before theme and case.
+/// `file` of `file::enqueue::a_case`: the path before theme and case.
 fn module_of(test: &str) -> String {
     let segments: Vec<_> = test.split("::").collect();
     segments[..segments.len().saturating_sub(2)].join("::")
 }
 
-/// What one test program said.
+/// The output of one test program.
 #[derive(Debug)]
-pub(crate) struct Report {
-    pub(crate) tally: Tally,
-    /// All but the tests that passed.
+pub(crate) struct TestReport {
+    pub(crate) counts: TestCounts,
+    /// All lines except those of passed tests.
     lines: Vec<String>,
 }
 
-impl Report {
-    pub(crate) fn print(self) -> Tally {
+impl TestReport {
+    pub(crate) fn print(self) -> TestCounts {
         for line in &self.lines {
             println!("    {line}");
         }
-        self.tally
+        self.counts
     }
 }
 
-/// Runs a test program, counts what passes, and keeps the rest to be shown.
-pub(crate) fn run(mut command: Command) -> Result<Report> {
-    let begun = Instant::now();
+/// Runs a test program, counts its tests, and keeps the lines to show.
+pub(crate) fn run(mut command: Command) -> Result<TestReport> {
+    let started = Instant::now();
     let mut child =
         command.stdout(Stdio::piped()).spawn().with_context(|| format!("cannot run {command:?}"))?;
-    let stdout = child.stdout.take().context("a test program without output")?;
-    let mut tally = Tally::default();
+    let stdout = child.stdout.take().context("a test program has no stdout")?;
+    let mut counts = TestCounts::default();
     let mut lines = Vec::new();
     for line in BufReader::new(stdout).lines() {
         let line = line?;
-        if tally.take(&line) {
+        if counts.read_line(&line) {
             lines.push(line);
         }
     }
     let status = child.wait()?;
-    if !status.success() && tally.failed == 0 {
+    if !status.success() && counts.failed == 0 {
         lines.push(format!("ended with {status}"));
-        tally.failed = 1;
+        counts.failed = 1;
     }
-    tally.took = begun.elapsed();
-    Ok(Report { tally, lines })
+    counts.took = started.elapsed();
+    Ok(TestReport { counts, lines })
 }
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn passing_tests_are_counted_and_the_rest_is_shown() {
-        let mut tally = Tally::default();
+        let mut counts = TestCounts::default();
         let lines = [
             ("running 3 tests", false),
             ("test file::claim::gives_one ... ok", false),
@@ -110,9 +110,9 @@ mod tests {
             ("test result: ok. 1 passed", false),
         ];
         for (line, is_shown) in lines {
-            assert_eq!(tally.take(line), is_shown, "{line}");
+            assert_eq!(counts.read_line(line), is_shown, "{line}");
         }
-        assert_eq!((tally.passed, tally.failed, tally.ignored), (2, 1, 1));
-        assert_eq!(tally.modules.get("file"), Some(&1));
+        assert_eq!((counts.passed, counts.failed, counts.ignored), (2, 1, 1));
+        assert_eq!(counts.modules.get("file"), Some(&1));
     }
 }

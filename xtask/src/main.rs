@@ -1,6 +1,6 @@
-//! The project's own commands. `cargo xtask` lists them.
+//! The commands of the project. `cargo xtask` lists them.
 
-#![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
+#![allow(clippy::print_stdout, reason = "a command line prints to standard output")]
 
 mod ci;
 mod libtest;
@@ -25,6 +25,7 @@ cargo xtask test [--fast | --versions]
                              --versions: only the conformance suite, on Redis 6.2, the newest PostgreSQL and the system's servers
 cargo xtask ci               format, lints, layering, documentation, then `test`
 cargo xtask tidy             checks the layering and the project's own rules
+cargo xtask tidy --names     lists names that are declared too often or retired
 cargo xtask torture [--seconds N] [--seed S] [--store sqlite|redis|cluster|postgres|all]
                              kills, pauses and restarts real processes at random, then checks that nothing is lost";
 
@@ -42,16 +43,17 @@ fn main() -> ExitCode {
 
 fn run(args: &[&str]) -> Result<()> {
     match args {
-        ["test"] => test::run(test::Scope::Everything),
-        ["test", "--fast"] => test::run(test::Scope::WithoutServers),
+        ["test"] => test::run(test::TestScope::Everything),
+        ["test", "--fast"] => test::run(test::TestScope::WithoutServers),
         ["test", "--versions"] => versions::run(),
         ["ci"] => ci::run(),
         ["tidy"] => tidy::run(),
+        ["tidy", "--names"] => tidy::run_names(),
         ["torture", rest @ ..] => torture::run(rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{HELP}");
             Ok(())
         }
-        _ => bail!("`{}` is no command of xtask\n\n{HELP}", args.join(" ")),
+        _ => bail!("`{}` is not a command of xtask\n\n{HELP}", args.join(" ")),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs every command the README shows, so that none of them is a promise only.
+//! Runs every command of the README as a test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,37 +6,37 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::libtest::Tally;
+use crate::libtest::TestCounts;
 use crate::shell;
 
-/// What the reader's first command builds is here already, in the profile of the tests.
-const FROM_SOURCE: &str = "cargo run --release --";
+/// Replaced by the binary of the tests, which is built already.
+const CARGO_RUN_COMMAND: &str = "cargo run --release --";
 
-/// What runs these commands is the second command of the README.
-const OURSELVES: &str = "cargo xtask test";
+/// Skipped, because this command runs the README's commands.
+const XTASK_TEST_COMMAND: &str = "cargo xtask test";
 
-/// Runs the blocks marked `sh`, each as one script in a directory of its own.
-pub(crate) fn run(tidemill: Option<&Path>) -> Result<Tally> {
+/// Runs the blocks marked `sh`, each as one script in its own directory.
+pub(crate) fn run(tidemill: Option<&Path>) -> Result<TestCounts> {
     println!("README");
-    let begun = Instant::now();
+    let started = Instant::now();
     let readme = std::fs::read_to_string(shell::root().join("README.md")).context("there is no README.md")?;
-    let mut tally = Tally::default();
+    let mut counts = TestCounts::default();
     for script in blocks(&readme).map(|block| runnable(&block)).filter(|script| !script.trim().is_empty()) {
         let program = tidemill.context("no crate builds the program `tidemill` that the README runs")?;
         match run_block(&script, program) {
-            Ok(()) => tally.passed += 1,
+            Ok(()) => counts.passed += 1,
             Err(error) => {
                 println!("    {error:#}");
-                tally.failed += 1;
+                counts.failed += 1;
             }
         }
     }
-    tally.took = begun.elapsed();
-    Ok(tally)
+    counts.took = started.elapsed();
+    Ok(counts)
 }
 
 fn run_block(script: &str, program: &Path) -> Result<()> {
-    let directory = Scratch::new()?;
+    let directory = ScratchDir::new()?;
     let programs = program.parent().context("a program without a directory")?.display().to_string();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
     let mut command = Command::new("sh");
@@ -45,11 +45,11 @@ fn run_block(script: &str, program: &Path) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = [output.stdout, output.stderr].concat();
-    bail!("this block failed: {}\n{script}\n{}", output.status, String::from_utf8_lossy(&said))
+    let printed = [output.stdout, output.stderr].concat();
+    bail!("this block failed: {}\n{script}\n{}", output.status, String::from_utf8_lossy(&printed))
 }
 
-/// The contents of every block marked `sh`.
+/// The contents of all blocks marked `sh`.
 fn blocks(readme: &str) -> impl Iterator<Item = String> + '_ {
     let mut lines = readme.lines();
     std::iter::from_fn(move || {
@@ -58,16 +58,16 @@ fn blocks(readme: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// The block as it can be run here.
+/// The block without the skipped command, and with the binary of the tests.
 fn runnable(block: &str) -> String {
-    let lines = block.lines().filter(|line| !line.starts_with(OURSELVES));
-    lines.map(|line| line.replace(FROM_SOURCE, "tidemill") + "\n").collect()
+    let lines = block.lines().filter(|line| !line.starts_with(XTASK_TEST_COMMAND));
+    lines.map(|line| line.replace(CARGO_RUN_COMMAND, "tidemill") + "\n").collect()
 }
 
-/// A directory that is removed again.
-struct Scratch(PathBuf);
+/// A directory that is removed on drop.
+struct ScratchDir(PathBuf);
 
-impl Scratch {
+impl ScratchDir {
     fn new() -> Result<Self> {
         let path = std::env::temp_dir().join(format!("tidemill-readme-{}", std::process::id()));
         std::fs::create_dir_all(&path)?;
@@ -75,9 +75,9 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // A leftover in the directory for temporary files harms nobody.
+        // A leftover directory in the temporary directory does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! The test programs of the workspace, in the order in which they are worth running.
+//! The test programs of the workspace, in the order in which they run.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 use crate::shell;
 
-/// When a program runs: what fails fast comes first.
+/// The stage in which a program runs. Programs that fail fast run first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Stage {
-    /// Needs nothing but itself.
+pub(crate) enum SuiteStage {
+    /// Needs no server.
     Fast,
     /// Starts real servers.
     Servers,
     /// Starts real servers and programs that use them.
     Surfaces,
-    /// Kills both.
+    /// Kills servers and programs.
     Torture,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct Suite {
     pub(crate) package: String,
     /// The file in `tests/`, or `unit`.
     pub(crate) target: String,
-    pub(crate) stage: Stage,
+    pub(crate) stage: SuiteStage,
     executable: PathBuf,
     directory: PathBuf,
 }
 
-/// What one build made.
+/// The result of one build.
 #[derive(Debug)]
 pub(crate) struct Built {
     pub(crate) suites: Vec<Suite>,
@@ -44,24 +44,24 @@ pub(crate) struct Built {
 #[derive(Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,
-    target: Target,
-    profile: Profile,
+    target: ArtifactTarget,
+    profile: ArtifactProfile,
     executable: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
-struct Target {
+struct ArtifactTarget {
     name: String,
     kind: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Profile {
+struct ArtifactProfile {
     test: bool,
 }
 
-/// Builds every test of the workspace in one go: built crate by crate, dependencies would be built again and
-/// again, each time with other features.
+/// Builds all tests of the workspace in one call. Builds of single crates would build the
+/// dependencies again and again, each time with other features.
 pub(crate) fn build() -> Result<Built> {
     let args =
         ["test", "--workspace", "--all-features", "--no-run", "--message-format=json-render-diagnostics"];
@@ -89,21 +89,21 @@ fn suite(artifact: Artifact) -> Option<Suite> {
     let package = directory.file_name()?.to_str()?.to_owned();
     let is_unit = artifact.target.kind != ["test"];
     let target = if is_unit { "unit".to_owned() } else { artifact.target.name };
-    let stage = if is_unit { Stage::Fast } else { stage_of(&package, &target) };
+    let stage = if is_unit { SuiteStage::Fast } else { stage_of(&package, &target) };
     Some(Suite { package, target, stage, executable, directory })
 }
 
-fn stage_of(package: &str, target: &str) -> Stage {
+fn stage_of(package: &str, target: &str) -> SuiteStage {
     match (package, target) {
-        ("core" | "worker" | "sqlite" | "xtask", _) | ("testkit", "cases") => Stage::Fast,
-        ("redis" | "postgres" | "testkit", _) => Stage::Servers,
-        ("torture", _) => Stage::Torture,
-        _ => Stage::Surfaces,
+        ("core" | "worker" | "sqlite" | "xtask", _) | ("testkit", "cases") => SuiteStage::Fast,
+        ("redis" | "postgres" | "testkit", _) => SuiteStage::Servers,
+        ("torture", _) => SuiteStage::Torture,
+        _ => SuiteStage::Surfaces,
     }
 }
 
 impl Suite {
-    /// As cargo would run it.
+    /// The command as cargo runs it.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.executable);
         command.current_dir(&self.directory).env("CARGO_MANIFEST_DIR", &self.directory);
@@ -124,6 +124,9 @@ mod tests {
             stage_of("core", "x"),
         ];
         stages.sort();
-        assert_eq!(stages, [Stage::Fast, Stage::Servers, Stage::Surfaces, Stage::Torture]);
+        assert_eq!(
+            stages,
+            [SuiteStage::Fast, SuiteStage::Servers, SuiteStage::Surfaces, SuiteStage::Torture]
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask torture`: builds the torture program and lets it run as long as it is told.
+//! `cargo xtask torture`: builds the torture binary and runs it.
 
 use anyhow::Result;
 

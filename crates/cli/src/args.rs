@@ -1,4 +1,4 @@
-//! What can be said on the command line.
+//! The command line: global flags and the commands.
 
 use std::process::ExitCode;
 
@@ -7,19 +7,20 @@ use clap::{ArgAction, Args, Parser, Subcommand};
 use crate::command::{
     bench, browser, chain, dev, dlq, doctor, enqueue, fleet, gateway, job, queue, session, worker, workflow,
 };
+use crate::consumer_group::GroupRule;
 use crate::context::Context;
-use crate::group::GroupRule;
-use crate::output::log::{Format, Level};
+use crate::output::log::{LogFormat, LogLevel};
 
-/// Background jobs and durable workflows on the store you already have: SQLite, Redis or PostgreSQL.
+/// Background jobs and durable workflows on the store you already have: SQLite, Redis or
+/// PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "tidemill", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(flatten)]
-    pub(crate) global: Global,
+    pub(crate) global: GlobalArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: CliCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -28,85 +29,85 @@ Examples:
   tidemill worker --queue mail --exec 'send_email=./mail.py'
   tidemill enqueue send_email --queue mail --payload '{\"to\":\"ada\"}' --wait
 
-Settings are flags, or else variables (TIDEMILL_STORE, TIDEMILL_WAKE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
-TIDEMILL_MAX_PAYLOAD, TIDEMILL_LOG_FORMAT), or else lines of tidemill.toml in the current directory (store, wake, namespace, group, \
+Settings are read from flags, then from environment variables (TIDEMILL_STORE, TIDEMILL_WAKE, TIDEMILL_NAMESPACE, TIDEMILL_GROUP, TIDEMILL_JSON, \
+TIDEMILL_MAX_PAYLOAD, TIDEMILL_LOG_FORMAT), then from tidemill.toml in the current directory (store, wake, namespace, group, \
 json, max_payload, log_format).
 
-Exit code: 0 done, 1 failed, 2 wrong use.";
+Exit code: 0 success, 1 failure, 2 invalid usage.";
 
-/// What every command understands.
+/// Flags of every command.
 #[derive(Debug, Args)]
-pub(crate) struct Global {
-    /// Where the jobs live: sqlite:FILE, sqlite::memory:, postgres://…, redis://…, redis+cluster://…,
+pub(crate) struct GlobalArgs {
+    /// Store URL: sqlite:FILE, sqlite::memory:, postgres://…, redis://…, redis+cluster://…,
     /// redis+sentinel://HOST,HOST/MASTER, redis+unix:///SOCKET or unix:///SOCKET; rediss… for TLS
     /// [env: TIDEMILL_STORE] [default: sqlite:tidemill.db]
     #[arg(long, global = true, value_name = "URL", help_heading = "Store")]
     pub(crate) store: Option<String>,
 
-    /// What wakes idle workers of an SQL store: redis://…, `listen` (PostgreSQL's own, the default there) or
-    /// `none` [env: TIDEMILL_WAKE]
+    /// Transport of wake-ups between processes on an SQL store: redis://…, `listen` (PostgreSQL's
+    /// LISTEN, the default there) or `none` [env: TIDEMILL_WAKE]
     #[arg(long, global = true, value_name = "URL|listen|none", help_heading = "Store")]
     pub(crate) wake: Option<String>,
 
-    /// The prefix of every Redis key and channel, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE]
+    /// Prefix of every Redis key and channel, such as `msaas:dev:` [env: TIDEMILL_NAMESPACE]
     /// [default: tidemill:]
     #[arg(long, global = true, value_name = "NS", help_heading = "Store")]
     pub(crate) namespace: Option<String>,
 
-    /// The Redis consumer group of a queue, or of all [env: TIDEMILL_GROUP]
+    /// Redis consumer group of one queue, or of all queues [env: TIDEMILL_GROUP]
     #[arg(long = "group", global = true, value_name = "[QUEUE=]GROUP", help_heading = "Store")]
     pub(crate) groups: Vec<GroupRule>,
 
-    /// The largest payload, in bytes [env: TIDEMILL_MAX_PAYLOAD] [default: 1048576]
+    /// Maximum payload size in bytes [env: TIDEMILL_MAX_PAYLOAD] [default: 1048576]
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Store")]
     pub(crate) max_payload: Option<usize>,
 
-    /// Print JSON, one object a line, and nothing else on stdout [env: TIDEMILL_JSON]
+    /// Print only JSON on stdout, one object per line [env: TIDEMILL_JSON]
     #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
 
-    /// How the log on stderr looks [env: TIDEMILL_LOG_FORMAT] [default: text]
+    /// Format of the log on stderr [env: TIDEMILL_LOG_FORMAT] [default: text]
     #[arg(long, global = true, value_name = "text|json", value_enum, hide_possible_values = true)]
     #[arg(help_heading = "Output")]
-    pub(crate) log_format: Option<Format>,
+    pub(crate) log_format: Option<LogFormat>,
 
-    /// Say more on stderr: every job that ends; twice: what the parts do
+    /// Log more on stderr: -v every finished job, -vv the worker's parts
     #[arg(long, short, global = true, action = ArgAction::Count, help_heading = "Output")]
     pub(crate) verbose: u8,
 }
 
-/// What to do.
+/// The command to run.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Dev(dev::Args),
-    Worker(worker::Args),
-    Enqueue(enqueue::Args),
+pub(crate) enum CliCommand {
+    Dev(dev::DevArgs),
+    Worker(worker::WorkerArgs),
+    Enqueue(enqueue::EnqueueArgs),
     #[command(subcommand)]
-    Job(job::Action),
+    Job(job::JobCommand),
     #[command(subcommand)]
-    Chain(chain::Action),
+    Chain(chain::ChainCommand),
     #[command(subcommand)]
-    Workflow(workflow::Action),
+    Workflow(workflow::WorkflowCommand),
     #[command(subcommand)]
-    Queue(queue::Action),
+    Queue(queue::QueueCommand),
     #[command(subcommand)]
-    Dlq(dlq::Action),
-    Browser(browser::Args),
-    Gateway(gateway::Args),
+    Dlq(dlq::DlqCommand),
+    Browser(browser::BrowserArgs),
+    Gateway(gateway::GatewayArgs),
     #[command(subcommand)]
-    Session(session::Action),
+    Session(session::SessionCommand),
     #[command(subcommand)]
-    Fleet(fleet::Action),
-    Doctor(doctor::Args),
-    Bench(bench::Args),
+    Fleet(fleet::FleetCommand),
+    Doctor(doctor::DoctorArgs),
+    Bench(bench::BenchArgs),
 }
 
-impl Command {
-    /// How much the log says. A demo's failures are part of the show.
-    pub(crate) fn log_level(&self, verbose: u8) -> Level {
+impl CliCommand {
+    /// The log level. The demo hides warnings, because its failing jobs are intended.
+    pub(crate) fn log_level(&self, verbose: u8) -> LogLevel {
         match self {
-            Self::Dev(args) if args.is_demo() && verbose == 0 => Level::Errors,
-            _ => Level::of(verbose),
+            Self::Dev(args) if args.is_demo() && verbose == 0 => LogLevel::Errors,
+            _ => LogLevel::from_verbosity(verbose),
         }
     }
 
@@ -115,15 +116,15 @@ impl Command {
             Self::Dev(args) => dev::run(args, context).await,
             Self::Worker(args) => worker::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(args, context).await,
-            Self::Job(action) => job::run(action, context).await,
-            Self::Chain(action) => chain::run(action, context).await,
-            Self::Workflow(action) => workflow::run(action, context).await,
-            Self::Queue(action) => queue::run(action, context).await,
-            Self::Dlq(action) => dlq::run(action, context).await,
+            Self::Job(command) => job::run(command, context).await,
+            Self::Chain(command) => chain::run(command, context).await,
+            Self::Workflow(command) => workflow::run(command, context).await,
+            Self::Queue(command) => queue::run(command, context).await,
+            Self::Dlq(command) => dlq::run(command, context).await,
             Self::Browser(args) => browser::run(args, context).await,
             Self::Gateway(args) => gateway::run(args, context).await,
-            Self::Session(action) => session::run(action, context).await,
-            Self::Fleet(action) => fleet::run(action, context).await,
+            Self::Session(command) => session::run(command, context).await,
+            Self::Fleet(command) => fleet::run(command, context).await,
             Self::Doctor(args) => doctor::run(args, context).await,
             Self::Bench(args) => bench::run(args, context).await,
         }

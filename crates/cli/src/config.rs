@@ -1,4 +1,4 @@
-//! Where settings come from: flags over the environment over `tidemill.toml` over defaults.
+//! The configuration: flags, then the environment, then `tidemill.toml`, then defaults.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -8,55 +8,55 @@ use clap::ValueEnum;
 use serde::Deserialize;
 use tidemill::{Limits, Namespace};
 
-use crate::args::Global;
-use crate::failure::Complaint;
-use crate::group::{GroupRule, InvalidGroup};
-use crate::output::log::Format;
+use crate::args::GlobalArgs;
+use crate::consumer_group::{GroupRule, InvalidGroup};
+use crate::error::CliError;
+use crate::output::log::LogFormat;
 
-/// The file that holds settings, in the current directory.
-const FILE: &str = "tidemill.toml";
+/// The configuration file, in the current directory.
+const CONFIG_FILE: &str = "tidemill.toml";
 
-/// The store of someone who has not chosen one.
+/// The default store.
 const DEFAULT_STORE: &str = "sqlite:tidemill.db";
 
-/// What every command needs to know.
+/// The resolved configuration.
 #[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) store: Store,
-    pub(crate) wake: Option<Wake>,
+pub(crate) struct CliConfig {
+    pub(crate) store: StoreSetting,
+    pub(crate) wake: Option<WakeSetting>,
     pub(crate) namespace: Option<Namespace>,
     pub(crate) groups: Vec<GroupRule>,
     pub(crate) limits: Limits,
     pub(crate) json: bool,
-    pub(crate) log_format: Format,
+    pub(crate) log_format: LogFormat,
     pub(crate) verbose: u8,
 }
 
-/// The store's URL, which may hold a password, and whether this very call named it.
-pub(crate) struct Store {
+/// The store's URL, which may contain a password, and whether a flag named it.
+pub(crate) struct StoreSetting {
     pub(crate) url: String,
     pub(crate) by_flag: bool,
 }
 
-/// What wakes idle workers: a URL, which may hold a password, or a word.
-pub(crate) struct Wake(pub(crate) String);
+/// The transport of wake-ups: a URL, which may contain a password, or a word.
+pub(crate) struct WakeSetting(pub(crate) String);
 
-impl std::fmt::Debug for Wake {
+impl std::fmt::Debug for WakeSetting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.0.split(':').next().unwrap_or_default())
     }
 }
 
-impl std::fmt::Debug for Store {
+impl std::fmt::Debug for StoreSetting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.url.split(':').next().unwrap_or_default())
     }
 }
 
-/// The file's contents.
+/// The contents of the configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ConfigFile {
     store: Option<String>,
     wake: Option<String>,
     namespace: Option<String>,
@@ -67,16 +67,19 @@ struct File {
     log_format: Option<String>,
 }
 
-impl Settings {
-    /// Puts the sources together. `variable` looks into the environment.
-    pub(crate) fn resolve(flags: Global, variable: impl Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
-        Self::with_file(flags, |name| variable(name).filter(|value| !value.is_empty()), File::read()?)
+impl CliConfig {
+    /// Merges the sources. `variable` reads the environment.
+    pub(crate) fn resolve(
+        flags: GlobalArgs,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> anyhow::Result<Self> {
+        Self::with_file(flags, |name| variable(name).filter(|value| !value.is_empty()), ConfigFile::read()?)
     }
 
     fn with_file(
-        flags: Global,
+        flags: GlobalArgs,
         variable: impl Fn(&str) -> Option<String>,
-        file: File,
+        file: ConfigFile,
     ) -> anyhow::Result<Self> {
         let by_flag = flags.store.is_some();
         let url = flags.store.or_else(|| variable("TIDEMILL_STORE")).or(file.store);
@@ -84,22 +87,24 @@ impl Settings {
         let namespace = flags.namespace.or_else(|| variable("TIDEMILL_NAMESPACE")).or(file.namespace);
         let max_payload = match (flags.max_payload, variable("TIDEMILL_MAX_PAYLOAD")) {
             (Some(bytes), _) => Some(bytes),
-            (None, Some(bytes)) => Some(bytes.parse().map_err(|_| not_bytes(&bytes))?),
+            (None, Some(bytes)) => Some(bytes.parse().map_err(|_| invalid_max_payload(&bytes))?),
             (None, None) => file.max_payload,
         };
         let log_format = match (flags.log_format, variable("TIDEMILL_LOG_FORMAT").or(file.log_format)) {
             (Some(format), _) => format,
-            (None, Some(format)) => Format::from_str(&format, true).map_err(|_| no_format(&format))?,
-            (None, None) => Format::default(),
+            (None, Some(format)) => {
+                LogFormat::from_str(&format, true).map_err(|_| invalid_log_format(&format))?
+            }
+            (None, None) => LogFormat::default(),
         };
         let json = flags.json
             || variable("TIDEMILL_JSON")
                 .map_or(file.json == Some(true), |value| value != "0" && value != "false");
         Ok(Self {
-            store: Store { url: url.unwrap_or_else(|| DEFAULT_STORE.to_owned()), by_flag },
-            wake: wake.map(Wake),
+            store: StoreSetting { url: url.unwrap_or_else(|| DEFAULT_STORE.to_owned()), by_flag },
+            wake: wake.map(WakeSetting),
             namespace: namespace.as_deref().map(Namespace::new).transpose()?,
-            groups: groups(flags.groups, variable("TIDEMILL_GROUP"), file.group)?,
+            groups: resolve_groups(flags.groups, variable("TIDEMILL_GROUP"), file.group)?,
             limits: Limits { payload: max_payload.unwrap_or(Limits::default().payload) },
             json,
             log_format,
@@ -109,43 +114,43 @@ impl Settings {
 }
 
 /// The rules of the first source that has any.
-fn groups(
+fn resolve_groups(
     flags: Vec<GroupRule>,
     variable: Option<String>,
     file: Vec<String>,
-) -> Result<Vec<GroupRule>, Complaint> {
+) -> Result<Vec<GroupRule>, CliError> {
     if !flags.is_empty() {
         return Ok(flags);
     }
     let rules = variable.map_or(file, |list| list.split(',').map(str::to_owned).collect());
     rules
         .iter()
-        .map(|rule| rule.parse().map_err(|error: InvalidGroup| Complaint::wrong_use(error.to_string())))
+        .map(|rule| rule.parse().map_err(|error: InvalidGroup| CliError::usage(error.to_string())))
         .collect()
 }
 
-fn not_bytes(value: &str) -> Complaint {
-    Complaint::wrong_use(format!("TIDEMILL_MAX_PAYLOAD is {value:?}, which is no number of bytes"))
+fn invalid_max_payload(value: &str) -> CliError {
+    CliError::usage(format!("TIDEMILL_MAX_PAYLOAD is {value:?}, which is no number of bytes"))
 }
 
-fn no_format(value: &str) -> Complaint {
-    Complaint::wrong_use(format!("the log format is {value:?}: it can be text or json"))
+fn invalid_log_format(value: &str) -> CliError {
+    CliError::usage(format!("the log format is {value:?}: it can be text or json"))
 }
 
-impl File {
+impl ConfigFile {
     fn read() -> anyhow::Result<Self> {
-        match fs::read_to_string(FILE) {
+        match fs::read_to_string(CONFIG_FILE) {
             Ok(text) => Self::parse(&text),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {FILE}")),
+            Err(error) => Err(error).with_context(|| format!("cannot read {CONFIG_FILE}")),
         }
     }
 
     fn parse(text: &str) -> anyhow::Result<Self> {
-        // The message alone: what `Display` adds quotes the line, and a line may hold a password.
+        // Only the message: `Display` also quotes the line, and a line may contain a password.
         let wrong = |error: toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            Complaint::wrong_use(format!("{FILE}, line {line}: {}", error.message()))
+            CliError::usage(format!("{CONFIG_FILE}, line {line}: {}", error.message()))
         };
         Ok(toml::from_str(text).map_err(wrong)?)
     }
@@ -155,8 +160,8 @@ impl File {
 mod tests {
     use super::*;
 
-    fn flags() -> Global {
-        Global {
+    fn flags() -> GlobalArgs {
+        GlobalArgs {
             store: None,
             wake: None,
             namespace: None,
@@ -169,9 +174,9 @@ mod tests {
     }
 
     fn store(flag: Option<&str>, variable: Option<&str>, file: &str) -> String {
-        let flags = Global { store: flag.map(str::to_owned), ..flags() };
+        let flags = GlobalArgs { store: flag.map(str::to_owned), ..flags() };
         let lookup = |name: &str| variable.filter(|_| name == "TIDEMILL_STORE").map(str::to_owned);
-        Settings::with_file(flags, lookup, File::parse(file).unwrap()).unwrap().store.url
+        CliConfig::with_file(flags, lookup, ConfigFile::parse(file).unwrap()).unwrap().store.url
     }
 
     #[test]
@@ -186,10 +191,10 @@ mod tests {
     #[test]
     fn what_wakes_comes_from_a_flag_the_environment_or_the_file() {
         let wake = |flag: Option<&str>, variable: Option<&str>| {
-            let flags = Global { wake: flag.map(str::to_owned), ..flags() };
+            let flags = GlobalArgs { wake: flag.map(str::to_owned), ..flags() };
             let lookup = |name: &str| variable.filter(|_| name == "TIDEMILL_WAKE").map(str::to_owned);
-            let file = File::parse("wake = 'redis://:hunter2@file'").unwrap();
-            Settings::with_file(flags, lookup, file).unwrap()
+            let file = ConfigFile::parse("wake = 'redis://:hunter2@file'").unwrap();
+            CliConfig::with_file(flags, lookup, file).unwrap()
         };
         assert_eq!(wake(Some("listen"), Some("none")).wake.unwrap().0, "listen");
         assert_eq!(wake(None, Some("none")).wake.unwrap().0, "none");
@@ -199,7 +204,7 @@ mod tests {
     #[test]
     fn a_mistake_in_the_file_is_named_with_its_line_and_without_what_stands_there() {
         let file = "namespace = 'a:'\nstore = ['redis://u:hunter2@h']\n";
-        let error = File::parse(file).unwrap_err().to_string();
+        let error = ConfigFile::parse(file).unwrap_err().to_string();
         assert!(error.starts_with("tidemill.toml, line 2: ") && !error.contains("hunter2"), "{error}");
     }
 }

@@ -1,14 +1,14 @@
-//! The question before something is deleted for good.
+//! The confirmation before data is deleted permanently.
 
 use std::io::{self, IsTerminal, Write};
 
-use crate::failure::Complaint;
+use crate::error::CliError;
 
-/// Asks a person on the terminal, and fails unless the answer is yes. A program gets `refusal`, which names the flag
-/// that skips the question.
+/// Asks on the terminal, and fails unless the answer is yes. Without a terminal it fails with
+/// `refusal`, which names the flag that skips the question.
 pub(crate) fn confirm(question: &str, refusal: &str) -> anyhow::Result<()> {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return Err(Complaint::wrong_use(refusal).into());
+        return Err(CliError::usage(refusal).into());
     }
     write!(io::stderr(), "{question} [y/N] ")?;
     io::stderr().flush()?;
@@ -16,6 +16,6 @@ pub(crate) fn confirm(question: &str, refusal: &str) -> anyhow::Result<()> {
     io::stdin().read_line(&mut answer)?;
     match answer.trim() {
         "y" | "Y" | "yes" => Ok(()),
-        _ => Err(Complaint::failed("nothing was deleted").into()),
+        _ => Err(CliError::failed("nothing was deleted").into()),
     }
 }

@@ -1,72 +1,72 @@
-//! From settings to a store.
+//! Opening the store that the configuration names.
 
 use std::path::Path;
 
-use tidemill::{Client, Connector};
+use tidemill::{Client, ClientBuilder};
 
-use crate::config::Settings;
-use crate::failure::Complaint;
+use crate::config::CliConfig;
+use crate::error::CliError;
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To look at what is there. Nobody wants to be shown an empty store that was made on the spot.
-    Look,
-    /// To begin something that other processes take up.
-    Begin,
-    /// To do everything in this process.
-    Alone,
+    /// To read existing data. A missing SQLite file is an error, because a new one would be empty.
+    Inspect,
+    /// To enqueue work that other processes run.
+    Produce,
+    /// To do all work in this process.
+    SingleProcess,
 }
 
 /// Opens the store.
-pub(crate) async fn open(settings: &Settings, purpose: Purpose) -> anyhow::Result<Client> {
-    let connector = connector(settings)?;
-    match sqlite_file(&settings.store.url) {
-        Some(":memory:") if purpose != Purpose::Alone => {
-            let complaint = Complaint::wrong_use("a store in memory ends with this command");
-            Err(complaint.hint("name a file, as in --store sqlite:tidemill.db"))?
+pub(crate) async fn open(config: &CliConfig, purpose: Purpose) -> anyhow::Result<Client> {
+    let builder = client_builder(config)?;
+    match sqlite_file(&config.store.url) {
+        Some(":memory:") if purpose != Purpose::SingleProcess => {
+            let error = CliError::usage("a store in memory ends with this command");
+            Err(error.hint("name a file, as in --store sqlite:tidemill.db"))?
         }
-        Some(file) if purpose == Purpose::Look && !Path::new(file).exists() => {
-            let complaint = Complaint::failed(format!("there is no store at {file}"));
-            Err(complaint.hint(
+        Some(file) if purpose == Purpose::Inspect && !Path::new(file).exists() => {
+            let error = CliError::failed(format!("there is no store at {file}"));
+            Err(error.hint(
                 "name another with --store, or make this one with `tidemill enqueue` or `tidemill dev`",
             ))?
         }
-        _ => Ok(connector.connect().await?),
+        _ => Ok(builder.connect().await?),
     }
 }
 
-/// Prepares a connection with everything the settings say.
-pub(crate) fn connector(settings: &Settings) -> anyhow::Result<Connector> {
-    let mut connector = tidemill::connector(&settings.store.url)?.limits(settings.limits).source("cli");
-    if let Some(namespace) = &settings.namespace {
-        connector = connector.namespace(namespace.clone());
+/// Builds a client from the configuration, without opening the store.
+pub(crate) fn client_builder(config: &CliConfig) -> anyhow::Result<ClientBuilder> {
+    let mut builder = tidemill::ClientBuilder::new(&config.store.url)?.limits(config.limits).source("cli");
+    if let Some(namespace) = &config.namespace {
+        builder = builder.namespace(namespace.clone());
     }
-    if let Some(wake) = &settings.wake {
-        connector = connector.wake(wake.0.as_str())?;
+    if let Some(wake) = &config.wake {
+        builder = builder.wake(wake.0.as_str())?;
     }
-    for rule in &settings.groups {
-        connector = connector.group(rule.queue.clone(), &rule.group)?;
+    for rule in &config.groups {
+        builder = builder.group(rule.queue.clone(), &rule.group)?;
     }
-    Ok(connector)
+    Ok(builder)
 }
 
-/// The file a SQLite URL names.
+/// The file that a SQLite URL names.
 fn sqlite_file(url: &str) -> Option<&str> {
     let rest = url.strip_prefix("sqlite:")?;
     let path = rest.split_once('?').map_or(rest, |(path, _)| path);
     Some(path.strip_prefix("//").unwrap_or(path))
 }
 
-/// The store, or what wakes its workers, in a few words and without a password.
+/// A short description of the store or of the wake-up transport, without a password.
 pub(crate) fn describe(url: &str) -> String {
     match sqlite_file(url) {
         Some(":memory:") => "SQLite in memory".to_owned(),
         Some(file) => format!("SQLite file {file}"),
         None => {
             let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-            let place = rest.split(['/', '?']).next().unwrap_or_default();
-            let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+            let authority = rest.split(['/', '?']).next().unwrap_or_default();
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
             format!("{scheme}://{host}")
         }
     }

@@ -1,4 +1,4 @@
-//! What a command has at hand: the settings, and where to write.
+//! The context of a command: its configuration and its output.
 
 use std::io;
 use std::pin::pin;
@@ -8,83 +8,85 @@ use std::time::Duration;
 use serde::Serialize;
 use tidemill::Client;
 
-use crate::config::Settings;
+use crate::config::CliConfig;
 use crate::connect::{self, Purpose};
-use crate::output::{Out, Screen, Table, log};
+use crate::output::{Printer, Screen, TextTable, log};
 
-/// A store that has not answered after this long is worth a line.
-const LATE: Duration = Duration::from_secs(1);
+/// After this time without an answer of the store, a line on stderr says so.
+const SLOW_ANSWER: Duration = Duration::from_secs(1);
 
-/// What a command has at hand.
+/// The configuration and the output of a command.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) settings: Settings,
-    /// Results, on stdout.
-    pub(crate) out: Out,
-    /// Progress, on stderr.
+    pub(crate) config: CliConfig,
+    /// The printer of results on stdout.
+    pub(crate) printer: Printer,
+    /// The printer of progress on stderr.
     pub(crate) screen: Screen,
-    /// The store, once a command has opened it.
+    /// The client, once a command has opened it.
     opened: OnceLock<Client>,
 }
 
 impl Context {
-    pub(crate) fn new(settings: Settings, level: log::Level) -> Self {
+    pub(crate) fn new(config: CliConfig, level: log::LogLevel) -> Self {
         let screen = Screen::new();
-        log::start(level, settings.log_format, &screen);
-        Self { out: Out::new(settings.json), screen, settings, opened: OnceLock::new() }
+        log::start(level, config.log_format, &screen);
+        Self { printer: Printer::new(config.json), screen, config, opened: OnceLock::new() }
     }
 
-    /// The store, for a command that only looks at what is there.
+    /// A client of an existing store, for a command that reads.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        self.open(Purpose::Look).await
+        self.open(Purpose::Inspect).await
     }
 
-    /// The store, for a command that begins something others take up.
+    /// A client of a store that may be created, for a command that enqueues work.
     pub(crate) async fn client_or_new(&self) -> anyhow::Result<Client> {
-        self.open(Purpose::Begin).await
+        self.open(Purpose::Produce).await
     }
 
-    /// The store, for a command that does everything by itself.
-    pub(crate) async fn own_mill(&self) -> anyhow::Result<Client> {
-        self.open(Purpose::Alone).await
+    /// A client for a command that does all work in this process. An in-memory store is allowed.
+    pub(crate) async fn standalone_client(&self) -> anyhow::Result<Client> {
+        self.open(Purpose::SingleProcess).await
     }
 
     async fn open(&self, purpose: Purpose) -> anyhow::Result<Client> {
-        let client = self.answer(connect::open(&self.settings, purpose)).await?;
+        let client = self.await_store(connect::open(&self.config, purpose)).await?;
         Ok(self.opened.get_or_init(|| client).clone())
     }
 
-    /// Awaits an answer of the store. If it is late, a line on stderr says what the command waits for.
-    pub(crate) async fn answer<T>(&self, answer: impl Future<Output = T>) -> T {
+    /// Awaits a call of the store. If the answer is late, prints a line on stderr.
+    pub(crate) async fn await_store<T>(&self, answer: impl Future<Output = T>) -> T {
         let mut answer = pin!(answer);
-        if let Ok(answer) = tokio::time::timeout(LATE, &mut answer).await {
+        if let Ok(answer) = tokio::time::timeout(SLOW_ANSWER, &mut answer).await {
             return answer;
         }
-        self.screen.say(&format!("waiting for an answer of {}", connect::describe(&self.settings.store.url)));
+        self.screen
+            .print_line(&format!("waiting for an answer of {}", connect::describe(&self.config.store.url)));
         answer.await
     }
 
-    /// Prints a list: an object a line to programs, a table to people, or `nothing` in words.
+    /// Prints a listing: one JSON object per line, a table, or `empty_text`.
     pub(crate) fn list<V: Serialize>(
         &self,
-        (views, more): (&[V], bool),
-        nothing: &str,
-        table: impl FnOnce(&[V]) -> Table,
+        views: &[V],
+        more: bool,
+        empty_text: &str,
+        table: impl FnOnce(&[V]) -> TextTable,
     ) -> io::Result<()> {
-        if self.out.is_json() {
-            views.iter().try_for_each(|view| self.out.json(view))?;
+        if self.printer.is_json() {
+            views.iter().try_for_each(|view| self.printer.json(view))?;
         } else if views.is_empty() {
-            self.out.text(nothing)?;
+            self.printer.text(empty_text)?;
         } else {
-            self.out.table(&table(views))?;
+            self.printer.table(&table(views))?;
         }
         if more {
-            self.screen.say("there are more; --limit shows them");
+            self.screen.print_line("there are more; --limit shows them");
         }
         Ok(())
     }
 
-    /// What was announced leaves before this process ends.
+    /// Sends pending wake-ups before this process ends.
     pub(crate) async fn flush(&self) {
         if let Some(client) = self.opened.get() {
             client.store().flush().await;

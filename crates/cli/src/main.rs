@@ -1,25 +1,25 @@
-//! The binary `tidemill`: reads what is wanted, does it, and says in its exit code how it went.
+//! The binary `tidemill`: parses the command line, runs the command and returns its exit code.
 
 mod args;
 mod bench;
-mod browse;
+mod browser_flags;
 mod command;
 mod config;
 mod confirm;
 mod connect;
+mod consumer_group;
 mod context;
 mod demo;
+mod error;
 mod exec;
-mod failure;
-mod group;
-mod lending;
+mod for_each_id;
 mod output;
+mod pages;
 mod payload;
 mod serve;
-mod several;
 mod signals;
+mod time;
 mod view;
-mod when;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -28,28 +28,28 @@ use anyhow::Context as _;
 use clap::Parser;
 
 use crate::args::Cli;
-use crate::config::Settings;
+use crate::config::CliConfig;
 use crate::context::Context;
 
-/// What is still under way when a command has ended gets this long: a thread that reads, at most.
-const TO_END: Duration = Duration::from_secs(1);
+/// Time that blocking tasks have to end after the command: at most a thread that reads stdin.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    run(cli).unwrap_or_else(|error| failure::report(&error))
+    run(cli).unwrap_or_else(|error| error::report(&error))
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
-    let settings = Settings::resolve(cli.global, |name| std::env::var(name).ok())?;
-    let level = cli.command.log_level(settings.verbose);
-    let context = Context::new(settings, level);
+    let config = CliConfig::resolve(cli.global, |name| std::env::var(name).ok())?;
+    let level = cli.command.log_level(config.verbose);
+    let context = Context::new(config, level);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no runtime")?;
     let ended = runtime.block_on(async {
         let ended = cli.command.run(&context).await;
         context.flush().await;
         ended
     });
-    context.screen.leave();
-    runtime.shutdown_timeout(TO_END);
+    context.screen.restore();
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
 }

@@ -1,20 +1,20 @@
-//! Runs a worker until it is done or told to stop: once in order, twice at once.
+//! Running a worker until it is done or receives a signal.
 
 use std::sync::Arc;
 
 use tidemill::{Report, Worker};
 use tokio_util::sync::CancellationToken;
 
-use crate::exec::Groups;
-use crate::failure::Complaint;
+use crate::error::CliError;
+use crate::exec::ProcessGroups;
 use crate::output::Screen;
 use crate::signals::Signals;
 
-/// Runs `engine` until `until` completes or a signal comes, then shuts it down in order. A second signal ends
-/// it there and then, with every program it runs.
+/// Runs `engine` until `until` completes or a signal arrives, then shuts it down in order. A second
+/// signal ends it at once and kills its programs.
 pub(crate) async fn serve(
     engine: Worker,
-    groups: &Arc<Groups>,
+    groups: &Arc<ProcessGroups>,
     screen: &Screen,
     until: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<Report> {
@@ -26,21 +26,21 @@ pub(crate) async fn serve(
             () = stop.cancelled() => {}
         }
     }));
-    let twice = async {
+    let signalled = async {
         signals.next().await;
-        screen.say("stopping: what runs may end, nothing new starts (once more: at once)");
+        screen.print_line("stopping: what runs may end, nothing new starts (once more: at once)");
         stop.cancel();
         signals.next().await;
     };
     tokio::select! {
         report = run => {
-            groups.gone().await;
+            groups.wait_until_empty().await;
             Ok(report?)
         }
-        () = twice => {
+        () = signalled => {
             groups.kill();
-            let complaint = Complaint::failed("stopped at once");
-            Err(complaint.hint("jobs that were running run again when their lease is over").into())
+            let error = CliError::failed("stopped at once");
+            Err(error.hint("jobs that were running run again when their lease is over").into())
         }
     }
 }

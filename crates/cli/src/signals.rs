@@ -1,9 +1,9 @@
-//! SIGINT and SIGTERM: the first asks for an orderly end, the second for an end.
+//! SIGINT and SIGTERM: the first requests an orderly shutdown, the second an immediate one.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens for both signals from now on.
+/// A listener for both signals.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,

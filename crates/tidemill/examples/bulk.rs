@@ -1,4 +1,5 @@
-//! Many small jobs at once, on any store, at most once. `cargo run -p tidemill --release --example bulk -- URL`
+//! Bulk enqueue of small at-most-once jobs on any store. `cargo run -p tidemill --release --example
+//! bulk -- URL`
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

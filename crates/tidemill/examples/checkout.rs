@@ -1,4 +1,4 @@
-//! A chain with a branch, a fan-out and a fan-in, an approval from outside, and one result at the end.
+//! A chain with a branch, a fan-out and a fan-in, an external approval, and one result.
 //!
 //! `cargo run -p tidemill --example checkout`
 
@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use tidemill::{Chain, Dedup, Fail, Job, JobContext, Next, Worker};
 
-/// An order on its way: its steps are the jobs whose output is `Next<Checkout>`.
+/// The chain of an order: its steps are the jobs whose output is `Next<Checkout>`.
 struct Checkout;
 impl Chain for Checkout {
     type Output = String;
@@ -23,7 +23,7 @@ impl Job for Reserve {
     type Output = Next<Checkout>;
 }
 
-/// One item is packed: a chain of one job, which others wait for.
+/// Packs one item: a chain of one job, which other chains wait for.
 #[derive(Serialize, Deserialize)]
 struct Pack {
     item: String,
@@ -33,7 +33,7 @@ impl Job for Pack {
     type Output = u32;
 }
 
-/// Nobody handles this one: somebody has to say yes.
+/// No worker handles this job: it is completed from outside.
 #[derive(Serialize, Deserialize)]
 struct Approve {
     order: u64,
@@ -64,11 +64,11 @@ impl Job for Ship {
     type Output = Next<Checkout>;
 }
 
-/// Has every item packed at the same time; goes on when all are.
+/// Packs all items concurrently, and continues when all are packed.
 async fn reserve(job: Reserve, cx: JobContext) -> Result<Next<Checkout>, Fail> {
     let mut next = Next::job(Weigh { order: job.order });
     for (number, item) in job.items.into_iter().enumerate() {
-        // The same id in every attempt: an item is packed once, however often this is tried.
+        // The same id in every attempt, so an item is packed once.
         next = next.after(&cx.client().job(Pack { item }).id(&cx.child_id(number)).enqueue().await?);
     }
     Ok(next)
@@ -78,7 +78,7 @@ async fn pack(job: Pack) -> Result<u32, Fail> {
     Ok(100 * u32::try_from(job.item.len()).unwrap_or(u32::MAX))
 }
 
-/// Sees what packing came to. Heavy parcels need somebody's approval.
+/// Reads the results of packing. Heavy parcels need an approval.
 async fn weigh(job: Weigh, cx: JobContext) -> Result<Next<Checkout>, Fail> {
     let grams = cx.blockers()?.outputs::<u32>()?.into_iter().sum();
     println!("order {} weighs {grams} g", job.order);

@@ -1,6 +1,7 @@
-//! Jobs that use a browser: one with a handler of its own, one that needs none.
+//! Jobs that use a browser: one with its own handler, one without.
 //!
-//! It wants a browser in the fleet: `tidemill --store sqlite:links.db browser`, in another terminal.
+//! It needs a browser in the fleet: `tidemill --store sqlite:links.db browser`, in another
+//! terminal.
 //!
 //! ```sh
 //! cargo run -p tidemill --features fleet --example links
@@ -23,7 +24,7 @@ impl Job for Links {
     type Output = Vec<String>;
 }
 
-/// The browser is leased before this runs, and given back when it ends, however it does.
+/// The browser is leased before the handler runs, and released when the handler ends.
 async fn links(job: Links, browser: Browser) -> Result<Vec<String>, Fail> {
     let page = browser.page(&job.url).await?;
     let script = "Array.from(document.links).map(link => link.href)";

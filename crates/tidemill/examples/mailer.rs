@@ -23,7 +23,7 @@ impl Job for SendEmail {
     type Output = ();
 }
 
-/// A mail server that is down until someone repairs it.
+/// A mail server that is down until it is repaired.
 #[derive(Clone, Default)]
 struct Mailer {
     up: Arc<AtomicBool>,

@@ -1,4 +1,5 @@
-//! One process: enqueue a job, run it, wait for its result. `cargo run -p tidemill --example quickstart`
+//! One process: enqueues a job, runs it, and waits for its result. `cargo run -p tidemill --example
+//! quickstart`
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

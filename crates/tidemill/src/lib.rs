@@ -1,4 +1,5 @@
-//! Background jobs and durable workflows on the store you already have: a SQLite file, Redis or Valkey, or PostgreSQL.
+//! Background jobs and durable workflows on the store you already have: a SQLite file, Redis or
+//! Valkey, or PostgreSQL.
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -22,8 +23,8 @@
 //! # }
 //! ```
 //!
-//! A workflow is a plain async function that outlives the process it runs in: whatever it has done so far is in its
-//! journal, and another worker goes on from there.
+//! A workflow is a plain async function that outlives its process. Its journal records every step,
+//! and another worker continues from the journal.
 //!
 //! ```
 //! use tidemill::{Activity, Ctx, Fail, RunWorkflows, Signal, StartWorkflows, Worker, Workflow, WorkflowError, days, secs};
@@ -73,7 +74,7 @@ pub mod testing;
 pub mod transaction;
 mod wake;
 
-pub use connect::{Connector, connect, connector};
+pub use connect::{ClientBuilder, connect};
 pub use tidemill_core::client::{BulkError, Enqueue, EnqueueBulk, WaitError};
 pub use tidemill_core::wake::NoTransport;
 pub use tidemill_core::wake::PollInterval;
@@ -90,10 +91,10 @@ pub use tidemill_workflow::{
     Activity, ActivityError, ChildError, Ctx, OnConflict, ParentClose, Query, RetryPolicy, RunError,
     RunHandle, RunId, RunWorkflows, Signal, StartWorkflows, Update, Workflow, WorkflowError, join, select,
 };
-pub use transaction::{CompleteIn, InTransaction};
-pub use wake::{IntoWakeUps, Listen, WakeUps};
+pub use transaction::{CompleteIn, EnqueueIn};
+pub use wake::{IntoWakeTransport, ListenNotify, WakeTransport};
 
-/// Everything about durable workflows: what their code uses, what runs them, and how they are tested.
+/// Durable workflows: the context of workflow code, the worker side, and test helpers.
 pub mod workflow {
     pub use tidemill_core::store::Page;
     pub use tidemill_core::store::runs::{ListRunsParams, RunInfo};
@@ -109,7 +110,8 @@ pub mod workflow {
     };
 }
 
-/// The browser fleet: who works, who holds a browser, and the gateway that hands them out.
+/// The browser fleet: its workers, its sessions, the agent that runs browsers and the gateway that
+/// leases them.
 #[cfg(feature = "fleet")]
 pub mod fleet {
     pub use tidemill_core::fleet::*;
@@ -117,13 +119,14 @@ pub mod fleet {
     pub use tidemill_fleet::{agent, gateway};
 }
 
-/// Jobs that use a browser of the fleet: the argument [`Browser`](browser::Browser), and jobs that need no code.
+/// Jobs that use a browser of the fleet: the handler argument [`Browser`](browser::Browser), and
+/// ready-made jobs.
 #[cfg(feature = "fleet")]
 pub mod browser {
     pub use tidemill_fleet::browser::*;
 }
 
-/// What the README shows is run as a test.
+/// Runs the code blocks of the README as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -6,18 +6,19 @@ use tidemill_postgres::PostgresStore;
 pub use tidemill_postgres::sqlx;
 pub use tidemill_postgres::{Tx, tokio_postgres};
 
-pub use crate::transaction::postgres::Promised;
-use crate::transaction::store_of;
+use crate::transaction::downcast_store;
+pub use crate::transaction::postgres::PendingCommit;
 
 /// Whether the store of this client is a PostgreSQL database.
-pub fn holds(client: &Client) -> bool {
+pub fn is_store_of(client: &Client) -> bool {
     client.store().as_any().is::<PostgresStore>()
 }
 
-/// Begins a transaction on a connection of the store's, with the settings of the database and not of the store: the
-/// user's search path, the user's planner. It is rolled back if it is dropped.
+/// Begins a transaction on a connection of the store. The database's own settings apply, not the
+/// store's: the user's search path and planner settings. Dropping the transaction rolls it back.
 ///
-/// A handler that returns [`tx.done(output)`](Tx::done) has its work and its end committed together, or neither:
+/// A handler that returns [`tx.done(output)`](Tx::done) commits its work and the end of its job
+/// together, or neither:
 ///
 /// ```no_run
 /// # use serde::{Deserialize, Serialize};
@@ -33,5 +34,5 @@ pub fn holds(client: &Client) -> bool {
 /// }
 /// ```
 pub async fn begin(client: impl AsRef<Client>) -> Result<Tx, Error> {
-    store_of::<PostgresStore>(client.as_ref(), "PostgreSQL")?.get()?.begin().await
+    downcast_store::<PostgresStore>(client.as_ref(), "PostgreSQL")?.get()?.begin().await
 }

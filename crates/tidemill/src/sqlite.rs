@@ -9,20 +9,21 @@ use tidemill_sqlite::rusqlite::Connection;
 use tidemill_sqlite::{SqliteStore, TransactError};
 use tidemill_worker::{Fail, JobContext};
 
-pub use crate::transaction::sqlite::Promised;
-use crate::transaction::store_of;
+use crate::transaction::downcast_store;
+pub use crate::transaction::sqlite::PendingCommit;
 
 /// Whether the store of this client is a SQLite database.
-pub fn holds(client: &Client) -> bool {
+pub fn is_store_of(client: &Client) -> bool {
     client.store().as_any().is::<SqliteStore>()
 }
 
-/// The end of a job together with `work`: both are committed, in one transaction, or neither is. To be returned by
-/// the job's handler.
+/// Ends a job together with `work`: one transaction commits both, or neither. The job's handler
+/// returns the result.
 ///
-/// The work runs after the handler has returned, on the store's one writer, if the lease is still held: it must be
-/// short. Its result is the job's output, or what the chain continues with; an error undoes it and is the
-/// attempt's, so `?` on an error of the database means that the job is tried again.
+/// The store's writer runs `work` after the handler has returned, if the worker still holds the
+/// lease. It must be short. Its result is the job's output, or the continuation of the chain. An
+/// error rolls the transaction back and becomes the error of the attempt, so `?` on a database
+/// error retries the job.
 ///
 /// ```
 /// # use serde::{Deserialize, Serialize};
@@ -50,18 +51,18 @@ pub fn done<O: IntoCompletion>(
     cx: &JobContext,
     work: impl FnOnce(&Connection) -> Result<O, Fail> + Send + 'static,
 ) -> Result<Done<O>, Fail> {
-    let store = store_of::<SqliteStore>(cx.client(), "SQLite").map_err(wrong_store)?;
+    let store = downcast_store::<SqliteStore>(cx.client(), "SQLite").map_err(wrong_store)?;
     let store = store.get().map_err(wrong_store)?;
     Ok(store.done(move |connection| work(connection).map_err(Outcome::from)))
 }
 
-/// Runs `work` in a transaction of its own on the store's one writer, with the sync to disk shared by all who write at
-/// the same time: the first part of a staged handler, or anything else. It must be short.
+/// Runs `work` in its own transaction on the store's writer. Concurrent writes share one sync to
+/// disk. Use it for the first part of a staged handler, or for any other write. It must be short.
 pub async fn transact<T: Send + 'static>(
     client: impl AsRef<Client>,
     work: impl FnOnce(&Connection) -> Result<T, Fail> + Send + 'static,
 ) -> Result<T, Fail> {
-    let store = store_of::<SqliteStore>(client.as_ref(), "SQLite").map_err(wrong_store)?;
+    let store = downcast_store::<SqliteStore>(client.as_ref(), "SQLite").map_err(wrong_store)?;
     store.get().map_err(wrong_store)?.transact(work).await.map_err(|error| match error {
         TransactError::Work(fail) => fail,
         TransactError::Panicked(panic) => Fail::retry(panic),
@@ -69,7 +70,7 @@ pub async fn transact<T: Send + 'static>(
     })
 }
 
-/// No later attempt would find another store.
+/// A later attempt has the same store, so a retry cannot help.
 fn wrong_store(error: Error) -> Fail {
     Fail::dead("wrong_store", error)
 }

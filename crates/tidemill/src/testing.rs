@@ -1,5 +1,5 @@
-//! For the tests of programs that use Tidemill: a store in memory, a clock that stands still, and
-//! [`Worker::drain`](crate::Worker::drain), which runs what is due and returns.
+//! Helpers for tests of programs that use Tidemill: an in-memory store and a paused clock.
+//! [`Worker::drain`](crate::Worker::drain) runs all due jobs and returns.
 //!
 //! ```
 //! # use serde::{Deserialize, Serialize};
@@ -27,12 +27,12 @@ use tidemill_core::{Client, Error, Timestamp};
 pub use tidemill_sqlite::PausedClock;
 use tidemill_sqlite::{SqliteOptions, SqliteStore};
 
-/// A store in this process's memory.
+/// A client with an in-memory store.
 pub async fn memory() -> Result<Client, Error> {
     Ok(Client::new(Arc::new(SqliteStore::open(SqliteOptions::memory()).await?)))
 }
 
-/// A store in this process's memory whose clock stands still until it is advanced.
+/// A client with an in-memory store whose clock is paused until the test advances it.
 pub async fn paused() -> Result<(Client, PausedClock), Error> {
     let clock = PausedClock::new(Timestamp::now());
     let options = SqliteOptions::memory().clock(Arc::new(clock.clone()));

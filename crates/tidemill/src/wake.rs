@@ -1,4 +1,4 @@
-//! How idle workers of one process learn of work from another.
+//! The transport of wake-ups between processes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,107 +7,107 @@ use std::sync::Arc;
 use tidemill_core::wake::{NoTransport, Transport};
 use tidemill_core::{Error, Namespace};
 
-/// Wake-ups by LISTEN and NOTIFY: what a PostgreSQL store does unless told otherwise.
+/// Wake-ups by LISTEN and NOTIFY: the default of a PostgreSQL store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listen;
+pub struct ListenNotify;
 
-/// How wake-ups travel between processes. Whatever is chosen, a lost one costs a few seconds at most, because
-/// idle workers also look by themselves.
-pub struct WakeUps(pub(crate) Way);
+/// The transport of wake-ups between processes. A lost wake-up delays a job by a few seconds at
+/// most, because idle workers also poll.
+pub struct WakeTransport(pub(crate) WakeMethod);
 
-pub(crate) enum Way {
-    Listen,
+pub(crate) enum WakeMethod {
+    ListenNotify,
     InProcess,
     #[cfg(feature = "redis")]
     Redis(Box<tidemill_redis::RedisOptions>),
 }
 
-/// What can be given to [`Connector::wake`](crate::Connector::wake): the URL of a Redis server, [`Listen`] or
-/// [`NoTransport`].
-pub trait IntoWakeUps {
-    /// Reads it. Nothing is opened yet.
-    fn into_wake_ups(self) -> Result<WakeUps, Error>;
+/// Argument of [`ClientBuilder::wake`](crate::ClientBuilder::wake): the URL of a Redis server,
+/// [`ListenNotify`] or [`NoTransport`].
+pub trait IntoWakeTransport {
+    /// Converts it. Opens nothing yet.
+    fn into_wake_transport(self) -> Result<WakeTransport, Error>;
 }
 
-impl IntoWakeUps for WakeUps {
-    fn into_wake_ups(self) -> Result<WakeUps, Error> {
+impl IntoWakeTransport for WakeTransport {
+    fn into_wake_transport(self) -> Result<WakeTransport, Error> {
         Ok(self)
     }
 }
 
-impl IntoWakeUps for Listen {
-    fn into_wake_ups(self) -> Result<WakeUps, Error> {
-        Ok(WakeUps(Way::Listen))
+impl IntoWakeTransport for ListenNotify {
+    fn into_wake_transport(self) -> Result<WakeTransport, Error> {
+        Ok(WakeTransport(WakeMethod::ListenNotify))
     }
 }
 
-impl IntoWakeUps for NoTransport {
-    fn into_wake_ups(self) -> Result<WakeUps, Error> {
-        Ok(WakeUps(Way::InProcess))
+impl IntoWakeTransport for NoTransport {
+    fn into_wake_transport(self) -> Result<WakeTransport, Error> {
+        Ok(WakeTransport(WakeMethod::InProcess))
     }
 }
 
-impl IntoWakeUps for &str {
-    fn into_wake_ups(self) -> Result<WakeUps, Error> {
+impl IntoWakeTransport for &str {
+    fn into_wake_transport(self) -> Result<WakeTransport, Error> {
         self.parse()
     }
 }
 
-impl FromStr for WakeUps {
+impl FromStr for WakeTransport {
     type Err = Error;
 
-    /// Reads `listen`, `none` or the URL of a Redis server.
+    /// Parses `listen`, `none` or the URL of a Redis server.
     fn from_str(text: &str) -> Result<Self, Error> {
-        // The URL may hold a password, so only its scheme is shown.
+        // The URL may contain a password, so the error shows only its scheme.
         let scheme = text.split(':').next().unwrap_or_default();
         #[cfg(feature = "redis")]
         if tidemill_redis::is_redis_url(text) {
             return tidemill_redis::RedisOptions::parse(text)
-                .map(|options| Self(Way::Redis(Box::new(options))));
+                .map(|options| Self(WakeMethod::Redis(Box::new(options))));
         }
         match scheme {
-            "listen" => Ok(Self(Way::Listen)),
-            "none" => Ok(Self(Way::InProcess)),
+            "listen" => Ok(Self(WakeMethod::ListenNotify)),
+            "none" => Ok(Self(WakeMethod::InProcess)),
             _ => Err(Error::Invalid(format!(
-                "{scheme:?} wakes nobody: use redis://…, rediss://…, redis+cluster://…, redis+sentinel://…, redis+unix://…, listen or none"
+                "{scheme:?} is not a wake-up transport: use redis://…, rediss://…, redis+cluster://…, redis+sentinel://…, redis+unix://…, listen or none"
             ))),
         }
     }
 }
 
-impl fmt::Debug for WakeUps {
+impl fmt::Debug for WakeTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Way::Listen => f.write_str("LISTEN/NOTIFY"),
-            Way::InProcess => f.write_str("in process"),
+            WakeMethod::ListenNotify => f.write_str("LISTEN/NOTIFY"),
+            WakeMethod::InProcess => f.write_str("in process"),
             #[cfg(feature = "redis")]
-            Way::Redis(options) => options.fmt(f),
+            WakeMethod::Redis(options) => options.fmt(f),
         }
     }
 }
 
-impl WakeUps {
+impl WakeTransport {
     /// Whether its channels have a prefix.
     pub(crate) fn has_namespace(&self) -> bool {
         match &self.0 {
-            Way::Listen | Way::InProcess => false,
+            WakeMethod::ListenNotify | WakeMethod::InProcess => false,
             #[cfg(feature = "redis")]
-            Way::Redis(_) => true,
+            WakeMethod::Redis(_) => true,
         }
     }
 
-    /// Whoever carries them; nobody if the store's own way is meant.
-    pub(crate) async fn courier(
+    /// Connects the transport. `None` selects the store's own transport.
+    pub(crate) async fn into_transport(
         self,
         namespace: Option<Namespace>,
     ) -> Result<Option<Arc<dyn Transport>>, Error> {
-        // Only Redis has channels to name.
+        // Only Redis has named channels.
         let _ = &namespace;
         Ok(match self.0 {
-            Way::Listen => None,
-            Way::InProcess => Some(Arc::new(NoTransport)),
+            WakeMethod::ListenNotify => None,
+            WakeMethod::InProcess => Some(Arc::new(NoTransport)),
             #[cfg(feature = "redis")]
-            Way::Redis(options) => {
+            WakeMethod::Redis(options) => {
                 let options = match namespace {
                     Some(namespace) => options.namespace(namespace),
                     None => *options,

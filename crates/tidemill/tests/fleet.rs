@@ -1,4 +1,4 @@
-//! A gateway and an agent with their defaults, on every store, and beside playwright-distributed.
+//! A gateway and an agent with their defaults, on every store, and next to playwright-distributed.
 
 #![cfg(all(feature = "fleet", feature = "sqlite", feature = "redis", feature = "postgres"))]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -15,10 +15,10 @@ use tidemill_testkit::servers::{Redis, shared_cluster, shared_postgres, shared_r
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// How many browsers an agent runs unless it is told otherwise.
+/// Browsers that an agent runs by default.
 const BROWSERS: usize = 8;
 
-/// How long anything may take before a test gives up on it.
+/// Timeout of every wait.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Reads up to the empty line; nothing if the other side closes before.
@@ -30,7 +30,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// A server that agrees to every handshake: what the browsers of the agent print as their address.
+/// A server that accepts every handshake: the address that the agent's browsers print.
 async fn serve_handshakes() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -92,7 +92,7 @@ async fn the_ninth_client_waits(url: String) {
         held.push(stream);
     }
     let ninth = tokio::spawn(connect(gateway));
-    // Longer than a client waits where there is no worker, and shorter than it waits for one.
+    // Longer than a client waits without any worker, and shorter than it waits for a busy one.
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert!(!ninth.is_finished(), "{url}: {:?}", ninth.await);
     held.pop();
@@ -114,7 +114,7 @@ async fn a_client_waits_while_all_browsers_are_in_use() {
     );
 }
 
-/// A gateway whose store's answer to a lease is lost.
+/// A gateway that loses the store's answer to a lease.
 async fn a_lost_lease_is_repeated(url: &str, port: u16) {
     let proxy = Proxy::to(port).await.unwrap();
     let client = tidemill::connect(&proxy.url(url)).await.unwrap();
@@ -144,10 +144,11 @@ async fn a_lease_whose_answer_is_lost_is_repeated() {
     a_lost_lease_is_repeated(&postgres.database().unwrap(), postgres.port()).await;
 }
 
-/// A Redis whose keys are literally those of playwright-distributed, and a store on it.
+/// A Redis with the exact keys of playwright-distributed, and a store on it.
 async fn shared_registry() -> (Redis, Client) {
     let redis = Redis::start().unwrap();
-    let connector = tidemill::connector(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
+    let connector =
+        tidemill::ClientBuilder::new(&redis.url()).unwrap().namespace(Namespace::new("").unwrap());
     (redis, connector.connect().await.unwrap())
 }
 
@@ -160,7 +161,7 @@ async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
     let (redis, client) = shared_registry().await;
     let gateway = serve(&client).await;
     let (endpoint, now) = (serve_handshakes().await, client.store().clock().now().0);
-    // The counters come last: a gateway that looks in between removes counters without a worker.
+    // The counters come last: a gateway that reaps in between removes counters without a worker.
     let fields = format!("id abc browserType chromium endpoint ws://{endpoint}/abc status available");
     ask(&redis, &format!("HSET worker:chromium:abc {fields} startedAt {now} lastHeartbeat {now}"));
     ask(&redis, "EXPIRE worker:chromium:abc 60");
@@ -171,7 +172,7 @@ async fn a_worker_of_playwright_distributed_serves_clients_of_the_gateway() {
         loop {
             match connect_to(gateway, "/", headers).await {
                 (status, stream) if status == "101" => return stream,
-                // It is found within seconds, not at once.
+                // The gateway finds it within seconds, not at once.
                 (status, _) => assert_eq!(status, "503"),
             }
         }
@@ -192,7 +193,7 @@ async fn a_client_of_its_proxy_keeps_our_browser_until_it_disconnects() {
     let first = "return redis.call('HKEYS', 'cluster:active_connections')[1]";
     let id = redis.command(&["EVAL", first, "0"]).unwrap();
     let get = |field: &str| ask(&redis, &format!("HGET worker:{id} {field}"));
-    // As its proxy does after it has chosen.
+    // Like its proxy after the selection.
     ask(&redis, &format!("HINCRBY cluster:active_connections {id} 1"));
     ask(&redis, &format!("HINCRBY cluster:lifetime_connections {id} 1"));
     assert_eq!(format!("chromium:{}", get("id")), id);

@@ -1,4 +1,4 @@
-//! Jobs made, completed and ended in transactions of PostgreSQL, through the facade.
+//! Jobs that are enqueued, completed and ended in PostgreSQL transactions, through the facade.
 
 #![cfg(feature = "postgres")]
 #![allow(
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidemill::postgres::tokio_postgres::{Client as PgClient, NoTls};
 use tidemill::store::Completed;
 use tidemill::transaction::Done;
-use tidemill::{Chain, Client, CompleteIn, Fail, InTransaction, Job, JobContext, Next, Worker, postgres};
+use tidemill::{Chain, Client, CompleteIn, EnqueueIn, Fail, Job, JobContext, Next, Worker, postgres};
 use tidemill_testkit::servers::Postgres;
 
 struct Sale;
@@ -95,7 +95,7 @@ async fn a_job_that_was_made_in_a_transaction_can_be_completed_in_it() {
     let id = sale.id().clone();
     let sold = world.client.complete_in::<Sell>(&mut tx, &id, Next::job(Approve)).await.unwrap();
     let approved = world.client.complete_in::<Approve>(&mut tx, &id, Next::done(7)).await.unwrap();
-    assert_eq!((*sold.promised(), *approved.promised()), (Completed::Yes, Completed::Yes));
+    assert_eq!((*sold.value(), *approved.value()), (Completed::Yes, Completed::Yes));
     tx.commit().await.unwrap();
     approved.committed().await;
     sold.committed().await;

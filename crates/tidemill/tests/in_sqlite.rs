@@ -1,4 +1,4 @@
-//! Jobs made and completed in a user's own rusqlite transaction, through the facade.
+//! Jobs that are enqueued and completed in the user's rusqlite transactions, through the facade.
 
 #![cfg(feature = "sqlite")]
 #![allow(
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tidemill::sqlite::rusqlite::{Connection, TransactionBehavior};
 use tidemill::store::Completed;
 use tidemill::transaction::Done;
-use tidemill::{Chain, Client, CompleteIn, Fail, InTransaction, Job, JobContext, Next, Worker, sqlite};
+use tidemill::{Chain, Client, CompleteIn, EnqueueIn, Fail, Job, JobContext, Next, Worker, sqlite};
 
 struct Sale;
 impl Chain for Sale {
@@ -56,7 +56,7 @@ impl World {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("app.db");
-        // The user's database is there first, with tables of the user's own.
+        // The user's database exists first, with the user's own tables.
         let connection = Connection::open(&file).unwrap();
         connection
             .execute_batch("CREATE TABLE sold (item INTEGER NOT NULL); CREATE TABLE jobs (title TEXT)")
@@ -114,7 +114,7 @@ async fn work_and_the_job_s_end_are_one_and_an_approval_is_part_of_the_user_s_tr
     for commits in [false, true] {
         let tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
         let done = world.client.complete_in::<Approve>(&tx, lucky.id(), Next::done(7)).unwrap();
-        assert_eq!(*done.promised(), Completed::Yes);
+        assert_eq!(*done.value(), Completed::Yes);
         if commits {
             tx.commit().unwrap();
             done.committed();

@@ -1,5 +1,5 @@
-//! Verbs that a client repeats by itself when an answer is lost: whichever of its answers it is, what the caller is told
-//! is true.
+//! Verbs that a client repeats by itself after a lost answer: whichever answer is lost, the caller
+//! receives a correct result.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 const MAIN: Workflow<u64, u64> = Workflow::new("main");
 
-/// No scenario takes as many requests.
+/// No scenario makes as many requests.
 const REQUESTS: usize = 60;
 
-/// A client that loses answers, and one beside it that does not.
+/// A client that loses answers, and one that does not.
 struct World {
     proxy: Proxy,
     through: Client,
@@ -52,7 +52,8 @@ impl World {
         Self { through: through.unwrap(), beside: beside.unwrap(), proxy, url, _redis: redis }
     }
 
-    /// Plays a scene again and again, each time losing the answer to another of its requests, until there are no more.
+    /// Runs a scenario again and again, each time losing the answer to another of its requests,
+    /// until all were lost once.
     async fn lose_each(&self, mut scene: impl AsyncFnMut(String)) {
         for number in 0..REQUESTS {
             let dropped = self.proxy.answers_dropped();
@@ -89,7 +90,7 @@ async fn runs_are_started_once_and_the_answer_is_true(world: World) {
             assert!(run.is_new(), "{name}");
         })
         .await;
-    // One that somebody else has started is not taken for this call's own.
+    // A run that another client has started does not count as this call's own.
     world
         .lose_each(async |name| {
             start(&world.beside, &format!("x{name}")).start().await.unwrap();

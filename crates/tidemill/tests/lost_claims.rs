@@ -1,4 +1,5 @@
-//! The answer of a claim is lost on the way, and the worker lives on: the job runs at once, and no attempt is counted.
+//! The answer to a claim is lost and the worker lives on: the job runs at once, and no attempt is
+//! counted.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
@@ -11,10 +12,10 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than any of these tests: what waits for its end fails the test.
+/// Longer than any of these tests, so a test that waits for its end fails.
 const LEASE: Duration = Duration::from_secs(300);
 
-/// A test that waits longer than this waits for ever.
+/// Timeout of every wait.
 const FOR_EVER: Duration = Duration::from_secs(100);
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ impl Job for Ping {
     type Output = ();
 }
 
-/// A worker in the background, and which jobs it has begun, with the number of the attempt.
+/// A worker in the background, and the jobs that it has started, with the number of the attempt.
 struct Background {
     begun: mpsc::UnboundedReceiver<(u32, u32)>,
     stop: CancellationToken,
@@ -66,7 +67,8 @@ async fn dropped(proxy: &Proxy) {
     }
 }
 
-/// Loses the answer to the first request with `text` in it that a worker makes, and sees its job run.
+/// Loses the answer to the first request of a worker that contains `text`, and checks that its job
+/// runs.
 async fn survives(url: &str, port: u16, text: &str, queue: Serves, enqueue: Adds) {
     let (direct, proxy) = (tidemill::connect(url).await.unwrap(), Proxy::to(port).await.unwrap());
     let through = tidemill::connect(&proxy.url(url)).await.unwrap();
@@ -76,7 +78,7 @@ async fn survives(url: &str, port: u16, text: &str, queue: Serves, enqueue: Adds
     proxy.drop_answer_to(text);
     let mut worker = Background::start(&through, queue);
     if matches!(enqueue, Adds::After(_)) {
-        // Long enough for the worker to wait for it, most of the time; if not, the test shows the same.
+        // Usually long enough for the worker to block first; if not, the test shows the same.
         tokio::time::sleep(Duration::from_millis(300)).await;
         enqueue.add(&direct).await;
     }
@@ -86,10 +88,10 @@ async fn survives(url: &str, port: u16, text: &str, queue: Serves, enqueue: Adds
     assert_eq!((report.total.done, report.total.dead), (1, 0), "{text}");
 }
 
-/// A worker begins a job after fewer requests than these.
+/// A worker starts a job after fewer requests than these.
 const REQUESTS: usize = 24;
 
-/// Which queue a worker serves, and how.
+/// The queue of a worker, and its guarantee.
 type Serves = fn(WorkerBuilder) -> WorkerBuilder;
 
 /// How jobs are claimed.
@@ -100,7 +102,7 @@ const WAYS: [(Serves, Kind); 4] = [
     (at_most_once, Kind::Tracked),
 ];
 
-/// When the job is added, and to which queue.
+/// When the job is enqueued, and on which queue.
 enum Adds {
     Before(Kind),
     After(Kind),
@@ -111,7 +113,7 @@ enum Kind {
     Stream,
     /// At most once.
     Untracked,
-    /// At most once, and can be found by its id.
+    /// At most once, and tracked by its id.
     Tracked,
 }
 
@@ -162,7 +164,8 @@ async fn on_redis_a_pop_from_a_list_loses_nothing() {
     }
 }
 
-/// The worker has found the jobs of a pop whose answer was lost. Then the answer is lost to the request that extends their leases.
+/// The worker has recovered the jobs of a pop whose answer was lost. Then the answer to the request
+/// that extends their leases is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn on_redis_a_recovered_pop_loses_nothing() {
     const JOBS: u32 = 20;
@@ -172,7 +175,7 @@ async fn on_redis_a_recovered_pop_loses_nothing() {
         let job = direct.job(Ping(number)).guarantee(Guarantee::AtMostOnce).tracked(number == 0);
         job.enqueue().await.unwrap();
     };
-    // The server knows the scripts from now on.
+    // The server has cached the scripts from now on.
     add(0).await;
     let mut first = Background::start(&direct, at_most_once);
     first.next().await;
@@ -204,9 +207,9 @@ async fn on_redis_a_pop_that_waits_loses_nothing() {
     }
 }
 
-/// Loses the answer to one request of a worker after the other, whatever it is, and sees its job run each time. A server
-/// does not know a script or a statement when it first hears of it, so the request that names it is not always the one
-/// that has the effect.
+/// Loses the answer to one request of a worker after the other, and checks each time that its job
+/// runs. A server does not know a script or a statement at first, so the request that names it is
+/// not always the one that has the effect.
 async fn survives_each(url: &str, port: u16, queue: Serves, kind: Kind) {
     let (direct, proxy) = (tidemill::connect(url).await.unwrap(), Proxy::to(port).await.unwrap());
     let adds = Adds::Before(kind);
@@ -239,7 +242,8 @@ async fn on_postgres_no_request_of_a_worker_loses_a_job() {
     }
 }
 
-/// Ends all connections of clients again and again while jobs run. None is counted as a crash, and none waits for a lease.
+/// Closes all connections of clients again and again while jobs run. No close counts as a crash,
+/// and no job waits for a lease.
 async fn survives_kills(url: &str, kill: impl Fn()) {
     const JOBS: u32 = 400;
     let client = tidemill::connect(url).await.unwrap();

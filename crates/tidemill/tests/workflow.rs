@@ -1,4 +1,4 @@
-//! The same workflow on every store: everything it may ask for, with two workers.
+//! The same workflow on every store: all features, with two workers.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -73,7 +73,7 @@ async fn works_on(client: Client) {
     let run = client.workflow(&MAIN, 1).key("k").start().await.unwrap();
     assert_eq!(client.workflow(&MAIN, 1).key("k").start().await.unwrap().id(), run.id());
     run.signal(&ADD, &3).await.unwrap();
-    // 1, twice 0..5, twice 0..3, 3, and what the update adds.
+    // 1, twice 0..5, twice 0..3, 3, and the update's addition.
     assert_eq!(patiently(run.update(&SET, &70)).await.unwrap(), 100);
     assert_eq!(patiently(run.result()).await.unwrap(), 100);
     assert_eq!(patiently(run.query(&TOTAL, &())).await.unwrap(), 100);
@@ -105,12 +105,12 @@ async fn a_workflow_on_postgres() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workflow_on_redis() {
-    let connector = tidemill::connector(&shared_redis().url()).unwrap();
+    let connector = tidemill::ClientBuilder::new(&shared_redis().url()).unwrap();
     works_on(connector.namespace(Namespace::new("flow:").unwrap()).connect().await.unwrap()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_workflow_on_a_redis_cluster() {
-    let connector = tidemill::connector(&shared_cluster().url()).unwrap();
+    let connector = tidemill::ClientBuilder::new(&shared_cluster().url()).unwrap();
     works_on(connector.namespace(Namespace::new("flow:").unwrap()).connect().await.unwrap()).await;
 }

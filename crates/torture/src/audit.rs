@@ -1,4 +1,4 @@
-//! Holding the ledger against what was promised.
+//! Checks of a ledger against the guarantees.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -6,73 +6,74 @@ use std::fmt;
 use anyhow::{Result, ensure};
 use tidemill::EventKind;
 
-use crate::ledger::{Line, Step};
+use crate::ledger::{LedgerEntry, LedgerEvent};
 
-/// A ledger that was read.
+/// The entries of a ledger.
 #[derive(Debug, Default)]
 pub struct Audit {
-    lines: Vec<Line>,
+    entries: Vec<LedgerEntry>,
 }
 
 impl Audit {
-    /// Examines these lines.
-    pub fn of(lines: Vec<Line>) -> Self {
-        Self { lines }
+    /// Wraps these entries.
+    pub fn new(entries: Vec<LedgerEntry>) -> Self {
+        Self { entries }
     }
 
-    /// The lines of one step, by whoever.
-    pub fn all(&self, step: Step) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(move |line| line.step == step)
+    /// The entries of one event, by all processes.
+    pub fn all(&self, event: LedgerEvent) -> impl Iterator<Item = &LedgerEntry> {
+        self.entries.iter().filter(move |entry| entry.event == event)
     }
 
-    /// How often a step was taken.
-    pub fn count(&self, step: Step) -> usize {
-        self.all(step).count()
+    /// The number of entries of an event.
+    pub fn count(&self, event: LedgerEvent) -> usize {
+        self.all(event).count()
     }
 
-    /// How often a step was taken by one process.
-    pub fn count_by(&self, pid: u32, step: Step) -> usize {
-        self.all(step).filter(|line| line.pid == pid).count()
+    /// The number of entries of an event by one process.
+    pub fn count_by(&self, pid: u32, event: LedgerEvent) -> usize {
+        self.all(event).filter(|entry| entry.pid == pid).count()
     }
 
-    /// How often each job took a step.
-    pub fn per_job(&self, step: Step) -> HashMap<&str, usize> {
+    /// The number of entries of an event for each job.
+    pub fn per_job(&self, event: LedgerEvent) -> HashMap<&str, usize> {
         let mut times = HashMap::new();
-        self.all(step).for_each(|line| *times.entry(line.job.as_str()).or_default() += 1);
+        self.all(event).for_each(|entry| *times.entry(entry.job.as_str()).or_default() += 1);
         times
     }
 
-    /// When a step was taken for the last time.
-    pub fn last(&self, step: Step) -> Option<u64> {
-        self.all(step).map(|line| line.at).max()
+    /// The time of the last entry of an event.
+    pub fn last(&self, event: LedgerEvent) -> Option<u64> {
+        self.all(event).map(|entry| entry.at).max()
     }
 
-    /// When a step was taken for the first time after `time`.
-    pub fn first_after(&self, step: Step, time: u64) -> Option<u64> {
-        self.all(step).map(|line| line.at).filter(|at| *at >= time).min()
+    /// The time of the first entry of an event after `time`.
+    pub fn first_after(&self, event: LedgerEvent, time: u64) -> Option<u64> {
+        self.all(event).map(|entry| entry.at).filter(|at| *at >= time).min()
     }
 
-    /// How many commands one process had sent by then.
+    /// The number of commands that one process has sent.
     pub fn commands(&self, pid: u32) -> u64 {
-        let counts = self.all(Step::Commands).filter(|line| line.pid == pid);
-        counts.map(|line| line.number).max().unwrap_or(0)
+        let counts = self.all(LedgerEvent::Commands).filter(|entry| entry.pid == pid);
+        counts.map(|entry| entry.number).max().unwrap_or(0)
     }
 
-    /// Asserts that no job came to more than one end: done, dead, discarded or cancelled, at most one of them.
+    /// Asserts that each job ended at most once: done, dead, discarded or cancelled.
     pub fn assert_ended_once(&self) -> Result<()> {
         let ends = [EventKind::Done, EventKind::Dead, EventKind::Discarded, EventKind::Cancelled];
         let mut endings: HashMap<&str, usize> = HashMap::new();
         for ending in ends {
-            self.all(Step::Settled(ending)).for_each(|line| *endings.entry(&line.job).or_default() += 1);
+            self.all(LedgerEvent::Settled(ending))
+                .for_each(|entry| *endings.entry(&entry.job).or_default() += 1);
         }
         let twice: Vec<_> = endings.iter().filter(|(_, times)| **times > 1).collect();
         ensure!(twice.is_empty(), "settled more than once: {twice:?}");
         Ok(())
     }
 
-    /// Asserts that each of `jobs` came to its handler's end.
+    /// Asserts that the handler of each job finished at least once.
     pub fn assert_all_ran(&self, jobs: impl IntoIterator<Item = impl AsRef<str>>) -> Result<()> {
-        let ended = self.per_job(Step::Ended);
+        let ended = self.per_job(LedgerEvent::Ended);
         let jobs = jobs.into_iter();
         let lost: Vec<_> =
             jobs.filter(|job| !ended.contains_key(job.as_ref())).map(|job| job.as_ref().to_owned()).collect();
@@ -83,8 +84,9 @@ impl Audit {
 
 impl fmt::Display for Audit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settled = EventKind::ALL.map(|ending| (ending.to_string(), self.count(Step::Settled(ending))));
-        let (started, ended) = (self.count(Step::Started), self.count(Step::Ended));
+        let settled =
+            EventKind::ALL.map(|ending| (ending.to_string(), self.count(LedgerEvent::Settled(ending))));
+        let (started, ended) = (self.count(LedgerEvent::Started), self.count(LedgerEvent::Ended));
         write!(f, "{started} started, {ended} ended")?;
         settled
             .iter()

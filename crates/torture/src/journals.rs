@@ -1,4 +1,4 @@
-//! What must be true of a journal, whatever happened to the workers that wrote it.
+//! Invariants of a journal, whatever happened to the workers that wrote it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,17 +8,18 @@ use tidemill::workflow::testing::replay_every_prefix;
 use tidemill::workflow::{Command, EntryContent, Journal, Program, Programs, RunEvent};
 use tidemill::{RunId, Store};
 
-/// Every activity of a closed run has ended once, or was cancelled. Returns how many were asked for.
+/// Asserts that every activity of a closed run ended once or was cancelled. Returns the number of
+/// activities.
 pub fn ended_once(journal: &Journal) -> Result<usize> {
     let (asked, ends) = (activities(journal), ends(journal));
     for (seq, times) in &ends {
         ensure!(*times == 1, "activity {seq} of {} ended {times} times", journal.run);
-        ensure!(asked.contains_key(seq), "activity {seq} of {} ended and was not asked for", journal.run);
+        ensure!(asked.contains_key(seq), "activity {seq} of {} ended, but was never scheduled", journal.run);
     }
     Ok(asked.len())
 }
 
-/// The activities that a run asked for, by number; those that ran inside a task are others.
+/// The activities that a run scheduled, by sequence number; without local activities.
 pub fn activities(journal: &Journal) -> BTreeMap<u64, &str> {
     let asked = commands(journal).filter_map(|command| match command {
         Command::ScheduleActivity(activity) => Some((activity.seq, activity.name.as_str())),
@@ -27,7 +28,7 @@ pub fn activities(journal: &Journal) -> BTreeMap<u64, &str> {
     asked.collect()
 }
 
-/// How often each activity ended.
+/// The number of ends of each activity.
 pub fn ends(journal: &Journal) -> HashMap<u64, usize> {
     let mut ends = HashMap::new();
     for entry in &journal.entries {
@@ -38,7 +39,7 @@ pub fn ends(journal: &Journal) -> HashMap<u64, usize> {
     ends
 }
 
-/// Everything that was asked for, in order.
+/// All commands, in order.
 pub fn commands(journal: &Journal) -> impl Iterator<Item = &Command> {
     journal.entries.iter().flat_map(|entry| match &entry.content {
         EntryContent::Commit(commit) => commit.commands.as_slice(),
@@ -46,19 +47,19 @@ pub fn commands(journal: &Journal) -> impl Iterator<Item = &Command> {
     })
 }
 
-/// How many commits there are.
+/// The number of commits.
 pub fn commits(journal: &Journal) -> usize {
     journal.entries.iter().filter(|entry| matches!(entry.content, EntryContent::Commit(_))).count()
 }
 
-/// Replays it from every prefix.
+/// Replays the journal from every prefix.
 pub fn replays(program: Program, journal: &Journal) -> Result<()> {
     let mut programs = Programs::new();
     programs.add(program);
-    replay_every_prefix(&programs, journal).map_err(|halt| anyhow!("{}: {halt}", journal.run))
+    replay_every_prefix(&programs, journal).map_err(|pause| anyhow!("{}: {pause}", journal.run))
 }
 
-/// Each position is there once: what the store has is numbered without a gap.
+/// Asserts that the positions in the store have no gap and no duplicate.
 pub async fn assert_numbered(store: &dyn Store, run: &RunId) -> Result<()> {
     let entries =
         store.read_journal(ReadJournalParams { run, from: 1, limit: 1_000, bytes: usize::MAX }).await?;

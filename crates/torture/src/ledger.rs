@@ -1,4 +1,4 @@
-//! A file to which every process appends what it does, in lines that survive its death.
+//! The ledger: a file to which every process appends its events, in lines that survive its death.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -9,21 +9,21 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use tidemill::{EventKind, JobId};
 
-/// What happened to a job, or to a worker.
+/// An event of a job or a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Step {
-    /// Its handler began.
+pub enum LedgerEvent {
+    /// The handler of a job started.
     Started,
-    /// Its handler came to its end.
+    /// The handler of a job finished.
     Ended,
-    /// The store accepted how an attempt ended.
+    /// The store accepted the settlement of an attempt.
     Settled(EventKind),
-    /// Not a job: the worker has sent this many commands so far.
+    /// The number of commands that a worker has sent so far.
     Commands,
 }
 
-impl Step {
-    fn word(self) -> String {
+impl LedgerEvent {
+    fn name(self) -> String {
         match self {
             Self::Started => "started".into(),
             Self::Ended => "ended".into(),
@@ -33,74 +33,74 @@ impl Step {
     }
 }
 
-impl FromStr for Step {
+impl FromStr for LedgerEvent {
     type Err = anyhow::Error;
 
     fn from_str(word: &str) -> Result<Self> {
         let settled = EventKind::ALL.into_iter().map(Self::Settled);
         let mut all = settled.chain([Self::Started, Self::Ended, Self::Commands]);
-        all.find(|step| step.word() == word).with_context(|| format!("{word:?} is no step"))
+        all.find(|event| event.name() == word).with_context(|| format!("{word:?} is not an event"))
     }
 }
 
-/// One line.
+/// One entry.
 #[derive(Debug, Clone)]
-pub struct Line {
-    /// What.
-    pub step: Step,
-    /// By which process.
+pub struct LedgerEntry {
+    /// The event.
+    pub event: LedgerEvent,
+    /// The process that wrote the entry.
     pub pid: u32,
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at: u64,
-    /// Which attempt, or how many commands.
+    /// The number of the attempt, or of commands.
     pub number: u64,
-    /// To which job.
+    /// The id of the job.
     pub job: String,
 }
 
-/// A ledger, open for appending.
+/// A ledger that is open for appending.
 #[derive(Debug)]
 pub struct Ledger {
     file: File,
 }
 
 impl Ledger {
-    /// Opens the ledger at `path`, which is made if it is not there.
+    /// Opens the ledger at `path`, or creates it.
     pub fn open(path: &Path) -> Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path);
         Ok(Self { file: file.with_context(|| format!("cannot open {}", path.display()))? })
     }
 
-    /// Appends one line, in one write: lines of several processes do not mix.
-    pub fn note(&self, step: Step, job: &JobId, attempt: u32) -> io::Result<()> {
-        self.write(step, attempt.into(), job.as_str())
+    /// Appends one entry with one write, so that the lines of several processes do not mix.
+    pub fn record(&self, event: LedgerEvent, job: &JobId, attempt: u32) -> io::Result<()> {
+        self.write(event, attempt.into(), job.as_str())
     }
 
-    /// Appends how many commands this worker has sent so far.
-    pub fn count(&self, commands: u64) -> io::Result<()> {
-        self.write(Step::Commands, commands, "-")
+    /// Appends the number of commands that this worker has sent so far.
+    pub fn record_commands(&self, commands: u64) -> io::Result<()> {
+        self.write(LedgerEvent::Commands, commands, "-")
     }
 
-    fn write(&self, step: Step, number: u64, about: &str) -> io::Result<()> {
-        let line = format!("{} {} {} {number} {about}\n", step.word(), std::process::id(), now());
-        (&self.file).write_all(line.as_bytes())
+    fn write(&self, event: LedgerEvent, number: u64, job: &str) -> io::Result<()> {
+        let entry = format!("{} {} {} {number} {job}\n", event.name(), std::process::id(), now());
+        (&self.file).write_all(entry.as_bytes())
     }
 }
 
-/// Reads every line of the ledger at `path`.
-pub fn read(path: &Path) -> Result<Vec<Line>> {
+/// Reads all entries of the ledger at `path`.
+pub fn read(path: &Path) -> Result<Vec<LedgerEntry>> {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     // A writer may be in the middle of the last line.
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    whole.lines().map(|line| parse(line).with_context(|| format!("{line:?} is no line"))).collect()
+    whole.lines().map(|entry| parse(entry).with_context(|| format!("{entry:?} is not an entry"))).collect()
 }
 
-fn parse(line: &str) -> Option<Line> {
-    let mut words = line.split(' ');
-    let step = words.next()?.parse().ok()?;
-    let (pid, at, number) = (words.next()?, words.next()?, words.next()?);
+fn parse(entry: &str) -> Option<LedgerEntry> {
+    let mut fields = entry.split(' ');
+    let event = fields.next()?.parse().ok()?;
+    let (pid, at, number) = (fields.next()?, fields.next()?, fields.next()?);
     let (pid, at, number) = (pid.parse().ok()?, at.parse().ok()?, number.parse().ok()?);
-    Some(Line { step, pid, at, number, job: words.next()?.to_owned() })
+    Some(LedgerEntry { event, pid, at, number, job: fields.next()?.to_owned() })
 }
 
 /// Milliseconds since 1970: the only clock that several processes share.
@@ -119,12 +119,12 @@ mod tests {
         let path = folder.path().join("ledger");
         let ledger = Ledger::open(&path).unwrap();
         let job = JobId::new("a").unwrap();
-        for step in [Step::Started, Step::Settled(EventKind::HandedBack)] {
-            ledger.note(step, &job, 3).unwrap();
+        for event in [LedgerEvent::Started, LedgerEvent::Settled(EventKind::HandedBack)] {
+            ledger.record(event, &job, 3).unwrap();
         }
-        let lines = read(&path).unwrap();
-        assert_eq!(lines.len(), 2);
-        assert_eq!((lines[1].step, lines[1].number), (Step::Settled(EventKind::HandedBack), 3));
-        assert_eq!((lines[1].pid, lines[1].job.as_str()), (std::process::id(), "a"));
+        let entries = read(&path).unwrap();
+        assert_eq!(entries.len(), 2);
+        assert_eq!((entries[1].event, entries[1].number), (LedgerEvent::Settled(EventKind::HandedBack), 3));
+        assert_eq!((entries[1].pid, entries[1].job.as_str()), (std::process::id(), "a"));
     }
 }

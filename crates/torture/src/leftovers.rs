@@ -1,4 +1,5 @@
-//! What is in a store besides its schema and its registry of queues, looked at past Tidemill.
+//! Data that is left in a store, apart from its schema and its registry of queues. Read without
+//! Tidemill.
 
 use std::path::Path;
 
@@ -6,10 +7,10 @@ use anyhow::{Context, Result};
 use rusqlite::Connection;
 use tidemill_testkit::servers::Redis;
 
-use crate::place::Place;
+use crate::test_store::TestStore;
 
-/// Lists every key that holds something. Consumers of workers that were killed, and the lengths of their
-/// leases, go ten minutes later; receipts expire by themselves; an empty stream keeps its group's position.
+/// Lists every key with data. Consumers of killed workers and the lengths of their leases are
+/// removed ten minutes later; receipts expire; an empty stream keeps the position of its group.
 const SCRIPT: &str = r"
 local left = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -35,12 +36,12 @@ const SQLITE_TABLES: [&str; 6] = ["jobs", "waiting", "running", "records", "bloc
 
 const POSTGRES_TABLES: [&str; 3] = ["jobs", "ready", "leases"];
 
-/// What is left in the store.
-pub async fn list(place: &Place) -> Result<Vec<String>> {
-    match place {
-        Place::Sqlite(folder) => in_sqlite(&folder.path().join("jobs.db")),
-        Place::Redis(_) | Place::Cluster(_) => in_redis(place.redis_servers()),
-        Place::Postgres(_, database) => in_postgres(database).await,
+/// Lists the remaining data of the store.
+pub async fn list(store: &TestStore) -> Result<Vec<String>> {
+    match store {
+        TestStore::Sqlite(folder) => in_sqlite(&folder.path().join("jobs.db")),
+        TestStore::Redis(_) | TestStore::Cluster(_) => in_redis(store.redis_servers()),
+        TestStore::Postgres(_, database) => in_postgres(database).await,
     }
 }
 

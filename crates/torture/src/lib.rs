@@ -1,30 +1,30 @@
-//! Real processes, real kills: what Tidemill promises, held against what can go wrong.
+//! Torture tests with real processes and real kills: checks Tidemill's guarantees under failures.
 //!
-//! A scenario starts worker processes on a real store, has them run jobs that note every step in a
-//! [ledger], and kills, stops or aborts them, or takes the store away. Then it holds the ledger against
-//! the store: nothing lost, nothing settled twice, nothing left behind.
+//! A scenario starts worker processes on a real store. Their jobs write every event to a [ledger].
+//! The scenario kills, stops or aborts the workers, or takes the store away. Then it compares the
+//! ledger with the store: no job is lost, settled twice or left behind.
 //!
-//! The tests of this crate run each scenario on each store once; `cargo xtask torture` runs them for as long
-//! as it is told to.
+//! The tests of this crate run each scenario once on each store. `cargo xtask torture` runs them
+//! for a given time.
 
-pub mod act;
 pub mod audit;
-pub mod books;
-pub mod crew;
-pub mod duty;
-pub mod fate;
-pub mod harbour;
+pub mod environment;
+pub mod gateway_process;
+pub mod job;
 pub mod journals;
+pub mod kill_point_store;
+pub mod kill_points;
 pub mod ledger;
 pub mod leftovers;
-pub mod place;
+pub mod namespace;
+pub mod order_workflow;
 pub mod program;
-pub mod purchase;
-pub mod room;
 pub mod scenario;
-pub mod stage;
+pub mod test_store;
 pub mod transfer;
-pub mod watched;
+pub mod user_table;
+pub mod worker_main;
+pub mod worker_process;
 
-pub use place::{Kind, Place};
-pub use stage::Stage;
+pub use environment::Environment;
+pub use test_store::{StoreKind, TestStore};

@@ -1,33 +1,33 @@
-//! `torture`: runs the scenarios; `torture worker DUTY` and `torture post POST` are what they start.
+//! `torture`: runs the scenarios. They start `torture worker SPEC` and `torture fleet SPEC`.
 
-#![allow(clippy::print_stdout, reason = "a command line talks on standard output")]
+#![allow(clippy::print_stdout, reason = "a command line prints to standard output")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tidemill_torture::duty::Duty;
-use tidemill_torture::harbour::Post;
-use tidemill_torture::{Kind, Stage, crew, scenario};
+use tidemill_torture::gateway_process::FleetProcessSpec;
+use tidemill_torture::worker_main::WorkerSpec;
+use tidemill_torture::{Environment, StoreKind, scenario, worker_process};
 
 #[tokio::main]
 async fn main() -> Result<()> {
     let args: Vec<_> = std::env::args().skip(1).collect();
     let args: Vec<_> = args.iter().map(String::as_str).collect();
     match args[..] {
-        ["worker", duty] => serve(serde_json::from_str(duty)?).await,
-        ["post", post] => serde_json::from_str::<Post>(post)?.serve().await,
-        _ => torture(&Wish::read(&args)?).await,
+        ["worker", spec] => run_worker(serde_json::from_str(spec)?).await,
+        ["fleet", spec] => serde_json::from_str::<FleetProcessSpec>(spec)?.run().await,
+        _ => torture(&TortureOptions::parse(&args)?).await,
     }
 }
 
-async fn serve(duty: Duty) -> Result<()> {
-    let account = duty.serve(|| println!("{}", crew::READY)).await?;
-    println!("{}", serde_json::to_string(&account)?);
+async fn run_worker(spec: WorkerSpec) -> Result<()> {
+    let report = spec.run(|| println!("{}", worker_process::READY)).await?;
+    println!("{}", serde_json::to_string(&report)?);
     Ok(())
 }
 
-/// What there is, in the order in which it is played.
+/// The scenarios, in the order in which they run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scenario {
     Killed,
@@ -75,102 +75,111 @@ impl Scenario {
     }
 }
 
-/// What is wanted.
-struct Wish {
+/// The options of a run.
+struct TortureOptions {
     seconds: u64,
     seed: u64,
-    stores: Vec<Kind>,
+    stores: Vec<StoreKind>,
     scenarios: Vec<Scenario>,
 }
 
-impl Wish {
-    fn read(args: &[&str]) -> Result<Self> {
-        let mut wish = Self {
+impl TortureOptions {
+    fn parse(args: &[&str]) -> Result<Self> {
+        let mut options = Self {
             seconds: 60,
             seed: fastrand::u64(..),
-            stores: Kind::ALL.to_vec(),
+            stores: StoreKind::ALL.to_vec(),
             scenarios: Scenario::ALL.to_vec(),
         };
         for pair in args.chunks(2) {
             match *pair {
-                ["--seconds", value] => wish.seconds = value.parse().context("--seconds wants a number")?,
-                ["--seed", value] => wish.seed = value.parse().context("--seed wants a number")?,
-                ["--only", names] => wish.scenarios = named(names)?,
-                ["--store", "all"] => wish.stores = Kind::ALL.to_vec(),
-                ["--store", value] => wish.stores = vec![value.parse()?],
+                ["--seconds", value] => {
+                    options.seconds = value.parse().context("--seconds needs a number")?
+                }
+                ["--seed", value] => options.seed = value.parse().context("--seed needs a number")?,
+                ["--only", names] => options.scenarios = parse_scenarios(names)?,
+                ["--store", "all"] => options.stores = StoreKind::ALL.to_vec(),
+                ["--store", value] => options.stores = vec![value.parse()?],
                 _ => bail!(
-                    "{:?} is not understood: [--seconds N] [--seed S] [--store NAME|all] [--only SCENARIO,…]",
+                    "{:?} is not an option: [--seconds N] [--seed S] [--store NAME|all] [--only SCENARIO,…]",
                     pair[0]
                 ),
             }
         }
-        Ok(wish)
+        Ok(options)
     }
 }
 
-async fn torture(wish: &Wish) -> Result<()> {
+async fn torture(options: &TortureOptions) -> Result<()> {
     let program = std::env::current_exe()?;
-    println!("seed {} for {} s on each store", wish.seed, wish.seconds);
-    for kind in &wish.stores {
-        let begun = Instant::now();
+    println!("seed {} for {} s on each store", options.seed, options.seconds);
+    for kind in &options.stores {
+        let started = Instant::now();
         println!("{kind}");
-        one(*kind, &program, wish).await.with_context(|| format!("{kind}, seed {}", wish.seed))?;
-        println!("    {:.0} s", begun.elapsed().as_secs_f64());
+        torture_store(*kind, &program, options)
+            .await
+            .with_context(|| format!("{kind}, seed {}", options.seed))?;
+        println!("    {:.0} s", started.elapsed().as_secs_f64());
     }
     Ok(())
 }
 
-/// The scenarios of these names, in the order in which they are played.
-fn named(names: &str) -> Result<Vec<Scenario>> {
+/// The scenarios with these names, in the order in which they run.
+fn parse_scenarios(names: &str) -> Result<Vec<Scenario>> {
     let names: Vec<_> = names.split(',').collect();
     let known = Scenario::ALL.map(Scenario::name);
     if let Some(unknown) = names.iter().find(|name| !known.contains(name)) {
-        bail!("{unknown:?} is no scenario: there are {}", known.join(", "));
+        bail!("{unknown:?} is not a scenario: there are {}", known.join(", "));
     }
     Ok(Scenario::ALL.into_iter().filter(|scenario| names.contains(&scenario.name())).collect())
 }
 
-async fn one(kind: Kind, program: &Path, wish: &Wish) -> Result<()> {
-    for scenario in &wish.scenarios {
-        let stage = Stage::set(kind, program).await?;
-        for line in play(*scenario, &stage, wish).await.with_context(|| scenario.name())? {
+async fn torture_store(kind: StoreKind, program: &Path, options: &TortureOptions) -> Result<()> {
+    for scenario in &options.scenarios {
+        let environment = Environment::start(kind, program).await?;
+        for line in run_scenario(*scenario, &environment, options).await.with_context(|| scenario.name())? {
             println!("    {line}");
         }
     }
     Ok(())
 }
 
-/// Plays a scenario and says what came of it.
-async fn play(scenario: Scenario, stage: &Stage, wish: &Wish) -> Result<Vec<String>> {
-    let (seed, time) = (wish.seed, Duration::from_secs(wish.seconds));
-    let times = |number: usize| usize::try_from(wish.seconds).unwrap_or(usize::MAX).saturating_mul(number);
+/// Runs a scenario and returns the lines of its report.
+async fn run_scenario(
+    scenario: Scenario,
+    environment: &Environment,
+    options: &TortureOptions,
+) -> Result<Vec<String>> {
+    let (seed, time) = (options.seed, Duration::from_secs(options.seconds));
+    let scaled =
+        |number: usize| usize::try_from(options.seconds).unwrap_or(usize::MAX).saturating_mul(number);
     Ok(vec![match scenario {
         Scenario::Killed => {
-            let took = scenario::killed::run(stage).await?;
+            let took = scenario::killed::run(environment).await?;
             format!("killed with 100 jobs: all done {took:.2?} after the kill")
         }
         Scenario::Stopped => {
-            let refused = scenario::stopped::run(stage).await?;
+            let refused = scenario::stopped::run(environment).await?;
             format!("stopped for three leases with 100 jobs: {refused} late settlements refused")
         }
         Scenario::StoppedRun => {
-            let refused = scenario::stopped_run::run(stage).await?;
+            let refused = scenario::stopped_run::run(environment).await?;
             format!("stopped in the middle of a run's task: {refused} late commits refused")
         }
         Scenario::Outage => {
-            return Ok(scenario::outage::run(stage).await?.iter().map(ToString::to_string).collect());
+            return Ok(scenario::outage::run(environment).await?.iter().map(ToString::to_string).collect());
         }
         Scenario::Poison => {
-            let starts = scenario::poison::run(stage, seed).await?;
+            let starts = scenario::poison::run(environment, seed).await?;
             format!("50 poison jobs among 1,000: worker started {starts} times, the others all done")
         }
-        Scenario::Chains => scenario::chains::run(stage, seed, time / 4).await?.to_string(),
-        Scenario::Order => scenario::order::run(stage).await?.to_string(),
-        // Browsers take their time to start.
-        Scenario::Fleet => scenario::fleet::run(stage, seed, times(4)).await?.to_string(),
-        Scenario::Shared => scenario::shared::run(stage, seed, times(4)).await?.to_string(),
-        // About as many as are done in the time that the chains have.
-        Scenario::Workflows => scenario::workflows::run(stage, seed, times(20)).await?.to_string(),
-        Scenario::Random => format!("at random: {}", scenario::random::run(stage, seed, time).await?),
+        Scenario::Chains => scenario::chains::run(environment, seed, time / 4).await?.to_string(),
+        Scenario::Order => scenario::order::run(environment).await?.to_string(),
+        // Browsers are slow to start.
+        Scenario::Fleet => scenario::fleet::run(environment, seed, scaled(4)).await?.to_string(),
+        Scenario::Shared => scenario::shared::run(environment, seed, scaled(4)).await?.to_string(),
+        // About as many as run in the time that the chains get.
+        Scenario::Workflows => scenario::workflows::run(environment, seed, scaled(20)).await?.to_string(),
+        Scenario::Random => format!("at random: {}", scenario::random::run(environment, seed, time).await?),
     }])
 }

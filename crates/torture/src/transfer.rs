@@ -1,4 +1,5 @@
-//! A chain of two steps with books to keep: one atomic, one staged; and a chain that waits for two of them.
+//! A chain of two steps that write to the user's table, one atomic and one staged, and a chain that
+//! waits for two of them.
 
 use std::time::Duration;
 
@@ -6,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use tidemill::transaction::Done;
 use tidemill::{Backoff, Chain, Fail, Job, JobContext, Next, WorkerBuilder, postgres, secs, sqlite};
 
-use crate::act::QUEUE;
+use crate::job::QUEUE;
 
-/// Moves an amount: takes it, then gives it.
+/// The chain: takes an amount, then gives it.
 pub struct Transfer;
 
 impl Chain for Transfer {
     type Output = u64;
 }
 
-/// The first step: one transaction.
+/// The first step, in one transaction.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Take {
-    /// How much.
+    /// The amount.
     pub amount: u64,
 }
 
@@ -31,10 +32,10 @@ impl Job for Take {
     type Output = Next<Transfer>;
 }
 
-/// The second step: prepared in one transaction, slow without one, completed in another.
+/// The second step: prepares in one transaction, works without one, completes in another.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Give {
-    /// How much.
+    /// The amount.
     pub amount: u64,
 }
 
@@ -83,12 +84,12 @@ async fn give(job: Give) -> Result<Next<Transfer>, Fail> {
     Ok(Next::done(job.amount))
 }
 
-/// Long enough that some are killed in the middle of it.
+/// Long enough that some workers are killed in the middle of it.
 async fn slow_work() {
     tokio::time::sleep(Duration::from_millis(fastrand::u64(0..10))).await;
 }
 
-const WRITE_SQLITE: &str = "INSERT INTO books (chain, deed) VALUES (?1, ?2)";
+const WRITE_SQLITE: &str = "INSERT INTO user_steps (chain, step) VALUES (?1, ?2)";
 
 async fn take_in_sqlite(job: Take, cx: JobContext) -> Result<Done<Next<Transfer>>, Fail> {
     let chain = cx.chain().to_string();
@@ -109,7 +110,7 @@ async fn give_in_sqlite(job: Give, cx: JobContext) -> Result<Done<Next<Transfer>
     })
 }
 
-const WRITE_POSTGRES: &str = "INSERT INTO books (chain, deed) VALUES ($1, $2)";
+const WRITE_POSTGRES: &str = "INSERT INTO user_steps (chain, step) VALUES ($1, $2)";
 
 async fn take_in_postgres(job: Take, cx: JobContext) -> Result<Done<Next<Transfer>>, Fail> {
     let tx = postgres::begin(&cx).await?;

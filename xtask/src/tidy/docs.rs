@@ -1,4 +1,4 @@
-//! Documents that have to keep up with the code.
+//! Rule: documents match the code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,10 +7,10 @@ use anyhow::Result;
 
 use super::files;
 
-/// A decision that does not fit on a page is two decisions.
-const PAGE: usize = 80;
+/// Maximum length of an ADR. A longer one should be two.
+const MAX_ADR_LINES: usize = 80;
 
-const WANTED: [&str; 11] = [
+const REQUIRED_FILES: [&str; 11] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -25,38 +25,40 @@ const WANTED: [&str; 11] = [
 ];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
-    let missing = WANTED.iter().filter(|name| !root.join(name).exists());
-    let mut complaints: Vec<_> = missing.map(|name| format!("{name} is missing")).collect();
-    for decision in files::ending_in(&root.join("docs/adr"), "md")? {
+    let missing = REQUIRED_FILES.iter().filter(|name| !root.join(name).exists());
+    let mut problems: Vec<_> = missing.map(|name| format!("{name} is missing")).collect();
+    for decision in files::list_with_extension(&root.join("docs/adr"), "md")? {
         let lines = files::read(&decision)?.lines().count();
-        if lines > PAGE {
-            complaints
-                .push(format!("{} has {lines} lines: a page has {PAGE}", files::shown(root, &decision)));
+        if lines > MAX_ADR_LINES {
+            problems.push(format!(
+                "{} has {lines} lines: a page has {MAX_ADR_LINES}",
+                files::display_path(root, &decision)
+            ));
         }
     }
     let schema = root.join("docs/redis-schema.md");
     if schema.exists() {
         let (keys, schema) =
             (files::read(&root.join("crates/redis/src/connection/keys.rs"))?, files::read(&schema)?);
-        let undocumented = words_of_keys(&keys).difference(&documented(&schema)).cloned().collect::<Vec<_>>();
-        let complaint =
-            |word: &String| format!("docs/redis-schema.md does not mention the key part `{word}`");
-        complaints.extend(undocumented.iter().map(complaint));
+        let undocumented =
+            key_words(&keys).difference(&documented_words(&schema)).cloned().collect::<Vec<_>>();
+        let problem = |word: &String| format!("docs/redis-schema.md does not mention the key part `{word}`");
+        problems.extend(undocumented.iter().map(problem));
     }
-    Ok(complaints)
+    Ok(problems)
 }
 
-/// The fixed words in every key that `keys.rs` makes: its string literals without their placeholders.
-fn words_of_keys(source: &str) -> BTreeSet<String> {
+/// The fixed words of all keys in `keys.rs`: its string literals without their placeholders.
+fn key_words(source: &str) -> BTreeSet<String> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
     let literals = lines.flat_map(|line| line.split('"').skip(1).step_by(2));
-    // One letter stands for a delivery inside values, not in a key.
+    // Single letters are parts of values, not of keys.
     literals.flat_map(words).filter(|word| word.len() > 1).collect()
 }
 
 /// The words inside `code spans` of a document.
-fn documented(schema: &str) -> BTreeSet<String> {
+fn documented_words(schema: &str) -> BTreeSet<String> {
     schema.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).flat_map(words).collect()
 }
 
@@ -80,9 +82,9 @@ mod tests {
     #[test]
     fn a_key_that_is_not_documented_is_found() {
         let source = "/// `of`\nformat!(\"{}lock:{job}\"); part(\"dlq\"); \"s\"\n#[cfg(test)] \"test\"";
-        let keys = words_of_keys(source);
+        let keys = key_words(source);
         assert_eq!(keys.iter().collect::<Vec<_>>(), ["dlq", "lock"]);
-        let schema = documented("`queue:{queue}:lock:{job_id}` is a lock, not a dlq");
+        let schema = documented_words("`queue:{queue}:lock:{job_id}` is a lock, not a dlq");
         assert_eq!(keys.difference(&schema).collect::<Vec<_>>(), ["dlq"]);
     }
 }

@@ -1,11 +1,12 @@
-//! Who may depend on whom: surfaces → engines → core ← stores, and only the facade knows the stores.
+//! Rule: dependencies between crates. Surfaces → engines → core ← stores; only the facade knows the
+//! stores.
 
 use anyhow::Result;
 use serde::Deserialize;
 
 use crate::shell;
 
-/// What a crate is for.
+/// The layer of a crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layer {
     Core,
@@ -15,13 +16,13 @@ enum Layer {
     Surface,
     /// The conformance suite and its servers.
     Testkit,
-    /// A program that only tests.
-    Trial,
-    /// The project's own commands.
+    /// A program for tests and benchmarks.
+    TestProgram,
+    /// The commands of the project.
     Task,
 }
 
-/// Gives a crate its layer. A crate that is not here is a decision nobody has made yet.
+/// The layer of a crate. A crate without one is an open decision.
 fn layer_of(package: &str) -> Option<Layer> {
     Some(match package {
         "tidemill-core" => Layer::Core,
@@ -30,20 +31,20 @@ fn layer_of(package: &str) -> Option<Layer> {
         "tidemill" => Layer::Facade,
         "tidemill-cli" => Layer::Surface,
         "tidemill-testkit" => Layer::Testkit,
-        "tidemill-torture" | "tidemill-bench" => Layer::Trial,
+        "tidemill-torture" | "tidemill-bench" => Layer::TestProgram,
         "xtask" => Layer::Task,
         _ => return None,
     })
 }
 
-/// Whether a crate of one layer may depend on one of another.
+/// Whether a crate of one layer may depend on a crate of another.
 fn allows(from: Layer, to: Layer, is_dev: bool) -> bool {
     use Layer::*;
     match (from, to) {
-        (Store | Engine | Facade | Surface | Testkit | Trial, Core) => true,
-        (Engine | Facade | Surface, Engine) | (Facade, Store) | (Surface | Trial, Facade) => true,
-        (Trial, Testkit) => true,
-        // Engines are tested on a real store, everything is tested with the testkit.
+        (Store | Engine | Facade | Surface | Testkit | TestProgram, Core) => true,
+        (Engine | Facade | Surface, Engine) | (Facade, Store) | (Surface | TestProgram, Facade) => true,
+        (TestProgram, Testkit) => true,
+        // Tests of engines use a real store, and all tests may use the testkit.
         (Engine, Store) | (Store | Engine | Facade | Surface, Testkit) => is_dev,
         _ => false,
     }
@@ -68,26 +69,31 @@ struct Dependency {
 }
 
 pub(crate) fn check() -> Result<Vec<String>> {
-    let metadata = shell::output_of(&mut shell::cargo(&["metadata", "--no-deps", "--format-version=1"]))?;
-    Ok(complaints(&serde_json::from_str(&metadata)?))
+    let metadata = shell::read_output(&mut shell::cargo(&["metadata", "--no-deps", "--format-version=1"]))?;
+    Ok(problems(&serde_json::from_str(&metadata)?))
 }
 
-fn complaints(metadata: &Metadata) -> Vec<String> {
+fn problems(metadata: &Metadata) -> Vec<String> {
     let packages = &metadata.packages;
     let is_ours = |name: &str| packages.iter().any(|package| package.name == name);
     let edges = packages.iter().flat_map(|package| {
         let own = package.dependencies.iter().filter(|dependency| is_ours(&dependency.name));
-        own.filter_map(|dependency| edge(&package.name, dependency))
+        own.filter_map(|dependency| forbidden_edge(&package.name, dependency))
     });
-    packages.iter().filter_map(placing).chain(edges).chain(packages.iter().filter_map(features)).collect()
+    packages
+        .iter()
+        .filter_map(missing_layer)
+        .chain(edges)
+        .chain(packages.iter().filter_map(forbidden_features))
+        .collect()
 }
 
-fn placing(package: &Package) -> Option<String> {
+fn missing_layer(package: &Package) -> Option<String> {
     let is_unknown = layer_of(&package.name).is_none();
     is_unknown.then(|| format!("{} has no layer: give it one in {}", package.name, file!()))
 }
 
-fn edge(from: &str, dependency: &Dependency) -> Option<String> {
+fn forbidden_edge(from: &str, dependency: &Dependency) -> Option<String> {
     let is_dev = dependency.kind.as_deref() == Some("dev");
     let (lower, upper) = (layer_of(from)?, layer_of(&dependency.name)?);
     let how = if is_dev { ", not even for its tests" } else { "" };
@@ -95,11 +101,12 @@ fn edge(from: &str, dependency: &Dependency) -> Option<String> {
     is_wrong.then(|| format!("{from} ({lower:?}) must not depend on {} ({upper:?}){how}", dependency.name))
 }
 
-/// A second driver whose transactions a store takes part in: few want it, and it is heavy. The facade only passes it on.
-const DRIVERS: [(&str, &str); 1] = [("tidemill-postgres", "sqlx")];
+/// Second drivers of a store. They are heavy and rarely needed, so they are features, which the
+/// facade passes on.
+const DRIVER_FEATURES: [(&str, &str); 1] = [("tidemill-postgres", "sqlx")];
 
-fn features(package: &Package) -> Option<String> {
-    let is_driver = |feature: &String| DRIVERS.contains(&(&package.name, feature));
+fn forbidden_features(package: &Package) -> Option<String> {
+    let is_driver = |feature: &String| DRIVER_FEATURES.contains(&(&package.name, feature));
     let has_others = !package.features.keys().all(is_driver);
     let is_wrong = has_others && layer_of(&package.name) != Some(Layer::Facade);
     is_wrong.then(|| format!("{} has features: only the facade has", package.name))
@@ -118,51 +125,49 @@ mod tests {
         Package { name: name.into(), dependencies, features: serde_json::Map::new() }
     }
 
-    fn complaints_about(dependent: Package) -> Vec<String> {
+    fn problems_of(dependent: Package) -> Vec<String> {
         let others = ["tidemill-core", "tidemill-redis", "tidemill-worker", "tidemill", "tidemill-testkit"];
         let others = others.iter().filter(|name| **name != dependent.name).map(|name| package(name, &[]));
         let packages = others.chain([package("tidemill-sqlite", &[])]).collect::<Vec<_>>();
         let packages = packages.into_iter().chain([dependent]).collect();
-        complaints(&Metadata { packages })
+        problems(&Metadata { packages })
     }
 
     #[test]
     fn an_engine_knows_a_store_in_its_tests_only() {
         let sqlite = "tidemill-sqlite";
-        assert!(complaints_about(package("tidemill-worker", &[(sqlite, Some("dev"))])).is_empty());
-        let complaints = complaints_about(package("tidemill-worker", &[(sqlite, None)]));
-        assert_eq!(complaints, ["tidemill-worker (Engine) must not depend on tidemill-sqlite (Store)"]);
+        assert!(problems_of(package("tidemill-worker", &[(sqlite, Some("dev"))])).is_empty());
+        let problems = problems_of(package("tidemill-worker", &[(sqlite, None)]));
+        assert_eq!(problems, ["tidemill-worker (Engine) must not depend on tidemill-sqlite (Store)"]);
     }
 
     #[test]
     fn a_store_never_knows_an_engine_or_another_store() {
         for other in ["tidemill-worker", "tidemill-redis", "tidemill"] {
             for kind in [None, Some("dev")] {
-                let complaints = complaints_about(package("tidemill-postgres", &[(other, kind)]));
-                assert_eq!(complaints.len(), 1, "{other} {kind:?}");
+                let problems = problems_of(package("tidemill-postgres", &[(other, kind)]));
+                assert_eq!(problems.len(), 1, "{other} {kind:?}");
             }
         }
     }
 
     #[test]
     fn the_command_line_reaches_stores_through_the_facade() {
-        assert!(complaints_about(package("tidemill-cli", &[("tidemill", None)])).is_empty());
-        assert_eq!(complaints_about(package("tidemill-cli", &[("tidemill-redis", None)])).len(), 1);
+        assert!(problems_of(package("tidemill-cli", &[("tidemill", None)])).is_empty());
+        assert_eq!(problems_of(package("tidemill-cli", &[("tidemill-redis", None)])).len(), 1);
     }
 
     #[test]
     fn the_testkit_is_for_tests_only_and_knows_only_the_core() {
-        assert!(
-            complaints_about(package("tidemill-postgres", &[("tidemill-testkit", Some("dev"))])).is_empty()
-        );
-        assert_eq!(complaints_about(package("tidemill-postgres", &[("tidemill-testkit", None)])).len(), 1);
-        assert_eq!(complaints_about(package("tidemill-testkit", &[("tidemill-worker", None)])).len(), 1);
+        assert!(problems_of(package("tidemill-postgres", &[("tidemill-testkit", Some("dev"))])).is_empty());
+        assert_eq!(problems_of(package("tidemill-postgres", &[("tidemill-testkit", None)])).len(), 1);
+        assert_eq!(problems_of(package("tidemill-testkit", &[("tidemill-worker", None)])).len(), 1);
     }
 
     #[test]
     fn a_crate_without_a_layer_is_named() {
-        let complaints = complaints_about(package("tidemill-misc", &[("serde", None)]));
-        assert!(complaints[0].starts_with("tidemill-misc has no layer"), "{complaints:?}");
+        let problems = problems_of(package("tidemill-misc", &[("serde", None)]));
+        assert!(problems[0].starts_with("tidemill-misc has no layer"), "{problems:?}");
     }
 
     #[test]
@@ -170,7 +175,7 @@ mod tests {
         let with_features = |name| {
             let mut package = package(name, &[]);
             package.features.insert("extra".into(), serde_json::Value::Null);
-            complaints_about(package)
+            problems_of(package)
         };
         assert!(with_features("tidemill").is_empty());
         assert_eq!(with_features("tidemill-core"), ["tidemill-core has features: only the facade has"]);

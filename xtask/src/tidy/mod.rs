@@ -1,8 +1,10 @@
-//! `cargo xtask tidy`: the rules of the project that no compiler checks.
+//! `cargo xtask tidy`: rules of the project that no compiler checks.
 
 mod docs;
 mod edges;
 mod files;
+mod names;
+mod retired_words;
 mod verbs;
 mod words;
 
@@ -19,10 +21,21 @@ pub(crate) fn run() -> Result<()> {
         ("words", words::check(&root)?),
         ("documents", docs::check(&root)?),
     ];
-    let complaints = checks.iter().flat_map(|(check, found)| found.iter().map(move |text| (check, text)));
-    let count = complaints.inspect(|(check, text)| println!("    {check}: {text}")).count();
+    report(&checks)
+}
+
+/// Checks the names of types, modules and files alone.
+pub(crate) fn run_names() -> Result<()> {
+    println!("$ xtask tidy --names");
+    report(&[("names", names::check(&shell::root())?)])
+}
+
+/// Prints all problems; returns an error if there are any.
+fn report(checks: &[(&str, Vec<String>)]) -> Result<()> {
+    let problems = checks.iter().flat_map(|(check, found)| found.iter().map(move |text| (check, text)));
+    let count = problems.inspect(|(check, text)| println!("    {check}: {text}")).count();
     if count > 0 {
-        bail!("{count} things are not tidy");
+        bail!("{count} problems");
     }
     Ok(())
 }

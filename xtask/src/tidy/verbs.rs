@@ -1,4 +1,4 @@
-//! A verb has the same name in every store, and a script says what it does before it does it.
+//! Rule: a verb has the same name in every store, and a script opens with its contract.
 
 use std::path::Path;
 
@@ -6,43 +6,42 @@ use anyhow::Result;
 
 use super::files;
 
-/// The verbs each store has a file for, be it SQL, Lua or Rust.
+/// Verbs for which each store has a file in SQL, Lua or Rust.
 const VERBS: [&str; 6] = ["enqueue", "claim", "settle", "cancel", "redrive", "pause"];
 
 const STORES: [&str; 3] = ["sqlite", "redis", "postgres"];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
-    let mut complaints = Vec::new();
+    let mut problems = Vec::new();
     for store in STORES {
-        complaints.extend(missing_verbs(&root.join("crates").join(store))?);
+        problems.extend(missing_verbs(&root.join("crates").join(store))?);
     }
-    for script in files::ending_in(&root.join("crates/redis/lua"), "lua")? {
+    for script in files::list_with_extension(&root.join("crates/redis/lua"), "lua")? {
         let text = files::read(&script)?;
-        let name = files::shown(root, &script);
-        // What is put before every script has no keys of its own.
+        let name = files::display_path(root, &script);
+        // A shared library has no keys of its own.
         let is_shared = script.ends_with("lua/lib/queue.lua");
-        complaints
-            .extend(contract_complaint(&text, is_shared).map(|complaint| format!("{name} {complaint}")));
+        problems.extend(contract_problem(&text, is_shared).map(|problem| format!("{name} {problem}")));
     }
-    for statement in files::ending_in(&root.join("crates"), "sql")? {
+    for statement in files::list_with_extension(&root.join("crates"), "sql")? {
         if !files::read(&statement)?.trim_start().starts_with("--") {
-            complaints.push(format!("{} does not say why it is as it is", files::shown(root, &statement)));
+            problems.push(format!("{} does not open with a comment", files::display_path(root, &statement)));
         }
     }
-    Ok(complaints)
+    Ok(problems)
 }
 
 fn missing_verbs(store: &Path) -> Result<Vec<String>> {
-    let mut files = files::below(&store.join("sql"))?;
-    files.extend(files::below(&store.join("lua"))?);
-    files.extend(files::below(&store.join("src/jobs"))?);
+    let mut files = files::list_files(&store.join("sql"))?;
+    files.extend(files::list_files(&store.join("lua"))?);
+    files.extend(files::list_files(&store.join("src/jobs"))?);
     let has = |verb: &str| files.iter().any(|path| path.file_stem().is_some_and(|stem| stem == verb));
     let missing = VERBS.iter().filter(|verb| !has(verb));
     Ok(missing.map(|verb| format!("{} has no file for the verb `{verb}`", store.display())).collect())
 }
 
-/// What is wrong with the comment a script opens with.
-fn contract_complaint(script: &str, is_shared: bool) -> Option<&'static str> {
+/// The problem with the opening comment of a script.
+fn contract_problem(script: &str, is_shared: bool) -> Option<&'static str> {
     let is_comment = |line: &&str| line.starts_with("--") || line.starts_with("#!");
     let contract: String = script.lines().take_while(is_comment).collect();
     if contract.is_empty() {
@@ -67,10 +66,10 @@ mod tests {
     #[test]
     fn a_script_names_what_it_is_given() {
         let body = "redis.call('DEL', KEYS[1], ARGV[1])";
-        let complaint = |contract: &str| contract_complaint(&format!("{contract}{body}"), false);
-        assert_eq!(complaint(""), Some("does not open with its contract"));
-        assert_eq!(complaint("-- Deletes.\n"), Some("does not say what its KEYS are"));
-        assert_eq!(complaint("-- Deletes.\n-- KEYS: a key\n"), Some("does not say what its ARGV are"));
-        assert_eq!(complaint("-- Deletes.\n-- KEYS: a key\n-- ARGV: another\n"), None);
+        let problem = |contract: &str| contract_problem(&format!("{contract}{body}"), false);
+        assert_eq!(problem(""), Some("does not open with its contract"));
+        assert_eq!(problem("-- Deletes.\n"), Some("does not say what its KEYS are"));
+        assert_eq!(problem("-- Deletes.\n-- KEYS: a key\n"), Some("does not say what its ARGV are"));
+        assert_eq!(problem("-- Deletes.\n-- KEYS: a key\n-- ARGV: another\n"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Words that have no place in the project: where it was written says nothing about what it does.
+//! Rule: the project contains no path or identifier of the machine on which it was written.
 
 use std::path::Path;
 
@@ -6,8 +6,8 @@ use anyhow::Result;
 
 use super::files;
 
-/// Written in two parts, so that this file does not hold them.
-const FORBIDDEN: [&str; 5] = [
+/// Split, so that this file does not contain them.
+const FORBIDDEN_TEXTS: [&str; 5] = [
     concat!("/ro", "ot/"),
     concat!("/home", "/"),
     concat!("/tmp", "/wt"),
@@ -16,19 +16,19 @@ const FORBIDDEN: [&str; 5] = [
 ];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>> {
-    let mut complaints = Vec::new();
-    for path in files::below(root)? {
-        // A lock file holds nobody's words, and what is no text holds none.
+    let mut problems = Vec::new();
+    for path in files::list_files(root)? {
+        // Files that are not text are skipped.
         let Ok(text) = files::read(&path) else { continue };
-        let name = files::shown(root, &path);
-        complaints.extend(found_in(&text).map(|(line, word)| format!("{name}:{line} mentions {word:?}")));
+        let name = files::display_path(root, &path);
+        problems.extend(found_in(&text).map(|(line, word)| format!("{name}:{line} mentions {word:?}")));
     }
-    Ok(complaints)
+    Ok(problems)
 }
 
 fn found_in(text: &str) -> impl Iterator<Item = (usize, &'static str)> + '_ {
     text.lines().enumerate().flat_map(|(index, line)| {
-        let words = FORBIDDEN.into_iter().filter(move |word| line.contains(word));
+        let words = FORBIDDEN_TEXTS.into_iter().filter(move |word| line.contains(word));
         words.map(move |word| (index + 1, word))
     })
 }
@@ -39,8 +39,8 @@ mod tests {
 
     #[test]
     fn a_path_of_one_machine_is_found_with_its_line() {
-        let text = format!("fine\nsee {}me/notes", FORBIDDEN[0]);
-        assert_eq!(found_in(&text).collect::<Vec<_>>(), [(2, FORBIDDEN[0])]);
+        let text = format!("fine\nsee {}me/notes", FORBIDDEN_TEXTS[0]);
+        assert_eq!(found_in(&text).collect::<Vec<_>>(), [(2, FORBIDDEN_TEXTS[0])]);
         assert_eq!(found_in("a root, some work and a home").count(), 0);
     }
 }

@@ -1,6 +1,7 @@
-//! Chains: starting them one by one and in batches, and ending their jobs in transactions, next to the same number
-//! of empty transactions of the driver alone. Where a store has none of the user's, jobs end by themselves, next to a loop
-//! that reads and acknowledges as many at a time.
+//! The benchmark of chains: starts them one by one and in batches, and ends their jobs in
+//! transactions, next to the same number of empty transactions of the bare driver. On a store
+//! without user transactions, jobs end without one, next to a loop that reads and acknowledges as
+//! many at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,68 +14,69 @@ use tidemill::transaction::Done;
 use tidemill::{Chain, Client, Fail, Guarantee, Job, JobContext, Next, Worker};
 
 use super::quantile;
-use super::rate::envelopes;
-use super::work::{BenchError, PADDING, Queue};
+use super::throughput::envelopes;
+use super::workload::{BenchError, BenchQueue, PADDING};
 
-/// How many callers, or handlers, are at work at once.
-const CONCURRENCIES: [usize; 2] = [10, 100];
+/// Numbers of concurrent callers or handlers.
+const CONCURRENCY_LEVELS: [usize; 2] = [10, 100];
 
-/// How many chains a batch starts.
-const BATCH: usize = 100;
+/// Chains per batch.
+const BATCH_CHAINS: usize = 100;
 
-/// How many batches are under way at once; as many as a bulk enqueue has.
-const IN_FLIGHT: usize = 3;
+/// Concurrent batches, as many as a bulk enqueue sends.
+const BATCHES_IN_FLIGHT: usize = 3;
 
-/// What was measured for one kind of work with chains.
+/// The result for one kind of work with chains.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct ChainRow {
-    /// What is done: `start`, `start batched`, `atomic`, `staged`, `process`.
+    /// The work: `start`, `start batched`, `atomic`, `staged`, `process`.
     pub(crate) work: &'static str,
-    /// How many do it at once.
+    /// The concurrency.
     pub(crate) concurrency: usize,
-    /// What the raw loop does instead.
+    /// The equivalent work of the raw loop.
     pub(crate) raw: &'static str,
-    /// Times per second with that.
+    /// Raw operations per second.
     pub(crate) raw_per_s: f64,
-    /// Times per second with chains.
+    /// Chain operations per second.
     pub(crate) per_s: f64,
-    /// The second by the first; the median of the rounds.
+    /// `per_s` divided by `raw_per_s`; the median of the rounds.
     pub(crate) ratio: f64,
 }
 
-/// The one kind of chain.
-struct Bench;
+/// The chain of the benchmark.
+struct BenchChain;
 
-impl Chain for Bench {
+impl Chain for BenchChain {
     type Output = ();
 }
 
-/// Its one step. The payload says how it is to be done.
+/// The only step. Its payload selects how it ends.
 #[derive(Clone, Serialize, Deserialize)]
 struct OneStep {
-    manner: Manner,
+    mode: TransactionMode,
     padding: String,
 }
 
 impl Job for OneStep {
     const KIND: &'static str = "one_step";
-    type Output = Next<Bench>;
-    // Longer than a round, shorter than anybody minds: what is measured includes keeping the result.
+    type Output = Next<BenchChain>;
+    // Longer than a round, and short enough to leave nothing behind for long: the measurement
+    // includes keeping results.
     const KEEP_RESULT: Option<std::time::Duration> = Some(tidemill::mins(1));
 }
 
 /// How a job ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Manner {
-    /// By itself.
+enum TransactionMode {
+    /// Without a user transaction.
     Plain,
     /// In one transaction.
     Atomic,
-    /// In two, with nothing between.
+    /// In two transactions, with nothing between.
     Staged,
 }
 
-impl Manner {
+impl TransactionMode {
     fn name(self) -> &'static str {
         match self {
             Self::Plain => "process",
@@ -83,7 +85,7 @@ impl Manner {
         }
     }
 
-    /// What the raw loop does instead of one job.
+    /// The equivalent work of the raw loop for one job.
     fn raw(self) -> &'static str {
         match self {
             Self::Plain => "reading and acknowledging, as many at a time",
@@ -92,8 +94,8 @@ impl Manner {
         }
     }
 
-    /// What the transactions of one job do.
-    fn errands(self) -> &'static [BaselineWork] {
+    /// The transactions of one job.
+    fn transactions(self) -> &'static [BaselineWork] {
         match self {
             Self::Plain => &[],
             Self::Atomic => &[BaselineWork::Write],
@@ -103,18 +105,18 @@ impl Manner {
 }
 
 impl OneStep {
-    fn new(manner: Manner) -> Self {
-        Self { manner, padding: PADDING.to_owned() }
+    fn new(mode: TransactionMode) -> Self {
+        Self { mode, padding: PADDING.to_owned() }
     }
 }
 
-async fn plain(_: OneStep) -> Result<Next<Bench>, Fail> {
+async fn plain(_: OneStep) -> Result<Next<BenchChain>, Fail> {
     Ok(Next::done(()))
 }
 
-async fn in_transactions(job: OneStep, cx: JobContext) -> Result<Done<Next<Bench>>, Fail> {
-    let staged = job.manner == Manner::Staged;
-    if tidemill::sqlite::holds(cx.client()) {
+async fn in_transactions(job: OneStep, cx: JobContext) -> Result<Done<Next<BenchChain>>, Fail> {
+    let staged = job.mode == TransactionMode::Staged;
+    if tidemill::sqlite::is_store_of(cx.client()) {
         if staged {
             tidemill::sqlite::transact(&cx, |db| {
                 Ok(db.query_row("SELECT 1", [], |row| row.get::<_, i64>(0))?)
@@ -131,69 +133,83 @@ async fn in_transactions(job: OneStep, cx: JobContext) -> Result<Done<Next<Bench
     Ok(tidemill::postgres::begin(&cx).await?.done(Next::done(())))
 }
 
-/// Measures everything a store can do with chains.
+/// Runs all benchmarks of chains that the store supports.
 pub(crate) async fn run(
     client: &Client,
-    floor: &dyn Baseline,
-    plan: &super::Plan,
-    say: &(dyn Fn(&str) + Sync),
+    baseline: &dyn Baseline,
+    plan: &super::BenchPlan,
+    report_progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<ChainRow>, BenchError> {
-    let queue = Queue { name: "tidemill-bench", delivery: Guarantee::AtLeastOnce, batch: BATCH };
+    let queue = BenchQueue { name: "tidemill-bench", guarantee: Guarantee::AtLeastOnce, batch: BATCH_CHAINS };
     queue.purge(client).await?;
-    let transacts = floor.transact(BaselineWork::Read).await?;
-    let bench = Measure { client, floor, queue, transacts, plan, say };
+    let transacts = baseline.transact(BaselineWork::Read).await?;
+    let bench = ChainBench { client, baseline, queue, transacts, plan, report_progress };
     let mut rows = Vec::new();
-    for concurrency in CONCURRENCIES {
+    for concurrency in CONCURRENCY_LEVELS {
         rows.push(bench.start(concurrency).await?);
     }
     rows.push(bench.start_batched().await?);
-    let manners: &[_] = if transacts { &[Manner::Atomic, Manner::Staged] } else { &[Manner::Plain] };
-    for manner in manners {
-        for concurrency in CONCURRENCIES {
-            rows.push(bench.process(*manner, concurrency).await?);
+    let modes: &[_] = if transacts {
+        &[TransactionMode::Atomic, TransactionMode::Staged]
+    } else {
+        &[TransactionMode::Plain]
+    };
+    for mode in modes {
+        for concurrency in CONCURRENCY_LEVELS {
+            rows.push(bench.process(*mode, concurrency).await?);
         }
     }
-    floor.clear().await?;
+    baseline.clear().await?;
     Ok(rows)
 }
 
-struct Measure<'a> {
-    client: &'a Client,
-    floor: &'a dyn Baseline,
-    queue: Queue,
-    transacts: bool,
-    plan: &'a super::Plan,
-    say: &'a (dyn Fn(&str) + Sync),
+/// What one row of the result describes.
+struct ChainWork {
+    work: &'static str,
+    concurrency: usize,
+    raw_work: &'static str,
 }
 
-impl Measure<'_> {
-    /// Runs the two in turn, some rounds of each.
-    async fn turns<R, O>(
+struct ChainBench<'a> {
+    client: &'a Client,
+    baseline: &'a dyn Baseline,
+    queue: BenchQueue,
+    transacts: bool,
+    plan: &'a super::BenchPlan,
+    report_progress: &'a (dyn Fn(&str) + Sync),
+}
+
+impl ChainBench<'_> {
+    /// Runs the raw loop and Tidemill in turn, for several rounds.
+    async fn compare_rounds<R, O>(
         &self,
-        (work, concurrency, instead): (&'static str, usize, &'static str),
+        ChainWork { work, concurrency, raw_work }: ChainWork,
         raw: impl Fn() -> R,
-        own: impl Fn() -> O,
+        measured: impl Fn() -> O,
     ) -> Result<ChainRow, BenchError>
     where
         R: Future<Output = Result<f64, BenchError>>,
         O: Future<Output = Result<f64, BenchError>>,
     {
-        let (mut raws, mut owns, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut raw_rates, mut measured_rates, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         for round in 1..=self.plan.rounds {
-            (self.say)(&format!("{work}, {concurrency} at once: round {round} of {}", self.plan.rounds));
-            self.floor.clear().await?;
-            let (raw, own) = (raw().await?, own().await?);
-            self.clear().await?;
-            (self.say)(&format!(
-                "{work}, {concurrency} at once: {own:.0}/s, {:.2} of the raw loop",
-                own / raw
+            (self.report_progress)(&format!(
+                "{work}, {concurrency} at once: round {round} of {}",
+                self.plan.rounds
             ));
-            raws.push(raw);
-            owns.push(own);
-            ratios.push(own / raw);
+            self.baseline.clear().await?;
+            let (raw, measured) = (raw().await?, measured().await?);
+            self.clear().await?;
+            (self.report_progress)(&format!(
+                "{work}, {concurrency} at once: {measured:.0}/s, {:.2} of the raw loop",
+                measured / raw
+            ));
+            raw_rates.push(raw);
+            measured_rates.push(measured);
+            ratios.push(measured / raw);
         }
-        let (raw_per_s, per_s) = (quantile(&mut raws, 0.5), quantile(&mut owns, 0.5));
-        Ok(ChainRow { work, concurrency, raw: instead, raw_per_s, per_s, ratio: quantile(&mut ratios, 0.5) })
+        let (raw_per_s, per_s) = (quantile(&mut raw_rates, 0.5), quantile(&mut measured_rates, 0.5));
+        Ok(ChainRow { work, concurrency, raw: raw_work, raw_per_s, per_s, ratio: quantile(&mut ratios, 0.5) })
     }
 
     async fn clear(&self) -> Result<(), BenchError> {
@@ -202,89 +218,111 @@ impl Measure<'_> {
 
     async fn start(&self, concurrency: usize) -> Result<ChainRow, BenchError> {
         let one = envelopes(1)?;
-        let raw = || self.timed(concurrency, || async { self.add(&one).await });
-        let own = || {
-            self.timed(concurrency, || async {
-                self.client.job(OneStep::new(Manner::Plain)).queue(self.queue.name).enqueue().await?;
+        let raw = || self.jobs_rate(concurrency, || async { self.add(&one).await });
+        let measured = || {
+            self.jobs_rate(concurrency, || async {
+                self.client
+                    .job(OneStep::new(TransactionMode::Plain))
+                    .queue(self.queue.name)
+                    .enqueue()
+                    .await?;
                 Ok(())
             })
         };
-        self.turns(("start", concurrency, "one transaction: one row"), raw, own).await
+        self.compare_rounds(
+            ChainWork { work: "start", concurrency, raw_work: "one transaction: one row" },
+            raw,
+            measured,
+        )
+        .await
     }
 
-    /// One row in one transaction.
+    /// Writes one row in one transaction.
     async fn add(&self, envelopes: &[bytes::Bytes]) -> Result<(), BenchError> {
         if self.transacts {
-            self.floor.transact(BaselineWork::Write).await?;
+            self.baseline.transact(BaselineWork::Write).await?;
         } else {
-            self.floor.commit(envelopes).await?;
+            self.baseline.commit(envelopes).await?;
         }
         Ok(())
     }
 
     async fn start_batched(&self) -> Result<ChainRow, BenchError> {
-        let batch = envelopes(BATCH)?;
+        let batch = envelopes(BATCH_CHAINS)?;
         let raw = || async {
-            let batches = self.timed_times(IN_FLIGHT, self.plan.jobs.div_ceil(BATCH), || async {
-                Ok(self.floor.commit(&batch).await?)
+            let batches = self.rate_of(BATCHES_IN_FLIGHT, self.plan.jobs.div_ceil(BATCH_CHAINS), || async {
+                Ok(self.baseline.commit(&batch).await?)
             });
-            Ok(batches.await? * BATCH as f64)
+            Ok(batches.await? * BATCH_CHAINS as f64)
         };
-        let own = || async {
-            let jobs = vec![OneStep::new(Manner::Plain); self.plan.jobs];
-            let begun = Instant::now();
-            self.client.jobs(jobs).queue(self.queue.name).batch(BATCH).enqueue().await?;
-            Ok(self.plan.jobs as f64 / begun.elapsed().as_secs_f64())
+        let measured = || async {
+            let jobs = vec![OneStep::new(TransactionMode::Plain); self.plan.jobs];
+            let started = Instant::now();
+            self.client.jobs(jobs).queue(self.queue.name).batch(BATCH_CHAINS).enqueue().await?;
+            Ok(self.plan.jobs as f64 / started.elapsed().as_secs_f64())
         };
-        self.turns(("start batched", BATCH, "one transaction: 100 rows"), raw, own).await
+        self.compare_rounds(
+            ChainWork {
+                work: "start batched",
+                concurrency: BATCH_CHAINS,
+                raw_work: "one transaction: 100 rows",
+            },
+            raw,
+            measured,
+        )
+        .await
     }
 
-    async fn process(&self, manner: Manner, concurrency: usize) -> Result<ChainRow, BenchError> {
+    async fn process(&self, mode: TransactionMode, concurrency: usize) -> Result<ChainRow, BenchError> {
         let raw = || async {
             if self.transacts {
                 let job = || async {
-                    for errand in manner.errands() {
-                        self.floor.transact(*errand).await?;
+                    for transaction in mode.transactions() {
+                        self.baseline.transact(*transaction).await?;
                     }
                     Ok(())
                 };
-                return self.timed(concurrency, job).await;
+                return self.jobs_rate(concurrency, job).await;
             }
-            for part in envelopes(self.plan.jobs)?.chunks(BATCH) {
-                self.floor.enqueue(part).await?;
+            for part in envelopes(self.plan.jobs)?.chunks(BATCH_CHAINS) {
+                self.baseline.enqueue(part).await?;
             }
-            let (begun, mut seen) = (Instant::now(), 0);
+            let (started, mut seen) = (Instant::now(), 0);
             while seen < self.plan.jobs {
-                seen += self.floor.claim(concurrency).await?.max(1);
+                seen += self.baseline.claim(concurrency).await?.max(1);
             }
-            Ok(self.plan.jobs as f64 / begun.elapsed().as_secs_f64())
+            Ok(self.plan.jobs as f64 / started.elapsed().as_secs_f64())
         };
-        let own = || async {
-            let jobs = vec![OneStep::new(manner); self.plan.jobs];
+        let measured = || async {
+            let jobs = vec![OneStep::new(mode); self.plan.jobs];
             self.client.jobs(jobs).queue(self.queue.name).enqueue().await?;
             let worker = Worker::builder(self.client);
-            let worker =
-                if manner == Manner::Plain { worker.handle(plain) } else { worker.handle(in_transactions) };
-            let begun = Instant::now();
+            let worker = if mode == TransactionMode::Plain {
+                worker.handle(plain)
+            } else {
+                worker.handle(in_transactions)
+            };
+            let started = Instant::now();
             let report = worker.queue(self.queue.name, concurrency).drain().await?;
-            let took = begun.elapsed();
+            let took = started.elapsed();
             if report.total.done != self.plan.jobs as u64 {
                 return Err(BenchError::Miscount { expected: self.plan.jobs, seen: report.total.done });
             }
             Ok(self.plan.jobs as f64 / took.as_secs_f64())
         };
-        self.turns((manner.name(), concurrency, manner.raw()), raw, own).await
+        self.compare_rounds(ChainWork { work: mode.name(), concurrency, raw_work: mode.raw() }, raw, measured)
+            .await
     }
 
-    /// How often `work` is done in a second by so many at once.
-    async fn timed<F>(&self, concurrency: usize, work: impl Fn() -> F) -> Result<f64, BenchError>
+    /// The rate of `work` per second at this concurrency.
+    async fn jobs_rate<F>(&self, concurrency: usize, work: impl Fn() -> F) -> Result<f64, BenchError>
     where
         F: Future<Output = Result<(), BenchError>>,
     {
-        self.timed_times(concurrency, self.plan.jobs, work).await
+        self.rate_of(concurrency, self.plan.jobs, work).await
     }
 
-    async fn timed_times<F>(
+    async fn rate_of<F>(
         &self,
         concurrency: usize,
         times: usize,
@@ -293,7 +331,7 @@ impl Measure<'_> {
     where
         F: Future<Output = Result<(), BenchError>>,
     {
-        let (begun, taken) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+        let (started, taken) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
         let one = || async {
             while taken.fetch_add(1, Ordering::Relaxed) < times {
                 work().await?;
@@ -301,6 +339,6 @@ impl Measure<'_> {
             Ok::<_, BenchError>(())
         };
         try_join_all((0..concurrency).map(|_| one())).await?;
-        Ok(times as f64 / begun.elapsed().as_secs_f64())
+        Ok(times as f64 / started.elapsed().as_secs_f64())
     }
 }

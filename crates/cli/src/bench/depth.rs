@@ -1,7 +1,8 @@
-//! Depth: what it costs to take jobs out of a queue in which few others wait, and out of one in which very many do.
+//! The benchmark of queue depth: the cost of a claim in short and in very long queues.
 //!
-//! Each depth has a queue of its own and they are asked in turn, so that whatever else the machine does meets all
-//! of them. After every claim as many jobs are added as were taken: a queue stays as deep as it is said to be.
+//! Each depth has its own queue and the queues are measured in turn, so that noise of the machine
+//! affects all of them. Every claim is followed by an enqueue of as many jobs, so a queue keeps its
+//! depth.
 
 use std::time::Instant;
 
@@ -12,69 +13,70 @@ use tidemill::store::{ClaimParams, Verdict};
 use tidemill::{Client, Guarantee, HolderId, Queue, QueueName};
 
 use super::quantile;
-use super::rate::envelopes;
-use super::work::{BenchError, Noop};
+use super::throughput::envelopes;
+use super::workload::{BenchError, Noop};
 
-/// How many jobs are taken at once.
-const TAKE: usize = 100;
+/// Jobs per claim.
+const CLAIM_JOBS: usize = 100;
 
-/// How many jobs are made before they are written, while a queue is filled.
-const FILL: usize = 50_000;
+/// Jobs per enqueue call while a queue is filled.
+const FILL_BATCH_JOBS: usize = 50_000;
 
-/// So many claims come before the first that counts.
-const WARM_UP: usize = 20;
+/// Claims before the first measured one.
+const WARM_UP_CLAIMS: usize = 20;
 
-/// What was measured for one depth.
+/// The result for one depth.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct DepthRow {
-    /// How many jobs wait.
+    /// The number of waiting jobs.
     pub(crate) depth: usize,
-    /// A claim of 100.
+    /// Median time of a claim of 100 jobs.
     pub(crate) claim_p50_us: f64,
-    /// A claim of 100 and the settlement of all of them.
+    /// Median time of a claim of 100 jobs and their settlement.
     pub(crate) take_p50_us: f64,
-    /// The same in the raw loop: read, or mark as taken, and acknowledge.
+    /// The same in the raw loop: read or mark as taken, and acknowledge.
     pub(crate) raw_take_p50_us: f64,
-    /// The time of a claim by that at the first depth.
+    /// The time of a claim relative to the first depth.
     pub(crate) claim_to_first: f64,
-    /// The time of both by that at the first depth.
+    /// The time of claim and settlement relative to the first depth.
     pub(crate) take_to_first: f64,
-    /// The same of the raw loop: what the store asks of everybody.
+    /// The same for the raw loop: the cost of the store itself.
     pub(crate) raw_to_first: f64,
 }
 
-/// Times `samples` claims at each depth.
+/// Measures `samples` claims at each depth.
 pub(crate) async fn run(
     client: &Client,
-    floor: &dyn Baseline,
-    (depths, samples): (&[usize], usize),
-    say: &(dyn Fn(&str) + Sync),
+    baseline: &dyn Baseline,
+    depths: &[usize],
+    samples: usize,
+    report_progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<DepthRow>, BenchError> {
-    let mut raws = Vec::new();
+    let mut raw_times = Vec::new();
     for depth in depths {
-        say(&format!("raw loop, {depth} waiting"));
-        raws.push(raw(floor, *depth, samples).await?);
+        report_progress(&format!("raw loop, {depth} waiting"));
+        raw_times.push(measure_raw(baseline, *depth, samples).await?);
     }
-    floor.clear().await?;
-    let mut lines = Vec::new();
+    baseline.clear().await?;
+    let mut queues = Vec::new();
     for depth in depths {
-        say(&format!("filling a queue with {depth}"));
-        lines.push(Line::fill(client, *depth, floor.batch().enqueue).await?);
+        report_progress(&format!("filling a queue with {depth}"));
+        queues.push(DepthQueue::fill(client, *depth, baseline.batch().enqueue).await?);
     }
-    for sample in 0..WARM_UP + samples {
-        for line in &mut lines {
-            line.take(sample >= WARM_UP).await?;
+    for sample in 0..WARM_UP_CLAIMS + samples {
+        for queue in &mut queues {
+            queue.take(sample >= WARM_UP_CLAIMS).await?;
         }
     }
     let mut rows: Vec<DepthRow> = Vec::new();
-    for (line, raw_take_p50_us) in lines.into_iter().zip(raws) {
-        rows.push(line.finish(raw_take_p50_us, rows.first()).await?);
+    for (queue, raw_take_p50_us) in queues.into_iter().zip(raw_times) {
+        rows.push(queue.finish(raw_take_p50_us, rows.first()).await?);
     }
     Ok(rows)
 }
 
-/// One queue, and how long it took to take from it.
-struct Line<'a> {
+/// One queue and its measured times.
+struct DepthQueue<'a> {
     client: &'a Client,
     queue: Queue,
     depth: usize,
@@ -83,20 +85,20 @@ struct Line<'a> {
     takes: Vec<f64>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> DepthQueue<'a> {
     async fn fill(client: &'a Client, depth: usize, batch: usize) -> Result<Self, BenchError> {
         let name = QueueName::new(&format!("tidemill-bench-{depth}")).map_err(tidemill::Error::from)?;
         let queue = Queue { name, guarantee: Guarantee::AtLeastOnce };
         client.store().purge(&queue).await?;
         let worker = HolderId::new("tidemill-bench").map_err(tidemill::Error::from)?;
-        let line = Self { client, queue, depth, worker, claims: Vec::new(), takes: Vec::new() };
+        let queue = Self { client, queue, depth, worker, claims: Vec::new(), takes: Vec::new() };
         let mut left = depth;
         while left > 0 {
-            let some = left.min(FILL);
-            line.add(some, batch).await?;
+            let some = left.min(FILL_BATCH_JOBS);
+            queue.add(some, batch).await?;
             left -= some;
         }
-        Ok(line)
+        Ok(queue)
     }
 
     async fn add(&self, jobs: usize, batch: usize) -> Result<(), BenchError> {
@@ -105,29 +107,29 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// Claims, settles, and adds as many as were taken.
+    /// Claims, settles, and enqueues as many jobs as were claimed.
     async fn take(&mut self, counts: bool) -> Result<(), BenchError> {
-        let (store, begun) = (self.client.store(), Instant::now());
+        let (store, started) = (self.client.store(), Instant::now());
         let claimed =
-            store.claim(ClaimParams::now(&self.queue, &self.worker, tidemill::mins(1), TAKE)).await?;
-        let claim = begun.elapsed();
+            store.claim(ClaimParams::now(&self.queue, &self.worker, tidemill::mins(1), CLAIM_JOBS)).await?;
+        let claim = started.elapsed();
         let finish = |claimed: tidemill::store::Claimed| Settlement {
             lease: claimed.lease,
             change: Change::Finish(None),
         };
         let settlements: Vec<_> = claimed.into_iter().map(finish).collect();
-        let begun = Instant::now();
+        let started = Instant::now();
         let verdicts = store.settle(&settlements).await?;
-        let take = claim + begun.elapsed();
+        let take = claim + started.elapsed();
         let settled = verdicts.iter().filter(|verdict| **verdict == Verdict::Accepted).count();
-        if settled < TAKE.min(self.depth) {
-            return Err(BenchError::Miscount { expected: TAKE.min(self.depth), seen: settled as u64 });
+        if settled < CLAIM_JOBS.min(self.depth) {
+            return Err(BenchError::Miscount { expected: CLAIM_JOBS.min(self.depth), seen: settled as u64 });
         }
         if counts {
             self.claims.push(claim.as_secs_f64() * 1e6);
             self.takes.push(take.as_secs_f64() * 1e6);
         }
-        self.add(settled, TAKE).await
+        self.add(settled, CLAIM_JOBS).await
     }
 
     async fn finish(
@@ -152,24 +154,24 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The raw loop has one place only, so its depths come one after the other.
-async fn raw(floor: &dyn Baseline, depth: usize, samples: usize) -> Result<f64, BenchError> {
-    floor.clear().await?;
-    let batch: Vec<Bytes> = envelopes(floor.batch().enqueue.max(TAKE))?;
+/// The raw loop has only one queue, so its depths are measured one after the other.
+async fn measure_raw(baseline: &dyn Baseline, depth: usize, samples: usize) -> Result<f64, BenchError> {
+    baseline.clear().await?;
+    let batch: Vec<Bytes> = envelopes(baseline.batch().enqueue.max(CLAIM_JOBS))?;
     let mut left = depth;
     while left > 0 {
         let some = left.min(batch.len());
-        floor.enqueue(&batch[..some]).await?;
+        baseline.enqueue(&batch[..some]).await?;
         left -= some;
     }
     let mut times = Vec::with_capacity(samples);
-    for sample in 0..WARM_UP + samples {
-        let begun = Instant::now();
-        let taken = floor.claim(TAKE).await?;
-        if sample >= WARM_UP {
-            times.push(begun.elapsed().as_secs_f64() * 1e6);
+    for sample in 0..WARM_UP_CLAIMS + samples {
+        let started = Instant::now();
+        let taken = baseline.claim(CLAIM_JOBS).await?;
+        if sample >= WARM_UP_CLAIMS {
+            times.push(started.elapsed().as_secs_f64() * 1e6);
         }
-        floor.enqueue(&batch[..taken]).await?;
+        baseline.enqueue(&batch[..taken]).await?;
     }
     Ok(quantile(&mut times, 0.5))
 }

@@ -1,9 +1,9 @@
-//! Workflows: runs of three activities one after another, one run at a time and many at once, next to the raw loop with
-//! as many envelopes.
+//! The benchmark of workflows: runs of three activities, sequentially and concurrently, next to the
+//! raw loop with as many envelopes.
 //!
-//! A run of three activities adds eight things (it, its three activities and four tasks) and takes them off again, so the
-//! raw loop is given eight envelopes for each run: one by one where runs are done one at a time, in its own batches where
-//! they are done at once.
+//! A run of three activities enqueues eight items (itself, three activities and four tasks) and
+//! takes them off again. So the raw loop processes eight envelopes for each run: one by one for
+//! sequential runs, in its own batches for concurrent runs.
 
 use std::time::{Duration, Instant};
 
@@ -14,131 +14,132 @@ use tidemill::workflow::{Activity, Ctx, RunHandle, RunWorkflows, StartWorkflows,
 use tidemill::{Client, Fail, Worker};
 use tokio::sync::oneshot;
 
-use super::rate::{self, envelopes};
-use super::work::BenchError;
-use super::{Plan, quantile};
+use super::throughput::{self, envelopes};
+use super::workload::BenchError;
+use super::{BenchPlan, quantile};
 
 const BENCH: Workflow<u64, u64> = Workflow::new("tidemill-bench");
-const NOTHING: Activity<u64, u64> = Activity::new("tidemill-bench-nothing").queue("tidemill-bench");
+const NOOP: Activity<u64, u64> = Activity::new("tidemill-bench-nothing").queue("tidemill-bench");
 
-/// What a run adds and takes off: itself and three activities, and a task for each of them.
-const ENVELOPES: usize = 8;
+/// Envelopes per run: itself, three activities, and a task for each of them.
+const ENVELOPES_PER_RUN: usize = 8;
 
-/// How many runs are under way at once, under load.
-const AT_ONCE: usize = 500;
+/// Concurrent runs under load.
+const CONCURRENT_RUNS: usize = 500;
 
-/// One run at a time says what it says after this many.
-const FEW: usize = 200;
+/// Maximum number of sequential runs per round.
+const MAX_SEQUENTIAL_RUNS: usize = 200;
 
-/// How long a run is kept after its end: until its result has been seen.
-const KEPT: Duration = Duration::from_secs(2);
+/// Retention of an ended run: until its result has been read.
+const RUN_RETENTION: Duration = Duration::from_secs(2);
 
-/// What was measured for runs of three activities.
+/// The result for runs of three activities.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub(crate) struct RunRow {
-    /// How many runs are under way at once.
+    /// The number of concurrent runs.
     pub(crate) at_once: usize,
-    /// Runs per second, if a run were eight envelopes through the raw loop.
+    /// Runs per second if a run were eight envelopes through the raw loop.
     pub(crate) raw_per_s: f64,
     /// Runs per second.
     pub(crate) per_s: f64,
-    /// The second by the first; the median of the rounds.
+    /// `per_s` divided by `raw_per_s`; the median of the rounds.
     pub(crate) ratio: f64,
-    /// Round trips to the store for a run.
+    /// Round trips to the store per run.
     pub(crate) trips_per_run: f64,
-    /// From start to result, for one run at a time.
+    /// Median time from start to result of sequential runs.
     pub(crate) p50_us: Option<f64>,
 }
 
-async fn three(ctx: Ctx, mut number: u64) -> Result<u64, WorkflowError> {
+async fn run_three_activities(ctx: Ctx, mut number: u64) -> Result<u64, WorkflowError> {
     for _ in 0..3 {
-        number = ctx.activity(&NOTHING, number).await?;
+        number = ctx.activity(&NOOP, number).await?;
     }
     Ok(number)
 }
 
-async fn nothing(number: u64) -> Result<u64, Fail> {
+async fn noop(number: u64) -> Result<u64, Fail> {
     Ok(number + 1)
 }
 
-/// Measures runs one at a time, then many at once.
+/// Measures sequential runs, then concurrent runs.
 pub(crate) async fn run(
     client: &Client,
-    floor: &dyn Baseline,
-    plan: &Plan,
-    say: &(dyn Fn(&str) + Sync),
+    baseline: &dyn Baseline,
+    plan: &BenchPlan,
+    report_progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
     let (stop, stopped) = oneshot::channel::<()>();
     let worker = Worker::builder(client)
-        .workflow(&BENCH, three)
-        .activity(&NOTHING, nothing)
-        .workflow_concurrency(AT_ONCE)
-        .queue("tidemill-bench", AT_ONCE);
+        .workflow(&BENCH, run_three_activities)
+        .activity(&NOOP, noop)
+        .workflow_concurrency(CONCURRENT_RUNS)
+        .queue("tidemill-bench", CONCURRENT_RUNS);
     let worker = tokio::spawn(worker.run_until(async {
         let _ = stopped.await;
     }));
-    let rows = measure(client, floor, plan, say).await;
+    let rows = measure(client, baseline, plan, report_progress).await;
     let _ = stop.send(());
     if let Ok(ended) = worker.await {
         ended?;
     }
-    remove(client).await?;
+    remove_runs(client).await?;
     rows
 }
 
 async fn measure(
     client: &Client,
-    floor: &dyn Baseline,
-    plan: &Plan,
-    say: &(dyn Fn(&str) + Sync),
+    baseline: &dyn Baseline,
+    plan: &BenchPlan,
+    report_progress: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<RunRow>, BenchError> {
-    let few = plan.jobs.min(FEW);
+    let sequential = plan.jobs.min(MAX_SEQUENTIAL_RUNS);
     let (mut single, mut many) = (Rounds::default(), Rounds::default());
     for round in 1..=plan.rounds {
-        floor.clear().await?;
-        say(&format!("workflows, one at a time: round {round} of {}", plan.rounds));
-        single.add(raw_singly(floor, few).await?, one_by_one(client, few).await?);
-        floor.clear().await?;
-        say(&format!("workflows, {AT_ONCE} at once: round {round} of {}", plan.rounds));
-        let raw = rate::raw(floor, plan.jobs * ENVELOPES).await? / ENVELOPES as f64;
-        many.add(raw, at_once(client, plan.jobs).await?);
-        remove(client).await?;
+        baseline.clear().await?;
+        report_progress(&format!("workflows, one at a time: round {round} of {}", plan.rounds));
+        single.add(raw_sequential(baseline, sequential).await?, run_sequentially(client, sequential).await?);
+        baseline.clear().await?;
+        report_progress(&format!("workflows, {CONCURRENT_RUNS} at once: round {round} of {}", plan.rounds));
+        let raw = throughput::measure_raw(baseline, plan.jobs * ENVELOPES_PER_RUN).await?
+            / ENVELOPES_PER_RUN as f64;
+        many.add(raw, run_concurrently(client, plan.jobs).await?);
+        remove_runs(client).await?;
     }
-    floor.clear().await?;
-    Ok(vec![single.row(1), many.row(AT_ONCE)])
+    baseline.clear().await?;
+    Ok(vec![single.row(1), many.row(CONCURRENT_RUNS)])
 }
 
 /// One measurement of Tidemill.
-struct Own {
+struct RunMeasurement {
     per_s: f64,
     trips_per_run: f64,
     p50_us: Option<f64>,
 }
 
-/// What several rounds gave.
+/// The measurements of several rounds.
 #[derive(Default)]
 struct Rounds {
     raw: Vec<f64>,
-    own: Vec<f64>,
+    measured: Vec<f64>,
     ratios: Vec<f64>,
     trips: Vec<f64>,
     p50: Vec<f64>,
 }
 
 impl Rounds {
-    fn add(&mut self, raw: f64, own: Own) {
+    fn add(&mut self, raw: f64, measured: RunMeasurement) {
         self.raw.push(raw);
-        self.own.push(own.per_s);
-        self.ratios.push(own.per_s / raw);
-        self.trips.push(own.trips_per_run);
-        self.p50.extend(own.p50_us);
+        self.measured.push(measured.per_s);
+        self.ratios.push(measured.per_s / raw);
+        self.trips.push(measured.trips_per_run);
+        self.p50.extend(measured.p50_us);
     }
 
     fn row(mut self, at_once: usize) -> RunRow {
         RunRow {
             at_once,
             raw_per_s: quantile(&mut self.raw, 0.5),
-            per_s: quantile(&mut self.own, 0.5),
+            per_s: quantile(&mut self.measured, 0.5),
             ratio: quantile(&mut self.ratios, 0.5),
             trips_per_run: quantile(&mut self.trips, 0.5),
             p50_us: (!self.p50.is_empty()).then(|| quantile(&mut self.p50, 0.5)),
@@ -146,43 +147,48 @@ impl Rounds {
     }
 }
 
-async fn raw_singly(floor: &dyn Baseline, runs: usize) -> Result<f64, BenchError> {
+async fn raw_sequential(baseline: &dyn Baseline, runs: usize) -> Result<f64, BenchError> {
     let one = envelopes(1)?;
-    let begun = Instant::now();
-    for _ in 0..runs * ENVELOPES {
-        floor.enqueue(&one).await?;
-        floor.claim(1).await?;
+    let started = Instant::now();
+    for _ in 0..runs * ENVELOPES_PER_RUN {
+        baseline.enqueue(&one).await?;
+        baseline.claim(1).await?;
     }
-    Ok(runs as f64 / begun.elapsed().as_secs_f64())
+    Ok(runs as f64 / started.elapsed().as_secs_f64())
 }
 
-async fn one_by_one(client: &Client, runs: usize) -> Result<Own, BenchError> {
-    let (begun, before) = (Instant::now(), client.store().commands());
+async fn run_sequentially(client: &Client, runs: usize) -> Result<RunMeasurement, BenchError> {
+    let (started, before) = (Instant::now(), client.store().commands());
     let mut samples = Vec::with_capacity(runs);
     for _ in 0..runs {
-        let begun = Instant::now();
+        let started = Instant::now();
         result(&start(client).await?).await?;
-        samples.push(begun.elapsed().as_secs_f64() * 1e6);
+        samples.push(started.elapsed().as_secs_f64() * 1e6);
     }
-    let own = own(client, runs, before, begun.elapsed());
-    Ok(Own { p50_us: Some(quantile(&mut samples, 0.5)), ..own })
+    let measured = measurement(client, runs, before, started.elapsed());
+    Ok(RunMeasurement { p50_us: Some(quantile(&mut samples, 0.5)), ..measured })
 }
 
-async fn at_once(client: &Client, runs: usize) -> Result<Own, BenchError> {
-    let (begun, before) = (Instant::now(), client.store().commands());
-    // One future for each run: a start that nobody polls because results are awaited would keep its connection.
+async fn run_concurrently(client: &Client, runs: usize) -> Result<RunMeasurement, BenchError> {
+    let (started, before) = (Instant::now(), client.store().commands());
+    // One future per run: a start that is not polled while results are awaited would keep its
+    // connection.
     let all = futures_util::stream::iter(0..runs).map(|_| async { result(&start(client).await?).await });
-    all.buffer_unordered(AT_ONCE).try_collect::<Vec<_>>().await?;
-    Ok(own(client, runs, before, begun.elapsed()))
+    all.buffer_unordered(CONCURRENT_RUNS).try_collect::<Vec<_>>().await?;
+    Ok(measurement(client, runs, before, started.elapsed()))
 }
 
-fn own(client: &Client, runs: usize, before: u64, took: Duration) -> Own {
+fn measurement(client: &Client, runs: usize, before: u64, took: Duration) -> RunMeasurement {
     let trips = client.store().commands().saturating_sub(before);
-    Own { per_s: runs as f64 / took.as_secs_f64(), trips_per_run: trips as f64 / runs as f64, p50_us: None }
+    RunMeasurement {
+        per_s: runs as f64 / took.as_secs_f64(),
+        trips_per_run: trips as f64 / runs as f64,
+        p50_us: None,
+    }
 }
 
 async fn start(client: &Client) -> Result<RunHandle<u64>, BenchError> {
-    Ok(client.workflow(&BENCH, 0).keep(KEPT).start().await?)
+    Ok(client.workflow(&BENCH, 0).keep(RUN_RETENTION).start().await?)
 }
 
 async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
@@ -192,9 +198,9 @@ async fn result(handle: &RunHandle<u64>) -> Result<(), BenchError> {
     }
 }
 
-/// Removes the runs that were kept for a moment; those of others have their own time.
-async fn remove(client: &Client) -> Result<(), BenchError> {
-    tokio::time::sleep(KEPT).await;
+/// Removes the ended runs of the benchmark. The runs of others keep their own retention.
+async fn remove_runs(client: &Client) -> Result<(), BenchError> {
+    tokio::time::sleep(RUN_RETENTION).await;
     let over = PruneRunsParams { max_kept: u64::MAX, min_age: Duration::ZERO };
     while client.store().prune_runs(over).await? > 0 {}
     Ok(())

@@ -1,4 +1,4 @@
-//! `tidemill bench`: measures this store with this build, next to the raw store loop.
+//! `tidemill bench`: measures this store with this build, next to a loop over the bare driver.
 
 use std::pin::Pin;
 use std::process::ExitCode;
@@ -7,38 +7,40 @@ use std::time::Duration;
 use tidemill::Client;
 use tidemill::baseline::Baseline;
 
-use crate::bench::{self, BenchError, ChainRow, DepthRow, Plan, Row, RunRow};
+use crate::bench::{self, BenchError, BenchPlan, ChainRow, DepthRow, JobRow, RunRow};
 use crate::connect;
 use crate::context::Context;
-use crate::failure::Complaint;
-use crate::output::{Cell, Table, thousands};
+use crate::error::CliError;
+use crate::output::{Cell, TextTable, thousands};
 use crate::signals::Signals;
 
-/// How often the queues of an interrupted measurement are emptied.
+/// Interval at which the queues of an interrupted measurement are purged.
 const CLEAR_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long an interrupted measurement may take to end by itself.
+/// Time that an interrupted measurement has to end by itself.
 const CUT_SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Measure this store with this build, next to the raw store loop
+/// Measure this store with this build, next to a loop over the bare driver
 ///
-/// Runs the cheapest loop the store's driver allows and Tidemill's own enqueue and work of no-op jobs, in turn, and
-/// prints both with their ratio. Uses a queue of its own, `tidemill-bench`, and leaves nothing behind.
+/// Runs the cheapest loop that the store's driver allows, and Tidemill's own enqueue and work of
+/// no-op jobs, in turn. Prints both with their ratio. Uses its own queue, `tidemill-bench`, and
+/// leaves nothing behind.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  tidemill bench --store redis://127.0.0.1 --jobs 200000 --json\n  tidemill bench --chains\n  tidemill bench --workflows 2000"
 )]
-pub(crate) struct Args {
+pub(crate) struct BenchArgs {
     /// Measure chains instead: started one by one and in batches of 100, and ended in transactions
     #[arg(long, conflicts_with = "samples")]
     chains: bool,
 
-    /// Measure this many runs of a workflow of three activities instead, one at a time and at once
+    /// Measure this many runs of a workflow with three activities instead, sequentially and
+    /// concurrently
     #[arg(long, value_name = "N", conflicts_with_all = ["chains", "jobs", "samples", "depth"],
         value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     workflows: Option<u64>,
 
-    /// Measure claims of 100 instead, in queues in which so many jobs wait
+    /// Measure claims of 100 jobs instead, in queues of these depths
     #[arg(long, value_name = "N,N", value_delimiter = ',', conflicts_with_all = ["chains", "jobs", "rounds"],
         value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     depth: Vec<u64>,
@@ -51,144 +53,150 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=100))]
     rounds: u64,
 
-    /// Jobs whose way from enqueue to start is timed, at 100 a second; or claims at each depth
+    /// Jobs whose latency from enqueue to start is measured, at 100 jobs per second; or claims at
+    /// each depth
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     samples: u64,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: BenchArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let number = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-    let plan = Plan {
+    let plan = BenchPlan {
         jobs: number(args.workflows.or(args.jobs).unwrap_or(if args.chains { 5_000 } else { 200_000 })),
         rounds: number(args.rounds),
         latency_samples: number(args.samples),
     };
-    let client = context.own_mill().await?;
-    let floors = connect::connector(&context.settings)?.floors().await?;
-    let line = context.screen.line();
-    let say = |text: &str| {
-        if context.screen.is_live() { line.set_message(text.to_owned()) } else { context.screen.say(text) }
+    let client = context.standalone_client().await?;
+    let baselines = connect::client_builder(&context.config)?.baselines().await?;
+    let status_line = context.screen.line();
+    let report_progress = |text: &str| {
+        if context.screen.is_live() {
+            status_line.set_message(text.to_owned())
+        } else {
+            context.screen.print_line(text)
+        }
     };
     let depths: Vec<usize> = args.depth.iter().copied().map(number).collect();
-    let measured = async {
+    let measurement = async {
         Ok(if args.chains {
-            Rows::Chains(bench::run_chains(&client, &floors, &plan, &say).await?)
+            BenchRows::Chains(bench::run_chains(&client, &baselines, &plan, &report_progress).await?)
         } else if args.workflows.is_some() {
-            Rows::Workflows(bench::run_workflows(&client, &floors, &plan, &say).await?)
+            BenchRows::Workflows(bench::run_workflows(&client, &baselines, &plan, &report_progress).await?)
         } else if depths.is_empty() {
-            Rows::Jobs(bench::run(&client, &floors, &plan, &say).await?)
+            BenchRows::Jobs(bench::run(&client, &baselines, &plan, &report_progress).await?)
         } else {
-            Rows::Depths(bench::run_depths(&client, &floors, &depths, &plan, &say).await?)
+            BenchRows::Depths(bench::run_depths(&client, &baselines, &depths, &plan, &report_progress).await?)
         })
     };
-    let measured = unless_interrupted(Box::pin(measured), &client, &floors).await;
-    line.finish_and_clear();
-    match measured? {
-        Rows::Chains(rows) => show_chains(&rows, context),
-        Rows::Workflows(rows) => show_workflows(&rows, context),
-        Rows::Depths(rows) => show_depths(&rows, context),
-        Rows::Jobs(rows) => show_jobs(&rows, context),
+    let measurement = run_until_interrupted(Box::pin(measurement), &client, &baselines).await;
+    status_line.finish_and_clear();
+    match measurement? {
+        BenchRows::Chains(rows) => show_chains(&rows, context),
+        BenchRows::Workflows(rows) => show_workflows(&rows, context),
+        BenchRows::Depths(rows) => show_depths(&rows, context),
+        BenchRows::Jobs(rows) => show_jobs(&rows, context),
     }
 }
 
-/// What was measured.
-enum Rows {
-    Jobs(Vec<Row>),
+/// The rows of one benchmark.
+enum BenchRows {
+    Jobs(Vec<JobRow>),
     Chains(Vec<ChainRow>),
     Workflows(Vec<RunRow>),
     Depths(Vec<DepthRow>),
 }
 
-/// Runs a measurement. A signal cuts it short: its queues are emptied until it ends, so that its worker settles what
-/// it holds, and nothing is left in the store. A second signal ends it at once.
-async fn unless_interrupted(
-    mut measured: Pin<Box<impl Future<Output = Result<Rows, BenchError>>>>,
+/// Runs a measurement. A signal interrupts it: its queues are purged until it ends, so that its
+/// worker settles the jobs that it holds and nothing stays in the store. A second signal ends it at
+/// once.
+async fn run_until_interrupted(
+    mut measurement: Pin<Box<impl Future<Output = Result<BenchRows, BenchError>>>>,
     client: &Client,
-    floors: &[Box<dyn Baseline>],
-) -> anyhow::Result<Rows> {
+    baselines: &[Box<dyn Baseline>],
+) -> anyhow::Result<BenchRows> {
     let mut signals = Signals::listen()?;
     tokio::select! {
-        rows = &mut measured => return Ok(rows?),
+        rows = &mut measurement => return Ok(rows?),
         () = signals.next() => {}
     }
     let cut_short = async {
         let empty = async {
             loop {
-                bench::clear(client, floors).await?;
+                bench::clear(client, baselines).await?;
                 tokio::time::sleep(CLEAR_INTERVAL).await;
             }
         };
         let ended: Result<(), BenchError> = tokio::select! {
-            // It fails for want of its jobs.
-            _ = &mut measured => Ok(()),
+            // It fails because its jobs are gone.
+            _ = &mut measurement => Ok(()),
             failed = empty => failed,
             () = tokio::time::sleep(CUT_SHORT_TIMEOUT) => Ok(()),
         };
         ended?;
-        bench::clear(client, floors).await
+        bench::clear(client, baselines).await
     };
     tokio::select! {
         cleared = cut_short => cleared?,
         () = signals.next() => {}
     }
-    Err(Complaint::failed("interrupted").into())
+    Err(CliError::failed("interrupted").into())
 }
 
-fn show_jobs(rows: &[Row], context: &Context) -> anyhow::Result<ExitCode> {
-    if context.out.is_json() {
-        rows.iter().try_for_each(|row| context.out.json(row))?;
+fn show_jobs(rows: &[JobRow], context: &Context) -> anyhow::Result<ExitCode> {
+    if context.printer.is_json() {
+        rows.iter().try_for_each(|row| context.printer.json(row))?;
     } else {
-        context.out.table(&table(rows))?;
+        context.printer.table(&table(rows))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn show_chains(rows: &[ChainRow], context: &Context) -> anyhow::Result<ExitCode> {
-    if context.out.is_json() {
-        rows.iter().try_for_each(|row| context.out.json(row))?;
+    if context.printer.is_json() {
+        rows.iter().try_for_each(|row| context.printer.json(row))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(&["CHAINS", "AT ONCE", "RAW/S", "TIDEMILL/S", "RATIO", "RAW IS"]);
+    let mut table = TextTable::new(&["CHAINS", "AT ONCE", "RAW/S", "TIDEMILL/S", "RATIO", "RAW IS"]);
     for row in rows {
         table.row(vec![
             Cell::text(row.work),
             Cell::text(row.concurrency.to_string()),
-            Cell::text(whole(row.raw_per_s)),
-            Cell::text(whole(row.per_s)),
+            Cell::text(format_rate(row.raw_per_s)),
+            Cell::text(format_rate(row.per_s)),
             Cell::text(format!("{:.2}", row.ratio)),
             Cell::text(row.raw),
         ]);
     }
-    context.out.table(&table)?;
+    context.printer.table(&table)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn show_workflows(rows: &[RunRow], context: &Context) -> anyhow::Result<ExitCode> {
-    if context.out.is_json() {
-        rows.iter().try_for_each(|row| context.out.json(row))?;
+    if context.printer.is_json() {
+        rows.iter().try_for_each(|row| context.printer.json(row))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(&["RUNS AT ONCE", "RAW/S", "RUNS/S", "RATIO", "TRIPS/RUN", "P50 ms"]);
+    let mut table = TextTable::new(&["RUNS AT ONCE", "RAW/S", "RUNS/S", "RATIO", "TRIPS/RUN", "P50 ms"]);
     for row in rows {
         table.row(vec![
             Cell::text(row.at_once.to_string()),
-            Cell::text(whole(row.raw_per_s)),
-            Cell::text(whole(row.per_s)),
+            Cell::text(format_rate(row.raw_per_s)),
+            Cell::text(format_rate(row.per_s)),
             Cell::text(format!("{:.2}", row.ratio)),
             Cell::text(format!("{:.1}", row.trips_per_run)),
             Cell::text(row.p50_us.map_or_else(String::new, |us| format!("{:.2}", us / 1_000.0))),
         ]);
     }
-    context.out.table(&table)?;
+    context.printer.table(&table)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn show_depths(rows: &[DepthRow], context: &Context) -> anyhow::Result<ExitCode> {
-    if context.out.is_json() {
-        rows.iter().try_for_each(|row| context.out.json(row))?;
+    if context.printer.is_json() {
+        rows.iter().try_for_each(|row| context.printer.json(row))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new(&["WAITING", "CLAIM 100 ms", "", "AND SETTLE ms", "", "RAW ms", ""]);
+    let mut table = TextTable::new(&["WAITING", "CLAIM 100 ms", "", "AND SETTLE ms", "", "RAW ms", ""]);
     for row in rows {
         let ms = |micros: f64| Cell::text(format!("{:.2}", micros / 1_000.0));
         let times = |ratio: f64| Cell::text(format!("x {ratio:.2}"));
@@ -202,12 +210,12 @@ fn show_depths(rows: &[DepthRow], context: &Context) -> anyhow::Result<ExitCode>
             times(row.raw_to_first),
         ]);
     }
-    context.out.table(&table)?;
+    context.printer.table(&table)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(rows: &[Row]) -> Table {
-    let mut table = Table::new(&[
+fn table(rows: &[JobRow]) -> TextTable {
+    let mut table = TextTable::new(&[
         "WORK",
         "RAW/S",
         "TIDEMILL/S",
@@ -221,8 +229,8 @@ fn table(rows: &[Row]) -> Table {
         let ms = |micros: f64| Cell::text(format!("{:.2}", micros / 1_000.0));
         table.row(vec![
             Cell::text(row.work),
-            Cell::text(whole(row.raw_per_s)),
-            Cell::text(whole(row.per_s)),
+            Cell::text(format_rate(row.raw_per_s)),
+            Cell::text(format_rate(row.per_s)),
             Cell::text(format!("{:.2}", row.ratio)),
             Cell::text(format!("{:.2}", row.commands_per_job)),
             ms(row.latency_p50_us),
@@ -236,8 +244,8 @@ fn table(rows: &[Row]) -> Table {
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a rate is positive and not astronomical"
+    reason = "a rate is positive and far below u64::MAX"
 )]
-fn whole(rate: f64) -> String {
+fn format_rate(rate: f64) -> String {
     thousands(rate.round() as u64)
 }

@@ -1,4 +1,4 @@
-//! `tidemill chain`: starts chains, looks at them, and ends or deletes them from outside.
+//! `tidemill chain`: starts, shows, completes and deletes chains.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,42 +12,43 @@ use tidemill::{Client, JobId, Kind, QueueName};
 
 use crate::command::{enqueue, job};
 use crate::context::Context;
+use crate::for_each_id::for_each_id;
 use crate::output::printable;
 use crate::payload;
-use crate::several::each;
-use crate::when;
+use crate::time;
 
-/// Chains, jobs that continue one another: start, show, wait, complete, delete
+/// Chains (jobs that continue one another): start, show, wait, complete, delete
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Action {
-    /// Start a chain and print its id: the id of its first job
+pub(crate) enum ChainCommand {
+    /// Start a chain and print its id, which is the id of its first job
     #[command(
         after_help = "Example:\n  tidemill chain start reserve --payload '{\"order\":7}' --dedup order-7 --wait 30s"
     )]
-    Start(Box<enqueue::Args>),
-    /// Show where a chain is: its current job, or its output
+    Start(Box<enqueue::EnqueueArgs>),
+    /// Show a chain: its current job, or its output
     #[command(after_help = "Example:\n  tidemill chain show order-7")]
     Show {
-        /// Which chain
+        /// Id of the chain
         chain: JobId,
     },
     /// Wait until a chain is closed and print its output
     #[command(after_help = "Example:\n  tidemill chain wait order-7 --timeout 30s")]
     Wait {
-        /// Which chain
+        /// Id of the chain
         chain: JobId,
         /// How long to wait
-        #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+        #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
         timeout: Option<Duration>,
     },
-    /// End a chain's current job from outside, whatever its lease: an approval, a webhook
+    /// Complete a chain's current job from outside its handler, even while it is leased: an
+    /// approval, a webhook
     #[command(after_help = COMPLETE_EXAMPLES)]
-    Complete(Complete),
-    /// Delete chains with everything in them; refused while another chain waits for one
+    Complete(CompleteArgs),
+    /// Delete chains with all their jobs; rejected while another chain waits for one
     #[command(after_help = "Example:\n  tidemill chain delete order-7")]
     Delete {
-        /// Which chains
+        /// Ids of the chains
         #[arg(required = true)]
         chains: Vec<JobId>,
     },
@@ -64,17 +65,17 @@ Examples:
   tidemill chain complete order-7 --kind approve --output '\"yes\"'
   tidemill chain complete order-7 --continue ship --payload '{\"order\":7}'";
 
-/// How to end a job.
+/// How to complete a job.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Complete {
-    /// Which chain; with `~N` only if it is at that step
+pub(crate) struct CompleteArgs {
+    /// Id of the chain; with `~N` only if the chain is at step N
     chain: JobId,
 
-    /// Only if its current job is of this kind
+    /// Complete only a job of this kind
     #[arg(long)]
     kind: Option<Kind>,
 
-    /// The job's output, and so the chain's: JSON, @FILE or - for stdin
+    /// Output of the job, and so of the chain: JSON, @FILE or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "null")]
     output: String,
 
@@ -82,31 +83,31 @@ pub(crate) struct Complete {
     #[arg(long = "continue", value_name = "KIND", conflicts_with = "output")]
     next: Option<Kind>,
 
-    /// What the next job is given: JSON, @FILE or - for stdin
+    /// Payload of the next job: JSON, @FILE or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}", requires = "next")]
     payload: String,
 
-    /// The queue the next job goes to
+    /// Queue of the next job
     #[arg(long, default_value = "default", requires = "next")]
     queue: QueueName,
 }
 
-pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    match action {
-        Action::Start(args) => enqueue::run(args.kept(), context).await,
-        Action::Show { chain } => job::show(&chain, &context.client().await?, context).await,
-        Action::Wait { chain, timeout } => {
+pub(crate) async fn run(command: ChainCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        ChainCommand::Start(args) => enqueue::run(args.with_kept_result(), context).await,
+        ChainCommand::Show { chain } => job::show(&chain, &context.client().await?, context).await,
+        ChainCommand::Wait { chain, timeout } => {
             enqueue::wait(&context.client().await?, &chain, timeout, context).await?;
             Ok(ExitCode::SUCCESS)
         }
-        Action::Complete(args) => complete(args, context).await,
-        Action::Delete { chains } => delete(&chains, &context.client().await?, context).await,
+        ChainCommand::Complete(args) => complete(args, context).await,
+        ChainCommand::Delete { chains } => delete(&chains, &context.client().await?, context).await,
     }
 }
 
-/// What became of a chain, for programs.
+/// The result of a command on a chain, as JSON.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct ChainResult<'a> {
     chain: &'a JobId,
     result: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,8 +116,8 @@ struct Answer<'a> {
     awaited_by: Option<JobId>,
 }
 
-async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode> {
-    let limit = context.settings.limits.payload;
+async fn complete(args: CompleteArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let limit = context.config.limits.payload;
     let end = match &args.next {
         Some(kind) => {
             let payload = payload::read("payload", &args.payload, limit)?;
@@ -134,20 +135,20 @@ async fn complete(args: Complete, context: &Context) -> anyhow::Result<ExitCode>
         Completed::NotFound => ("not found".to_owned(), "not_found", None),
     };
     let chain = &args.chain;
-    let answer = Answer { chain, result, state, awaited_by: None };
-    context.out.result(printable(&format!("{chain} {text}")), &answer)?;
+    let answer = ChainResult { chain, result, state, awaited_by: None };
+    context.printer.result(printable(&format!("{chain} {text}")), &answer)?;
     Ok(if result == "completed" { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 async fn delete(chains: &[JobId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    each(chains, async |chain| {
+    for_each_id(chains, async |chain| {
         let (text, result, awaited_by) = match client.delete(chain).await? {
             Deleted::Yes => ("deleted".to_owned(), "deleted", None),
             Deleted::Awaited(by) => (format!("is not deleted: {by} waits for it"), "awaited", Some(by)),
             Deleted::NotFound => ("not found".to_owned(), "not_found", None),
         };
-        let answer = Answer { chain, result, state: None, awaited_by };
-        context.out.result(printable(&format!("{chain} {text}")), &answer)?;
+        let answer = ChainResult { chain, result, state: None, awaited_by };
+        context.printer.result(printable(&format!("{chain} {text}")), &answer)?;
         Ok(result == "deleted")
     })
     .await

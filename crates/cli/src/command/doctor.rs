@@ -1,4 +1,4 @@
-//! `tidemill doctor`: examines a store as an operator would.
+//! `tidemill doctor`: checks the store's server, settings and data.
 
 use std::process::ExitCode;
 
@@ -6,37 +6,37 @@ use tidemill::store::{Checkup, Durability, Severity};
 
 use crate::connect::describe;
 use crate::context::Context;
-use crate::output::{Colour, Style, Table, printable};
+use crate::output::{Colour, Style, TextTable, printable};
 
-/// Examine the store: version, durability, settings, leftovers
+/// Check the store: version, durability, settings, damaged data
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tidemill doctor --store redis://localhost\n\nExit code 1 if anything is bad."
+    after_help = "Example:\n  tidemill doctor --store redis://localhost\n\nExit code 1 if a check fails."
 )]
-pub(crate) struct Args {
-    /// Repair what can be repaired without losing anything: damaged keys on Redis are renamed
+pub(crate) struct DoctorArgs {
+    /// Repair damaged data without losing any: damaged Redis keys are renamed
     #[arg(long)]
     fix: bool,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
     let fixed = if args.fix { client.store().fix().await? } else { Vec::new() };
     let mut checkup = client.store().checkup().await?;
     checkup.findings.extend(fixed);
-    if context.out.is_json() {
-        context.out.json(&checkup)?;
+    if context.printer.is_json() {
+        context.printer.json(&checkup)?;
     } else {
-        tell(&checkup, context)?;
+        print_checkup(&checkup, context)?;
     }
     let bad = checkup.findings.iter().any(|finding| finding.severity == Severity::Bad);
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn tell(checkup: &Checkup, context: &Context) -> std::io::Result<()> {
-    let mut facts = Table::facts();
-    facts.fact("store", printable(&describe(&context.settings.store.url)));
-    if let Some(wake) = &context.settings.wake {
+fn print_checkup(checkup: &Checkup, context: &Context) -> std::io::Result<()> {
+    let mut facts = TextTable::facts();
+    facts.fact("store", printable(&describe(&context.config.store.url)));
+    if let Some(wake) = &context.config.wake {
         facts.fact("wake-ups", printable(&describe(&wake.0)));
     }
     facts.fact("server", printable(&checkup.server));
@@ -44,11 +44,11 @@ fn tell(checkup: &Checkup, context: &Context) -> std::io::Result<()> {
         "durability",
         format!("{}: an acknowledged job {}", checkup.durability, meaning(checkup.durability)),
     );
-    context.out.table(&facts)?;
-    context.out.text("")?;
+    context.printer.table(&facts)?;
+    context.printer.text("")?;
     for finding in &checkup.findings {
-        let mark = mark(finding.severity, context.out.style());
-        context.out.text(format!("{mark} {:<18} {}", finding.subject, printable(&finding.message)))?;
+        let mark = mark(finding.severity, context.printer.style());
+        context.printer.text(format!("{mark} {:<18} {}", finding.subject, printable(&finding.message)))?;
     }
     Ok(())
 }

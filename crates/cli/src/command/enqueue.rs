@@ -1,4 +1,4 @@
-//! `tidemill enqueue`: makes jobs and prints their ids.
+//! `tidemill enqueue`: enqueues jobs and prints their ids.
 
 use std::io;
 use std::process::ExitCode;
@@ -10,81 +10,81 @@ use tidemill::limits::{MAX_BATCH_JOBS, MAX_DELAY};
 use tidemill::{BulkError, Client, Dedup, Error, Guarantee, JobId, Kind, QueueName, WaitError};
 
 use crate::context::Context;
-use crate::failure::Complaint;
+use crate::error::CliError;
 use crate::payload;
-use crate::when::{self, When};
+use crate::time::{self, TimeArg};
 
-/// Up to this many jobs can be looked up while they wait.
-const TRACKED: usize = 100;
+/// Up to this many jobs are tracked, so that they can be looked up by id while they wait.
+const MAX_TRACKED_JOBS: usize = 100;
 
-/// How long a result is kept for `--wait`.
-const KEPT_TO_WAIT: Duration = Duration::from_secs(600);
+/// Time for which the result of a job is kept for `--wait`.
+const WAITED_RESULT_RETENTION: Duration = Duration::from_secs(600);
 
-/// Make jobs and print their ids
+/// Enqueue jobs and print their ids
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// What the job does: selects its handler
+pub(crate) struct EnqueueArgs {
+    /// Kind of the job: selects its handler
     kind: Kind,
 
-    /// The queue it goes to
+    /// Queue of the job
     #[arg(long, default_value = "default")]
     queue: QueueName,
 
-    /// What the job is given: JSON, @FILE or - for stdin
+    /// Payload of the job: JSON, @FILE or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "{}")]
     payload: String,
 
-    /// Run it after this long
-    #[arg(long, value_name = "DURATION", value_parser = when::duration, conflicts_with = "at")]
+    /// Run the job after this delay
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration, conflicts_with = "at")]
     delay: Option<Duration>,
 
-    /// Run it at this time: RFC 3339, or +5m
-    #[arg(long, value_name = "TIME", value_parser = when::when)]
-    at: Option<When>,
+    /// Run the job at this time: RFC 3339, or +5m
+    #[arg(long, value_name = "TIME", value_parser = time::parse_time)]
+    at: Option<TimeArg>,
 
-    /// Try it at most this often [default: 5]
+    /// Maximum number of attempts [default: 5]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_attempts: Option<u32>,
 
-    /// How long one attempt may take
-    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+    /// Timeout of one attempt
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
     timeout: Option<Duration>,
 
-    /// The job's id: enqueueing it again makes no second job
+    /// Id of the job: a second enqueue with the same id creates no second job
     #[arg(long, conflicts_with = "count")]
     id: Option<JobId>,
 
-    /// Make this many of them; more than 100 cannot be looked up by id while they wait
+    /// Number of jobs; more than 100 cannot be looked up by id while they wait
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     count: u32,
 
-    /// Send it to the at-most-once queue of that name
+    /// Use the at-most-once queue of that name
     #[arg(long)]
     at_most_once: bool,
 
-    /// Keep its output this long for whoever waits for it
-    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+    /// Keep the job's output for this long
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
     keep_result: Option<Duration>,
 
-    /// Run it only when this chain has closed; may be given several times
+    /// Run the job only after this chain has closed; can be repeated
     #[arg(long, value_name = "CHAIN", conflicts_with_all = ["count", "at_most_once"])]
     after: Vec<JobId>,
 
-    /// Make none if a chain with this key is still open; prints the id of the one there is
+    /// Create no job if a chain with this key is open; prints the id of that chain
     #[arg(long, value_name = "KEY", conflicts_with_all = ["id", "count", "at_most_once"])]
     dedup: Option<String>,
 
-    /// A closed chain counts too, while its result is kept
+    /// Deduplicate against closed chains too, while their results are kept
     #[arg(long, requires = "dedup")]
     dedup_any: bool,
 
-    /// Only a chain that was started within this long counts
-    #[arg(long, value_name = "DURATION", value_parser = when::duration, requires = "dedup")]
+    /// Deduplicate only against chains started within this time
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration, requires = "dedup")]
     dedup_within: Option<Duration>,
 
-    /// Wait for its end and print its output
-    #[arg(long, value_name = "TIMEOUT", value_parser = when::duration, num_args = 0..=1)]
+    /// Wait until the job ends and print its output
+    #[arg(long, value_name = "TIMEOUT", value_parser = time::parse_duration, num_args = 0..=1)]
     wait: Option<Option<Duration>>,
 }
 
@@ -95,33 +95,33 @@ Examples:
   tidemill enqueue greet --payload '{\"name\":\"Ada\"}' --wait 10s
   tidemill enqueue ping --at-most-once --count 1000";
 
-/// A job that was made.
+/// An enqueued job, as JSON.
 #[derive(Debug, Serialize)]
-struct Made<'a> {
+struct EnqueuedJob<'a> {
     job: &'a JobId,
     kind: &'a Kind,
     queue: &'a QueueName,
     delivery: Guarantee,
-    /// Whether it is new; if not, a job with its id was there already.
+    /// Whether the job is new. If not, a job with its id existed already.
     created: bool,
 }
 
-/// A job that was waited for.
+/// A finished job, as JSON.
 #[derive(Debug, Serialize)]
-struct Ended<'a> {
+struct FinishedJob<'a> {
     job: &'a JobId,
     state: &'static str,
     output: &'a RawValue,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    let payload = payload::read("payload", &args.payload, context.settings.limits.payload)?;
-    check_due(&args)?;
+pub(crate) async fn run(args: EnqueueArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let payload = payload::read("payload", &args.payload, context.config.limits.payload)?;
+    check_delay(&args)?;
     let client = context.client_or_new().await?;
     let ids = if args.count == 1 {
-        make_one(&args, &client, &payload, context).await?
+        enqueue_one(&args, &client, &payload, context).await?
     } else {
-        make_many(&args, &client, &payload, context).await?
+        enqueue_many(&args, &client, &payload, context).await?
     };
     if let Some(timeout) = args.wait {
         for id in &ids {
@@ -131,26 +131,26 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// The store would refuse it too, but by then its file would have been made.
-fn check_due(args: &Args) -> Result<(), Complaint> {
+/// Checked before the store is opened, because opening creates the file of a SQLite store.
+fn check_delay(args: &EnqueueArgs) -> Result<(), CliError> {
     let delay = match (args.delay, args.at) {
-        (Some(delay), _) | (None, Some(When::In(delay))) => delay,
-        (None, Some(When::At(time))) => tidemill::Timestamp::now().until(time),
+        (Some(delay), _) | (None, Some(TimeArg::In(delay))) => delay,
+        (None, Some(TimeArg::At(time))) => tidemill::Timestamp::now().until(time),
         (None, None) => Duration::ZERO,
     };
     if delay > MAX_DELAY {
-        return Err(Complaint::wrong_use("a job cannot be scheduled more than 100 years ahead"));
+        return Err(CliError::usage("a job cannot be scheduled more than 100 years ahead"));
     }
     Ok(())
 }
 
-/// Says the same of one job and of many: the two have no type in common.
-macro_rules! plan {
+/// Applies the flags to the builder of one job or of many: the two builders have no common trait.
+macro_rules! with_options {
     ($builder:expr, $args:expr) => {{
-        let (mut builder, args) = ($builder.queue($args.queue.as_str()).guarantee($args.delivery()), $args);
+        let (mut builder, args) = ($builder.queue($args.queue.as_str()).guarantee($args.guarantee()), $args);
         match (args.delay, args.at) {
-            (Some(delay), _) | (None, Some(When::In(delay))) => builder = builder.delay(delay),
-            (None, Some(When::At(time))) => builder = builder.at(time),
+            (Some(delay), _) | (None, Some(TimeArg::In(delay))) => builder = builder.delay(delay),
+            (None, Some(TimeArg::At(time))) => builder = builder.at(time),
             (None, None) => {}
         }
         if let Some(attempts) = args.max_attempts {
@@ -159,21 +159,21 @@ macro_rules! plan {
         if let Some(timeout) = args.timeout {
             builder = builder.timeout(timeout);
         }
-        if let Some(keep) = args.keep_result.or(args.wait.is_some().then_some(KEPT_TO_WAIT)) {
+        if let Some(keep) = args.keep_result.or(args.wait.is_some().then_some(WAITED_RESULT_RETENTION)) {
             builder = builder.keep_result(keep);
         }
         builder
     }};
 }
 
-impl Args {
-    fn delivery(&self) -> Guarantee {
+impl EnqueueArgs {
+    fn guarantee(&self) -> Guarantee {
         if self.at_most_once { Guarantee::AtMostOnce } else { Guarantee::AtLeastOnce }
     }
 
-    /// The same, with a result that is kept: a chain is started to see it end.
-    pub(crate) fn kept(mut self) -> Self {
-        self.keep_result.get_or_insert(KEPT_TO_WAIT);
+    /// Keeps the result, because a chain is started in order to see it end.
+    pub(crate) fn with_kept_result(mut self) -> Self {
+        self.keep_result.get_or_insert(WAITED_RESULT_RETENTION);
         self
     }
 
@@ -183,24 +183,24 @@ impl Args {
         Some(Dedup { within: self.dedup_within, ..dedup })
     }
 
-    fn tell(&self, job: &JobId, created: bool, context: &Context) -> io::Result<()> {
-        if self.wait.is_some() && !context.out.is_json() {
-            // Its output is what is asked for; the id still helps whoever looks on.
-            context.screen.say(&format!("waiting for {job}"));
+    fn print_job(&self, job: &JobId, created: bool, context: &Context) -> io::Result<()> {
+        if self.wait.is_some() && !context.printer.is_json() {
+            // Stdout is for the output alone; the id goes to stderr.
+            context.screen.print_line(&format!("waiting for {job}"));
             return Ok(());
         }
-        let (kind, queue, delivery) = (&self.kind, &self.queue, self.delivery());
-        context.out.result(job, &Made { job, kind, queue, delivery, created })
+        let (kind, queue, delivery) = (&self.kind, &self.queue, self.guarantee());
+        context.printer.result(job, &EnqueuedJob { job, kind, queue, delivery, created })
     }
 }
 
-async fn make_one(
-    args: &Args,
+async fn enqueue_one(
+    args: &EnqueueArgs,
     client: &Client,
     payload: &RawValue,
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
-    let job = plan!(client.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
+    let job = with_options!(client.untyped(args.kind.as_str(), payload.to_owned()), args).tracked(true);
     let job = match &args.id {
         Some(id) => job.id(id.as_str()),
         None => job,
@@ -211,82 +211,83 @@ async fn make_one(
     };
     let handle = |id: &JobId| client.handle::<Box<RawValue>>(id.clone());
     let job = args.after.iter().fold(job, |job, id| job.after(&handle(id)));
-    let made = context.answer(job.enqueue()).await.map_err(|error| not_made(error, &args.kind))?;
-    args.tell(made.id(), made.created(), context)?;
+    let made = context.await_store(job.enqueue()).await.map_err(|error| enqueue_error(error, &args.kind))?;
+    args.print_job(made.id(), made.created(), context)?;
     Ok(vec![made.id().clone()])
 }
 
-async fn make_many(
-    args: &Args,
+async fn enqueue_many(
+    args: &EnqueueArgs,
     client: &Client,
     payload: &RawValue,
     context: &Context,
 ) -> anyhow::Result<Vec<JobId>> {
-    let (count, mut begun, mut ids) = (args.count as usize, 0, Vec::new());
+    let (count, mut sent, mut ids) = (args.count as usize, 0, Vec::new());
     let mut unconfirmed = None;
-    while begun < count {
-        let payloads = vec![payload.to_owned(); MAX_BATCH_JOBS.min(count - begun)];
-        begun += payloads.len();
-        let bulk = plan!(client.untyped_jobs(args.kind.as_str(), payloads), args).tracked(count <= TRACKED);
-        let (made, failure) = match context.answer(bulk.enqueue()).await {
+    while sent < count {
+        let payloads = vec![payload.to_owned(); MAX_BATCH_JOBS.min(count - sent)];
+        sent += payloads.len();
+        let bulk = with_options!(client.untyped_jobs(args.kind.as_str(), payloads), args)
+            .tracked(count <= MAX_TRACKED_JOBS);
+        let (made, failure) = match context.await_store(bulk.enqueue()).await {
             Ok(made) => (made, None),
             Err(BulkError { created: made, unknown, error, .. }) => {
                 (made.into_iter().map(|(_, id)| id).collect(), Some((unknown.len(), error)))
             }
         };
         for id in made {
-            args.tell(&id, true, context)?;
+            args.print_job(&id, true, context)?;
             ids.push(id);
         }
         match failure {
-            // Every job was made so far.
+            // All jobs so far were enqueued.
             Some((_, error @ Error::Unconfirmed(_))) => unconfirmed = Some(error),
             Some((unknown, error)) => {
-                let counts = Counts { made: ids.len(), unknown, count };
-                return Err(not_all_made(error, &args.kind, &counts));
+                let counts = EnqueueCounts { made: ids.len(), unknown, count };
+                return Err(bulk_error(error, &args.kind, &counts));
             }
             None => {}
         }
     }
     match unconfirmed {
-        Some(error) => Err(not_all_made(error, &args.kind, &Counts { made: count, unknown: 0, count })),
+        Some(error) => Err(bulk_error(error, &args.kind, &EnqueueCounts { made: count, unknown: 0, count })),
         None => Ok(ids),
     }
 }
 
-/// The error, and what is known of the job that was to be made.
-fn not_made(error: Error, kind: &Kind) -> anyhow::Error {
-    let said = match error {
-        // It says itself that the job was made.
+/// Adds what is known about the job to the error.
+fn enqueue_error(error: Error, kind: &Kind) -> anyhow::Error {
+    let message = match error {
+        // The error already says that the job was enqueued.
         Error::Unconfirmed(_) => return error.into(),
         Error::Unanswered { .. } => format!("cannot tell whether `{kind}` was enqueued"),
         _ => format!("cannot enqueue `{kind}`"),
     };
-    anyhow::Error::new(error).context(said)
+    anyhow::Error::new(error).context(message)
 }
 
-/// How many of the jobs that were to be made were made.
-struct Counts {
+/// How many of the requested jobs were enqueued.
+struct EnqueueCounts {
     made: usize,
-    /// How many more may have been.
+    /// How many more may have been enqueued.
     unknown: usize,
     count: usize,
 }
 
-/// The error, and what is known of the jobs that were to be made.
-fn not_all_made(error: Error, kind: &Kind, counts: &Counts) -> anyhow::Error {
-    let Counts { made, unknown, count } = counts;
-    let said = match (made, unknown) {
+/// Adds what is known about the jobs to the error.
+fn bulk_error(error: Error, kind: &Kind, counts: &EnqueueCounts) -> anyhow::Error {
+    let EnqueueCounts { made, unknown, count } = counts;
+    let message = match (made, unknown) {
         (made, 0) if made == count => format!("{made} of {count} jobs were made"),
         (_, 0) => format!("cannot enqueue all `{kind}`: {made} of {count} jobs were made"),
         _ => format!(
             "cannot enqueue all `{kind}`: {made} of {count} jobs were made, and up to {unknown} more may have been"
         ),
     };
-    anyhow::Error::new(error).context(said)
+    anyhow::Error::new(error).context(message)
 }
 
-/// Waits for a job's end and prints its output.
+/// Waits until a job ends and prints its output.
 pub(crate) async fn wait(
     client: &Client,
     job: &JobId,
@@ -299,7 +300,7 @@ pub(crate) async fn wait(
         None => handle.wait().await,
     };
     let output = ended?;
-    context.out.stored(output.get(), &Ended { job, state: "done", output: &output })?;
+    context.printer.stored(output.get(), &FinishedJob { job, state: "done", output: &output })?;
     Ok(())
 }
 
@@ -314,20 +315,20 @@ mod tests {
     #[test]
     fn a_job_that_may_have_been_made_is_not_denied() {
         let unanswered = Error::Unanswered { message: "enqueue".into(), source: None };
-        assert_eq!(not_made(unanswered, &kind()).to_string(), "cannot tell whether `mail` was enqueued");
+        assert_eq!(enqueue_error(unanswered, &kind()).to_string(), "cannot tell whether `mail` was enqueued");
         let made = "job a was made, but 0 of 1 replicas confirmed it within 2s";
-        assert_eq!(not_made(Error::Unconfirmed(made.into()), &kind()).to_string(), made);
+        assert_eq!(enqueue_error(Error::Unconfirmed(made.into()), &kind()).to_string(), made);
     }
 
     #[test]
     fn of_many_jobs_it_is_said_how_many_were_made_and_how_many_may_have_been() {
-        let said = |made, unknown| {
+        let message = |made, unknown| {
             let error = Error::Full("memory".into());
-            not_all_made(error, &kind(), &Counts { made, unknown, count: 1500 }).to_string()
+            bulk_error(error, &kind(), &EnqueueCounts { made, unknown, count: 1500 }).to_string()
         };
-        assert_eq!(said(500, 0), "cannot enqueue all `mail`: 500 of 1500 jobs were made");
+        assert_eq!(message(500, 0), "cannot enqueue all `mail`: 500 of 1500 jobs were made");
         let more = "cannot enqueue all `mail`: 500 of 1500 jobs were made, and up to 250 more may have been";
-        assert_eq!(said(500, 250), more);
-        assert_eq!(said(1500, 0), "1500 of 1500 jobs were made");
+        assert_eq!(message(500, 250), more);
+        assert_eq!(message(1500, 0), "1500 of 1500 jobs were made");
     }
 }

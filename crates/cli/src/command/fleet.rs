@@ -1,4 +1,4 @@
-//! `tidemill fleet`: looks at all who work, and has them end in order.
+//! `tidemill fleet`: lists, shows and drains the workers of the fleet.
 
 use std::process::ExitCode;
 
@@ -6,36 +6,36 @@ use serde::Serialize;
 use tidemill::fleet::{ListWorkersParams, WorkerKey, WorkerKind};
 use tidemill::{Client, Error};
 
-use crate::browse;
 use crate::context::Context;
-use crate::output::member::{MemberView, facts, table};
-use crate::several::each;
+use crate::for_each_id::for_each_id;
+use crate::output::worker::{WorkerView, facts, table};
+use crate::pages;
 
-/// Look at the workers, browsers and processes that run jobs: list, show, drain
+/// Workers of the fleet (browsers and job workers): list, show, drain
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Action {
-    /// List everything that works
+pub(crate) enum FleetCommand {
+    /// List workers
     #[command(after_help = "Example:\n  tidemill fleet list --kind chromium")]
     List {
-        /// Of this kind only: chromium, firefox, webkit, jobs
+        /// Only workers of this kind: chromium, firefox, webkit, jobs
         #[arg(long)]
         kind: Option<WorkerKind>,
-        /// How many at most
+        /// Maximum number of results
         #[arg(long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
     /// Show one worker
     #[command(after_help = "Example:\n  tidemill fleet show chromium:abc123")]
     Show {
-        /// Which worker
+        /// Key of the worker
         #[arg(value_name = "KIND:NAME")]
         worker: WorkerKey,
     },
-    /// Give workers nothing new, and have them end when they have nothing left to do
+    /// Drain workers: they get no new work and stop when their current work has ended
     #[command(after_help = "Example:\n  tidemill fleet drain chromium:abc123")]
     Drain {
-        /// Which workers
+        /// Keys of the workers
         #[arg(value_name = "KIND:NAME", required = true)]
         workers: Vec<WorkerKey>,
     },
@@ -46,12 +46,12 @@ Examples:
   tidemill fleet list
   tidemill fleet drain chromium:abc123";
 
-pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: FleetCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
-    match action {
-        Action::List { kind, limit } => list(kind.as_ref(), limit, &client, context).await,
-        Action::Show { worker } => show(&worker, &client, context).await,
-        Action::Drain { workers } => drain(&workers, &client, context).await,
+    match command {
+        FleetCommand::List { kind, limit } => list(kind.as_ref(), limit, &client, context).await,
+        FleetCommand::Show { worker } => show(&worker, &client, context).await,
+        FleetCommand::Drain { workers } => drain(&workers, &client, context).await,
     }
 }
 
@@ -63,38 +63,38 @@ async fn list(
 ) -> anyhow::Result<ExitCode> {
     let fleet = client.store().fleet();
     let page = |cursor, limit| fleet.list_workers(ListWorkersParams { kind, cursor, limit });
-    let (found, more) = browse::first(limit, page).await?;
-    let (views, now) = (found.iter().map(MemberView::of).collect::<Vec<_>>(), client.store().clock().now());
-    context.list((&views, more), "nobody works here", |views| table(views, now))?;
+    let (found, more) = pages::first_items(limit, page).await?;
+    let (views, now) = (found.iter().map(WorkerView::new).collect::<Vec<_>>(), client.store().clock().now());
+    context.list(&views, more, "nobody works here", |views| table(views, now))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn show(worker: &WorkerKey, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     let info = client.store().fleet().get_worker(worker).await?;
     let info = info.ok_or_else(|| Error::NotFound(format!("worker {worker}")))?;
-    let view = MemberView::of(&info);
-    if context.out.is_json() {
-        context.out.json(&view)?;
+    let view = WorkerView::new(&info);
+    if context.printer.is_json() {
+        context.printer.json(&view)?;
     } else {
-        context.out.table(&facts(&view, client.store().clock().now()))?;
+        context.printer.table(&facts(&view, client.store().clock().now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// What ordering a worker to drain did, for programs.
+/// The result of a drain, as JSON.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct DrainResult<'a> {
     worker: &'a WorkerKey,
     result: &'static str,
 }
 
 async fn drain(workers: &[WorkerKey], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    each(workers, async |worker| {
-        let there = client.store().fleet().drain(worker).await?;
+    for_each_id(workers, async |worker| {
+        let exists = client.store().fleet().drain(worker).await?;
         let (text, result) =
-            if there { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
-        context.out.result(format!("{worker} {text}"), &Answer { worker, result })?;
-        Ok(there)
+            if exists { ("is ordered to drain", "ordered") } else { ("not found", "not_found") };
+        context.printer.result(format!("{worker} {text}"), &DrainResult { worker, result })?;
+        Ok(exists)
     })
     .await
 }

@@ -1,4 +1,4 @@
-//! `tidemill gateway`: one address for all browsers.
+//! `tidemill gateway`: one address for all browsers of the fleet.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -15,91 +15,92 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::Context;
-use crate::failure::Complaint;
+use crate::error::CliError;
 use crate::signals::Signals;
-use crate::when;
+use crate::time;
 
-/// Tokens that are set by neither flag nor file, one a word.
-const TOKENS: &str = "TIDEMILL_GATEWAY_TOKENS";
+/// The variable with tokens, separated by white space. Used if neither flag nor file sets any.
+const TOKENS_VARIABLE: &str = "TIDEMILL_GATEWAY_TOKENS";
 
-/// One address for all browsers: leases one to each client and passes bytes between them
+/// Run a gateway: leases a browser of the fleet to each client and relays its connection
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
-    /// Where to listen; beyond this machine only with a token
+pub(crate) struct GatewayArgs {
+    /// Address to listen on; other than loopback only with a token
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7718")]
     listen: SocketAddr,
 
-    /// Who may come in, and with which of the scopes session, read and admin (all unless said); a flag is seen by others
-    /// on this machine, a file or a variable is not [env: TIDEMILL_GATEWAY_TOKENS]
-    #[arg(long = "token", value_name = "NAME=SECRET[:SCOPES]", value_parser = hidden)]
-    tokens: Vec<Hidden>,
+    /// Access token, with the scopes session, read and admin (default: all). Other users of this
+    /// machine can see flags, but not a file or a variable [env: TIDEMILL_GATEWAY_TOKENS]
+    #[arg(long = "token", value_name = "NAME=SECRET[:SCOPES]", value_parser = parse_secret)]
+    tokens: Vec<Secret>,
 
-    /// A file with one token a line
+    /// File with one token per line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 
-    /// A name that clients call this gateway by, beside localhost and addresses
+    /// Host name under which clients reach this gateway, besides localhost and IP addresses
     #[arg(long = "allow-host", value_name = "HOST")]
     hosts: Vec<String>,
 
-    /// Pages that may use this gateway, such as `https://a.example`; others may not
+    /// Origin of web pages that may use this gateway, such as `https://a.example`
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     origins: Vec<String>,
 
     #[command(flatten)]
-    limits: Limits,
+    limits: LimitArgs,
 }
 
-/// How much there may be, and for how long.
+/// Limits and timeouts of the gateway.
 #[derive(Debug, clap::Args)]
-struct Limits {
-    /// How many clients may wait for a kind of browser, at all gateways together; 0: nobody waits
+struct LimitArgs {
+    /// Maximum number of clients that wait for a kind of browser, over all gateways; 0: none wait
     #[arg(long, value_name = "N", default_value_t = 100)]
     queue_size: u32,
 
-    /// How long a client waits for a browser
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = when::duration)]
+    /// Time that a client waits for a browser
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = time::parse_duration)]
     queue_time: Duration,
 
-    /// How long a session may last; 0: for ever
-    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = when::duration)]
+    /// Maximum duration of a session; 0: unlimited
+    #[arg(long, value_name = "DURATION", default_value = "0", value_parser = time::parse_duration)]
     session_time: Duration,
 
-    /// How long a session may be silent, with no byte either way; 0: for ever
-    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = when::duration)]
+    /// Time without traffic after which a session ends; 0: unlimited
+    #[arg(long, value_name = "DURATION", default_value = "30m", value_parser = time::parse_duration)]
     idle_time: Duration,
 
-    /// The longest a session may ask to outlive its connection by ?keep=
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = when::duration)]
+    /// Maximum of ?keep=, the time that a session outlives its connection
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = time::parse_duration)]
     keep_most: Duration,
 
-    /// How long a session is leased, 14s at least: so long are the browsers of a gateway that died not free
-    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = lease)]
+    /// Lease of a session, at least 14s: browsers of a gateway that died become free after this
+    /// time
+    #[arg(long, value_name = "DURATION", default_value = "15s", value_parser = parse_lease)]
     lease: Duration,
 
-    /// How long a browser may take to answer before another is tried
-    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = when::duration)]
+    /// Time that a browser has to answer before the gateway tries another
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = time::parse_duration)]
     dial_time: Duration,
 
-    /// How many connections there may be, sessions and others
+    /// Maximum number of connections, sessions and others
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     connections: usize,
 
-    /// How long sessions may go on when the gateway is stopped
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = when::duration)]
+    /// Time that sessions have to end after a stop signal
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = time::parse_duration)]
     grace: Duration,
 
-    /// How many sessions at once a worker has that another program entered
+    /// Maximum concurrent sessions of a worker that another program registered
     #[arg(long, value_name = "N", default_value_t = 5)]
     foreign_concurrent: u32,
 
-    /// How many sessions in its life a worker has that another program entered; 0: any number
+    /// Maximum sessions in the life of a worker that another program registered; 0: unlimited
     #[arg(long, value_name = "N", default_value_t = 50)]
     foreign_lifetime: u32,
 
-    /// How long after its last heartbeat a worker is taken for dead that another program entered
-    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = when::duration)]
+    /// Time after its last heartbeat until a worker that another program registered counts as dead
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = time::parse_duration)]
     foreign_fresh: Duration,
 }
 
@@ -117,50 +118,51 @@ Examples:
   tidemill gateway --listen 0.0.0.0:7718 --token-file tokens --allow-host gate.internal
   tidemill gateway --queue-size 500 --queue-time 2m --session-time 1h";
 
-/// A text that must not be shown, not even when it is wrong: clap would quote it.
+/// A text that is never printed. A parse error in clap would quote the value.
 #[derive(Clone)]
-struct Hidden(String);
+struct Secret(String);
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
     }
 }
 
-fn hidden(text: &str) -> Result<Hidden, Infallible> {
-    Ok(Hidden(text.to_owned()))
+fn parse_secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret(text.to_owned()))
 }
 
-/// What a gateway says of itself, for programs.
+/// An event of the gateway, as JSON.
 #[derive(Debug, Serialize)]
-struct Said {
+struct GatewayEvent {
     event: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<SocketAddr>,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: GatewayArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let tokens = args.tokens()?;
     if tokens.is_empty() && !args.listen.ip().to_canonical().is_loopback() {
-        return Err(exposed(args.listen).into());
+        return Err(exposed_error(args.listen).into());
     }
     let client = context.client_or_new().await?;
     let hurry = CancellationToken::new();
     let gateway = tokens
         .into_iter()
-        .fold(args.gateway(Gateway::new(&client)), Gateway::token)
+        .fold(args.configure(Gateway::new(&client)), Gateway::token)
         .skip_grace(hurry.clone());
     let listener = TcpListener::bind(args.listen).await;
     let listener = listener.with_context(|| format!("cannot listen on {}", args.listen))?;
     let address = listener.local_addr()?;
-    let listening = Said { event: "listening", address: Some(address) };
-    context.out.result(format!("the gateway listens on ws://{address}"), &listening)?;
+    let listening = GatewayEvent { event: "listening", address: Some(address) };
+    context.printer.result(format!("the gateway listens on ws://{address}"), &listening)?;
     serve(gateway, listener, hurry, context).await?;
-    context.out.result("the gateway has ended", &Said { event: "ended", address: None })?;
+    context.printer.result("the gateway has ended", &GatewayEvent { event: "ended", address: None })?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Serves until a signal. A second one closes what is left, a third ends it there and then.
+/// Serves until a signal. A second signal closes the remaining sessions, a third ends the process
+/// at once.
 async fn serve(
     gateway: Gateway,
     listener: TcpListener,
@@ -170,9 +172,9 @@ async fn serve(
     let (mut signals, stop) = (Signals::listen()?, CancellationToken::new());
     let stopped = stop.clone();
     let serving = Box::pin(gateway.serve(listener, async move { stopped.cancelled().await }));
-    let thrice = async {
+    let signalled = async {
         signals.next().await;
-        context.screen.say("stopping: sessions may end, nobody new is let in (once more: at once)");
+        context.screen.print_line("stopping: sessions may end, nobody new is let in (once more: at once)");
         stop.cancel();
         signals.next().await;
         hurry.cancel();
@@ -180,28 +182,28 @@ async fn serve(
     };
     tokio::select! {
         served = serving => served.map_err(|error| match error {
-            ServeError::Exposed(address) => exposed(address).into(),
+            ServeError::Exposed(address) => exposed_error(address).into(),
             other => other.into(),
         }),
-        () = thrice => Err(Complaint::failed("stopped at once")
+        () = signalled => Err(CliError::failed("stopped at once")
             .hint("browsers that were in use are free when their leases are over")
             .into()),
     }
 }
 
-/// A lease under which no client loses its browser because the store is away for a moment.
-fn lease(text: &str) -> Result<Duration, String> {
-    let lease = when::duration(text)?;
+/// Rejects a lease under which clients would lose their browsers in a short outage of the store.
+fn parse_lease(text: &str) -> Result<Duration, String> {
+    let lease = time::parse_duration(text)?;
     LeaseTooShort::check(lease).map(|()| lease).map_err(|error| error.to_string())
 }
 
-fn exposed(address: SocketAddr) -> Complaint {
-    Complaint::wrong_use(ServeError::Exposed(address).to_string())
+fn exposed_error(address: SocketAddr) -> CliError {
+    CliError::usage(ServeError::Exposed(address).to_string())
         .hint("--token NAME=SECRET, --token-file or TIDEMILL_GATEWAY_TOKENS lets in who has it")
 }
 
-impl Args {
-    /// The tokens of flags and file, or else of the environment.
+impl GatewayArgs {
+    /// The tokens from the flags and the file, or else from the environment.
     fn tokens(&self) -> anyhow::Result<Vec<AccessToken>> {
         let mut texts: Vec<_> = self.tokens.iter().map(|token| token.0.clone()).collect();
         if let Some(file) = &self.token_file {
@@ -211,16 +213,16 @@ impl Args {
             texts.extend(lines.map(str::to_owned));
         }
         if texts.is_empty() {
-            let variable = std::env::var(TOKENS).unwrap_or_default();
+            let variable = std::env::var(TOKENS_VARIABLE).unwrap_or_default();
             texts.extend(variable.split_whitespace().map(str::to_owned));
         }
         let read = |text: &String| {
-            text.parse::<AccessToken>().map_err(|error| Complaint::wrong_use(error.to_string()).into())
+            text.parse::<AccessToken>().map_err(|error| CliError::usage(error.to_string()).into())
         };
         texts.iter().map(read).collect()
     }
 
-    fn gateway(&self, gateway: Gateway) -> Gateway {
+    fn configure(&self, gateway: Gateway) -> Gateway {
         let limits = &self.limits;
         let unless_zero = |time: Duration| Some(time).filter(|time| !time.is_zero());
         let room = Capacity { concurrent: limits.foreign_concurrent, lifetime: limits.foreign_lifetime };

@@ -1,4 +1,4 @@
-//! `tidemill job`: looks at jobs and acts on single ones.
+//! `tidemill job`: lists, shows, cancels and awaits jobs.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,54 +8,54 @@ use tidemill::job::JobState;
 use tidemill::store::Cancelled;
 use tidemill::{Client, Error, JobId, QueueName};
 
-use crate::browse::{self, Found};
 use crate::command::enqueue;
 use crate::context::Context;
-use crate::failure::Complaint;
+use crate::error::CliError;
+use crate::for_each_id::for_each_id;
 use crate::output::job::{JobView, facts, table};
 use crate::output::printable;
-use crate::several::each;
-use crate::when;
+use crate::pages::{self, FoundJobs, JobQuery};
+use crate::time;
 
-/// Look at jobs: show, list, cancel, wait
+/// Jobs: show, list, cancel, wait
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Action {
-    /// Show one job: where it is, what it is given, what went wrong
+pub(crate) enum JobCommand {
+    /// Show one job: its state, payload and errors
     #[command(after_help = "Example:\n  tidemill job show 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11")]
     Show {
-        /// Which job
+        /// Id of the job
         job: JobId,
     },
     /// List jobs that are running, ready, scheduled, blocked or dead
     #[command(after_help = "Example:\n  tidemill job list --queue mail --state scheduled --limit 50")]
     List {
-        /// Of this queue only
+        /// Only jobs of this queue
         #[arg(long)]
         queue: Option<QueueName>,
-        /// In this state only: running, ready, scheduled, blocked or dead
+        /// Only jobs in this state: running, ready, scheduled, blocked or dead
         #[arg(long)]
         state: Option<JobState>,
-        /// How many at most
+        /// Maximum number of results
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// Cancel jobs: one that waits is removed, one that runs is stopped
+    /// Cancel jobs: waiting jobs are removed, running jobs are asked to stop
     #[command(after_help = "Example:\n  tidemill job cancel 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11")]
     Cancel {
-        /// Which jobs
+        /// Ids of the jobs
         #[arg(required = true)]
         jobs: Vec<JobId>,
     },
-    /// Wait for a job's end and print its output
+    /// Wait until a job ends and print its output
     #[command(
         after_help = "Example:\n  tidemill job wait 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11 --timeout 30s"
     )]
     Wait {
-        /// Which job; its result must be kept (--keep-result)
+        /// Id of the job; its result must be kept (--keep-result)
         job: JobId,
-        /// How long to wait
-        #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+        /// Maximum time to wait
+        #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
         timeout: Option<Duration>,
     },
 }
@@ -65,18 +65,18 @@ Examples:
   tidemill job list --queue mail --state running
   tidemill job cancel 01985a4e-8c5f-7cc2-a3b9-1c8e5d0c7f11";
 
-pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    match action {
-        Action::List { state: Some(state @ (JobState::Done | JobState::Cancelled)), .. } => {
-            let complaint = Complaint::wrong_use(format!("jobs that are {state} are not listed"));
-            Err(complaint.hint("`tidemill job show ID` shows one whose result is kept").into())
+pub(crate) async fn run(command: JobCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        JobCommand::List { state: Some(state @ (JobState::Done | JobState::Cancelled)), .. } => {
+            let error = CliError::usage(format!("jobs that are {state} are not listed"));
+            Err(error.hint("`tidemill job show ID` shows one whose result is kept").into())
         }
-        Action::Show { job } => show(&job, &context.client().await?, context).await,
-        Action::List { queue, state, limit } => {
+        JobCommand::Show { job } => show(&job, &context.client().await?, context).await,
+        JobCommand::List { queue, state, limit } => {
             list(queue.as_ref(), state, limit, context).await.map(|()| ExitCode::SUCCESS)
         }
-        Action::Cancel { jobs } => cancel(&jobs, &context.client().await?, context).await,
-        Action::Wait { job, timeout } => {
+        JobCommand::Cancel { jobs } => cancel(&jobs, &context.client().await?, context).await,
+        JobCommand::Wait { job, timeout } => {
             enqueue::wait(&context.client().await?, &job, timeout, context).await?;
             Ok(ExitCode::SUCCESS)
         }
@@ -85,16 +85,16 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
 
 pub(crate) async fn show(job: &JobId, client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
     let Some(info) = client.store().get_job(job).await? else {
-        let complaint = Complaint::failed(Error::NotFound(format!("job {job}")).to_string());
-        return Err(complaint
+        let error = CliError::failed(Error::NotFound(format!("job {job}")).to_string());
+        return Err(error
             .hint("a job that ended is forgotten unless its result is kept (--keep-result)")
             .into());
     };
-    let view = JobView::of(&info);
-    if context.out.is_json() {
-        context.out.json(&view)?;
+    let view = JobView::new(&info);
+    if context.printer.is_json() {
+        context.printer.json(&view)?;
     } else {
-        context.out.table(&facts(&view, client.store().clock().now()))?;
+        context.printer.table(&facts(&view, client.store().clock().now()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -106,25 +106,26 @@ async fn list(
     context: &Context,
 ) -> anyhow::Result<()> {
     let client = context.client().await?;
-    let mut found = Found::default();
-    for info in browse::queues(&**client.store(), queue).await? {
+    let mut found = FoundJobs::default();
+    for info in pages::list_queues(&**client.store(), queue).await? {
         for listed in
             [JobState::Running, JobState::Ready, JobState::Scheduled, JobState::Blocked, JobState::Dead]
         {
             if state.is_none_or(|state| state == listed) {
-                found.add(&**client.store(), (&info.queue, listed), limit, |_| true).await?;
+                let query = JobQuery { queue: &info.queue, state: listed, limit };
+                found.add(&**client.store(), query, |_| true).await?;
             }
         }
     }
-    let views: Vec<_> = found.jobs.iter().map(JobView::of).collect();
+    let views: Vec<_> = found.jobs.iter().map(JobView::new).collect();
     let now = client.store().clock().now();
-    context.list((&views, found.more), "there are no such jobs", |views| table(views, now))?;
+    context.list(&views, found.more, "there are no such jobs", |views| table(views, now))?;
     Ok(())
 }
 
-/// What cancelling a job did, for programs.
+/// The result of a cancellation, as JSON.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct CancelResult<'a> {
     job: &'a JobId,
     result: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -132,14 +133,14 @@ struct Answer<'a> {
 }
 
 async fn cancel(jobs: &[JobId], client: &Client, context: &Context) -> anyhow::Result<ExitCode> {
-    each(jobs, async |job| {
+    for_each_id(jobs, async |job| {
         let (text, result, state) = match client.cancel(job).await? {
             Cancelled::Removed => ("cancelled".to_owned(), "cancelled", None),
             Cancelled::Requested => ("is running and was told to stop".to_owned(), "requested", None),
             Cancelled::Ended(state) => (format!("had ended already: {state}"), "ended", Some(state)),
             Cancelled::NotFound => ("not found".to_owned(), "not_found", None),
         };
-        context.out.result(printable(&format!("{job} {text}")), &Answer { job, result, state })?;
+        context.printer.result(printable(&format!("{job} {text}")), &CancelResult { job, result, state })?;
         Ok(result != "not_found" && state.is_none_or(|state| state == JobState::Cancelled))
     })
     .await

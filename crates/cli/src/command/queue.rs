@@ -1,4 +1,4 @@
-//! `tidemill queue`: looks at queues and acts on them.
+//! `tidemill queue`: lists, shows, pauses, resumes and purges queues.
 
 use std::io;
 use std::process::ExitCode;
@@ -7,33 +7,33 @@ use serde::Serialize;
 use tidemill::store::QueueInfo;
 use tidemill::{Client, Queue};
 
-use crate::browse::QueueArg;
 use crate::confirm::confirm;
 use crate::context::Context;
-use crate::output::{Cell, Colour, Table, printable, thousands};
+use crate::output::{Cell, Colour, TextTable, printable, thousands};
+use crate::pages::QueueArg;
 
-/// Look at queues: list, show, pause, resume, purge
+/// Queues: list, show, pause, resume, purge
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Action {
-    /// List every queue and what is in it
+pub(crate) enum QueueCommand {
+    /// List all queues with their job counts
     #[command(after_help = "Example:\n  tidemill queue list --json")]
     List,
     /// Show one queue
     #[command(after_help = "Example:\n  tidemill queue show mail")]
     Show(QueueArg),
-    /// Stop giving out a queue's jobs; what runs goes on
+    /// Pause a queue: no job of it starts; running jobs continue
     #[command(after_help = "Example:\n  tidemill queue pause mail")]
     Pause(QueueArg),
-    /// Give a queue's jobs out again
+    /// Resume a paused queue
     #[command(after_help = "Example:\n  tidemill queue resume mail")]
     Resume(QueueArg),
-    /// Delete the waiting jobs of a queue; running and dead ones stay
+    /// Delete the waiting jobs of a queue; running and dead jobs stay
     #[command(after_help = "Example:\n  tidemill queue purge mail --yes")]
     Purge {
         #[command(flatten)]
         queue: QueueArg,
-        /// Do not ask
+        /// Skip the confirmation
         #[arg(long)]
         yes: bool,
     },
@@ -44,22 +44,22 @@ Examples:
   tidemill queue list
   tidemill queue pause mail";
 
-pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(command: QueueCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let client = context.client().await?;
-    match action {
-        Action::List => list(&client.store().list_queues().await?, context)?,
-        Action::Show(queue) => show(&queue.find(&**client.store()).await?, context)?,
-        Action::Pause(queue) => {
+    match command {
+        QueueCommand::List => list(&client.store().list_queues().await?, context)?,
+        QueueCommand::Show(queue) => show(&queue.find(&**client.store()).await?, context)?,
+        QueueCommand::Pause(queue) => {
             let queue = queue.find_or_new(&**client.store()).await?;
             client.pause(&queue).await?;
-            told(&queue, "paused", None, context)?;
+            print_result(&queue, "paused", None, context)?;
         }
-        Action::Resume(queue) => {
+        QueueCommand::Resume(queue) => {
             let queue = queue.find(&**client.store()).await?.queue;
             client.resume(&queue).await?;
-            told(&queue, "resumed", None, context)?;
+            print_result(&queue, "resumed", None, context)?;
         }
-        Action::Purge { queue, yes } => {
+        QueueCommand::Purge { queue, yes } => {
             purge(&queue.find(&**client.store()).await?, yes, &client, context).await?
         }
     }
@@ -67,14 +67,14 @@ pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<Exi
 }
 
 fn list(queues: &[QueueInfo], context: &Context) -> io::Result<()> {
-    if context.out.is_json() {
-        return queues.iter().try_for_each(|queue| context.out.json(queue));
+    if context.printer.is_json() {
+        return queues.iter().try_for_each(|queue| context.printer.json(queue));
     }
     if queues.is_empty() {
-        return context.out.text("there are no queues yet");
+        return context.printer.text("there are no queues yet");
     }
     let mut table =
-        Table::new(&["QUEUE", "DELIVERY", "READY", "SCHEDULED", "BLOCKED", "RUNNING", "DEAD", "STATE"]);
+        TextTable::new(&["QUEUE", "DELIVERY", "READY", "SCHEDULED", "BLOCKED", "RUNNING", "DEAD", "STATE"]);
     for info in queues {
         table.row(vec![
             Cell::text(info.queue.name.as_str()),
@@ -83,28 +83,29 @@ fn list(queues: &[QueueInfo], context: &Context) -> io::Result<()> {
             Cell::number(info.scheduled),
             Cell::number(info.blocked),
             Cell::number(info.running),
-            dead(info),
-            openness(info),
+            dead_cell(info),
+            state_cell(info),
         ]);
     }
-    context.out.table(&table)?;
-    queues.iter().try_for_each(|info| problems(info, context))
+    context.printer.table(&table)?;
+    queues.iter().try_for_each(|info| print_problems(info, context))
 }
 
-/// What is wrong with a queue, below its counts.
-fn problems(info: &QueueInfo, context: &Context) -> io::Result<()> {
-    let tell = |problem: &String| context.out.text(format!("queue {}: {}", info.queue, printable(problem)));
-    info.problems.iter().try_for_each(tell)
+/// Prints the problems of a queue below its counts.
+fn print_problems(info: &QueueInfo, context: &Context) -> io::Result<()> {
+    let print =
+        |problem: &String| context.printer.text(format!("queue {}: {}", info.queue, printable(problem)));
+    info.problems.iter().try_for_each(print)
 }
 
 fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
-    if context.out.is_json() {
-        return context.out.json(info);
+    if context.printer.is_json() {
+        return context.printer.json(info);
     }
-    let mut facts = Table::facts();
+    let mut facts = TextTable::facts();
     facts.fact("queue", info.queue.name.as_str());
     facts.fact("delivery", info.queue.guarantee.to_string());
-    facts.fact("state", openness(info));
+    facts.fact("state", state_cell(info));
     let counts = [
         ("ready", info.ready),
         ("scheduled", info.scheduled),
@@ -115,21 +116,21 @@ fn show(info: &QueueInfo, context: &Context) -> io::Result<()> {
         facts.fact(name, thousands(count));
     }
     facts.fact("dead", Cell::text(thousands(info.dead)).colour_unless_zero(Colour::Red));
-    context.out.table(&facts)?;
-    problems(info, context)
+    context.printer.table(&facts)?;
+    print_problems(info, context)
 }
 
-fn dead(info: &QueueInfo) -> Cell {
+fn dead_cell(info: &QueueInfo) -> Cell {
     Cell::number(info.dead).colour_unless_zero(Colour::Red)
 }
 
-fn openness(info: &QueueInfo) -> Cell {
+fn state_cell(info: &QueueInfo) -> Cell {
     if info.paused { Cell::text("paused").colour(Colour::Yellow) } else { Cell::text("open") }
 }
 
-/// What was done to a queue, for programs.
+/// The result of a command on a queue, as JSON.
 #[derive(Debug, Serialize)]
-struct Done<'a> {
+struct QueueResult<'a> {
     #[serde(flatten)]
     queue: &'a Queue,
     result: &'a str,
@@ -137,12 +138,12 @@ struct Done<'a> {
     jobs: Option<u64>,
 }
 
-fn told(queue: &Queue, result: &str, jobs: Option<u64>, context: &Context) -> io::Result<()> {
+fn print_result(queue: &Queue, result: &str, jobs: Option<u64>, context: &Context) -> io::Result<()> {
     let text = match jobs {
         Some(jobs) => format!("queue {queue} {result}: {} jobs deleted", thousands(jobs)),
         None => format!("queue {queue} {result}"),
     };
-    context.out.result(text, &Done { queue, result, jobs })
+    context.printer.result(text, &QueueResult { queue, result, jobs })
 }
 
 async fn purge(info: &QueueInfo, yes: bool, client: &Client, context: &Context) -> anyhow::Result<()> {
@@ -153,7 +154,7 @@ async fn purge(info: &QueueInfo, yes: bool, client: &Client, context: &Context) 
     }
     let purged = client.purge(&info.queue).await?;
     if purged.after_unknown {
-        context.screen.say("the answer to a first try was lost: it may have deleted more jobs");
+        context.screen.print_line("the answer to a first try was lost: it may have deleted more jobs");
     }
-    Ok(told(&info.queue, "purged", Some(purged.value), context)?)
+    Ok(print_result(&info.queue, "purged", Some(purged.value), context)?)
 }

@@ -7,34 +7,34 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tidemill::{Client, JobCounts, QueueName, Report, Worker, WorkerBuilder};
 
+use crate::browser_flags::BrowserFlags;
 use crate::context::Context;
-use crate::exec::{self, Groups, Program};
-use crate::failure::Complaint;
-use crate::lending::Lending;
-use crate::output::{thousands, time::brief};
+use crate::error::CliError;
+use crate::exec::{self, ExecHandler, ProcessGroups};
+use crate::output::{thousands, time::brief_duration};
 use crate::serve::serve;
+use crate::time;
 use crate::view::{self, EventLog};
-use crate::when;
 
-/// Run jobs; any program is a handler
+/// Run jobs; any program can be a handler
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Args {
+pub(crate) struct WorkerArgs {
     #[command(flatten)]
-    pub(crate) crew: Crew,
+    pub(crate) worker_flags: WorkerFlags,
 
-    /// End when the queues are empty, scheduled jobs and retries included
+    /// Exit when the queues are empty, including scheduled jobs and retries
     #[arg(long)]
     drain: bool,
 
     #[command(flatten)]
-    lending: Lending,
+    browser_flags: BrowserFlags,
 }
 
 const EXAMPLES: &str = "\
 A program gets the job's envelope (JSON, with the field `payload`) on stdin, and the variables \
 TIDEMILL_JOB_ID, TIDEMILL_KIND, TIDEMILL_QUEUE and TIDEMILL_ATTEMPT. What it prints is the job's output. \
-It is ended, with everything it started, when its job is cancelled or takes longer than its timeout.
+The program and all its child processes are terminated when its job is cancelled or exceeds its timeout.
 
 Its exit code:
   0    done
@@ -48,85 +48,86 @@ Examples:
   tidemill worker --queue mail --exec '*=./mail.py' --drain
   tidemill worker --queue pages=4 --browser";
 
-/// Who runs which jobs, and how.
+/// Flags that `worker` and `dev` share.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Crew {
-    /// An at-least-once queue to serve, and how many of its jobs run at once [default: default, one per core]
-    #[arg(long = "queue", value_name = "NAME[=CONCURRENCY]", value_parser = lane)]
-    queues: Vec<Lane>,
+pub(crate) struct WorkerFlags {
+    /// At-least-once queue to serve, and its concurrency [default: default, one per core]
+    #[arg(long = "queue", value_name = "NAME[=CONCURRENCY]", value_parser = parse_queue_concurrency)]
+    queues: Vec<QueueConcurrency>,
 
-    /// An at-most-once queue to serve, and how many of its jobs run at once
-    #[arg(long, value_name = "NAME[=CONCURRENCY]", value_parser = lane)]
-    at_most_once: Vec<Lane>,
+    /// At-most-once queue to serve, and its concurrency
+    #[arg(long, value_name = "NAME[=CONCURRENCY]", value_parser = parse_queue_concurrency)]
+    at_most_once: Vec<QueueConcurrency>,
 
-    /// The command that runs jobs of a kind, by way of `sh -c`; `*` is any other kind
-    #[arg(long = "exec", value_name = "KIND=COMMAND", value_parser = exec::program)]
-    pub(crate) programs: Vec<Program>,
+    /// Command that runs jobs of a kind, with `sh -c`; `*` is any other kind
+    #[arg(long = "exec", value_name = "KIND=COMMAND", value_parser = exec::parse_handler)]
+    pub(crate) handlers: Vec<ExecHandler>,
 
-    /// How long a job is leased; if this process dies, its jobs come back when it is over
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = when::duration)]
+    /// Lease of a job; the jobs of a worker that died run again after this time
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = time::parse_duration)]
     lease: Duration,
 
-    /// How many jobs to claim ahead of those that can run
+    /// Number of jobs to claim in advance
     #[arg(long, value_name = "N", default_value_t = 0)]
     prefetch: usize,
 
-    /// How long running jobs may take to end when the worker is stopped
-    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = when::duration)]
+    /// Time that running jobs have to end after a stop signal
+    #[arg(long, value_name = "DURATION", default_value = "25s", value_parser = time::parse_duration)]
     shutdown_grace: Duration,
 }
 
-/// A queue and how many of its jobs run at once.
+/// A queue and its concurrency.
 #[derive(Debug, Clone)]
-struct Lane {
+struct QueueConcurrency {
     queue: QueueName,
-    /// `None`: as many as suits the handlers.
+    /// `None` selects the default of the handlers.
     concurrency: Option<usize>,
 }
 
-fn lane(text: &str) -> Result<Lane, String> {
+fn parse_queue_concurrency(text: &str) -> Result<QueueConcurrency, String> {
     let Some((name, number)) = text.split_once('=') else {
         let queue = QueueName::new(text).map_err(|error| error.to_string())?;
-        return Ok(Lane { queue, concurrency: None });
+        return Ok(QueueConcurrency { queue, concurrency: None });
     };
     let number = number.parse().ok().filter(|number| *number > 0);
     let concurrency = Some(number.ok_or("the concurrency must be a number from 1 on")?);
-    Ok(Lane { queue: QueueName::new(name).map_err(|error| error.to_string())?, concurrency })
+    Ok(QueueConcurrency { queue: QueueName::new(name).map_err(|error| error.to_string())?, concurrency })
 }
 
-impl Crew {
-    /// The first queue that is served by name, and whether it is at-most-once.
+impl WorkerFlags {
+    /// The first queue that a flag names, and whether it is at-most-once.
     pub(crate) fn first_queue(&self) -> Option<(&str, bool)> {
-        let first = self.queues.first().map(|lane| (lane.queue.as_str(), false));
-        first.or_else(|| self.at_most_once.first().map(|lane| (lane.queue.as_str(), true)))
+        let first = self.queues.first().map(|entry| (entry.queue.as_str(), false));
+        first.or_else(|| self.at_most_once.first().map(|entry| (entry.queue.as_str(), true)))
     }
 
-    /// A worker for these queues, without handlers. `usual` is how many jobs of a queue run at once if nobody
-    /// says otherwise.
-    pub(crate) fn worker(&self, client: &Client, usual: usize) -> WorkerBuilder {
+    /// Builds a worker for these queues, without handlers. Queues without a concurrency of their
+    /// own get `default_concurrency`.
+    pub(crate) fn worker(&self, client: &Client, default_concurrency: usize) -> WorkerBuilder {
         let mut worker = Worker::builder(client).lease(self.lease).prefetch(self.prefetch);
         worker = worker.shutdown_grace(self.shutdown_grace);
-        for lane in &self.at_most_once {
-            worker = worker.at_most_once(lane.queue.as_str(), lane.concurrency.unwrap_or(usual));
+        for entry in &self.at_most_once {
+            worker =
+                worker.at_most_once(entry.queue.as_str(), entry.concurrency.unwrap_or(default_concurrency));
         }
-        for lane in &self.queues {
-            worker = worker.queue(lane.queue.as_str(), lane.concurrency.unwrap_or(usual));
+        for entry in &self.queues {
+            worker = worker.queue(entry.queue.as_str(), entry.concurrency.unwrap_or(default_concurrency));
         }
         if self.queues.is_empty() && self.at_most_once.is_empty() {
-            worker = worker.queue("default", usual);
+            worker = worker.queue("default", default_concurrency);
         }
         worker
     }
 }
 
-/// How many programs run at once: one per core.
-pub(crate) fn cores() -> usize {
+/// The default concurrency of programs: one per core.
+pub(crate) fn core_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What a worker did, for programs.
+/// The counts of a worker, as JSON.
 #[derive(Debug, Serialize)]
-struct Summary {
+struct WorkerSummary {
     event: &'static str,
     done: u64,
     failed: u64,
@@ -136,43 +137,43 @@ struct Summary {
     handed_back: u64,
     lost: u64,
     seconds: f64,
-    /// Whether the fleet ordered it to go.
+    /// Whether an operator drained this worker.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ordered: bool,
 }
 
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<ExitCode> {
-    if args.crew.programs.is_empty() && !args.lending.browser {
-        return Err(Complaint::wrong_use(
+pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.worker_flags.handlers.is_empty() && !args.browser_flags.browser {
+        return Err(CliError::usage(
             "the worker has no handler: say what to run with --exec KIND=COMMAND, or --browser",
         )
         .hint("--exec 'send_email=./mail.py' runs a program for one kind, --exec '*=cat' for any")
         .into());
     }
     let client = context.client_or_new().await?;
-    let groups = Arc::<Groups>::default();
-    let worker = args.lending.lend(args.crew.worker(&client, cores()));
-    let worker = exec::handlers(worker, args.crew.programs, &groups);
+    let groups = Arc::<ProcessGroups>::default();
+    let worker = args.browser_flags.apply_to(args.worker_flags.worker(&client, core_count()));
+    let worker = exec::add_handlers(worker, args.worker_flags.handlers, &groups);
     let (stats, mut log) = (worker.stats(), EventLog::new(worker.events(), context));
     let engine = worker.build()?;
     let emptied = engine.wait_until_empty();
     let until = async move { if args.drain { emptied.await } else { std::future::pending().await } };
-    let begun = Instant::now();
+    let started = Instant::now();
     let report = tokio::select! {
         report = serve(engine, &groups, &context.screen, until) => report?,
-        broken = log.run(), if context.settings.verbose > 0 => match broken? {},
-        never = view::watch(stats, &context.screen) => match never {},
+        broken = log.run(), if context.config.verbose > 0 => match broken? {},
+        never = view::show_counts(stats, &context.screen) => match never {},
     };
     context.screen.clear();
-    if context.settings.verbose > 0 {
-        log.rest()?;
+    if context.config.verbose > 0 {
+        log.write_remaining()?;
     }
-    tell(&report, begun.elapsed(), context)?;
+    print_summary(&report, started.elapsed(), context)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what a worker did.
-pub(crate) fn tell(report: &Report, took: Duration, context: &Context) -> std::io::Result<()> {
+/// Prints the counts of a worker.
+pub(crate) fn print_summary(report: &Report, took: Duration, context: &Context) -> std::io::Result<()> {
     let JobCounts { done, retried, dead, cancelled, snoozed, handed_back, lost, .. } = report.total;
     let (seconds, event) = (took.as_secs_f64(), "ended");
     let mut text =
@@ -186,8 +187,8 @@ pub(crate) fn tell(report: &Report, took: Duration, context: &Context) -> std::i
     }
     let ordered = report.stopped_by_fleet;
     let why = if ordered { "; ordered to go" } else { "" };
-    let text = format!("{text} in {}{why}", brief(took));
-    let summary = Summary {
+    let text = format!("{text} in {}{why}", brief_duration(took));
+    let summary = WorkerSummary {
         event,
         done,
         failed: retried,
@@ -199,5 +200,5 @@ pub(crate) fn tell(report: &Report, took: Duration, context: &Context) -> std::i
         seconds,
         ordered,
     };
-    context.out.result(text, &summary)
+    context.printer.result(text, &summary)
 }

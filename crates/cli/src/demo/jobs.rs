@@ -1,4 +1,4 @@
-//! The demo's jobs: what they are given and what they pretend to do.
+//! The demo's jobs and their simulated handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,30 +8,31 @@ use tidemill::{Backoff, Fail, Guarantee, Job, JobContext, State, secs};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-pub(super) const MEDIA: &str = "demo.media";
-pub(super) const MAIL: &str = "demo.mail";
-pub(super) const API: &str = "demo.api";
-pub(super) const REPORTS: &str = "demo.reports";
-pub(super) const PINGS: &str = "demo.pings";
+pub(super) const MEDIA_QUEUE: &str = "demo.media";
+pub(super) const MAIL_QUEUE: &str = "demo.mail";
+pub(super) const API_QUEUE: &str = "demo.api";
+pub(super) const REPORTS_QUEUE: &str = "demo.reports";
+pub(super) const PINGS_QUEUE: &str = "demo.pings";
 
-pub(super) const IMAGES: u32 = 200;
-pub(super) const EMAILS: u32 = 40;
-pub(super) const CALLS: u32 = 60;
-pub(super) const IMPORTS: u32 = 12;
-pub(super) const REMINDERS: u32 = 5;
-pub(super) const VIDEOS: u32 = 1;
-pub(super) const PINGED: u32 = 50;
+pub(super) const IMAGE_JOBS: u32 = 200;
+pub(super) const EMAIL_JOBS: u32 = 40;
+pub(super) const API_CALL_JOBS: u32 = 60;
+pub(super) const IMPORT_JOBS: u32 = 12;
+pub(super) const REMINDER_JOBS: u32 = 5;
+pub(super) const VIDEO_JOBS: u32 = 1;
+pub(super) const PING_JOBS: u32 = 50;
 
-/// All jobs together, and how many kinds of them there are.
-pub(super) const TOTAL: u32 = IMAGES + EMAILS + CALLS + IMPORTS + REMINDERS + VIDEOS + PINGED;
+/// The number of jobs, and the number of their kinds.
+pub(super) const TOTAL_JOBS: u32 =
+    IMAGE_JOBS + EMAIL_JOBS + API_CALL_JOBS + IMPORT_JOBS + REMINDER_JOBS + VIDEO_JOBS + PING_JOBS;
 pub(super) const KINDS: usize = 7;
 
-/// The report that nobody can read.
-const BROKEN: u32 = 7;
+/// The number of the report that cannot be parsed.
+const BROKEN_REPORT: u32 = 7;
 
-/// What the jobs share: someone wants to know when the video is being rendered.
+/// State of the handlers: signals when the video is being rendered.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Studio {
+pub(super) struct DemoState {
     pub(super) rendering: Arc<Notify>,
 }
 
@@ -52,32 +53,35 @@ macro_rules! jobs {
 }
 
 jobs! {
-    /// Just works.
-    ResizeImage(number: u32) is "resize_image" on MEDIA, {}
-    /// Takes so long that somebody cancels it.
-    RenderVideo(file: String) is "render_video" on MEDIA, {}
-    /// Fails twice, because mail servers greylist, then works.
-    SendEmail(to: String) is "send_email" on MAIL, {
+    /// Succeeds.
+    ResizeImage(number: u32) is "resize_image" on MEDIA_QUEUE, {}
+    /// Runs until it is cancelled.
+    RenderVideo(file: String) is "render_video" on MEDIA_QUEUE, {}
+    /// Fails twice, because mail servers greylist, then succeeds.
+    SendEmail(to: String) is "send_email" on MAIL_QUEUE, {
         const BACKOFF: Backoff = Backoff { base: Duration::from_millis(400), max: secs(5), jitter: Duration::from_millis(200) };
     }
-    /// Runs later.
-    SendReminder(to: String) is "send_reminder" on MAIL, {}
-    /// Fails now and then.
-    CallApi(number: u32) is "call_api" on API, {
+    /// Is scheduled for later.
+    SendReminder(to: String) is "send_reminder" on MAIL_QUEUE, {}
+    /// Every third fails once.
+    CallApi(number: u32) is "call_api" on API_QUEUE, {
         const BACKOFF: Backoff = Backoff::constant(Duration::from_millis(600));
     }
-    /// Works, unless the report is broken.
-    ImportReport(file: String) is "import_report" on REPORTS, {}
-    /// Lost if this process dies, and cheap.
-    Ping(host: String) is "ping" on PINGS, {
+    /// Succeeds, unless the report is broken.
+    ImportReport(file: String) is "import_report" on REPORTS_QUEUE, {}
+    /// At most once: lost if this process dies.
+    Ping(host: String) is "ping" on PINGS_QUEUE, {
         const GUARANTEE: Guarantee = Guarantee::AtMostOnce;
     }
 }
 
 impl ImportReport {
     pub(super) fn numbered(number: u32) -> Self {
-        let file =
-            if number == BROKEN { "q3-final(2).csv".to_owned() } else { format!("report-{number:02}.csv") };
+        let file = if number == BROKEN_REPORT {
+            "q3-final(2).csv".to_owned()
+        } else {
+            format!("report-{number:02}.csv")
+        };
         Self { file }
     }
 }
@@ -91,8 +95,8 @@ pub(super) async fn resize_image(job: ResizeImage) -> Result<(), Fail> {
     Ok(())
 }
 
-pub(super) async fn render_video(_: RenderVideo, State(studio): State<Studio>) -> Result<(), Fail> {
-    studio.rendering.notify_one();
+pub(super) async fn render_video(_: RenderVideo, State(state): State<DemoState>) -> Result<(), Fail> {
+    state.rendering.notify_one();
     sleep(secs(3_600)).await;
     Ok(())
 }
@@ -120,7 +124,7 @@ pub(super) async fn call_api(job: CallApi, cx: JobContext) -> Result<(), Fail> {
 
 pub(super) async fn import_report(job: ImportReport) -> Result<(), Fail> {
     work(350).await;
-    if job.file == ImportReport::numbered(BROKEN).file {
+    if job.file == ImportReport::numbered(BROKEN_REPORT).file {
         let error = format!("{}, line 17: expected 4 columns, found 3", job.file);
         return Err(Fail::dead("bad_format", error));
     }

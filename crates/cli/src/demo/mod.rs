@@ -1,9 +1,9 @@
-//! `tidemill dev --demo`: everything Tidemill does with jobs, in a few seconds.
+//! `tidemill dev --demo`: all features of jobs in a few seconds.
 
+mod counts;
 mod jobs;
-mod play;
+mod script;
 mod summary;
-mod tally;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,54 +12,54 @@ use tidemill::{Client, Worker, WorkerBuilder, secs};
 
 use crate::connect::describe;
 use crate::context::Context;
-use crate::exec::Groups;
+use crate::exec::ProcessGroups;
 use crate::output::{Colour, printable};
 use crate::serve::serve;
 use crate::view::QueueView;
 
-use jobs::Studio;
-use play::Play;
-use tally::Tally;
+use counts::KindCounter;
+use jobs::DemoState;
+use script::DemoScript;
 
-/// Runs the demo to its end, or to a signal.
+/// Runs the demo until it ends or a signal arrives.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<ExitCode> {
     let client = open(context).await?;
-    let studio = Studio::default();
-    let worker = worker(&client, studio.clone());
-    let (stats, mut tally) = (worker.stats(), Tally::of(worker.events()));
+    let state = DemoState::default();
+    let worker = worker(&client, state.clone());
+    let (stats, mut counter) = (worker.stats(), KindCounter::new(worker.events()));
     let engine = worker.build()?;
-    greet(context);
+    print_title(context);
     let view = QueueView::new(client.store().clone(), stats, &context.screen);
-    let (play, emptied) = (Play::new(&client, studio), engine.wait_until_empty());
-    let (mut played, programs) = (Ok(()), Arc::<Groups>::default());
+    let (script, emptied) = (DemoScript::new(&client, state), engine.wait_until_empty());
+    let (mut played, handlers) = (Ok(()), Arc::<ProcessGroups>::default());
     let until = async {
-        played = play.run().await;
+        played = script.run().await;
         emptied.await;
     };
     tokio::select! {
-        report = serve(engine, &programs, &context.screen, until) => drop(report?),
+        report = serve(engine, &handlers, &context.screen, until) => drop(report?),
         never = view.run() => match never {},
-        never = tally.run() => match never {},
+        never = counter.run() => match never {},
     }
     context.screen.clear();
     played?;
-    tally.rest();
-    summary::tell(&client, &tally, context).await?;
+    counter.count_remaining();
+    summary::print(&client, &counter, context).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The store of the demo: in memory, unless this very call names another. What the environment or a file
-/// names may well be production.
+/// The store of the demo: in memory, unless a flag names another. The environment or a file may
+/// name production.
 async fn open(context: &Context) -> anyhow::Result<Client> {
-    if context.settings.store.by_flag {
-        return context.own_mill().await;
+    if context.config.store.by_flag {
+        return context.standalone_client().await;
     }
-    Ok(tidemill::connector("sqlite::memory:")?.source("demo").connect().await?)
+    Ok(tidemill::ClientBuilder::new("sqlite::memory:")?.source("demo").connect().await?)
 }
 
-fn worker(client: &Client, studio: Studio) -> WorkerBuilder {
+fn worker(client: &Client, state: DemoState) -> WorkerBuilder {
     Worker::builder(client)
-        .state(studio)
+        .state(state)
         .handle(jobs::resize_image)
         .handle(jobs::render_video)
         .handle(jobs::send_email)
@@ -67,18 +67,20 @@ fn worker(client: &Client, studio: Studio) -> WorkerBuilder {
         .handle(jobs::call_api)
         .handle(jobs::import_report)
         .handle(jobs::ping)
-        .queue(jobs::MEDIA, 8)
-        .queue(jobs::MAIL, 8)
-        .queue(jobs::API, 6)
-        .queue(jobs::REPORTS, 2)
-        .at_most_once(jobs::PINGS, 4)
+        .queue(jobs::MEDIA_QUEUE, 8)
+        .queue(jobs::MAIL_QUEUE, 8)
+        .queue(jobs::API_QUEUE, 6)
+        .queue(jobs::REPORTS_QUEUE, 2)
+        .at_most_once(jobs::PINGS_QUEUE, 4)
         .shutdown_grace(secs(2))
 }
 
-fn greet(context: &Context) {
-    let store = if context.settings.store.by_flag { &context.settings.store.url } else { "sqlite::memory:" };
+fn print_title(context: &Context) {
+    let store = if context.config.store.by_flag { &context.config.store.url } else { "sqlite::memory:" };
     let (style, store) = (context.screen.style(), printable(&describe(store)));
     let title = style.paint(Colour::Bold, "tidemill demo");
-    let count = jobs::TOTAL;
-    context.screen.say(&format!("{title}: {count} jobs of {} kinds in 5 queues on {store}\n", jobs::KINDS));
+    let count = jobs::TOTAL_JOBS;
+    context
+        .screen
+        .print_line(&format!("{title}: {count} jobs of {} kinds in 5 queues on {store}\n", jobs::KINDS));
 }

@@ -1,14 +1,14 @@
-//! What the demo has shown: a table, the dead letter, and what to try next.
+//! The summary of the demo: a table, the dead letter, and commands to try.
 
 use tidemill::Client;
 
-use super::tally::{Line, Tally};
+use super::counts::{KindCounter, KindCounts};
 use crate::command::dev::program_name;
 use crate::context::Context;
 use crate::output::job::{JobView, facts};
-use crate::output::{Cell, Colour, Table};
+use crate::output::{Cell, Colour, TextTable};
 
-/// The kinds in the order of the story, and what there was to see.
+/// The kinds and what happened to their jobs.
 const STORY: [(&str, &str); 7] = [
     ("resize_image", "just work"),
     ("send_email", "refused twice, then accepted"),
@@ -19,50 +19,53 @@ const STORY: [(&str, &str); 7] = [
     ("ping", "at most once: never retried"),
 ];
 
-/// Tells it.
-pub(super) async fn tell(client: &Client, tally: &Tally, context: &Context) -> anyhow::Result<()> {
-    let line = |kind: &str| tally.lines.iter().find(|line| line.kind == kind).cloned().unwrap_or_default();
-    let lines: Vec<_> = STORY
+/// Prints the summary.
+pub(super) async fn print(client: &Client, counter: &KindCounter, context: &Context) -> anyhow::Result<()> {
+    let counts =
+        |kind: &str| counter.kinds.iter().find(|counts| counts.kind == kind).cloned().unwrap_or_default();
+    let kinds: Vec<_> = STORY
         .into_iter()
-        .map(|(kind, story)| (Line { kind: kind.to_owned(), ..line(kind) }, story))
+        .map(|(kind, story)| (KindCounts { kind: kind.to_owned(), ..counts(kind) }, story))
         .collect();
-    let died = match &tally.died {
-        Some(job) => client.store().get_job(job).await?.map(|info| JobView::of(&info)),
+    let died = match &counter.died {
+        Some(job) => client.store().get_job(job).await?.map(|info| JobView::new(&info)),
         None => None,
     };
-    if context.out.is_json() {
-        lines.iter().try_for_each(|(line, _)| context.out.json(line))?;
-        return Ok(died.iter().try_for_each(|letter| context.out.json(letter))?);
+    if context.printer.is_json() {
+        kinds.iter().try_for_each(|(counts, _)| context.printer.json(counts))?;
+        return Ok(died.iter().try_for_each(|letter| context.printer.json(letter))?);
     }
     if !context.screen.is_live() {
-        context.out.text("")?;
+        context.printer.text("")?;
     }
-    context.out.table(&table(&lines))?;
+    context.printer.table(&table(&kinds))?;
     if let Some(letter) = &died {
-        context.out.text(format!("\n{}", context.out.style().paint(Colour::Bold, "The dead letter")))?;
-        context.out.table(&facts(letter, client.store().clock().now()))?;
+        context
+            .printer
+            .text(format!("\n{}", context.printer.style().paint(Colour::Bold, "The dead letter")))?;
+        context.printer.table(&facts(letter, client.store().clock().now()))?;
     }
     Ok(next(died.as_ref(), context)?)
 }
 
-fn table(lines: &[(Line, &str)]) -> Table {
-    let mut table = Table::new(&["KIND", "DONE", "RETRIED", "DEAD", "CANCELLED", "WHAT HAPPENED"]);
-    for (line, story) in lines {
+fn table(kinds: &[(KindCounts, &str)]) -> TextTable {
+    let mut table = TextTable::new(&["KIND", "DONE", "RETRIED", "DEAD", "CANCELLED", "WHAT HAPPENED"]);
+    for (counts, story) in kinds {
         table.row(vec![
-            Cell::text(line.kind.as_str()),
-            Cell::number(line.done).colour_unless_zero(Colour::Green),
-            Cell::number(line.retried).colour_unless_zero(Colour::Yellow),
-            Cell::number(line.dead).colour_unless_zero(Colour::Red),
-            Cell::number(line.cancelled),
+            Cell::text(counts.kind.as_str()),
+            Cell::number(counts.done).colour_unless_zero(Colour::Green),
+            Cell::number(counts.retried).colour_unless_zero(Colour::Yellow),
+            Cell::number(counts.dead).colour_unless_zero(Colour::Red),
+            Cell::number(counts.cancelled),
             Cell::text(*story),
         ]);
     }
     table
 }
 
-/// Commands that work as they stand.
+/// Prints commands that can be copied.
 fn next(died: Option<&JobView>, context: &Context) -> std::io::Result<()> {
-    let (name, store) = (program_name(), &context.settings.store);
+    let (name, store) = (program_name(), &context.config.store);
     let mut commands = Vec::new();
     if let (true, true, Some(letter)) = (store.by_flag, store.url.starts_with("sqlite:"), died) {
         let flag = format!("--store {}", store.url);
@@ -81,11 +84,11 @@ fn next(died: Option<&JobView>, context: &Context) -> std::io::Result<()> {
             "this again, in a file you can look into",
         ));
     }
-    context.out.text(format!("\n{}", context.out.style().paint(Colour::Bold, "What next")))?;
+    context.printer.text(format!("\n{}", context.printer.style().paint(Colour::Bold, "What next")))?;
     for (command, meaning) in commands {
         context
-            .out
-            .text(format!("  {command}\n      {}", context.out.style().paint(Colour::Dim, meaning)))?;
+            .printer
+            .text(format!("  {command}\n      {}", context.printer.style().paint(Colour::Dim, meaning)))?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
-//! Any program is a handler: it gets the envelope on stdin, its stdout is the job's output, and its exit code
-//! says what becomes of the job.
+//! Programs as handlers: the envelope on stdin, the output on stdout, and an exit code that decides
+//! the outcome.
 
-mod group;
+mod exit_outcome;
 mod pipes;
-mod verdict;
+mod process_group;
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use tidemill::settle::Outcome;
 use tidemill::{Envelope, JobContext, WorkerBuilder};
 use tokio::process::Command;
 
-use group::Group;
-pub(crate) use group::Groups;
-use pipes::Pipes;
+use pipes::PipeOutput;
+use process_group::ProcessGroup;
+pub(crate) use process_group::ProcessGroups;
 
-/// What is left in the pipes of a program that has ended is read for at most this long: a process it left
-/// behind may hold them open for ever.
-const TO_READ: Duration = Duration::from_secs(1);
+/// Time to read the pipes after the program has ended: a child process that it left may hold them
+/// open for ever.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A kind of job and the command that runs it: `KIND=COMMAND`, or `*=COMMAND` for every other kind.
+/// A kind of job and its command: `KIND=COMMAND`, or `*=COMMAND` for every other kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Program {
+pub(crate) struct ExecHandler {
     kind: String,
     command: Arc<str>,
 }
 
-impl Program {
-    /// A kind it runs.
+impl ExecHandler {
+    /// A kind that it runs, for examples.
     pub(crate) fn kind(&self) -> &str {
         if self.kind == "*" { "greet" } else { &self.kind }
     }
 }
 
-/// Reads `KIND=COMMAND`.
-pub(crate) fn program(text: &str) -> Result<Program, String> {
+/// Parses `KIND=COMMAND`.
+pub(crate) fn parse_handler(text: &str) -> Result<ExecHandler, String> {
     let (kind, command) = text.split_once('=').ok_or("write it as KIND=COMMAND")?;
     if kind != "*" {
         tidemill::Kind::new(kind).map_err(|error| error.to_string())?;
@@ -44,46 +44,50 @@ pub(crate) fn program(text: &str) -> Result<Program, String> {
     if command.trim().is_empty() {
         return Err(format!("there is no command after `{kind}=`"));
     }
-    Ok(Program { kind: kind.to_owned(), command: command.into() })
+    Ok(ExecHandler { kind: kind.to_owned(), command: command.into() })
 }
 
-/// Adds the handlers of `programs` to a worker. Their processes are counted in `groups`.
-pub(crate) fn handlers(worker: WorkerBuilder, programs: Vec<Program>, groups: &Arc<Groups>) -> WorkerBuilder {
-    programs.into_iter().fold(worker, |worker, Program { kind, command }| {
+/// Adds these handlers to a worker. Their process groups are registered in `groups`.
+pub(crate) fn add_handlers(
+    worker: WorkerBuilder,
+    handlers: Vec<ExecHandler>,
+    groups: &Arc<ProcessGroups>,
+) -> WorkerBuilder {
+    handlers.into_iter().fold(worker, |worker, ExecHandler { kind, command }| {
         let groups = groups.clone();
         let run = move |envelope, cx| run(command.clone(), groups.clone(), envelope, cx);
         if kind == "*" { worker.handle_any(run) } else { worker.handle_untyped(&kind, run) }
     })
 }
 
-async fn run(command: Arc<str>, groups: Arc<Groups>, envelope: Envelope, cx: JobContext) -> Outcome {
+async fn run(command: Arc<str>, groups: Arc<ProcessGroups>, envelope: Envelope, cx: JobContext) -> Outcome {
     match attempt(&command, &groups, &envelope, &cx).await {
-        Ok((status, pipes)) => verdict::of(status, pipes, envelope.keep_result().is_some()),
+        Ok((status, pipes)) => exit_outcome::from_exit(status, pipes, envelope.keep_result().is_some()),
         Err(error) => Outcome::Retry { error: format!("the program could not be run: {error}"), after: None },
     }
 }
 
-/// Runs the command once. Dropping this future ends the program and everything it started.
+/// Runs the command once. Dropping this future terminates the program and its child processes.
 async fn attempt(
     command: &str,
-    groups: &Arc<Groups>,
+    groups: &Arc<ProcessGroups>,
     envelope: &Envelope,
     cx: &JobContext,
-) -> std::io::Result<(ExitStatus, Pipes)> {
+) -> std::io::Result<(ExitStatus, PipeOutput)> {
     let mut child = shell(command, cx).spawn()?;
-    let (mut pipes, mut ends) = Pipes::of(&mut child, envelope);
-    let mut group = Group::of(child, groups);
+    let (mut pipes, mut ends) = PipeOutput::new(&mut child, envelope);
+    let mut group = ProcessGroup::new(child, groups);
     let status = {
-        let mut flow = std::pin::pin!(pipes.flow(&mut ends));
-        let (status, flowing) = tokio::select! {
+        let mut transfer = std::pin::pin!(pipes.transfer(&mut ends));
+        let (status, is_transferring) = tokio::select! {
             biased;
-            () = &mut flow => (group.ended().await?, false),
+            () = &mut transfer => (group.ended().await?, false),
             status = group.ended() => (status?, true),
         };
-        // The program is gone; what it left behind goes too, or it would hold the pipes open.
+        // Terminates remaining child processes, which would hold the pipes open.
         drop(group);
-        if flowing {
-            let _ = tokio::time::timeout(TO_READ, flow).await;
+        if is_transferring {
+            let _ = tokio::time::timeout(DRAIN_TIMEOUT, transfer).await;
         }
         status
     };
@@ -102,8 +106,8 @@ fn shell(command: &str, cx: &JobContext) -> Command {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        // A group of its own, so that it can be ended with all it started, and so that a Ctrl-C in the
-        // terminal reaches the worker only, which ends it in order.
+        // Its own group, so that it can be terminated with its children. A Ctrl-C in the terminal
+        // reaches only the worker, which shuts it down in order.
         .process_group(0);
     shell
 }
@@ -114,11 +118,11 @@ mod tests {
 
     #[test]
     fn a_program_is_a_kind_and_a_command() {
-        let program = program("send_email=./mail.py --from=me").unwrap();
-        assert_eq!((program.kind.as_str(), &*program.command), ("send_email", "./mail.py --from=me"));
-        assert!(super::program("*=cat").is_ok());
+        let handler = parse_handler("send_email=./mail.py --from=me").unwrap();
+        assert_eq!((handler.kind.as_str(), &*handler.command), ("send_email", "./mail.py --from=me"));
+        assert!(super::parse_handler("*=cat").is_ok());
         for wrong in ["cat", "=cat", "a b=cat", "greet=", "greet= "] {
-            assert!(super::program(wrong).is_err(), "{wrong:?}");
+            assert!(super::parse_handler(wrong).is_err(), "{wrong:?}");
         }
     }
 }

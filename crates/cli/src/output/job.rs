@@ -1,4 +1,4 @@
-//! A job as it is shown: the store's view of it and what its envelope says, put together.
+//! The view of a job: the store's data and the fields of its envelope.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,9 +7,9 @@ use tidemill::store::JobInfo;
 use tidemill::workflow::RunId;
 use tidemill::{DeadLetter, DeathReason, Envelope, Guarantee, JobId, QueueName, Timestamp};
 
-use super::{Cell, Colour, Table, printable, time::relative};
+use super::{Cell, Colour, TextTable, printable, time::relative};
 
-/// A job, for people and programs.
+/// A job, for tables and JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct JobView {
     pub(crate) job: JobId,
@@ -20,7 +20,7 @@ pub(crate) struct JobView {
     pub(crate) delivery: Option<Guarantee>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) kind: Option<String>,
-    /// The run it belongs to.
+    /// The run that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,30 +47,30 @@ pub(crate) struct JobView {
     pub(crate) finished_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<Box<RawValue>>,
-    /// The envelope or letter as it is on the wire, if it is JSON at all.
+    /// The envelope or dead letter as stored, if it is JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) envelope: Option<Box<RawValue>>,
 }
 
-/// What an envelope says that has no part in how the job runs.
+/// Fields of an envelope that do not affect how the job runs.
 #[derive(Debug, Default, Deserialize)]
-struct Remarks {
+struct EnvelopeExtras {
     #[serde(default)]
-    meta: Meta,
+    meta: EnvelopeMeta,
     last_error: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-struct Meta {
+struct EnvelopeMeta {
     enqueue_ts: Option<String>,
 }
 
 impl JobView {
-    pub(crate) fn of(info: &JobInfo) -> Self {
+    pub(crate) fn new(info: &JobInfo) -> Self {
         let envelope = Envelope::read(info.data.clone()).ok();
         let letter = (info.state == JobState::Dead).then(|| DeadLetter::from_stored(info));
         let unreadable = letter.as_ref().filter(|letter| letter.reason == DeathReason::Unreadable);
-        let remarks: Remarks = serde_json::from_slice(&info.data).unwrap_or_default();
+        let extras: EnvelopeExtras = serde_json::from_slice(&info.data).unwrap_or_default();
         let record = info.record.as_ref();
         let discarded = record.and_then(|record| record.error.clone());
         Self {
@@ -82,24 +82,25 @@ impl JobView {
             run: info.job.run(),
             attempts: envelope.as_ref().map(Envelope::attempts),
             max_attempts: envelope.as_ref().map(Envelope::max_attempts),
-            enqueued_at: remarks.meta.enqueue_ts,
+            enqueued_at: extras.meta.enqueue_ts,
             due: info.due,
             waits_for: info.waits_for.clone(),
             held_by: info.held_by.clone(),
             cancelling: info.cancelling,
             last_error: discarded
-                .or(remarks.last_error)
+                .or(extras.last_error)
                 .or_else(|| unreadable.and_then(|letter| letter.last_error.clone())),
             died_at: letter.as_ref().filter(|_| unreadable.is_none()).map(|letter| letter.at),
             reason: letter.as_ref().map(|letter| letter.reason.to_string()),
             finished_at: record.map(|record| record.finished_at),
-            output: record.and_then(|record| raw(&record.output)),
-            envelope: raw(&info.data).or_else(|| unreadable.and_then(|letter| quoted(&letter.bytes))),
+            output: record.and_then(|record| one_line_json(&record.output)),
+            envelope: one_line_json(&info.data)
+                .or_else(|| unreadable.and_then(|letter| quoted_json(&letter.bytes))),
         }
     }
 
-    /// Which attempt it is in, of how many.
-    pub(crate) fn tries(&self) -> String {
+    /// The current attempt and the maximum.
+    pub(crate) fn attempts_of_max(&self) -> String {
         match (self.attempts, self.max_attempts) {
             (Some(attempts), Some(max)) => format!("{attempts}/{max}"),
             _ => String::new(),
@@ -109,29 +110,30 @@ impl JobView {
     /// The payload, as JSON text.
     pub(crate) fn payload(&self) -> Option<Box<RawValue>> {
         #[derive(Deserialize)]
-        struct Wire {
+        struct EnvelopePayload {
             payload: Option<Box<RawValue>>,
         }
-        serde_json::from_str::<Wire>(self.envelope.as_ref()?.get()).ok()?.payload
+        serde_json::from_str::<EnvelopePayload>(self.envelope.as_ref()?.get()).ok()?.payload
     }
 }
 
-/// JSON in one line. A line break in sound JSON is never inside a text, so it may as well be a space.
-fn raw(bytes: &[u8]) -> Option<Box<RawValue>> {
+/// JSON in one line. A line break in valid JSON is never inside a string, so a space can replace
+/// it.
+fn one_line_json(bytes: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(bytes).ok()?.trim();
     RawValue::from_string(text.replace(['\n', '\r'], " ")).ok()
 }
 
-/// Bytes that are no JSON, as a JSON text.
-fn quoted(bytes: &[u8]) -> Option<Box<RawValue>> {
+/// Bytes that are not JSON, as a JSON string.
+fn quoted_json(bytes: &[u8]) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&String::from_utf8_lossy(bytes)).ok()
 }
 
-/// Everything about one job.
-pub(crate) fn facts(view: &JobView, now: Timestamp) -> Table {
-    let mut facts = Table::facts();
+/// All facts about one job.
+pub(crate) fn facts(view: &JobView, now: Timestamp) -> TextTable {
+    let mut facts = TextTable::facts();
     facts.fact("job", view.job.as_str());
-    facts.fact("state", Cell::text(view.state.to_string()).colour(Colour::of(view.state)));
+    facts.fact("state", Cell::text(view.state.to_string()).colour(Colour::for_state(view.state)));
     let when = |time: Timestamp| format!("{time} ({})", relative(now, time));
     let text = |text: &String| printable(text);
     let json = |json: &RawValue| printable(json.get());
@@ -140,7 +142,7 @@ pub(crate) fn facts(view: &JobView, now: Timestamp) -> Table {
         ("run", view.run.as_ref().map(ToString::to_string)),
         ("queue", view.queue.as_ref().map(ToString::to_string)),
         ("delivery", view.delivery.map(|delivery| delivery.to_string())),
-        ("attempts", Some(view.tries()).filter(|tries| !tries.is_empty())),
+        ("attempts", Some(view.attempts_of_max()).filter(|attempts_of_max| !attempts_of_max.is_empty())),
         ("enqueued", view.enqueued_at.as_ref().map(text)),
         ("due", view.due.map(when)),
         ("waits for", Some(names(&view.waits_for)).filter(|names| !names.is_empty())),
@@ -166,23 +168,23 @@ fn names(ids: &[JobId]) -> String {
     ids.iter().map(JobId::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Jobs, one a line.
-pub(crate) fn table(views: &[JobView], now: Timestamp) -> Table {
-    let mut table = Table::new(&["JOB", "STATE", "QUEUE", "KIND", "TRIES", "NOTE"]);
+/// A table with one job per row.
+pub(crate) fn table(views: &[JobView], now: Timestamp) -> TextTable {
+    let mut table = TextTable::new(&["JOB", "STATE", "QUEUE", "KIND", "TRIES", "NOTE"]);
     for view in views {
         table.row(vec![
             Cell::text(view.job.as_str()),
-            Cell::text(view.state.to_string()).colour(Colour::of(view.state)),
+            Cell::text(view.state.to_string()).colour(Colour::for_state(view.state)),
             Cell::text(view.queue.as_ref().map_or("", |queue| queue.as_str())),
             Cell::text(view.kind.clone().unwrap_or_default()),
-            Cell::text(view.tries()),
+            Cell::text(view.attempts_of_max()),
             Cell::text(note(view, now)),
         ]);
     }
     table
 }
 
-/// What is most worth knowing about a job in its state.
+/// The most useful note for the state of the job.
 fn note(view: &JobView, now: Timestamp) -> String {
     let error = view.last_error.as_deref().map(printable);
     match view.state {

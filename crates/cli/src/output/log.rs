@@ -1,25 +1,26 @@
-//! The log, on stderr: warnings, and more if asked for.
+//! The log on stderr.
 
 use tracing_subscriber::EnvFilter;
 
 use super::Screen;
 
-/// How much is said.
+/// The log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Level {
-    /// What went wrong with the command itself.
+pub(crate) enum LogLevel {
+    /// Errors of the command itself.
     Errors,
-    /// What an operator should know.
+    /// Warnings for operators.
     Warnings,
-    /// What the parts do.
+    /// What the worker's parts do.
     Infos,
-    /// All there is.
+    /// Everything.
     Debug,
 }
 
-impl Level {
-    /// The level for this many `-v`. The first is for the jobs that end, which are no log.
-    pub(crate) fn of(verbose: u8) -> Self {
+impl LogLevel {
+    /// The level for this many `-v`. The first `-v` prints finished jobs, which are not log
+    /// messages.
+    pub(crate) fn from_verbosity(verbose: u8) -> Self {
         match verbose {
             0 | 1 => Self::Warnings,
             2 => Self::Infos,
@@ -27,7 +28,7 @@ impl Level {
         }
     }
 
-    const fn word(self) -> &'static str {
+    const fn as_str(self) -> &'static str {
         match self {
             Self::Errors => "error",
             Self::Warnings => "warn",
@@ -37,25 +38,25 @@ impl Level {
     }
 }
 
-/// How a line of the log looks.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Format {
-    // Plain comments: documented values would make every help page long.
+pub(crate) enum LogFormat {
+    // Not doc comments: documented values would lengthen every help page.
     // For people.
     #[default]
     Text,
-    // One JSON object a line, for programs that collect logs.
+    // One JSON object per line, for log collectors.
     Json,
 }
 
-/// Starts the log. `TIDEMILL_LOG` says in tracing's own words what is wanted, else `level` counts.
-pub(crate) fn start(level: Level, format: Format, screen: &Screen) {
-    let filter = EnvFilter::try_from_env("TIDEMILL_LOG").unwrap_or_else(|_| EnvFilter::new(level.word()));
+/// Starts the log. `TIDEMILL_LOG` is a filter of tracing and overrides `level`.
+pub(crate) fn start(level: LogLevel, format: LogFormat, screen: &Screen) {
+    let filter = EnvFilter::try_from_env("TIDEMILL_LOG").unwrap_or_else(|_| EnvFilter::new(level.as_str()));
     let (writer, colours) = (screen.clone(), screen.style().has_colours());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
-    // Only the first log of a process counts, and a process has one.
+    // Only the first logger of a process takes effect, and a process starts one.
     let _ = match format {
-        Format::Text => log.with_ansi(colours).with_target(false).compact().try_init(),
-        Format::Json => log.with_ansi(false).json().flatten_event(true).try_init(),
+        LogFormat::Text => log.with_ansi(colours).with_target(false).compact().try_init(),
+        LogFormat::Json => log.with_ansi(false).json().flatten_event(true).try_init(),
     };
 }

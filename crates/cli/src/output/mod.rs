@@ -1,9 +1,8 @@
-//! What a command prints: results on stdout, as text for people or as JSON for programs.
+//! Output of commands: results on stdout, as text or JSON.
 
-mod hush;
+mod echo_off;
 pub(crate) mod job;
 pub(crate) mod log;
-pub(crate) mod member;
 pub(crate) mod run;
 mod screen;
 pub(crate) mod session;
@@ -11,6 +10,7 @@ mod style;
 mod table;
 pub(crate) mod time;
 pub(crate) mod timeline;
+pub(crate) mod worker;
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -20,29 +20,30 @@ use serde::Serialize;
 
 pub(crate) use screen::Screen;
 pub(crate) use style::{Colour, Style, printable};
-pub(crate) use table::{Cell, Table, thousands};
+pub(crate) use table::{Cell, TextTable, thousands};
 
-/// Where results go.
+/// The printer of results.
 ///
-/// A reader that closes the pipe (`| head -1`) stops the output, never the work: the command carries on, and its exit
-/// code says whether everything was done.
+/// A reader that closes the pipe (`| head -1`) stops the output, but not the command. The exit code
+/// still says whether the command succeeded.
 #[derive(Debug)]
-pub(crate) struct Out {
+pub(crate) struct Printer {
     json: bool,
     style: Style,
-    /// Control characters in stored data would reach the terminal; a pipe or a file gets the exact bytes.
+    /// Whether stdout is a terminal. Control characters in stored data must not reach a terminal; a
+    /// pipe or a file gets the exact bytes.
     terminal: bool,
     /// Whether the reader has closed the pipe.
     closed: AtomicBool,
 }
 
-impl Out {
+impl Printer {
     pub(crate) fn new(json: bool) -> Self {
-        let (style, terminal) = (Style::of(&io::stdout()), io::stdout().is_terminal());
+        let (style, terminal) = (Style::for_stream(&io::stdout()), io::stdout().is_terminal());
         Self { json, style, terminal, closed: AtomicBool::new(false) }
     }
 
-    /// Whether a program reads this.
+    /// Whether the output is JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
     }
@@ -51,34 +52,35 @@ impl Out {
         &self.style
     }
 
-    /// Prints one result: `text` to people, `value` to programs.
+    /// Prints one result: `text`, or `value` as JSON.
     pub(crate) fn result(&self, text: impl Display, value: &impl Serialize) -> io::Result<()> {
         if self.json { self.json(value) } else { self.text(text) }
     }
 
-    /// Prints lines for people; programs do not get them.
+    /// Prints text. Prints nothing in JSON mode.
     pub(crate) fn text(&self, text: impl Display) -> io::Result<()> {
         if self.json { Ok(()) } else { self.write(format!("{text}\n").as_bytes()) }
     }
 
-    /// Prints one result that others wrote: to a terminal without control characters, to a pipe byte for byte.
+    /// Prints one result from stored data: without control characters to a terminal, byte for byte
+    /// to a pipe.
     pub(crate) fn stored(&self, text: &str, value: &impl Serialize) -> io::Result<()> {
         if self.terminal { self.result(printable(text), value) } else { self.result(text, value) }
     }
 
-    /// Prints a table for people; programs do not get it.
-    pub(crate) fn table(&self, table: &Table) -> io::Result<()> {
+    /// Prints a table. Prints nothing in JSON mode.
+    pub(crate) fn table(&self, table: &TextTable) -> io::Result<()> {
         if self.json { Ok(()) } else { self.write(table.render(&self.style).as_bytes()) }
     }
 
-    /// Prints one object on a line of its own.
+    /// Prints one JSON object on a line of its own.
     pub(crate) fn json(&self, value: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(value)?;
         line.push(b'\n');
         self.write(&line)
     }
 
-    /// Prints a document, whatever form was asked for.
+    /// Prints a document in either mode.
     pub(crate) fn bytes(&self, bytes: &[u8]) -> io::Result<()> {
         self.write(bytes)
     }

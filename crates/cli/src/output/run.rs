@@ -1,4 +1,4 @@
-//! A run as it is shown.
+//! The view of a run.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use tidemill::store::runs::RunInfo;
 use tidemill::workflow::{Json, RunId, RunStatus, Topic, Version, WorkflowName};
 use tidemill::{QueueName, Timestamp};
 
-use super::timeline::span;
-use super::{Cell, Colour, Table, printable, time::relative};
+use super::timeline::format_span;
+use super::{Cell, Colour, TextTable, printable, time::relative};
 
-/// A run, for people and programs.
+/// A run, for tables and JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct RunView {
     run: RunId,
@@ -38,7 +38,7 @@ pub(crate) struct RunView {
 }
 
 impl RunView {
-    pub(crate) fn of(info: &RunInfo) -> Self {
+    pub(crate) fn new(info: &RunInfo) -> Self {
         let output = std::str::from_utf8(&info.output).ok().filter(|text| !text.is_empty());
         Self {
             run: info.run.clone(),
@@ -68,14 +68,14 @@ impl RunView {
         Cell::text(self.status.as_str()).colour(colour)
     }
 
-    fn took(&self, now: Timestamp) -> String {
-        span(self.started_at.until(self.closed_at.unwrap_or(now)))
+    fn duration(&self, now: Timestamp) -> String {
+        format_span(self.started_at.until(self.closed_at.unwrap_or(now)))
     }
 }
 
-/// Runs, one a line.
-pub(crate) fn table(views: &[RunView], now: Timestamp) -> Table {
-    let mut table = Table::new(&["RUN", "WORKFLOW", "VERSION", "STATUS", "STARTED", "TOOK", "RESULT"]);
+/// A table with one run per row.
+pub(crate) fn table(views: &[RunView], now: Timestamp) -> TextTable {
+    let mut table = TextTable::new(&["RUN", "WORKFLOW", "VERSION", "STATUS", "STARTED", "TOOK", "RESULT"]);
     for view in views {
         let result = view.error.as_deref().or(view.output.as_deref().map(RawValue::get)).unwrap_or_default();
         table.row(vec![
@@ -84,24 +84,24 @@ pub(crate) fn table(views: &[RunView], now: Timestamp) -> Table {
             Cell::text(view.version.as_str()),
             view.state(),
             Cell::text(relative(now, view.started_at)),
-            Cell::text(view.took(now)),
+            Cell::text(view.duration(now)),
             Cell::text(printable(result)),
         ]);
     }
     table
 }
 
-/// Everything about one run but its journal.
-pub(crate) fn facts(view: &RunView, now: Timestamp) -> Table {
-    let mut facts = Table::facts();
+/// All facts about one run except its journal.
+pub(crate) fn facts(view: &RunView, now: Timestamp) -> TextTable {
+    let mut facts = TextTable::facts();
     facts.fact("run", view.run.as_str());
     facts.fact("workflow", format!("{} {}", view.workflow, view.version));
     facts.fact("status", view.state());
     facts.fact("queue", view.queue.as_str());
     facts.fact("started", format!("{} ({})", view.started_at, relative(now, view.started_at)));
     match view.closed_at {
-        Some(closed) => facts.fact("ended", format!("{closed}, after {}", view.took(now))),
-        None => facts.fact("open for", view.took(now)),
+        Some(closed) => facts.fact("ended", format!("{closed}, after {}", view.duration(now))),
+        None => facts.fact("open for", view.duration(now)),
     }
     facts.fact("entries", Cell::text(view.entries.to_string()));
     if let Some(key) = &view.key {

@@ -1,19 +1,20 @@
-//! The lines at the bottom of a terminal that change in place, and everything that scrolls past above them.
+//! The live lines at the bottom of a terminal, and the lines that scroll above them.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, OnceLock};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::hush::Hush;
+use super::echo_off::EchoOff;
 use super::style::Style;
 
-/// Progress on stderr.
+/// The printer of progress on stderr.
 #[derive(Debug, Clone)]
 pub(crate) struct Screen {
     lines: MultiProgress,
-    /// The terminal's settings, once lines change; shared with the log, which has a screen of its own.
-    hush: Arc<OnceLock<Option<Hush>>>,
+    /// The settings of the terminal, once a live line exists. Shared with the log, which has its
+    /// own `Screen`.
+    echo_off: Arc<OnceLock<Option<EchoOff>>>,
     live: bool,
     style: Style,
 }
@@ -21,10 +22,15 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new() -> Self {
         let live = io::stderr().is_terminal();
-        Self { lines: MultiProgress::new(), hush: Arc::default(), live, style: Style::of(&io::stderr()) }
+        Self {
+            lines: MultiProgress::new(),
+            echo_off: Arc::default(),
+            live,
+            style: Style::for_stream(&io::stderr()),
+        }
     }
 
-    /// Whether lines can change in place.
+    /// Whether stderr is a terminal, so that lines can change in place.
     pub(crate) fn is_live(&self) -> bool {
         self.live
     }
@@ -33,39 +39,39 @@ impl Screen {
         &self.style
     }
 
-    /// A new line at the bottom that can change.
+    /// Adds a live line at the bottom.
     pub(crate) fn line(&self) -> ProgressBar {
-        self.hush.get_or_init(Hush::begin);
+        self.echo_off.get_or_init(EchoOff::begin);
         let style =
             ProgressStyle::with_template("{msg}").unwrap_or_else(|_| ProgressStyle::default_spinner());
         self.lines.add(ProgressBar::new_spinner().with_style(style))
     }
 
-    /// Leaves the terminal as it was found.
-    pub(crate) fn leave(&self) {
-        if let Some(Some(hush)) = self.hush.get() {
-            hush.end();
+    /// Restores the terminal's settings.
+    pub(crate) fn restore(&self) {
+        if let Some(Some(echo_off)) = self.echo_off.get() {
+            echo_off.end();
         }
     }
 
-    /// Takes the changing lines away.
+    /// Removes the live lines.
     pub(crate) fn clear(&self) {
         let _ = self.lines.clear();
     }
 
-    /// Writes a line that stays.
-    pub(crate) fn say(&self, line: &str) {
+    /// Prints a line that stays.
+    pub(crate) fn print_line(&self, line: &str) {
         self.write(format!("{line}\n").as_bytes());
     }
 
     fn write(&self, bytes: &[u8]) {
-        // Whoever closed stderr does not want to hear of it.
+        // A failed write to stderr cannot be reported anywhere.
         let write = || io::stderr().lock().write_all(bytes);
         let _ = if self.live { self.lines.suspend(write) } else { write() };
     }
 }
 
-/// A writer for the log: what it is given appears whole, above the changing lines.
+/// The writer of the log: prints messages above the live lines.
 impl Write for Screen {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Screen::write(self, bytes);

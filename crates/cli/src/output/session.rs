@@ -1,14 +1,14 @@
-//! A session as it is shown.
+//! The view of a session.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tidemill::fleet::{Offer, SessionId, SessionInfo, WorkerKey};
 use tidemill::{HolderId, Timestamp};
 
-use super::time::{brief, relative};
-use super::{Cell, Colour, Table, printable};
+use super::time::{brief_duration, relative};
+use super::{Cell, Colour, TextTable, printable};
 
-/// A session, for people and programs.
+/// A session, for tables and JSON.
 #[derive(Debug, Serialize)]
 pub(crate) struct SessionView {
     pub(crate) session: SessionId,
@@ -27,7 +27,7 @@ pub(crate) struct SessionView {
 }
 
 impl SessionView {
-    pub(crate) fn of(info: &SessionInfo) -> Self {
+    pub(crate) fn new(info: &SessionInfo) -> Self {
         #[derive(Default, Deserialize)]
         struct Detail {
             name: Option<String>,
@@ -64,25 +64,25 @@ fn state(info: &SessionInfo) -> &'static str {
     }
 }
 
-/// Sessions, one a line.
-pub(crate) fn table(views: &[SessionView], now: Timestamp) -> Table {
-    let mut table = Table::new(&["SESSION", "WORKER", "OFFER", "STATE", "AGE", "NAME"]);
+/// A table with one session per row.
+pub(crate) fn table(views: &[SessionView], now: Timestamp) -> TextTable {
+    let mut table = TextTable::new(&["SESSION", "WORKER", "OFFER", "STATE", "AGE", "NAME"]);
     for view in views {
         table.row(vec![
             Cell::text(view.session.as_str()),
             Cell::text(view.worker.to_string()),
             Cell::text(view.offer.as_ref().map_or("", |offer| offer.as_str())),
             Cell::text(view.state).colour(view.colour()),
-            Cell::text(brief(view.started_at.until(now))),
+            Cell::text(brief_duration(view.started_at.until(now))),
             Cell::text(view.name.as_deref().map(printable).unwrap_or_default()),
         ]);
     }
     table
 }
 
-/// Everything about one session.
-pub(crate) fn facts(view: &SessionView, now: Timestamp) -> Table {
-    let mut facts = Table::facts();
+/// All facts about one session.
+pub(crate) fn facts(view: &SessionView, now: Timestamp) -> TextTable {
+    let mut facts = TextTable::facts();
     facts.fact("session", view.session.as_str());
     facts.fact("state", Cell::text(view.state).colour(view.colour()));
     facts.fact("worker", view.worker.to_string());
@@ -124,7 +124,7 @@ mod tests {
             detail: r#"{"name":"log\u001b[2Jin","meta":{"team":"web"}}"#.into(),
         };
         let kept = SessionInfo { connected: false, offer: None, detail: "{}".into(), ..info.clone() };
-        let views: Vec<_> = [info, kept].iter().map(SessionView::of).collect();
+        let views: Vec<_> = [info, kept].iter().map(SessionView::new).collect();
         let now = Timestamp(1_735_689_660_000);
         insta::assert_snapshot!(table(&views, now).render(&Style::PLAIN));
         insta::assert_snapshot!(facts(&views[0], now).render(&Style::PLAIN));

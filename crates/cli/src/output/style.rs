@@ -1,4 +1,4 @@
-//! Colours and widths, as far as the reader at the other end can take them.
+//! Colours, symbols and widths that the output stream supports.
 
 use std::env;
 use std::io::IsTerminal;
@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 
 use tidemill::job::JobState;
 
-/// A colour of the terminal's own palette, so that it fits the reader's background.
+/// A colour of the terminal's own palette, so that it fits the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Bold,
@@ -31,8 +31,8 @@ impl Colour {
         }
     }
 
-    /// The colour of a job's state.
-    pub(crate) const fn of(state: JobState) -> Self {
+    /// The colour of a job state.
+    pub(crate) const fn for_state(state: JobState) -> Self {
         match state {
             JobState::Blocked | JobState::Scheduled => Self::Blue,
             JobState::Ready => Self::Cyan,
@@ -44,24 +44,24 @@ impl Colour {
     }
 }
 
-/// What can be shown where.
+/// What an output stream supports.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
     colours: bool,
     unicode: bool,
-    /// How many columns there are, if it is a terminal.
+    /// The number of columns, if it is a terminal.
     pub(crate) width: Option<usize>,
 }
 
 impl Style {
-    pub(crate) fn of<S: IsTerminal + AsFd>(stream: &S) -> Self {
+    pub(crate) fn for_stream<S: IsTerminal + AsFd>(stream: &S) -> Self {
         let terminal = stream.is_terminal();
         let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         let size = || rustix::termios::tcgetwinsize(stream).ok();
         let width =
             terminal.then(size).flatten().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0);
-        Self { colours: terminal && !dumb && !set("NO_COLOR"), unicode: terminal && speaks_utf8(), width }
+        Self { colours: terminal && !dumb && !set("NO_COLOR"), unicode: terminal && is_utf8_locale(), width }
     }
 
     /// Plain text.
@@ -72,26 +72,26 @@ impl Style {
         self.colours
     }
 
-    /// `text` in `colour`.
+    /// Formats `text` in `colour`.
     pub(crate) fn paint(&self, colour: Colour, text: &str) -> String {
         if self.colours { format!("\x1b[{}m{text}\x1b[0m", colour.code()) } else { text.to_owned() }
     }
 
-    /// The first if the terminal can show it, else the second.
+    /// The Unicode symbol if the terminal supports it, otherwise the ASCII one.
     pub(crate) fn symbol(&self, unicode: &'static str, ascii: &'static str) -> &'static str {
         if self.unicode { unicode } else { ascii }
     }
 }
 
-/// Whether the locale says UTF-8, by the first of its variables that is set.
-fn speaks_utf8() -> bool {
+/// Whether the first locale variable that is set selects UTF-8.
+fn is_utf8_locale() -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
         .into_iter()
         .find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
     locale.is_some_and(|locale| locale.to_ascii_uppercase().replace('-', "").contains("UTF8"))
 }
 
-/// Text that others wrote, in one line and without anything a terminal would obey.
+/// Stored text in one line, without control characters.
 pub(crate) fn printable(text: &str) -> String {
     let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     line.split(' ').filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")

@@ -1,14 +1,14 @@
-//! Aligned tables, and lists of facts.
+//! Aligned tables and lists of facts.
 
 use super::style::{Colour, Style};
 
 /// The gap between columns.
-const GAP: &str = "  ";
+const COLUMN_GAP: &str = "  ";
 
-/// A column is not squeezed below this.
-const NARROWEST: usize = 12;
+/// The last column is not narrowed below this width.
+const MIN_COLUMN_WIDTH: usize = 12;
 
-/// One field of a table.
+/// One cell of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     text: String,
@@ -17,23 +17,23 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Text, from the left.
+    /// Left-aligned text.
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), colour: None, right: false }
     }
 
-    /// A number, from the right. Nothing is less loud than a zero.
+    /// A right-aligned number. Zeros are dimmed.
     pub(crate) fn number(number: u64) -> Self {
         let colour = (number == 0).then_some(Colour::Dim);
         Self { text: thousands(number), colour, right: true }
     }
 
-    /// The same in a colour.
+    /// Sets the colour.
     pub(crate) fn colour(self, colour: Colour) -> Self {
         Self { colour: Some(colour), ..self }
     }
 
-    /// The same in a colour, if it is not zero.
+    /// Sets the colour unless the number is zero.
     pub(crate) fn colour_unless_zero(self, colour: Colour) -> Self {
         if self.text == "0" { self } else { self.colour(colour) }
     }
@@ -49,20 +49,20 @@ impl Cell {
     }
 }
 
-/// Rows under a header.
+/// Rows below a header.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TextTable {
     rows: Vec<Vec<Cell>>,
     columns: usize,
 }
 
-impl Table {
+impl TextTable {
     pub(crate) fn new(header: &[&str]) -> Self {
         let header: Vec<_> = header.iter().map(|name| Cell::text(*name).colour(Colour::Dim)).collect();
         Self { columns: header.len(), rows: vec![header] }
     }
 
-    /// Names of facts on the left, the facts on the right.
+    /// A table without header: names on the left, values on the right.
     pub(crate) fn facts() -> Self {
         Self { rows: Vec::new(), columns: 2 }
     }
@@ -84,7 +84,7 @@ impl Table {
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 let cell = Cell { right: cell.right || header(column), ..cell.clone() };
                 line.push_str(&cell.render(*width, style));
-                line.push_str(GAP);
+                line.push_str(COLUMN_GAP);
             }
             out.push_str(line.trim_end());
             out.push('\n');
@@ -92,13 +92,13 @@ impl Table {
         out
     }
 
-    /// The columns' widths. On a terminal the last one gives way, so that no line is wrapped.
+    /// The columns' widths. On a terminal the last column shrinks, so that no line wraps.
     fn widths(&self, limit: Option<usize>) -> Vec<usize> {
         let of = |column: usize| self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
         let mut widths: Vec<_> = (0..self.columns).map(of).collect();
         if let (Some(limit), Some((last, others))) = (limit, widths.split_last_mut()) {
-            let taken = others.iter().sum::<usize>() + others.len() * GAP.len();
-            *last = (*last).min(limit.saturating_sub(taken).max(NARROWEST));
+            let taken = others.iter().sum::<usize>() + others.len() * COLUMN_GAP.len();
+            *last = (*last).min(limit.saturating_sub(taken).max(MIN_COLUMN_WIDTH));
         }
         widths
     }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn columns_line_up_and_numbers_stand_on_the_right() {
-        let mut table = Table::new(&["QUEUE", "READY", "NOTE"]);
+        let mut table = TextTable::new(&["QUEUE", "READY", "NOTE"]);
         table.row(vec![Cell::text("mail"), Cell::number(1_234_567), Cell::text("")]);
         table.row(vec![Cell::text("a.longer.one"), Cell::number(0), Cell::text("paused")]);
         let expected = "\
@@ -149,7 +149,7 @@ a.longer.one          0  paused
 
     #[test]
     fn the_last_column_gives_way_on_a_terminal() {
-        let mut table = Table::new(&["A", "B"]);
+        let mut table = TextTable::new(&["A", "B"]);
         table.row(vec![Cell::text("12345"), Cell::text("é".repeat(100))]);
         let mut style = Style::PLAIN;
         style.width = Some(40);

@@ -1,20 +1,20 @@
-//! Times as people say them: `in 4m`, `3s ago`.
+//! Relative times: `in 4m`, `3s ago`.
 
 use std::time::Duration;
 
 use tidemill::Timestamp;
 
-/// Where `moment` lies, seen from `now`.
+/// Formats `moment` relative to `now`.
 pub(crate) fn relative(now: Timestamp, moment: Timestamp) -> String {
     if moment > now {
-        format!("in {}", brief(now.until(moment)))
+        format!("in {}", brief_duration(now.until(moment)))
     } else {
-        format!("{} ago", brief(moment.until(now)))
+        format!("{} ago", brief_duration(moment.until(now)))
     }
 }
 
-/// A duration by its largest unit, which is as exact as one wants it at a glance.
-pub(crate) fn brief(duration: Duration) -> String {
+/// Formats a duration in its largest unit.
+pub(crate) fn brief_duration(duration: Duration) -> String {
     let (seconds, millis) = (duration.as_secs(), duration.as_millis());
     match seconds {
         0 => format!("{millis}ms"),

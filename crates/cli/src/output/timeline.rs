@@ -1,4 +1,4 @@
-//! A journal as a timeline: what a run asked for as bars, what it was told as points, on one scale.
+//! A journal as a timeline: commands as bars and events as points, on one scale.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,51 +11,51 @@ use tidemill::workflow::{
 
 use super::{Colour, Style, printable};
 
-/// How many columns the scale has when nobody says how wide the terminal is.
-const SCALE: usize = 32;
+/// Columns of the scale if the width of the terminal is unknown.
+const DEFAULT_SCALE_COLUMNS: usize = 32;
 
-/// The longest name of a row.
-const LABEL: usize = 24;
+/// Maximum length of a row's label.
+const MAX_LABEL_COLUMNS: usize = 24;
 
-/// One line: something that took a while, or happened at once.
+/// One row: an operation with a duration, or a point in time.
 #[derive(Debug)]
-struct Row {
+struct TimelineRow {
     from: Timestamp,
-    /// `None` while it goes on.
+    /// `None` while it is open.
     until: Option<Timestamp>,
-    shape: Shape,
+    shape: RowShape,
     label: String,
     note: String,
     colour: Colour,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
+enum RowShape {
     Bar,
     Point,
 }
 
-/// Draws a journal. `now` is where the bars end that go on.
+/// Draws a journal. Open bars end at `now`.
 pub(crate) fn draw(entries: &[Entry], now: Timestamp, style: &Style) -> String {
     let rows = rows(entries);
-    let Some(begun) = entries.first().map(|entry| entry.at) else {
+    let Some(started) = entries.first().map(|entry| entry.at) else {
         return "the journal is empty\n".to_owned();
     };
     let ended = entries
         .iter()
         .any(|entry| matches!(&entry.content, EntryContent::Commit(Commit { end: Some(_), .. })));
     let last = entries.last().map_or(now, |entry| entry.at);
-    let scale = Scale::new(begun, if ended { last } else { now.max(last) }, style);
-    let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(LABEL);
-    rows.iter().map(|row| line(row, &scale, (label, style))).collect()
+    let scale = Scale::new(started, if ended { last } else { now.max(last) }, style);
+    let label = rows.iter().map(|row| row.label.chars().count()).max().unwrap_or(0).min(MAX_LABEL_COLUMNS);
+    rows.iter().map(|row| draw_row(row, &scale, label, style)).collect()
 }
 
-fn line(row: &Row, scale: &Scale, (label, style): (usize, &Style)) -> String {
-    let offset = span(scale.begun.until(row.from));
+fn draw_row(row: &TimelineRow, scale: &Scale, label: usize, style: &Style) -> String {
+    let offset = format_span(scale.started.until(row.from));
     let took = match (row.shape, row.until) {
-        (Shape::Point, _) => String::new(),
-        (Shape::Bar, Some(until)) => span(row.from.until(until)),
-        (Shape::Bar, None) => "…".to_owned(),
+        (RowShape::Point, _) => String::new(),
+        (RowShape::Bar, Some(until)) => format_span(row.from.until(until)),
+        (RowShape::Bar, None) => "…".to_owned(),
     };
     let name = format!("{:<label$}", cut(&row.label, label));
     let bar = style.paint(row.colour, &scale.bar(row, style));
@@ -65,55 +65,55 @@ fn line(row: &Row, scale: &Scale, (label, style): (usize, &Style)) -> String {
 }
 
 struct Scale {
-    begun: Timestamp,
+    started: Timestamp,
     length: f64,
     columns: usize,
 }
 
 impl Scale {
-    fn new(begun: Timestamp, end: Timestamp, style: &Style) -> Self {
-        let columns = style.width.map_or(SCALE, |width| (width / 3).clamp(10, 60));
-        Self { begun, length: begun.until(end).as_secs_f64().max(0.001), columns }
+    fn new(started: Timestamp, end: Timestamp, style: &Style) -> Self {
+        let columns = style.width.map_or(DEFAULT_SCALE_COLUMNS, |width| (width / 3).clamp(10, 60));
+        Self { started, length: started.until(end).as_secs_f64().max(0.001), columns }
     }
 
     fn column(&self, at: Timestamp) -> usize {
-        let share = self.begun.until(at).as_secs_f64() / self.length;
+        let share = self.started.until(at).as_secs_f64() / self.length;
         ((share * self.columns as f64) as usize).min(self.columns - 1)
     }
 
-    fn bar(&self, row: &Row, style: &Style) -> String {
+    fn bar(&self, row: &TimelineRow, style: &Style) -> String {
         let (from, last) = (self.column(row.from), self.columns - 1);
         let (to, open) = match (row.shape, row.until) {
-            (Shape::Point, _) => return self.place(from, style.symbol("◆", "*")),
-            (Shape::Bar, Some(until)) => (self.column(until), false),
-            (Shape::Bar, None) => (last, true),
+            (RowShape::Point, _) => return self.pad_to(from, style.symbol("◆", "*")),
+            (RowShape::Bar, Some(until)) => (self.column(until), false),
+            (RowShape::Bar, None) => (last, true),
         };
         let mut bar = style.symbol("━", "=").repeat(to - from + 1);
         if open {
             bar = style.symbol("━", "=").repeat(to - from) + style.symbol("╸", ">");
         }
-        self.place(from, &bar)
+        self.pad_to(from, &bar)
     }
 
-    fn place(&self, column: usize, what: &str) -> String {
+    fn pad_to(&self, column: usize, what: &str) -> String {
         let after = self.columns.saturating_sub(column + what.chars().count());
         format!("{}{what}{}", " ".repeat(column), " ".repeat(after))
     }
 }
 
-/// The rows of a journal, in the order in which they began.
-fn rows(entries: &[Entry]) -> Vec<Row> {
+/// The rows of a journal, in order of their start.
+fn rows(entries: &[Entry]) -> Vec<TimelineRow> {
     let (mut rows, mut open) = (Vec::new(), BTreeMap::new());
     for entry in entries {
         match &entry.content {
-            EntryContent::Event(event) => told(&mut rows, &mut open, entry.at, event),
-            EntryContent::Commit(commit) => asked(&mut rows, &mut open, entry.at, commit),
+            EntryContent::Event(event) => add_event(&mut rows, &mut open, entry.at, event),
+            EntryContent::Commit(commit) => add_commands(&mut rows, &mut open, entry.at, commit),
         }
     }
     rows
 }
 
-fn told(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, event: &RunEvent) {
+fn add_event(rows: &mut Vec<TimelineRow>, open: &mut BTreeMap<u64, usize>, at: Timestamp, event: &RunEvent) {
     let mut close = |seq: u64, note: String, colour: Colour| {
         if let Some(row) = open.remove(&seq).and_then(|index| rows.get_mut(index)) {
             (row.until, row.note, row.colour) = (Some(at), note, colour);
@@ -151,15 +151,20 @@ fn told(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, eve
     }
 }
 
-fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, commit: &Commit) {
+fn add_commands(
+    rows: &mut Vec<TimelineRow>,
+    open: &mut BTreeMap<u64, usize>,
+    at: Timestamp,
+    commit: &Commit,
+) {
     for command in &commit.commands {
         let mut begin = |seq: u64, label: String, note: String| {
             open.insert(seq, rows.len());
             let colour = Colour::Yellow;
-            rows.push(Row {
+            rows.push(TimelineRow {
                 from: at,
                 until: None,
-                shape: Shape::Bar,
+                shape: RowShape::Bar,
                 label,
                 note: printable(&note),
                 colour,
@@ -186,11 +191,11 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
             Command::SideEffect { value, .. } => rows.push(point(at, "side effect", value.as_str())),
             Command::LocalActivity { name, result, .. } => {
                 let (note, colour) = activity_end(result);
-                rows.push(Row { colour, ..point(at, &format!("local {name}"), &note) });
+                rows.push(TimelineRow { colour, ..point(at, &format!("local {name}"), &note) });
             }
             Command::TooLarge { what, size, limit, .. } => {
                 let note = format!("{what} has {size} bytes, and at most {limit} are allowed");
-                rows.push(Row { colour: Colour::Red, ..point(at, "too large", &note) });
+                rows.push(TimelineRow { colour: Colour::Red, ..point(at, "too large", &note) });
             }
             Command::Patch { id } => rows.push(point(at, &format!("patch {id}"), "")),
             Command::SearchAttributes { values } => {
@@ -205,18 +210,18 @@ fn asked(rows: &mut Vec<Row>, open: &mut BTreeMap<u64, usize>, at: Timestamp, co
         }
     }
     if let Some(end) = &commit.end {
-        rows.push(ended(at, end));
+        rows.push(end_row(at, end));
     }
 }
 
-fn ended(at: Timestamp, end: &RunEnd) -> Row {
+fn end_row(at: Timestamp, end: &RunEnd) -> TimelineRow {
     let (label, note, colour) = match end {
         RunEnd::Completed(output) => ("completed", output.as_str(), Colour::Green),
         RunEnd::Failed { message } => ("failed", message.as_str(), Colour::Red),
         RunEnd::Cancelled => ("cancelled", "", Colour::Dim),
         RunEnd::ContinuedAsNew { input, .. } => ("continued as new", input.as_str(), Colour::Blue),
     };
-    Row { colour, ..point(at, label, note) }
+    TimelineRow { colour, ..point(at, label, note) }
 }
 
 fn activity_end(end: &ActivityResult) -> (String, Colour) {
@@ -238,19 +243,19 @@ fn child_end(end: &ChildResult) -> (String, Colour) {
     }
 }
 
-fn point(at: Timestamp, label: &str, note: &str) -> Row {
-    Row {
+fn point(at: Timestamp, label: &str, note: &str) -> TimelineRow {
+    TimelineRow {
         from: at,
         until: Some(at),
-        shape: Shape::Point,
+        shape: RowShape::Point,
         label: printable(label),
         note: printable(note),
         colour: Colour::Cyan,
     }
 }
 
-/// A duration with three digits, as exact as one can see it on a scale.
-pub(crate) fn span(duration: Duration) -> String {
+/// Formats a duration with three digits.
+pub(crate) fn format_span(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
         0.0..1.0 => format!("{} ms", duration.as_millis()),

@@ -1,4 +1,4 @@
-//! Every attempt that ends, one line each.
+//! The log of finished attempts, one line each.
 
 use std::convert::Infallible;
 use std::io;
@@ -9,34 +9,34 @@ use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 
 use crate::context::Context;
-use crate::output::{Colour, time::brief};
+use crate::output::{Colour, time::brief_duration};
 
-/// What a worker tells of its jobs.
+/// Prints the events of a worker.
 #[derive(Debug)]
 pub(crate) struct EventLog<'a> {
     events: Receiver<Event>,
     context: &'a Context,
 }
 
-/// One attempt, for programs.
+/// One finished attempt, as JSON.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     event: String,
     job: &'a JobId,
     kind: &'a Kind,
     #[serde(flatten)]
-    queue: Queued<'a>,
+    queue: QueueFields<'a>,
     took_ms: u128,
 }
 
 #[derive(Debug, Serialize)]
-struct Queued<'a> {
+struct QueueFields<'a> {
     queue: &'a str,
     delivery: String,
 }
 
-impl<'a> Queued<'a> {
-    fn of(queue: &'a Queue) -> Self {
+impl<'a> QueueFields<'a> {
+    fn new(queue: &'a Queue) -> Self {
         Self { queue: queue.name.as_str(), delivery: queue.guarantee.to_string() }
     }
 }
@@ -46,19 +46,21 @@ impl<'a> EventLog<'a> {
         Self { events, context }
     }
 
-    /// Writes every event for as long as it is polled.
+    /// Prints events until it is dropped.
     pub(crate) async fn run(&mut self) -> io::Result<Infallible> {
         loop {
             match self.events.recv().await {
                 Ok(event) => self.write(&event)?,
-                Err(RecvError::Lagged(missed)) => tracing::warn!("{missed} events were too fast to be shown"),
+                Err(RecvError::Lagged(missed)) => {
+                    tracing::warn!("{missed} events were dropped: the view is too slow")
+                }
                 Err(RecvError::Closed) => std::future::pending().await,
             }
         }
     }
 
-    /// Writes what is left when the worker has ended.
-    pub(crate) fn rest(&mut self) -> io::Result<()> {
+    /// Prints the remaining events after the worker has ended.
+    pub(crate) fn write_remaining(&mut self) -> io::Result<()> {
         loop {
             match self.events.try_recv() {
                 Ok(event) => self.write(&event)?,
@@ -70,19 +72,19 @@ impl<'a> EventLog<'a> {
 
     fn write(&self, event: &Event) -> io::Result<()> {
         let Event { job, kind, queue, outcome, elapsed } = event;
-        if self.context.out.is_json() {
-            let line = Line {
+        if self.context.printer.is_json() {
+            let line = EventLine {
                 event: outcome.to_string(),
                 job,
                 kind,
-                queue: Queued::of(queue),
+                queue: QueueFields::new(queue),
                 took_ms: elapsed.as_millis(),
             };
-            return self.context.out.json(&line);
+            return self.context.printer.json(&line);
         }
         let screen = &self.context.screen;
         let word = screen.style().paint(colour(*outcome), &format!("{outcome:<11}"));
-        screen.say(&format!("{word} {kind}  {job}  {queue}  {}", brief(*elapsed)));
+        screen.print_line(&format!("{word} {kind}  {job}  {queue}  {}", brief_duration(*elapsed)));
         Ok(())
     }
 }

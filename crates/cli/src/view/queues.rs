@@ -1,4 +1,4 @@
-//! One line per queue: what waits in it and what this worker has done with it.
+//! One live line per queue: its waiting jobs and this worker's counts.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use tidemill::store::QueueInfo;
 use tidemill::{JobCounts, QueueCounts, Stats, Store};
 
 use super::rate::{Rate, per_second};
-use crate::output::{Cell, Colour, Screen, Style, Table, thousands};
+use crate::output::{Cell, Colour, Screen, Style, TextTable, thousands};
 
-/// How often the lines change on a terminal.
-const ON_TERMINAL: Duration = Duration::from_millis(100);
+/// Update interval on a terminal.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How often a line is written elsewhere.
-const ELSEWHERE: Duration = Duration::from_secs(1);
+/// Print interval without a terminal.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How wide the bars are: with them a line has just under 80 columns.
-const BAR: usize = 8;
+/// Width of the bars: a line then has just under 80 columns.
+const BAR_COLUMNS: usize = 8;
 
 /// The live view of a worker's queues.
 pub(crate) struct QueueView {
     store: Arc<dyn Store>,
     stats: Stats,
     screen: Screen,
-    begun: Instant,
-    /// The lines on the terminal.
+    started: Instant,
+    /// The live lines.
     lines: Vec<ProgressBar>,
-    /// How fast each queue gets its jobs done.
+    /// The rate of finished jobs of each queue.
     rates: Vec<Rate>,
-    /// What the last plain line said.
-    said: Option<(JobCounts, u64)>,
+    /// The counts of the last plain line.
+    last_printed: Option<(JobCounts, u64)>,
 }
 
-/// A queue, from both sides.
-struct Row {
-    ours: QueueCounts,
+/// A queue: the worker's counts and the store's.
+struct QueueRow {
+    counts: QueueCounts,
     waiting: u64,
     scheduled: u64,
     rate: f64,
@@ -45,35 +45,43 @@ struct Row {
 impl QueueView {
     pub(crate) fn new(store: Arc<dyn Store>, stats: Stats, screen: &Screen) -> Self {
         let (lines, rates) = (Vec::new(), Vec::new());
-        Self { store, stats, screen: screen.clone(), begun: Instant::now(), lines, rates, said: None }
+        Self {
+            store,
+            stats,
+            screen: screen.clone(),
+            started: Instant::now(),
+            lines,
+            rates,
+            last_printed: None,
+        }
     }
 
-    /// Shows the queues for as long as it is polled.
+    /// Shows the queues until it is dropped.
     pub(crate) async fn run(mut self) -> Infallible {
-        let period = if self.screen.is_live() { ON_TERMINAL } else { ELSEWHERE };
+        let period = if self.screen.is_live() { TERMINAL_INTERVAL } else { LOG_INTERVAL };
         let mut ticks = tokio::time::interval(period);
         loop {
             ticks.tick().await;
-            // A store that is away is the worker's to report; the view stands still meanwhile.
+            // The worker reports an unavailable store; the view stays unchanged meanwhile.
             if let Ok(known) = self.store.list_queues().await {
                 let rows = self.rows(&known);
-                if self.screen.is_live() { self.draw(&rows) } else { self.say(&rows) }
+                if self.screen.is_live() { self.draw(&rows) } else { self.print(&rows) }
             }
         }
     }
 
-    fn rows(&mut self, known: &[QueueInfo]) -> Vec<Row> {
-        let (ours, now) = (self.stats.queues(), Instant::now());
-        self.rates.resize_with(ours.len(), Rate::default);
-        let row = |(ours, rate): (QueueCounts, &mut Rate)| {
-            let info = known.iter().find(|info| info.queue == ours.queue);
+    fn rows(&mut self, known: &[QueueInfo]) -> Vec<QueueRow> {
+        let (counts, now) = (self.stats.queues(), Instant::now());
+        self.rates.resize_with(counts.len(), Rate::default);
+        let row = |(counts, rate): (QueueCounts, &mut Rate)| {
+            let info = known.iter().find(|info| info.queue == counts.queue);
             let (waiting, scheduled) = info.map_or((0, 0), |info| (info.ready, info.scheduled));
-            Row { rate: rate.at(now, ours.counts.done), waiting, scheduled, ours }
+            QueueRow { rate: rate.at(now, counts.counts.done), waiting, scheduled, counts }
         };
-        ours.into_iter().zip(&mut self.rates).map(row).collect()
+        counts.into_iter().zip(&mut self.rates).map(row).collect()
     }
 
-    fn draw(&mut self, rows: &[Row]) {
+    fn draw(&mut self, rows: &[QueueRow]) {
         let table = table(rows, self.screen.style()).render(self.screen.style());
         let text: Vec<_> = table.lines().collect();
         while self.lines.len() < text.len() {
@@ -84,17 +92,17 @@ impl QueueView {
         }
     }
 
-    /// Says it in one line, unless nothing has happened since the last one.
-    fn say(&mut self, rows: &[Row]) {
+    /// Prints one line, unless nothing has changed since the last one.
+    fn print(&mut self, rows: &[QueueRow]) {
         let total = self.stats.total();
         let waiting: u64 = rows.iter().map(|row| row.waiting).sum();
-        if self.said == Some((total, waiting)) {
+        if self.last_printed == Some((total, waiting)) {
             return;
         }
-        self.said = Some((total, waiting));
+        self.last_printed = Some((total, waiting));
         let scheduled: u64 = rows.iter().map(|row| row.scheduled).sum();
         let rate: f64 = rows.iter().map(|row| row.rate).sum();
-        let seconds = self.begun.elapsed().as_secs();
+        let seconds = self.started.elapsed().as_secs();
         let line = format!(
             "{seconds:>4}s  done {:<5} ready {waiting:<4} running {:<3} scheduled {scheduled:<3} retried {:<4} dead {:<3} {}",
             thousands(total.done),
@@ -103,17 +111,17 @@ impl QueueView {
             total.dead,
             per_second(rate),
         );
-        self.screen.say(&line);
+        self.screen.print_line(&line);
     }
 }
 
-fn table(rows: &[Row], style: &Style) -> Table {
+fn table(rows: &[QueueRow], style: &Style) -> TextTable {
     let mut table =
-        Table::new(&["QUEUE", "READY", "LATER", "RUNNING", "DONE", "RETRIED", "DEAD", "JOBS/S", ""]);
+        TextTable::new(&["QUEUE", "READY", "LATER", "RUNNING", "DONE", "RETRIED", "DEAD", "JOBS/S", ""]);
     for row in rows {
-        let counts = row.ours.counts;
+        let counts = row.counts.counts;
         table.row(vec![
-            Cell::text(row.ours.queue.name.as_str()),
+            Cell::text(row.counts.queue.name.as_str()),
             Cell::number(row.waiting),
             Cell::number(row.scheduled).colour_unless_zero(Colour::Blue),
             Cell::number(counts.running).colour_unless_zero(Colour::Yellow),
@@ -127,11 +135,12 @@ fn table(rows: &[Row], style: &Style) -> Table {
     table
 }
 
-/// How much of what is known of a queue is over.
-fn bar(row: &Row, style: &Style) -> String {
-    let counts = row.ours.counts;
+/// The share of the queue's known jobs that have ended.
+fn bar(row: &QueueRow, style: &Style) -> String {
+    let counts = row.counts.counts;
     let over = counts.done + counts.dead + counts.cancelled + counts.discarded;
     let all = over + counts.running + row.waiting + row.scheduled;
-    let full = (over * BAR as u64).checked_div(all).and_then(|full| usize::try_from(full).ok()).unwrap_or(0);
-    style.symbol("█", "#").repeat(full) + &style.symbol("░", ".").repeat(BAR - full)
+    let full =
+        (over * BAR_COLUMNS as u64).checked_div(all).and_then(|full| usize::try_from(full).ok()).unwrap_or(0);
+    style.symbol("█", "#").repeat(full) + &style.symbol("░", ".").repeat(BAR_COLUMNS - full)
 }

@@ -1,19 +1,19 @@
-//! How fast a counter grows, over the last few seconds.
+//! The growth rate of a counter over the last seconds.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-/// Long enough not to flicker, short enough to follow.
+/// Long enough to avoid flicker, short enough to follow changes.
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// Measures a growing count.
+/// Measures the rate of a counter.
 #[derive(Debug, Default)]
 pub(crate) struct Rate {
     samples: VecDeque<(Instant, u64)>,
 }
 
 impl Rate {
-    /// Takes in the count at `now` and returns the growth per second.
+    /// Records the count at `now` and returns the growth per second.
     pub(crate) fn at(&mut self, now: Instant, count: u64) -> f64 {
         self.samples.push_back((now, count));
         while self.samples.len() > 2 && now - self.samples[1].0 >= WINDOW {
@@ -25,7 +25,7 @@ impl Rate {
     }
 }
 
-/// A rate in as many digits as one can read.
+/// Formats a rate with few digits.
 pub(crate) fn per_second(rate: f64) -> String {
     if rate >= 10.0 || rate == 0.0 { format!("{rate:.0}/s") } else { format!("{rate:.1}/s") }
 }

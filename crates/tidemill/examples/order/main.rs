@@ -1,7 +1,8 @@
-//! A durable workflow: charges, waits for an approval, and refunds if there is none. `cargo run -p tidemill --example order`
+//! A durable workflow: charges, waits for an approval, and refunds without one. `cargo run -p
+//! tidemill --example order`
 //!
-//! With a store that outlives the process (`… --example order sqlite:order.db`) kill it at any moment and start it again:
-//! the run goes on where it was, and nothing is charged twice.
+//! With a store that outlives the process (`… --example order sqlite:order.db`), kill the process
+//! at any moment and start it again. The run continues where it was, and nothing is charged twice.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 

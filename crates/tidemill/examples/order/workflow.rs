@@ -1,5 +1,5 @@
-//! The workflow of the example: charges, waits for an approval, and refunds if there is none. The torture tests run this
-//! very file in workers that are killed at each of its awaits.
+//! The workflow of the example: charges, waits for an approval, and refunds without one. The
+//! torture tests run this file in workers that are killed at each of its awaits.
 
 #![allow(clippy::print_stdout, reason = "an example shows what it does")]
 
@@ -10,21 +10,21 @@ use tidemill::{
     Activity, Ctx, Fail, JobContext, Query, RetryPolicy, Signal, Workflow, WorkflowError, days, secs, select,
 };
 
-/// What somebody wants.
+/// An order.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Order {
-    /// Which order.
+    /// The id of the order.
     pub(crate) id: String,
-    /// What it costs.
+    /// The price.
     pub(crate) cents: u64,
 }
 
-/// What was charged.
+/// The receipt of a charge.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Receipt {
-    /// The key under which it was charged.
+    /// The idempotency key of the charge.
     pub(crate) id: String,
-    /// How much.
+    /// The amount.
     pub(crate) cents: u64,
 }
 
@@ -32,13 +32,13 @@ pub(crate) struct Receipt {
 pub(crate) const CHARGE: Activity<Order, Receipt> = Activity::new("charge");
 /// Sends the parcel.
 pub(crate) const SHIP: Activity<Order, String> = Activity::new("ship");
-/// Gives the money back.
+/// Refunds the charge.
 pub(crate) const REFUND: Activity<Receipt, ()> = Activity::new("refund");
-/// Whether somebody approves.
+/// The approval of the order.
 pub(crate) const APPROVE: Signal<bool> = Signal::new("approve");
-/// What the order is at.
+/// The state of the order.
 pub(crate) const STATUS: Query<(), String> = Query::new("status");
-/// The workflow: from an order to a parcel.
+/// The workflow of an order.
 pub(crate) const ORDER: Workflow<Order, String> = Workflow::new("order").version("1.0.0");
 
 /// The workflow's code.
@@ -65,7 +65,8 @@ pub(crate) async fn order(ctx: Ctx, order: Order) -> Result<String, WorkflowErro
     Ok(ctx.activity(&SHIP, order).await?)
 }
 
-/// The job's id is the same in every attempt: whoever charges the card can tell a second attempt from a second order.
+/// The job's id is the same in every attempt, so the payment provider can tell a second attempt
+/// from a second order.
 pub(crate) async fn charge(order: Order, cx: JobContext) -> Result<Receipt, Fail> {
     println!("charging {} cents for {} (attempt {}, key {})", order.cents, order.id, cx.attempt(), cx.id());
     Ok(Receipt { id: cx.id().to_string(), cents: order.cents })
@@ -77,7 +78,7 @@ pub(crate) async fn ship(order: Order) -> Result<String, Fail> {
     Ok(format!("parcel of {}", order.id))
 }
 
-/// Gives the money back.
+/// Refunds the charge.
 pub(crate) async fn refund(receipt: Receipt) -> Result<(), Fail> {
     println!("refunding {} cents of {}", receipt.cents, receipt.id);
     Ok(())

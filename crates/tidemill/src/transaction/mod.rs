@@ -1,4 +1,4 @@
-//! Jobs that are made and completed in transactions of the user's own.
+//! Enqueueing and completing jobs in the user's own transactions.
 
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
@@ -11,45 +11,51 @@ use std::sync::Arc;
 pub use tidemill_core::transaction::{Committed, Done, TransactionClaim, Uncommitted};
 use tidemill_core::{Client, Error, Job, JobId, Store};
 
-/// Makes jobs in a transaction of the store's driver: nothing is there, and nobody is woken, before it commits.
+/// Enqueues jobs in a transaction of the store's driver. The jobs exist, and workers wake up, only
+/// after the commit.
 ///
-/// `Tx` is `&mut tokio_postgres::Transaction`, `&mut tidemill::postgres::Tx`, `&mut sqlx::PgConnection` (with the feature `sqlx`;
-/// a `sqlx::Transaction` derefs to it), each of which is awaited, or `&rusqlite::Transaction`, which is not.
-pub trait InTransaction<Tx>: Sized {
-    /// What comes of it: a job that is promised, or a future of one.
-    type Made;
+/// `Tx` is `&mut tokio_postgres::Transaction`, `&mut tidemill::postgres::Tx` or `&mut
+/// sqlx::PgConnection` (feature `sqlx`; a `sqlx::Transaction` derefs to it): these return futures.
+/// With `&rusqlite::Transaction` the call is synchronous.
+pub trait EnqueueIn<Tx>: Sized {
+    /// The pending job, or a future of it.
+    type Output;
 
-    /// Makes the job, or the jobs, in `tx`.
-    fn enqueue_in(self, tx: Tx) -> Self::Made;
+    /// Enqueues the job, or the jobs, in `tx`.
+    fn enqueue_in(self, tx: Tx) -> Self::Output;
 }
 
-/// Completes jobs from outside, in a transaction of the store's driver.
+/// Completes jobs from outside their handler, in a transaction of the store's driver.
 pub trait CompleteIn<Tx> {
-    /// What comes of it: an answer that is promised, or a future of one.
-    type Made;
+    /// The pending answer, or a future of it.
+    type Output;
 
-    /// Ends a job of type `J` as if its handler had returned `output`, as [`Client::complete`] does.
-    fn complete_in<J: Job>(&self, tx: Tx, job: &JobId, output: J::Output) -> Self::Made;
+    /// Ends a job of type `J` as if its handler had returned `output`, as [`Client::complete`]
+    /// does.
+    fn complete_in<J: Job>(&self, tx: Tx, job: &JobId, output: J::Output) -> Self::Output;
 }
 
-/// The store behind a client, if it is of this kind.
-pub(crate) fn store_of<S: Store>(client: &Client, wanted: &'static str) -> Result<Of<S>, Error> {
+/// The client's store, if its type is `S`.
+pub(crate) fn downcast_store<S: Store>(
+    client: &Client,
+    wanted: &'static str,
+) -> Result<TypedStore<S>, Error> {
     if client.store().as_any().is::<S>() {
-        return Ok(Of { store: client.store().clone(), kind: PhantomData });
+        return Ok(TypedStore { store: client.store().clone(), kind: PhantomData });
     }
-    Err(Error::Invalid(format!("this transaction is one of {wanted}, and the store is not")))
+    Err(Error::Invalid(format!("this transaction belongs to {wanted}, but the store is another database")))
 }
 
-/// A store that is known to be of kind `S`.
-pub(crate) struct Of<S> {
+/// A store whose concrete type is `S`.
+pub(crate) struct TypedStore<S> {
     store: Arc<dyn Store>,
     kind: PhantomData<fn() -> S>,
 }
 
-impl<S: Store> Of<S> {
-    /// The store as what it is.
+impl<S: Store> TypedStore<S> {
+    /// The store as its concrete type.
     pub(crate) fn get(&self) -> Result<&S, Error> {
-        let gone = || Error::Invalid("the store is of another kind".into());
-        self.store.as_any().downcast_ref().ok_or_else(gone)
+        let wrong_type = || Error::Invalid("the store has another type".into());
+        self.store.as_any().downcast_ref().ok_or_else(wrong_type)
     }
 }

@@ -12,108 +12,108 @@ use tidemill_core::store::{CompleteParams, Completed, Enqueued, JobInfo, NewJob}
 use tidemill_core::{Client, Error, Job, JobHandle, JobId, Queue};
 use tidemill_postgres::{PendingWakes, PostgresStore, Tx, tokio_postgres};
 
-use super::{CompleteIn, InTransaction, Of, store_of};
+use super::{CompleteIn, EnqueueIn, TypedStore, downcast_store};
 
-/// What will be there once a transaction has committed.
-#[must_use = "after the commit call `.committed().await`: it wakes workers, which otherwise come by only to poll"]
-pub struct Promised<T> {
+/// The result of a call in a transaction that has not committed yet.
+#[must_use = "after the commit call `.committed().await`: it wakes workers, which otherwise find the jobs only by polling"]
+pub struct PendingCommit<T> {
     value: T,
-    store: Of<PostgresStore>,
-    news: News,
+    store: TypedStore<PostgresStore>,
+    wakes: CommitWakes,
 }
 
-/// What there is to tell after the commit.
-enum News {
-    /// So many jobs on a queue.
+/// The wake-ups to publish after the commit.
+enum CommitWakes {
+    /// This many jobs on a queue.
     Jobs(Queue, usize),
-    /// What a completion led to.
+    /// The wake-ups of a completion.
     Completion(PendingWakes),
-    /// Nothing: the transaction tells it by itself, or there is nothing.
+    /// None, or the transaction publishes them when it commits.
     None,
 }
 
-impl<T> Promised<T> {
-    /// What there will be. Until the commit nobody else can see it.
-    pub fn promised(&self) -> &T {
+impl<T> PendingCommit<T> {
+    /// The result. Other connections see it only after the commit.
+    pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// The transaction has committed: wakes whoever waits.
+    /// Publishes the wake-ups. Call it after the commit.
     pub async fn committed(self) -> T {
         if let Ok(store) = self.store.get() {
-            match self.news {
-                News::Jobs(queue, jobs) => store.committed(&queue, jobs).await,
-                News::Completion(pending) => store.announce(pending).await,
-                News::None => {}
+            match self.wakes {
+                CommitWakes::Jobs(queue, jobs) => store.committed(&queue, jobs).await,
+                CommitWakes::Completion(pending) => store.announce(pending).await,
+                CommitWakes::None => {}
             }
         }
         self.value
     }
 }
 
-impl<O> Promised<JobHandle<O>> {
-    /// The job's identity.
+impl<O> PendingCommit<JobHandle<O>> {
+    /// The job's id.
     pub fn id(&self) -> &JobId {
         self.value.id()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Promised<T> {
+impl<T: fmt::Debug> fmt::Debug for PendingCommit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Promised").field(&self.value).finish()
     }
 }
 
-/// What a call in a transaction comes to.
-type Made<'t, T> = BoxFuture<'t, Result<Promised<T>, Error>>;
+/// The future of a public call in a transaction.
+type PendingCommitFuture<'t, T> = BoxFuture<'t, Result<PendingCommit<T>, Error>>;
 
-fn store(client: &Client) -> Result<Of<PostgresStore>, Error> {
-    store_of(client, "PostgreSQL")
+fn store(client: &Client) -> Result<TypedStore<PostgresStore>, Error> {
+    downcast_store(client, "PostgreSQL")
 }
 
-/// What a transaction answers, and what there is to tell after its commit.
-type Answer<'t, T> = BoxFuture<'t, Result<(T, News), Error>>;
+/// The future of a call of [`UserTransaction`]: its result and the wake-ups to publish.
+type TransactionFuture<'t, T> = BoxFuture<'t, Result<(T, CommitWakes), Error>>;
 
-/// A job that was looked up.
-type Found<'t> = BoxFuture<'t, Result<Option<JobInfo>, Error>>;
+/// The future of a job lookup.
+type JobLookupFuture<'t> = BoxFuture<'t, Result<Option<JobInfo>, Error>>;
 
-/// A transaction that jobs can be made in.
-trait Joined: Send {
+/// A transaction in which jobs can be enqueued and completed.
+trait UserTransaction: Send {
     fn enqueue<'t>(
         &'t mut self,
         store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> Answer<'t, Vec<Enqueued>>;
+    ) -> TransactionFuture<'t, Vec<Enqueued>>;
 
     fn complete<'t>(
         &'t mut self,
         store: &'t PostgresStore,
         complete: CompleteParams<'t>,
-    ) -> Answer<'t, Completed>;
+    ) -> TransactionFuture<'t, Completed>;
 
-    /// A job as the transaction sees it.
-    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t>;
+    /// Reads a job as the transaction sees it.
+    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> JobLookupFuture<'t>;
 }
 
-fn news(queue: &Queue, made: &[Enqueued]) -> News {
+fn wakes(queue: &Queue, made: &[Enqueued]) -> CommitWakes {
     match made.iter().filter(|made| **made == Enqueued::Created).count() {
-        0 => News::None,
-        jobs => News::Jobs(queue.clone(), jobs),
+        0 => CommitWakes::None,
+        jobs => CommitWakes::Jobs(queue.clone(), jobs),
     }
 }
 
-impl Joined for tokio_postgres::Transaction<'_> {
+impl UserTransaction for tokio_postgres::Transaction<'_> {
     fn enqueue<'t>(
         &'t mut self,
         store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> Answer<'t, Vec<Enqueued>> {
+    ) -> TransactionFuture<'t, Vec<Enqueued>> {
         Box::pin(async move {
             let made = store.enqueue_in(self, queue, jobs).await?;
-            let news = news(queue, &made);
-            Ok((made, news))
+            let wakes = wakes(queue, &made);
+            Ok((made, wakes))
         })
     }
 
@@ -121,54 +121,54 @@ impl Joined for tokio_postgres::Transaction<'_> {
         &'t mut self,
         store: &'t PostgresStore,
         complete: CompleteParams<'t>,
-    ) -> Answer<'t, Completed> {
+    ) -> TransactionFuture<'t, Completed> {
         Box::pin(async move {
             let (completed, pending) = store.complete_in(self, complete).await?;
-            Ok((completed, News::Completion(pending)))
+            Ok((completed, CommitWakes::Completion(pending)))
         })
     }
 
-    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t> {
+    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> JobLookupFuture<'t> {
         Box::pin(async move { store.get_in(self, job).await })
     }
 }
 
-/// Remembers by itself what there is to tell, and tells it when it commits.
-impl Joined for Tx {
+/// Collects its wake-ups and publishes them when it commits.
+impl UserTransaction for Tx {
     fn enqueue<'t>(
         &'t mut self,
         _store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> Answer<'t, Vec<Enqueued>> {
-        Box::pin(async move { Ok((Tx::enqueue(self, queue, jobs).await?, News::None)) })
+    ) -> TransactionFuture<'t, Vec<Enqueued>> {
+        Box::pin(async move { Ok((Tx::enqueue(self, queue, jobs).await?, CommitWakes::None)) })
     }
 
     fn complete<'t>(
         &'t mut self,
         _store: &'t PostgresStore,
         complete: CompleteParams<'t>,
-    ) -> Answer<'t, Completed> {
-        Box::pin(async move { Ok((Tx::complete(self, complete).await?, News::None)) })
+    ) -> TransactionFuture<'t, Completed> {
+        Box::pin(async move { Ok((Tx::complete(self, complete).await?, CommitWakes::None)) })
     }
 
-    fn get<'t>(&'t mut self, _store: &'t PostgresStore, job: &'t JobId) -> Found<'t> {
+    fn get<'t>(&'t mut self, _store: &'t PostgresStore, job: &'t JobId) -> JobLookupFuture<'t> {
         Box::pin(async move { Tx::get(self, job).await })
     }
 }
 
 #[cfg(feature = "sqlx")]
-impl Joined for tidemill_postgres::sqlx::PgConnection {
+impl UserTransaction for tidemill_postgres::sqlx::PgConnection {
     fn enqueue<'t>(
         &'t mut self,
         store: &'t PostgresStore,
         queue: &'t Queue,
         jobs: &'t [NewJob],
-    ) -> Answer<'t, Vec<Enqueued>> {
+    ) -> TransactionFuture<'t, Vec<Enqueued>> {
         Box::pin(async move {
             let made = store.enqueue_in_sqlx(self, queue, jobs).await?;
-            let news = news(queue, &made);
-            Ok((made, news))
+            let wakes = wakes(queue, &made);
+            Ok((made, wakes))
         })
     }
 
@@ -176,87 +176,87 @@ impl Joined for tidemill_postgres::sqlx::PgConnection {
         &'t mut self,
         store: &'t PostgresStore,
         complete: CompleteParams<'t>,
-    ) -> Answer<'t, Completed> {
+    ) -> TransactionFuture<'t, Completed> {
         Box::pin(async move {
             let (completed, pending) = store.complete_in_sqlx(self, complete).await?;
-            Ok((completed, News::Completion(pending)))
+            Ok((completed, CommitWakes::Completion(pending)))
         })
     }
 
-    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> Found<'t> {
+    fn get<'t>(&'t mut self, store: &'t PostgresStore, job: &'t JobId) -> JobLookupFuture<'t> {
         Box::pin(async move { store.get_in_sqlx(self, job).await })
     }
 }
 
 async fn enqueue_one<O: DeserializeOwned>(
     prepared: PreparedJob<O>,
-    tx: &mut dyn Joined,
-) -> Result<Promised<JobHandle<O>>, Error> {
+    tx: &mut dyn UserTransaction,
+) -> Result<PendingCommit<JobHandle<O>>, Error> {
     let store = store(prepared.client())?;
-    let (made, news) = tx.enqueue(store.get()?, &prepared.queue, from_ref(&prepared.job)).await?;
-    Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, news })
+    let (made, wakes) = tx.enqueue(store.get()?, &prepared.queue, from_ref(&prepared.job)).await?;
+    Ok(PendingCommit { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, wakes })
 }
 
 async fn enqueue_all(
     client: Client,
     prepared: Result<(Queue, Vec<NewJob>), Error>,
-    tx: &mut dyn Joined,
-) -> Result<Promised<Vec<JobId>>, Error> {
+    tx: &mut dyn UserTransaction,
+) -> Result<PendingCommit<Vec<JobId>>, Error> {
     let (store, (queue, jobs)) = (store(&client)?, prepared?);
-    let (_, news) = tx.enqueue(store.get()?, &queue, &jobs).await?;
-    Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, news })
+    let (_, wakes) = tx.enqueue(store.get()?, &queue, &jobs).await?;
+    Ok(PendingCommit { value: jobs.into_iter().map(|job| job.id).collect(), store, wakes })
 }
 
 async fn complete_one<J: Job>(
     client: Client,
     job: JobId,
     end: Result<Completion, Error>,
-    tx: &mut dyn Joined,
-) -> Result<Promised<Completed>, Error> {
+    tx: &mut dyn UserTransaction,
+) -> Result<PendingCommit<Completed>, Error> {
     let store = store(&client)?;
-    let (value, news) = match tx.get(store.get()?, &job).await? {
-        None => (Completed::NotFound, News::None),
+    let (value, wakes) = match tx.get(store.get()?, &job).await? {
+        None => (Completed::NotFound, CommitWakes::None),
         Some(info) => match client.decide_completion(&job, &info, Some(J::KIND), end?)? {
             Ok(change) => {
                 tx.complete(store.get()?, CompleteParams { job: &info.job, change: &change }).await?
             }
-            Err(completed) => (completed, News::None),
+            Err(completed) => (completed, CommitWakes::None),
         },
     };
-    Ok(Promised { value, store, news })
+    Ok(PendingCommit { value, store, wakes })
 }
 
-/// Says for one kind of transaction that jobs can be made and completed in it.
-macro_rules! join {
+/// Implements [`EnqueueIn`] and [`CompleteIn`] for one type of transaction.
+macro_rules! impl_user_transaction {
     ($tx:ty $(, $lifetime:lifetime)?) => {
-        impl<'t, $($lifetime,)? O: DeserializeOwned + 't> InTransaction<&'t mut $tx> for Enqueue<O> {
-            type Made = Made<'t, JobHandle<O>>;
+        impl<'t, $($lifetime,)? O: DeserializeOwned + 't> EnqueueIn<&'t mut $tx> for Enqueue<O> {
+            type Output = PendingCommitFuture<'t, JobHandle<O>>;
 
-            fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
+            fn enqueue_in(self, tx: &'t mut $tx) -> Self::Output {
                 Box::pin(async move { enqueue_one(self.prepare()?, tx).await })
             }
         }
 
-        impl<'t, $($lifetime,)? P: Serialize> InTransaction<&'t mut $tx> for EnqueueBulk<P> {
-            type Made = Made<'t, Vec<JobId>>;
+        impl<'t, $($lifetime,)? P: Serialize> EnqueueIn<&'t mut $tx> for EnqueueBulk<P> {
+            type Output = PendingCommitFuture<'t, Vec<JobId>>;
 
-            fn enqueue_in(self, tx: &'t mut $tx) -> Self::Made {
+            fn enqueue_in(self, tx: &'t mut $tx) -> Self::Output {
                 let (client, prepared) = (self.client().clone(), self.prepare());
                 Box::pin(enqueue_all(client, prepared, tx))
             }
         }
 
         impl<'t $(, $lifetime)?> CompleteIn<&'t mut $tx> for Client {
-            type Made = Made<'t, Completed>;
+            type Output = PendingCommitFuture<'t, Completed>;
 
-            fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Made {
+            fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Output {
                 Box::pin(complete_one::<J>(self.clone(), job.clone(), output.into_completion(true), tx))
             }
         }
     };
 }
 
-join!(tokio_postgres::Transaction<'c>, 'c);
-join!(Tx);
+impl_user_transaction!(tokio_postgres::Transaction<'c>, 'c);
+impl_user_transaction!(Tx);
 #[cfg(feature = "sqlx")]
-join!(tidemill_postgres::sqlx::PgConnection);
+impl_user_transaction!(tidemill_postgres::sqlx::PgConnection);

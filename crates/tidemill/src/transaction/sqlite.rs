@@ -1,4 +1,5 @@
-//! Transactions of rusqlite, which are synchronous: what is made in one is made when the call returns.
+//! Transactions of rusqlite. They are synchronous: the job exists in the transaction when the call
+//! returns.
 
 use std::fmt;
 use std::slice::from_ref;
@@ -12,26 +13,27 @@ use tidemill_core::{Client, Error, Job, JobHandle, JobId};
 use tidemill_sqlite::rusqlite::{Connection, Transaction};
 use tidemill_sqlite::{PendingWakes, SqliteStore};
 
-use super::{CompleteIn, InTransaction, Of, store_of};
+use super::{CompleteIn, EnqueueIn, TypedStore, downcast_store};
 
-const WANTED: &str = "SQLite";
+const STORE_NAME: &str = "SQLite";
 
-/// What will be there once a transaction has committed.
+/// The result of a call in a transaction that has not committed yet.
 #[must_use = "after the commit call `.committed()`: it wakes workers at once"]
-pub struct Promised<T> {
+pub struct PendingCommit<T> {
     value: T,
-    store: Of<SqliteStore>,
-    /// What there will be to tell: dropped with this if there is no commit.
+    store: TypedStore<SqliteStore>,
+    /// Wake-ups to publish after the commit. Dropped with this value if there is no commit.
     pending: PendingWakes,
 }
 
-impl<T> Promised<T> {
-    /// What there will be. Until the commit nobody else can see it.
-    pub fn promised(&self) -> &T {
+impl<T> PendingCommit<T> {
+    /// The result. Other connections see it only after the commit.
+    pub fn value(&self) -> &T {
         &self.value
     }
 
-    /// The transaction has committed: wakes whoever waits. Without it they notice a moment later.
+    /// Publishes the wake-ups. Call it after the commit; otherwise workers notice the jobs a moment
+    /// later.
     pub fn committed(self) -> T {
         if let Ok(store) = self.store.get() {
             store.announce(self.pending);
@@ -40,56 +42,60 @@ impl<T> Promised<T> {
     }
 }
 
-impl<O> Promised<JobHandle<O>> {
-    /// The job's identity.
+impl<O> PendingCommit<JobHandle<O>> {
+    /// The job's id.
     pub fn id(&self) -> &JobId {
         self.value.id()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Promised<T> {
+impl<T: fmt::Debug> fmt::Debug for PendingCommit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Promised").field(&self.value).finish()
     }
 }
 
-impl<O: DeserializeOwned> InTransaction<&Transaction<'_>> for Enqueue<O> {
-    type Made = Result<Promised<JobHandle<O>>, Error>;
+impl<O: DeserializeOwned> EnqueueIn<&Transaction<'_>> for Enqueue<O> {
+    type Output = Result<PendingCommit<JobHandle<O>>, Error>;
 
-    fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
+    fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Output {
         self.enqueue_in(&**tx)
     }
 }
 
-/// On the connection that a piece of work in [`sqlite::done`](crate::sqlite::done) is given.
-impl<O: DeserializeOwned> InTransaction<&Connection> for Enqueue<O> {
-    type Made = Result<Promised<JobHandle<O>>, Error>;
+/// For the connection that [`sqlite::done`](crate::sqlite::done) passes to its closure.
+impl<O: DeserializeOwned> EnqueueIn<&Connection> for Enqueue<O> {
+    type Output = Result<PendingCommit<JobHandle<O>>, Error>;
 
-    fn enqueue_in(self, tx: &Connection) -> Self::Made {
+    fn enqueue_in(self, tx: &Connection) -> Self::Output {
         let prepared = self.prepare()?;
-        let store = store_of::<SqliteStore>(prepared.client(), WANTED)?;
-        let (made, pending) = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
-        Ok(Promised { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, pending })
+        let store = downcast_store::<SqliteStore>(prepared.client(), STORE_NAME)?;
+        let (enqueued, pending) = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
+        Ok(PendingCommit {
+            value: prepared.handle(enqueued.first().unwrap_or(&Enqueued::Created)),
+            store,
+            pending,
+        })
     }
 }
 
-impl<P: Serialize> InTransaction<&Transaction<'_>> for EnqueueBulk<P> {
-    type Made = Result<Promised<Vec<JobId>>, Error>;
+impl<P: Serialize> EnqueueIn<&Transaction<'_>> for EnqueueBulk<P> {
+    type Output = Result<PendingCommit<Vec<JobId>>, Error>;
 
-    fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Made {
-        let store = store_of::<SqliteStore>(self.client(), WANTED)?;
+    fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Output {
+        let store = downcast_store::<SqliteStore>(self.client(), STORE_NAME)?;
         let (queue, jobs) = self.prepare()?;
         let (_, pending) = store.get()?.enqueue_in(tx, &queue, &jobs)?;
-        Ok(Promised { value: jobs.into_iter().map(|job| job.id).collect(), store, pending })
+        Ok(PendingCommit { value: jobs.into_iter().map(|job| job.id).collect(), store, pending })
     }
 }
 
 impl CompleteIn<&Transaction<'_>> for Client {
-    type Made = Result<Promised<Completed>, Error>;
+    type Output = Result<PendingCommit<Completed>, Error>;
 
-    fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Made {
-        let store = store_of::<SqliteStore>(self, WANTED)?;
-        let ended = |store, value| Ok(Promised { value, store, pending: PendingWakes::default() });
+    fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Output {
+        let store = downcast_store::<SqliteStore>(self, STORE_NAME)?;
+        let ended = |store, value| Ok(PendingCommit { value, store, pending: PendingWakes::default() });
         let Some(info) = store.get()?.get_in(tx, job)? else { return ended(store, Completed::NotFound) };
         let change = match self.decide_completion(job, &info, Some(J::KIND), output.into_completion(true)?)? {
             Ok(change) => change,
@@ -97,6 +103,6 @@ impl CompleteIn<&Transaction<'_>> for Client {
         };
         let (value, pending) =
             store.get()?.complete_in(tx, CompleteParams { job: &info.job, change: &change })?;
-        Ok(Promised { value, store, pending })
+        Ok(PendingCommit { value, store, pending })
     }
 }

@@ -1,4 +1,5 @@
-//! A parent hears of its child's end as it hears of an activity's: in as many trips, and so as fast.
+//! The end of a child reaches its parent like the end of an activity: in as many round trips, and
+//! as fast.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,18 +28,18 @@ enum End {
 
 const ENDS: [End; 4] = [End::Activity, End::Done, End::Failed, End::Cancelled];
 
-/// Of so many rounds the cheapest counts: now and then a worker also looks after itself.
+/// The cheapest of this many rounds counts: maintenance of the worker adds round trips to some.
 const ROUNDS: usize = 8;
 
-/// How many trips an end costs: its own commit, the parent's claim and commit, and the look at the result. A child is told to
-/// end before, which is one, and takes its last task, which is another.
+/// Round trips of an end: its own commit, the parent's claim and commit, and the read of the
+/// result. A child needs two more: the request to end, and its last task.
 const MOST: [u64; 4] = [4, 6, 6, 6];
 
-/// Rounds of a measurement, and those before it.
+/// Rounds of a measurement, and warm-up rounds.
 const MEASURED: usize = 200;
 const WARM_UP: usize = 10;
 
-/// When something ended, and how long it took until the parent heard of it.
+/// The time of an end, and the delay until the parent received it.
 #[derive(Clone, Default)]
 struct Watch(Arc<Mutex<(Option<Instant>, Duration)>>);
 
@@ -57,7 +58,7 @@ impl Watch {
     }
 }
 
-/// What is held until it is let go.
+/// A barrier that holds a handler until it is opened.
 #[derive(Clone)]
 struct Gate(Arc<Semaphore>);
 
@@ -81,7 +82,7 @@ impl Scene {
         Self { worker: Background::run(worker), client, gate, watch }
     }
 
-    /// A parent that waits, for an end that is up to us.
+    /// A parent that waits for an end that the test controls.
     async fn waiting(&self, end: End) -> RunHandle<String> {
         let run = self.client.workflow(&PARENT, end).start().await.unwrap();
         let (store, child) = (self.client.store(), run.id().child(1));
@@ -105,7 +106,7 @@ impl Scene {
         }
     }
 
-    /// Lets it end, and says how many trips that took until the result was seen.
+    /// Ends it, and returns the round trips until the result was read.
     async fn trips(&self, end: End) -> u64 {
         let run = self.waiting(end).await;
         let waits = run.clone();
@@ -159,7 +160,8 @@ async fn a_childs_end_is_heard_in_as_many_trips_as_an_activitys() {
             }
         }
         println!("until an end is heard on {store}: {least:?} trips");
-        // Its wake-ups for other processes have a pace of their own, and one of them may fall among these.
+        // Its wake-ups for other processes have their own schedule, and one of them may fall into
+        // the measurement.
         let beside = u64::from(store == "PostgreSQL");
         let enough = least.iter().zip(MOST).all(|(trips, most)| *trips <= most + beside);
         assert!(enough, "{least:?} on {store}");

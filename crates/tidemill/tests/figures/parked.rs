@@ -1,4 +1,4 @@
-//! What runs cost in memory that wait for a signal.
+//! The memory of runs that wait for a signal.
 
 use futures_util::stream::{StreamExt, iter};
 use tidemill::{
@@ -10,21 +10,21 @@ use crate::world::{Background, patiently, until};
 const WAITS: Workflow<u64, u64> = Workflow::new("waits");
 const GO: Signal<u64> = Signal::new("go");
 
-/// How many are parked, and how many of them are asked whether they still live.
+/// Number of waiting runs, and how many of them are signalled at the end.
 const RUNS: usize = 100_000;
 const ASKED: usize = 500;
 
-/// How many are started at once.
+/// Concurrent starts.
 const AT_ONCE: usize = 500;
 
-/// What a worker may take for them.
+/// Maximum growth of the worker's memory.
 const ALLOWED: usize = 300 << 20;
 
 async fn waits(ctx: Ctx, n: u64) -> Result<u64, WorkflowError> {
     Ok(ctx.signals(&GO).recv().await? + n)
 }
 
-/// Parks runs; returns how much the process has grown by it.
+/// Starts runs that wait, and returns how much the process has grown.
 async fn park(place: &str, client: &Client, cache: usize) -> usize {
     let worker =
         Worker::builder(client).workflow(&WAITS, waits).workflow_cache(cache).workflow_concurrency(AT_ONCE);
@@ -65,8 +65,8 @@ fn resident() -> usize {
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
 }
 
-/// On a file: what grows is the worker, and not a store in its memory. The small one first, because a process does not give back
-/// what it has had.
+/// On a file, so that only the worker grows and not an in-memory store. The small number first,
+/// because a process does not return memory to the system.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "a measurement"]
 async fn parked_runs_fit_in_memory() {

@@ -1,4 +1,4 @@
-//! Whether records whose time is over are removed as fast as jobs make them.
+//! Whether expired records are removed as fast as jobs create them.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,15 +9,15 @@ use tidemill_testkit::servers::shared_postgres;
 
 use crate::world::{Background, ms};
 
-/// How many jobs end in a second, for how long, and how long their results are kept.
+/// Jobs per second, duration, and retention of their results.
 const RATE: usize = 1_000;
 const LONG: Duration = Duration::from_secs(300);
 const KEPT: Duration = Duration::from_secs(1);
 
-/// What one minute makes.
+/// Jobs per minute.
 const ALLOWED: i64 = 60 * RATE as i64;
 
-/// How many jobs are made at a time.
+/// Jobs per enqueue.
 const STEP: usize = 100;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -32,13 +32,13 @@ async fn tick(Tick(number): Tick) -> Result<usize, Fail> {
     Ok(number)
 }
 
-/// What of the records is in the store.
+/// The records in the store.
 struct Seen {
     all: i64,
     expired: i64,
 }
 
-/// Makes jobs at a steady rate and looks every ten seconds at what is left of them.
+/// Enqueues jobs at a steady rate and counts the records every ten seconds.
 async fn measure(place: &str, client: &Client, look: impl AsyncFn() -> Seen) {
     let worker = Background::run(Worker::builder(client).handle(tick).queue("default", 200));
     let (begun, mut made, mut worst, mut looked) = (Instant::now(), 0, 0, Instant::now());

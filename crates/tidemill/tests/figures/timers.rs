@@ -1,4 +1,4 @@
-//! How late timers fire.
+//! The delay of timers.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ async fn sleeps(ctx: Ctx, milliseconds: u64) -> Result<(), WorkflowError> {
     Ok(ctx.sleep(Duration::from_millis(milliseconds)).await?)
 }
 
-/// Whoever looks at intervals would look too late: the clock stops right where the timer is due, and it is far from
-/// any interval there is.
+/// A poll at intervals would be late: the clock stops exactly when the timer is due, far from any
+/// interval.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timer_fires_when_it_is_due_and_not_when_somebody_looks_next() {
     let (client, clock) = testing::paused().await.unwrap();
@@ -43,7 +43,7 @@ async fn lateness_of_timers() {
         let worker = Background::run(Worker::builder(&client).workflow(&SLEEPS, sleeps));
         let (mut firings, mut steps) = (Vec::new(), Vec::new());
         for number in 0..TIMERS {
-            // Neither in step with anything nor with one another.
+            // Out of phase with any interval and with one another.
             let run = client.workflow(&SLEEPS, 60 + number * 7 % 83).start().await.unwrap();
             patiently(run.result()).await.unwrap();
             firings.extend(fired(&run).await);
@@ -61,12 +61,12 @@ async fn lateness_of_timers() {
     }
 }
 
-/// How long after its time the timer has fired, in milliseconds.
+/// The delay of the timer's event, in milliseconds.
 async fn fired(run: &RunHandle<()>) -> Option<i64> {
     late(run, |entry| matches!(&entry.content, EntryContent::Event(RunEvent::TimerFired { .. }))).await
 }
 
-/// How long after its time the code has gone on, in milliseconds.
+/// The delay until the code continued, in milliseconds.
 async fn stepped(run: &RunHandle<()>) -> Option<i64> {
     late(run, |entry| matches!(&entry.content, EntryContent::Commit(commit) if commit.end.is_some())).await
 }

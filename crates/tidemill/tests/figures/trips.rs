@@ -1,4 +1,4 @@
-//! One run at a time: sixteen trips for three activities, however long they take.
+//! One run at a time: sixteen round trips for three activities, however long they take.
 
 use tidemill::{Activity, Ctx, Fail, RunWorkflows, StartWorkflows, Worker, Workflow, WorkflowError};
 
@@ -7,7 +7,7 @@ use crate::world::{Background, ms, patiently, stores};
 const THREE: Workflow<u64, u64> = Workflow::new("three");
 const SLOW: Activity<u64, u64> = Activity::new("slow");
 
-/// Of so many runs the cheapest counts: now and then a worker also looks after itself.
+/// The cheapest of this many runs counts: maintenance of the worker adds round trips to some.
 const RUNS: usize = 12;
 
 async fn three(ctx: Ctx, mut number: u64) -> Result<u64, WorkflowError> {
@@ -17,7 +17,7 @@ async fn three(ctx: Ctx, mut number: u64) -> Result<u64, WorkflowError> {
     Ok(number)
 }
 
-/// Takes so long that a result which is looked for before it is announced would be looked for in vain.
+/// Takes so long that a read of the result before its announcement would find nothing.
 async fn slow(number: u64) -> Result<u64, Fail> {
     tokio::time::sleep(ms(10)).await;
     Ok(number + 1)

@@ -1,4 +1,4 @@
-//! The stores, a worker in the background, and how a measurement is summed up.
+//! The stores, a worker in the background, and quantiles.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tidemill_testkit::servers::{shared_postgres, shared_redis};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A test that waits longer than this waits for ever.
+/// Timeout of every wait.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
 pub(crate) const fn ms(milliseconds: u64) -> Duration {
@@ -16,7 +16,7 @@ pub(crate) const fn ms(milliseconds: u64) -> Duration {
 
 /// Every store, for a test of this name.
 pub(crate) async fn stores(name: &str) -> [(&'static str, Client); 3] {
-    let redis = tidemill::connector(&shared_redis().url()).unwrap();
+    let redis = tidemill::ClientBuilder::new(&shared_redis().url()).unwrap();
     let redis = redis.namespace(Namespace::new(&format!("{name}:")).unwrap()).connect().await.unwrap();
     let postgres = tidemill::connect(&shared_postgres().database().unwrap()).await.unwrap();
     [
@@ -49,7 +49,7 @@ pub(crate) async fn patiently<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(FOR_EVER, future).await.unwrap_or_else(|_| panic!("it never happens"))
 }
 
-/// Looks until something holds.
+/// Polls until a condition holds.
 pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
     patiently(async {
         while !holds().await {
@@ -59,7 +59,7 @@ pub(crate) async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F
     .await;
 }
 
-/// The value below which this share of them lies.
+/// The quantile `share`.
 pub(crate) fn quantile<T: Ord + Copy>(values: &mut [T], share: f64) -> T {
     values.sort_unstable();
     values[((values.len() - 1) as f64 * share) as usize]

@@ -1,4 +1,4 @@
-//! Running jobs that wake-ups name.
+//! Forged wake-ups about running jobs.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::place::Place;
 
-/// A test that waits longer than this waits for ever.
+/// Timeout of every wait.
 const FOR_EVER: Duration = Duration::from_secs(60);
 
-/// No lease runs out here.
+/// No lease expires here.
 const LEASE: Duration = Duration::from_secs(3600);
 
 /// Runs until it is released.
@@ -71,7 +71,7 @@ impl Background {
     }
 }
 
-/// Every kind of message there is about a job, and some there is not.
+/// Every kind of message about a job, and some invalid ones.
 fn messages(job: &JobId) -> Vec<String> {
     let about = ["cancel", "lost", "finished"].map(|word| format!("{word} {job}"));
     let task = ["cancel", "lost"].map(|word| format!("{word} {job}!task"));
@@ -99,7 +99,7 @@ async fn nothing_ends_but_what_is_cancelled(place: Place) {
         place.publish(message).await;
         place.publish_foreign(running.as_str()).await;
     }
-    // What is announced behind them arrives behind them: a job that is in the index, and one that is not.
+    // A later announcement arrives after them: a job in the index, and one that is not.
     client.job(Hold(2)).id("tracked").enqueue().await.unwrap();
     cancel_next(&mut worker, client).await;
     client.jobs([Hold(3)]).enqueue().await.unwrap();
@@ -116,11 +116,12 @@ async fn nothing_ends_but_what_is_cancelled(place: Place) {
     assert_eq!(ended, (1, 2, 0));
 }
 
-/// The next job begins, is cancelled, and stops.
+/// The next job starts, is cancelled, and stops.
 async fn cancel_next(worker: &mut Background, client: &Client) {
     let job = worker.begun().await;
     assert_eq!(client.store().cancel(&job).await.unwrap(), Cancelled::Requested);
-    // Its wake-up may come before the worker has noted down that it holds the job. Then the next heartbeat finds out.
+    // The wake-up may arrive before the worker has recorded the job. Then the next heartbeat finds
+    // out.
     assert_eq!(worker.ended().await, (job.clone(), EventKind::Cancelled));
     assert_ne!(client.store().get_job(&job).await.unwrap().map(|info| info.state), Some(JobState::Running));
 }

@@ -1,11 +1,11 @@
-//! A store, and the channels on which anyone may publish.
+//! A store, and its wake-up channels.
 
 use tempfile::TempDir;
 use tidemill::{Client, JobId, Namespace};
 use tidemill_testkit::servers::{Redis, shared_cluster, shared_postgres};
 use tokio_postgres::NoTls;
 
-/// A store of its own, with a way to publish on its channels.
+/// A store, and a client that publishes on its channels.
 pub(crate) struct Place {
     pub(crate) client: Client,
     channel: Channel,
@@ -18,11 +18,11 @@ enum Channel {
 }
 
 impl Place {
-    /// A store in a file whose wake-ups travel through Redis.
+    /// A SQLite store with wake-ups through Redis.
     pub(crate) async fn sqlite() -> Self {
         let (directory, redis) = (tempfile::tempdir().unwrap(), Redis::start().unwrap());
         let url = format!("sqlite:{}", directory.path().join("jobs.db").display());
-        let connector = tidemill::connector(&url).unwrap().wake(redis.url().as_str()).unwrap();
+        let connector = tidemill::ClientBuilder::new(&url).unwrap().wake(redis.url().as_str()).unwrap();
         let client = connector.namespace(Namespace::new("hints:").unwrap()).connect().await.unwrap();
         let channel = Channel::of_redis(&redis.url(), "hints:");
         Self { client, channel, _kept: (Some(directory), Some(redis)) }
@@ -40,9 +40,10 @@ impl Place {
     }
 
     pub(crate) async fn on_redis(url: &str, namespace: &str) -> Self {
-        let connector = tidemill::connector(url).unwrap().namespace(Namespace::new(namespace).unwrap());
+        let connector =
+            tidemill::ClientBuilder::new(url).unwrap().namespace(Namespace::new(namespace).unwrap());
         let client = connector.connect().await.unwrap();
-        // Of a Cluster any server will do.
+        // Any server of a cluster will do.
         let channel = Channel::of_redis(&url.replacen("+cluster", "", 1), namespace);
         Self { client, channel, _kept: (None, None) }
     }
@@ -55,7 +56,7 @@ impl Place {
         Self { client, channel: Channel::Postgres(pg), _kept: (None, None) }
     }
 
-    /// Publishes a wake-up of ours.
+    /// Publishes a wake-up of Tidemill.
     pub(crate) async fn publish(&self, message: &str) {
         match &self.channel {
             Channel::Redis { .. } => self.publish_on("wake", message).await,
@@ -65,7 +66,7 @@ impl Place {
         }
     }
 
-    /// Publishes what other programs say, on their channels.
+    /// Publishes messages of other programs, on their channels.
     pub(crate) async fn publish_foreign(&self, job: &str) {
         if let Channel::Redis { .. } = &self.channel {
             for channel in ["chainc", "owls", "sched"] {

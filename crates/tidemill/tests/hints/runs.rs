@@ -1,4 +1,4 @@
-//! Running tasks and activities of runs that wake-ups name.
+//! Forged wake-ups about running tasks and activities.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,8 @@ use crate::place::Place;
 
 const FOR_EVER: Duration = Duration::from_secs(120);
 
-/// How many activities the run waits for, one after the other: as many tasks are running while wake-ups arrive.
+/// Activities that the run awaits one after the other, so that as many tasks run while wake-ups
+/// arrive.
 const STEPS: u64 = 12;
 
 const STEP: Activity<u64, u64> = Activity::new("step");

@@ -1,4 +1,4 @@
-//! Sessions that wake-ups name.
+//! Forged wake-ups about sessions.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ async fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-/// A browser that agrees to every handshake and then sends back what it gets.
+/// A browser that accepts every handshake and then echoes.
 async fn serve_echo() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -108,7 +108,7 @@ async fn no_session_ends_but_the_one_that_is_closed(place: Place) {
         place.publish("member chromium:only").await;
         place.publish("places chromium").await;
     }
-    // What is announced behind them arrives behind them, long before the gateway says again what it holds.
+    // A later announcement arrives after them, long before the next renewal of the gateway.
     assert!(client.store().fleet().close(&closed).await.unwrap());
     let ended = async { while talks(&mut other).await {} };
     tokio::time::timeout(FOR_EVER, ended).await.unwrap();
@@ -116,7 +116,8 @@ async fn no_session_ends_but_the_one_that_is_closed(place: Place) {
     assert!(client.store().fleet().get_session(&session).await.unwrap().is_some());
 }
 
-/// A flood of wake-ups about a session makes the gateway ask a few times a second, not once for each.
+/// A flood of wake-ups about a session makes the gateway ask a few times a second, not once for
+/// each.
 async fn a_flood_is_answered_by_few_questions(place: Place) {
     let client = &place.client;
     join(client).await;
@@ -128,7 +129,7 @@ async fn a_flood_is_answered_by_few_questions(place: Place) {
         place.publish(&format!("session {session}")).await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    // Five a second, each one command or a few, and what a gateway asks anyway.
+    // At most five a second, each with a few commands, besides the regular calls of a gateway.
     let (asked, took) = (client.store().commands() - before, began.elapsed());
     let most = 60 + u64::try_from(took.as_millis()).unwrap() / 200 * 4;
     assert!(asked <= most, "{asked} commands in {took:?}, which is more than {most}");

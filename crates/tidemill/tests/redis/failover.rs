@@ -1,4 +1,4 @@
-//! The master dies or freezes while workers are at work, and three Sentinels replace it.
+//! The master dies or freezes while workers run, and three Sentinels replace it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidemill_testkit::servers::{Redis, RedisSentinel};
 
 use crate::work::{Background, FOR_EVER, enqueue};
 
-/// Waits until somebody listens to wake-ups on a server.
+/// Waits until a process subscribes to wake-ups on a server.
 async fn is_listened_to(redis: &Redis) {
     let count = "return redis.call('PUBSUB', 'NUMSUB', 'tidemill:wake')[2]";
     let listeners = async {
@@ -33,7 +33,7 @@ async fn a_master_dies_and_no_job_is_lost_that_a_replica_had() {
         enqueue(&replicated, step).await;
     }
     sentinel.servers()[0].kill().unwrap();
-    // Two of three are enough to decide, and to be asked.
+    // Two of three Sentinels are a quorum.
     sentinel.kill_sentinel(0).unwrap();
     for step in 40..60 {
         enqueue(&client, step).await;
@@ -50,7 +50,8 @@ async fn a_master_that_freezes_is_left_for_the_new_one() {
     let mut worker = Background::start(&client);
     enqueue(&client, 0).await;
     worker.begins(0..1).await;
-    // The worker waits for work: its reads, its subscription and the shared connection all lead to the old master.
+    // The worker is idle: its reads, its subscription and the shared connection all use the old
+    // master.
     is_listened_to(&sentinel.servers()[0]).await;
     sentinel.servers()[0].pause().unwrap();
     fail_over(&sentinel).await;

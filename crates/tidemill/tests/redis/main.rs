@@ -1,4 +1,4 @@
-//! Redis as deployments have it: behind Sentinels, over TLS, by a socket.
+//! Redis deployments: behind Sentinels, over TLS, and by a Unix socket.
 
 #![allow(
     missing_docs,

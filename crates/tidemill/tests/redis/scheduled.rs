@@ -1,4 +1,4 @@
-//! Jobs that another program schedules by a plain ZADD, and says nothing of it.
+//! Jobs that another program schedules with a plain ZADD, without a wake-up.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 /// How many queues the worker serves.
 const QUEUES: usize = 50;
 
-/// Many looks at the queues, and far fewer than one for each queue.
+/// Many polls of the queues, and far fewer than one for each queue.
 const A_FEW_LOOKS: Duration = Duration::from_secs(60);
 
 #[derive(Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! A server with a certificate of a private authority, which asks clients for theirs.
+//! A server with a certificate of a private authority, which requires client certificates.
 
 use tidemill_testkit::servers::{Certificates, Redis, RedisCluster, RedisOptions, RedisSentinel, RedisTls};
 
@@ -31,9 +31,9 @@ async fn refusal(url: &str) -> String {
     error.to_string()
 }
 
-/// Whether wake-ups of another store go through this server.
+/// Whether wake-ups of another store arrive through this server.
 async fn wakes(url: &str) {
-    let connector = tidemill::connector("sqlite::memory:").unwrap();
+    let connector = tidemill::ClientBuilder::new("sqlite::memory:").unwrap();
     let client = connector.wake(url).unwrap().connect().await.unwrap();
     let findings = client.store().checkup().await.unwrap().findings;
     let wake_ups: Vec<_> = findings.iter().filter(|finding| finding.subject == "wake-ups").collect();

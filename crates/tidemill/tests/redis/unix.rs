@@ -1,4 +1,4 @@
-//! A server that is reached by a socket in the file system.
+//! A server behind a Unix socket.
 
 use tidemill_testkit::servers::{Redis, RedisOptions};
 

@@ -1,4 +1,4 @@
-//! A job, a worker in the background, and what it has begun.
+//! A job and a worker in the background.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A test that waits longer than this waits for ever.
+/// Timeout of every wait.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(180);
 
 /// A job that takes a moment.
@@ -46,7 +46,7 @@ impl Background {
         Self { begun, stop, run }
     }
 
-    /// Waits until each of these steps has begun.
+    /// Waits until each of these steps has started.
     pub(crate) async fn begins(&mut self, steps: impl Iterator<Item = u32>) {
         let mut left: HashSet<u32> = steps.collect();
         let begun = async {
@@ -64,7 +64,7 @@ impl Background {
     }
 }
 
-/// Enqueues a step, again and again while the store is away.
+/// Enqueues a step, again and again while the store is unavailable.
 pub(crate) async fn enqueue(client: &Client, step: u32) {
     let enqueued = async {
         while let Err(error) = client.job(Step(step)).enqueue().await {

@@ -1,4 +1,4 @@
-//! Workers that die: XPENDING shows what they held, XCLAIM gives it to others, whoever they are.
+//! Dead workers: XPENDING shows what they held, and XCLAIM moves it to other consumers.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::world::{APPROVE, HELD, ORDERS, Working, World, closed_gate, message, 
 
 const READ: &str = "XREADGROUP GROUP aiki-workers worker-1 BLOCK 1000 COUNT 10 STREAMS workflow:orders >";
 
-/// What the other system sets by default.
+/// The default of the other system.
 const MIN_IDLE: Duration = Duration::from_secs(60);
 
-/// Lets a minute pass for an entry, whoever has it.
+/// Ages an entry by a minute, whoever holds it.
 fn let_a_minute_pass(world: &World, (stream, consumer, entry): (&str, &str, &str)) {
     let command = format!("XCLAIM {stream} aiki-workers {consumer} 0 {entry} IDLE 60001 JUSTID");
     assert_eq!(world.ask(&command), json!([entry]));
@@ -48,7 +48,7 @@ async fn a_programs_dead_worker_is_found_and_its_message_claimed_by_another() {
     let pending = world.ask("XPENDING workflow:orders aiki-workers - + 100");
     assert_eq!((&pending[0][1], &pending[0][3]), (&json!("worker-2"), &json!(2)), "delivered twice");
 
-    // It gives it up for good; the run is not lost with its message.
+    // It gives the entry up for good; the run is not lost with its message.
     assert_eq!(world.ask(&format!("XACK workflow:orders aiki-workers {entry}")), 1);
     assert_eq!(world.ask("XPENDING workflow:orders aiki-workers")[0], 0);
     assert_eq!(world.ask(&format!("XDEL workflow:orders {entry}")), 1);

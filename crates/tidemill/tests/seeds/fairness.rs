@@ -1,4 +1,5 @@
-//! Parallel reads: the batch size is spread over streams and over shards, and which has the larger share is drawn.
+//! Parallel reads: the batch size is divided over streams and shards, and the larger share is
+//! random.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;

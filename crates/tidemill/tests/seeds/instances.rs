@@ -15,7 +15,7 @@ async fn parked(world: &World) -> RunHandle<u64> {
     run
 }
 
-/// The events behind the cursor: those that the next task brings.
+/// The events after the cursor: those of the next task.
 fn pending_events(world: &World, run: &str) -> Vec<(u64, Value)> {
     let cursor = world.instance(run)["cursor"].as_u64().unwrap();
     let behind = world.ask(&format!("XRANGE events-{run} ({cursor}-18446744073709551615 +"));
@@ -66,12 +66,12 @@ async fn events_behind_the_cursor_come_with_the_next_task_of_which_there_is_one(
         (&task["news"][0]["position"], &task["news"][0]["entry"]),
         (&json!(events[0].0), &events[0].1)
     );
-    // The index by which there is one only.
+    // The index that makes the task unique.
     assert_eq!(world.ask(&format!("HGET jobs {id}!task")), format!("s workflow/orders {entry}"));
 
     let working = world.start();
     assert_eq!(patiently(run.result()).await.unwrap(), 7 + 1 + 2 + 3);
-    // It ended with the third: what came later was never executed.
+    // The run ended with the third event: later events were never executed.
     assert_eq!(world.instance(id)["cursor"], events[2].0);
     assert_eq!(pending_events(&world, id), events[3..]);
     assert_eq!(world.ask(&format!("HEXISTS jobs {id}!task")), 0);

@@ -1,5 +1,5 @@
-//! What other programs look at and write: every command they print about workflows and workers, against a live store without a
-//! namespace.
+//! The documented Redis commands of other programs about workflows and workers, against a live
+//! store without a namespace.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! Run messages: one stream per workflow type and route, in a format that any program reads and writes.
+//! Run messages: one stream per workflow type and route, in a format that any program reads and
+//! writes.
 
 use serde_json::{Value, json};
 use tidemill::workflow::ListRunsParams;
@@ -59,7 +60,7 @@ async fn a_program_reads_run_messages_as_they_are_described() {
     assert_eq!((&run["payload"], &run["idempotencyKey"]), (&input, &json!("order-0-process")));
     assert!(run["createdAt"].is_u64(), "{run}");
     assert_eq!(world.ask(read)[0][1].as_array().unwrap().len(), 2, "the rest");
-    // Nothing is new: the read waits for its second and comes back with nothing.
+    // Nothing is new: the read blocks for its second and returns nothing.
     assert_eq!(world.ask(read), Value::Null);
 }
 
@@ -77,7 +78,7 @@ async fn a_message_of_another_program_starts_a_run_and_is_acknowledged_when_that
     };
     world.until("the acknowledgement", idle).await;
 
-    // Processed again, from a copy or by another publisher: the key is the run's.
+    // Processed again, from a copy or by another publisher: the run's key deduplicates it.
     world.publish("workflow:order-processing", &run_message("run-123"));
     world.publish("workflow:order-processing", &run_message("run-124"));
     world.until("the acknowledgement of copies", idle).await;

@@ -1,5 +1,5 @@
-//! The registry of workers: other programs enter themselves, beat, choose, count, order and reap by plain commands, beside our
-//! members and gateways.
+//! The registry of workers: other programs register, send heartbeats, select, count, order and reap
+//! with plain commands, next to our workers and gateways.
 
 use serde_json::{Value, json};
 use tidemill::store::fleet::{LeaseParams, Leased};
@@ -55,7 +55,7 @@ fn now(world: &World) -> i64 {
     world.client.store().clock().now().0 / 1000
 }
 
-/// What a worker does when it starts.
+/// The commands of a worker when it starts.
 fn register(world: &World, name: &str) {
     let fields =
         format!("browserType chromium wsEndpoint {ENDPOINT} status available lastHeartbeat {}", now(world));
@@ -65,7 +65,7 @@ fn register(world: &World, name: &str) {
     assert_eq!(world.ask(&format!("EXPIRE worker:chromium:{name} 60")), 1);
 }
 
-/// A wish for a worker that does not say how it is spoken to.
+/// A request for a worker that names no protocol.
 fn wish(yard: &FleetHarness) -> LeaseParams {
     LeaseParams { offers: vec![offer("playwright")], ..yard.lease_params() }
 }
@@ -106,7 +106,7 @@ async fn a_worker_registers_beats_serves_is_ordered_and_leaves() {
     assert_eq!(world.ask("HGET worker:chromium:abc123 status"), "available");
     assert_eq!(yard.reap().await.found[0].to_string(), "chromium:abc123");
 
-    // It beats.
+    // It sends a heartbeat.
     assert_eq!(world.ask(&format!("HSET worker:chromium:abc123 lastHeartbeat {}", now(&world))), 0);
     assert_eq!(world.ask("EXPIRE worker:chromium:abc123 60"), 1);
     assert_eq!(world.ask("GET worker:cmd:chromium:abc123"), Value::Null);
@@ -119,7 +119,7 @@ async fn a_worker_registers_beats_serves_is_ordered_and_leaves() {
     assert!(yard.release(&first.session).await);
     assert_eq!(world.ask("HGET cluster:active_connections chromium:abc123"), "0");
 
-    // It has had all the sessions it may have.
+    // It has had its maximum number of sessions.
     assert_eq!(world.ask("HSET cluster:lifetime_connections chromium:abc123 49"), 0);
     let last = wish(&yard);
     yard.lease_granted(&last).await;
@@ -163,7 +163,8 @@ async fn our_member_is_listed_chosen_counted_and_ordered_by_other_programs() {
     assert_eq!(world.ask("HINCRBY cluster:active_connections chromium:def456 -1"), 1);
     assert_eq!(yard.counts(&member.id).await, (1, 2));
     yard.release(&session).await;
-    // A late or doubled disconnection of theirs leaves nothing below zero for long: what we publish is counted.
+    // A late or repeated disconnect of theirs leaves no negative counter for long: we publish
+    // counted values.
     assert_eq!(world.ask("HINCRBY cluster:active_connections chromium:def456 -1"), -1);
     yard.beat(&member).await;
     assert_eq!(world.ask("HGET cluster:active_connections chromium:def456"), "0");
@@ -190,7 +191,7 @@ async fn reapers_of_both_kinds_remove_what_is_dead() {
     world.ask(&format!("HSET worker:chromium:both lastHeartbeat {old}"));
     assert_eq!(yard.reap().await.workers[0].to_string(), "chromium:both");
     assert_eq!(sorted(&world.ask("KEYS worker:*:*")), ["worker:chromium:alive", "worker:chromium:ours"]);
-    // Nobody has a count without a worker.
+    // No counter exists without a worker.
     for id in sorted(&world.ask("HKEYS cluster:active_connections")) {
         assert_eq!(world.ask(&format!("EXISTS worker:{id}")), 1, "{id}");
     }

@@ -1,4 +1,5 @@
-//! A Redis server with a store that has no namespace, its workers, and a program beside them that knows Redis alone.
+//! A Redis server with a store without a namespace, its workers, and another program that only uses
+//! Redis.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ pub(crate) const APPROVE: Signal<u64> = Signal::new("approve");
 const FOR_EVER: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How many approvals an order wants.
+/// Approvals that an order needs.
 pub(crate) const APPROVALS: u64 = 3;
 
 async fn orders(ctx: Ctx, amount: u64) -> Result<u64, WorkflowError> {
@@ -62,7 +63,7 @@ impl World {
     /// With parameters in the store's URL.
     pub(crate) async fn with(parameters: &str) -> Self {
         let redis = Redis::start().unwrap();
-        let connector = tidemill::connector(&format!("{}{parameters}", redis.url())).unwrap();
+        let connector = tidemill::ClientBuilder::new(&format!("{}{parameters}", redis.url())).unwrap();
         let connector = connector.namespace(Namespace::new("").unwrap()).group(None, "aiki-workers").unwrap();
         let program = redis::Client::open(redis.url()).unwrap().get_connection().unwrap();
         Self { client: connector.connect().await.unwrap(), program: Mutex::new(program), redis }
@@ -88,7 +89,7 @@ impl World {
         id.as_str().unwrap().to_owned()
     }
 
-    /// Everything that the server is told from now on, a line a command.
+    /// All commands that the server receives from now on, one per line.
     pub(crate) fn monitor(&self) -> impl Iterator<Item = String> + use<> {
         use std::io::{BufRead, BufReader, Write};
         let mut socket = std::net::TcpStream::connect(("127.0.0.1", self.redis.port())).unwrap();
@@ -97,13 +98,14 @@ impl World {
         BufReader::new(socket).lines().map(|line| line.unwrap())
     }
 
-    /// A worker that has nothing but the three streams of its workflows.
+    /// A worker with only the three streams of its workflows.
     pub(crate) fn worker_of_workflows(&self) -> WorkerBuilder {
         let worker = Worker::builder(&self.client).workflow(&ORDERS, orders);
         worker.workflow(&PROCESSING, processing).workflow(&HELD, held)
     }
 
-    /// A worker that knows the workflows and their activities. What runs into [`HOLD`] stays there until the semaphore lets it go on.
+    /// A worker with the workflows and their activities. Handlers that reach [`HOLD`] wait there
+    /// for the semaphore.
     pub(crate) fn worker(&self, gate: &'static Semaphore) -> WorkerBuilder {
         let hold = move |n: u64| async move {
             gate.acquire().await.map_err(|closed| Fail::dead("closed", closed.to_string()))?.forget();
@@ -116,7 +118,7 @@ impl World {
         Working::start(self.worker(open_gate()))
     }
 
-    /// Lets a worker run until its queues have groups, as they have once any worker was there.
+    /// Runs a worker until its queues have consumer groups.
     pub(crate) async fn prepare(&self) {
         let working = self.start();
         self.until("the groups", || {
@@ -150,12 +152,12 @@ impl World {
     }
 }
 
-/// A gate that lets everybody through.
+/// A semaphore that is open.
 pub(crate) fn open_gate() -> &'static Semaphore {
     Box::leak(Box::new(Semaphore::new(Semaphore::MAX_PERMITS)))
 }
 
-/// A gate that lets nobody through.
+/// A semaphore that is closed.
 pub(crate) fn closed_gate() -> &'static Semaphore {
     Box::leak(Box::new(Semaphore::new(0)))
 }
@@ -177,7 +179,7 @@ impl Working {
         patiently(self.run).await.unwrap().unwrap();
     }
 
-    /// Ends it where it is: nothing is handed back.
+    /// Aborts it: nothing is handed back.
     pub(crate) async fn die(self) {
         self.run.abort();
         assert!(patiently(self.run).await.is_err());
@@ -195,7 +197,7 @@ pub(crate) fn message(entry: &Value) -> (String, Value) {
     (entry[0].as_str().unwrap().to_owned(), message)
 }
 
-/// What `XINFO` says of one thing, by name.
+/// One answer of `XINFO`, by name.
 pub(crate) fn fact<'a>(facts: &'a Value, name: &str) -> &'a Value {
     let facts = facts.as_array().unwrap();
     let at = facts.iter().position(|fact| *fact == name).unwrap_or_else(|| panic!("no {name}: {facts:?}"));
@@ -214,7 +216,7 @@ fn shown(value: redis::Value) -> Value {
     }
 }
 
-/// A number as the journal has it.
+/// A number as the journal stores it.
 pub(crate) fn number(n: u64) -> Json {
     Json::from_value(&n).unwrap()
 }

@@ -1,4 +1,5 @@
-//! A program that speaks the protocol wakes our workers, hears us, and shares hints with us.
+//! A foreign program that speaks the protocol wakes our workers, receives our wake-ups, and shares
+//! hints with us.
 
 use std::time::Duration;
 
@@ -23,12 +24,12 @@ async fn its_notification_starts_our_job() {
     let left = world.redis.command(&["GET", &format!("queuert:hint:{hint}")]).unwrap();
     assert_eq!(left, "0", "our worker has taken its share");
 
-    // A type that is no queue of ours may be about any of them.
+    // A type that is not one of our queues may concern any of them.
     unheard(&silent, &mut worker, 2).await;
     run(&world.redis, &["notify", "process-order", "1"]);
     assert_eq!(worker.next().await, 2);
 
-    // As 0.12 says it.
+    // The message of version 0.12.
     unheard(&silent, &mut worker, 3).await;
     run(&world.redis, &["notify-plain", "mail"]);
     assert_eq!(worker.next().await, 3);
@@ -100,8 +101,8 @@ async fn we_hear_of_its_ends_and_losses() {
     }
 }
 
-/// So many claims of ours and workers of theirs, all idle, and a hint for so many jobs that are not there.
-/// Returns how many of ours and of theirs have looked, and how much of the hint is left.
+/// This many idle claims of ours and idle workers of theirs, and a hint for this many jobs that do
+/// not exist. Returns how many of ours and of theirs have polled, and how much of the hint is left.
 async fn share(ours: usize, theirs: usize, jobs: usize) -> (usize, usize, usize) {
     let world = World::new();
     let client = world.woken().await;
@@ -117,7 +118,7 @@ async fn share(ours: usize, theirs: usize, jobs: usize) -> (usize, usize, usize)
     let rest = async |claims: &mut FuturesUnordered<_>| {
         let _ = tokio::time::timeout(Duration::from_millis(700), claims.next()).await;
     };
-    // Everybody is in line, and has looked because listening had just begun.
+    // All are waiting, and have polled because the subscription had just begun.
     assert!(claims.next().now_or_never().is_none());
     let mut before = 0;
     while world.subscribers("queuert:sched") < 2 || store.commands() > before {

@@ -1,5 +1,5 @@
-//! How soon a job starts that another process has made. Measured, not asserted: run it with
-//! `cargo test --release -p tidemill --test wake -- --ignored --nocapture latency`.
+//! The delay until a job of another process starts. Measured, not asserted: run it with `cargo test
+//! --release -p tidemill --test wake -- --ignored --nocapture latency`.
 #![allow(clippy::print_stdout, reason = "a measurement is printed")]
 
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use tidemill::Client;
 
 use crate::world::{Background, Ping, World};
 
-/// Jobs, one at a time, with a rest in between.
+/// Jobs, one at a time, with a pause in between.
 const JOBS: u32 = 300;
 
-/// Of those that nobody is woken for.
+/// Jobs without a wake-up.
 const FEW: u32 = 10;
 
 /// The first ones open connections and prepare statements.
@@ -47,6 +47,6 @@ async fn latency() {
     measure("woken by LISTEN", JOBS, (&world.listening().await, &world.listening().await)).await;
     let client = world.silent().await;
     measure("in one process", JOBS, (&client, &client)).await;
-    // Nobody tells anybody, so this is the regular look alone.
+    // No wake-ups, so only the poll finds the job.
     measure("by looking", FEW, (&world.silent().await, &world.silent().await)).await;
 }

@@ -1,4 +1,5 @@
-//! Jobs in PostgreSQL or SQLite whose workers are woken through Redis, by our own processes and by others'.
+//! Jobs in PostgreSQL or SQLite with wake-ups through Redis, from our own processes and from
+//! others.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod foreign;

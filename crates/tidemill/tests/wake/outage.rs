@@ -1,4 +1,4 @@
-//! Redis comes and goes; the jobs do not notice.
+//! Outages of Redis do not affect jobs.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ async fn everything_drains_while_redis_is_killed_and_restarted() {
             40 => world.redis.restart().unwrap(),
             _ => {}
         }
-        // No enqueue ever hears of it.
+        // No enqueue fails.
         maker.job(Ping(number)).enqueue().await.unwrap();
     }
     while !left.is_empty() {
@@ -34,10 +34,10 @@ async fn after_a_restart_wake_ups_arrive_again() {
     let mut worker = Background::start(&client);
     until("the subscription", || world.subscribers("queuert:sched") == 1).await;
     unheard(&silent, &mut worker, 1).await;
-    // After the gap everybody looks, so this one starts although nobody told of it.
+    // After the outage all workers poll, so this job starts without a wake-up.
     world.redis.restart().unwrap();
     assert_eq!(worker.next().await, 1);
-    // Until both sides are connected again, what is told may be lost; the worker looks once an hour.
+    // Until both sides are connected again, wake-ups may be lost; the worker polls once an hour.
     let mut number = 2;
     loop {
         maker.job(Ping(number)).enqueue().await.unwrap();

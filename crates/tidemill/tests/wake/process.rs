@@ -1,4 +1,4 @@
-//! The foreign program, and what it says.
+//! The foreign program and its output.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -7,19 +7,19 @@ use tidemill_testkit::servers::Redis;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/foreign/queuert.py");
 
-/// A listener of the other kind. Ends with the test.
+/// A listener of the foreign program. It ends with the test.
 pub(crate) struct Listener {
     child: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl Listener {
-    /// Starts one of version 0.11, and waits until it is subscribed.
+    /// Starts version 0.11, and waits until it is subscribed.
     pub(crate) fn start(redis: &Redis, type_name: &str, workers: usize) -> Self {
         Self::start_as("listen", redis, type_name, workers)
     }
 
-    /// Starts one of version 0.12.
+    /// Starts version 0.12.
     pub(crate) fn start_new(redis: &Redis, type_name: &str, workers: usize) -> Self {
         Self::start_as("listen-new", redis, type_name, workers)
     }
@@ -32,14 +32,14 @@ impl Listener {
         listener
     }
 
-    /// What it says next.
+    /// Its next line.
     pub(crate) fn next(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
         line.trim().to_owned()
     }
 
-    /// The first words of the next so many lines: what its workers do.
+    /// The first words of its next lines: what its workers do.
     pub(crate) fn workers(&mut self, lines: usize) -> Vec<String> {
         let word = |line: String| line.split(' ').next().unwrap_or_default().to_owned();
         (0..lines).map(|_| word(self.next())).collect()
@@ -53,7 +53,7 @@ impl Drop for Listener {
     }
 }
 
-/// Runs the program to its end; returns what it printed.
+/// Runs the program to its end and returns its output.
 pub(crate) fn run(redis: &Redis, args: &[&str]) -> String {
     let output = foreign(redis, args).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -66,7 +66,7 @@ fn foreign(redis: &Redis, args: &[&str]) -> Command {
     command
 }
 
-/// A Python that has the client: a distribution's package is for the distribution's Python.
+/// A Python with the client: the distribution's package is for the distribution's Python.
 fn python() -> &'static str {
     let knows = |python: &&str| {
         let mut ask = Command::new(python);

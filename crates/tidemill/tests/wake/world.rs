@@ -1,4 +1,4 @@
-//! A database, a Redis server beside it, and workers that would sleep for an hour.
+//! A database, a Redis server, and workers that poll once an hour.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidemill::job::JobState;
 use tidemill::{
-    Client, Connector, Fail, Job, JobId, Listen, Namespace, NoTransport, PollInterval, Queue, QueueName,
-    Store, Worker, WorkerError,
+    Client, ClientBuilder, Fail, Job, JobId, ListenNotify, Namespace, NoTransport, PollInterval, Queue,
+    QueueName, Store, Worker, WorkerError,
 };
 use tidemill_testkit::servers::{Redis, shared_postgres};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// A test that waits longer than this waits for ever.
+/// Timeout of every wait.
 pub(crate) const FOR_EVER: Duration = Duration::from_secs(60);
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -42,43 +42,43 @@ impl World {
         Self { redis: Redis::start().unwrap(), database: shared_postgres().database().unwrap() }
     }
 
-    fn connector(&self) -> Connector {
-        tidemill::connector(&self.database).unwrap()
+    fn builder(&self) -> ClientBuilder {
+        tidemill::ClientBuilder::new(&self.database).unwrap()
     }
 
-    /// A process that is woken through Redis or not at all: it looks by itself once an hour.
+    /// A process that Redis wakes: it polls once an hour.
     pub(crate) async fn woken(&self) -> Client {
-        let connector = self.connector().pace(PollInterval::new(HOUR, HOUR)).unwrap();
-        self.open(connector).await
+        let builder = self.builder().poll_interval(PollInterval::new(HOUR, HOUR)).unwrap();
+        self.open(builder).await
     }
 
-    /// A process that is woken through Redis, and looks by itself as usual.
+    /// A process that Redis wakes, with the usual poll interval.
     pub(crate) async fn usual(&self) -> Client {
-        self.open(self.connector()).await
+        self.open(self.builder()).await
     }
 
-    async fn open(&self, connector: Connector) -> Client {
-        let connector = connector.wake(self.redis.url().as_str()).unwrap();
-        connector.namespace(Namespace::new("queuert:").unwrap()).connect().await.unwrap()
+    async fn open(&self, builder: ClientBuilder) -> Client {
+        let builder = builder.wake(self.redis.url().as_str()).unwrap();
+        builder.namespace(Namespace::new("queuert:").unwrap()).connect().await.unwrap()
     }
 
-    /// A process that is woken by PostgreSQL itself.
+    /// A process that PostgreSQL's LISTEN wakes.
     pub(crate) async fn listening(&self) -> Client {
-        self.connector().wake(Listen).unwrap().connect().await.unwrap()
+        self.builder().wake(ListenNotify).unwrap().connect().await.unwrap()
     }
 
-    /// A process that tells nobody of what it does.
+    /// A process that publishes no wake-ups.
     pub(crate) async fn silent(&self) -> Client {
-        self.connector().wake(NoTransport).unwrap().connect().await.unwrap()
+        self.builder().wake(NoTransport).unwrap().connect().await.unwrap()
     }
 
     pub(crate) fn subscribers(&self, channel: &str) -> u64 {
-        // The answer is a list; a script makes a number of it.
+        // The answer is a list; a script extracts the number.
         let count = "return redis.call('PUBSUB', 'NUMSUB', ARGV[1])[2]";
         self.redis.command(&["EVAL", count, "0", channel]).unwrap().parse().unwrap()
     }
 
-    /// How many hints there are that would stay for ever, and how many there are at all.
+    /// The number of hints without expiry, and of all hints.
     pub(crate) fn hints(&self) -> (u64, u64) {
         let count = "local immortal, all = 0, redis.call('KEYS', 'queuert:hint:*')
             for _, key in ipairs(all) do
@@ -91,7 +91,7 @@ impl World {
     }
 }
 
-/// A worker in the background, and what it has begun.
+/// A worker in the background, and the jobs that it has started.
 pub(crate) struct Background {
     pub(crate) begun: mpsc::UnboundedReceiver<u32>,
     stop: CancellationToken,
@@ -124,8 +124,8 @@ impl Background {
     }
 }
 
-/// Adds a job of which nobody hears, to a worker that waits: one that had just begun to listen may still have
-/// looked for itself, and then it is done again.
+/// Enqueues a job without a wake-up while the worker waits. A worker that has just subscribed may
+/// still poll and find it; then another job is enqueued.
 pub(crate) async fn unheard(silent: &Client, worker: &mut Background, number: u32) -> JobId {
     loop {
         let id = silent.job(Ping(number)).enqueue().await.unwrap().id().clone();
@@ -140,7 +140,7 @@ pub(crate) async fn is_ready(store: &Arc<dyn Store>, job: &JobId) -> bool {
     store.get_job(job).await.unwrap().is_some_and(|info| info.state == JobState::Ready)
 }
 
-/// Looks until something holds.
+/// Polls until a condition holds.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let begun = std::time::Instant::now();
     while !holds() {

@@ -1,5 +1,6 @@
-//! Workers that run chains with books to keep are killed again and again, in the middle of everything, and so is the
-//! Redis that only wakes them. Every chain is closed once, and the books agree with that to the line.
+//! Workers that run chains with user transactions are killed again and again, and so is the Redis
+//! server that wakes them. Every chain closes once, and the user's table has exactly the matching
+//! rows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,37 +9,37 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tidemill::postgres::tokio_postgres;
 use tidemill::sqlite::rusqlite;
-use tidemill::{Client, InTransaction, JobHandle};
+use tidemill::{Client, EnqueueIn, JobHandle};
 use tidemill_testkit::servers::Redis;
 
-use crate::books::{self, Books};
-use crate::duty::Duty;
-use crate::place::Place;
-use crate::stage::{PATIENCE, Stage};
+use crate::environment::{Environment, TIMEOUT};
+use crate::test_store::TestStore;
 use crate::transfer::{Sum, Take};
+use crate::user_table::{self, UserTable};
+use crate::worker_main::WorkerSpec;
 
-/// How many workers there are at any time.
-const CREW: usize = 2;
+/// Number of workers at any time.
+const WORKERS: usize = 2;
 
-/// How long a worker lives, at most.
-const LIFE: Duration = Duration::from_millis(1_500);
+/// Maximum lifetime of a worker.
+const MAX_WORKER_LIFETIME: Duration = Duration::from_millis(1_500);
 
-/// What came of it.
+/// The report of the scenario.
 #[derive(Debug, Default)]
-pub struct Reckoning {
-    /// Pairs of chains that were started, each with one that waited for both.
+pub struct ChainsReport {
+    /// Pairs of chains, each with a chain that waits for both.
     pub pairs: usize,
     /// Transactions that were rolled back.
     pub rolled_back: usize,
     /// Workers that were killed.
     pub killed: usize,
-    /// How often the Redis that wakes them was killed.
+    /// How often the Redis server for wake-ups was killed.
     pub wakers_killed: usize,
     /// How often a step was prepared.
     pub prepared: usize,
 }
 
-impl fmt::Display for Reckoning {
+impl fmt::Display for ChainsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { pairs, rolled_back, killed, wakers_killed, prepared } = self;
         write!(
@@ -49,95 +50,97 @@ impl fmt::Display for Reckoning {
     }
 }
 
-/// A pair of transfers, and the chain that waits for both.
+/// A pair of transfers and the chain that waits for both.
 struct Pair {
     transfers: [JobHandle<u64>; 2],
     sum: JobHandle<u64>,
     amount: u64,
 }
 
-/// Torments for `time`, then waits for the end of every chain and holds them against the books.
-pub async fn run(stage: &Stage, seed: u64, time: Duration) -> Result<Reckoning> {
+/// Kills workers for `time`, then waits for every chain and compares them with the user's table.
+pub async fn run(environment: &Environment, seed: u64, time: Duration) -> Result<ChainsReport> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let books = Books::of(stage.place());
-    books.make().await?;
-    let waker = matches!(stage.place(), Place::Postgres(..)).then(Redis::start).transpose()?;
-    let duty = Duty { wake: waker.as_ref().map(Redis::url), transfers: true, ..stage.duty(8) };
-    let client = duty.connect().await?;
-    let (mut pairs, mut reckoning) = (Vec::new(), Reckoning::default());
-    let mut crew: Vec<_> = (0..CREW).map(|_| stage.hire(&duty)).collect::<Result<_>>()?;
+    let user_table = UserTable::new(environment.store());
+    user_table.create().await?;
+    let waker = matches!(environment.store(), TestStore::Postgres(..)).then(Redis::start).transpose()?;
+    let spec =
+        WorkerSpec { wake: waker.as_ref().map(Redis::url), transfers: true, ..environment.worker_spec(8) };
+    let client = spec.connect().await?;
+    let (mut pairs, mut report) = (Vec::new(), ChainsReport::default());
+    let mut workers: Vec<_> = (0..WORKERS).map(|_| environment.start_worker(&spec)).collect::<Result<_>>()?;
     let end = Instant::now() + time;
     while Instant::now() < end {
-        let pause = LIFE.mul_f64(random.f64() / CREW as f64);
+        let pause = MAX_WORKER_LIFETIME.mul_f64(random.f64() / WORKERS as f64);
         let until = Instant::now() + pause;
         while Instant::now() < until {
             let amount = random.u64(1..1_000);
-            pairs.push(start(&client, &books, amount).await?);
-            if let Some(rolled_back) = roll_back(&client, &books).await? {
-                reckoning.rolled_back += rolled_back;
+            pairs.push(start(&client, &user_table, amount).await?);
+            if let Some(rolled_back) = roll_back(&client, &user_table).await? {
+                report.rolled_back += rolled_back;
             }
         }
-        let victim = random.usize(..CREW);
-        std::mem::replace(&mut crew[victim], stage.hire(&duty)?).kill()?;
-        reckoning.killed += 1;
+        let victim = random.usize(..WORKERS);
+        std::mem::replace(&mut workers[victim], environment.start_worker(&spec)?).kill()?;
+        report.killed += 1;
         if let Some(waker) = waker.as_ref().filter(|_| random.u8(..4) == 0) {
             waker.restart()?;
-            reckoning.wakers_killed += 1;
+            report.wakers_killed += 1;
         }
     }
-    reckoning.pairs = pairs.len();
-    settle_up(stage, &pairs, &books, &mut reckoning).await?;
-    for member in crew {
-        member.dismiss()?;
+    report.pairs = pairs.len();
+    check(environment, &pairs, &user_table, &mut report).await?;
+    for worker in workers {
+        worker.shut_down()?;
     }
     delete(&client, pairs).await?;
-    stage.assert_nothing_is_left().await?;
-    Ok(reckoning)
+    environment.assert_empty().await?;
+    Ok(report)
 }
 
-/// Starts two transfers and what waits for them. In a database with transactions all three are made in one, and
-/// nobody is told: as if this process had died between the commit and the wake.
-async fn start(client: &Client, books: &Books, amount: u64) -> Result<Pair> {
+/// Starts two transfers and the chain that waits for them. In a database with transactions, one
+/// transaction enqueues both, and one wake-up is omitted: as if this process had died after the
+/// commit.
+async fn start(client: &Client, user_table: &UserTable, amount: u64) -> Result<Pair> {
     let take = || client.job(Take { amount });
-    let transfers = match books {
-        Books::Nowhere => [take().enqueue().await?, take().enqueue().await?],
-        Books::Sqlite(path) => {
+    let transfers = match user_table {
+        UserTable::Unsupported => [take().enqueue().await?, take().enqueue().await?],
+        UserTable::Sqlite(path) => {
             let mut connection = rusqlite::Connection::open(path)?;
-            connection.busy_timeout(PATIENCE)?;
+            connection.busy_timeout(TIMEOUT)?;
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let made = [take().enqueue_in(&tx)?, take().enqueue_in(&tx)?];
+            let pending = [take().enqueue_in(&tx)?, take().enqueue_in(&tx)?];
             tx.commit()?;
-            made.map(tidemill::sqlite::Promised::committed)
+            pending.map(tidemill::sqlite::PendingCommit::committed)
         }
-        Books::Postgres(database) => {
-            let mut pg = books::connect(database).await?;
+        UserTable::Postgres(database) => {
+            let mut pg = user_table::connect(database).await?;
             let mut tx = pg.transaction().await?;
-            let made = [take().enqueue_in(&mut tx).await?, take().enqueue_in(&mut tx).await?];
+            let pending = [take().enqueue_in(&mut tx).await?, take().enqueue_in(&mut tx).await?];
             tx.commit().await?;
-            let [told, untold] = made;
-            // One is announced; the other has to be found by polling.
-            [told.committed().await, client.handle(untold.id().clone())]
+            let [announced, unannounced] = pending;
+            // One is announced; workers find the other by polling.
+            [announced.committed().await, client.handle(unannounced.id().clone())]
         }
     };
     let sum = client.job(Sum).after(&transfers[0]).after(&transfers[1]).enqueue().await?;
     Ok(Pair { transfers, sum, amount })
 }
 
-/// A transaction that is rolled back leaves nothing to run.
-async fn roll_back(client: &Client, books: &Books) -> Result<Option<usize>> {
+/// Checks that a rolled-back transaction leaves no job.
+async fn roll_back(client: &Client, user_table: &UserTable) -> Result<Option<usize>> {
     let take = client.job(Take { amount: 1_000_000 });
-    let id = match books {
-        Books::Nowhere => return Ok(None),
-        Books::Sqlite(path) => {
+    let id = match user_table {
+        UserTable::Unsupported => return Ok(None),
+        UserTable::Sqlite(path) => {
             let mut connection = rusqlite::Connection::open(path)?;
-            connection.busy_timeout(PATIENCE)?;
+            connection.busy_timeout(TIMEOUT)?;
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let id = take.enqueue_in(&tx)?.id().clone();
             tx.rollback()?;
             id
         }
-        Books::Postgres(database) => {
-            let mut pg: tokio_postgres::Client = books::connect(database).await?;
+        UserTable::Postgres(database) => {
+            let mut pg: tokio_postgres::Client = user_table::connect(database).await?;
             let mut tx = pg.transaction().await?;
             let id = take.enqueue_in(&mut tx).await?.id().clone();
             tx.rollback().await?;
@@ -149,31 +152,35 @@ async fn roll_back(client: &Client, books: &Books) -> Result<Option<usize>> {
 }
 
 /// Waits for every chain and compares.
-async fn settle_up(stage: &Stage, pairs: &[Pair], books: &Books, reckoning: &mut Reckoning) -> Result<()> {
+async fn check(
+    environment: &Environment,
+    pairs: &[Pair],
+    user_table: &UserTable,
+    report: &mut ChainsReport,
+) -> Result<()> {
     for pair in pairs {
-        let sum = pair.sum.wait_for(PATIENCE).await;
+        let sum = pair.sum.wait_for(TIMEOUT).await;
         let sum = sum.with_context(|| format!("{} waits for {:?}", pair.sum.id(), pair.transfers))?;
         ensure!(sum == 2 * pair.amount, "{} gave {sum}, not {}", pair.sum.id(), 2 * pair.amount);
     }
-    stage.until_drained().await?;
-    if matches!(books, Books::Nowhere) {
+    environment.wait_until_drained().await?;
+    if matches!(user_table, UserTable::Unsupported) {
         return Ok(());
     }
-    let mut lines: HashMap<(String, String), usize> = HashMap::new();
-    for line in books.read().await? {
-        *lines.entry(line).or_default() += 1;
+    let mut rows: HashMap<(String, String), usize> = HashMap::new();
+    for row in user_table.read().await? {
+        *rows.entry(row).or_default() += 1;
     }
-    reckoning.prepared =
-        lines.iter().filter(|((_, deed), _)| deed == "prepare").map(|(_, times)| times).sum();
+    report.prepared = rows.iter().filter(|((_, step), _)| step == "prepare").map(|(_, times)| times).sum();
     for transfer in pairs.iter().flat_map(|pair| &pair.transfers) {
-        for deed in ["take", "give"] {
-            let times = lines.remove(&(transfer.id().to_string(), deed.to_owned())).unwrap_or(0);
-            ensure!(times == 1, "{} did {deed} {times} times", transfer.id());
+        for step in ["take", "give"] {
+            let times = rows.remove(&(transfer.id().to_string(), step.to_owned())).unwrap_or(0);
+            ensure!(times == 1, "{} did {step} {times} times", transfer.id());
         }
-        let prepared = lines.remove(&(transfer.id().to_string(), "prepare".to_owned())).unwrap_or(0);
+        let prepared = rows.remove(&(transfer.id().to_string(), "prepare".to_owned())).unwrap_or(0);
         ensure!(prepared >= 1, "{} gave without preparing", transfer.id());
     }
-    ensure!(lines.is_empty(), "written by nobody: {lines:?}");
+    ensure!(rows.is_empty(), "rows of unknown chains: {rows:?}");
     Ok(())
 }
 

@@ -1,5 +1,5 @@
-//! Gateways and agents are killed while clients have sessions open. The browsers themselves say whether anybody was given
-//! one that another had; afterwards there is no session without a client, no process, and no directory.
+//! Gateways and agents are killed while clients have sessions open. The pages of each browser show
+//! whether two clients shared it. Afterwards no session, process or directory is left.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -15,186 +15,193 @@ use tidemill::fleet::{ListSessionsParams, ListWorkersParams, WorkerDefaults, Wor
 use tidemill_testkit::browser::{Cdp, CdpError};
 use tokio::task::JoinSet;
 
-use crate::harbour::{Hand, Post};
-use crate::stage::{PATIENCE, Stage};
+use crate::environment::{Environment, TIMEOUT};
+use crate::gateway_process::{FleetProcess, FleetProcessSpec};
 
-/// How long sessions are leased here.
+/// Lease of sessions.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// How many browsers an agent has ready, and at most.
+/// Idle and maximum number of browsers of an agent.
 const BROWSERS: (usize, usize) = (1, 3);
 
-/// How often to look.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Interval of checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What came of it.
+/// The report of the scenario.
 #[derive(Debug, Default)]
-pub struct Reckoning {
-    /// How many processes were killed.
+pub struct FleetReport {
+    /// Processes that were killed.
     pub kills: usize,
-    /// How many sessions went well from beginning to end.
+    /// Sessions that completed.
     pub whole: usize,
-    /// How many were cut off, or never came to be.
+    /// Sessions that failed or were interrupted.
     pub cut: usize,
-    /// How long after the last kill no session was left.
+    /// Time from the last kill until no session was left.
     pub freed: Duration,
 }
 
-impl fmt::Display for Reckoning {
+impl fmt::Display for FleetReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kills, whole, cut, freed } = self;
         write!(
             f,
-            "fleet: {kills} gateways and agents killed, {whole} sessions whole and {cut} cut, nobody met another in a \
+            "fleet: {kills} gateways and agents killed, {whole} sessions whole and {cut} cut, no two clients shared a \
              browser; all sessions gone {freed:.1?} after the last kill, no process and no directory left"
         )
     }
 }
 
-/// Two gateways, two agents, and where they are.
-struct Harbour<'a> {
-    stage: &'a Stage,
+/// Two gateways and two agents.
+struct FleetUnderTest<'a> {
+    environment: &'a Environment,
     directory: PathBuf,
     addresses: [SocketAddr; 2],
-    hands: Vec<Hand>,
+    processes: Vec<FleetProcess>,
 }
 
-/// What clients have seen.
+/// Counters that the clients share.
 #[derive(Debug, Default)]
-struct Seen {
-    over: AtomicBool,
+struct ClientStats {
+    stopped: AtomicBool,
     numbers: AtomicUsize,
     whole: AtomicUsize,
     cut: AtomicUsize,
 }
 
-/// Kills so many processes while clients come and go.
-pub async fn run(stage: &Stage, seed: u64, kills: usize) -> Result<Reckoning> {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    let mut harbour = Harbour::open(stage)?;
-    let (seen, mut clients) = (Arc::new(Seen::default()), JoinSet::new());
+/// Kills this many processes while clients open and close sessions.
+pub async fn run(environment: &Environment, seed: u64, kills: usize) -> Result<FleetReport> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut fleet = FleetUnderTest::open(environment)?;
+    let (stats, mut clients) = (Arc::new(ClientStats::default()), JoinSet::new());
     for number in 0..4 {
-        let address = harbour.addresses[number % 2];
-        clients.spawn(come_and_go(address, seen.clone(), seed.wrapping_add(number as u64)));
+        let address = fleet.addresses[number % 2];
+        clients.spawn(run_client(address, stats.clone(), seed.wrapping_add(number as u64)));
     }
     for kill in 1..=kills {
-        wait_for_sessions(&seen, kill, &mut clients).await?;
-        harbour.replace(dice.usize(..harbour.hands.len()))?;
+        wait_for_sessions(&stats, kill, &mut clients).await?;
+        fleet.replace(rng.usize(..fleet.processes.len()))?;
     }
-    seen.over.store(true, Ordering::Relaxed);
+    stats.stopped.store(true, Ordering::Relaxed);
     let last = Instant::now();
-    for gateway in &mut harbour.hands[..2] {
+    for gateway in &mut fleet.processes[..2] {
         gateway.kill()?;
     }
     while let Some(client) = clients.join_next().await {
         client??;
     }
-    let freed = until_free(&stage.client, last).await?;
-    harbour.close().await?;
-    let [whole, cut] = [&seen.whole, &seen.cut].map(|count| count.load(Ordering::Relaxed));
-    Ok(Reckoning { kills, whole, cut, freed })
+    let freed = until_free(&environment.client, last).await?;
+    fleet.close().await?;
+    let [whole, cut] = [&stats.whole, &stats.cut].map(|count| count.load(Ordering::Relaxed));
+    Ok(FleetReport { kills, whole, cut, freed })
 }
 
-/// Every kill has its sessions: without any open it would show nothing.
-async fn wait_for_sessions(seen: &Seen, kills: usize, clients: &mut JoinSet<Result<()>>) -> Result<()> {
-    let begun = Instant::now();
-    while seen.whole.load(Ordering::Relaxed) < kills {
+/// Waits for completed sessions before each kill: a kill without open sessions shows nothing.
+async fn wait_for_sessions(
+    stats: &ClientStats,
+    kills: usize,
+    clients: &mut JoinSet<Result<()>>,
+) -> Result<()> {
+    let started = Instant::now();
+    while stats.whole.load(Ordering::Relaxed) < kills {
         if let Some(ended) = clients.try_join_next() {
             ended??;
         }
-        ensure!(begun.elapsed() < PATIENCE, "no session comes to its end: {seen:?}");
+        ensure!(started.elapsed() < TIMEOUT, "no session completes: {stats:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())
 }
 
-impl<'a> Harbour<'a> {
-    fn open(stage: &'a Stage) -> Result<Self> {
-        let directory = stage.beside("browsers");
+impl<'a> FleetUnderTest<'a> {
+    fn open(environment: &'a Environment) -> Result<Self> {
+        let directory = environment.path_of("browsers");
         std::fs::create_dir(&directory)?;
         let free = || anyhow::Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?);
-        let mut harbour = Self { stage, directory, addresses: [free()?, free()?], hands: Vec::new() };
-        for place in 0..4 {
-            let hand = harbour.start(place)?;
-            harbour.hands.push(hand);
+        let mut fleet = Self { environment, directory, addresses: [free()?, free()?], processes: Vec::new() };
+        for index in 0..4 {
+            let process = fleet.start(index)?;
+            fleet.processes.push(process);
         }
-        Ok(harbour)
+        Ok(fleet)
     }
 
-    fn start(&self, place: usize) -> Result<Hand> {
-        let store = self.stage.place().url();
-        let post = match self.addresses.get(place) {
-            Some(listen) => Post::Gateway { store, listen: *listen, lease_ms: LEASE.as_millis() as u64 },
-            None => Post::Agent { store, directory: self.directory.clone(), browsers: BROWSERS },
+    fn start(&self, index: usize) -> Result<FleetProcess> {
+        let store = self.environment.store().url();
+        let spec = match self.addresses.get(index) {
+            Some(listen) => {
+                FleetProcessSpec::Gateway { store, listen: *listen, lease_ms: LEASE.as_millis() as u64 }
+            }
+            None => FleetProcessSpec::Agent { store, directory: self.directory.clone(), browsers: BROWSERS },
         };
-        Hand::start(self.stage.program(), &post)
+        FleetProcess::start(self.environment.program(), &spec)
     }
 
-    /// Kills one and puts another in its place.
-    fn replace(&mut self, place: usize) -> Result<()> {
-        self.hands[place].kill()?;
-        self.hands[place] = self.start(place)?;
+    /// Kills one process and starts its replacement.
+    fn replace(&mut self, index: usize) -> Result<()> {
+        self.processes[index].kill()?;
+        self.processes[index] = self.start(index)?;
         Ok(())
     }
 
-    /// Ends the agents in order. What those that were killed have left must be gone by itself.
+    /// Stops all processes in order. The leftovers of killed processes must disappear by
+    /// themselves.
     async fn close(self) -> Result<()> {
-        for hand in self.hands {
-            hand.dismiss()?;
+        for process in self.processes {
+            process.shut_down()?;
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let (processes, directories) = (processes_in(&self.directory)?, entries(&self.directory)?);
             if processes.is_empty() && directories.is_empty() {
                 return Ok(());
             }
-            if begun.elapsed() > PATIENCE / 4 {
+            if started.elapsed() > TIMEOUT / 4 {
                 bail!("left behind: processes {processes:?}, directories {directories:?}");
             }
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 }
 
-/// A client that opens sessions until it is over. What fails because somebody was killed is counted; whoever meets
-/// another's page in its browser fails for good.
-async fn come_and_go(gateway: SocketAddr, seen: Arc<Seen>, seed: u64) -> Result<()> {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    while !seen.over.load(Ordering::Relaxed) {
-        let number = seen.numbers.fetch_add(1, Ordering::Relaxed);
-        match visit(gateway, number, Duration::from_millis(dice.u64(..200))).await? {
-            Ok(()) => seen.whole.fetch_add(1, Ordering::Relaxed),
+/// A client that opens sessions until the scenario ends. Counts failures after a kill; fails if it
+/// finds the page of another client.
+async fn run_client(gateway: SocketAddr, stats: Arc<ClientStats>, seed: u64) -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    while !stats.stopped.load(Ordering::Relaxed) {
+        let number = stats.numbers.fetch_add(1, Ordering::Relaxed);
+        match open_session(gateway, number, Duration::from_millis(rng.u64(..200))).await? {
+            Ok(()) => stats.whole.fetch_add(1, Ordering::Relaxed),
             Err(_) => {
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                seen.cut.fetch_add(1, Ordering::Relaxed)
+                stats.cut.fetch_add(1, Ordering::Relaxed)
             }
         };
     }
     Ok(())
 }
 
-/// One session: marks the browser with a page of its own, and looks twice whether there is another's.
-async fn visit(gateway: SocketAddr, number: usize, stay: Duration) -> Result<Result<(), CdpError>> {
+/// One session: opens a marked page and checks twice for pages of other clients.
+async fn open_session(gateway: SocketAddr, number: usize, hold: Duration) -> Result<Result<(), CdpError>> {
     let mark = format!("about:blank#client-{number}");
-    let visit = async {
+    let open_session = async {
         let mut browser = Cdp::connect(&format!("ws://{gateway}/chromium")).await?;
         let before = browser.pages().await?;
         browser.call("Target.createTarget", json!({ "url": mark })).await?;
-        tokio::time::sleep(stay).await;
+        tokio::time::sleep(hold).await;
         let after = browser.pages().await?;
         Ok::<_, CdpError>([before, after].concat())
     };
-    match visit.await {
+    match open_session.await {
         Ok(pages) => {
             let other = pages.iter().find(|page| page.contains("#client-") && **page != mark);
-            ensure!(other.is_none(), "client {number} met {other:?} in its browser");
+            ensure!(other.is_none(), "client {number} found {other:?} in its browser");
             Ok(Ok(()))
         }
         Err(error) => Ok(Err(error)),
     }
 }
 
-/// How long after `last` nobody had a session any more.
+/// Waits until no session is left, and returns the time since `last`.
 async fn until_free(client: &Client, last: Instant) -> Result<Duration> {
     let fleet = client.store().fleet();
     loop {
@@ -208,14 +215,14 @@ async fn until_free(client: &Client, last: Instant) -> Result<Duration> {
             return Ok(last.elapsed());
         }
         let late = last.elapsed() > LEASE * 5;
-        ensure!(!late, "{} sessions and {active} places are still taken", sessions.items.len());
-        tokio::time::sleep(GLANCE).await;
+        ensure!(!late, "{} sessions and {active} active leases are left", sessions.items.len());
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Processes that were told to use a place in `directory`.
+/// Processes whose command line contains `directory`.
 fn processes_in(directory: &Path) -> Result<Vec<String>> {
-    let mark = directory.to_str().context("a directory with a strange name")?;
+    let mark = directory.to_str().context("the directory's name is not UTF-8")?;
     let own = std::process::id().to_string();
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
@@ -223,11 +230,11 @@ fn processes_in(directory: &Path) -> Result<Vec<String>> {
         let Some(pid) = name.to_str().filter(|name| name.parse::<u32>().is_ok() && **name != own) else {
             continue;
         };
-        // It may end while we look.
-        let Ok(words) = std::fs::read(format!("/proc/{pid}/cmdline")) else { continue };
-        let words = String::from_utf8_lossy(&words).replace('\0', " ");
-        if words.contains(mark) {
-            found.push(format!("{pid} {}", words.chars().take(80).collect::<String>()));
+        // The process may end meanwhile.
+        let Ok(command_line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { continue };
+        let command_line = String::from_utf8_lossy(&command_line).replace('\0', " ");
+        if command_line.contains(mark) {
+            found.push(format!("{pid} {}", command_line.chars().take(80).collect::<String>()));
         }
     }
     Ok(found)

@@ -1,4 +1,4 @@
-//! What can go wrong, one file each.
+//! The scenarios, one file each.
 
 pub mod chains;
 pub mod fleet;

@@ -1,4 +1,4 @@
-//! The store goes away while a worker runs, in every way it can. When it is back, the worker makes progress
+//! Every outage that the store can have, while a worker runs. Afterwards the worker makes progress
 //! again, and meanwhile it does not spin.
 
 use std::fmt;
@@ -7,24 +7,24 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tidemill::EventKind;
 
-use crate::act::Act;
-use crate::crew::Member;
-use crate::ledger::{self, Step};
-use crate::place::Place;
-use crate::stage::{PATIENCE, Stage};
+use crate::environment::{Environment, TIMEOUT};
+use crate::job::TestJob;
+use crate::ledger::{self, LedgerEvent};
+use crate::test_store::TestStore;
+use crate::worker_process::WorkerProcess;
 
-/// What happens to the store.
+/// A fault of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is stopped for a while and goes on.
+    /// The server is stopped for a while and continued.
     Paused,
-    /// It is killed and comes back on the same data.
+    /// The server is killed and restarted on the same data.
     Restarted,
-    /// It forgets every script.
+    /// All cached scripts are deleted.
     ScriptsFlushed,
-    /// It forgets everything.
+    /// All data is deleted.
     Flushed,
-    /// Every connection is ended.
+    /// All connections are terminated.
     BackendsTerminated,
 }
 
@@ -41,41 +41,41 @@ impl fmt::Display for Fault {
 }
 
 impl Fault {
-    /// What can happen to this store.
-    pub fn of(place: &Place) -> &'static [Self] {
-        match place {
-            Place::Sqlite(_) => &[Self::Paused],
-            Place::Redis(_) | Place::Cluster(_) => {
+    /// The faults that this store can have.
+    pub fn for_store(store: &TestStore) -> &'static [Self] {
+        match store {
+            TestStore::Sqlite(_) => &[Self::Paused],
+            TestStore::Redis(_) | TestStore::Cluster(_) => {
                 &[Self::ScriptsFlushed, Self::Flushed, Self::Restarted, Self::Paused]
             }
-            Place::Postgres(..) => &[Self::BackendsTerminated, Self::Restarted, Self::Paused],
+            TestStore::Postgres(..) => &[Self::BackendsTerminated, Self::Restarted, Self::Paused],
         }
     }
 
-    /// Lets it happen, and waits until it is over.
-    pub async fn strike(self, place: &Place) -> Result<()> {
+    /// Injects the fault and waits until it is over.
+    pub async fn inject(self, store: &TestStore) -> Result<()> {
         match self {
             Self::Paused => {
-                let _absence = place.pause()?;
+                let _outage = store.pause()?;
                 tokio::time::sleep(Duration::from_secs(3)).await;
             }
-            Self::Restarted => place.restart()?,
-            Self::ScriptsFlushed => tell_all(place, &["SCRIPT", "FLUSH"])?,
-            Self::Flushed => tell_all(place, &["FLUSHALL"])?,
-            Self::BackendsTerminated => terminate_backends(place).await?,
+            Self::Restarted => store.restart()?,
+            Self::ScriptsFlushed => run_on_all(store, &["SCRIPT", "FLUSH"])?,
+            Self::Flushed => run_on_all(store, &["FLUSHALL"])?,
+            Self::BackendsTerminated => terminate_backends(store).await?,
         }
         Ok(())
     }
 }
 
-/// What came of one fault.
+/// The recovery from one fault.
 #[derive(Debug)]
 pub struct Recovery {
-    /// Which.
+    /// The fault.
     pub fault: Fault,
-    /// How long after it was over a job was done again.
+    /// Time from the end of the fault until a job was done.
     pub after: Duration,
-    /// How many commands a second the worker sent from the fault's begin until then.
+    /// Commands per second of the worker from the start of the fault until then.
     pub commands_per_s: f64,
 }
 
@@ -86,76 +86,78 @@ impl fmt::Display for Recovery {
     }
 }
 
-/// How much later than two seconds a busy machine may be.
+/// Tolerance beyond two seconds on a busy machine.
 const TOLERANCE: Duration = Duration::from_secs(10);
 
-/// Far above what the parts of a worker try in an outage, far below what a loop without pauses does.
-const NO_HOT_LOOP: f64 = 300.0;
+/// Far above the rate of retries in an outage, far below that of a loop without pauses.
+const MAX_COMMANDS_PER_SECOND: f64 = 300.0;
 
-const BACKLOG: usize = 60;
+const BACKLOG_JOBS: usize = 60;
 
-/// Lets every fault that this store can have happen to one worker.
-pub async fn run(stage: &Stage) -> Result<Vec<Recovery>> {
-    let worker = stage.hire(&stage.duty(4))?;
+/// Injects every fault of this store while one worker runs.
+pub async fn run(environment: &Environment) -> Result<Vec<Recovery>> {
+    let worker = environment.start_worker(&environment.worker_spec(4))?;
     let mut recoveries = Vec::new();
-    for fault in Fault::of(stage.place()) {
-        let recovery = recover(stage, &worker, *fault).await;
-        recoveries.push(recovery.with_context(|| format!("the store was hit: {fault}"))?);
+    for fault in Fault::for_store(environment.store()) {
+        let recovery = recover(environment, &worker, *fault).await;
+        recoveries.push(recovery.with_context(|| format!("fault of the store: {fault}"))?);
     }
-    stage.until_drained().await?;
-    let account = worker.dismiss()?;
-    ensure!(account.unsettled == 0, "the worker has {account:?}");
-    stage.audit()?.assert_ended_once()?;
-    stage.assert_nothing_is_left().await?;
+    environment.wait_until_drained().await?;
+    let report = worker.shut_down()?;
+    ensure!(report.unsettled == 0, "the worker has {report:?}");
+    environment.audit()?.assert_ended_once()?;
+    environment.assert_empty().await?;
     Ok(recoveries)
 }
 
-async fn recover(stage: &Stage, worker: &Member, fault: Fault) -> Result<Recovery> {
-    let done = Step::Settled(EventKind::Done);
-    let before = stage.audit()?.count(done);
-    let backlog = (0..BACKLOG).map(|_| Act::lasting(Duration::from_millis(50)));
-    // Nobody dies here, but a fault may cost a job its lease.
-    stage.client.jobs(backlog).max_attempts(100).enqueue().await?;
-    let audit = stage.until("the worker to be busy", |audit| audit.count(done) > before).await?;
-    let (sent, begun) = (audit.commands(worker.pid()), Instant::now());
+async fn recover(environment: &Environment, worker: &WorkerProcess, fault: Fault) -> Result<Recovery> {
+    let done = LedgerEvent::Settled(EventKind::Done);
+    let before = environment.audit()?.count(done);
+    let backlog = (0..BACKLOG_JOBS).map(|_| TestJob::finish_after(Duration::from_millis(50)));
+    // No process dies here, but a fault may cost a job its lease.
+    environment.client.jobs(backlog).max_attempts(100).enqueue().await?;
+    let audit = environment.until("the worker to be busy", |audit| audit.count(done) > before).await?;
+    let (sent, started) = (audit.commands(worker.pid()), Instant::now());
 
-    fault.strike(stage.place()).await?;
-    let over = if fault == Fault::Flushed { enqueue_somehow(stage).await? } else { ledger::now() };
+    fault.inject(environment.store()).await?;
+    let over =
+        if fault == Fault::Flushed { enqueue_until_accepted(environment).await? } else { ledger::now() };
     let again = |audit: &crate::audit::Audit| audit.first_after(done, over).is_some();
-    let audit = stage.until("the worker to make progress", again).await?;
+    let audit = environment.until("the worker to make progress", again).await?;
     let after = Duration::from_millis(audit.first_after(done, over).unwrap_or(over) - over);
-    let commands = stage.audit()?.commands(worker.pid()).saturating_sub(sent);
-    let commands_per_s = commands as f64 / begun.elapsed().as_secs_f64().max(1.0);
+    let commands = environment.audit()?.commands(worker.pid()).saturating_sub(sent);
+    let commands_per_s = commands as f64 / started.elapsed().as_secs_f64().max(1.0);
     ensure!(after < Duration::from_secs(2) + TOLERANCE, "it took {after:?}");
-    ensure!(commands_per_s < NO_HOT_LOOP, "it sent {commands_per_s:.0} commands a second");
-    enqueue_somehow(stage).await?;
+    ensure!(commands_per_s < MAX_COMMANDS_PER_SECOND, "it sent {commands_per_s:.0} commands a second");
+    enqueue_until_accepted(environment).await?;
     Ok(Recovery { fault, after, commands_per_s })
 }
 
-/// Makes a job as soon as the store takes it; returns when that was. It shows that the producer recovers too.
-async fn enqueue_somehow(stage: &Stage) -> Result<u64> {
-    let begun = Instant::now();
+/// Enqueues a job as soon as the store accepts it, and returns the time. This shows that the
+/// producer recovers, too.
+async fn enqueue_until_accepted(environment: &Environment) -> Result<u64> {
+    let started = Instant::now();
     loop {
-        match stage.client.job(Act::INNOCENT).enqueue().await {
+        match environment.client.job(TestJob::FINISH).enqueue().await {
             Ok(_) => return Ok(ledger::now()),
-            Err(error) if begun.elapsed() > PATIENCE => return Err(error.into()),
+            Err(error) if started.elapsed() > TIMEOUT => return Err(error.into()),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
 }
 
-fn tell_all(place: &Place, command: &[&str]) -> Result<()> {
-    place.redis_servers().iter().try_for_each(|server| server.command(command).map(drop))?;
+fn run_on_all(store: &TestStore, command: &[&str]) -> Result<()> {
+    store.redis_servers().iter().try_for_each(|server| server.command(command).map(drop))?;
     Ok(())
 }
 
-async fn terminate_backends(place: &Place) -> Result<()> {
-    let Place::Postgres(server, _) = place else { return Ok(()) };
+async fn terminate_backends(store: &TestStore) -> Result<()> {
+    let TestStore::Postgres(server, _) = store else { return Ok(()) };
     let (client, connection) = tokio_postgres::connect(&server.url(), tokio_postgres::NoTls).await?;
     let connection = tokio::spawn(connection);
     let all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
         WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
     client.simple_query(all).await?;
     drop(client);
-    connection.await?.context("the connection that ended the others")
+    connection.await?.context("the connection that terminated the others")
 }

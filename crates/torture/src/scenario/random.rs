@@ -1,24 +1,24 @@
-//! Producers, workers, kills, stops, cancels, pauses and outages at random, for as long as one likes; then
-//! everything is drained, and every job is accounted for.
+//! Enqueues, kills, stops, cancels, pauses and outages at random, for a given time. Then the queues
+//! are drained, and every job is accounted for.
 
 mod chaos;
-mod reckoning;
+mod check;
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::stage::Stage;
+use crate::environment::Environment;
 use chaos::Chaos;
-pub use reckoning::Reckoning;
+pub use check::RandomReport;
 
-/// Torments the store for `time`, doing what `seed` says, and checks what is left.
-pub async fn run(stage: &Stage, seed: u64, time: Duration) -> Result<Reckoning> {
-    let begun = Instant::now();
-    let mut chaos = Chaos::new(stage, seed)?;
-    while begun.elapsed() < time {
-        chaos.strike().await?;
+/// Injects random events for `time` from `seed`, and checks the result.
+pub async fn run(environment: &Environment, seed: u64, time: Duration) -> Result<RandomReport> {
+    let started = Instant::now();
+    let mut chaos = Chaos::new(environment, seed)?;
+    while started.elapsed() < time {
+        chaos.inject_one().await?;
     }
-    let made = chaos.calm_down().await?;
-    reckoning::check(stage, &made).await
+    let acknowledged = chaos.drain().await?;
+    check::check(environment, &acknowledged).await
 }

@@ -1,5 +1,5 @@
-//! Gateways are killed and the store fails while clients share browsers that take a few of them each. The browsers'
-//! connections are counted where nobody can be wrong about them, in the kernel: there are never more than may be.
+//! Gateways are killed and the store fails while clients share browsers of limited capacity. The
+//! kernel's list of connections shows that no browser ever exceeds its capacity.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,110 +19,112 @@ use tidemill_testkit::browser::{Browser, Cdp, CdpError};
 use tokio::task::JoinSet;
 
 use super::outage::Fault;
-use crate::harbour::{Hand, Post};
-use crate::stage::{PATIENCE, Stage};
+use crate::environment::{Environment, TIMEOUT};
+use crate::gateway_process::{FleetProcess, FleetProcessSpec};
 
-/// How long sessions are leased here.
+/// Lease of sessions.
 const LEASE: Duration = Duration::from_secs(4);
 
-/// For how long a browser's beat counts. Shorter than a lease by more than it takes to extend one, as everywhere: when the store is back and leases have
-/// run out meanwhile, it does not know the browsers either, and waits for holders to speak before it gives one away.
-const FRESH: Duration = Duration::from_secs(1);
+/// Time for which a heartbeat of a browser counts. It is shorter than a lease by more than it takes
+/// to extend one, as everywhere. If leases expire in an outage, the heartbeats expire too. So the
+/// returning store first waits for the holders before it leases a browser.
+const HEARTBEAT_TTL: Duration = Duration::from_secs(1);
 
-/// How many browsers, how many clients each takes, and how many clients there are.
+/// Number of browsers, sessions per browser, and clients.
 const BROWSERS: usize = 2;
-const PLACES: usize = 3;
+const SESSIONS_PER_BROWSER: usize = 3;
 const CLIENTS: usize = 10;
 
-/// The least time between two starts of gateways.
-const REST: Duration = Duration::from_millis(100);
+/// Minimum time between two starts of gateways.
+const MIN_RESTART_INTERVAL: Duration = Duration::from_millis(100);
 
-/// One in so many blows hits the store, the others a gateway.
-const STORE: usize = 8;
+/// One in this many faults hits the store, the others a gateway.
+const STORE_FAULT_ODDS: usize = 8;
 
-/// What came of it.
+/// The report of the scenario.
 #[derive(Debug, Default)]
-pub struct Reckoning {
-    /// How many gateways were killed.
+pub struct SharedReport {
+    /// Gateways that were killed.
     pub kills: usize,
-    /// How often the store failed.
+    /// Faults of the store.
     pub faults: usize,
-    /// How many sessions went well from beginning to end.
+    /// Sessions that completed.
     pub whole: usize,
-    /// The most connections that one browser had.
-    pub most: usize,
+    /// Maximum number of connections of one browser.
+    pub max_connections: usize,
 }
 
-impl fmt::Display for Reckoning {
+impl fmt::Display for SharedReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kills, faults, whole, most } = self;
+        let Self { kills, faults, whole, max_connections } = self;
         write!(
             f,
             "shared: {kills} gateways killed and {faults} faults of the store, {whole} sessions whole; no browser had more \
-             than {most} connections, {PLACES} may be; all places free in the end"
+             than {max_connections} connections of {SESSIONS_PER_BROWSER}; no session left at the end"
         )
     }
 }
 
-/// What everybody sees.
+/// Counters that all tasks share.
 #[derive(Debug, Default)]
-struct Seen {
-    over: AtomicBool,
+struct SharedStats {
+    stopped: AtomicBool,
     whole: AtomicUsize,
-    most: AtomicUsize,
-    /// What was done last, and when.
-    blow: Mutex<Option<(String, Instant)>>,
+    max_connections: AtomicUsize,
+    /// The last fault, and its time.
+    last_fault: Mutex<Option<(String, Instant)>>,
 }
 
-impl Seen {
-    fn note(&self, blow: impl fmt::Display) {
-        let mut last = self.blow.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = Some((blow.to_string(), Instant::now()));
+impl SharedStats {
+    fn note(&self, fault: impl fmt::Display) {
+        let mut last = self.last_fault.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = Some((fault.to_string(), Instant::now()));
     }
 
     fn last(&self) -> String {
-        let last = self.blow.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|(blow, when)| format!("{:.1?} after {blow}", when.elapsed())).unwrap_or_default()
+        let last = self.last_fault.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().map(|(fault, when)| format!("{:.1?} after {fault}", when.elapsed())).unwrap_or_default()
     }
 }
 
-/// Strikes so many blows while clients come and go.
-pub async fn run(stage: &Stage, seed: u64, blows: usize) -> Result<Reckoning> {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    let (browsers, seen, mut crowd) = (start().await?, Arc::new(Seen::default()), JoinSet::new());
-    let members = browsers.iter().enumerate().map(member).collect::<Result<Vec<_>>>()?;
-    stage.client.store().fleet().join(&members).await?;
-    crowd.spawn(beat(stage.client.clone(), members, seen.clone()));
-    crowd.spawn(count(ports(&browsers)?, seen.clone()));
+/// Injects this many faults while clients open and close sessions.
+pub async fn run(environment: &Environment, seed: u64, rounds: usize) -> Result<SharedReport> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let (browsers, stats, mut tasks) = (start().await?, Arc::new(SharedStats::default()), JoinSet::new());
+    let workers = browsers.iter().enumerate().map(worker_entry).collect::<Result<Vec<_>>>()?;
+    environment.client.store().fleet().join(&workers).await?;
+    tasks.spawn(beat(environment.client.clone(), workers, stats.clone()));
+    tasks.spawn(count(ports(&browsers)?, stats.clone()));
     let free = || anyhow::Ok(std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?);
     let addresses = [free()?, free()?];
-    let mut gateways = Gateways::open(stage, addresses)?;
+    let mut gateways = Gateways::open(environment, addresses)?;
     for number in 0..CLIENTS {
-        crowd.spawn(come_and_go(addresses[number % 2], seen.clone(), seed.wrapping_add(number as u64)));
+        tasks.spawn(run_client(addresses[number % 2], stats.clone(), seed.wrapping_add(number as u64)));
     }
-    let mut reckoning = Reckoning::default();
-    for blow in 1..=blows {
-        progress(&seen, blow, &mut crowd, &mut gateways).await?;
-        if dice.usize(..STORE) == 0 {
-            let faults = Fault::of(stage.place());
-            let fault = faults[dice.usize(..faults.len())];
-            seen.note(format!("the store was to be {fault}"));
-            fault.strike(stage.place()).await?;
-            reckoning.faults += 1;
+    let mut report = SharedReport::default();
+    for round in 1..=rounds {
+        wait_for_progress(&stats, round, &mut tasks, &mut gateways).await?;
+        if rng.usize(..STORE_FAULT_ODDS) == 0 {
+            let faults = Fault::for_store(environment.store());
+            let fault = faults[rng.usize(..faults.len())];
+            stats.note(format!("the store was to be {fault}"));
+            fault.inject(environment.store()).await?;
+            report.faults += 1;
         } else {
-            seen.note("a gateway was killed");
-            gateways.hands[dice.usize(..2)].kill()?;
-            reckoning.kills += 1;
+            stats.note("a gateway was killed");
+            gateways.processes[rng.usize(..2)].kill()?;
+            report.kills += 1;
         }
     }
-    seen.over.store(true, Ordering::Relaxed);
-    while let Some(ended) = crowd.join_next().await {
+    stats.stopped.store(true, Ordering::Relaxed);
+    while let Some(ended) = tasks.join_next().await {
         ended??;
     }
-    until_free(&stage.client).await?;
-    [reckoning.whole, reckoning.most] = [&seen.whole, &seen.most].map(|count| count.load(Ordering::Relaxed));
-    ensure!(reckoning.most > 0, "no connection was ever seen, so nothing was shown");
-    Ok(reckoning)
+    until_free(&environment.client).await?;
+    [report.whole, report.max_connections] =
+        [&stats.whole, &stats.max_connections].map(|count| count.load(Ordering::Relaxed));
+    ensure!(report.max_connections > 0, "no connection was seen, so the scenario shows nothing");
+    Ok(report)
 }
 
 async fn start() -> Result<Vec<Browser>> {
@@ -133,72 +135,74 @@ async fn start() -> Result<Vec<Browser>> {
     Ok(browsers)
 }
 
-fn member((number, browser): (usize, &Browser)) -> Result<WorkerEntry> {
+fn worker_entry((number, browser): (usize, &Browser)) -> Result<WorkerEntry> {
     Ok(WorkerEntry {
         id: format!("shared:{number}").parse()?,
         offer: Offer::new("cdp")?,
         endpoint: browser.endpoint.clone(),
         status: WorkerStatus::Available,
-        capacity: Capacity { concurrent: PLACES as u32, lifetime: 0 },
-        beat_timeout: FRESH,
+        capacity: Capacity { concurrent: SESSIONS_PER_BROWSER as u32, lifetime: 0 },
+        beat_timeout: HEARTBEAT_TTL,
         detail: Bytes::from_static(b"{}"),
     })
 }
 
-/// The gateways, each with somebody who starts it again: one that comes up while the store is away ends by itself.
+/// The gateways and their supervisor: a gateway that starts in an outage exits.
 struct Gateways<'a> {
-    stage: &'a Stage,
+    environment: &'a Environment,
     addresses: [SocketAddr; 2],
-    hands: [Hand; 2],
-    /// When one was last started.
+    processes: [FleetProcess; 2],
+    /// The time of the last start.
     started: Instant,
 }
 
 impl<'a> Gateways<'a> {
-    fn open(stage: &'a Stage, addresses: [SocketAddr; 2]) -> Result<Self> {
-        let hands = [start_gateway(stage, addresses[0])?, start_gateway(stage, addresses[1])?];
-        Ok(Self { stage, addresses, hands, started: Instant::now() })
+    fn open(environment: &'a Environment, addresses: [SocketAddr; 2]) -> Result<Self> {
+        let processes =
+            [start_gateway(environment, addresses[0])?, start_gateway(environment, addresses[1])?];
+        Ok(Self { environment, addresses, processes, started: Instant::now() })
     }
 
-    fn tend(&mut self) -> Result<()> {
-        for (hand, address) in self.hands.iter_mut().zip(self.addresses) {
-            if self.started.elapsed() > REST && hand.has_ended()? {
+    fn restart_ended(&mut self) -> Result<()> {
+        for (process, address) in self.processes.iter_mut().zip(self.addresses) {
+            if self.started.elapsed() > MIN_RESTART_INTERVAL && process.has_ended()? {
                 self.started = Instant::now();
-                *hand = start_gateway(self.stage, address)?;
+                *process = start_gateway(self.environment, address)?;
             }
         }
         Ok(())
     }
 }
 
-fn start_gateway(stage: &Stage, listen: SocketAddr) -> Result<Hand> {
-    let (store, lease_ms) = (stage.place().url(), LEASE.as_millis() as u64);
-    Hand::start(stage.program(), &Post::Gateway { store, listen, lease_ms })
+fn start_gateway(environment: &Environment, listen: SocketAddr) -> Result<FleetProcess> {
+    let (store, lease_ms) = (environment.store().url(), LEASE.as_millis() as u64);
+    FleetProcess::start(environment.program(), &FleetProcessSpec::Gateway { store, listen, lease_ms })
 }
 
-/// Says that the browsers live, as an agent does.
-async fn beat(client: Client, members: Vec<WorkerEntry>, seen: Arc<Seen>) -> Result<()> {
-    while !seen.over.load(Ordering::Relaxed) {
-        // The store may be away: that is what this is about.
-        let _ = client.store().fleet().beat(BeatParams { workers: &members, grace: LEASE * 2 }).await;
-        tokio::time::sleep(FRESH / 4).await;
+/// Sends the heartbeats of the browsers, like an agent.
+async fn beat(client: Client, workers: Vec<WorkerEntry>, stats: Arc<SharedStats>) -> Result<()> {
+    while !stats.stopped.load(Ordering::Relaxed) {
+        // The store may be unavailable on purpose.
+        let _ = client.store().fleet().beat(BeatParams { workers: &workers, grace: LEASE * 2 }).await;
+        tokio::time::sleep(HEARTBEAT_TTL / 4).await;
     }
     Ok(())
 }
 
-/// Counts every browser's connections, again and again. The kernel's list is not of one moment, so what counts is what
-/// was there in two lists that follow one another: all of that was there at the same time between them.
-async fn count(ports: Vec<u16>, seen: Arc<Seen>) -> Result<()> {
+/// Counts the connections of every browser again and again. The kernel's list is not a snapshot of
+/// one moment. So only connections in two successive lists count: all of them existed at the same
+/// time.
+async fn count(ports: Vec<u16>, stats: Arc<SharedStats>) -> Result<()> {
     let mut before = connections()?;
-    while !seen.over.load(Ordering::Relaxed) {
+    while !stats.stopped.load(Ordering::Relaxed) {
         let now = connections()?;
         for port in &ports {
             let there = now.intersection(&before).filter(|(local, _)| local == port).count();
-            seen.most.fetch_max(there, Ordering::Relaxed);
+            stats.max_connections.fetch_max(there, Ordering::Relaxed);
             ensure!(
-                there <= PLACES,
-                "{}, a browser has {there} clients at once: {PLACES} may be",
-                seen.last()
+                there <= SESSIONS_PER_BROWSER,
+                "{}, a browser has {there} clients at once: at most {SESSIONS_PER_BROWSER} are allowed",
+                stats.last()
             );
         }
         before = now;
@@ -209,72 +213,72 @@ async fn count(ports: Vec<u16>, seen: Arc<Seen>) -> Result<()> {
 
 fn ports(browsers: &[Browser]) -> Result<Vec<u16>> {
     let port = |browser: &Browser| browser.endpoint.rsplit_once(':')?.1.split_once('/')?.0.parse().ok();
-    browsers.iter().map(port).collect::<Option<_>>().context("a browser with a strange address")
+    browsers.iter().map(port).collect::<Option<_>>().context("the browser's address has no port")
 }
 
-/// The established connections: their local ports, and who is at the other end.
+/// The established connections: local port and remote address.
 fn connections() -> Result<HashSet<(u16, String)>> {
     const ESTABLISHED: &str = "01";
     let mut found = HashSet::new();
     for line in std::fs::read_to_string("/proc/net/tcp")?.lines().skip(1) {
-        let words: Vec<_> = line.split_whitespace().take(4).collect();
-        let [_, local, remote, ESTABLISHED] = words[..] else { continue };
+        let fields: Vec<_> = line.split_whitespace().take(4).collect();
+        let [_, local, remote, ESTABLISHED] = fields[..] else { continue };
         let port = local.rsplit_once(':').and_then(|(_, port)| u16::from_str_radix(port, 16).ok());
-        found.insert((port.context("a strange line in /proc/net/tcp")?, remote.to_owned()));
+        found.insert((port.context("an unexpected line in /proc/net/tcp")?, remote.to_owned()));
     }
     Ok(found)
 }
 
-async fn come_and_go(gateway: SocketAddr, seen: Arc<Seen>, seed: u64) -> Result<()> {
-    let mut dice = fastrand::Rng::with_seed(seed);
-    while !seen.over.load(Ordering::Relaxed) {
-        match visit(gateway, Duration::from_millis(dice.u64(..200))).await {
-            Ok(()) => drop(seen.whole.fetch_add(1, Ordering::Relaxed)),
+async fn run_client(gateway: SocketAddr, stats: Arc<SharedStats>, seed: u64) -> Result<()> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    while !stats.stopped.load(Ordering::Relaxed) {
+        match open_session(gateway, Duration::from_millis(rng.u64(..200))).await {
+            Ok(()) => drop(stats.whole.fetch_add(1, Ordering::Relaxed)),
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
     Ok(())
 }
 
-async fn visit(gateway: SocketAddr, stay: Duration) -> Result<(), CdpError> {
+async fn open_session(gateway: SocketAddr, hold: Duration) -> Result<(), CdpError> {
     let mut browser = Cdp::connect(&format!("ws://{gateway}/?browser=shared&protocol=cdp")).await?;
     for _ in 0..2 {
         browser.call("Browser.getVersion", json!({})).await?;
-        tokio::time::sleep(stay / 2).await;
+        tokio::time::sleep(hold / 2).await;
     }
     Ok(())
 }
 
-/// Waits until sessions have come to their end since the last blow.
-async fn progress(
-    seen: &Seen,
-    blow: usize,
-    crowd: &mut JoinSet<Result<()>>,
+/// Waits until sessions have completed since the last fault.
+async fn wait_for_progress(
+    stats: &SharedStats,
+    round: usize,
+    tasks: &mut JoinSet<Result<()>>,
     gateways: &mut Gateways<'_>,
 ) -> Result<()> {
-    let begun = Instant::now();
-    while seen.whole.load(Ordering::Relaxed) < blow * 2 {
-        if let Some(ended) = crowd.try_join_next() {
+    let started = Instant::now();
+    while stats.whole.load(Ordering::Relaxed) < round * 2 {
+        if let Some(ended) = tasks.try_join_next() {
             ended??;
         }
-        gateways.tend()?;
-        ensure!(begun.elapsed() < PATIENCE, "no session comes to its end: {seen:?}");
+        gateways.restart_ended()?;
+        ensure!(started.elapsed() < TIMEOUT, "no session completes: {stats:?}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Ok(())
 }
 
 async fn until_free(client: &Client) -> Result<()> {
-    let (fleet, begun) = (client.store().fleet(), Instant::now());
+    let (fleet, started) = (client.store().fleet(), Instant::now());
     loop {
-        // The store may have failed only just now.
+        // The store may have failed a moment ago.
         let _ = fleet.reap(Some(WorkerDefaults::default())).await;
         let sessions =
             fleet.list_sessions(ListSessionsParams { worker: None, cursor: None, limit: 10 }).await;
         if sessions.as_ref().is_ok_and(|page| page.items.is_empty()) {
             return Ok(());
         }
-        ensure!(begun.elapsed() < LEASE * 5, "places are still taken: {sessions:?}");
+        ensure!(started.elapsed() < LEASE * 5, "sessions are left: {sessions:?}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -1,93 +1,104 @@
-//! Two workers, one run. One is stopped with SIGSTOP in the middle of the run's task until the other has done the task;
-//! then it goes on, and its commit is refused. Left alone with the run, it goes on from what the other wrote.
+//! Two workers and one run. One worker is stopped with SIGSTOP in the middle of a task until the
+//! other has committed the task. Then it continues, and its commit is rejected. Alone with the run,
+//! it continues from the other's commit.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tidemill::workflow::{Command, Journal, Program, RunHandle, StartWorkflows};
 
-use crate::crew::Member;
-use crate::duty::{Account, Duty};
-use crate::fate::{Fate, Point};
+use crate::environment::{Environment, TIMEOUT};
 use crate::journals::{assert_numbered, commands, commits, ended_once, replays};
-use crate::ledger::Step as Note;
-use crate::program::{self, Input, NUMBER, PROGRAM, Step};
-use crate::stage::{PATIENCE, Stage};
+use crate::kill_points::{KillPoint, PlannedSignal};
+use crate::ledger::LedgerEvent;
+use crate::program::{self, NUMBER, PROGRAM, ProgramInput, ProgramStep};
+use crate::worker_main::{WorkerReport, WorkerSpec};
+use crate::worker_process::WorkerProcess;
 
-/// How often to look at the journal.
-const GLANCE: Duration = Duration::from_millis(20);
+/// Interval of checks of the journal.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Where it is stopped: while the task runs, and when all it has to do is to say so.
-pub const POINTS: [Point; 2] = [Point::Begins, Point::Commits];
+/// The points where it is stopped: while the task runs, and before its commit.
+pub const KILL_POINTS: [KillPoint; 2] = [KillPoint::Begins, KillPoint::Commits];
 
-/// Returns how many commits were refused.
-pub async fn run(stage: &Stage) -> Result<u64> {
+/// Returns how many commits were rejected.
+pub async fn run(environment: &Environment) -> Result<u64> {
     let mut refused = 0;
-    for point in POINTS {
-        refused += stopped_at(stage, point).await.with_context(|| format!("stopped where it {point}"))?;
+    for point in KILL_POINTS {
+        refused += stopped_at(environment, point).await.with_context(|| format!("stopped at {point}"))?;
     }
     Ok(refused)
 }
 
-async fn stopped_at(stage: &Stage, point: Point) -> Result<u64> {
-    let steps = vec![Step::Local(1), Step::Receive, Step::Work(2), Step::Local(3)];
+async fn stopped_at(environment: &Environment, point: KillPoint) -> Result<u64> {
+    let steps =
+        vec![ProgramStep::Local(1), ProgramStep::Receive, ProgramStep::Work(2), ProgramStep::Local(3)];
     let expected = program::oracle(&steps);
-    stage.close_gate()?;
-    let noted = stage.audit()?.count(Note::Started);
-    let run = stage.client.workflow(&PROGRAM, Input { steps, so_far: Vec::new() }).start().await?;
-    let mut sleeper =
-        stage.hire(&Duty { programs: true, fate: Some(Fate::Stopped(point)), ..stage.gated_duty(4) })?;
-    sleeper.await_fate()?;
-    while stage.place().is_held_up()? {
-        sleeper.go_on()?;
+    environment.close_gate()?;
+    let started_before = environment.audit()?.count(LedgerEvent::Started);
+    let run =
+        environment.client.workflow(&PROGRAM, ProgramInput { steps, results: Vec::new() }).start().await?;
+    let mut stalled = environment.start_worker(&WorkerSpec {
+        programs: true,
+        signal: Some(PlannedSignal::StopAt(point)),
+        ..environment.gated_worker_spec(4)
+    })?;
+    stalled.wait_for_kill_point()?;
+    while environment.store().is_write_locked()? {
+        stalled.resume()?;
     }
-    let successor = stage.hire(&Duty { programs: true, ..stage.duty(4) })?;
+    let successor = environment.start_worker(&WorkerSpec { programs: true, ..environment.worker_spec(4) })?;
     let taken_over = first_commit(&run).await?;
 
-    stage.open_gate()?;
-    let late = come_back(sleeper, successor, &run).await?;
-    // A claim that waits on Redis is given the task again while its worker stands still, and then that lease passes, too.
-    ensure!((1..=2).contains(&late.lost), "the sleeper has {late:?}");
+    environment.open_gate()?;
+    let late = resume_paused(stalled, successor, &run).await?;
+    // A blocked claim on Redis may receive the task again while its worker is stopped, and that
+    // lease expires, too.
+    ensure!((1..=2).contains(&late.lost), "the stopped worker has {late:?}");
     let result = run.result().await?;
     ensure!(result == expected, "{result:?}, not {expected:?}");
     let journal = run.journal().await?;
     let kept = journal.entries.starts_with(&taken_over.entries);
     ensure!(kept, "the late commit shows: {taken_over:?} became {journal:?}");
-    judge(stage, &journal).await?;
-    // The first was run by both, and the two others by the one that was left.
-    let begun = (stage.audit()?.count(Note::Started) - noted) as u64;
-    ensure!((4..=3 + late.lost).contains(&begun), "{begun} activities were begun, {late:?}");
+    check(environment, &journal).await?;
+    // Both workers ran the first activity, and the remaining worker ran the two others.
+    let started = (environment.audit()?.count(LedgerEvent::Started) - started_before) as u64;
+    ensure!((4..=3 + late.lost).contains(&started), "{started} activities were begun, {late:?}");
     Ok(late.lost)
 }
 
-/// Lets the sleeper go on, and takes the other away: what comes after the signal is the sleeper's alone.
-async fn come_back(sleeper: Member, successor: Member, run: &RunHandle<Vec<i64>>) -> Result<Account> {
-    sleeper.go_on()?;
-    let right = successor.dismiss()?;
+/// Continues the stopped worker and shuts the other one down, so that it alone handles the signal.
+async fn resume_paused(
+    stalled: WorkerProcess,
+    successor: WorkerProcess,
+    run: &RunHandle<Vec<i64>>,
+) -> Result<WorkerReport> {
+    stalled.resume()?;
+    let right = successor.shut_down()?;
     ensure!((right.done, right.lost) == (1, 0), "the successor has {right:?}");
     run.signal(&NUMBER, &0).await?;
-    run.result_within(PATIENCE).await?;
-    let late = sleeper.dismiss()?;
-    // Two tasks and an activity.
-    ensure!(late.done == 3, "the sleeper has {late:?}");
+    run.result_within(TIMEOUT).await?;
+    let late = stalled.shut_down()?;
+    // Two tasks and one activity.
+    ensure!(late.done == 3, "the stopped worker has {late:?}");
     Ok(late)
 }
 
-/// The journal as soon as there is a commit in it.
+/// Waits for the first commit and returns the journal.
 async fn first_commit(run: &RunHandle<Vec<i64>>) -> Result<Journal> {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         let journal = run.journal().await?;
         if commits(&journal) > 0 {
             return Ok(journal);
         }
-        ensure!(begun.elapsed() < PATIENCE, "nobody has taken {} over", run.id());
-        tokio::time::sleep(GLANCE).await;
+        ensure!(started.elapsed() < TIMEOUT, "no worker has taken {} over", run.id());
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn judge(stage: &Stage, journal: &Journal) -> Result<()> {
-    assert_numbered(&**stage.client.store(), &journal.run).await?;
+async fn check(environment: &Environment, journal: &Journal) -> Result<()> {
+    assert_numbered(&**environment.client.store(), &journal.run).await?;
     replays(Program::new(&PROGRAM, program::interpret), journal)?;
     ensure!(commits(journal) == 3, "{} has {} commits", journal.run, commits(journal));
     let locals = commands(journal).filter(|command| matches!(command, Command::LocalActivity { .. })).count();

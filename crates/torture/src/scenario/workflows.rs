@@ -1,5 +1,5 @@
-//! Random workflows run while their workers are killed again and again. Each returns what the oracle says, each
-//! activity's end is in its journal once, and every journal replays from every prefix.
+//! Random workflows, while their workers are killed again and again. Each returns the predicted
+//! result, each activity ends once in its journal, and every journal replays from every prefix.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -7,25 +7,25 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tidemill::workflow::{Program, RunHandle, StartWorkflows};
 
-use crate::crew::Member;
-use crate::duty::Duty;
+use crate::environment::{Environment, TIMEOUT};
 use crate::journals::{ended_once, replays};
-use crate::program::{self, Input, NUMBER, PROGRAM, Step};
-use crate::stage::{PATIENCE, Stage};
+use crate::program::{self, NUMBER, PROGRAM, ProgramInput, ProgramStep};
+use crate::worker_main::WorkerSpec;
+use crate::worker_process::WorkerProcess;
 
-/// How many workers there are at any time.
-const CREW: usize = 2;
+/// Number of workers at any time.
+const WORKERS: usize = 2;
 
-/// How long a worker lives, at most.
-const LIFE: Duration = Duration::from_millis(1_500);
+/// Maximum lifetime of a worker.
+const MAX_WORKER_LIFETIME: Duration = Duration::from_millis(1_500);
 
-/// How many runs are under way at once.
-const OPEN: usize = 100;
+/// Maximum number of open runs.
+const MAX_OPEN_RUNS: usize = 100;
 
-/// What came of it.
+/// The report of the scenario.
 #[derive(Debug, Default)]
-pub struct Reckoning {
-    /// Programs that were run.
+pub struct WorkflowsReport {
+    /// Programs that ran.
     pub programs: usize,
     /// Workers that were killed.
     pub killed: usize,
@@ -35,72 +35,77 @@ pub struct Reckoning {
     pub entries: usize,
 }
 
-impl fmt::Display for Reckoning {
+impl fmt::Display for WorkflowsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { programs, killed, activities, entries } = self;
         write!(
             f,
-            "{programs} random workflows, {killed} workers killed: results as foretold, {activities} activities each \
+            "{programs} random workflows, {killed} workers killed: results as predicted, {activities} activities each \
              ended once in {entries} journal entries, which all replay"
         )
     }
 }
 
-struct Running {
-    steps: Vec<Step>,
+struct OpenRun {
+    steps: Vec<ProgramStep>,
     handle: RunHandle<Vec<i64>>,
 }
 
 /// Runs this many programs while workers are killed.
-pub async fn run(stage: &Stage, seed: u64, programs: usize) -> Result<Reckoning> {
+pub async fn run(environment: &Environment, seed: u64, programs: usize) -> Result<WorkflowsReport> {
     let mut random = fastrand::Rng::with_seed(seed);
-    let duty = Duty { programs: true, ..stage.duty(16) };
-    let mut crew: Vec<_> = (0..CREW).map(|_| stage.hire(&duty)).collect::<Result<_>>()?;
-    let mut reckoning = Reckoning { programs, ..Reckoning::default() };
+    let spec = WorkerSpec { programs: true, ..environment.worker_spec(16) };
+    let mut workers: Vec<_> = (0..WORKERS).map(|_| environment.start_worker(&spec)).collect::<Result<_>>()?;
+    let mut report = WorkflowsReport { programs, ..WorkflowsReport::default() };
     let (mut open, mut closed) = (Vec::new(), Vec::new());
-    let mut next_kill = Instant::now() + LIFE;
+    let mut next_kill = Instant::now() + MAX_WORKER_LIFETIME;
     while closed.len() < programs {
-        while open.len() < OPEN && open.len() + closed.len() < programs {
-            open.push(start(stage, &mut random).await?);
+        while open.len() < MAX_OPEN_RUNS && open.len() + closed.len() < programs {
+            open.push(start(environment, &mut random).await?);
         }
         if Instant::now() > next_kill {
-            replace(stage, &duty, &mut crew, &mut random)?;
-            reckoning.killed += 1;
-            next_kill = Instant::now() + LIFE.mul_f64(random.f64() / CREW as f64);
+            replace(environment, &spec, &mut workers, &mut random)?;
+            report.killed += 1;
+            next_kill = Instant::now() + MAX_WORKER_LIFETIME.mul_f64(random.f64() / WORKERS as f64);
         }
-        harvest(&mut open, &mut closed).await?;
+        collect_oldest(&mut open, &mut closed).await?;
     }
     for run in &closed {
-        judge(run, &mut reckoning).await?;
+        check(run, &mut report).await?;
     }
-    for member in crew {
-        member.dismiss()?;
+    for worker in workers {
+        worker.shut_down()?;
     }
-    Ok(reckoning)
+    Ok(report)
 }
 
-fn replace(stage: &Stage, duty: &Duty, crew: &mut [Member], random: &mut fastrand::Rng) -> Result<()> {
-    let victim = random.usize(..crew.len());
-    std::mem::replace(&mut crew[victim], stage.hire(duty)?).kill()
+fn replace(
+    environment: &Environment,
+    spec: &WorkerSpec,
+    workers: &mut [WorkerProcess],
+    random: &mut fastrand::Rng,
+) -> Result<()> {
+    let victim = random.usize(..workers.len());
+    std::mem::replace(&mut workers[victim], environment.start_worker(spec)?).kill()
 }
 
-async fn start(stage: &Stage, random: &mut fastrand::Rng) -> Result<Running> {
+async fn start(environment: &Environment, random: &mut fastrand::Rng) -> Result<OpenRun> {
     let (steps, receives) = program::random(random);
-    let input = Input { steps: steps.clone(), so_far: Vec::new() };
-    let handle = stage.client.workflow(&PROGRAM, input).start().await?;
+    let input = ProgramInput { steps: steps.clone(), results: Vec::new() };
+    let handle = environment.client.workflow(&PROGRAM, input).start().await?;
     for number in 0..receives {
         handle.signal(&NUMBER, &number).await?;
     }
-    Ok(Running { steps, handle })
+    Ok(OpenRun { steps, handle })
 }
 
-/// Waits for the oldest run for a moment; what has ended is put aside.
-async fn harvest(open: &mut Vec<Running>, closed: &mut Vec<Running>) -> Result<()> {
+/// Waits a moment for the oldest run; moves it to `closed` when it has ended.
+async fn collect_oldest(open: &mut Vec<OpenRun>, closed: &mut Vec<OpenRun>) -> Result<()> {
     let Some(oldest) = open.first() else { return Ok(()) };
     match tokio::time::timeout(Duration::from_millis(200), oldest.handle.result()).await {
         Err(_) => {
             let age = oldest.handle.info().await?.started_at.until(tidemill::Timestamp::now());
-            ensure!(age < PATIENCE, "run {} has not ended: {:?}", oldest.handle.id(), oldest.steps);
+            ensure!(age < TIMEOUT, "run {} has not ended: {:?}", oldest.handle.id(), oldest.steps);
             Ok(())
         }
         Ok(result) => {
@@ -115,9 +120,9 @@ async fn harvest(open: &mut Vec<Running>, closed: &mut Vec<Running>) -> Result<(
     }
 }
 
-async fn judge(run: &Running, reckoning: &mut Reckoning) -> Result<()> {
+async fn check(run: &OpenRun, report: &mut WorkflowsReport) -> Result<()> {
     let journal = run.handle.journal().await?;
-    reckoning.entries += journal.entries.len();
-    reckoning.activities += ended_once(&journal)?;
+    report.entries += journal.entries.len();
+    report.activities += ended_once(&journal)?;
     replays(Program::new(&PROGRAM, program::interpret), &journal)
 }

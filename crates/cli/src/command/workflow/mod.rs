@@ -1,8 +1,8 @@
-//! `tidemill workflow`: starts runs, looks at them, speaks to them and ends them.
+//! `tidemill workflow`: starts, shows, signals and ends runs.
 
-mod look;
+mod control;
+mod inspect;
 mod start;
-mod tell;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,81 +10,81 @@ use std::time::Duration;
 use tidemill::workflow::{RunId, RunStatus, Topic, WorkflowName};
 
 use crate::context::Context;
-use crate::when::{self, When};
+use crate::time::{self, TimeArg};
 
 /// Durable workflows: start, list, show, journal, signal, query, cancel, terminate, reset
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
-pub(crate) enum Action {
+pub(crate) enum WorkflowCommand {
     /// Start a run and print its id
     #[command(
         after_help = "Example:\n  tidemill workflow start order --input '{\"order\":7}' --key order-7 --wait 30s"
     )]
-    Start(Box<start::Args>),
-    /// List runs, the newest first
+    Start(Box<start::StartArgs>),
+    /// List runs, newest first
     #[command(
         after_help = "Example:\n  tidemill workflow list --type order --status running --where city='\"Kyiv\"'"
     )]
-    List(List),
-    /// Show a run: its journal as a timeline, and why it is not moving
+    List(ListArgs),
+    /// Show a run: its journal as a timeline, and why it is not progressing
     #[command(after_help = "Example:\n  tidemill workflow show order-7")]
     Show {
-        /// Which run
+        /// Id of the run
         run: RunId,
     },
-    /// Print a run's journal, one entry a line
+    /// Print a run's journal, one entry per line
     #[command(
         after_help = "Example:\n  tidemill workflow journal order-7 --export journals/order-7.json\n\n\
-                      An exported journal is a test: `replay_dir(\"journals/*.json\")` holds code against it."
+                      An exported journal is a test: `replay_dir(\"journals/*.json\")` replays your code against it."
     )]
     Journal {
-        /// Which run
+        /// Id of the run
         run: RunId,
-        /// Write it to this file instead, as tests read it; - for stdout
+        /// Write the journal to this file instead, in the format of replay tests; - for stdout
         #[arg(long, value_name = "FILE")]
         export: Option<String>,
     },
-    /// Wait for a run's end and print its output
+    /// Wait until a run ends and print its output
     #[command(after_help = "Example:\n  tidemill workflow wait order-7 --timeout 30s")]
     Wait {
-        /// Which run
+        /// Id of the run
         run: RunId,
-        /// How long to wait
-        #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+        /// Maximum time to wait
+        #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
         timeout: Option<Duration>,
     },
     /// Send a signal to a run
     #[command(
         after_help = "Example:\n  tidemill workflow signal order-7 approve --payload '{\"by\":\"ann\"}'"
     )]
-    Signal(Message),
-    /// Ask a run something; a worker that knows its code answers
+    Signal(MessageArgs),
+    /// Query a run; a worker with its code answers
     #[command(after_help = "Example:\n  tidemill workflow query order-7 status")]
-    Query(Message),
-    /// Ask a run for a change and print its answer
+    Query(MessageArgs),
+    /// Send an update to a run and print the answer
     #[command(after_help = "Example:\n  tidemill workflow update order-7 set_limit --payload 100")]
     Update {
         #[command(flatten)]
-        message: Message,
-        /// How long to wait for the answer. The run gets the update all the same
-        #[arg(long, value_name = "DURATION", value_parser = when::duration, default_value = "30s")]
+        message: MessageArgs,
+        /// Maximum time to wait for the answer. The run receives the update even after a timeout
+        #[arg(long, value_name = "DURATION", value_parser = time::parse_duration, default_value = "30s")]
         timeout: Duration,
     },
-    /// Ask a run to end; its code may clean up first
+    /// Request the cancellation of a run; its code can clean up first
     #[command(after_help = "Example:\n  tidemill workflow cancel order-7 --reason 'ordered twice'")]
-    Cancel(End),
-    /// End a run at once, without asking its code
+    Cancel(EndRunArgs),
+    /// Terminate a run at once, without running its code
     #[command(after_help = "Example:\n  tidemill workflow terminate order-7 --reason 'runs amok'")]
-    Terminate(End),
-    /// Rewind a run to one of its commits, as a new run
+    Terminate(EndRunArgs),
+    /// Reset a run to one of its commits, as a new run
     #[command(
         after_help = "Example:\n  tidemill workflow journal order-7      # shows the positions of its commits\n  \
                       tidemill workflow reset order-7 --to 4"
     )]
     Reset {
-        /// Which run
+        /// Id of the run
         run: RunId,
-        /// The position of the commit to go back to
+        /// Position of the commit to reset to
         #[arg(long, value_name = "POSITION")]
         to: u64,
     },
@@ -97,82 +97,86 @@ Examples:
   tidemill workflow signal order-7 approve --payload '{\"by\":\"ann\"}'
   tidemill workflow journal order-7 --export journals/order-7.json";
 
-/// Which runs.
+/// Filters of a listing of runs.
 #[derive(Debug, clap::Args)]
-pub(crate) struct List {
-    /// Of this type only
+pub(crate) struct ListArgs {
+    /// Only runs of this workflow
     #[arg(long = "type", value_name = "WORKFLOW")]
     workflow: Option<WorkflowName>,
-    /// In this state only: running, completed, failed, cancelled or terminated
+    /// Only runs in this state: running, completed, failed, cancelled or terminated
     #[arg(long)]
     status: Option<RunStatus>,
-    /// Started at this time or later: RFC 3339, or 2h for two hours ago
-    #[arg(long, value_name = "TIME", value_parser = past)]
-    since: Option<When>,
-    /// Started before this time
-    #[arg(long, value_name = "TIME", value_parser = past)]
-    before: Option<When>,
-    /// With this search attribute; the value is JSON, or else a text
-    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = attribute)]
+    /// Only runs started at this time or later: RFC 3339, or 2h for two hours ago
+    #[arg(long, value_name = "TIME", value_parser = parse_past_time)]
+    since: Option<TimeArg>,
+    /// Only runs started before this time
+    #[arg(long, value_name = "TIME", value_parser = parse_past_time)]
+    before: Option<TimeArg>,
+    /// Only runs with this search attribute; the value is JSON, otherwise a string
+    #[arg(long = "where", value_name = "NAME=VALUE", value_parser = parse_attribute)]
     attribute: Option<(Topic, tidemill::workflow::Json)>,
-    /// How many at most
+    /// Maximum number of results
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
-/// Something to say to a run.
+/// A signal, query or update to a run.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Message {
-    /// Which run
+pub(crate) struct MessageArgs {
+    /// Id of the run
     run: RunId,
-    /// What is said
+    /// Name of the signal, query or update
     name: Topic,
-    /// With what: JSON, @FILE or - for stdin
+    /// Payload: JSON, @FILE or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "null")]
     payload: String,
 }
 
-/// Which runs to end, and why.
+/// The runs to end, and the reason.
 #[derive(Debug, clap::Args)]
-pub(crate) struct End {
-    /// Which runs
+pub(crate) struct EndRunArgs {
+    /// Ids of the runs
     #[arg(required = true)]
     runs: Vec<RunId>,
-    /// Why, for whoever looks at it later
+    /// Reason, kept in the journal
     #[arg(long, default_value = "")]
     reason: String,
 }
 
-pub(crate) async fn run(action: Action, context: &Context) -> anyhow::Result<ExitCode> {
-    match action {
-        Action::Start(args) => start::run(*args, context).await?,
-        Action::List(list) => look::list(list, context).await?,
-        Action::Show { run } => look::show(run, context).await?,
-        Action::Journal { run, export: None } => look::journal(run, context).await?,
-        Action::Journal { run, export: Some(file) } => look::export(run, &file, context).await?,
-        Action::Wait { run, timeout } => start::wait(&context.client().await?, run, timeout, context).await?,
-        Action::Signal(message) => tell::signal(message, context).await?,
-        Action::Query(message) => tell::query(message, context).await?,
-        Action::Update { message, timeout } => tell::update(message, timeout, context).await?,
-        Action::Cancel(end) => return tell::end(end, tell::Way::Cancel, context).await,
-        Action::Terminate(end) => return tell::end(end, tell::Way::Terminate, context).await,
-        Action::Reset { run, to } => tell::reset(run, to, context).await?,
+pub(crate) async fn run(command: WorkflowCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        WorkflowCommand::Start(args) => start::run(*args, context).await?,
+        WorkflowCommand::List(list) => inspect::list(list, context).await?,
+        WorkflowCommand::Show { run } => inspect::show(run, context).await?,
+        WorkflowCommand::Journal { run, export: None } => inspect::journal(run, context).await?,
+        WorkflowCommand::Journal { run, export: Some(file) } => inspect::export(run, &file, context).await?,
+        WorkflowCommand::Wait { run, timeout } => {
+            start::wait(&context.client().await?, run, timeout, context).await?
+        }
+        WorkflowCommand::Signal(message) => control::signal(message, context).await?,
+        WorkflowCommand::Query(message) => control::query(message, context).await?,
+        WorkflowCommand::Update { message, timeout } => control::update(message, timeout, context).await?,
+        WorkflowCommand::Cancel(end) => return control::end(end, control::EndMode::Cancel, context).await,
+        WorkflowCommand::Terminate(end) => {
+            return control::end(end, control::EndMode::Terminate, context).await;
+        }
+        WorkflowCommand::Reset { run, to } => control::reset(run, to, context).await?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A moment in the past: a time, or how long ago.
-fn past(text: &str) -> Result<When, String> {
-    if let Ok(ago) = when::duration(text) {
-        return Ok(When::In(ago));
+/// Parses a time in the past: a timestamp, or how long ago.
+fn parse_past_time(text: &str) -> Result<TimeArg, String> {
+    if let Ok(ago) = time::parse_duration(text) {
+        return Ok(TimeArg::In(ago));
     }
     let wrong = "write it like 2025-01-31T09:00:00Z, or like 2h for two hours ago";
-    // What lies ahead, such as +5m, has no runs yet.
-    when::when(text).ok().filter(|when| matches!(when, When::At(_))).ok_or_else(|| wrong.to_owned())
+    // A time in the future, such as +5m, has no runs yet.
+    time::parse_time(text).ok().filter(|when| matches!(when, TimeArg::At(_))).ok_or_else(|| wrong.to_owned())
 }
 
 /// `city=Kyiv`, `city="Kyiv"` or `number=7`.
-pub(super) fn attribute(text: &str) -> Result<(Topic, tidemill::workflow::Json), String> {
+pub(super) fn parse_attribute(text: &str) -> Result<(Topic, tidemill::workflow::Json), String> {
     let (name, value) = text.split_once('=').ok_or("write it like city=Kyiv or number=7")?;
     let name = Topic::new(name).map_err(|error| error.to_string())?;
     let json =

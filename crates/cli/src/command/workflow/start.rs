@@ -1,4 +1,4 @@
-//! Starting runs and waiting for them.
+//! Starting runs and waiting for their results.
 
 use std::time::Duration;
 
@@ -11,64 +11,64 @@ use tidemill::workflow::{
 
 use crate::context::Context;
 use crate::payload;
-use crate::when;
+use crate::time;
 
-/// How to start a run.
+/// Flags of `workflow start`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// The workflow's name
+pub(crate) struct StartArgs {
+    /// Name of the workflow
     workflow: WorkflowName,
-    /// What it is given: JSON, @FILE or - for stdin
+    /// Input of the run: JSON, @FILE or - for stdin
     #[arg(long, value_name = "JSON|@FILE|-", default_value = "null")]
     input: String,
-    /// The version of its code [default: the one workflows have that name none]
+    /// Version of the workflow's code [default: the version of workflows that declare none]
     #[arg(long)]
     version: Option<Version>,
-    /// The run's id; starting it twice is starting it once
+    /// Id of the run; starting the same id again starts no second run
     #[arg(long, conflicts_with = "key")]
     id: Option<RunId>,
-    /// An idempotency key: starting twice with it is one run
+    /// Idempotency key: starting with the same key again starts no second run
     #[arg(long, value_parser = clap::builder::NonEmptyStringValueParser::new())]
     key: Option<String>,
-    /// If there is a run with that key
-    #[arg(long, value_enum, default_value_t = Conflict::UseExisting, requires = "key")]
-    on_conflict: Conflict,
-    /// Where its tasks go: workers that serve this route
+    /// What to do if a run with this key exists
+    #[arg(long, value_enum, default_value_t = ConflictArg::UseExisting, requires = "key")]
+    on_conflict: ConflictArg,
+    /// Route of the run's tasks: the workers that serve it
     #[arg(long)]
     route: Option<Route>,
-    /// What it can be found by; may be given again
-    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = super::attribute)]
+    /// Search attribute; can be repeated
+    #[arg(long = "attribute", value_name = "NAME=VALUE", value_parser = super::parse_attribute)]
     attributes: Vec<(Topic, Json)>,
-    /// How long the run is kept after its end
-    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
+    /// Time for which the run is kept after its end
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration)]
     keep: Option<Duration>,
-    /// Wait for its end and print its output, no longer than this if it is given
-    #[arg(long, value_name = "DURATION", value_parser = when::duration, num_args = 0..=1, default_missing_value = "1y")]
+    /// Wait until the run ends and print its output; with a value, at most this long
+    #[arg(long, value_name = "DURATION", value_parser = time::parse_duration, num_args = 0..=1, default_missing_value = "1y")]
     wait: Option<Duration>,
 }
 
-/// What to do if there is a run with the same key.
+/// What to do if a run with the same key exists.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Conflict {
+enum ConflictArg {
     /// Print its id
     UseExisting,
     /// Fail
     Reject,
-    /// Terminate it if it is open, and start anew
+    /// Terminate it if it is open, and start a new run
     TerminateExisting,
-    /// Start anew if it has ended
+    /// Start a new run if it has ended
     StartAfterClose,
 }
 
-/// A run that was started, for programs.
+/// A started run, as JSON.
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct StartedRun<'a> {
     run: &'a RunId,
     created: bool,
 }
 
-pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
-    let input = payload::read("input", &args.input, context.settings.limits.payload)?;
+pub(super) async fn run(args: StartArgs, context: &Context) -> anyhow::Result<()> {
+    let input = payload::read("input", &args.input, context.config.limits.payload)?;
     let client = context.client_or_new().await?;
     let mut start = client.untyped_workflow(args.workflow.as_str(), Json::from(input));
     start = start.on_conflict(args.on_conflict.into());
@@ -92,8 +92,8 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<()> {
     }
     let handle = start.start().await?;
     let (run, created) = (handle.id(), handle.is_new());
-    if args.wait.is_none() || context.out.is_json() {
-        context.out.result(run, &Answer { run, created })?;
+    if args.wait.is_none() || context.printer.is_json() {
+        context.printer.result(run, &StartedRun { run, created })?;
     }
     match args.wait {
         Some(limit) => print_result(&handle, Some(limit), context).await,
@@ -110,9 +110,9 @@ pub(super) async fn wait(
     print_result(&client.untyped_run(run), timeout, context).await
 }
 
-/// A run's output, for programs.
+/// A run's output, as JSON.
 #[derive(Debug, Serialize)]
-struct Output<'a> {
+struct RunOutput<'a> {
     run: &'a RunId,
     output: &'a RawValue,
 }
@@ -126,16 +126,16 @@ async fn print_result(
         Some(limit) => handle.result_within(limit).await?,
         None => handle.result().await?,
     };
-    Ok(context.out.stored(output.get(), &Output { run: handle.id(), output: &output })?)
+    Ok(context.printer.stored(output.get(), &RunOutput { run: handle.id(), output: &output })?)
 }
 
-impl From<Conflict> for OnConflict {
-    fn from(conflict: Conflict) -> Self {
+impl From<ConflictArg> for OnConflict {
+    fn from(conflict: ConflictArg) -> Self {
         match conflict {
-            Conflict::UseExisting => Self::UseExisting,
-            Conflict::Reject => Self::Reject,
-            Conflict::TerminateExisting => Self::TerminateExisting,
-            Conflict::StartAfterClose => Self::StartAfterClose,
+            ConflictArg::UseExisting => Self::UseExisting,
+            ConflictArg::Reject => Self::Reject,
+            ConflictArg::TerminateExisting => Self::TerminateExisting,
+            ConflictArg::StartAfterClose => Self::StartAfterClose,
         }
     }
 }

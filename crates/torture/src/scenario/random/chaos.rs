@@ -1,4 +1,4 @@
-//! What happens to the store and its workers, one blow after another.
+//! The random events: enqueues, cancels, kills, stops, pauses and outages.
 
 use std::time::{Duration, Instant};
 
@@ -7,179 +7,201 @@ use fastrand::Rng;
 use tidemill::store::Cancelled;
 use tidemill::{Error, Guarantee, JobId};
 
-use crate::act::{Act, Deed, ONCE};
-use crate::crew::Member;
+use crate::environment::{Environment, TIMEOUT, queue};
+use crate::job::{AT_MOST_ONCE_QUEUE, Behaviour, TestJob};
 use crate::ledger;
-use crate::stage::{PATIENCE, Stage, queue};
+use crate::worker_process::WorkerProcess;
 
-/// How many workers there are.
-const CREW: usize = 3;
+/// Number of workers.
+const WORKERS: usize = 3;
 
-/// How many jobs each runs at once.
+/// Concurrency of each worker.
 const CONCURRENCY: usize = 8;
 
-/// What a job may be tried that is not meant to die: every kill counts as an attempt of all that were running.
-const OFTEN: u32 = 10_000;
+/// Maximum attempts of a job that must succeed: every kill counts as an attempt of all running
+/// jobs.
+const SURVIVOR_MAX_ATTEMPTS: u32 = 10_000;
 
-/// What a job may be tried that is meant to die.
-const SELDOM: u32 = 2;
+/// Maximum attempts of a job that aborts its worker.
+const POISON_MAX_ATTEMPTS: u32 = 2;
 
-/// A job that was acknowledged.
+/// A job whose enqueue was acknowledged.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct AcknowledgedJob {
     pub(super) job: JobId,
-    pub(super) deed: Deed,
+    pub(super) behaviour: Behaviour,
     pub(super) delivery: Guarantee,
-    pub(super) fate: Fate,
+    pub(super) expectation: Expectation,
 }
 
-/// What was done to a job after it was made.
+/// What must be true of the job at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    /// Nothing: it has to run.
-    Free,
-    /// It was to be cancelled, and may or may not have run.
-    Doubtful,
-    /// It was removed then, and must not have started since.
+pub(super) enum Expectation {
+    /// It must have run.
+    MustRun,
+    /// It was cancelled, and may or may not have run.
+    MayRun,
+    /// It was removed at this time, and must not have started since.
     Removed(u64),
 }
 
-/// A worker, and since when it is stopped.
-struct Post {
-    member: Member,
+/// A worker, and until when it is stopped.
+struct WorkerSlot {
+    worker: WorkerProcess,
     stopped_until: Option<Instant>,
 }
 
-/// Everything that can go wrong, at random.
+/// The source of random events.
 pub(super) struct Chaos<'a> {
-    stage: &'a Stage,
+    environment: &'a Environment,
     random: Rng,
-    posts: Vec<Post>,
-    made: Vec<Made>,
+    slots: Vec<WorkerSlot>,
+    acknowledged: Vec<AcknowledgedJob>,
 }
 
 impl<'a> Chaos<'a> {
-    pub(super) fn new(stage: &'a Stage, seed: u64) -> Result<Self> {
-        let mut chaos = Self { stage, random: Rng::with_seed(seed), posts: Vec::new(), made: Vec::new() };
-        for _ in 0..CREW {
-            chaos.posts.push(chaos.fill()?);
+    pub(super) fn new(environment: &'a Environment, seed: u64) -> Result<Self> {
+        let mut chaos =
+            Self { environment, random: Rng::with_seed(seed), slots: Vec::new(), acknowledged: Vec::new() };
+        for _ in 0..WORKERS {
+            chaos.slots.push(chaos.start_worker()?);
         }
         Ok(chaos)
     }
 
-    fn fill(&self) -> Result<Post> {
-        // The store may be coming back just now; a worker that cannot connect says so and ends.
-        let begun = Instant::now();
+    fn start_worker(&self) -> Result<WorkerSlot> {
+        // The store may be restarting; a worker that cannot connect exits.
+        let started = Instant::now();
         loop {
-            match self.stage.hire(&self.stage.duty(CONCURRENCY)) {
-                Ok(member) => return Ok(Post { member, stopped_until: None }),
-                Err(error) if begun.elapsed() > PATIENCE => return Err(error),
+            match self.environment.start_worker(&self.environment.worker_spec(CONCURRENCY)) {
+                Ok(worker) => return Ok(WorkerSlot { worker, stopped_until: None }),
+                Err(error) if started.elapsed() > TIMEOUT => return Err(error),
                 Err(_) => std::thread::sleep(Duration::from_millis(100)),
             }
         }
     }
 
-    /// One blow, and the care that follows it.
-    pub(super) async fn strike(&mut self) -> Result<()> {
+    /// One random event, and the maintenance of the workers after it.
+    pub(super) async fn inject_one(&mut self) -> Result<()> {
         match self.random.u32(0..100) {
-            0..45 => self.make_one().await?,
-            45..60 => self.make_many().await?,
-            60..70 => self.make_once().await?,
+            0..45 => self.enqueue_one().await?,
+            45..60 => self.enqueue_many().await?,
+            60..70 => self.enqueue_at_most_once().await?,
             70..82 => self.cancel().await?,
             82..88 => self.kill()?,
             88..92 => self.stop()?,
             92..96 => self.pause().await?,
-            96..99 => self.take_the_store_away().await?,
-            _ => self.stage.place().restart()?,
+            96..99 => self.pause_store().await?,
+            _ => self.environment.store().restart()?,
         }
-        self.tend()?;
+        self.maintain_workers()?;
         tokio::time::sleep(Duration::from_millis(self.random.u64(2..40))).await;
         Ok(())
     }
 
-    fn act(&mut self) -> Act {
-        let deed = match self.random.u32(0..100) {
-            0..75 => Deed::Finish,
-            75..92 => Deed::Fail(self.random.u32(1..4)),
-            92..98 => Deed::Die,
-            _ => Deed::Abort,
+    fn random_job(&mut self) -> TestJob {
+        let behaviour = match self.random.u32(0..100) {
+            0..75 => Behaviour::Finish,
+            75..92 => Behaviour::Fail(self.random.u32(1..4)),
+            92..98 => Behaviour::Die,
+            _ => Behaviour::Abort,
         };
-        Act { deed, nap_ms: self.random.u64(0..100) }
+        TestJob { behaviour, sleep_ms: self.random.u64(0..100) }
     }
 
-    async fn make_one(&mut self) -> Result<()> {
-        let act = self.act();
+    async fn enqueue_one(&mut self) -> Result<()> {
+        let test_job = self.random_job();
         let delay = Duration::from_millis(self.random.u64(0..1500).saturating_sub(1000));
-        let job = self.stage.client.job(act).max_attempts(attempts(act.deed)).delay(delay);
-        let made = job.enqueue().await.map(|handle| vec![handle.id().clone()]);
-        self.note(made, act.deed, Guarantee::AtLeastOnce)
+        let job =
+            self.environment.client.job(test_job).max_attempts(attempts(test_job.behaviour)).delay(delay);
+        let acknowledged = job.enqueue().await.map(|handle| vec![handle.id().clone()]);
+        self.record(acknowledged, test_job.behaviour, Guarantee::AtLeastOnce)
     }
 
-    async fn make_many(&mut self) -> Result<()> {
-        let (act, count) = (self.act(), self.random.usize(1..60));
-        let count = if act.deed == Deed::Abort { 1 } else { count };
-        let jobs = self.stage.client.jobs((0..count).map(|_| act)).max_attempts(attempts(act.deed));
-        let made = jobs.enqueue().await.map_err(Error::from);
-        self.note(made, act.deed, Guarantee::AtLeastOnce)
+    async fn enqueue_many(&mut self) -> Result<()> {
+        let (test_job, count) = (self.random_job(), self.random.usize(1..60));
+        let count = if test_job.behaviour == Behaviour::Abort { 1 } else { count };
+        let jobs = self
+            .environment
+            .client
+            .jobs((0..count).map(|_| test_job))
+            .max_attempts(attempts(test_job.behaviour));
+        let acknowledged = jobs.enqueue().await.map_err(Error::from);
+        self.record(acknowledged, test_job.behaviour, Guarantee::AtLeastOnce)
     }
 
-    async fn make_once(&mut self) -> Result<()> {
-        let act = Act { deed: Deed::Finish, nap_ms: self.random.u64(0..50) };
-        let jobs = self.stage.client.jobs((0..self.random.usize(1..20)).map(|_| act));
-        let made = jobs.queue(ONCE).guarantee(Guarantee::AtMostOnce).enqueue().await.map_err(Error::from);
-        self.note(made, act.deed, Guarantee::AtMostOnce)
+    async fn enqueue_at_most_once(&mut self) -> Result<()> {
+        let test_job = TestJob { behaviour: Behaviour::Finish, sleep_ms: self.random.u64(0..50) };
+        let jobs = self.environment.client.jobs((0..self.random.usize(1..20)).map(|_| test_job));
+        let acknowledged = jobs
+            .queue(AT_MOST_ONCE_QUEUE)
+            .guarantee(Guarantee::AtMostOnce)
+            .enqueue()
+            .await
+            .map_err(Error::from);
+        self.record(acknowledged, test_job.behaviour, Guarantee::AtMostOnce)
     }
 
-    fn note(&mut self, made: Result<Vec<JobId>, Error>, deed: Deed, delivery: Guarantee) -> Result<()> {
-        let made = made.or_else(forgive)?.into_iter();
-        self.made.extend(made.map(|job| Made { job, deed, delivery, fate: Fate::Free }));
+    fn record(
+        &mut self,
+        acknowledged: Result<Vec<JobId>, Error>,
+        behaviour: Behaviour,
+        delivery: Guarantee,
+    ) -> Result<()> {
+        let acknowledged = acknowledged.or_else(ignore_transient)?.into_iter();
+        self.acknowledged.extend(acknowledged.map(|job| AcknowledgedJob {
+            job,
+            behaviour,
+            delivery,
+            expectation: Expectation::MustRun,
+        }));
         Ok(())
     }
 
     async fn cancel(&mut self) -> Result<()> {
-        if self.made.is_empty() {
+        if self.acknowledged.is_empty() {
             return Ok(());
         }
-        let made = self.random.usize(..self.made.len());
-        let made = &mut self.made[made];
-        // Whatever comes of it, from here on nothing is certain.
-        made.fate = Fate::Doubtful;
-        match self.stage.client.store().cancel(&made.job).await {
-            Ok(Cancelled::Removed) => made.fate = Fate::Removed(ledger::now()),
+        let acknowledged = self.random.usize(..self.acknowledged.len());
+        let acknowledged = &mut self.acknowledged[acknowledged];
+        // From here on, the job may have run or not, whatever the answer.
+        acknowledged.expectation = Expectation::MayRun;
+        match self.environment.client.store().cancel(&acknowledged.job).await {
+            Ok(Cancelled::Removed) => acknowledged.expectation = Expectation::Removed(ledger::now()),
             Ok(_) => {}
-            Err(error) => forgive(error)?,
+            Err(error) => ignore_transient(error)?,
         }
         Ok(())
     }
 
     fn kill(&mut self) -> Result<()> {
-        let post = self.random.usize(..self.posts.len());
-        self.posts.swap_remove(post).member.kill()
+        let slot = self.random.usize(..self.slots.len());
+        self.slots.swap_remove(slot).worker.kill()
     }
 
     fn stop(&mut self) -> Result<()> {
-        let post = self.random.usize(..self.posts.len());
-        let time = self.stage.lease.mul_f64(self.random.f64() * 2.5);
-        let post = &mut self.posts[post];
-        if post.stopped_until.is_none() && !post.member.has_ended() {
-            post.member.halt()?;
-            post.stopped_until = Some(Instant::now() + time);
+        let slot = self.random.usize(..self.slots.len());
+        let time = self.environment.lease.mul_f64(self.random.f64() * 2.5);
+        let slot = &mut self.slots[slot];
+        if slot.stopped_until.is_none() && !slot.worker.has_ended() {
+            slot.worker.pause()?;
+            slot.stopped_until = Some(Instant::now() + time);
         }
         Ok(())
     }
 
     async fn pause(&mut self) -> Result<()> {
-        let (store, queue) = (self.stage.client.store(), queue()?);
-        store.pause(&queue).await.or_else(forgive)?;
+        let (store, queue) = (self.environment.client.store(), queue()?);
+        store.pause(&queue).await.or_else(ignore_transient)?;
         tokio::time::sleep(Duration::from_millis(self.random.u64(0..300))).await;
         self.resume().await
     }
 
-    /// A queue that stays paused would never be drained.
+    /// Resumes the queue: a paused queue would never drain.
     async fn resume(&self) -> Result<()> {
-        let begun = Instant::now();
-        while let Err(error) = self.stage.client.store().resume(&queue()?).await {
-            if begun.elapsed() > PATIENCE {
+        let started = Instant::now();
+        while let Err(error) = self.environment.client.store().resume(&queue()?).await {
+            if started.elapsed() > TIMEOUT {
                 bail!("the queue cannot be resumed: {}", error.full_message());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -187,58 +209,58 @@ impl<'a> Chaos<'a> {
         Ok(())
     }
 
-    async fn take_the_store_away(&mut self) -> Result<()> {
-        let _absence = self.stage.place().pause()?;
+    async fn pause_store(&mut self) -> Result<()> {
+        let _outage = self.environment.store().pause()?;
         tokio::time::sleep(Duration::from_millis(self.random.u64(100..1500))).await;
         Ok(())
     }
 
-    /// Lets workers go on whose time has come, and replaces those that are gone.
-    fn tend(&mut self) -> Result<()> {
-        for post in &mut self.posts {
-            if post.stopped_until.is_some_and(|until| until <= Instant::now()) {
-                post.member.go_on()?;
-                post.stopped_until = None;
+    /// Continues stopped workers whose time is over, and replaces workers that have ended.
+    fn maintain_workers(&mut self) -> Result<()> {
+        for slot in &mut self.slots {
+            if slot.stopped_until.is_some_and(|until| until <= Instant::now()) {
+                slot.worker.resume()?;
+                slot.stopped_until = None;
             }
         }
-        self.posts.retain_mut(|post| !post.member.has_ended());
-        while self.posts.len() < CREW {
-            self.posts.push(self.fill()?);
+        self.slots.retain_mut(|slot| !slot.worker.has_ended());
+        while self.slots.len() < WORKERS {
+            self.slots.push(self.start_worker()?);
         }
         Ok(())
     }
 
-    /// Lets everything go on, waits until nothing is left to run, and ends every worker.
-    pub(super) async fn calm_down(mut self) -> Result<Vec<Made>> {
+    /// Continues all workers, waits until no job is left to run, and stops every worker.
+    pub(super) async fn drain(mut self) -> Result<Vec<AcknowledgedJob>> {
         self.resume().await?;
-        for post in &mut self.posts {
-            post.stopped_until = post.stopped_until.map(|_| Instant::now());
+        for slot in &mut self.slots {
+            slot.stopped_until = slot.stopped_until.map(|_| Instant::now());
         }
-        let begun = Instant::now();
-        let mut looks = 0;
-        while looks < 2 {
-            self.tend()?;
-            looks = if self.stage.is_drained().await? { looks + 1 } else { 0 };
-            if begun.elapsed() > PATIENCE {
-                bail!("not drained: {:?}, {}", self.stage.counts().await?, self.stage.audit()?);
+        let started = Instant::now();
+        let mut drained_checks = 0;
+        while drained_checks < 2 {
+            self.maintain_workers()?;
+            drained_checks = if self.environment.is_drained().await? { drained_checks + 1 } else { 0 };
+            if started.elapsed() > TIMEOUT {
+                bail!("not drained: {:?}, {}", self.environment.counts().await?, self.environment.audit()?);
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        for post in self.posts {
-            post.member.dismiss()?;
+        for slot in self.slots {
+            slot.worker.shut_down()?;
         }
-        Ok(self.made)
+        Ok(self.acknowledged)
     }
 }
 
-fn attempts(deed: Deed) -> u32 {
-    if deed == Deed::Abort { SELDOM } else { OFTEN }
+fn attempts(behaviour: Behaviour) -> u32 {
+    if behaviour == Behaviour::Abort { POISON_MAX_ATTEMPTS } else { SURVIVOR_MAX_ATTEMPTS }
 }
 
-/// An error that an outage explains is what we came for; its effect is unknown and nobody counts on it.
-fn forgive<T: Default>(error: Error) -> Result<T> {
+/// Ignores an error that an outage explains; the effect of the call is unknown.
+fn ignore_transient<T: Default>(error: Error) -> Result<T> {
     if error.is_transient() {
         return Ok(T::default());
     }
-    bail!("the store said: {}", error.full_message())
+    bail!("the store failed: {}", error.full_message())
 }
