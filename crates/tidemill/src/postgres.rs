@@ -7,7 +7,7 @@ pub use tidemill_postgres::sqlx;
 pub use tidemill_postgres::{Tx, tokio_postgres};
 
 use crate::transaction::downcast_store;
-pub use crate::transaction::postgres::PendingCommit;
+pub use crate::transaction::postgres::AwaitingCommit;
 
 /// Whether the store of this client is a PostgreSQL database.
 pub fn is_store_of(client: &Client) -> bool {

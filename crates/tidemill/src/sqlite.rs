@@ -10,7 +10,7 @@ use tidemill_sqlite::{SqliteStore, TransactError};
 use tidemill_worker::{Fail, JobContext};
 
 use crate::transaction::downcast_store;
-pub use crate::transaction::sqlite::PendingCommit;
+pub use crate::transaction::sqlite::AwaitingCommit;
 
 /// Whether the store of this client is a SQLite database.
 pub fn is_store_of(client: &Client) -> bool {

@@ -19,6 +19,7 @@ pub(crate) fn run() -> Result<()> {
         ("layers", edges::check()?),
         ("verbs", verbs::check(&root)?),
         ("words", words::check(&root)?),
+        ("names", names::check(&root)?),
         ("documents", docs::check(&root)?),
     ];
     report(&checks)

@@ -2,7 +2,7 @@
 //! as names of types, modules or files.
 
 /// Retired words, in lower case. A name contains one if one of its words is equal to it.
-pub(super) const RETIRED: [&str; 72] = [
+pub(super) const RETIRED: [&str; 71] = [
     "adder",
     "agenda",
     "asker",
@@ -68,7 +68,6 @@ pub(super) const RETIRED: [&str; 72] = [
     "tally",
     "tended",
     "tiding",
-    "told",
     "upkeep",
     "upshot",
     "voice",

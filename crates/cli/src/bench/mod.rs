@@ -31,7 +31,7 @@ pub(crate) struct BenchPlan {
 
 /// The result for one kind of work.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub(crate) struct JobRow {
+pub(crate) struct JobBenchRow {
     /// `stream`, `list`, `table`.
     pub(crate) work: &'static str,
     /// Jobs per second through the raw loop, enqueue to acknowledge.
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     baselines: &[Box<dyn Baseline>],
     plan: &BenchPlan,
     report_progress: &(dyn Fn(&str) + Sync),
-) -> Result<Vec<JobRow>, BenchError> {
+) -> Result<Vec<JobBenchRow>, BenchError> {
     let mut rows = Vec::new();
     for baseline in baselines {
         rows.push(measure(client, &**baseline, plan, report_progress).await?);
@@ -128,7 +128,7 @@ async fn measure(
     baseline: &dyn Baseline,
     plan: &BenchPlan,
     report_progress: &(dyn Fn(&str) + Sync),
-) -> Result<JobRow, BenchError> {
+) -> Result<JobBenchRow, BenchError> {
     let queue = workload::BenchQueue::new(baseline);
     queue.purge(client).await?;
     let (mut raw, mut own, mut ratios, mut commands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -155,7 +155,7 @@ async fn measure(
     report_progress(&format!("{}: latency at 100 jobs a second", baseline.work()));
     let raw_latency = latency::measure_raw(baseline, plan.latency_samples).await?;
     let latency = latency::measure_tidemill(client, &queue, plan.latency_samples).await?;
-    Ok(JobRow {
+    Ok(JobBenchRow {
         work: baseline.work(),
         raw_per_s: quantile(&mut raw, 0.5),
         per_s: quantile(&mut own, 0.5),

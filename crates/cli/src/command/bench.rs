@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidemill::Client;
 use tidemill::baseline::Baseline;
 
-use crate::bench::{self, BenchError, BenchPlan, ChainRow, DepthRow, JobRow, RunRow};
+use crate::bench::{self, BenchError, BenchPlan, ChainRow, DepthRow, JobBenchRow, RunRow};
 use crate::connect;
 use crate::context::Context;
 use crate::error::CliError;
@@ -100,7 +100,7 @@ pub(crate) async fn run(args: BenchArgs, context: &Context) -> anyhow::Result<Ex
 
 /// The rows of one benchmark.
 enum BenchRows {
-    Jobs(Vec<JobRow>),
+    Jobs(Vec<JobBenchRow>),
     Chains(Vec<ChainRow>),
     Workflows(Vec<RunRow>),
     Depths(Vec<DepthRow>),
@@ -142,7 +142,7 @@ async fn run_until_interrupted(
     Err(CliError::failed("interrupted").into())
 }
 
-fn show_jobs(rows: &[JobRow], context: &Context) -> anyhow::Result<ExitCode> {
+fn show_jobs(rows: &[JobBenchRow], context: &Context) -> anyhow::Result<ExitCode> {
     if context.printer.is_json() {
         rows.iter().try_for_each(|row| context.printer.json(row))?;
     } else {
@@ -214,7 +214,7 @@ fn show_depths(rows: &[DepthRow], context: &Context) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-fn table(rows: &[JobRow]) -> TextTable {
+fn table(rows: &[JobBenchRow]) -> TextTable {
     let mut table = TextTable::new(&[
         "WORK",
         "RAW/S",

@@ -16,7 +16,7 @@ use super::{CompleteIn, EnqueueIn, TypedStore, downcast_store};
 
 /// The result of a call in a transaction that has not committed yet.
 #[must_use = "after the commit call `.committed().await`: it wakes workers, which otherwise find the jobs only by polling"]
-pub struct PendingCommit<T> {
+pub struct AwaitingCommit<T> {
     value: T,
     store: TypedStore<PostgresStore>,
     wakes: CommitWakes,
@@ -32,7 +32,7 @@ enum CommitWakes {
     None,
 }
 
-impl<T> PendingCommit<T> {
+impl<T> AwaitingCommit<T> {
     /// The result. Other connections see it only after the commit.
     pub fn value(&self) -> &T {
         &self.value
@@ -51,21 +51,21 @@ impl<T> PendingCommit<T> {
     }
 }
 
-impl<O> PendingCommit<JobHandle<O>> {
+impl<O> AwaitingCommit<JobHandle<O>> {
     /// The job's id.
     pub fn id(&self) -> &JobId {
         self.value.id()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for PendingCommit<T> {
+impl<T: fmt::Debug> fmt::Debug for AwaitingCommit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Promised").field(&self.value).finish()
+        f.debug_tuple("AwaitingCommit").field(&self.value).finish()
     }
 }
 
 /// The future of a public call in a transaction.
-type PendingCommitFuture<'t, T> = BoxFuture<'t, Result<PendingCommit<T>, Error>>;
+type AwaitingCommitFuture<'t, T> = BoxFuture<'t, Result<AwaitingCommit<T>, Error>>;
 
 fn store(client: &Client) -> Result<TypedStore<PostgresStore>, Error> {
     downcast_store(client, "PostgreSQL")
@@ -191,20 +191,20 @@ impl UserTransaction for tidemill_postgres::sqlx::PgConnection {
 async fn enqueue_one<O: DeserializeOwned>(
     prepared: PreparedJob<O>,
     tx: &mut dyn UserTransaction,
-) -> Result<PendingCommit<JobHandle<O>>, Error> {
+) -> Result<AwaitingCommit<JobHandle<O>>, Error> {
     let store = store(prepared.client())?;
     let (made, wakes) = tx.enqueue(store.get()?, &prepared.queue, from_ref(&prepared.job)).await?;
-    Ok(PendingCommit { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, wakes })
+    Ok(AwaitingCommit { value: prepared.handle(made.first().unwrap_or(&Enqueued::Created)), store, wakes })
 }
 
 async fn enqueue_all(
     client: Client,
     prepared: Result<(Queue, Vec<NewJob>), Error>,
     tx: &mut dyn UserTransaction,
-) -> Result<PendingCommit<Vec<JobId>>, Error> {
+) -> Result<AwaitingCommit<Vec<JobId>>, Error> {
     let (store, (queue, jobs)) = (store(&client)?, prepared?);
     let (_, wakes) = tx.enqueue(store.get()?, &queue, &jobs).await?;
-    Ok(PendingCommit { value: jobs.into_iter().map(|job| job.id).collect(), store, wakes })
+    Ok(AwaitingCommit { value: jobs.into_iter().map(|job| job.id).collect(), store, wakes })
 }
 
 async fn complete_one<J: Job>(
@@ -212,7 +212,7 @@ async fn complete_one<J: Job>(
     job: JobId,
     end: Result<Completion, Error>,
     tx: &mut dyn UserTransaction,
-) -> Result<PendingCommit<Completed>, Error> {
+) -> Result<AwaitingCommit<Completed>, Error> {
     let store = store(&client)?;
     let (value, wakes) = match tx.get(store.get()?, &job).await? {
         None => (Completed::NotFound, CommitWakes::None),
@@ -223,14 +223,14 @@ async fn complete_one<J: Job>(
             Err(completed) => (completed, CommitWakes::None),
         },
     };
-    Ok(PendingCommit { value, store, wakes })
+    Ok(AwaitingCommit { value, store, wakes })
 }
 
 /// Implements [`EnqueueIn`] and [`CompleteIn`] for one type of transaction.
 macro_rules! impl_user_transaction {
     ($tx:ty $(, $lifetime:lifetime)?) => {
         impl<'t, $($lifetime,)? O: DeserializeOwned + 't> EnqueueIn<&'t mut $tx> for Enqueue<O> {
-            type Output = PendingCommitFuture<'t, JobHandle<O>>;
+            type Output = AwaitingCommitFuture<'t, JobHandle<O>>;
 
             fn enqueue_in(self, tx: &'t mut $tx) -> Self::Output {
                 Box::pin(async move { enqueue_one(self.prepare()?, tx).await })
@@ -238,7 +238,7 @@ macro_rules! impl_user_transaction {
         }
 
         impl<'t, $($lifetime,)? P: Serialize> EnqueueIn<&'t mut $tx> for EnqueueBulk<P> {
-            type Output = PendingCommitFuture<'t, Vec<JobId>>;
+            type Output = AwaitingCommitFuture<'t, Vec<JobId>>;
 
             fn enqueue_in(self, tx: &'t mut $tx) -> Self::Output {
                 let (client, prepared) = (self.client().clone(), self.prepare());
@@ -247,7 +247,7 @@ macro_rules! impl_user_transaction {
         }
 
         impl<'t $(, $lifetime)?> CompleteIn<&'t mut $tx> for Client {
-            type Output = PendingCommitFuture<'t, Completed>;
+            type Output = AwaitingCommitFuture<'t, Completed>;
 
             fn complete_in<J: Job>(&self, tx: &'t mut $tx, job: &JobId, output: J::Output) -> Self::Output {
                 Box::pin(complete_one::<J>(self.clone(), job.clone(), output.into_completion(true), tx))

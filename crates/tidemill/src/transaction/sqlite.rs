@@ -19,14 +19,14 @@ const STORE_NAME: &str = "SQLite";
 
 /// The result of a call in a transaction that has not committed yet.
 #[must_use = "after the commit call `.committed()`: it wakes workers at once"]
-pub struct PendingCommit<T> {
+pub struct AwaitingCommit<T> {
     value: T,
     store: TypedStore<SqliteStore>,
     /// Wake-ups to publish after the commit. Dropped with this value if there is no commit.
     pending: PendingWakes,
 }
 
-impl<T> PendingCommit<T> {
+impl<T> AwaitingCommit<T> {
     /// The result. Other connections see it only after the commit.
     pub fn value(&self) -> &T {
         &self.value
@@ -42,21 +42,21 @@ impl<T> PendingCommit<T> {
     }
 }
 
-impl<O> PendingCommit<JobHandle<O>> {
+impl<O> AwaitingCommit<JobHandle<O>> {
     /// The job's id.
     pub fn id(&self) -> &JobId {
         self.value.id()
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for PendingCommit<T> {
+impl<T: fmt::Debug> fmt::Debug for AwaitingCommit<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Promised").field(&self.value).finish()
+        f.debug_tuple("AwaitingCommit").field(&self.value).finish()
     }
 }
 
 impl<O: DeserializeOwned> EnqueueIn<&Transaction<'_>> for Enqueue<O> {
-    type Output = Result<PendingCommit<JobHandle<O>>, Error>;
+    type Output = Result<AwaitingCommit<JobHandle<O>>, Error>;
 
     fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Output {
         self.enqueue_in(&**tx)
@@ -65,13 +65,13 @@ impl<O: DeserializeOwned> EnqueueIn<&Transaction<'_>> for Enqueue<O> {
 
 /// For the connection that [`sqlite::done`](crate::sqlite::done) passes to its closure.
 impl<O: DeserializeOwned> EnqueueIn<&Connection> for Enqueue<O> {
-    type Output = Result<PendingCommit<JobHandle<O>>, Error>;
+    type Output = Result<AwaitingCommit<JobHandle<O>>, Error>;
 
     fn enqueue_in(self, tx: &Connection) -> Self::Output {
         let prepared = self.prepare()?;
         let store = downcast_store::<SqliteStore>(prepared.client(), STORE_NAME)?;
         let (enqueued, pending) = store.get()?.enqueue_in(tx, &prepared.queue, from_ref(&prepared.job))?;
-        Ok(PendingCommit {
+        Ok(AwaitingCommit {
             value: prepared.handle(enqueued.first().unwrap_or(&Enqueued::Created)),
             store,
             pending,
@@ -80,22 +80,22 @@ impl<O: DeserializeOwned> EnqueueIn<&Connection> for Enqueue<O> {
 }
 
 impl<P: Serialize> EnqueueIn<&Transaction<'_>> for EnqueueBulk<P> {
-    type Output = Result<PendingCommit<Vec<JobId>>, Error>;
+    type Output = Result<AwaitingCommit<Vec<JobId>>, Error>;
 
     fn enqueue_in(self, tx: &Transaction<'_>) -> Self::Output {
         let store = downcast_store::<SqliteStore>(self.client(), STORE_NAME)?;
         let (queue, jobs) = self.prepare()?;
         let (_, pending) = store.get()?.enqueue_in(tx, &queue, &jobs)?;
-        Ok(PendingCommit { value: jobs.into_iter().map(|job| job.id).collect(), store, pending })
+        Ok(AwaitingCommit { value: jobs.into_iter().map(|job| job.id).collect(), store, pending })
     }
 }
 
 impl CompleteIn<&Transaction<'_>> for Client {
-    type Output = Result<PendingCommit<Completed>, Error>;
+    type Output = Result<AwaitingCommit<Completed>, Error>;
 
     fn complete_in<J: Job>(&self, tx: &Transaction<'_>, job: &JobId, output: J::Output) -> Self::Output {
         let store = downcast_store::<SqliteStore>(self, STORE_NAME)?;
-        let ended = |store, value| Ok(PendingCommit { value, store, pending: PendingWakes::default() });
+        let ended = |store, value| Ok(AwaitingCommit { value, store, pending: PendingWakes::default() });
         let Some(info) = store.get()?.get_in(tx, job)? else { return ended(store, Completed::NotFound) };
         let change = match self.decide_completion(job, &info, Some(J::KIND), output.into_completion(true)?)? {
             Ok(change) => change,
@@ -103,6 +103,6 @@ impl CompleteIn<&Transaction<'_>> for Client {
         };
         let (value, pending) =
             store.get()?.complete_in(tx, CompleteParams { job: &info.job, change: &change })?;
-        Ok(PendingCommit { value, store, pending })
+        Ok(AwaitingCommit { value, store, pending })
     }
 }

@@ -110,7 +110,7 @@ async fn start(client: &Client, user_table: &UserTable, amount: u64) -> Result<P
             let tx = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
             let pending = [take().enqueue_in(&tx)?, take().enqueue_in(&tx)?];
             tx.commit()?;
-            pending.map(tidemill::sqlite::PendingCommit::committed)
+            pending.map(tidemill::sqlite::AwaitingCommit::committed)
         }
         UserTable::Postgres(database) => {
             let mut pg = user_table::connect(database).await?;
