@@ -175,7 +175,8 @@ pub async fn nobody_who_is_not_there_is_ordered_anything(subject: StoreUnderTest
 
 pub async fn a_member_that_does_not_beat_is_reaped_with_its_sessions(subject: StoreUnderTest) {
     let harness = subject.fleet_harness();
-    let dead = short_lived("dead");
+    // Long enough for the session to be opened on a busy machine.
+    let dead = WorkerEntry { beat_timeout: Duration::from_secs(2), ..chromium("dead", 2, 0) };
     harness.join_entry(&dead).await;
     let (session, grant) = harness.open().await;
     assert_eq!(grant.worker, dead.id);
@@ -201,7 +202,7 @@ pub async fn a_member_that_does_not_beat_is_given_to_nobody_even_before_it_is_re
         harness.lease(&harness.lease_params()).await,
         Leased::Refused { workers: 0, .. }
     ));
-    harness.beat(&dead).await;
+    harness.beat(&WorkerEntry { beat_timeout: LONG, ..dead.clone() }).await;
     assert_eq!(harness.open().await.1.worker, dead.id);
 }
 

@@ -99,7 +99,7 @@ pub async fn a_purge_leaves_what_runs_go_on_by(subject: StoreUnderTest) {
     let harness = subject.harness();
     let tasks = harness.on_tasks();
     let blocked = harness.start_run(order()).await;
-    tasks.settle(&harness.task_of(&blocked).await.claimed, Outcome::Snooze(Duration::from_millis(300))).await;
+    tasks.settle(&harness.task_of(&blocked).await.claimed, Outcome::Snooze(Duration::from_secs(3))).await;
     let run = harness.start_parked_run(|run| vec![errand(run)]).await;
     harness.signal(&run, [1]).await;
     tasks.enqueue_many(3).await;
