@@ -84,7 +84,7 @@ async fn claims_pass_the_rows_that_a_held_snapshot_keeps_once() {
     for _ in 0..5 {
         scene.claim_nothing().await;
     }
-    let read = pages(&server, "WITH line AS");
+    let read = pages(&server, "WITH open_queue AS");
     assert!(read[0] > 500, "the first look passes all of them: {read:?}");
     assert!(read[1..].iter().all(|pages| *pages < 50), "the others pass few: {read:?}");
     scene.enqueue_many(3).await;
