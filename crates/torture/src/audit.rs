@@ -66,9 +66,17 @@ impl Audit {
             self.all(LedgerEvent::Settled(ending))
                 .for_each(|entry| *endings.entry(&entry.job).or_default() += 1);
         }
-        let twice: Vec<_> = endings.iter().filter(|(_, times)| **times > 1).collect();
-        ensure!(twice.is_empty(), "settled more than once: {twice:?}");
+        let twice = endings.iter().find(|(_, times)| **times > 1).map(|(job, _)| self.history(job));
+        ensure!(twice.is_none(), "settled more than once: {}", twice.unwrap_or_default());
         Ok(())
+    }
+
+    /// All entries of one job, in the order in which they were written.
+    fn history(&self, job: &str) -> String {
+        let entries = self.entries.iter().filter(|entry| entry.job == job);
+        let entries = entries
+            .map(|LedgerEntry { event, pid, at, number, .. }| format!("{event:?} {number} by {pid} at {at}"));
+        format!("{job}: {}", entries.collect::<Vec<_>>().join(", "))
     }
 
     /// Asserts that the handler of each job finished at least once.

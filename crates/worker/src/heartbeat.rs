@@ -1,12 +1,13 @@
 //! The heartbeat: extends every lease that this worker holds, and detects lost and cancelled jobs.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt};
 use tidemill_core::store::{ExtendParams, Extended};
 use tidemill_core::{Error, Lease};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -116,12 +117,13 @@ impl Heartbeat {
         let extend =
             ExtendParams { worker: &self.shared.worker, leases: &leases, lease: self.shared.config.lease };
         let limit = CALL_TIMEOUT.min(self.shared.heartbeat_interval());
+        let held_until = Instant::now().checked_add(self.shared.config.lease);
         let held = with_timeout(limit, "extend", self.shared.store.extend(extend)).await;
         let held = match held {
             Ok(held) => held,
             Err(error) => return Err((batch, error)),
         };
-        batch.iter().zip(&held).for_each(|(job, held)| apply(job, *held));
+        batch.iter().zip(&held).for_each(|(job, held)| apply(job, *held, held_until));
         let unknown = batch.iter().zip(&held).filter(|(_, held)| **held == Extended::Unknown);
         let unknown: Vec<_> = unknown.map(|(job, _)| job.clone()).collect();
         match unknown.len() {
@@ -134,13 +136,17 @@ impl Heartbeat {
     }
 }
 
-fn apply(job: &ClaimedJob, held: Extended) {
+fn apply(job: &ClaimedJob, held: Extended, held_until: Option<Instant>) {
     match held {
-        // Unknown: the lease is extended again later. Only an answer of the store stops a handler.
-        Extended::Yes | Extended::Unknown => {}
+        Extended::Yes => job.extend_held_until(held_until),
+        // The lease is extended again later. Only an answer of the store stops a handler.
+        Extended::Unknown => {}
         // The job's own settlement or transaction has ended it; its verdict follows.
         Extended::Lost if job.stop.is_settling() => {}
-        Extended::Cancelling => job.stop.request(StopReason::Cancelled),
+        Extended::Cancelling => {
+            job.extend_held_until(held_until);
+            job.stop.request(StopReason::Cancelled);
+        }
         Extended::Lost => {
             warn!(job = %job.lease.job, queue = %job.lease.queue, "lost the lease; stopping its handler");
             job.stop.request(StopReason::LeaseLost);

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidemill_core::store::Verdict;
 use tidemill_core::{Envelope, JobId, Lease};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// The leases that the heartbeat extends.
 #[derive(Debug, Default)]
@@ -26,14 +27,20 @@ struct LeaseTable {
 }
 
 impl Leases {
-    /// Adds claimed jobs.
+    /// Adds claimed jobs, whose leases are known not to expire before `held_until`.
     pub(crate) fn insert(
         &self,
         queue_index: usize,
         claimed: impl IntoIterator<Item = (Lease, Envelope)>,
+        held_until: Option<Instant>,
     ) -> Vec<Arc<ClaimedJob>> {
         let mut table = self.lock();
-        claimed.into_iter().map(|(lease, envelope)| table.insert(queue_index, lease, envelope)).collect()
+        let insert = |(lease, envelope)| {
+            let job = table.insert(queue_index, lease, envelope);
+            job.extend_held_until(held_until);
+            job
+        };
+        claimed.into_iter().map(insert).collect()
     }
 
     /// Removes jobs that are settled or lost.
@@ -126,6 +133,9 @@ pub(crate) struct ClaimedJob {
     pub(crate) last_heartbeat_ms: AtomicI64,
     /// Called with the verdict on its settlement. Dropped without a call if no verdict arrives.
     pub(crate) on_settled: Mutex<Option<SettledCallback>>,
+    /// Until when the lease is known to be held: the start of the last call that the store has
+    /// answered, plus the lease. `None` if no answer is known.
+    held_until: Mutex<Option<Instant>>,
 }
 
 /// A callback for the verdict on a settlement.
@@ -142,7 +152,20 @@ impl ClaimedJob {
             stop: StopSignal::default(),
             last_heartbeat_ms,
             on_settled,
+            held_until: Mutex::default(),
         }
+    }
+
+    /// Records that the lease does not expire before `until`.
+    pub(crate) fn extend_held_until(&self, until: Option<Instant>) {
+        let mut held_until = self.held_until.lock().unwrap_or_else(PoisonError::into_inner);
+        *held_until = until.max(*held_until);
+    }
+
+    /// Whether no other worker can have taken the job by now.
+    pub(crate) fn is_known_held(&self) -> bool {
+        let held_until = *self.held_until.lock().unwrap_or_else(PoisonError::into_inner);
+        held_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Calls the callback, if there is one.

@@ -177,6 +177,10 @@ fn settings(port: u16, directory: &str, options: &RedisOptions) -> Vec<String> {
         ("--appendonly", yes(options.appendonly)),
         ("--cluster-enabled", yes(options.cluster)),
     ];
+    if options.appendonly {
+        // With the default, the server may answer up to two seconds before it writes.
+        settings.push(("--appendfsync", "always"));
+    }
     settings.extend(options.maxmemory.as_deref().map(|limit| ("--maxmemory", limit)));
     settings.into_iter().flat_map(|(name, value)| [name.to_owned(), value.to_owned()]).collect()
 }

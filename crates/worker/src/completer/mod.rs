@@ -10,7 +10,7 @@ mod retry;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -26,6 +26,7 @@ use crate::completer::queue::{EndedJob, PendingSettlement, SettlementState};
 use crate::completer::retry::RetryQueue;
 use crate::deadline::{CALL_TIMEOUT, with_timeout};
 use crate::event::Event;
+use crate::leases::ClaimedJob;
 use crate::shared::WorkerShared;
 
 /// The maximum number of settlements in one call.
@@ -135,29 +136,23 @@ impl Completer {
         if batch.is_empty() {
             return Ok(());
         }
-        let started_at = Instant::now();
         let verdicts = match self.try_settle(batch.settlements()).await {
             Ok(verdicts) => verdicts,
             Err(error) if is_job_error(&error) => self.settle_one_by_one(batch.settlements()).await,
             Err(error) => {
-                if matches!(error, Error::Unanswered { .. }) {
-                    batch.unknown_since.get_or_insert(started_at);
-                }
+                batch.unanswered |= matches!(error, Error::Unanswered { .. });
                 return Err((batch, error));
             }
         };
-        // A lease cannot expire within one heartbeat interval. Later, another worker may have the
-        // job.
-        let after_unanswered =
-            batch.unknown_since.is_some_and(|since| since.elapsed() < self.shared.heartbeat_interval());
-        let with_verdict = |(ended_job, verdict)| (ended_job, KnownVerdict::new(verdict, after_unanswered));
+        let unanswered = batch.unanswered;
+        let with_verdict = |(ended_job, verdict)| (ended_job, KnownVerdict::new(verdict, unanswered));
         let mut unknown = batch.take_unknown(&verdicts);
         let known = verdicts.into_iter().filter(|verdict| *verdict != Verdict::Unknown);
         self.finish_jobs(batch.into_ended_jobs().into_iter().zip(known).map(with_verdict).collect());
         if unknown.is_empty() {
             return Ok(());
         }
-        unknown.unknown_since.get_or_insert(started_at);
+        unknown.unanswered = true;
         let message = format!("a shard of the store did not answer for {} settlements", unknown.len());
         Err((unknown, Error::Unanswered { message, source: None }))
     }
@@ -237,7 +232,7 @@ impl Completer {
 struct KnownVerdict {
     /// The store's verdict.
     verdict: Verdict,
-    /// Whether an earlier call got no answer, so recently that the lease cannot have expired.
+    /// Whether an earlier call got no answer.
     after_unanswered: bool,
 }
 
@@ -246,10 +241,12 @@ impl KnownVerdict {
         Self { verdict, after_unanswered }
     }
 
-    /// The most likely verdict. If the lease is gone at the second call, and the heartbeat has not
-    /// found it lost, then the first call has settled the job.
+    /// The verdict, with the effect of an earlier call: if the lease is gone although it cannot
+    /// have expired, that call has settled the job.
     fn assumed(self, ended_job: &EndedJob) -> Verdict {
-        if self.after_unanswered && !is_lost(ended_job) { Verdict::Accepted } else { self.verdict }
+        let is_held = |job: &Arc<ClaimedJob>| job.is_known_held() && !job.stop.is_lost();
+        let is_own = self.after_unanswered && ended_job.job.as_ref().is_some_and(is_held);
+        if is_own { Verdict::Accepted } else { self.verdict }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tidemill_core::settle::Settlement;
 use tidemill_core::store::Verdict;
@@ -191,9 +191,9 @@ impl SettlementQueue {
 pub(crate) struct SettlementBatch {
     settlements: Vec<Settlement>,
     ended_jobs: Vec<EndedJob>,
-    /// When the first call without an answer began. It may have settled jobs that a later call does
-    /// not find.
-    pub(crate) unknown_since: Option<Instant>,
+    /// Whether an earlier call got no answer. It may have settled jobs that a later call does not
+    /// find.
+    pub(crate) unanswered: bool,
 }
 
 impl SettlementBatch {
@@ -220,7 +220,7 @@ impl SettlementBatch {
 
     /// Splits off the settlements whose verdict is unknown.
     pub(crate) fn take_unknown(&mut self, verdicts: &[Verdict]) -> Self {
-        let mut unknown = Self { unknown_since: self.unknown_since, ..Self::default() };
+        let mut unknown = Self { unanswered: self.unanswered, ..Self::default() };
         if !verdicts.contains(&Verdict::Unknown) {
             return unknown;
         }
@@ -237,7 +237,7 @@ impl SettlementBatch {
     pub(crate) fn split(mut self) -> impl Iterator<Item = Self> {
         let half = self.len().div_ceil(2);
         let (settlements, ended_jobs) = (self.settlements.split_off(half), self.ended_jobs.split_off(half));
-        let rest = Self { settlements, ended_jobs, unknown_since: self.unknown_since };
+        let rest = Self { settlements, ended_jobs, unanswered: self.unanswered };
         [self, rest].into_iter().filter(|batch| !batch.is_empty())
     }
 }

@@ -229,7 +229,7 @@ impl Producer {
                     self.recovery.start_if_idle();
                 }
                 self.pause_after_empty_claims(claimed.is_empty());
-                self.accept_claimed(claimed).await
+                self.accept_claimed(claimed, self.held_until()).await
             }
         };
         self.slots.claim_tracker.end();
@@ -250,7 +250,7 @@ impl Producer {
                     info!(queue = %self.slots.queue, "recovered {} jobs of an unanswered claim", found.len());
                 }
                 let held = found.into_iter().map(|claimed| Claimed { started: false, ..claimed }).collect();
-                self.accept_claimed(held).await;
+                self.accept_claimed(held, None).await;
             }
         }
     }
@@ -264,9 +264,18 @@ impl Producer {
         }
     }
 
+    /// Until when the leases of the last claim last at least.
+    fn held_until(&self) -> Option<Instant> {
+        self.claimed_at.checked_add(self.shared.config.lease)
+    }
+
     /// Adds claimed jobs to the lease table. Held jobs move to the buffer; started ones are
     /// returned.
-    async fn accept_claimed(&mut self, claimed: Vec<Claimed>) -> Vec<Arc<ClaimedJob>> {
+    async fn accept_claimed(
+        &mut self,
+        claimed: Vec<Claimed>,
+        held_until: Option<Instant>,
+    ) -> Vec<Arc<ClaimedJob>> {
         self.slots.counters.claimed(claimed.len());
         let (mut started, mut held, mut dead) = (Vec::with_capacity(claimed.len()), vec![], vec![]);
         for Claimed { lease, body, started: is_started } in claimed {
@@ -279,8 +288,8 @@ impl Producer {
                 Err((raw, error)) => dead.push(self.bury_malformed(lease, &raw, &error)),
             }
         }
-        self.buffer.extend(self.shared.leases.insert(self.index, held));
-        let started = self.shared.leases.insert(self.index, started);
+        self.buffer.extend(self.shared.leases.insert(self.index, held, held_until));
+        let started = self.shared.leases.insert(self.index, started, held_until);
         self.shared.settlement_queue.send(dead).await;
         started
     }
@@ -337,7 +346,7 @@ impl Producer {
         }
         if let Some(claim) = self.claim.take() {
             match timeout(SHUTDOWN_CALL_TIMEOUT, claim).await {
-                Ok(Ok(claimed)) => jobs.extend(self.accept_claimed(claimed).await),
+                Ok(Ok(claimed)) => jobs.extend(self.accept_claimed(claimed, self.held_until()).await),
                 Ok(Err(_)) | Err(_) => self.recovery.start(),
             }
         }

@@ -39,11 +39,26 @@ async fn a_settlement_whose_answer_was_lost_has_taken_place_once_and_is_counted_
 async fn a_settlement_whose_lease_may_have_run_out_before_it_was_answered_is_not_counted_as_done() {
     let world = World::new().await;
     world.ping().await;
-    // The pauses between these tries exceed a heartbeat interval, so another worker may have the
-    // job by then.
+    // The pauses between these tries exceed the lease, so another worker may have the job by then.
     world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
     world.plan().next(Verb::Settle, Fault::Away, 3);
     let worker = world.worker().handle(plain).queue("default", 1).lease(Duration::from_millis(300));
+    let report = with_timeout(worker.drain()).await.unwrap();
+    assert_eq!((report.total.done, report.total.lost), (0, 1));
+}
+
+#[tokio::test]
+async fn a_settlement_that_began_after_the_lease_is_not_counted_as_done_either() {
+    let world = World::new().await;
+    world.ping().await;
+    world.plan().next(Verb::Settle, Fault::AnswerLost, 1);
+    // The store's clock is paused, so no heartbeat extends the lease.
+    let lease = Duration::from_millis(900);
+    let slow = move |job: Ping| async move {
+        tokio::time::sleep(lease).await;
+        Ok::<_, Fail>(job.n)
+    };
+    let worker = world.worker().handle(slow).queue("default", 1).lease(lease);
     let report = with_timeout(worker.drain()).await.unwrap();
     assert_eq!((report.total.done, report.total.lost), (0, 1));
 }
