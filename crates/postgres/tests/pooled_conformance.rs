@@ -27,6 +27,7 @@ fn pooler() -> &'static Pgbouncer {
 
 async fn open() -> StoreUnderTest {
     let direct = shared_postgres().database().unwrap();
+    pooler().check_alive().unwrap();
     let url = format!("{}?listen={direct}", pooler().url(&direct));
     let again = url.clone();
     StoreUnderTest::new(Arc::new(connect(&url).await), ()).reopen(move || {

@@ -63,12 +63,18 @@ impl Pgbouncer {
         process.start()?;
         let pooler = Self { process, port };
         wait_for("the start of pgbouncer", || {
-            if !pooler.process.is_alive() {
-                return Err(ServerError::new(format!("pgbouncer ended: {}", pooler.process.log_tail())));
-            }
+            pooler.check_alive()?;
             Ok(TcpStream::connect(("127.0.0.1", port)).ok().map(drop))
         })?;
         Ok(pooler)
+    }
+
+    /// Fails with the end of its log if it has ended.
+    pub fn check_alive(&self) -> Result<(), ServerError> {
+        if self.process.is_alive() {
+            return Ok(());
+        }
+        Err(ServerError::new(format!("pgbouncer ended: {}", self.process.log_tail())))
     }
 
     /// The URL of a database through the pooler, for its URL on the server.
