@@ -3,6 +3,7 @@
 
 pub mod agent;
 pub mod browser;
+mod cdp;
 pub mod gateway;
 mod net;
 mod timing;

@@ -1,0 +1,363 @@
+//! A connection to a browser: a cheap handle over a driver that owns the WebSocket.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::stream::SplitSink;
+use futures_util::{SinkExt, Stream, StreamExt};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
+use tokio_util::sync::CancellationToken;
+use tracing::debug;
+
+use super::command::{CdpCommand, HandleJavaScriptDialog};
+use super::error::BrowserError;
+use super::event::{CdpEvent, DIALOG_OPENING, DetachedFromTarget};
+
+/// The longest that a browser may take over one command. Jobs have shorter timeouts of their own.
+pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
+
+/// The most commands that wait to be written. Callers wait for room; a browser reads at once.
+const MAX_QUEUED_COMMANDS: usize = 16;
+
+/// Accepts the events of one session, in the driver's task: it must not block or call the connection.
+pub(crate) trait EventSink: Send + Sync {
+    /// Keeps what counts of an event. Returns whether somebody will receive the event itself.
+    fn accept(&self, event: &CdpEvent<'_>) -> bool;
+
+    /// The page or the connection is closed: no more events follow.
+    fn close(&self);
+}
+
+/// A handle to a connection. The connection ends when all handles are dropped.
+#[derive(Clone)]
+pub(crate) struct CdpConnection {
+    shared: Arc<CdpShared>,
+    commands: mpsc::Sender<String>,
+}
+
+/// The part of a connection that reads and writes.
+pub(crate) struct CdpDriver<S> {
+    socket: WebSocketStream<S>,
+    commands: mpsc::Receiver<String>,
+    /// For answers to dialogs. Weak, so that the driver ends with the last handle.
+    replies: mpsc::WeakSender<String>,
+    shared: CloseOnDrop,
+}
+
+/// What handles and driver share.
+#[derive(Default)]
+struct CdpShared {
+    last_id: AtomicU64,
+    state: Mutex<ConnectionState>,
+}
+
+#[derive(Default)]
+struct ConnectionState {
+    is_closed: bool,
+    pending: HashMap<u64, PendingCall>,
+    /// The sinks of each session. Weak, so that a sink is removed by dropping it.
+    sinks: HashMap<Arc<str>, Vec<Weak<dyn EventSink>>>,
+}
+
+struct PendingCall {
+    session: Option<Arc<str>>,
+    answer: oneshot::Sender<Utf8Bytes>,
+}
+
+/// Closes the connection when the driver ends, also by being dropped.
+struct CloseOnDrop(Arc<CdpShared>);
+
+/// Forgets a call that ended without an answer.
+struct PendingGuard<'a> {
+    shared: &'a CdpShared,
+    id: u64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OutgoingMessage<'a> {
+    id: u64,
+    method: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    params: &'a RawValue,
+}
+
+/// What tells where a message belongs.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct IncomingMessage<'a> {
+    id: Option<u64>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    session_id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct CommandAnswer<T> {
+    result: Option<T>,
+    error: Option<CommandRefusal>,
+}
+
+#[derive(Deserialize)]
+struct CommandRefusal {
+    code: i64,
+    message: String,
+}
+
+impl CdpConnection {
+    /// A connection over a stream whose WebSocket handshake is done. Messages have no size limit
+    /// here: the stream must have one.
+    pub(crate) async fn new<S>(stream: S) -> (Self, CdpDriver<S>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Client, Some(config)).await;
+        let (commands, queue) = mpsc::channel(MAX_QUEUED_COMMANDS);
+        let shared = Arc::<CdpShared>::default();
+        let driver = CdpDriver {
+            socket,
+            commands: queue,
+            replies: commands.downgrade(),
+            shared: CloseOnDrop(shared.clone()),
+        };
+        (Self { shared, commands }, driver)
+    }
+
+    /// Calls a command of the browser, or of a session.
+    pub(crate) async fn call<C: CdpCommand>(
+        &self,
+        session: Option<&Arc<str>>,
+        command: &C,
+        limit: Duration,
+    ) -> Result<C::Output, BrowserError> {
+        self.call_method(session, C::METHOD, command, limit).await
+    }
+
+    /// Calls a command by its name.
+    pub(crate) async fn call_method<T: DeserializeOwned>(
+        &self,
+        session: Option<&Arc<str>>,
+        method: &str,
+        params: &impl Serialize,
+        limit: Duration,
+    ) -> Result<T, BrowserError> {
+        let params = to_raw_value(params).map_err(BrowserError::json(method))?;
+        let exchange = self.exchange(session, method, &params);
+        let timed_out = |_| BrowserError::Timeout { method: method.to_owned(), after: limit };
+        let answer = timeout(limit, exchange).await.map_err(timed_out)??;
+        let answer: CommandAnswer<T> = serde_json::from_str(&answer).map_err(BrowserError::json(method))?;
+        match answer {
+            CommandAnswer { error: Some(CommandRefusal { code, message }), .. } => {
+                Err(BrowserError::Command { method: method.to_owned(), code, message })
+            }
+            CommandAnswer { result: Some(result), .. } => Ok(result),
+            CommandAnswer { .. } => {
+                let error = serde::de::Error::missing_field("result");
+                Err(BrowserError::json(method)(error))
+            }
+        }
+    }
+
+    /// Sends a command and waits for the answer. Dropped, it leaves nothing behind.
+    async fn exchange(
+        &self,
+        session: Option<&Arc<str>>,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<Utf8Bytes, BrowserError> {
+        let id = self.shared.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let (answer, answered) = oneshot::channel();
+        self.shared.insert(id, PendingCall { session: session.cloned(), answer })?;
+        let _guard = PendingGuard { shared: &self.shared, id };
+        let message = encode(id, method, session.map(AsRef::as_ref), params)?;
+        self.commands.send(message).await.map_err(|_| BrowserError::Closed)?;
+        answered.await.map_err(|_| BrowserError::Closed)
+    }
+
+    /// Adds a sink for the events of a session.
+    pub(crate) fn add_sink(&self, session: &Arc<str>, sink: &Arc<impl EventSink + 'static>) {
+        let weak = Arc::downgrade(sink);
+        let mut state = self.shared.state();
+        if state.is_closed {
+            drop(state);
+            return sink.close();
+        }
+        let sinks = state.sinks.entry(session.clone()).or_default();
+        sinks.retain(|sink| sink.strong_count() > 0);
+        sinks.push(weak);
+    }
+}
+
+#[cfg(test)]
+impl CdpConnection {
+    pub(super) fn pending_calls(&self) -> usize {
+        self.shared.state().pending.len()
+    }
+
+    pub(super) fn sinks_of(&self, session: &Arc<str>) -> usize {
+        self.shared.state().sinks.get(session).map_or(0, Vec::len)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> CdpDriver<S> {
+    /// Reads and writes until `shutdown`, until the browser closes the connection, or until all
+    /// handles are dropped.
+    pub(crate) async fn run(self, shutdown: CancellationToken) {
+        let Self { socket, commands, replies, shared } = self;
+        let (outgoing, incoming) = socket.split();
+        // Both at once: a browser that waits until it is heard must not keep us from hearing it.
+        tokio::select! {
+            () = shutdown.cancelled() => {}
+            ended = write_commands(commands, outgoing) => log_end(ended),
+            ended = read_messages(incoming, &shared.0, &replies) => log_end(ended),
+        }
+    }
+}
+
+fn log_end(ended: Result<(), tungstenite::Error>) {
+    if let Err(error) = ended {
+        debug!("the connection to a browser ended: {error}");
+    }
+}
+
+async fn write_commands<S: AsyncRead + AsyncWrite + Unpin>(
+    mut commands: mpsc::Receiver<String>,
+    mut outgoing: SplitSink<WebSocketStream<S>, Message>,
+) -> Result<(), tungstenite::Error> {
+    while let Some(command) = commands.recv().await {
+        outgoing.send(Message::text(command)).await?;
+    }
+    Ok(())
+}
+
+async fn read_messages(
+    mut incoming: impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
+    shared: &CdpShared,
+    replies: &mpsc::WeakSender<String>,
+) -> Result<(), tungstenite::Error> {
+    while let Some(message) = incoming.next().await {
+        let Message::Text(text) = message? else { continue };
+        if let Some(reply) = shared.receive(text)
+            && let Some(replies) = replies.upgrade()
+        {
+            let _ = replies.send(reply).await;
+        }
+    }
+    Ok(())
+}
+
+fn encode(
+    id: u64,
+    method: &str,
+    session_id: Option<&str>,
+    params: &RawValue,
+) -> Result<String, BrowserError> {
+    serde_json::to_string(&OutgoingMessage { id, method, session_id, params })
+        .map_err(BrowserError::json(method))
+}
+
+impl CdpShared {
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn insert(&self, id: u64, call: PendingCall) -> Result<(), BrowserError> {
+        let mut state = self.state();
+        if state.is_closed {
+            return Err(BrowserError::Closed);
+        }
+        state.pending.insert(id, call);
+        Ok(())
+    }
+
+    /// Hands a message to whoever waits for it. Returns a reply if the browser waits for one.
+    fn receive(&self, text: Utf8Bytes) -> Option<String> {
+        let message: IncomingMessage<'_> = match serde_json::from_str(&text) {
+            Ok(message) => message,
+            Err(error) => {
+                debug!("a browser sent a message that is not of the protocol: {error}");
+                return None;
+            }
+        };
+        if let Some(id) = message.id {
+            let call = self.state().pending.remove(&id);
+            if let Some(call) = call {
+                let _ = call.answer.send(text);
+            }
+            return None;
+        }
+        let event = CdpEvent { method: message.method.as_deref()?, params: message.params? };
+        match message.session_id {
+            Some(session) => self.dispatch(&session, &event),
+            None => {
+                self.detach(&event);
+                None
+            }
+        }
+    }
+
+    /// Hands an event to the sinks of its session. A dialog that nobody receives is dismissed: a
+    /// page with an open dialog stands still.
+    fn dispatch(&self, session: &str, event: &CdpEvent<'_>) -> Option<String> {
+        let sinks: Vec<_> = self.state().sinks.get(session)?.iter().filter_map(Weak::upgrade).collect();
+        let is_received = sinks.iter().fold(false, |received, sink| sink.accept(event) || received);
+        if event.method != DIALOG_OPENING || is_received {
+            return None;
+        }
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let params = to_raw_value(&HandleJavaScriptDialog { accept: false }).ok()?;
+        encode(id, HandleJavaScriptDialog::METHOD, Some(session), &params).ok()
+    }
+
+    /// Ends a session whose page is gone.
+    fn detach(&self, event: &CdpEvent<'_>) {
+        if event.method != DetachedFromTarget::METHOD {
+            return;
+        }
+        let Some(detached) = event.parse::<DetachedFromTarget>() else { return };
+        let session = detached.session_id.as_str();
+        let mut state = self.state();
+        state.pending.retain(|_, call| call.session.as_deref() != Some(session));
+        let sinks = state.sinks.remove(session).unwrap_or_default();
+        drop(state);
+        sinks.iter().filter_map(Weak::upgrade).for_each(|sink| sink.close());
+    }
+
+    /// Fails all calls, present and future.
+    fn close(&self) {
+        let mut state = self.state();
+        state.is_closed = true;
+        state.pending.clear();
+        let sinks = std::mem::take(&mut state.sinks);
+        drop(state);
+        sinks.values().flatten().filter_map(Weak::upgrade).for_each(|sink| sink.close());
+    }
+}
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Drop for PendingGuard<'_> {
+    fn drop(&mut self) {
+        self.shared.state().pending.remove(&self.id);
+    }
+}
