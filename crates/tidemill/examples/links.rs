@@ -28,7 +28,7 @@ impl Job for Links {
 async fn links(job: Links, browser: Browser) -> Result<Vec<String>, Fail> {
     let page = browser.page(&job.url).await?;
     let script = "Array.from(document.links).map(link => link.href)";
-    Ok(page.evaluate(script).await?.into_value()?)
+    Ok(page.evaluate(script).await?)
 }
 
 #[tokio::main]

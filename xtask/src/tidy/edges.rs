@@ -101,9 +101,10 @@ fn forbidden_edge(from: &str, dependency: &Dependency) -> Option<String> {
     is_wrong.then(|| format!("{from} ({lower:?}) must not depend on {} ({upper:?}){how}", dependency.name))
 }
 
-/// Second drivers of a store. They are heavy and rarely needed, so they are features, which the
-/// facade passes on.
-const DRIVER_FEATURES: [(&str, &str); 1] = [("tidemill-postgres", "sqlx")];
+/// Second drivers, of a store's transactions or of pages. They are heavy and rarely needed, so they
+/// are features, which the facade passes on.
+const DRIVER_FEATURES: [(&str, &str); 2] =
+    [("tidemill-postgres", "sqlx"), ("tidemill-fleet", "chromiumoxide")];
 
 fn forbidden_features(package: &Package) -> Option<String> {
     let is_driver = |feature: &String| DRIVER_FEATURES.contains(&(&package.name, feature));

@@ -4,38 +4,42 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use chromiumoxide::browser::Browser as Cdp;
-use chromiumoxide::cdp::browser_protocol::browser::{
-    BrowserContextId, SetDownloadBehaviorBehavior, SetDownloadBehaviorParams,
-};
-use chromiumoxide::cdp::browser_protocol::target::CreateBrowserContextParams;
-use chromiumoxide::handler::{Handler, HandlerConfig};
-use futures_util::StreamExt;
+use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
+use tokio::io::{AsyncReadExt, DuplexStream, Join};
 use tokio::net::lookup_host;
+use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tracing::debug;
 use url::{Host, Url};
 
 use super::browsers::Browsers;
+#[cfg(feature = "chromiumoxide")]
+use super::chromiumoxide_browser::ChromiumoxideConnector;
 use super::egress::{BlockedLog, EgressProxy, ProxyClients};
 use super::error::ConnectError;
 use super::frame_limit::{FrameLimit, OversizedLog};
-use super::relay::{Relay, RelayListener};
+use crate::cdp::{CdpConnection, CdpDriver, CreateBrowserContext, SetDownloadBehavior};
+use crate::net::{Endpoint, PeerStream, UpgradeResponse, dial};
 
 /// How long it may take to connect and to create a context.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest timeout of one command. Jobs have shorter timeouts.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
+/// How many bytes wait between the frame limit and the client.
+const PIPE_BYTES: usize = 64 << 10;
 
 /// A connected browser. Dropping it closes the connection, and the browser discards the context.
 pub(super) struct BrowserConnection {
-    pub(super) cdp: Cdp,
-    pub(super) context: BrowserContextId,
+    pub(super) cdp: CdpConnection,
+    /// The id of the job's browser context.
+    pub(super) context: String,
     pub(super) blocked: Arc<BlockedLog>,
     pub(super) oversized: Arc<OversizedLog>,
+    #[cfg(feature = "chromiumoxide")]
+    pub(super) chromiumoxide: ChromiumoxideConnector,
     _driver: AbortOnDropHandle<()>,
     /// Dropped after the connection, so that no page sees its proxy disappear.
     proxy: Option<EgressProxy>,
@@ -50,29 +54,24 @@ impl BrowserConnection {
     ) -> Result<Self, ConnectError> {
         let connect = async {
             let proxy = if browsers.is_proxied { Some(open_proxy(endpoint, browsers).await?) } else { None };
-            let config = HandlerConfig {
-                ignore_https_errors: false,
-                request_timeout: COMMAND_TIMEOUT,
-                viewport: None,
-                ..HandlerConfig::default()
-            };
-            let (listener, oversized) = (
-                RelayListener::open().await.map_err(|error| error.to_string())?,
-                Arc::<OversizedLog>::default(),
-            );
+            let oversized = Arc::<OversizedLog>::default();
             let limit = FrameLimit { max_bytes: browsers.max_message_bytes(), oversized: oversized.clone() };
-            let url = listener.endpoint();
-            let connect_client =
-                async { Cdp::connect_with_config(url, config).await.map_err(|error| error.to_string()) };
-            // The first error wins, and the relay's error names the cause.
-            let (relay, (cdp, handler)) =
-                tokio::try_join!(biased; listener.connect(endpoint, CONNECT_TIMEOUT, limit), connect_client)?;
-            let driver = AbortOnDropHandle::new(tokio::spawn(async move {
-                lost.run_until_cancelled_owned(drive(handler, relay)).await;
-            }));
+            #[cfg(feature = "chromiumoxide")]
+            let chromiumoxide = ChromiumoxideConnector::new(endpoint, &limit, &lost);
+            let (cdp, pipe) = connect(endpoint, limit).await?;
+            let driver = AbortOnDropHandle::new(tokio::spawn(pipe.run(lost)));
             let context = create_context(&cdp, proxy.as_ref(), browsers).await?;
             let blocked = proxy.as_ref().map(|proxy| proxy.blocked().clone()).unwrap_or_default();
-            Ok(Self { cdp, context, blocked, oversized, _driver: driver, proxy })
+            Ok(Self {
+                cdp,
+                context,
+                blocked,
+                oversized,
+                #[cfg(feature = "chromiumoxide")]
+                chromiumoxide,
+                _driver: driver,
+                proxy,
+            })
         };
         match timeout(CONNECT_TIMEOUT, connect).await {
             Ok(opened) => opened,
@@ -88,46 +87,81 @@ impl BrowserConnection {
     }
 }
 
-/// Relays messages between the CDP client and the browser until the browser is gone. Each of the
-/// two ends with the other.
-async fn drive(handler: Handler, relay: Relay) {
-    let run_relay = async {
-        if let Err(error) = relay.run().await {
-            debug!("the relay to a browser failed: {error}");
-        }
-    };
-    tokio::join!(run_handler(handler), run_relay);
+/// What runs for a connection: the client's driver, and the frame limit before it.
+struct LimitedDriver {
+    driver: CdpDriver<Join<DuplexStream, OwnedWriteHalf>>,
+    limit: FrameLimit,
+    from_browser: PeerReader,
+    to_client: DuplexStream,
 }
 
-async fn run_handler(mut handler: Handler) {
-    while let Some(event) = handler.next().await {
-        if let Err(error) = event {
-            debug!("the connection to a browser ended: {error}");
-            return;
+type PeerReader = tokio::io::Chain<std::io::Cursor<bytes::Bytes>, tokio::net::tcp::OwnedReadHalf>;
+
+impl LimitedDriver {
+    async fn run(self, lost: CancellationToken) {
+        let copy = async {
+            if let Err(error) = self.limit.copy_messages(self.from_browser, self.to_client).await {
+                debug!("the connection to a browser failed: {error}");
+            }
+            // The driver ends when it has read what was copied.
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = self.driver.run(lost) => {}
+            () = copy => {}
         }
     }
+}
+
+/// Connects a client to the browser at `endpoint`.
+async fn connect(endpoint: &str, limit: FrameLimit) -> Result<(CdpConnection, LimitedDriver), String> {
+    let key = generate_key();
+    let mut headers = HeaderMap::new();
+    headers.insert(SEC_WEBSOCKET_KEY, HeaderValue::from_str(&key).map_err(|error| error.to_string())?);
+    headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    let response = dial_browser(endpoint, &headers).await?;
+    let accepted = response.headers.get(SEC_WEBSOCKET_ACCEPT).map(HeaderValue::as_bytes);
+    if accepted != Some(derive_accept_key(key.as_bytes()).as_bytes()) {
+        return Err("it does not speak WebSocket".to_owned());
+    }
+    let PeerStream { stream, read_ahead } = response.stream;
+    let (from_browser, to_browser) = stream.into_split();
+    let (from_limit, to_client) = tokio::io::duplex(PIPE_BYTES);
+    let (cdp, driver) = CdpConnection::new(tokio::io::join(from_limit, to_browser)).await;
+    let from_browser = std::io::Cursor::new(read_ahead).chain(from_browser);
+    Ok((cdp, LimitedDriver { driver, limit, from_browser, to_client }))
+}
+
+/// Sends a WebSocket handshake to the browser at `endpoint`.
+pub(super) async fn dial_browser(endpoint: &str, headers: &HeaderMap) -> Result<UpgradeResponse, String> {
+    let endpoint = Endpoint::parse(endpoint)
+        .ok_or_else(|| format!("its address is wrong: {endpoint:?} is no plain WebSocket"))?;
+    dial(&endpoint, headers, CONNECT_TIMEOUT).await.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
+        format!("{error}{}", cause.unwrap_or_default())
+    })
 }
 
 /// Creates a browser context that shares nothing with other jobs and is discarded on disconnect.
 async fn create_context(
-    cdp: &Cdp,
+    cdp: &CdpConnection,
     proxy: Option<&EgressProxy>,
     browsers: &Browsers,
-) -> Result<BrowserContextId, String> {
-    let mut params = CreateBrowserContextParams::builder().dispose_on_detach(true);
-    if let Some(proxy) = proxy {
+) -> Result<String, String> {
+    let proxy_server = proxy.map(|proxy| {
         let host = browsers.advertise.clone().unwrap_or_else(|| browsers.listen.to_string());
+        proxy_url(&host, proxy.port())
+    });
+    let create = CreateBrowserContext {
+        dispose_on_detach: true,
+        proxy_server: proxy_server.as_deref(),
         // Without the bypass list, requests to loopback would not use the proxy.
-        params = params.proxy_server(proxy_url(&host, proxy.port())).proxy_bypass_list("<-loopback>");
-    }
-    let context = cdp.create_browser_context(params.build()).await.map_err(|error| error.to_string())?;
-    let no_downloads = SetDownloadBehaviorParams {
-        behavior: SetDownloadBehaviorBehavior::Deny,
-        browser_context_id: Some(context.clone()),
-        download_path: None,
-        events_enabled: None,
+        proxy_bypass_list: proxy.map(|_| "<-loopback>"),
     };
-    cdp.execute(no_downloads).await.map_err(|error| error.to_string())?;
+    let created = cdp.call(None, &create, CONNECT_TIMEOUT).await.map_err(|error| error.to_string())?;
+    let context = created.browser_context_id;
+    let no_downloads = SetDownloadBehavior { behavior: "deny", browser_context_id: Some(&context) };
+    cdp.call(None, &no_downloads, CONNECT_TIMEOUT).await.map_err(|error| error.to_string())?;
     Ok(context)
 }
 

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use chromiumoxide::error::CdpError;
 use tidemill_core::DeathReason;
 use tidemill_core::fleet::WorkerKey;
 use tidemill_worker::{Fail, JobContext};
 
 use super::frame_limit::RESPONSE_TOO_LARGE_CODE;
+use crate::cdp::BrowserError;
 
 /// The least and the longest postponement of a job that got no browser.
 const REST: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(60)];
@@ -135,11 +135,11 @@ pub(super) enum PageError {
     Failed(String),
 }
 
-impl From<CdpError> for PageError {
-    fn from(error: CdpError) -> Self {
+impl From<BrowserError> for PageError {
+    fn from(error: BrowserError) -> Self {
         match error {
-            CdpError::Chrome(error) if error.code == RESPONSE_TOO_LARGE_CODE => {
-                Self::MessageTooLarge(error.message)
+            BrowserError::Command { code: RESPONSE_TOO_LARGE_CODE, message, .. } => {
+                Self::MessageTooLarge(message)
             }
             error => Self::Failed(format!("the browser: {error}")),
         }

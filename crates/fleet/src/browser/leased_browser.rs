@@ -4,19 +4,18 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use chromiumoxide::Page;
-use chromiumoxide::cdp::browser_protocol::browser::BrowserContextId;
-use chromiumoxide::cdp::browser_protocol::target::CreateTargetParams;
-use chromiumoxide::error::CdpError;
+use serde_json::Value;
 use tidemill_core::fleet::{SessionId, WorkerKey};
 use tidemill_worker::{Extract, Fail, JobContext, MissingState, StateMap};
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::connection::BrowserConnection;
+use super::egress::BlockedLog;
 use super::lazy_browser::LazyBrowser;
 use super::lease_guard::LeaseGuard;
 use super::pool::BrowserPool;
+use crate::cdp::{BrowserError, BrowserPage, COMMAND_TIMEOUT};
 
 /// A browser of the fleet, leased for one job.
 ///
@@ -45,38 +44,76 @@ impl Browser {
         Self { connection: link, worker, lost, lease }
     }
 
-    /// Opens a page and waits until it has loaded. Behind the egress proxy, only http and https are
-    /// allowed, and a refused address is an error.
-    pub async fn page(&self, url: &str) -> Result<Page, CdpError> {
-        let scheme = Url::parse(url)?.scheme().to_owned();
-        if self.connection.is_proxied() && !matches!(scheme.as_str(), "http" | "https") {
-            return Err(CdpError::msg(format!("only http and https are visited, not {scheme}")));
+    /// Opens a page and waits until it has loaded, for at most 30 seconds.
+    ///
+    /// # Errors
+    ///
+    /// Behind the egress proxy, only http and https are allowed ([`BrowserError::InvalidUrl`]), and a
+    /// refused address is [`BrowserError::Forbidden`]. Otherwise as [`BrowserPage::goto`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the page may stay open until the job ends.
+    pub async fn page(&self, url: &str) -> Result<BrowserPage, BrowserError> {
+        let parsed =
+            Url::parse(url).map_err(|error| BrowserError::InvalidUrl(format!("{url:?}: {error}")))?;
+        if self.connection.is_proxied() && !matches!(parsed.scheme(), "http" | "https") {
+            let error = format!("only http and https are visited, not {}", parsed.scheme());
+            return Err(BrowserError::InvalidUrl(error));
         }
         let page = self.blank().await?;
         page.goto(url).await?;
-        let arrived = page.url().await?;
-        match arrived.and_then(|url| self.find_refused(&url)) {
-            Some(refused) => Err(CdpError::msg(format!("refused: {refused}"))),
+        match self.find_refused(&page.url()) {
+            Some(refused) => Err(BrowserError::Forbidden(refused)),
             None => Ok(page),
         }
     }
 
     /// Opens an empty page.
-    pub async fn blank(&self) -> Result<Page, CdpError> {
-        let mut params = CreateTargetParams::new("about:blank");
-        params.browser_context_id = Some(self.connection.context.clone());
-        self.connection.cdp.new_page(params).await
+    ///
+    /// # Errors
+    ///
+    /// [`BrowserError::Closed`] if the browser is lost.
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the page may stay open until the job ends.
+    pub async fn blank(&self) -> Result<BrowserPage, BrowserError> {
+        BrowserPage::open(&self.connection.cdp, &self.connection.context).await
     }
 
-    /// The CDP client of the browser. Pages opened with it outside [the job's
-    /// context](Self::context) bypass the egress proxy and are not discarded.
-    pub fn cdp(&self) -> &chromiumoxide::Browser {
-        &self.connection.cdp
+    /// Calls a command of the browser itself, such as `Browser.getVersion`. Pages that it opens outside
+    /// [the job's context](Self::context_id) bypass the egress proxy and are not discarded.
+    ///
+    /// # Errors
+    ///
+    /// As [`BrowserPage::call`].
+    ///
+    /// # Cancel safety
+    ///
+    /// If the future is dropped, the browser may execute the command all the same.
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value, BrowserError> {
+        self.connection.cdp.call_method(None, method, &params, COMMAND_TIMEOUT).await
     }
 
-    /// The job's browser context.
-    pub fn context(&self) -> &BrowserContextId {
+    /// The id of the job's browser context.
+    pub fn context_id(&self) -> &str {
         &self.connection.context
+    }
+
+    /// Connects chromiumoxide to this browser, for handlers that drive pages with it. It has a
+    /// connection of its own, which ends with the lease.
+    ///
+    /// # Errors
+    ///
+    /// [`BrowserError::Connect`] if the browser cannot be connected to.
+    ///
+    /// # Cancel safety
+    ///
+    /// Cancel safe.
+    #[cfg(feature = "chromiumoxide")]
+    pub async fn chromiumoxide(&self) -> Result<super::ChromiumoxideBrowser, BrowserError> {
+        self.connection.chromiumoxide.connect(&self.connection.context).await
     }
 
     /// The session's id in the fleet.
@@ -115,6 +152,11 @@ impl Browser {
     /// The refused address of the server at `url`, if any.
     pub(super) fn find_refused(&self, url: &str) -> Option<String> {
         self.connection.blocked.find_refused(&Url::parse(url).ok()?)
+    }
+
+    /// The addresses that the egress proxy did not let through.
+    pub(super) fn blocked(&self) -> &Arc<BlockedLog> {
+        &self.connection.blocked
     }
 
     pub(super) fn max_output_bytes(&self) -> usize {

@@ -11,11 +11,11 @@
 //!
 //! #[derive(Serialize, Deserialize)]
 //! struct Title { url: String }
-//! impl Job for Title { const KIND: &'static str = "title"; type Output = Option<String>; }
+//! impl Job for Title { const KIND: &'static str = "title"; type Output = String; }
 //!
-//! async fn title(job: Title, browser: Browser) -> Result<Option<String>, Fail> {
+//! async fn title(job: Title, browser: Browser) -> Result<String, Fail> {
 //!     let page = browser.page(&job.url).await?;
-//!     Ok(page.get_title().await?)
+//!     Ok(page.title().await?)
 //! }
 //!
 //! # fn example(client: Client) {
@@ -28,6 +28,8 @@
 //! [`Screenshot`], [`Pdf`] and [`PageContent`].
 
 mod browsers;
+#[cfg(feature = "chromiumoxide")]
+mod chromiumoxide_browser;
 mod connection;
 mod egress;
 mod error;
@@ -41,11 +43,15 @@ mod page;
 mod page_events;
 mod page_request;
 mod pool;
+#[cfg(feature = "chromiumoxide")]
 mod relay;
 mod renew;
 
 pub use browsers::{Browsers, UseBrowsers};
+#[cfg(feature = "chromiumoxide")]
 pub use chromiumoxide;
+#[cfg(feature = "chromiumoxide")]
+pub use chromiumoxide_browser::ChromiumoxideBrowser;
 pub use egress::{EgressPolicy, EgressRule, InvalidRule};
 pub use jobs::{
     ExtractedValue, ImageFormat, NavigateExtract, NavigateExtractOutput, PageContent, PageContentOutput, Pdf,
@@ -54,3 +60,5 @@ pub use jobs::{
 pub use lazy_browser::LazyBrowser;
 pub use leased_browser::Browser;
 pub use page_request::WaitUntil;
+
+pub use crate::cdp::{BrowserError, BrowserPage, EventReceiver};

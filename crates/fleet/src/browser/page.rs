@@ -1,27 +1,18 @@
 //! A page visited by a built-in job: navigation, readiness and script calls.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use chromiumoxide::Page;
-use chromiumoxide::cdp::browser_protocol::emulation::SetDeviceMetricsOverrideParams;
-use chromiumoxide::cdp::browser_protocol::network::{EventLoadingFailed, EventRequestWillBeSent, LoaderId};
-use chromiumoxide::cdp::browser_protocol::page::{
-    EventJavascriptDialogOpening, HandleJavaScriptDialogParams, NavigateParams, NavigateReturns,
-};
-use chromiumoxide::cdp::js_protocol::runtime::EvaluateParams;
-use chromiumoxide::error::CdpError;
-use chromiumoxide::listeners::EventStream;
-use futures_util::StreamExt;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::error::PageError;
 use super::leased_browser::Browser;
-use super::navigation::NavigationWatcher;
 use super::page_events::PageEvents;
 pub(super) use super::page_events::PageResponse;
 use super::page_request::{PageRequest, WaitUntil};
+use crate::cdp::{BrowserError, BrowserPage, Navigated, SetDeviceMetricsOverride};
 
 /// How often a page is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -30,13 +21,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct VisitedPage<'a> {
     browser: &'a Browser,
     request: &'a PageRequest,
-    pub(super) cdp: Page,
-}
-
-/// Events that tell that there will be no page.
-struct AbortEvents {
-    requests: EventStream<EventRequestWillBeSent>,
-    failures: EventStream<EventLoadingFailed>,
+    pub(super) cdp: BrowserPage,
+    events: Arc<PageEvents>,
 }
 
 /// Visits a page and runs `work` on it, within the request's timeout.
@@ -46,18 +32,16 @@ pub(super) async fn visit_page<T>(
     work: impl AsyncFnOnce(&mut VisitedPage<'_>, &PageResponse) -> Result<T, PageError>,
 ) -> Result<T, PageError> {
     let visit = async {
-        let (mut visited, events, abort_events) = VisitedPage::open(browser, request).await?;
-        let dialogs = visited.cdp.event_listener::<EventJavascriptDialogOpening>().await?;
-        let (page, navigations) = (visited.cdp.clone(), NavigationWatcher::new(&visited.cdp).await?);
+        let mut visited = VisitedPage::open(browser, request).await?;
+        let events = visited.events.clone();
         tokio::select! {
             // A result that is ready at the same moment wins over a later navigation.
             biased;
             done = async {
-                let response = visited.navigate(events, abort_events).await?;
+                let response = visited.navigate().await?;
                 work(&mut visited, &response).await
             } => done,
-            forbidden = navigations.wait_for_forbidden(browser) => Err(forbidden),
-            never = dismiss_dialogs(page, dialogs) => match never {},
+            forbidden = events.wait_for_forbidden() => Err(PageError::Forbidden(forbidden)),
         }
     };
     match timeout(request.timeout, visit).await {
@@ -69,69 +53,39 @@ pub(super) async fn visit_page<T>(
     }
 }
 
-/// Dismisses dialogs: nobody is there to answer, and a page with an open dialog stands still.
-async fn dismiss_dialogs(
-    page: Page,
-    mut dialogs: EventStream<EventJavascriptDialogOpening>,
-) -> std::convert::Infallible {
-    while dialogs.next().await.is_some() {
-        let _ = page.execute(HandleJavaScriptDialogParams::new(false)).await;
-    }
-    std::future::pending().await
-}
-
 impl<'a> VisitedPage<'a> {
-    async fn open(
-        browser: &'a Browser,
-        request: &'a PageRequest,
-    ) -> Result<(Self, PageEvents, AbortEvents), PageError> {
+    async fn open(browser: &'a Browser, request: &'a PageRequest) -> Result<Self, PageError> {
         let page = browser.blank().await?;
+        let events = Arc::new(PageEvents::new(page.main_frame(), browser.blocked().clone()));
+        page.add_sink(&events);
         let (width, height) = request.window;
-        page.execute(SetDeviceMetricsOverrideParams::new(width, height, 1.0, false)).await?;
-        let (events, requests) = (PageEvents::open(&page).await?, page.event_listener().await?);
-        let abort_events = AbortEvents { requests, failures: page.event_listener().await? };
-        Ok((Self { browser, request, cdp: page }, events, abort_events))
+        let window = SetDeviceMetricsOverride { width, height, device_scale_factor: 1.0, mobile: false };
+        page.execute(&window).await?;
+        Ok(Self { browser, request, cdp: page, events })
     }
 
     /// Navigates and waits until the page is ready.
-    async fn navigate(
-        &self,
-        mut events: PageEvents,
-        abort_events: AbortEvents,
-    ) -> Result<PageResponse, PageError> {
-        let page = self.cdp.clone();
-        let navigate = async {
-            Ok::<_, CdpError>(page.execute(NavigateParams::new(self.request.url.as_str())).await?.result)
-        };
-        let mut navigate = std::pin::pin!(navigate);
-        let wait = self.request.wait.clone();
-        let selector = if let WaitUntil::Selector(selector) = &wait { Some(selector.as_str()) } else { None };
-        let navigated = tokio::select! {
-            navigated = &mut navigate => Some(navigated?),
+    async fn navigate(&self) -> Result<PageResponse, PageError> {
+        let navigate = self.cdp.navigate(self.request.url.as_str());
+        let navigated = match &self.request.wait {
             // A page that never finishes loading may already match.
-            matched = wait_for_selector(&page, selector.unwrap_or_default()), if selector.is_some() => { matched?; None }
-            () = wait_for_abort(&page, abort_events) => {
-                return Err(PageError::NotAPage(self.request.url.to_string()));
-            }
-            never = events.process_all() => match never {},
+            WaitUntil::Selector(selector) => tokio::select! {
+                navigated = navigate => Some(navigated?),
+                matched = wait_for_selector(&self.cdp, selector) => { matched?; None }
+            },
+            _ => Some(navigate.await?),
         };
         if let Some(navigated) = &navigated {
             self.check_navigation(navigated)?;
         }
-        let response = self.wait_for_response(&mut events).await?;
-        // Drops the listeners as soon as possible: events are queued while a listener exists.
-        let events = (wait == WaitUntil::NetworkIdle).then_some(events);
-        self.wait_until_ready(&wait, navigated.and_then(|navigated| navigated.loader_id), events).await?;
+        let response = self.wait_for_response().await?;
+        let loader = navigated.and_then(|navigated| navigated.loader_id);
+        self.wait_until_ready(loader.as_deref()).await?;
         Ok(response)
     }
 
-    async fn wait_until_ready(
-        &self,
-        wait: &WaitUntil,
-        loader: Option<LoaderId>,
-        mut events: Option<PageEvents>,
-    ) -> Result<(), PageError> {
-        match wait {
+    async fn wait_until_ready(&self, loader: Option<&str>) -> Result<(), PageError> {
+        match &self.request.wait {
             WaitUntil::Load => Ok(()),
             WaitUntil::Millis(millis) => {
                 tokio::time::sleep(Duration::from_millis(*millis)).await;
@@ -139,20 +93,20 @@ impl<'a> VisitedPage<'a> {
             }
             WaitUntil::Selector(selector) => wait_for_selector(&self.cdp, selector).await,
             WaitUntil::NetworkIdle => {
-                if let Some(events) = &mut events
-                    && events.wait_for_network_idle(loader.as_ref()).await
-                {
-                    return Ok(());
-                }
-                Err(PageError::Failed("the browser was taken away".into()))
+                let lost = |_| PageError::Failed("the browser was taken away".into());
+                self.cdp.wait_for_network_idle(loader).await.map_err(lost)
             }
         }
     }
 
     /// Checks whether there is a page at all.
-    fn check_navigation(&self, navigated: &NavigateReturns) -> Result<(), PageError> {
+    fn check_navigation(&self, navigated: &Navigated) -> Result<(), PageError> {
         let Some(error) = &navigated.error_text else { return Ok(()) };
         let url = self.request.url.to_string();
+        // A download, or a response without content.
+        if error == "net::ERR_ABORTED" {
+            return Err(PageError::NotAPage(url));
+        }
         // Only the page itself has been requested so far.
         if let Some(refused) = self.browser.refused().pop() {
             return Err(PageError::Forbidden(refused));
@@ -177,9 +131,9 @@ impl<'a> VisitedPage<'a> {
     }
 
     /// The response to the main document.
-    async fn wait_for_response(&self, events: &mut PageEvents) -> Result<PageResponse, PageError> {
+    async fn wait_for_response(&self) -> Result<PageResponse, PageError> {
         let no_response = || PageError::Failed(self.with_cause(format!("{} said nothing", self.request.url)));
-        self.check_response(events.response().await.ok_or_else(no_response)?)
+        self.check_response(self.events.response().await.ok_or_else(no_response)?)
     }
 
     fn check_response(&self, response: PageResponse) -> Result<PageResponse, PageError> {
@@ -194,11 +148,6 @@ impl<'a> VisitedPage<'a> {
             (None, 400..) if !self.request.accept_client_errors => Err(PageError::Status { url, status }),
             _ => Ok(response),
         }
-    }
-
-    /// The page's current URL, which its scripts may have changed.
-    pub(super) async fn current_url(&self, response: &PageResponse) -> Result<String, PageError> {
-        Ok(self.cdp.url().await?.unwrap_or_else(|| response.url.clone()))
     }
 
     /// Calls a function in the page with a text and the size an output may have, in characters. A
@@ -235,26 +184,8 @@ enum ScriptResult<T> {
     Fits(T),
 }
 
-/// Completes when the navigation was aborted without a page: a download, or a response without
-/// content. No load event follows then.
-async fn wait_for_abort(page: &Page, abort_events: AbortEvents) {
-    let AbortEvents { mut requests, mut failures } = abort_events;
-    // The first request is for the page itself.
-    let page_request_id = requests.next().await.map(|requests| requests.request_id.clone());
-    drop(requests);
-    while let Some(error) = failures.next().await {
-        let is_page =
-            Some(&error.request_id) == page_request_id.as_ref() && error.error_text == "net::ERR_ABORTED";
-        let is_blank = async { page.url().await.is_ok_and(|url| url.is_none_or(|url| url == "about:blank")) };
-        if is_page && is_blank.await {
-            return;
-        }
-    }
-    std::future::pending().await
-}
-
 /// Completes when an element matches.
-pub(super) async fn wait_for_selector(page: &Page, selector: &str) -> Result<(), PageError> {
+pub(super) async fn wait_for_selector(page: &BrowserPage, selector: &str) -> Result<(), PageError> {
     // The initial empty page has a body too.
     let function = "s => { const found = document.querySelector(s); return location.href !== 'about:blank' && !!found; }";
     while !call_in_page::<bool>(page, function, selector, 0).await? {
@@ -267,43 +198,28 @@ pub(super) async fn wait_for_selector(page: &Page, selector: &str) -> Result<(),
 /// built-ins. A syntax error means an invalid selector. While the page is being replaced, there is
 /// no context, and the call is repeated.
 async fn call_in_page<T: DeserializeOwned>(
-    page: &Page,
+    page: &BrowserPage,
     function: &str,
     argument: &str,
     max_output: usize,
 ) -> Result<T, PageError> {
     let argument = serde_json::Value::from(argument);
+    let expression = format!("({function})({argument}, {max_output})");
     loop {
-        let Some(context_id) = page.secondary_execution_context().await? else {
-            tokio::time::sleep(POLL_INTERVAL).await;
-            continue;
-        };
-        let mut evaluate = EvaluateParams::new(format!("({function})({argument}, {max_output})"));
-        evaluate.context_id = Some(context_id);
-        (evaluate.return_by_value, evaluate.await_promise) = (Some(true), Some(true));
-        match page.evaluate_expression(evaluate).await {
-            Ok(result) => {
-                let broken = |error: serde_json::Error| PageError::Failed(format!("the page: {error}"));
-                return result.into_value().map_err(broken);
-            }
-            Err(CdpError::JavascriptException(exception)) => {
-                let text =
-                    exception.exception.and_then(|exception| exception.description).unwrap_or(exception.text);
+        match page.evaluate_isolated(&expression).await {
+            Ok(Some(value)) => return Ok(value),
+            Ok(None) => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(BrowserError::Script(text)) => {
                 let line = text.lines().next().unwrap_or_default().to_owned();
                 return Err(match line.contains("is not a valid selector") {
                     true => PageError::Invalid(format!("selector: {line}")),
                     false => PageError::Failed(format!("the page: {line}")),
                 });
             }
-            Err(CdpError::Chrome(error)) if is_replacing_page(&error.message) => {
-                tokio::time::sleep(POLL_INTERVAL).await
+            Err(BrowserError::Json { source, .. }) => {
+                return Err(PageError::Failed(format!("the page: {source}")));
             }
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Whether the call failed because the page was being replaced.
-fn is_replacing_page(message: &str) -> bool {
-    message.contains("context") || message.contains("Inspected target navigated")
 }

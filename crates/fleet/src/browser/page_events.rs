@@ -1,27 +1,19 @@
-//! The events of a page until it is ready, reduced to the few facts that count.
-//!
-//! A page can cause any number of events before it has loaded, and listener queues are unbounded.
-//! So events are consumed at once, and all but the relevant facts are discarded.
+//! The events of a page reduced to what its job must know: the response to the main document, and
+//! navigations to refused addresses.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
-use chromiumoxide::Page;
-use chromiumoxide::cdp::browser_protocol::network::{EventResponseReceived, LoaderId, ResourceType};
-use chromiumoxide::cdp::browser_protocol::page::{EventLifecycleEvent, FrameId};
-use chromiumoxide::listeners::EventStream;
-use futures_util::{FutureExt, StreamExt};
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until, timeout};
+use url::Url;
 
-use super::egress::REFUSED_HEADER;
-use super::error::PageError;
+use super::egress::{BlockedLog, REFUSED_HEADER};
+use super::navigation::{has_local_scheme, truncate};
+use crate::cdp::{CdpEvent, EventSink, FrameNavigated, FrameScheduledNavigation, ResponseReceived};
 
 /// How long the response event may lag behind the load.
 const RESPONSE_EVENT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How many idle loaders are remembered: the page may have navigated on.
-const MAX_IDLE_LOADERS: usize = 16;
 
 /// The last response to the main document.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,137 +27,174 @@ pub(super) struct PageResponse {
 }
 
 impl PageResponse {
-    fn from_event(response: &EventResponseReceived) -> Self {
-        let headers = response.response.headers.inner().as_object();
-        let says_refused = headers
-            .is_some_and(|headers| headers.keys().any(|name| name.eq_ignore_ascii_case(REFUSED_HEADER)));
+    fn from_event(event: ResponseReceived) -> Self {
+        let mut names = event.response.headers.keys();
         Self {
-            url: response.response.url.clone(),
-            status: u16::try_from(response.response.status).unwrap_or_default(),
-            has_refused_header: says_refused,
+            has_refused_header: names.any(|name| name.eq_ignore_ascii_case(REFUSED_HEADER)),
+            status: u16::try_from(event.response.status).unwrap_or_default(),
+            url: event.response.url,
         }
     }
 }
 
-/// The event listeners of one page.
+/// Keeps the facts about one page. Events are reduced to facts as they arrive, so nothing is queued.
 pub(super) struct PageEvents {
-    responses: EventStream<EventResponseReceived>,
-    lifecycle: EventStream<EventLifecycleEvent>,
-    /// The main frame.
-    main_frame: Option<FrameId>,
+    main_frame: String,
+    blocked: Arc<BlockedLog>,
+    facts: watch::Sender<PageFacts>,
+}
+
+#[derive(Debug, Default)]
+struct PageFacts {
     response: Option<PageResponse>,
-    idle_loaders: VecDeque<LoaderId>,
+    forbidden: Option<ForbiddenNavigation>,
+    is_closed: bool,
+}
+
+/// A navigation to an address that is refused.
+#[derive(Debug, Clone)]
+struct ForbiddenNavigation {
+    address: String,
+    /// A refresh in a minute leaves the job a minute.
+    at: Instant,
 }
 
 impl PageEvents {
-    pub(super) async fn open(page: &Page) -> Result<Self, PageError> {
-        let (responses, lifecycle) = (page.event_listener().await?, page.event_listener().await?);
-        Ok(Self::new(responses, lifecycle, page.mainframe().await?))
-    }
-
-    fn new(
-        responses: EventStream<EventResponseReceived>,
-        lifecycle: EventStream<EventLifecycleEvent>,
-        main_frame: Option<FrameId>,
-    ) -> Self {
-        Self { responses, lifecycle, main_frame, response: None, idle_loaders: VecDeque::new() }
-    }
-
-    /// Consumes events. Run it beside everything that takes time.
-    pub(super) async fn process_all(&mut self) -> Infallible {
-        while self.process_next().await.is_some() {}
-        std::future::pending().await
+    pub(super) fn new(main_frame: String, blocked: Arc<BlockedLog>) -> Self {
+        Self { main_frame, blocked, facts: watch::Sender::new(PageFacts::default()) }
     }
 
     /// The response to the main document, if its event is here or arrives soon.
-    pub(super) async fn response(&mut self) -> Option<PageResponse> {
-        let waiting = async { while self.response.is_none() && self.process_next().await.is_some() {} };
-        let _ = timeout(RESPONSE_EVENT_TIMEOUT, waiting).await;
-        while self.process_next().now_or_never().flatten().is_some() {}
-        self.response.clone()
+    pub(super) async fn response(&self) -> Option<PageResponse> {
+        let mut facts = self.facts.subscribe();
+        let arrived = facts.wait_for(|facts| facts.response.is_some() || facts.is_closed);
+        let _ = timeout(RESPONSE_EVENT_TIMEOUT, arrived).await;
+        self.facts.borrow().response.clone()
     }
 
-    /// Completes when the page's network is idle; returns false if the browser is gone.
-    pub(super) async fn wait_for_network_idle(&mut self, loader: Option<&LoaderId>) -> bool {
-        while !self.idle_loaders.iter().any(|idle| loader.is_none_or(|loader| loader == idle)) {
-            if self.process_next().await.is_none() {
-                return false;
+    /// Completes when the page has navigated to a refused address, and returns that.
+    pub(super) async fn wait_for_forbidden(&self) -> String {
+        let mut facts = self.facts.subscribe();
+        loop {
+            let forbidden = facts.borrow_and_update().forbidden.clone();
+            let changed = facts.changed();
+            let Some(ForbiddenNavigation { address, at }) = forbidden else {
+                // It fails only without a sender, and `self` is one.
+                let _ = changed.await;
+                continue;
+            };
+            tokio::select! {
+                biased;
+                () = sleep_until(at) => return address,
+                _ = changed => {}
             }
         }
-        true
     }
 
-    /// Consumes one event. Cancel safe.
-    async fn process_next(&mut self) -> Option<()> {
-        tokio::select! {
-            Some(response) = self.responses.next() => {
-                let is_page = self.main_frame.is_none() || response.frame_id == self.main_frame;
-                if response.r#type == ResourceType::Document && is_page {
-                    self.response = Some(PageResponse::from_event(&response));
+    fn navigated(&self, event: &CdpEvent<'_>) -> Option<ForbiddenNavigation> {
+        let FrameNavigated { frame } = event.parse()?;
+        let url = frame.unreachable_url.as_ref().unwrap_or(&frame.url);
+        let is_page = frame.id == self.main_frame;
+        let address = is_page.then(|| self.blocked.find_refused(&Url::parse(url).ok()?))??;
+        Some(ForbiddenNavigation { address, at: Instant::now() })
+    }
+
+    fn scheduled(&self, event: &CdpEvent<'_>) -> Option<ForbiddenNavigation> {
+        let FrameScheduledNavigation { frame_id, delay, url } = event.parse()?;
+        let is_forbidden = frame_id == self.main_frame && has_local_scheme(&url);
+        let delay = Duration::from_secs_f64(delay.clamp(0.0, 3600.0));
+        is_forbidden.then(|| ForbiddenNavigation { address: truncate(&url), at: Instant::now() + delay })
+    }
+
+    /// Remembers the earliest.
+    fn set_forbidden(&self, forbidden: Option<ForbiddenNavigation>) {
+        self.facts.send_if_modified(|facts| {
+            let is_earlier =
+                |new: &ForbiddenNavigation| facts.forbidden.as_ref().is_none_or(|known| new.at < known.at);
+            let earlier = forbidden.filter(is_earlier);
+            earlier.map(|earlier| facts.forbidden = Some(earlier)).is_some()
+        });
+    }
+}
+
+impl EventSink for PageEvents {
+    fn accept(&self, event: &CdpEvent<'_>) -> bool {
+        match event.method {
+            ResponseReceived::METHOD => {
+                let response = event.parse::<ResponseReceived>().filter(|response| {
+                    response.resource == "Document" && response.frame_id.as_ref() == Some(&self.main_frame)
+                });
+                if let Some(response) = response {
+                    self.facts.send_modify(|facts| facts.response = Some(PageResponse::from_event(response)));
                 }
             }
-            Some(event) = self.lifecycle.next() => {
-                if event.name == "networkIdle" && self.main_frame.as_ref().is_none_or(|main_frame| *main_frame == event.frame_id) {
-                    self.idle_loaders.truncate(MAX_IDLE_LOADERS - 1);
-                    self.idle_loaders.push_front(event.loader_id.clone());
-                }
-            }
-            else => return None,
+            FrameNavigated::METHOD => self.set_forbidden(self.navigated(event)),
+            FrameScheduledNavigation::METHOD => self.set_forbidden(self.scheduled(event)),
+            _ => {}
         }
-        Some(())
+        false
+    }
+
+    fn close(&self) {
+        self.facts.send_modify(|facts| facts.is_closed = true);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use chromiumoxide::cdp::Event;
-    use serde_json::json;
+    use futures_util::FutureExt;
+    use serde_json::value::RawValue;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn event(name: &str, loader: &str) -> Arc<dyn Event> {
-        let event = json!({ "frameId": "main", "loaderId": loader, "name": name, "timestamp": 1.0 });
-        Arc::new(serde_json::from_value::<EventLifecycleEvent>(event).unwrap())
+    fn page() -> PageEvents {
+        PageEvents::new("main".into(), Arc::default())
     }
 
-    fn response(kind: &str, frame: &str, url: &str) -> Arc<dyn Event> {
-        let response = json!({
-            "url": url, "status": 200, "statusText": "", "headers": {}, "mimeType": "", "charset": "",
-            "connectionReused": false, "connectionId": 0, "encodedDataLength": 0, "securityState": "neutral",
-        });
-        let response = json!({
-            "requestId": "1", "loaderId": "1", "timestamp": 1.0, "type": kind, "response": response,
-            "hasExtraInfo": false, "frameId": frame,
-        });
-        Arc::new(serde_json::from_value::<EventResponseReceived>(response).unwrap())
+    fn accept(page: &PageEvents, method: &str, params: Value) {
+        let params = RawValue::from_string(params.to_string()).unwrap();
+        assert!(!page.accept(&CdpEvent { method, params: &params }));
+    }
+
+    fn respond(page: &PageEvents, kind: &str, frame: &str, url: &str) {
+        let response = json!({ "url": url, "status": 200, "statusText": "", "headers": { "A": "b" } });
+        let event = json!({ "requestId": "1", "type": kind, "response": response, "frameId": frame });
+        accept(page, ResponseReceived::METHOD, event);
     }
 
     #[tokio::test]
-    async fn what_is_heard_is_forgotten_but_for_what_counts() {
-        let (tell, responses) = futures_channel::mpsc::unbounded();
-        let (live, lifecycle) = futures_channel::mpsc::unbounded();
-        let mut events = PageEvents::new(
-            EventStream::new(responses),
-            EventStream::new(lifecycle),
-            Some("main".to_owned().into()),
-        );
-        let waiting = [
-            response("Document", "main", "http://a/"),
-            response("Document", "frame", "http://b/"),
-            response("Fetch", "main", "data:,x"),
-            event("load", "1"),
-            event("networkIdle", "1"),
-            event("networkIdle", "2"),
-        ];
-        waiting[..3].iter().for_each(|event| tell.unbounded_send(event.clone()).unwrap());
-        waiting[3..].iter().for_each(|event| live.unbounded_send(event.clone()).unwrap());
-        assert!(events.process_all().now_or_never().is_none());
-        assert!(waiting.iter().all(|event| Arc::strong_count(event) == 1), "nobody keeps what was told");
-        assert_eq!(events.response().await.unwrap().url, "http://a/");
-        assert!(events.wait_for_network_idle(Some(&"1".to_owned().into())).await, "it has gone on since");
-        drop((tell, live));
-        assert!(!events.wait_for_network_idle(Some(&"3".to_owned().into())).await);
+    async fn the_response_is_that_to_the_main_document() {
+        let page = page();
+        respond(&page, "Document", "main", "http://first/");
+        respond(&page, "Document", "main", "http://a/");
+        respond(&page, "Document", "frame", "http://b/");
+        respond(&page, "Fetch", "main", "data:,x");
+        assert_eq!(page.response().await.unwrap().url, "http://a/");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_response_is_waited_for_for_a_moment() {
+        let page = page();
+        assert_eq!(page.response().await, None);
+        page.close();
+        assert_eq!(page.response().now_or_never(), Some(None));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earliest_forbidden_navigation_counts() {
+        let page = page();
+        let schedule = |frame: &str, delay: f64, url: &str| {
+            let event = json!({ "frameId": frame, "delay": delay, "reason": "x", "url": url });
+            accept(&page, FrameScheduledNavigation::METHOD, event);
+        };
+        schedule("frame", 0.0, "file:///a");
+        schedule("main", 0.0, "http://a/");
+        schedule("main", 60.0, "file:///late");
+        assert!(page.wait_for_forbidden().now_or_never().is_none());
+        schedule("main", 10.0, "file:///soon");
+        let started = Instant::now();
+        assert_eq!(page.wait_for_forbidden().await, "file:///soon");
+        assert_eq!(started.elapsed().as_secs(), 10);
     }
 }

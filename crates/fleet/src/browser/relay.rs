@@ -1,8 +1,8 @@
 //! The relay between a job and its browser: a loopback port for one connection, with a
 //! [`FrameLimit`] behind it.
 //!
-//! The CDP client opens its own connection and accepts neither another stream nor a size limit. So
-//! it connects to the relay, and the relay to the browser.
+//! chromiumoxide opens its own connection and accepts neither another stream nor a size limit. So it
+//! connects to the relay, and the relay to the browser.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,8 +12,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
+use super::connection::dial_browser;
 use super::frame_limit::FrameLimit;
-use crate::net::{Endpoint, PeerStream, UpgradeRequest, configure_socket, dial, encode_response};
+use crate::net::{PeerStream, UpgradeRequest, configure_socket, encode_response};
 
 /// How long another local program that has connected may take to send a request. Our own client
 /// sends it at once.
@@ -46,20 +47,10 @@ impl RelayListener {
         format!("ws://{}{}", self.address, self.path)
     }
 
-    /// Accepts the job's connection and connects it to the browser at `endpoint` within `timeout`.
-    pub(super) async fn connect(
-        self,
-        endpoint: &str,
-        timeout: Duration,
-        limit: FrameLimit,
-    ) -> Result<Relay, String> {
-        let endpoint = Endpoint::parse(endpoint)
-            .ok_or_else(|| format!("its address is wrong: {endpoint:?} is no plain WebSocket"))?;
+    /// Accepts the job's connection and connects it to the browser at `endpoint`.
+    pub(super) async fn connect(self, endpoint: &str, limit: FrameLimit) -> Result<Relay, String> {
         let (mut stream, request) = self.accept().await.map_err(|error| error.to_string())?;
-        let response = dial(&endpoint, &request.headers, timeout).await.map_err(|error| {
-            let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-            format!("{error}{}", cause.unwrap_or_default())
-        })?;
+        let response = dial_browser(endpoint, &request.headers).await?;
         stream.write_all(&encode_response(&response.headers)).await.map_err(|error| error.to_string())?;
         let job = PeerStream { stream, read_ahead: request.read_ahead };
         Ok(Relay { job, browser: response.stream, limit })

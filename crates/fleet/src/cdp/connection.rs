@@ -316,8 +316,9 @@ impl CdpShared {
     /// page with an open dialog stands still.
     fn dispatch(&self, session: &str, event: &CdpEvent<'_>) -> Option<String> {
         let sinks: Vec<_> = self.state().sinks.get(session)?.iter().filter_map(Weak::upgrade).collect();
-        let is_received = sinks.iter().fold(false, |received, sink| sink.accept(event) || received);
-        if event.method != DIALOG_OPENING || is_received {
+        // Counted, since each must see the event.
+        let receivers = sinks.iter().filter(|sink| sink.accept(event)).count();
+        if event.method != DIALOG_OPENING || receivers > 0 {
             return None;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;

@@ -24,6 +24,9 @@ pub enum BrowserError {
         /// Chromium's error, such as `net::ERR_CONNECTION_REFUSED`.
         error: String,
     },
+    /// The browser cannot be connected to.
+    #[error("cannot connect to the browser: {0}")]
+    Connect(String),
     /// The URL is not valid, or its scheme is not http or https.
     #[error("{0}")]
     InvalidUrl(String),

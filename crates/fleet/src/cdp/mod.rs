@@ -14,8 +14,8 @@ mod receiver;
 mod tests;
 
 pub(crate) use command::{
-    AttachToTarget, CaptureScreenshot, CdpCommand, Clip, CreateBrowserContext, CreateTarget, IoRead,
-    PrintToPdf, SetDeviceMetricsOverride, SetDownloadBehavior,
+    CaptureScreenshot, Clip, CreateBrowserContext, IoRead, PrintToPdf, SetDeviceMetricsOverride,
+    SetDownloadBehavior,
 };
 pub(crate) use connection::{COMMAND_TIMEOUT, CdpConnection, CdpDriver, EventSink};
 pub use error::BrowserError;

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidemill_core::Job;
-use tidemill_fleet::browser::chromiumoxide::cdp::js_protocol::runtime::EventConsoleApiCalled;
 use tidemill_fleet::browser::{Browser, ExtractedValue, NavigateExtract, UseBrowsers, WaitUntil};
 use tidemill_worker::Fail;
 
@@ -29,12 +27,11 @@ impl Job for Listen {
 /// How long the lines are that a page writes to its console, up to the first that is empty.
 async fn listen(job: Listen, browser: Browser) -> Result<(Vec<usize>, Vec<String>), Fail> {
     let page = browser.blank().await?;
-    let mut lines = page.event_listener::<EventConsoleApiCalled>().await?;
+    let mut lines = page.events::<serde_json::Value>("Runtime.consoleAPICalled");
     page.goto(&job.url).await?;
     let mut lengths = Vec::new();
-    while let Some(line) = lines.next().await {
-        let text = line.args.first().and_then(|text| text.value.as_ref()).and_then(|text| text.as_str());
-        match text.map_or(0, str::len) {
+    while let Some(line) = lines.recv().await {
+        match line?["args"][0]["value"].as_str().map_or(0, str::len) {
             0 => break,
             length => lengths.push(length),
         }
@@ -118,8 +115,8 @@ async fn an_answer_that_is_too_large_fails_its_command_only() {
     let world = World::new().await;
     let handler = async |_: Ask, browser: Browser| -> Result<(String, u32), Fail> {
         let page = browser.blank().await?;
-        let error = page.evaluate(HUGE).await.map(drop).unwrap_err();
-        Ok((error.to_string(), page.evaluate("6 * 7").await?.into_value()?))
+        let error = page.evaluate::<String>(HUGE).await.unwrap_err();
+        Ok((error.to_string(), page.evaluate("6 * 7").await?))
     };
     let running = Running::start(world.worker().browsers(world.browsers()).handle(handler));
     let (error, answer) = world.output(Ask).await;

@@ -35,7 +35,7 @@ async fn act(job: Act, browser: Browser, cx: JobContext) -> Result<String, Fail>
     assert_eq!((browser.worker(), cx.attempt()), (&id("a"), 1));
     let page = browser.page(&job.url).await?;
     match job.how {
-        How::Well => Ok(page.get_title().await?.unwrap_or_default()),
+        How::Well => Ok(page.title().await?),
         How::Panic => panic!("as told"),
         How::Never => pending().await,
     }

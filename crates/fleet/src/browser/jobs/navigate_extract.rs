@@ -114,12 +114,7 @@ async fn extract(
     } else {
         ExtractedValue::One(values.into_iter().next().flatten())
     };
-    Ok(NavigateExtractOutput {
-        url: page.current_url(response).await?,
-        status: response.status,
-        value,
-        refused: page.refused(),
-    })
+    Ok(NavigateExtractOutput { url: page.cdp.url(), status: response.status, value, refused: page.refused() })
 }
 
 fn script(job: &NavigateExtract) -> String {

@@ -71,7 +71,7 @@ async fn content(
     let (title, html): (String, String) = page.call_function(script, "").await?;
     page.check_output_size(title.len() + html.len())?;
     Ok(PageContentOutput {
-        url: page.current_url(response).await?,
+        url: page.cdp.url(),
         status: response.status,
         title,
         html,

@@ -2,10 +2,6 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use chromiumoxide::cdp::browser_protocol::io::{ReadParams, StreamHandle};
-use chromiumoxide::cdp::browser_protocol::page::{
-    PrintToPdfParams, PrintToPdfReturns, PrintToPdfTransferMode,
-};
 use serde::{Deserialize, Serialize};
 use tidemill_core::Job;
 use tidemill_worker::Fail;
@@ -15,6 +11,7 @@ use crate::browser::error::PageError;
 use crate::browser::lazy_browser::LazyBrowser;
 use crate::browser::page::{PageResponse, VisitedPage};
 use crate::browser::page_request::{PageRequest, WaitUntil};
+use crate::cdp::{IoRead, PrintToPdf};
 
 /// How many bytes of the document are read at a time.
 const READ_CHUNK_BYTES: i64 = 1 << 18;
@@ -79,8 +76,8 @@ impl Pdf {
         PageRequest::new(&self.url, &self.wait, self.timeout)
     }
 
-    fn params(&self) -> PrintToPdfParams {
-        PrintToPdfParams {
+    fn command(&self) -> PrintToPdf<'_> {
+        PrintToPdf {
             landscape: Some(self.landscape),
             print_background: Some(self.background),
             scale: self.scale,
@@ -90,9 +87,8 @@ impl Pdf {
             margin_bottom: self.margin,
             margin_left: self.margin,
             margin_right: self.margin,
-            page_ranges: self.pages.clone(),
-            transfer_mode: Some(PrintToPdfTransferMode::ReturnAsStream),
-            ..PrintToPdfParams::default()
+            page_ranges: self.pages.as_deref(),
+            transfer_mode: Some("ReturnAsStream"),
         }
     }
 }
@@ -127,31 +123,27 @@ async fn print_page(
     response: &PageResponse,
     job: &Pdf,
 ) -> Result<PdfOutput, PageError> {
-    let base64 = match page.cdp.execute(job.params()).await?.result {
-        PrintToPdfReturns { stream: Some(stream), .. } => read_stream(page, stream).await?,
-        PrintToPdfReturns { data, .. } => data.into(),
+    let printed = page.cdp.execute(&job.command()).await?;
+    let base64 = match &printed.stream {
+        Some(stream) => read_stream(page, stream).await?,
+        None => printed.data,
     };
     page.check_output_size(base64.len())?;
-    Ok(PdfOutput {
-        url: page.current_url(response).await?,
-        status: response.status,
-        base64,
-        refused: page.refused(),
-    })
+    Ok(PdfOutput { url: page.cdp.url(), status: response.status, base64, refused: page.refused() })
 }
 
 /// Reads the document in chunks and encodes it in base64. Stops when it is larger than an output
 /// may be.
-async fn read_stream(page: &VisitedPage<'_>, stream: StreamHandle) -> Result<String, PageError> {
+async fn read_stream(page: &VisitedPage<'_>, stream: &str) -> Result<String, PageError> {
     let mut document = Vec::new();
     loop {
-        let read = ReadParams { handle: stream.clone(), offset: None, size: Some(READ_CHUNK_BYTES) };
-        let chunk = page.cdp.execute(read).await?.result;
-        match chunk.base64_encoded {
-            Some(true) => STANDARD
+        let chunk = page.cdp.execute(&IoRead { handle: stream, size: READ_CHUNK_BYTES }).await?;
+        if chunk.base64_encoded {
+            STANDARD
                 .decode_vec(&chunk.data, &mut document)
-                .map_err(|error| PageError::Failed(format!("the browser: {error}")))?,
-            _ => document.extend_from_slice(chunk.data.as_bytes()),
+                .map_err(|error| PageError::Failed(format!("the browser: {error}")))?;
+        } else {
+            document.extend_from_slice(chunk.data.as_bytes());
         }
         // Base64 turns three bytes into four.
         page.check_output_size(document.len().div_ceil(3) * 4)?;

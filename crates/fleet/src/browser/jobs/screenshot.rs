@@ -1,8 +1,5 @@
 //! `screenshot`: an image of a page.
 
-use chromiumoxide::cdp::browser_protocol::page::{
-    CaptureScreenshotFormat, CaptureScreenshotParams, Viewport,
-};
 use serde::{Deserialize, Serialize};
 use tidemill_core::Job;
 use tidemill_worker::Fail;
@@ -12,6 +9,7 @@ use crate::browser::error::PageError;
 use crate::browser::lazy_browser::LazyBrowser;
 use crate::browser::page::{PageResponse, VisitedPage, wait_for_selector};
 use crate::browser::page_request::{PageRequest, WaitUntil, require_non_empty};
+use crate::cdp::{CaptureScreenshot, Clip};
 
 /// The largest window side in pixels.
 const MAX_WINDOW_SIDE_PX: u32 = 8192;
@@ -134,26 +132,24 @@ async fn capture(
 ) -> Result<ScreenshotOutput, PageError> {
     let clip = clip(page, job).await?;
     let format = match job.format {
-        ImageFormat::Png => CaptureScreenshotFormat::Png,
-        ImageFormat::Jpeg => CaptureScreenshotFormat::Jpeg,
-        ImageFormat::Webp => CaptureScreenshotFormat::Webp,
+        ImageFormat::Png => "png",
+        ImageFormat::Jpeg => "jpeg",
+        ImageFormat::Webp => "webp",
     };
-    let mut capture =
-        CaptureScreenshotParams::builder().format(format).capture_beyond_viewport(clip.is_some());
-    if let Some(quality) = job.quality {
-        capture = capture.quality(quality);
-    }
-    if let Some(clip) = clip {
-        capture = capture.clip(clip);
-    }
-    let base64 = String::from(page.cdp.execute(capture.build()).await?.result.data);
+    let capture = CaptureScreenshot {
+        format: Some(format),
+        quality: job.quality,
+        clip,
+        capture_beyond_viewport: clip.is_some(),
+    };
+    let base64 = page.cdp.execute(&capture).await?.data;
     page.check_output_size(base64.len())?;
-    let (url, status) = (page.current_url(response).await?, response.status);
+    let (url, status) = (page.cdp.url(), response.status);
     Ok(ScreenshotOutput { url, status, format: job.format, base64, refused: page.refused() })
 }
 
 /// The captured part of the page, if it is not the window.
-async fn clip(page: &VisitedPage<'_>, job: &Screenshot) -> Result<Option<Viewport>, PageError> {
+async fn clip(page: &VisitedPage<'_>, job: &Screenshot) -> Result<Option<Clip>, PageError> {
     let (x, y, width, height): (f64, f64, f64, f64) = match &job.selector {
         Some(selector) => {
             wait_for_selector(&page.cdp, selector).await?;
@@ -166,7 +162,7 @@ async fn clip(page: &VisitedPage<'_>, job: &Screenshot) -> Result<Option<Viewpor
         return Err(PageError::Invalid("there is nothing to see of what matches the selector".into()));
     }
     let (width, height) = limit_size(width, height);
-    Ok(Some(Viewport { x, y, width, height, scale: 1.0 }))
+    Ok(Some(Clip { x, y, width, height, scale: 1.0 }))
 }
 
 /// Limits a part of the page to the size of an image. What lies below is cut off.
