@@ -141,6 +141,7 @@ impl From<BrowserError> for PageError {
             BrowserError::Command { code: RESPONSE_TOO_LARGE_CODE, message, .. } => {
                 Self::MessageTooLarge(message)
             }
+            error @ BrowserError::Timeout { .. } => Self::Timeout(error.to_string()),
             error => Self::Failed(format!("the browser: {error}")),
         }
     }

@@ -66,7 +66,7 @@ impl<'a> VisitedPage<'a> {
 
     /// Navigates and waits until the page is ready.
     async fn navigate(&self) -> Result<PageResponse, PageError> {
-        let navigate = self.cdp.navigate(self.request.url.as_str());
+        let navigate = self.cdp.navigate(self.request.url.as_str(), self.request.timeout);
         let navigated = match &self.request.wait {
             // A page that never finishes loading may already match.
             WaitUntil::Selector(selector) => tokio::select! {

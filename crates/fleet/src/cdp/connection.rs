@@ -22,7 +22,7 @@ use tracing::debug;
 
 use super::command::{CdpCommand, HandleJavaScriptDialog};
 use super::error::BrowserError;
-use super::event::{CdpEvent, DIALOG_OPENING, DetachedFromTarget};
+use super::event::{CdpEvent, DetachedFromTarget, DialogOpening};
 
 /// The longest that a browser may take over one command. Jobs have shorter timeouts of their own.
 pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
@@ -30,9 +30,12 @@ pub(crate) const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 /// The most commands that wait to be written. Callers wait for room; a browser reads at once.
 const MAX_QUEUED_COMMANDS: usize = 16;
 
-/// Accepts the events of one session, in the driver's task: it must not block or call the connection.
+/// The most answers to dialogs that wait to be written. A page has one open dialog at most.
+const MAX_QUEUED_REPLIES: usize = 64;
+
+/// Accepts the events of one session in the driver's task. It must not block or call the connection.
 pub(crate) trait EventSink: Send + Sync {
-    /// Keeps what counts of an event. Returns whether somebody will receive the event itself.
+    /// Records an event. Returns whether a handler will receive the event itself.
     fn accept(&self, event: &CdpEvent<'_>) -> bool;
 
     /// The page or the connection is closed: no more events follow.
@@ -50,12 +53,10 @@ pub(crate) struct CdpConnection {
 pub(crate) struct CdpDriver<S> {
     socket: WebSocketStream<S>,
     commands: mpsc::Receiver<String>,
-    /// For answers to dialogs. Weak, so that the driver ends with the last handle.
-    replies: mpsc::WeakSender<String>,
     shared: CloseOnDrop,
 }
 
-/// What handles and driver share.
+/// The state that handles and driver share.
 #[derive(Default)]
 struct CdpShared {
     last_id: AtomicU64,
@@ -78,7 +79,7 @@ struct PendingCall {
 /// Closes the connection when the driver ends, also by being dropped.
 struct CloseOnDrop(Arc<CdpShared>);
 
-/// Forgets a call that ended without an answer.
+/// Removes a call that ended without an answer.
 struct PendingGuard<'a> {
     shared: &'a CdpShared,
     id: u64,
@@ -94,7 +95,7 @@ struct OutgoingMessage<'a> {
     params: &'a RawValue,
 }
 
-/// What tells where a message belongs.
+/// The fields that tell an answer from an event, and where it belongs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct IncomingMessage<'a> {
@@ -130,12 +131,7 @@ impl CdpConnection {
         let socket = WebSocketStream::from_raw_socket(stream, Role::Client, Some(config)).await;
         let (commands, queue) = mpsc::channel(MAX_QUEUED_COMMANDS);
         let shared = Arc::<CdpShared>::default();
-        let driver = CdpDriver {
-            socket,
-            commands: queue,
-            replies: commands.downgrade(),
-            shared: CloseOnDrop(shared.clone()),
-        };
+        let driver = CdpDriver { socket, commands: queue, shared: CloseOnDrop(shared.clone()) };
         (Self { shared, commands }, driver)
     }
 
@@ -219,12 +215,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> CdpDriver<S> {
     /// Reads and writes until `shutdown`, until the browser closes the connection, or until all
     /// handles are dropped.
     pub(crate) async fn run(self, shutdown: CancellationToken) {
-        let Self { socket, commands, replies, shared } = self;
+        let Self { socket, commands, shared } = self;
         let (outgoing, incoming) = socket.split();
-        // Both at once: a browser that waits until it is heard must not keep us from hearing it.
+        let (replies, queued_replies) = mpsc::channel(MAX_QUEUED_REPLIES);
+        // Reading never waits for writing: a browser may read no further until it has written.
         tokio::select! {
             () = shutdown.cancelled() => {}
-            ended = write_commands(commands, outgoing) => log_end(ended),
+            ended = write_commands(commands, queued_replies, outgoing) => log_end(ended),
             ended = read_messages(incoming, &shared.0, &replies) => log_end(ended),
         }
     }
@@ -238,25 +235,31 @@ fn log_end(ended: Result<(), tungstenite::Error>) {
 
 async fn write_commands<S: AsyncRead + AsyncWrite + Unpin>(
     mut commands: mpsc::Receiver<String>,
+    mut replies: mpsc::Receiver<String>,
     mut outgoing: SplitSink<WebSocketStream<S>, Message>,
 ) -> Result<(), tungstenite::Error> {
-    while let Some(command) = commands.recv().await {
-        outgoing.send(Message::text(command)).await?;
+    loop {
+        let message = tokio::select! {
+            command = commands.recv() => command,
+            Some(reply) = replies.recv() => Some(reply),
+        };
+        // Without a handle, nobody can send a command or receive an answer.
+        let Some(message) = message else { return Ok(()) };
+        outgoing.send(Message::text(message)).await?;
     }
-    Ok(())
 }
 
 async fn read_messages(
     mut incoming: impl Stream<Item = Result<Message, tungstenite::Error>> + Unpin,
     shared: &CdpShared,
-    replies: &mpsc::WeakSender<String>,
+    replies: &mpsc::Sender<String>,
 ) -> Result<(), tungstenite::Error> {
     while let Some(message) = incoming.next().await {
         let Message::Text(text) = message? else { continue };
         if let Some(reply) = shared.receive(text)
-            && let Some(replies) = replies.upgrade()
+            && replies.try_send(reply).is_err()
         {
-            let _ = replies.send(reply).await;
+            debug!("a dialog stays open: too many are open at once");
         }
     }
     Ok(())
@@ -286,7 +289,7 @@ impl CdpShared {
         Ok(())
     }
 
-    /// Hands a message to whoever waits for it. Returns a reply if the browser waits for one.
+    /// Passes an answer to its caller, or an event to its sinks. Returns the reply to a dialog, if any.
     fn receive(&self, text: Utf8Bytes) -> Option<String> {
         let message: IncomingMessage<'_> = match serde_json::from_str(&text) {
             Ok(message) => message,
@@ -312,17 +315,19 @@ impl CdpShared {
         }
     }
 
-    /// Hands an event to the sinks of its session. A dialog that nobody receives is dismissed: a
-    /// page with an open dialog stands still.
+    /// Passes an event to the sinks of its session. A dialog that no handler receives is closed: a
+    /// page with an open dialog runs no scripts.
     fn dispatch(&self, session: &str, event: &CdpEvent<'_>) -> Option<String> {
         let sinks: Vec<_> = self.state().sinks.get(session)?.iter().filter_map(Weak::upgrade).collect();
-        // Counted, since each must see the event.
+        // `count` instead of `any`: every sink must see the event.
         let receivers = sinks.iter().filter(|sink| sink.accept(event)).count();
-        if event.method != DIALOG_OPENING || receivers > 0 {
+        if event.method != DialogOpening::METHOD || receivers > 0 {
             return None;
         }
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
-        let params = to_raw_value(&HandleJavaScriptDialog { accept: false }).ok()?;
+        // To dismiss `beforeunload` would cancel the navigation that caused it.
+        let accept = event.parse().is_some_and(|dialog: DialogOpening| dialog.kind == "beforeunload");
+        let params = to_raw_value(&HandleJavaScriptDialog { accept }).ok()?;
         encode(id, HandleJavaScriptDialog::METHOD, Some(session), &params).ok()
     }
 

@@ -36,8 +36,8 @@ pub enum BrowserError {
     /// A script threw an exception.
     #[error("{0}")]
     Script(String),
-    /// The browser did not answer in time.
-    #[error("{method} was not answered within {after:?}")]
+    /// The browser did not complete a command in time.
+    #[error("{method} was not done within {after:?}")]
     Timeout {
         /// The command.
         method: String,

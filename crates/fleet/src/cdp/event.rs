@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// An event as it arrives. The parameters are parsed only by those who want them.
+/// An event as it arrives. Only sinks that need its parameters parse them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CdpEvent<'a> {
     pub(crate) method: &'a str,
@@ -20,8 +20,17 @@ impl<'a> CdpEvent<'a> {
     }
 }
 
-/// A page asks its reader, and stands still until it is answered.
-pub(super) const DIALOG_OPENING: &str = "Page.javascriptDialogOpening";
+/// A page has opened a dialog, and runs no scripts until it is closed.
+#[derive(Debug, Deserialize)]
+pub(super) struct DialogOpening {
+    /// `alert`, `confirm`, `prompt` or `beforeunload`.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+}
+
+impl DialogOpening {
+    pub(super) const METHOD: &'static str = "Page.javascriptDialogOpening";
+}
 
 /// All script contexts of a page are gone.
 pub(super) const CONTEXTS_CLEARED: &str = "Runtime.executionContextsCleared";

@@ -33,7 +33,8 @@ const CONTENT: &str = "(() => { const doctype = document.doctype, root = documen
 /// It has methods for what handlers do most; [`call`](Self::call) and [`events`](Self::events) reach
 /// everything else in the [Chrome DevTools Protocol](https://chromedevtools.github.io/devtools-protocol/).
 /// The domains `Page`, `Runtime` and `Network` are enabled. Dialogs are dismissed, unless the
-/// handler receives `Page.javascriptDialogOpening` and answers them itself.
+/// handler receives `Page.javascriptDialogOpening` and answers them itself; those of `beforeunload` are
+/// accepted.
 ///
 /// Clones are handles to the same page. The page stays open until it is closed or the job ends.
 #[derive(Clone)]
@@ -87,33 +88,36 @@ impl BrowserPage {
         self.execute(&create_world).await.map(drop)
     }
 
-    /// Navigates and waits until the page has loaded, for at most 30 seconds.
+    /// Navigates and waits at most 30 seconds until the page has loaded: until the `load` event of its
+    /// main frame, which comes after those of the frames in its HTML.
     ///
     /// # Errors
     ///
-    /// [`BrowserError::Navigation`] if there is no page, such as at a download.
+    /// [`BrowserError::Navigation`] if there is no page, such as at a download, and
+    /// [`BrowserError::Timeout`] if it has not loaded in time.
     ///
     /// # Cancel safety
     ///
     /// If the future is dropped, the browser goes on with the navigation.
     pub async fn goto(&self, url: &str) -> Result<(), BrowserError> {
-        let timed_out =
-            |_| BrowserError::Timeout { method: Navigate::METHOD.into(), after: NAVIGATION_TIMEOUT };
-        let navigated = timeout(NAVIGATION_TIMEOUT, self.navigate(url)).await.map_err(timed_out)??;
-        match navigated.error_text {
+        match self.navigate(url, NAVIGATION_TIMEOUT).await?.error_text {
             Some(error) => Err(BrowserError::Navigation { url: url.to_owned(), error }),
             None => Ok(()),
         }
     }
 
-    /// Navigates and waits until the page has loaded, or cannot be had.
-    pub(crate) async fn navigate(&self, url: &str) -> Result<Navigated, BrowserError> {
-        let frame = self.main_frame();
-        let navigated = self.execute(&Navigate { url, frame_id: Some(&frame) }).await?;
-        if let (Some(loader), None) = (&navigated.loader_id, &navigated.error_text) {
-            self.inner.tracker.wait_for_load(loader).await?;
-        }
-        Ok(navigated)
+    /// Navigates and waits until the page has loaded, or cannot be loaded.
+    pub(crate) async fn navigate(&self, url: &str, limit: Duration) -> Result<Navigated, BrowserError> {
+        let load = async {
+            let frame = self.main_frame();
+            let navigated = self.execute(&Navigate { url, frame_id: Some(&frame) }).await?;
+            if let (Some(loader), None) = (&navigated.loader_id, &navigated.error_text) {
+                self.inner.tracker.wait_for_load(loader).await?;
+            }
+            Ok(navigated)
+        };
+        let timed_out = |_| BrowserError::Timeout { method: Navigate::METHOD.into(), after: limit };
+        timeout(limit, load).await.map_err(timed_out)?
     }
 
     /// Waits until the network of a document, or of any, is idle.
@@ -292,7 +296,7 @@ impl BrowserPage {
         receiver
     }
 
-    /// Hands the page's events to a sink as long as that lives.
+    /// Passes the page's events to a sink until the sink is dropped.
     pub(crate) fn add_sink(&self, sink: &Arc<impl EventSink + 'static>) {
         self.inner.connection.add_sink(&self.inner.session, sink);
     }

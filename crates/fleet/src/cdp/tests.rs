@@ -120,7 +120,7 @@ async fn a_command_has_a_deadline_and_leaves_nothing_behind() {
     assert!(matches!(call.await, Err(BrowserError::Timeout { after, .. }) if after == limit));
     assert!(ask(&connection, "A.dropped").now_or_never().is_none());
     assert_eq!(connection.pending_calls(), 0);
-    // A late answer harms nobody.
+    // A late answer is ignored.
     let late = browser.receive().await;
     browser.answer(&late, json!({})).await;
     browser.receive().await;
@@ -186,7 +186,23 @@ async fn a_page_has_loaded_when_its_document_has() {
 async fn a_page_that_does_not_load_is_an_error() {
     let (page, mut browser) = FakeBrowser::with_page().await;
     let (failed, _) = tokio::join!(page.goto("http://a/"), browser.answer_as_usual());
-    assert_eq!(failed.unwrap_err().to_string(), "Page.navigate was not answered within 30s");
+    assert_eq!(failed.unwrap_err().to_string(), "Page.navigate was not done within 30s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_navigation_has_the_deadline_of_its_caller() {
+    let (page, mut browser) = FakeBrowser::with_page().await;
+    for seconds in [1, 300] {
+        let (limit, started) = (Duration::from_secs(seconds), tokio::time::Instant::now());
+        // The page is there but does not load.
+        let (failed, _) = tokio::join!(page.navigate("http://a/", limit), browser.answer_as_usual());
+        assert!(matches!(failed, Err(BrowserError::Timeout { after, .. }) if after == limit));
+        assert_eq!(started.elapsed().as_secs(), seconds);
+        // The browser does not answer at all.
+        let failed = page.navigate("http://a/", limit).await;
+        assert!(matches!(failed, Err(BrowserError::Timeout { after, .. }) if after == limit));
+        browser.receive().await;
+    }
 }
 
 #[tokio::test]
@@ -203,12 +219,14 @@ async fn events_go_to_those_who_want_them() {
 #[tokio::test]
 async fn a_dialog_is_dismissed_unless_the_handler_receives_it() {
     let (page, mut browser) = FakeBrowser::with_page().await;
-    browser.event("Page.javascriptDialogOpening", json!({ "message": "?" })).await;
-    let dismissed = browser.receive().await;
-    assert_eq!(
-        (&dismissed["method"], &dismissed["params"], &dismissed["sessionId"]),
-        (&json!("Page.handleJavaScriptDialog"), &json!({ "accept": false }), &json!("S"))
-    );
+    for (kind, accept) in [("confirm", false), ("beforeunload", true)] {
+        browser.event("Page.javascriptDialogOpening", json!({ "message": "?", "type": kind })).await;
+        let closed = browser.receive().await;
+        assert_eq!(
+            (&closed["method"], &closed["params"], &closed["sessionId"]),
+            (&json!("Page.handleJavaScriptDialog"), &json!({ "accept": accept }), &json!("S"))
+        );
+    }
     let mut dialogs = page.events::<Value>("Page.javascriptDialogOpening");
     browser.event("Page.javascriptDialogOpening", json!({ "message": "!" })).await;
     assert_eq!(dialogs.recv().await.unwrap().unwrap()["message"], "!");
@@ -216,6 +234,19 @@ async fn a_dialog_is_dismissed_unless_the_handler_receives_it() {
     let (accepted, command) = tokio::join!(accept, browser.answer_as_usual());
     accepted.unwrap();
     assert_eq!(command["params"]["accept"], true);
+}
+
+#[tokio::test]
+async fn events_are_received_while_the_browser_reads_nothing() {
+    let (page, mut browser) = FakeBrowser::with_page().await;
+    let mut marks = page.events::<u32>("A.mark");
+    let large = json!({ "text": "x".repeat(1 << 20) });
+    let mut calls = futures_util::future::join_all((0..32).map(|_| page.call("A.b", large.clone())));
+    assert!((&mut calls).now_or_never().is_none());
+    // The queue of commands is full, and the dialog needs a reply.
+    browser.event("Page.javascriptDialogOpening", json!({ "message": "?", "type": "alert" })).await;
+    browser.event("A.mark", json!(7)).await;
+    assert_eq!(marks.recv().await.unwrap().unwrap(), 7);
 }
 
 #[tokio::test]
