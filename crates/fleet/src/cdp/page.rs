@@ -24,6 +24,9 @@ use super::receiver::EventReceiver;
 /// How long [`BrowserPage::goto`] waits for a page to load.
 const NAVIGATION_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long the event of a navigation within the document may come after its answer.
+const MOVE_EVENT_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The document as text, with its doctype.
 const CONTENT: &str = "(() => { const doctype = document.doctype, root = document.documentElement; \
     return (doctype ? new XMLSerializer().serializeToString(doctype) : '') + (root ? root.outerHTML : ''); })()";
@@ -109,10 +112,17 @@ impl BrowserPage {
     /// Navigates and waits until the page has loaded, or cannot be loaded.
     pub(crate) async fn navigate(&self, url: &str, limit: Duration) -> Result<Navigated, BrowserError> {
         let load = async {
-            let frame = self.main_frame();
+            let tracker = &self.inner.tracker;
+            let (frame, moves) = tracker.read(|state| (state.main_frame.clone(), state.moves));
             let navigated = self.execute(&Navigate { url, frame_id: Some(&frame) }).await?;
-            if let (Some(loader), None) = (&navigated.loader_id, &navigated.error_text) {
-                self.inner.tracker.wait_for_load(loader).await?;
+            match (&navigated.loader_id, &navigated.error_text) {
+                (Some(loader), None) => tracker.wait_for_load(loader).await?,
+                // Only the fragment of the URL changes, so nothing is loaded.
+                (None, None) => {
+                    let moved = timeout(MOVE_EVENT_TIMEOUT, tracker.wait_for_move(moves));
+                    moved.await.unwrap_or(Ok(()))?;
+                }
+                (_, Some(_)) => {}
             }
             Ok(navigated)
         };

@@ -25,6 +25,8 @@ const MAX_DOCUMENTS: usize = 16;
 pub(super) struct PageState {
     pub(super) main_frame: String,
     pub(super) url: String,
+    /// How often the URL changed without another document.
+    pub(super) moves: u64,
     /// The documents of the main frame, the oldest first.
     documents: VecDeque<PageDocument>,
     /// The unique id of the isolated world in the present document.
@@ -79,7 +81,7 @@ impl PageState {
             }
             NavigatedWithinDocument::METHOD => {
                 let NavigatedWithinDocument { frame_id, url } = event.parse()?;
-                (frame_id == self.main_frame).then(|| self.url = url)
+                (frame_id == self.main_frame).then(|| (self.url, self.moves) = (url, self.moves + 1))
             }
             LifecycleEvent::METHOD => {
                 let LifecycleEvent { frame_id, loader_id, name } = event.parse()?;
@@ -132,6 +134,11 @@ impl PageTracker {
     /// Waits until a document, or one that has replaced it, has loaded.
     pub(super) async fn wait_for_load(&self, loader: &str) -> Result<(), BrowserError> {
         self.wait_for(|state| state.is_loaded(loader)).await
+    }
+
+    /// Waits until the URL has changed within the document since there were `moves`.
+    pub(super) async fn wait_for_move(&self, moves: u64) -> Result<(), BrowserError> {
+        self.wait_for(|state| state.moves > moves).await
     }
 
     /// Waits until the network of a document is idle.
@@ -218,7 +225,7 @@ mod tests {
         assert_eq!(page.url, "http://a/main#b");
         let within = json!({ "frameId": "main", "url": "http://a/c" });
         assert!(apply(&mut page, NavigatedWithinDocument::METHOD, within));
-        assert_eq!(page.url, "http://a/c");
+        assert_eq!((page.url.as_str(), page.moves), ("http://a/c", 1));
     }
 
     #[test]

@@ -173,6 +173,14 @@ async fn a_page_has_loaded_when_its_document_has() {
     };
     tokio::join!(page.goto("http://a/"), load).0.unwrap();
     assert_eq!(page.url(), "http://a/b");
+    let scroll = async {
+        let navigate = browser.receive().await;
+        browser.answer(&navigate, json!({ "frameId": "T" })).await;
+        let within = json!({ "frameId": "T", "url": "http://a/b#c" });
+        browser.event("Page.navigatedWithinDocument", within).await;
+    };
+    tokio::join!(page.goto("http://a/b#c"), scroll).0.unwrap();
+    assert_eq!(page.url(), "http://a/b#c", "the event comes after the answer");
     let refuse = async {
         let navigate = browser.receive().await;
         let result = json!({ "frameId": "T", "loaderId": "2", "errorText": "net::ERR_ABORTED" });
